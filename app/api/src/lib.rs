@@ -1,0 +1,1 @@
+//! Versioned control types and client of the daemon.

@@ -1,0 +1,1 @@
+//! The Moorline daemon.

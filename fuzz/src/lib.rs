@@ -1,0 +1,1 @@
+//! Fuzz targets as functions, replayed over their corpora by the tests.

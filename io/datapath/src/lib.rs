@@ -1,0 +1,1 @@
+//! Loads, attaches and talks to the eBPF programs.

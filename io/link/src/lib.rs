@@ -1,0 +1,1 @@
+//! Raw sockets and links.

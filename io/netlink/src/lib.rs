@@ -1,0 +1,1 @@
+//! Links, addresses, routes and rules over netlink.

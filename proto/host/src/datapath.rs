@@ -1,0 +1,172 @@
+//! The contract between the core and a data plane.
+//!
+//! The core decides; a data plane executes and caches what the core told it. A plane takes
+//! [`Update`]s, gives [`Report`]s, and keeps the traffic moving by itself in between. The eBPF
+//! programs (`io/datapath`) and `proto/plane` are two implementations, tested against each other.
+//!
+//! What a plane does for each packet between a local and a peer address:
+//!
+//! * **No context**: unicast packets other than ICMPv6 are counted per address pair, both directions
+//!   together. At [`TriggerPolicy::bytes`], or when the pair has been in use for
+//!   [`TriggerPolicy::age`], one [`Report::Trigger`] goes up; the pair is not reported again before
+//!   [`Update::Rearm`] or before it was idle for [`TriggerPolicy::idle`].
+//! * **Context, outbound**: the transmit time is noted. If the context's locators differ from its
+//!   ULIDs, the addresses are replaced and the 8-octet payload header goes in behind the IPv6 header.
+//! * **Context, inbound**: the receive time is noted. A payload header with a tag of ours is taken
+//!   out and the ULIDs are put back, if the source is a peer locator of the context. An unknown tag
+//!   goes up as a control packet.
+//!
+//! Timers ([`ReapTimers`]), per context:
+//!
+//! * `SendExpired` once when `send` has passed since the first payload sent after the last one
+//!   received (or after [`Update::Heard`]); the next payload sent starts a new period.
+//! * `KeepaliveDue` every `keepalive_interval` after the first payload received since the last one
+//!   sent, until something is sent or `keepalive_timeout` has passed.
+//! * `Received` once after an [`Update::Upsert`] whose `watch` differs from the last one reported,
+//!   at the next payload received.
+
+use core::time::Duration;
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
+
+use alloc::vec::Vec;
+
+/// What a data plane tells the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Traffic between these addresses is worth a context.
+    Trigger {
+        /// Local and peer address of the traffic.
+        ulids: UlidPair,
+    },
+    /// Send Timer ran out: payload went out and nothing has come back (RFC 5534 s6.4).
+    SendExpired {
+        /// Whose timer.
+        context: ContextId,
+        /// When the first unanswered payload left.
+        since: Instant,
+    },
+    /// Payload came in and nothing went out for a keepalive interval (RFC 5534 s6.1).
+    KeepaliveDue {
+        /// Whose timer.
+        context: ContextId,
+    },
+    /// The payload packet that the core was watching for came in.
+    Received {
+        /// On which context.
+        context: ContextId,
+        /// When.
+        at: Instant,
+    },
+    /// Payload of a context goes on while the core had thought it quiet, or has stopped for
+    /// [`ContextEntry::idle`]: the basis of teardown.
+    Idle {
+        /// Which context.
+        context: ContextId,
+        /// When its last payload went out or came in.
+        since: Instant,
+    },
+}
+
+/// What the core tells a data plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Adds a context or changes it in place; times noted so far are kept.
+    Upsert(ContextEntry),
+    /// A control message of the peer came in: counts as payload received for the Send Timer.
+    Heard {
+        /// On which context.
+        context: ContextId,
+        /// When.
+        at: Instant,
+    },
+    /// Forgets a context; its addresses are plain traffic again and start counting from zero.
+    Remove {
+        /// Which context.
+        context: ContextId,
+    },
+    /// Lets the traffic of this pair trigger again.
+    Rearm {
+        /// Local and peer address of the traffic.
+        ulids: UlidPair,
+    },
+}
+
+/// All that a data plane knows of a context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextEntry {
+    /// Slot, unique among live contexts.
+    pub id: ContextId,
+    /// The addresses sockets see.
+    pub ulids: UlidPair,
+    /// The tag in payload that we receive.
+    pub local_tag: ContextTag,
+    /// The tag in payload that we send.
+    pub peer_tag: ContextTag,
+    /// The current locator pair: addresses of what we send.
+    pub locators: LocatorPair,
+    /// Locators that the peer may send from, at most [`MAX_PEER_LOCATORS`].
+    pub peer_locators: Vec<Locator>,
+    /// Timers to run; `None` while the core explores.
+    pub timers: Option<ReapTimers>,
+    /// Nonzero: report the next payload received, once for each new value.
+    pub watch: u32,
+    /// Report when no payload has gone either way for this long.
+    pub idle: Duration,
+}
+
+impl ContextEntry {
+    /// Whether the traffic takes other addresses than the ULIDs, and so carries the payload header.
+    #[must_use]
+    pub fn is_moved(&self) -> bool {
+        self.locators != self.ulids.as_locators()
+    }
+}
+
+/// Durations of the timers that a data plane runs for a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReapTimers {
+    /// Send Timeout.
+    pub send: Duration,
+    /// Time between keepalives.
+    pub keepalive_interval: Duration,
+    /// How long keepalives go on after the last payload received; zero: none are due.
+    pub keepalive_timeout: Duration,
+}
+
+/// When traffic deserves a context (RFC 5533 leaves the heuristic open).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TriggerPolicy {
+    /// Octets of IPv6 packets, both directions.
+    pub bytes: u64,
+    /// Time since the first packet, if it is still in use.
+    pub age: Duration,
+    /// A pair unused for this long is forgotten.
+    pub idle: Duration,
+}
+
+impl Default for TriggerPolicy {
+    /// 2 KB or 60 s, as LinShim6; idle 120 s.
+    fn default() -> Self {
+        Self { bytes: 2048, age: Duration::from_secs(60), idle: Duration::from_secs(120) }
+    }
+}
+
+/// Locators a context accepts payload from: what fits the data plane's entry (design s5: 32).
+pub const MAX_PEER_LOCATORS: usize = 32;
+
+/// Counters of one context, read from the data plane on demand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContextCounters {
+    /// Payload packets sent.
+    pub tx_packets: u64,
+    /// Octets of them.
+    pub tx_bytes: u64,
+    /// Payload packets received.
+    pub rx_packets: u64,
+    /// Octets of them.
+    pub rx_bytes: u64,
+    /// Time of the last packet sent, zero if none.
+    pub last_tx: Instant,
+    /// Time of the last packet received, zero if none.
+    pub last_rx: Instant,
+}

@@ -1,0 +1,13 @@
+//! Identifiers, units and drop reasons shared by every Moorline crate.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod address;
+mod drop_reason;
+mod tag;
+mod time;
+
+pub use address::{Locator, LocatorPair, Ulid, UlidPair};
+pub use drop_reason::DropReason;
+pub use tag::{ContextId, ContextTag};
+pub use time::Instant;

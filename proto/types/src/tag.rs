@@ -1,0 +1,61 @@
+use core::fmt;
+
+/// Context tag: 47 bits that name a context at its receiver (RFC 5533 s4.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContextTag(u64);
+
+impl ContextTag {
+    /// Width in bits.
+    pub const BITS: u32 = 47;
+    /// The bits a tag may use.
+    pub const MASK: u64 = (1 << Self::BITS) - 1;
+
+    /// Takes the lower 47 bits.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits & Self::MASK)
+    }
+
+    /// The tag as a number below 2^47.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The tag right-aligned in six octets, network order, the top bit clear.
+    #[must_use]
+    pub const fn octets(self) -> [u8; 6] {
+        let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
+        [a, b, c, d, e, f]
+    }
+
+    /// Reads six octets in network order; the top bit (R or P) is ignored.
+    #[must_use]
+    pub const fn from_octets(octets: [u8; 6]) -> Self {
+        let [a, b, c, d, e, f] = octets;
+        Self::from_bits(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+}
+
+impl fmt::Display for ContextTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012x}", self.0)
+    }
+}
+
+/// A tag is what keeps off-path attackers out, so it is not for logs.
+impl fmt::Debug for ContextTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ContextTag(..)")
+    }
+}
+
+/// Number of a context in this host: its slot in the data plane's tables. Reused after removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContextId(pub u32);
+
+impl fmt::Display for ContextId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

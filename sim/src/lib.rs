@@ -1,0 +1,1 @@
+//! Deterministic network of Moorline hosts on a virtual clock.
