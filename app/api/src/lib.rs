@@ -1,1 +1,51 @@
-//! Versioned control types and client of the daemon.
+//! Versioned control types of the daemon, and its client.
+//!
+//! The daemon serves HTTP/1.1 with JSON on a Unix socket ([`DEFAULT_SOCKET`]), so that
+//! `curl --unix-socket /run/moorline/moorlined.sock http://moorlined/v1/status` works too:
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /v1/status` | [`Status`] |
+//! | `GET /v1/contexts` | list of [`Context`] |
+//! | `GET /v1/events?since=SEQ&follow=BOOL` ([`EventsQuery`]) | server-sent events, each one [`Event`] |
+//! | anything that goes wrong | [`ErrorBody`] with a 4xx or 5xx status |
+//!
+//! Field names are `snake_case`, values of enumerations `kebab-case`, addresses are text, durations
+//! and times carry their unit in the name. Version 1 grows without breaking: a reader ignores fields
+//! it does not know and keeps values it does not know as text (`Other`); a field added later has a
+//! `#[serde(default)]`. Anything else is `/v2`.
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod event;
+mod open_enum;
+mod sse;
+mod types;
+
+pub use client::{BlockingClient, BlockingEvents, Client, Events};
+pub use error::Error;
+pub use event::{Event, EventKind, EventsQuery};
+pub use types::{
+    Context, ContextCounts, ContextState, DataPlane, ErrorBody, LocatorInfo, Pair, Proof,
+    ReapState, Role, Status, Uplink,
+};
+
+/// Where the daemon listens unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/moorline/moorlined.sock";
+
+/// Environment variable that names another socket.
+pub const SOCKET_ENV: &str = "MOORLINE_SOCKET";
+
+/// Group whose members may use the socket besides root.
+pub const SOCKET_GROUP: &str = "moorline";
+
+/// Request paths of version 1.
+pub mod paths {
+    /// `GET`: [`Status`](crate::Status).
+    pub const STATUS: &str = "/v1/status";
+    /// `GET`: list of [`Context`](crate::Context).
+    pub const CONTEXTS: &str = "/v1/contexts";
+    /// `GET`: server-sent events, with [`EventsQuery`](crate::EventsQuery).
+    pub const EVENTS: &str = "/v1/events";
+}

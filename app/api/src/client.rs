@@ -1,0 +1,232 @@
+use crate::error::Error;
+use crate::event::{Event, EventsQuery};
+use crate::sse::Decoder;
+use crate::types::{Context, ErrorBody, Status};
+use crate::{DEFAULT_SOCKET, SOCKET_ENV, paths};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// Talks to a daemon; holds no connection between requests.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// Of the daemon that listens on `socket`.
+    #[must_use]
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self { socket: socket.into() }
+    }
+
+    /// Of the daemon at `MOORLINE_SOCKET`, else at the default place.
+    #[must_use]
+    pub fn from_env() -> Self {
+        Self::new(std::env::var_os(SOCKET_ENV).unwrap_or_else(|| DEFAULT_SOCKET.into()))
+    }
+
+    /// The daemon's socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The daemon at a glance.
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub async fn status(&self) -> Result<Status, Error> {
+        self.json(paths::STATUS).await
+    }
+
+    /// Every context of the host.
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub async fn contexts(&self) -> Result<Vec<Context>, Error> {
+        self.json(paths::CONTEXTS).await
+    }
+
+    /// Events as they happen.
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub async fn events(&self, query: EventsQuery) -> Result<Events, Error> {
+        let request = query.to_path();
+        let response = self.send(&request).await?;
+        Ok(Events {
+            socket: self.socket.clone(),
+            body: response.into_body(),
+            request,
+            decoder: Decoder::default(),
+            ready: VecDeque::new(),
+        })
+    }
+
+    async fn json<T: DeserializeOwned>(&self, request: &str) -> Result<T, Error> {
+        let response = self.send(request).await?;
+        let body = self.in_time(self.collect(response.into_body())).await?;
+        serde_json::from_slice(&body).map_err(|error| Error::decode(request, error))
+    }
+
+    /// Sends the request; a response other than a success is an error with what it says.
+    async fn send(&self, request: &str) -> Result<Response<Incoming>, Error> {
+        let response = self.in_time(self.connect_and_send(request)).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = self.in_time(self.collect(response.into_body())).await.unwrap_or_default();
+        Err(refusal(request, status, &body))
+    }
+
+    async fn connect_and_send(&self, request: &str) -> Result<Response<Incoming>, Error> {
+        let broken = |error: hyper::Error| Error::broken(&self.socket, error);
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|error| Error::from_connect(&self.socket, error))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        // The body of the response reports what goes wrong here.
+        tokio::spawn(async move { drop(connection.await) });
+        let request = Request::get(request)
+            .header(header::HOST, "moorlined")
+            .header(header::CONNECTION, "close")
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| Error::broken(&self.socket, error))?;
+        sender.send_request(request).await.map_err(broken)
+    }
+
+    async fn collect(&self, body: Incoming) -> Result<Bytes, Error> {
+        let collected = Limited::new(body, MAX_BODY).collect().await;
+        Ok(collected.map_err(|error| Error::broken(&self.socket, error))?.to_bytes())
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        timeout(ANSWER_LIMIT, work).await.unwrap_or_else(|_| {
+            Err(Error::Timeout { path: self.socket.clone(), limit: ANSWER_LIMIT })
+        })
+    }
+}
+
+/// A stream of events, from [`Client::events`].
+#[derive(Debug)]
+pub struct Events {
+    socket: PathBuf,
+    request: String,
+    body: Incoming,
+    decoder: Decoder,
+    ready: VecDeque<String>,
+}
+
+impl Events {
+    /// The next event; `None` when the daemon has ended the stream. Safe to cancel.
+    pub async fn next(&mut self) -> Option<Result<Event, Error>> {
+        loop {
+            if let Some(data) = self.ready.pop_front() {
+                let event = serde_json::from_str(&data);
+                return Some(event.map_err(|error| Error::decode(&self.request, error)));
+            }
+            let frame = match self.body.frame().await? {
+                Ok(frame) => frame,
+                Err(error) => return Some(Err(Error::broken(&self.socket, error))),
+            };
+            let Ok(octets) = frame.into_data() else { continue };
+            match self.decoder.handle_octets(&octets) {
+                Ok(events) => self.ready.extend(events),
+                Err(message) => return Some(Err(Error::decode(&self.request, message))),
+            }
+        }
+    }
+}
+
+/// [`Client`] for callers without a runtime of their own. Not for use inside one.
+#[derive(Debug)]
+pub struct BlockingClient {
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl BlockingClient {
+    /// Wraps a client.
+    ///
+    /// # Errors
+    /// When the system gives no poll descriptor.
+    pub fn new(client: Client) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { client, runtime })
+    }
+
+    /// As [`Client::status`].
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub fn status(&self) -> Result<Status, Error> {
+        self.runtime.block_on(self.client.status())
+    }
+
+    /// As [`Client::contexts`].
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub fn contexts(&self) -> Result<Vec<Context>, Error> {
+        self.runtime.block_on(self.client.contexts())
+    }
+
+    /// As [`Client::events`], as an iterator that blocks.
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub fn events(&self, query: EventsQuery) -> Result<BlockingEvents<'_>, Error> {
+        let events = self.runtime.block_on(self.client.events(query))?;
+        Ok(BlockingEvents { runtime: &self.runtime, events })
+    }
+}
+
+/// Iterator over events, from [`BlockingClient::events`].
+#[derive(Debug)]
+pub struct BlockingEvents<'a> {
+    runtime: &'a tokio::runtime::Runtime,
+    events: Events,
+}
+
+impl Iterator for BlockingEvents<'_> {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.runtime.block_on(self.events.next())
+    }
+}
+
+fn refusal(request: &str, status: StatusCode, body: &[u8]) -> Error {
+    let body = serde_json::from_slice(body).unwrap_or_else(|_| ErrorBody {
+        error: String::from_utf8_lossy(body).trim().to_owned(),
+        help: None,
+    });
+    let reason = || status.canonical_reason().unwrap_or("no reason given").to_owned();
+    Error::Refused {
+        request: request.to_owned(),
+        status: status.as_u16(),
+        error: if body.error.is_empty() { reason() } else { body.error },
+        help: body.help,
+    }
+}
+
+/// Longest wait for an answer; the daemon answers from memory.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// Largest answer read: 100,000 contexts of about 1 KB.
+const MAX_BODY: usize = 128 << 20;
+
+#[cfg(test)]
+mod tests;

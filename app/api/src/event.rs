@@ -1,0 +1,129 @@
+use crate::open_enum::open_enum;
+use crate::types::Pair;
+use serde::{Deserialize, Serialize};
+
+/// Something that happened, in the order it happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Counts from 1 within one run of the daemon, without gaps.
+    pub seq: u64,
+    /// When, milliseconds since 1970.
+    pub at_unix_ms: u64,
+    /// When, nanoseconds of `CLOCK_MONOTONIC`: for differences between processes of one machine.
+    pub at_ns: u64,
+    /// What.
+    pub kind: EventKind,
+    /// Number of the context it happened to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<u32>,
+    /// The addresses that sockets see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ulids: Option<Pair>,
+    /// Locator pair before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Pair>,
+    /// Locator pair after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Pair>,
+    /// Why, for a person; names the interface in events of uplinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Event {
+    /// An event with nothing but its place, time and kind.
+    #[must_use]
+    pub const fn new(seq: u64, at_unix_ms: u64, at_ns: u64, kind: EventKind) -> Self {
+        Self {
+            seq,
+            at_unix_ms,
+            at_ns,
+            kind,
+            context: None,
+            ulids: None,
+            from: None,
+            to: None,
+            reason: None,
+        }
+    }
+}
+
+open_enum! {
+    /// What happened.
+    EventKind {
+        /// The daemon is ready.
+        DaemonStarted = "daemon-started",
+        /// The daemon was told to stop and is restoring what it changed.
+        DaemonStopping = "daemon-stopping",
+        /// An uplink appeared or got its carrier back.
+        UplinkUp = "uplink-up",
+        /// An uplink lost its carrier, its route or itself.
+        UplinkDown = "uplink-down",
+        /// The set of our locators is another.
+        LocatorsChanged = "locators-changed",
+        /// Traffic earned a context: the I1 goes out.
+        ContextTriggered = "context-triggered",
+        /// Both ends have the context.
+        ContextEstablished = "context-established",
+        /// The exchange failed.
+        ContextFailed = "context-failed",
+        /// The peer does not speak Shim6: its traffic stays plain IPv6.
+        PeerNoSupport = "peer-no-support",
+        /// Signs that the current pair has failed, before a timer says so.
+        Suspect = "suspect",
+        /// The current pair is held to have failed: probing.
+        Exploring = "exploring",
+        /// Probes or payload come in again.
+        InboundOk = "inbound-ok",
+        /// A pair works in both directions.
+        Operational = "operational",
+        /// Payload takes another locator pair from now on.
+        Moved = "moved",
+        /// The context is gone.
+        ContextRemoved = "context-removed",
+        /// Someone should look: the reason says at what.
+        Warning = "warning",
+        /// Older events asked for are no longer kept: the reason says how many.
+        Missed = "missed",
+    }
+}
+
+/// Query of `GET /v1/events`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventsQuery {
+    /// Send the kept events with a larger `seq` first; without it only those that come from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+    /// `false`: end the answer after the kept events. Default `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<bool>,
+}
+
+impl EventsQuery {
+    /// Whether the answer goes on with events to come.
+    #[must_use]
+    pub fn is_following(self) -> bool {
+        self.follow.unwrap_or(true)
+    }
+
+    /// Path and query of the request.
+    #[must_use]
+    pub fn to_path(self) -> String {
+        let mut path = crate::paths::EVENTS.to_owned();
+        let mut separator = '?';
+        let fields = [
+            ("since", self.since.map(|seq| seq.to_string())),
+            ("follow", self.follow.map(|follow| follow.to_string())),
+        ];
+        for (name, value) in fields {
+            if let Some(value) = value {
+                path.push(separator);
+                path.push_str(name);
+                path.push('=');
+                path.push_str(&value);
+                separator = '&';
+            }
+        }
+        path
+    }
+}
