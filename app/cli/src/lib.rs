@@ -1,1 +1,36 @@
-//! The Moorline command line.
+//! The Moorline command line: shows what the daemon does, undoes it after a crash, runs the demo.
+//!
+//! Commands that read take `--json`; the JSON is that of `moorline-api`, so scripts may use either.
+//! What a person reads is made in [`render`], from values alone, so that tests can fix every line.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+pub mod render;
+
+pub use args::{Args, Command};
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Carries out the command; what it shows goes to `out`.
+///
+/// # Errors
+/// When it cannot be carried out; the text says what was wrong and what to do.
+pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Status(format) => commands::status(args, *format, out),
+        Command::Contexts(format) => commands::contexts(args, *format, out),
+        Command::Events(events) => commands::events(args, events, out),
+        Command::Reset => commands::reset(args),
+    }
+}
+
+/// Whether the error is that of a reader gone, as in `moorline events | head`: not worth a word.
+#[must_use]
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

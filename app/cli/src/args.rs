@@ -1,0 +1,50 @@
+use clap::{Parser, Subcommand};
+use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
+use std::path::PathBuf;
+
+/// Keeps connections alive while the addresses under them change.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "moorline", version, max_term_width = 100)]
+pub struct Args {
+    /// Socket of the daemon.
+    #[arg(long, global = true, value_name = "PATH", env = SOCKET_ENV, default_value = DEFAULT_SOCKET)]
+    pub socket: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `moorline` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Show the daemon at a glance: uplinks, contexts, drops, warnings.
+    Status(FormatArgs),
+    /// Show every context: its addresses, the pair in use, why and since when.
+    Contexts(FormatArgs),
+    /// Show what happened, oldest first.
+    Events(EventsArgs),
+    /// Undo every change to this host that a crashed daemon left behind (as root).
+    Reset,
+}
+
+/// How to show it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct FormatArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which events, and how to show them.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct EventsArgs {
+    /// Go on with events as they happen, until Ctrl-C.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only events after this number.
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub since: u64,
+    /// Print one JSON object per line.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,79 @@
+mod reset;
+
+pub(crate) use reset::reset;
+
+use crate::args::{Args, EventsArgs, FormatArgs};
+use crate::render;
+use anyhow::{Context, bail};
+use moorline_api::{BlockingClient, Client, EventsQuery};
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(crate) fn status(
+    args: &Args,
+    format: FormatArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let status = client(args)?.status()?;
+    if format.json {
+        write_json(out, &status)?;
+    } else {
+        out.write_all(render::status(&status, now_unix_ms()).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn contexts(
+    args: &Args,
+    format: FormatArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let contexts = client(args)?.contexts()?;
+    if format.json {
+        write_json(out, &contexts)?;
+    } else {
+        out.write_all(render::contexts(&contexts, now_unix_ms()).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn events(
+    args: &Args,
+    events: &EventsArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let client = client(args)?;
+    let query = EventsQuery { since: Some(events.since), follow: Some(events.follow) };
+    for event in client.events(query)? {
+        let event = event?;
+        if events.json {
+            serde_json::to_writer(&mut *out, &event)?;
+            out.write_all(b"\n")?;
+        } else {
+            out.write_all(render::event(&event).as_bytes())?;
+        }
+        if events.follow {
+            out.flush()?;
+        }
+    }
+    if events.follow {
+        bail!("moorlined has stopped: no more events will come");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn client(args: &Args) -> anyhow::Result<BlockingClient> {
+    BlockingClient::new(Client::new(&args.socket)).context("cannot wait for the socket")
+}
+
+fn write_json(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+fn now_unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

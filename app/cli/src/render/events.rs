@@ -1,0 +1,25 @@
+use super::units;
+use moorline_api::Event;
+use std::fmt::Write;
+
+/// One line: when, what, which context, from where to where, why.
+#[must_use]
+pub fn event(event: &Event) -> String {
+    let context = event.context.map(|id| format!("#{id}")).unwrap_or_default();
+    let mut line =
+        format!("{}  {:<19} {context:<5}", units::timestamp(event.at_unix_ms), event.kind);
+    // Writing to a String cannot fail.
+    if let Some(ulids) = event.ulids {
+        let _ = write!(line, " {ulids}");
+    }
+    if let Some(from) = event.from.filter(|from| Some(*from) != event.ulids) {
+        let _ = write!(line, " from {from}");
+    }
+    if let Some(to) = event.to {
+        let _ = write!(line, " now via {to}");
+    }
+    if let Some(reason) = &event.reason {
+        let _ = write!(line, " ({reason})");
+    }
+    format!("{}\n", line.trim_end())
+}

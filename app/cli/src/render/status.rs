@@ -1,0 +1,102 @@
+use super::table::table;
+use super::units;
+use moorline_api::{ContextCounts, Status, Uplink};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// The daemon at a glance.
+#[must_use]
+pub fn status(status: &Status, now_unix_ms: u64) -> String {
+    let mut text = format!(
+        "moorlined {}, pid {}, up {}, data plane {}, send timeout {}\n\n",
+        status.version,
+        status.pid,
+        units::ago(status.started_unix_ms, now_unix_ms),
+        status.data_plane,
+        units::span(Duration::from_millis(status.send_timeout_ms)),
+    );
+    text.push_str(&uplinks(&status.uplinks));
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "\ncontexts  {}\ndrops     {}\n",
+        context_counts(status.contexts),
+        drops(&status.drops)
+    );
+    for warning in &status.warnings {
+        let _ = writeln!(text, "warning   {warning}");
+    }
+    text
+}
+
+fn uplinks(uplinks: &[Uplink]) -> String {
+    if uplinks.is_empty() {
+        return "no uplinks: no interface has both a global IPv6 address and a default route\n"
+            .to_owned();
+    }
+    let header = ["UPLINK", "LINK", "MTU", "GATEWAY", "LOCATOR", "PROOF", "ANNOUNCED"];
+    table(&header, &[2], uplinks.iter().flat_map(uplink_rows))
+}
+
+/// One row per locator, the interface on the first only.
+fn uplink_rows(uplink: &Uplink) -> Vec<Vec<String>> {
+    let gateway = uplink.gateway.map_or_else(|| "-".to_owned(), |address| address.to_string());
+    let link = if uplink.carrier { "up" } else { "down" };
+    let interface = [uplink.name.clone(), link.to_owned(), uplink.mtu.to_string(), gateway];
+    let mut rows: Vec<Vec<String>> = uplink
+        .locators
+        .iter()
+        .map(|locator| {
+            let announced = if locator.announced { "yes" } else { "no" };
+            vec![
+                String::new(),
+                String::new(),
+                String::new(),
+                String::new(),
+                format!("{}/{}", locator.address, locator.prefix_len),
+                locator.proof.to_string(),
+                announced.to_owned(),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        rows.push(vec![String::new(); 7]);
+    }
+    if let Some(first) = rows.first_mut() {
+        first.splice(..interface.len(), interface);
+    }
+    rows
+}
+
+fn context_counts(counts: ContextCounts) -> String {
+    let mut text = format!("{} established", counts.established);
+    let parts = [(counts.moved, "moved"), (counts.exploring, "exploring")];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, name)| format!("{number} {name}"))
+        .collect();
+    if !parts.is_empty() {
+        let _ = write!(text, " ({})", parts.join(", "));
+    }
+    let _ = write!(
+        text,
+        ", {} establishing, {} peers without Shim6",
+        counts.establishing, counts.no_support
+    );
+    text
+}
+
+fn drops(drops: &BTreeMap<String, u64>) -> String {
+    let mut some: Vec<(&String, &u64)> = drops.iter().filter(|(_, count)| **count > 0).collect();
+    some.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    if some.is_empty() {
+        return "none".to_owned();
+    }
+    let parts: Vec<String> = some
+        .into_iter()
+        .map(|(reason, count)| format!("{reason} {}", units::count(*count)))
+        .collect();
+    parts.join(", ")
+}

@@ -1,0 +1,151 @@
+use super::*;
+use insta::assert_snapshot;
+use moorline_api::{
+    Context, ContextCounts, ContextState, DataPlane, Event, EventKind, LocatorInfo, Pair, Proof,
+    ReapState, Role, Status, Uplink,
+};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+const START: u64 = 1_763_712_000_000;
+const NOW: u64 = START + 11_520_000;
+
+fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn locator(text: &str, proof: Proof) -> LocatorInfo {
+    let announced = proof == Proof::Hba;
+    LocatorInfo { address: address(text), prefix_len: 64, proof, announced }
+}
+
+fn a_status() -> Status {
+    Status {
+        version: "0.1.0".into(),
+        pid: 812,
+        started_unix_ms: START,
+        send_timeout_ms: 15_000,
+        data_plane: DataPlane::Tcx,
+        uplinks: vec![
+            Uplink {
+                name: "eth0".into(),
+                ifindex: 2,
+                carrier: true,
+                mtu: 1500,
+                gateway: Some(address("fe80::1")),
+                locators: vec![
+                    locator("2001:db8:1:0:1c3f:9a01:77e2:4b6d", Proof::Hba),
+                    locator("2001:db8:1::5", Proof::None),
+                ],
+            },
+            Uplink {
+                name: "wwan0".into(),
+                ifindex: 3,
+                carrier: false,
+                mtu: 1428,
+                gateway: None,
+                locators: vec![],
+            },
+        ],
+        contexts: ContextCounts {
+            establishing: 1,
+            established: 12,
+            exploring: 1,
+            moved: 2,
+            no_support: 40,
+        },
+        drops: BTreeMap::from([
+            ("bad_nonce".into(), 3),
+            ("bad_checksum".into(), 1_234),
+            ("truncated".into(), 0),
+        ]),
+        warnings: vec!["wwan0 has no carrier: nothing can move there".into()],
+    }
+}
+
+fn a_context() -> Context {
+    Context {
+        id: 7,
+        ulid_local: address("2001:db8:1::5"),
+        ulid_peer: address("2001:db8:a::9"),
+        role: Role::Initiator,
+        state: ContextState::Established,
+        reap: ReapState::Operational,
+        locator_local: address("2001:db8:2::5"),
+        locator_peer: address("2001:db8:b::9"),
+        moved: true,
+        why: "send timeout".into(),
+        since_unix_ms: NOW - 12_000,
+        local_locators: vec![],
+        peer_locators: vec![],
+        tx_packets: 900,
+        tx_bytes: 1_234_567,
+        rx_packets: 800,
+        rx_bytes: 34_567,
+        last_tx_ms_ago: Some(3),
+        last_rx_ms_ago: Some(250),
+    }
+}
+
+fn an_unmoved_context() -> Context {
+    Context {
+        id: 3,
+        ulid_peer: address("2001:db8:c::1"),
+        state: ContextState::I1Sent,
+        moved: false,
+        why: "ULID pair".into(),
+        since_unix_ms: NOW,
+        tx_bytes: 2_100,
+        rx_bytes: 0,
+        last_rx_ms_ago: None,
+        ..a_context()
+    }
+}
+
+#[test]
+fn status_of_a_busy_host() {
+    assert_snapshot!(status(&a_status(), NOW));
+}
+
+#[test]
+fn status_of_a_host_without_uplinks() {
+    let bare = Status {
+        uplinks: vec![],
+        contexts: ContextCounts::default(),
+        drops: BTreeMap::new(),
+        warnings: vec![],
+        ..a_status()
+    };
+    assert_snapshot!(status(&bare, NOW));
+}
+
+#[test]
+fn contexts_in_order_of_their_numbers() {
+    assert_snapshot!(contexts(&[a_context(), an_unmoved_context()], NOW));
+}
+
+#[test]
+fn no_contexts_says_when_there_will_be_some() {
+    assert_snapshot!(contexts(&[], NOW));
+}
+
+#[test]
+fn events_of_a_move() {
+    let ulids = Pair::new(address("2001:db8:1::5"), address("2001:db8:a::9"));
+    let to = Pair::new(address("2001:db8:2::5"), address("2001:db8:b::9"));
+    let of = |seq, kind| Event {
+        context: Some(7),
+        ulids: Some(ulids),
+        ..Event::new(seq, START + seq * 1_111, 0, kind)
+    };
+    let list = [
+        Event::new(1, START, 0, EventKind::DaemonStarted),
+        Event { reason: Some("eth0".into()), ..Event::new(2, START, 0, EventKind::UplinkUp) },
+        of(3, EventKind::ContextEstablished),
+        Event { reason: Some("send timeout".into()), ..of(4, EventKind::Exploring) },
+        Event { from: Some(ulids), to: Some(to), ..of(5, EventKind::Moved) },
+        Event { from: Some(to), to: Some(ulids), ..of(6, EventKind::Moved) },
+        of(7, EventKind::Other("path-control".into())),
+    ];
+    assert_snapshot!(list.iter().map(event).collect::<String>());
+}

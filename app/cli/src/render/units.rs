@@ -1,0 +1,165 @@
+//! Numbers with units, short enough for a column.
+
+use std::time::Duration;
+
+/// Octets in powers of 1000: `999 B`, `1.2 kB`, `34 MB`.
+#[must_use]
+pub fn octets(count: u64) -> String {
+    scaled(count, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+}
+
+/// A number of things in powers of 1000: `999`, `1.2 k`, `34 M`.
+#[must_use]
+pub fn count(count: u64) -> String {
+    scaled(count, &["", "k", "M", "G", "T", "P", "E"])
+}
+
+/// A span in its two largest units at most: `350 ms`, `2.0 s`, `12 s`, `3 min 4 s`, `2 d 5 h`.
+#[must_use]
+pub fn span(span: Duration) -> String {
+    let ms = span.as_millis();
+    let seconds = span.as_secs();
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..10 => format!("{seconds}.{} s", ms % 1000 / 100),
+        10..60 => format!("{seconds} s"),
+        60..3600 => two(seconds / 60, "min", seconds % 60, "s"),
+        3600..86_400 => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+    }
+}
+
+/// Time since `then`; zero if the clock went back.
+#[must_use]
+pub fn ago(then_unix_ms: u64, now_unix_ms: u64) -> String {
+    span(Duration::from_millis(now_unix_ms.saturating_sub(then_unix_ms)))
+}
+
+/// Date and time in UTC to the millisecond: `2026-11-21 08:31:02.123Z`.
+#[must_use]
+pub fn timestamp(unix_ms: u64) -> String {
+    let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
+}
+
+/// Reads `2s`, `1.5 s`, `500ms`, `3min`.
+///
+/// # Errors
+/// A sentence for a person.
+pub fn parse_span(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor = match unit.trim() {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "min" => 60.0,
+        _ => return Err("a span is a number and ms, s or min, as in 500ms".into()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;
+    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
+}
+
+fn scaled(count: u64, units: &[&str]) -> String {
+    let (mut whole, mut tenths, mut index) = (count, 0, 0);
+    while whole >= 1000 && index + 1 < units.len() {
+        (whole, tenths) = (whole / 1000, whole % 1000 / 100);
+        index += 1;
+    }
+    let unit = units.get(index).copied().unwrap_or_default();
+    let text = if index > 0 && whole < 10 {
+        format!("{whole}.{tenths} {unit}")
+    } else {
+        format!("{whole} {unit}")
+    };
+    text.trim_end().to_owned()
+}
+
+fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
+    if small == 0 {
+        format!("{large} {large_unit}")
+    } else {
+        format!("{large} {large_unit} {small} {small_unit}")
+    }
+}
+
+/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
+///
+/// Counts from 1 March of year 0, so that the leap day is the last of its year.
+const fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = era * 400 + year_of_era + (month <= 2) as u64;
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_and_counts_keep_two_digits() {
+        let cases = [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 kB"),
+            (1_290, "1.2 kB"),
+            (34_567_890, "34 MB"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(octets(value), text);
+        }
+        assert_eq!(octets(u64::MAX), "18 EB");
+        assert_eq!((count(12), count(1200)), ("12".into(), "1.2 k".into()));
+    }
+
+    #[test]
+    fn spans_take_the_unit_that_fits() {
+        let cases = [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (2_049, "2.0 s"),
+            (12_900, "12 s"),
+            (60_000, "1 min"),
+            (184_000, "3 min 4 s"),
+            (11_520_000, "3 h 12 min"),
+            (190_800_000, "2 d 5 h"),
+        ];
+        for (ms, text) in cases {
+            assert_eq!(span(Duration::from_millis(ms)), text);
+        }
+        assert_eq!(ago(5, 3), "0 ms");
+    }
+
+    #[test]
+    fn timestamps_know_leap_years() {
+        let cases = [
+            (0, "1970-01-01 00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29 00:00:00.000Z"),
+            (1_709_251_199_999, "2024-02-29 23:59:59.999Z"),
+            (1_709_251_200_000, "2024-03-01 00:00:00.000Z"),
+            (4_107_542_400_000, "2100-03-01 00:00:00.000Z"),
+        ];
+        for (ms, text) in cases {
+            assert_eq!(timestamp(ms), text);
+        }
+    }
+
+    #[test]
+    fn spans_are_read_with_their_unit_only() {
+        assert_eq!(parse_span("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_span("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_span(" 3min "), Ok(Duration::from_secs(180)));
+        for wrong in ["", "2", "s", "-2s", "2h", "1.2.3s", "9e9s"] {
+            assert!(parse_span(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
