@@ -1,0 +1,61 @@
+/// Internet checksum of `octets`: the one's complement of their one's complement sum.
+///
+/// RFC 5533 s5.3: "there is no pseudo-header checksum part", so a message may move to other
+/// locators, or another protocol number, unchanged. Over a message that holds its own checksum the
+/// result is zero.
+#[must_use]
+pub fn checksum(octets: &[u8]) -> u16 {
+    let (words, odd) = octets.as_chunks::<2>();
+    let mut sum: u64 = words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum();
+    if let [last] = odd {
+        sum += u64::from(u16::from_be_bytes([*last, 0]));
+    }
+    !fold(sum)
+}
+
+/// Writes the checksum of a control message into it. Without room for one, leaves it as it is.
+pub fn fill_checksum(message: &mut [u8]) {
+    if message.len() < CHECKSUM_AT + 2 {
+        return;
+    }
+    message[CHECKSUM_AT..CHECKSUM_AT + 2].fill(0);
+    let sum = checksum(message);
+    message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn fold(mut sum: u64) -> u16 {
+    loop {
+        match u16::try_from(sum) {
+            Ok(folded) => return folded,
+            Err(_) => sum = (sum & 0xffff) + (sum >> 16),
+        }
+    }
+}
+
+const CHECKSUM_AT: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sum_of_rfc1071_example() {
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    }
+
+    #[test]
+    fn odd_octet_is_padded_with_zero() {
+        assert_eq!(checksum(&[1]), !0x0100);
+        assert_eq!(checksum(&[]), 0xffff);
+    }
+
+    #[test]
+    fn filled_message_sums_to_zero() {
+        let mut message = [59, 0, 1, 0, 0xaa, 0xbb, 7, 8];
+        fill_checksum(&mut message);
+        assert_eq!(checksum(&message), 0);
+        let mut short = [1, 2, 3, 4, 5];
+        fill_checksum(&mut short);
+        assert_eq!(short, [1, 2, 3, 4, 5]);
+    }
+}

@@ -1,0 +1,170 @@
+use crate::consts::MAX_LOCATORS;
+use crate::option::OPTION_HEADER_LEN;
+use crate::reader::{Reader, padded};
+use crate::{VerificationMethod, WireError};
+use alloc::vec::Vec;
+use moorline_types::Locator;
+
+/// All locators of the sender, in the order that Locator Preferences refer to (RFC 5533 s5.15.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocatorList {
+    /// One more for each new list.
+    pub generation: u32,
+    /// At most [`MAX_LOCATORS`].
+    pub entries: Vec<LocatorEntry>,
+}
+
+/// A locator and how to verify it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocatorEntry {
+    /// The address.
+    pub locator: Locator,
+    /// How it is bound to the ULID; may be a number we do not know.
+    pub method: VerificationMethod,
+}
+
+impl LocatorList {
+    /// Octets of the contents before the first verification method.
+    pub(crate) const METHODS_AT: usize = 5;
+
+    pub(crate) fn decode(contents: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(contents);
+        let generation = reader.u32()?;
+        let count = usize::from(reader.u8()?);
+        if count > MAX_LOCATORS {
+            return Err(WireError::TooMany);
+        }
+        let methods = reader.octets(count)?;
+        reader.octets(Self::padding(count))?;
+        let (locators, rest) = reader.rest().as_chunks::<16>();
+        if locators.len() != count || !rest.is_empty() {
+            return Err(WireError::BadLength);
+        }
+        let entries = methods
+            .iter()
+            .zip(locators)
+            .map(|(&method, &locator)| LocatorEntry {
+                locator: Locator::from(locator),
+                method: VerificationMethod::new(method),
+            })
+            .collect();
+        Ok(Self { generation, entries })
+    }
+
+    /// Whether all of it went out.
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) -> bool {
+        let entries = self.entries.get(..MAX_LOCATORS).unwrap_or(&self.entries);
+        out.extend(self.generation.to_be_bytes());
+        out.push(u8::try_from(entries.len()).unwrap_or(u8::MAX));
+        out.extend(entries.iter().map(|entry| entry.method.value()));
+        out.resize(out.len() + Self::padding(entries.len()), 0);
+        out.extend(entries.iter().flat_map(|entry| entry.locator.octets()));
+        entries.len() == self.entries.len()
+    }
+
+    // The locators start on a multiple of 8 octets, counted from the start of the option.
+    const fn padding(count: usize) -> usize {
+        let end = OPTION_HEADER_LEN + Self::METHODS_AT + count;
+        padded(end) - end
+    }
+}
+
+/// Flags, priority and weight of each locator of a list (RFC 5533 s5.15.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocatorPreferences {
+    /// Of the list they belong to.
+    pub generation: u32,
+    element_len: u8,
+    elements: Vec<u8>,
+}
+
+/// What a peer says of one of its locators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocatorPreference {
+    /// Of [`Self::BROKEN`] and [`Self::TRANSIENT`]; others may be set.
+    pub flags: u8,
+    /// Lower is better, as in DNS SRV; `None` if not told.
+    pub priority: Option<u8>,
+    /// Share among equal priorities, as in DNS SRV; `None` if not told.
+    pub weight: Option<u8>,
+}
+
+impl LocatorPreference {
+    /// Known not to work.
+    pub const BROKEN: u8 = 0x01;
+    /// Less stable than others, such as a care-of address.
+    pub const TRANSIENT: u8 = 0x02;
+
+    /// Whether the BROKEN flag is set.
+    #[must_use]
+    pub const fn is_broken(self) -> bool {
+        self.flags & Self::BROKEN != 0
+    }
+
+    /// Whether the TRANSIENT flag is set.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        self.flags & Self::TRANSIENT != 0
+    }
+}
+
+impl LocatorPreferences {
+    /// In the order of the list, at most [`MAX_LOCATORS`]; elements are as long as the fullest
+    /// needs, an absent priority or weight then is zero.
+    #[must_use]
+    pub fn new(generation: u32, preferences: &[LocatorPreference]) -> Self {
+        let element_len = preferences.iter().map(element_len).max().unwrap_or(1);
+        let elements = preferences
+            .iter()
+            .take(MAX_LOCATORS)
+            .flat_map(|p| {
+                let element = [p.flags, p.priority.unwrap_or(0), p.weight.unwrap_or(0)];
+                element.into_iter().take(usize::from(element_len))
+            })
+            .collect();
+        Self { generation, element_len, elements }
+    }
+
+    /// In the order of the list. Octets of an element beyond the third are skipped.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = LocatorPreference> + '_ {
+        // Neither `new` nor `decode` leaves it zero.
+        self.elements.chunks(usize::from(self.element_len).max(1)).map(|element| {
+            LocatorPreference {
+                flags: element.first().copied().unwrap_or(0),
+                priority: element.get(1).copied(),
+                weight: element.get(2).copied(),
+            }
+        })
+    }
+
+    pub(crate) fn decode(contents: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(contents);
+        let generation = reader.u32()?;
+        let element_len = reader.u8()?;
+        let elements = reader.rest();
+        if element_len == 0 {
+            return Err(WireError::BadFormat);
+        }
+        if !elements.len().is_multiple_of(usize::from(element_len)) {
+            return Err(WireError::BadLength);
+        }
+        if elements.len() / usize::from(element_len) > MAX_LOCATORS {
+            return Err(WireError::TooMany);
+        }
+        Ok(Self { generation, element_len, elements: elements.to_vec() })
+    }
+
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
+        out.extend(self.generation.to_be_bytes());
+        out.push(self.element_len);
+        out.extend_from_slice(&self.elements);
+    }
+}
+
+const fn element_len(preference: &LocatorPreference) -> u8 {
+    match (preference.priority, preference.weight) {
+        (_, Some(_)) => 3,
+        (Some(_), None) => 2,
+        (None, None) => 1,
+    }
+}

@@ -1,0 +1,368 @@
+use crate::consts::{CONTROL_HEADER_LEN, MAX_MESSAGE_LEN};
+use crate::writer::Writer;
+use crate::{ErrorCode, MessageType, Options, Packet, Probe, WireError};
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+use moorline_types::ContextTag;
+
+/// A control message, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// RFC 5533 s5.4.
+    I1(I1),
+    /// RFC 5533 s5.5.
+    R1(R1),
+    /// RFC 5533 s5.6.
+    I2(I2),
+    /// RFC 5533 s5.7.
+    R2(R2),
+    /// RFC 5533 s5.8.
+    R1bis(R1bis),
+    /// RFC 5533 s5.9.
+    I2bis(I2bis),
+    /// RFC 5533 s5.10.
+    UpdateRequest(UpdateRequest),
+    /// RFC 5533 s5.11.
+    UpdateAck(UpdateAck),
+    /// RFC 5534 s5.1.
+    Keepalive(Keepalive),
+    /// RFC 5534 s5.2.
+    Probe(Probe),
+    /// RFC 5533 s5.14.
+    Error(ErrorMessage),
+}
+
+impl Message {
+    /// Its type.
+    #[must_use]
+    pub const fn kind(&self) -> MessageType {
+        match self {
+            Self::I1(_) => MessageType::I1,
+            Self::R1(_) => MessageType::R1,
+            Self::I2(_) => MessageType::I2,
+            Self::R2(_) => MessageType::R2,
+            Self::R1bis(_) => MessageType::R1BIS,
+            Self::I2bis(_) => MessageType::I2BIS,
+            Self::UpdateRequest(_) => MessageType::UPDATE_REQUEST,
+            Self::UpdateAck(_) => MessageType::UPDATE_ACK,
+            Self::Keepalive(_) => MessageType::KEEPALIVE,
+            Self::Probe(_) => MessageType::PROBE,
+            Self::Error(_) => MessageType::ERROR,
+        }
+    }
+
+    /// Its options; an Error message has none.
+    #[must_use]
+    pub const fn options(&self) -> Option<&Options> {
+        match self {
+            Self::I1(m) => Some(&m.options),
+            Self::R1(m) => Some(&m.options),
+            Self::I2(m) => Some(&m.options),
+            Self::R2(m) => Some(&m.options),
+            Self::R1bis(m) => Some(&m.options),
+            Self::I2bis(m) => Some(&m.options),
+            Self::UpdateRequest(m) => Some(&m.options),
+            Self::UpdateAck(m) => Some(&m.options),
+            Self::Keepalive(m) => Some(&m.options),
+            Self::Probe(m) => Some(&m.options),
+            Self::Error(_) => None,
+        }
+    }
+
+    /// The message for one address pair, from the Next Header octet on, with its checksum.
+    ///
+    /// RFC 5533 s5.3: the checksum has no pseudo-header, so neither the addresses nor the protocol
+    /// number change a single octet; a message emitted once may go out on any pair.
+    #[must_use]
+    pub fn emit(&self, _src: Ipv6Addr, _dst: Ipv6Addr) -> Vec<u8> {
+        self.octets()
+    }
+
+    /// [`Message::emit`], which depends on no address.
+    ///
+    /// At most [`MAX_MESSAGE_LEN`] octets: what does not fit is left out, see [`Message::fits`].
+    #[must_use]
+    pub fn octets(&self) -> Vec<u8> {
+        self.writer().finish().0
+    }
+
+    /// Whether [`Message::octets`] holds all of it, rather than the options, locators and reports that
+    /// found room (RFC 5533 s5.1: "omit part of the locator address information").
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.writer().finish().1
+    }
+
+    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
+        let fields = Fields(packet);
+        Ok(match packet.kind() {
+            MessageType::I1 => Self::I1(I1 {
+                initiator_tag: fields.sender_tag()?,
+                initiator_nonce: fields.initiator_nonce()?,
+                options: fields.options()?,
+            }),
+            MessageType::R1 => Self::R1(R1 {
+                initiator_nonce: fields.initiator_nonce()?,
+                responder_nonce: fields.responder_nonce()?,
+                options: fields.options()?,
+            }),
+            MessageType::I2 => Self::I2(I2 {
+                initiator_tag: fields.sender_tag()?,
+                initiator_nonce: fields.initiator_nonce()?,
+                responder_nonce: fields.responder_nonce()?,
+                options: fields.options()?,
+            }),
+            MessageType::R2 => Self::R2(R2 {
+                responder_tag: fields.sender_tag()?,
+                initiator_nonce: fields.initiator_nonce()?,
+                options: fields.options()?,
+            }),
+            MessageType::R1BIS => Self::R1bis(R1bis {
+                packet_tag: fields.packet_tag()?,
+                responder_nonce: fields.responder_nonce()?,
+                options: fields.options()?,
+            }),
+            MessageType::I2BIS => Self::I2bis(I2bis {
+                initiator_tag: fields.sender_tag()?,
+                initiator_nonce: fields.initiator_nonce()?,
+                responder_nonce: fields.responder_nonce()?,
+                packet_tag: fields.packet_tag()?,
+                options: fields.options()?,
+            }),
+            MessageType::UPDATE_REQUEST => Self::UpdateRequest(UpdateRequest {
+                receiver_tag: fields.receiver_tag()?,
+                request_nonce: fields.request_nonce()?,
+                options: fields.options()?,
+            }),
+            MessageType::UPDATE_ACK => Self::UpdateAck(UpdateAck {
+                receiver_tag: fields.receiver_tag()?,
+                request_nonce: fields.request_nonce()?,
+                options: fields.options()?,
+            }),
+            MessageType::KEEPALIVE => Self::Keepalive(Keepalive {
+                receiver_tag: fields.receiver_tag()?,
+                options: fields.options()?,
+            }),
+            MessageType::PROBE => Self::Probe(Probe::decode(packet)?),
+            MessageType::ERROR => Self::Error(ErrorMessage::decode(packet)?),
+            _ => return Err(WireError::UnknownType),
+        })
+    }
+
+    fn writer(&self) -> Writer {
+        let start = |code| Writer::new(self.kind(), code);
+        match self {
+            Self::I1(m) => start(0)
+                .field(&m.initiator_tag.octets())
+                .field(&m.initiator_nonce.to_be_bytes())
+                .options(&m.options),
+            Self::R1(m) => start(0)
+                .field(&[0; 2])
+                .field(&m.initiator_nonce.to_be_bytes())
+                .field(&m.responder_nonce.to_be_bytes())
+                .options(&m.options),
+            Self::I2(m) => start(0)
+                .field(&m.initiator_tag.octets())
+                .field(&m.initiator_nonce.to_be_bytes())
+                .field(&m.responder_nonce.to_be_bytes())
+                .field(&[0; 4])
+                .options(&m.options),
+            Self::R2(m) => start(0)
+                .field(&m.responder_tag.octets())
+                .field(&m.initiator_nonce.to_be_bytes())
+                .options(&m.options),
+            Self::R1bis(m) => start(0)
+                .field(&m.packet_tag.octets())
+                .field(&m.responder_nonce.to_be_bytes())
+                .options(&m.options),
+            Self::I2bis(m) => start(0)
+                .field(&m.initiator_tag.octets())
+                .field(&m.initiator_nonce.to_be_bytes())
+                .field(&m.responder_nonce.to_be_bytes())
+                .field(&[0; 6])
+                .field(&m.packet_tag.octets())
+                .options(&m.options),
+            Self::UpdateRequest(m) => start(0)
+                .field(&m.receiver_tag.octets())
+                .field(&m.request_nonce.to_be_bytes())
+                .options(&m.options),
+            Self::UpdateAck(m) => start(0)
+                .field(&m.receiver_tag.octets())
+                .field(&m.request_nonce.to_be_bytes())
+                .options(&m.options),
+            Self::Keepalive(m) => {
+                start(0).field(&m.receiver_tag.octets()).field(&[0; 4]).options(&m.options)
+            }
+            Self::Probe(m) => m.writer(),
+            Self::Error(m) => m.write(start(m.code.value())),
+        }
+    }
+}
+
+/// First message of the initiator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct I1 {
+    /// Allocated by the initiator for the context.
+    pub initiator_tag: ContextTag,
+    /// Comes back in R1.
+    pub initiator_nonce: u32,
+    /// ULID Pair, Forked Instance Identifier.
+    pub options: Options,
+}
+
+/// First message of the responder, who keeps no state for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct R1 {
+    /// From I1.
+    pub initiator_nonce: u32,
+    /// Comes back in I2.
+    pub responder_nonce: u32,
+    /// Responder Validator.
+    pub options: Options,
+}
+
+/// Second message of the initiator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct I2 {
+    /// Allocated by the initiator for the context.
+    pub initiator_tag: ContextTag,
+    /// Comes back in R2.
+    pub initiator_nonce: u32,
+    /// From R1.
+    pub responder_nonce: u32,
+    /// All but Locator Preferences without a list make sense.
+    pub options: Options,
+}
+
+/// Second message of the responder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct R2 {
+    /// Allocated by the responder for the context.
+    pub responder_tag: ContextTag,
+    /// From I2, or from I1 if they crossed.
+    pub initiator_nonce: u32,
+    /// Locator List and what verifies it, timeouts.
+    pub options: Options,
+}
+
+/// Answer to a packet that refers to a context that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct R1bis {
+    /// From the packet that is answered.
+    pub packet_tag: ContextTag,
+    /// Comes back in I2bis.
+    pub responder_nonce: u32,
+    /// Responder Validator.
+    pub options: Options,
+}
+
+/// Answer to R1bis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct I2bis {
+    /// Allocated by the initiator for the context.
+    pub initiator_tag: ContextTag,
+    /// Comes back in R2.
+    pub initiator_nonce: u32,
+    /// From R1bis.
+    pub responder_nonce: u32,
+    /// From R1bis.
+    pub packet_tag: ContextTag,
+    /// As in I2.
+    pub options: Options,
+}
+
+/// New locators or preferences; they replace all earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateRequest {
+    /// Names the context at the receiver.
+    pub receiver_tag: ContextTag,
+    /// Comes back in the acknowledgement.
+    pub request_nonce: u32,
+    /// Locator List and what verifies it, timeouts.
+    pub options: Options,
+}
+
+/// Answer to [`UpdateRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateAck {
+    /// Names the context at the receiver.
+    pub receiver_tag: ContextTag,
+    /// From the request.
+    pub request_nonce: u32,
+    /// None are defined.
+    pub options: Options,
+}
+
+/// Return traffic for payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Names the context at the receiver.
+    pub receiver_tag: ContextTag,
+    /// None are defined.
+    pub options: Options,
+}
+
+/// Something critical in a message could not be processed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorMessage {
+    /// What.
+    pub code: ErrorCode,
+    /// Where: octets into the invoking packet.
+    pub pointer: u16,
+    /// Start of the invoking packet. On the wire it is cut to fit or padded with zeros to 8 octets.
+    pub packet: Vec<u8>,
+}
+
+impl ErrorMessage {
+    fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
+        let octets = packet.octets();
+        let &[_, _, _, code, _, _, p0, p1] =
+            octets.first_chunk::<CONTROL_HEADER_LEN>().ok_or(WireError::Truncated)?;
+        Ok(Self {
+            code: ErrorCode::new(code >> 1),
+            pointer: u16::from_be_bytes([p0, p1]),
+            packet: packet.octets_from(CONTROL_HEADER_LEN).to_vec(),
+        })
+    }
+
+    fn write(&self, mut writer: Writer) -> Writer {
+        let packet = self.packet.get(..MAX_MESSAGE_LEN - CONTROL_HEADER_LEN);
+        if packet.is_some_and(|start| start.len() < self.packet.len()) {
+            writer.cut();
+        }
+        writer.field(&self.pointer.to_be_bytes()).field(packet.unwrap_or(&self.packet))
+    }
+}
+
+/// Fixed fields that the length check of the type has made sure of.
+struct Fields<'p, 'a>(&'p Packet<'a>);
+
+impl Fields<'_, '_> {
+    fn sender_tag(&self) -> Result<ContextTag, WireError> {
+        self.0.sender_tag().ok_or(WireError::BadLength)
+    }
+
+    fn receiver_tag(&self) -> Result<ContextTag, WireError> {
+        self.0.receiver_tag().ok_or(WireError::BadLength)
+    }
+
+    fn packet_tag(&self) -> Result<ContextTag, WireError> {
+        self.0.packet_tag().ok_or(WireError::BadLength)
+    }
+
+    fn initiator_nonce(&self) -> Result<u32, WireError> {
+        self.0.initiator_nonce().ok_or(WireError::BadLength)
+    }
+
+    fn responder_nonce(&self) -> Result<u32, WireError> {
+        self.0.responder_nonce().ok_or(WireError::BadLength)
+    }
+
+    fn request_nonce(&self) -> Result<u32, WireError> {
+        self.0.request_nonce().ok_or(WireError::BadLength)
+    }
+
+    fn options(&self) -> Result<Options, WireError> {
+        Options::decode(self.0)
+    }
+}

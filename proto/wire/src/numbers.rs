@@ -1,0 +1,184 @@
+use core::fmt;
+
+/// A number space as a struct with constants, so that unknown values survive a round trip.
+macro_rules! number_space {
+    ($(#[$doc:meta])* $name:ident($int:ty, $mask:expr) {
+        $($(#[$item:meta])* $constant:ident = $value:expr, $text:literal;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name($int);
+
+        impl $name {
+            $($(#[$item])* pub const $constant: Self = Self($value);)*
+
+            /// All that have a name.
+            pub const KNOWN: &'static [Self] = &[$(Self::$constant,)*];
+
+            /// From the number; bits that the field lacks are cut off.
+            #[must_use]
+            pub const fn new(value: $int) -> Self {
+                Self(value & $mask)
+            }
+
+            /// The number.
+            #[must_use]
+            pub const fn value(self) -> $int {
+                self.0
+            }
+
+            /// Whether it has a name here.
+            #[must_use]
+            pub fn is_known(self) -> bool {
+                Self::KNOWN.contains(&self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match *self {
+                    $(Self::$constant => f.write_str($text),)*
+                    Self(other) => other.fmt(f),
+                }
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+number_space! {
+    /// Type of a control message, 7 bits (RFC 5533 s5.3, table 1).
+    MessageType(u8, 0x7f) {
+        /// First message of the initiator.
+        I1 = 1, "I1";
+        /// First message of the responder.
+        R1 = 2, "R1";
+        /// Second message of the initiator.
+        I2 = 3, "I2";
+        /// Second message of the responder.
+        R2 = 4, "R2";
+        /// Answer to a reference to a context that does not exist.
+        R1BIS = 5, "R1bis";
+        /// Answer to R1bis.
+        I2BIS = 6, "I2bis";
+        /// New locators or preferences.
+        UPDATE_REQUEST = 64, "Update Request";
+        /// Answer to Update Request.
+        UPDATE_ACK = 65, "Update Acknowledgement";
+        /// Return traffic for payload (RFC 5534 s5.1).
+        KEEPALIVE = 66, "Keepalive";
+        /// Exploration (RFC 5534 s5.2).
+        PROBE = 67, "Probe";
+        /// Something critical could not be processed.
+        ERROR = 68, "Error";
+    }
+}
+
+impl MessageType {
+    /// Whether one for an unknown context is answered with R1bis (RFC 5533 s5.3: codes 64-127).
+    #[must_use]
+    pub const fn triggers_r1bis(self) -> bool {
+        self.0 >= 64
+    }
+
+    /// Octets before reports and options; `None` if the type is unknown.
+    pub(crate) const fn fixed_len(self) -> Option<usize> {
+        match self {
+            Self::I2 => Some(24),
+            Self::I2BIS => Some(32),
+            Self::I1
+            | Self::R1
+            | Self::R2
+            | Self::R1BIS
+            | Self::UPDATE_REQUEST
+            | Self::UPDATE_ACK
+            | Self::KEEPALIVE
+            | Self::PROBE
+            | Self::ERROR => Some(16),
+            Self(_) => None,
+        }
+    }
+
+    /// Whether the option is listed for this type of message (RFC 5533 s5.4-5.11, RFC 5534 s5.3).
+    ///
+    /// Any other is treated as unknown (RFC 5533 s5.15).
+    #[must_use]
+    pub const fn lists(self, option: OptionType) -> bool {
+        match option {
+            OptionType::RESPONDER_VALIDATOR => {
+                matches!(self, Self::R1 | Self::I2 | Self::R1BIS | Self::I2BIS)
+            }
+            OptionType::ULID_PAIR | OptionType::FORKED_INSTANCE => {
+                matches!(self, Self::I1 | Self::I2 | Self::I2BIS)
+            }
+            OptionType::LOCATOR_LIST
+            | OptionType::LOCATOR_PREFERENCES
+            | OptionType::CGA_PARAMETERS
+            | OptionType::CGA_SIGNATURE
+            | OptionType::KEEPALIVE_TIMEOUT
+            | OptionType::SEND_TIMEOUT_MILLIS => {
+                matches!(self, Self::I2 | Self::R2 | Self::I2BIS | Self::UPDATE_REQUEST)
+            }
+            OptionType(_) => false,
+        }
+    }
+}
+
+number_space! {
+    /// Type of an option, 15 bits, without the critical bit (RFC 5533 s5.15, table 3).
+    OptionType(u16, 0x7fff) {
+        /// Proof that the I2 or I2bis answers our R1 or R1bis.
+        RESPONDER_VALIDATOR = 1, "Responder Validator";
+        /// All locators of the sender.
+        LOCATOR_LIST = 2, "Locator List";
+        /// Flags, priority and weight for each of them.
+        LOCATOR_PREFERENCES = 3, "Locator Preferences";
+        /// CGA Parameters data structure.
+        CGA_PARAMETERS = 4, "CGA Parameter Data Structure";
+        /// Signature over the locators that are verified by CGA.
+        CGA_SIGNATURE = 5, "CGA Signature";
+        /// The ULIDs, where the IPv6 header holds other addresses.
+        ULID_PAIR = 6, "ULID Pair";
+        /// Which of several contexts between two ULIDs.
+        FORKED_INSTANCE = 7, "Forked Instance Identifier";
+        /// RFC 5534 s5.3.
+        KEEPALIVE_TIMEOUT = 10, "Keepalive Timeout";
+        /// Ours: the Send Timeout in milliseconds (design s6). "ML" in ASCII, in the range that
+        /// RFC 5533 s17 leaves "For Experimental use" (16384-32767).
+        SEND_TIMEOUT_MILLIS = 0x4d4c, "Send Timeout";
+    }
+}
+
+number_space! {
+    /// What an Error message complains of, 7 bits (RFC 5533 s5.14, table 2).
+    ErrorCode(u8, 0x7f) {
+        /// Unknown message type; Pointer to the type.
+        UNKNOWN_MESSAGE_TYPE = 0, "unknown Shim6 message type";
+        /// Critical option not recognized; Pointer to its type.
+        CRITICAL_OPTION = 1, "critical option not recognized";
+        /// Locator verification method failed; Pointer to its octet.
+        VERIFICATION_METHOD = 2, "locator verification method failed";
+        /// Locator List Generation number out of sync.
+        GENERATION = 3, "Locator List Generation number out of sync";
+        /// Locator Preferences for another number of locators.
+        LOCATOR_COUNT = 4, "error in the number of locators";
+    }
+}
+
+number_space! {
+    /// How a locator is bound to the ULID, 8 bits.
+    ///
+    /// RFC 5533 contradicts itself: s5.15.2 (table 4) as here, s17 the other way round. LinShim6
+    /// does as table 4, and so do we.
+    VerificationMethod(u8, 0xff) {
+        /// Hash-based address (RFC 5535).
+        HBA = 1, "HBA";
+        /// Cryptographically generated address with a signature (RFC 3972).
+        CGA = 2, "CGA";
+    }
+}

@@ -1,0 +1,71 @@
+use crate::consts::MAX_OPTIONS;
+use crate::reader::padded;
+use crate::{OptionType, WireError};
+
+/// An option as it stands in the message, not decoded (RFC 5533 s5.15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawOption<'a> {
+    /// Octets from the Next Header octet of the message to the first of the option: a Pointer.
+    pub offset: u16,
+    /// Type without the critical bit.
+    pub kind: OptionType,
+    /// The C bit.
+    pub critical: bool,
+    /// Without padding.
+    pub contents: &'a [u8],
+}
+
+/// The options of a message in order. After an error it ends.
+#[derive(Clone, Debug)]
+pub struct OptionIter<'a> {
+    octets: &'a [u8],
+    offset: usize,
+    count: usize,
+}
+
+impl<'a> OptionIter<'a> {
+    /// `octets` start `offset` octets into the message.
+    pub(crate) const fn new(octets: &'a [u8], offset: usize) -> Self {
+        Self { octets, offset, count: 0 }
+    }
+
+    fn take(&mut self) -> Result<RawOption<'a>, WireError> {
+        if self.count == MAX_OPTIONS {
+            return Err(WireError::TooMany);
+        }
+        let offset = u16::try_from(self.offset).map_err(|_| WireError::BadLength)?;
+        let (&[t0, t1, l0, l1], body) =
+            self.octets.split_first_chunk().ok_or(WireError::Truncated)?;
+        let type_and_critical = u16::from_be_bytes([t0, t1]);
+        let len = usize::from(u16::from_be_bytes([l0, l1]));
+        let contents = body.get(..len).ok_or(WireError::Truncated)?;
+        let total = padded(OPTION_HEADER_LEN + len);
+        self.octets = self.octets.get(total..).ok_or(WireError::Truncated)?;
+        self.offset += total;
+        self.count += 1;
+        Ok(RawOption {
+            offset,
+            kind: OptionType::new(type_and_critical >> 1),
+            critical: type_and_critical & 1 != 0,
+            contents,
+        })
+    }
+}
+
+impl<'a> Iterator for OptionIter<'a> {
+    type Item = Result<RawOption<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.octets.is_empty() {
+            return None;
+        }
+        let item = self.take();
+        if item.is_err() {
+            self.octets = &[];
+        }
+        Some(item)
+    }
+}
+
+/// Octets of Type, C and Length.
+pub(crate) const OPTION_HEADER_LEN: usize = 4;

@@ -1,0 +1,277 @@
+use crate::consts::{MAX_MESSAGE_LEN, MAX_PDS_LEN};
+use crate::reader::exactly;
+use crate::{LocatorList, LocatorPreferences, OptionType, Packet, RawOption, WireError};
+use alloc::vec::Vec;
+use moorline_types::Ulid;
+
+/// A decoded option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opt {
+    /// Responder Validator: opaque to all but the responder (RFC 5533 s5.15.1).
+    Validator(Vec<u8>),
+    /// Locator List.
+    LocatorList(LocatorList),
+    /// Locator Preferences.
+    LocatorPreferences(LocatorPreferences),
+    /// CGA Parameters data structure; [`crate::CgaParameters`] decodes it (RFC 5533 s5.15.4).
+    Pds(Vec<u8>),
+    /// CGA Signature: PKCS#1 v1.5 (RFC 5533 s5.15.5).
+    CgaSignature(Vec<u8>),
+    /// ULID Pair (RFC 5533 s5.15.6).
+    UlidPair {
+        /// Of who sent the message.
+        sender: Ulid,
+        /// Of who receives it.
+        receiver: Ulid,
+    },
+    /// Forked Instance Identifier (RFC 5533 s5.15.7).
+    ForkedInstance(u32),
+    /// Keepalive Timeout in seconds that the receiver should use (RFC 5534 s5.3).
+    KeepaliveTimeout(u16),
+    /// Our Send Timeout in milliseconds ([`OptionType::SEND_TIMEOUT_MILLIS`]).
+    SendTimeoutMillis(u32),
+    /// Unknown, or not listed for the type of the message it came in.
+    Unknown {
+        /// Type without the critical bit.
+        kind: OptionType,
+        /// The C bit: the message must not be processed.
+        critical: bool,
+        /// Without padding.
+        contents: Vec<u8>,
+    },
+}
+
+impl Opt {
+    /// Its type on the wire.
+    #[must_use]
+    pub const fn kind(&self) -> OptionType {
+        match self {
+            Self::Validator(_) => OptionType::RESPONDER_VALIDATOR,
+            Self::LocatorList(_) => OptionType::LOCATOR_LIST,
+            Self::LocatorPreferences(_) => OptionType::LOCATOR_PREFERENCES,
+            Self::Pds(_) => OptionType::CGA_PARAMETERS,
+            Self::CgaSignature(_) => OptionType::CGA_SIGNATURE,
+            Self::UlidPair { .. } => OptionType::ULID_PAIR,
+            Self::ForkedInstance(_) => OptionType::FORKED_INSTANCE,
+            Self::KeepaliveTimeout(_) => OptionType::KEEPALIVE_TIMEOUT,
+            Self::SendTimeoutMillis(_) => OptionType::SEND_TIMEOUT_MILLIS,
+            Self::Unknown { kind, .. } => *kind,
+        }
+    }
+
+    /// Whether it is unknown and says that it must be understood.
+    #[must_use]
+    pub const fn is_critical(&self) -> bool {
+        matches!(self, Self::Unknown { critical: true, .. })
+    }
+
+    fn decode(raw: RawOption<'_>) -> Result<Self, WireError> {
+        let contents = raw.contents;
+        Ok(match raw.kind {
+            OptionType::RESPONDER_VALIDATOR => Self::Validator(contents.to_vec()),
+            OptionType::LOCATOR_LIST => Self::LocatorList(LocatorList::decode(contents)?),
+            OptionType::LOCATOR_PREFERENCES => {
+                Self::LocatorPreferences(LocatorPreferences::decode(contents)?)
+            }
+            OptionType::CGA_PARAMETERS if contents.len() > MAX_PDS_LEN => {
+                return Err(WireError::TooMany);
+            }
+            OptionType::CGA_PARAMETERS => Self::Pds(contents.to_vec()),
+            OptionType::CGA_SIGNATURE => Self::CgaSignature(contents.to_vec()),
+            OptionType::ULID_PAIR => decode_ulid_pair(contents)?,
+            OptionType::FORKED_INSTANCE => {
+                Self::ForkedInstance(u32::from_be_bytes(exactly(contents)?))
+            }
+            OptionType::KEEPALIVE_TIMEOUT => {
+                let [_, _, seconds @ ..] = exactly::<4>(contents)?;
+                Self::KeepaliveTimeout(u16::from_be_bytes(seconds))
+            }
+            OptionType::SEND_TIMEOUT_MILLIS => {
+                Self::SendTimeoutMillis(u32::from_be_bytes(exactly(contents)?))
+            }
+            _ => Self::unknown(raw),
+        })
+    }
+
+    fn unknown(raw: RawOption<'_>) -> Self {
+        Self::Unknown { kind: raw.kind, critical: raw.critical, contents: raw.contents.to_vec() }
+    }
+
+    /// Octets that its contents may have.
+    pub(crate) const fn max_contents(&self) -> usize {
+        if matches!(self, Self::Pds(_)) { MAX_PDS_LEN } else { MAX_MESSAGE_LEN }
+    }
+
+    /// Whether all of it went out.
+    pub(crate) fn emit_contents(&self, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::LocatorList(list) => return list.emit(out),
+            Self::LocatorPreferences(preferences) => preferences.emit(out),
+            Self::Validator(contents)
+            | Self::Pds(contents)
+            | Self::CgaSignature(contents)
+            | Self::Unknown { contents, .. } => out.extend_from_slice(contents),
+            Self::UlidPair { sender, receiver } => {
+                out.extend([0; ULID_PAIR_RESERVED]);
+                out.extend(sender.octets());
+                out.extend(receiver.octets());
+            }
+            Self::ForkedInstance(value) | Self::SendTimeoutMillis(value) => {
+                out.extend(value.to_be_bytes());
+            }
+            Self::KeepaliveTimeout(seconds) => out.extend(u32::from(*seconds).to_be_bytes()),
+        }
+        true
+    }
+}
+
+/// The options of a message in order, with a getter for each: of several of a kind, the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options(Vec<Opt>);
+
+/// The first option that matches.
+macro_rules! first {
+    ($options:ident, $pattern:pat => $value:expr) => {
+        $options.0.iter().find_map(|option| if let $pattern = option { Some($value) } else { None })
+    };
+}
+
+impl Options {
+    /// None.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Appends.
+    pub fn push(&mut self, option: Opt) {
+        self.0.push(option);
+    }
+
+    /// In order.
+    pub fn iter(&self) -> core::slice::Iter<'_, Opt> {
+        self.0.iter()
+    }
+
+    /// In order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Opt] {
+        &self.0
+    }
+
+    /// Responder Validator.
+    #[must_use]
+    pub fn validator(&self) -> Option<&[u8]> {
+        first!(self, Opt::Validator(contents) => contents.as_slice())
+    }
+
+    /// Locator List.
+    #[must_use]
+    pub fn locator_list(&self) -> Option<&LocatorList> {
+        first!(self, Opt::LocatorList(list) => list)
+    }
+
+    /// Locator Preferences.
+    #[must_use]
+    pub fn locator_preferences(&self) -> Option<&LocatorPreferences> {
+        first!(self, Opt::LocatorPreferences(preferences) => preferences)
+    }
+
+    /// CGA Parameters data structure.
+    #[must_use]
+    pub fn pds(&self) -> Option<&[u8]> {
+        first!(self, Opt::Pds(contents) => contents.as_slice())
+    }
+
+    /// CGA Signature.
+    #[must_use]
+    pub fn cga_signature(&self) -> Option<&[u8]> {
+        first!(self, Opt::CgaSignature(contents) => contents.as_slice())
+    }
+
+    /// ULID of the sender, ULID of the receiver.
+    #[must_use]
+    pub fn ulid_pair(&self) -> Option<(Ulid, Ulid)> {
+        first!(self, Opt::UlidPair { sender, receiver } => (*sender, *receiver))
+    }
+
+    /// Forked Instance Identifier.
+    #[must_use]
+    pub fn forked_instance(&self) -> Option<u32> {
+        first!(self, Opt::ForkedInstance(value) => *value)
+    }
+
+    /// Keepalive Timeout in seconds.
+    #[must_use]
+    pub fn keepalive_timeout(&self) -> Option<u16> {
+        first!(self, Opt::KeepaliveTimeout(seconds) => *seconds)
+    }
+
+    /// Send Timeout in milliseconds.
+    #[must_use]
+    pub fn send_timeout_millis(&self) -> Option<u32> {
+        first!(self, Opt::SendTimeoutMillis(millis) => *millis)
+    }
+
+    /// Type of the first unknown option with the critical bit set.
+    #[must_use]
+    pub fn unknown_critical(&self) -> Option<OptionType> {
+        self.0.iter().find(|option| option.is_critical()).map(Opt::kind)
+    }
+
+    /// Type of the first known option that stands a second time. No RFC gives that a meaning.
+    #[must_use]
+    pub fn duplicate(&self) -> Option<OptionType> {
+        let known = |option: &&Opt| !matches!(option, Opt::Unknown { .. });
+        self.0.iter().enumerate().filter(|(_, option)| known(option)).find_map(|(at, option)| {
+            let kind = option.kind();
+            self.0[..at].iter().filter(known).any(|earlier| earlier.kind() == kind).then_some(kind)
+        })
+    }
+
+    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
+        let kind = packet.kind();
+        packet
+            .options()
+            .map(|raw| {
+                let raw = raw?;
+                // RFC 5533 s5.15: one "not listed as a valid option" is as good as unknown.
+                if kind.lists(raw.kind) { Opt::decode(raw) } else { Ok(Opt::unknown(raw)) }
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl From<Vec<Opt>> for Options {
+    fn from(options: Vec<Opt>) -> Self {
+        Self(options)
+    }
+}
+
+impl FromIterator<Opt> for Options {
+    fn from_iter<I: IntoIterator<Item = Opt>>(options: I) -> Self {
+        Self(options.into_iter().collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Options {
+    type Item = &'a Opt;
+    type IntoIter = core::slice::Iter<'a, Opt>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+fn decode_ulid_pair(contents: &[u8]) -> Result<Opt, WireError> {
+    let octets: [u8; ULID_PAIR_RESERVED + 32] = exactly(contents)?;
+    match octets[ULID_PAIR_RESERVED..].as_chunks::<16>().0 {
+        &[sender, receiver] => {
+            Ok(Opt::UlidPair { sender: Ulid::from(sender), receiver: Ulid::from(receiver) })
+        }
+        _ => Err(WireError::BadLength),
+    }
+}
+
+const ULID_PAIR_RESERVED: usize = 4;

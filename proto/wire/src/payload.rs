@@ -1,0 +1,82 @@
+use crate::WireError;
+use crate::consts::PAYLOAD_HEADER_LEN;
+use moorline_types::ContextTag;
+
+/// Payload extension header: stands before an upper-layer packet whose addresses are not the ULIDs
+/// (RFC 5533 s5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadHeader {
+    /// Protocol of what follows.
+    pub next_header: u8,
+    /// Names the context at the receiver.
+    pub tag: ContextTag,
+}
+
+impl PayloadHeader {
+    /// Reads the header at the start of `octets`; the packet goes on behind it.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`]; [`WireError::BadFormat`] if the P bit is clear (a control message);
+    /// [`WireError::BadLength`] if Hdr Ext Len is not zero.
+    pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
+        let &[next_header, ext_len, tag @ ..] =
+            octets.first_chunk::<PAYLOAD_HEADER_LEN>().ok_or(WireError::Truncated)?;
+        if tag[0] & P_BIT == 0 {
+            return Err(WireError::BadFormat);
+        }
+        if ext_len != 0 {
+            return Err(WireError::BadLength);
+        }
+        Ok(Self { next_header, tag: ContextTag::from_octets(tag) })
+    }
+
+    /// The 8 octets.
+    #[must_use]
+    pub const fn emit(self) -> [u8; PAYLOAD_HEADER_LEN] {
+        let [a, b, c, d, e, f] = self.tag.octets();
+        [self.next_header, 0, a | P_BIT, b, c, d, e, f]
+    }
+
+    /// Whether a Shim6 header that starts with `octets` is a payload header and not a control
+    /// message: the P bit.
+    #[must_use]
+    pub fn is_payload(octets: &[u8]) -> bool {
+        octets.get(2).is_some_and(|octet| octet & P_BIT != 0)
+    }
+}
+
+const P_BIT: u8 = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOLDEN: [u8; 8] = [6, 0, 0xe0, 0xbd, 0x47, 0xf6, 0x09, 0x2d];
+
+    #[test]
+    fn golden_both_ways() {
+        let header = PayloadHeader { next_header: 6, tag: ContextTag::from_bits(0x60bd_47f6_092d) };
+        assert_eq!(header.emit(), GOLDEN);
+        assert_eq!(PayloadHeader::parse(&GOLDEN), Ok(header));
+    }
+
+    #[test]
+    fn extreme_tags_keep_all_47_bits() {
+        for bits in [0, 1, ContextTag::MASK, 1 << 46] {
+            let header = PayloadHeader { next_header: 17, tag: ContextTag::from_bits(bits) };
+            assert_eq!(PayloadHeader::parse(&header.emit()).map(|h| h.tag.bits()), Ok(bits));
+        }
+    }
+
+    #[test]
+    fn what_is_no_payload_header_is_refused() {
+        for len in 0..PAYLOAD_HEADER_LEN {
+            assert_eq!(PayloadHeader::parse(&GOLDEN[..len]), Err(WireError::Truncated));
+        }
+        let control = [59, 0, 0x40, 0, 0, 0, 0, 0];
+        assert_eq!(PayloadHeader::parse(&control), Err(WireError::BadFormat));
+        assert!(!PayloadHeader::is_payload(&control) && PayloadHeader::is_payload(&GOLDEN));
+        let long = [6, 1, 0xe0, 0, 0, 0, 0, 0];
+        assert_eq!(PayloadHeader::parse(&long), Err(WireError::BadLength));
+    }
+}

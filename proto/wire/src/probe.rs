@@ -1,0 +1,126 @@
+use crate::consts::{MAX_PROBE_REPORTS, PROBE_REPORT_LEN};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use crate::{MessageType, Options, Packet, WireError};
+use alloc::vec::Vec;
+use moorline_types::{ContextTag, Locator};
+
+/// Probe message (RFC 5534 s5.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Names the context at the receiver.
+    pub receiver_tag: ContextTag,
+    /// State of the sender after sending.
+    pub state: ProbeState,
+    /// This probe first, then earlier ones; 1 to [`MAX_PROBE_REPORTS`].
+    pub sent: Vec<ProbeReport>,
+    /// Probes that reached the sender; at most [`MAX_PROBE_REPORTS`].
+    pub received: Vec<ProbeReport>,
+    /// None are defined.
+    pub options: Options,
+}
+
+/// State of a REAP machine as its peer sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum ProbeState {
+    /// No problem either way.
+    Operational = 0,
+    /// Hears nothing from the peer.
+    Exploring = 1,
+    /// Hears the peer, but does not know that the peer hears it.
+    InboundOk = 2,
+}
+
+/// One probe, sent or received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeReport {
+    /// IPv6 source address of that probe.
+    pub src: Locator,
+    /// IPv6 destination address of that probe.
+    pub dst: Locator,
+    /// Tells the sender which of its probes it is.
+    pub nonce: u32,
+    /// No meaning; copied back.
+    pub data: u32,
+}
+
+impl Probe {
+    /// Octets of the reports announced at the start of a Probe, from the octet of Precvd and Psent.
+    pub(crate) fn reports_len(counts: u8) -> usize {
+        usize::from(counts >> 4) * PROBE_REPORT_LEN + usize::from(counts & 0xf) * PROBE_REPORT_LEN
+    }
+
+    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
+        let receiver_tag = packet.receiver_tag().ok_or(WireError::BadFormat)?;
+        let mut reader = Reader::new(packet.octets_from(COUNTS_AT));
+        let [counts, state, _, _] = reader.array()?;
+        let state = match state >> 6 {
+            0 => ProbeState::Operational,
+            1 => ProbeState::Exploring,
+            2 => ProbeState::InboundOk,
+            // RFC 5534 s5.2: "It has three legal values".
+            _ => return Err(WireError::BadFormat),
+        };
+        let (received, sent) = (counts >> 4, counts & 0xf);
+        if sent == 0 {
+            // RFC 5534 s5.2: "the minimum value for this field is 1".
+            return Err(WireError::BadFormat);
+        }
+        let sent = ProbeReport::decode_all(&mut reader, sent)?;
+        let received = ProbeReport::decode_all(&mut reader, received)?;
+        let options = Options::decode(packet)?;
+        Ok(Self { receiver_tag, state, sent, received, options })
+    }
+
+    pub(crate) fn writer(&self) -> Writer {
+        let (sent, received) = (capped(&self.sent), capped(&self.received));
+        let counts = count(received) << 4 | count(sent);
+        let mut writer = Writer::new(MessageType::PROBE, 0)
+            .field(&self.receiver_tag.octets())
+            .field(&[counts, (self.state as u8) << 6, 0, 0]);
+        for report in sent.iter().chain(received) {
+            writer = writer.field(&report.emit());
+        }
+        if sent.len() < self.sent.len() || received.len() < self.received.len() {
+            writer.cut();
+        }
+        writer.options(&self.options)
+    }
+}
+
+impl ProbeReport {
+    fn decode_all(reader: &mut Reader<'_>, count: u8) -> Result<Vec<Self>, WireError> {
+        (0..count).map(|_| Self::decode(reader)).collect()
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            src: Locator::from(reader.array::<16>()?),
+            dst: Locator::from(reader.array::<16>()?),
+            nonce: reader.u32()?,
+            data: reader.u32()?,
+        })
+    }
+
+    fn emit(&self) -> [u8; PROBE_REPORT_LEN] {
+        let mut octets = [0; PROBE_REPORT_LEN];
+        octets[..16].copy_from_slice(&self.src.octets());
+        octets[16..32].copy_from_slice(&self.dst.octets());
+        octets[32..36].copy_from_slice(&self.nonce.to_be_bytes());
+        octets[36..].copy_from_slice(&self.data.to_be_bytes());
+        octets
+    }
+}
+
+fn capped(reports: &[ProbeReport]) -> &[ProbeReport] {
+    reports.get(..MAX_PROBE_REPORTS).unwrap_or(reports)
+}
+
+/// Of at most [`MAX_PROBE_REPORTS`].
+fn count(reports: &[ProbeReport]) -> u8 {
+    u8::try_from(reports.len()).unwrap_or(0xf)
+}
+
+/// Octet of Precvd and Psent in the message.
+pub(crate) const COUNTS_AT: usize = 12;
