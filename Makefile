@@ -1,0 +1,52 @@
+# Everything a person or CI does with the source tree. `make help` lists it.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CARGO  ?= cargo
+PREFIX ?= /usr/local
+# Where systemd looks for units of the administrator; empty on machines without it.
+UNITDIR ?= $(shell test -d /etc/systemd/system && echo /etc/systemd/system)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+export CARGO
+
+.PHONY: help demo test check build deps install uninstall clean
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: build ## Show a TCP transfer that survives the death of its ISP (root for the real thing).
+	@$(TARGET)/release/moorline demo
+
+test: deps ## Run every test and say what ran (root for those with namespaces and BPF).
+	@scripts/test.sh
+
+check: deps ## Check format, lints, documentation, shell scripts and the list of dependencies.
+	@scripts/check.sh
+
+build: deps ## Build the release binaries.
+	@$(CARGO) build --release --locked -p moorline -p moorlined
+
+deps: ## Install what building needs from the distribution's packages.
+	@command -v $(firstword $(CARGO)) >/dev/null || \
+		{ echo "No cargo here: install Rust from https://rustup.rs, then try again." >&2; exit 1; }
+	@scripts/install-deps.sh
+
+# No build here: `sudo make install` must not run cargo as root with the user's files.
+install: ## Install what `make build` built: binaries, and the systemd unit where there is systemd.
+	@test -x $(TARGET)/release/moorlined || { echo "Run make build first." >&2; exit 1; }
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(TARGET)/release/moorline $(TARGET)/release/moorlined
+ifneq ($(UNITDIR),)
+	install -d $(DESTDIR)$(UNITDIR)
+	sed 's|@PREFIX@|$(PREFIX)|' packaging/moorlined.service > $(DESTDIR)$(UNITDIR)/moorlined.service
+endif
+
+uninstall: ## Remove what `make install` installed; stop the daemon first.
+	rm -f $(DESTDIR)$(PREFIX)/bin/moorline $(DESTDIR)$(PREFIX)/bin/moorlined
+ifneq ($(UNITDIR),)
+	rm -f $(DESTDIR)$(UNITDIR)/moorlined.service
+endif
+
+clean: ## Remove what was built.
+	$(CARGO) clean

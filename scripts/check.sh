@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# All that can be said about the source without running it. Stops at the first thing that is wrong.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+
+step() { printf '==> %s\n' "$1"; }
+
+step 'format (cargo fmt)'
+$cargo fmt --all --check
+
+step 'shell scripts (bash -n)'
+mapfile -t scripts < <(git ls-files | xargs -r grep -lE '^#!.*\b(ba)?sh$' | sort)
+for script in "${scripts[@]}"; do
+    bash -n "$script"
+    [ -x "$script" ] || { echo "$script is not executable: chmod +x it" >&2; exit 1; }
+done
+if command -v shellcheck >/dev/null; then
+    shellcheck "${scripts[@]}"
+else
+    echo 'no shellcheck here: syntax only'
+fi
+
+step 'dependencies (docs/dependencies.md)'
+scripts/check-dependencies.sh
+
+step 'C format (clang-format)'
+mapfile -t sources < <(git ls-files 'bpf/*.c' 'bpf/*.h' | grep -v vmlinux || true)
+if [ ${#sources[@]} -eq 0 ]; then
+    echo 'no C sources'
+elif command -v clang-format >/dev/null; then
+    clang-format --dry-run -Werror "${sources[@]}"
+else
+    echo 'no clang-format here: not checked'
+fi
+
+step 'lints (cargo clippy, warnings denied)'
+$cargo clippy --workspace --all-targets --locked -- -D warnings
+
+step 'documentation (cargo doc, warnings denied)'
+RUSTDOCFLAGS='-D warnings' $cargo doc --workspace --no-deps --locked
+
+echo 'check: all is well'

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs every test of the workspace and says plainly what ran.
+#
+# A test that cannot run here (no root, no BPF) prints a line that begins with "SKIPPED: " and
+# passes; those lines are shown at the end. With MOORLINE_NO_SKIPS=1, as in CI, they fail the run.
+# Arguments go to `cargo test`, as in `scripts/test.sh -p moorline-wire`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+target=${CARGO_TARGET_DIR:-target}
+[ $# -gt 0 ] || set -- --workspace
+
+mkdir -p "$target"
+log=$target/test.log
+if [ "$(id -u)" -ne 0 ]; then
+    echo 'Not root: tests that need network namespaces or BPF will skip. `sudo -E make test` runs all.'
+fi
+
+echo '==> building'
+# Tests of the whole start the programs, which cargo does not build for tests of other crates.
+$cargo build --locked --bins "$@"
+$cargo test --locked --no-run "$@"
+
+echo "==> testing (full output in $log)"
+started=$SECONDS
+status=0
+$cargo test --locked --no-fail-fast "$@" -- --show-output 2>&1 | tee "$log" |
+    awk -f scripts/test-progress.awk || status=$?
+
+if [ "$status" -ne 0 ]; then
+    echo
+    echo '==> what failed'
+    awk -f scripts/test-failures.awk "$log"
+fi
+echo
+skipped=$(grep -c '^SKIPPED: ' "$log" || true)
+awk -v seconds=$((SECONDS - started)) -v skipped="$skipped" '
+    /^test result:/ {
+        binaries += $4 + $6 > 0; passed += $4; failed += $6; ignored += $8
+    }
+    END {
+        printf "%d tests ran in %d test programs in %d s: %d passed, %d failed",
+            passed + failed, binaries, seconds, passed - skipped, failed
+        printf ", %d skipped themselves, %d ignored\n", skipped, ignored
+    }' "$log"
+if [ "$skipped" -gt 0 ]; then
+    grep '^SKIPPED: ' "$log" | sort | uniq -c | sed 's/^ */  /'
+    if [ "${MOORLINE_NO_SKIPS:-0}" = 1 ] && [ "$status" -eq 0 ]; then
+        echo 'MOORLINE_NO_SKIPS is set and tests were skipped: that is a failure here.'
+        status=1
+    fi
+fi
+exit "$status"
