@@ -1,0 +1,129 @@
+//! Packets as they passed an interface, octet by octet.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::interrupt;
+use crate::netns::Namespace;
+use crate::process::Process;
+
+/// A running tcpdump.
+#[derive(Debug)]
+pub struct Capture {
+    process: Process,
+    file: PathBuf,
+}
+
+/// A captured frame, from its Ethernet header on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// All of its octets.
+    pub octets: Vec<u8>,
+    /// How long it was on the wire; more than `octets` if the capture cut it.
+    pub length: usize,
+}
+
+impl Capture {
+    /// Captures IPv6 on an interface; returns when tcpdump listens.
+    ///
+    /// # Errors
+    /// tcpdump could not be started.
+    pub fn start(at: &Namespace, interface: &str, directory: &Path) -> anyhow::Result<Self> {
+        let file = directory.join(format!("{interface}.pcap"));
+        let mut command = at.command("tcpdump");
+        command
+            .args(["-i", interface, "-s", "0", "-U", "--immediate-mode", "-B", "16384"])
+            .args(["-Z", "root", "-w"])
+            .arg(&file)
+            .arg("ip6")
+            .stdout(Stdio::null());
+        let log = directory.join(format!("tcpdump-{interface}.log"));
+        let mut process = Process::start(&mut command, &log)?;
+        interrupt::wait_for("tcpdump", Duration::from_secs(5), || match process.poll()? {
+            Some(status) => bail!("tcpdump: {status}: {}", process.log()),
+            None => Ok(process.log().contains("listening on").then_some(())),
+        })?;
+        Ok(Self { process, file })
+    }
+
+    /// Ends the capture and gives the frames; fails if the kernel could not keep up.
+    ///
+    /// # Errors
+    /// The capture is incomplete or cannot be read.
+    pub fn finish(mut self) -> anyhow::Result<Vec<Frame>> {
+        self.process.stop(Duration::from_secs(3))?;
+        let log = self.process.log();
+        ensure!(log.contains("\n0 packets dropped by kernel"), "capture incomplete: {log}");
+        let octets = fs::read(&self.file).with_context(|| self.file.display().to_string())?;
+        read_pcap(&octets)
+    }
+}
+
+impl Frame {
+    /// The IPv6 packet inside; none if it is not one.
+    #[must_use]
+    pub fn ipv6(&self) -> Option<&[u8]> {
+        let (ethernet, packet) = self.octets.split_at_checked(ETHERNET_HEADER)?;
+        (ethernet[12..14] == [0x86, 0xdd] && packet.len() >= IPV6_HEADER).then_some(packet)
+    }
+}
+
+/// Reads a capture file as tcpdump writes it on this machine: native byte order, microseconds.
+fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
+    let (head, mut rest) = octets.split_at_checked(24).context("no capture header")?;
+    ensure!(head[..4] == 0xa1b2_c3d4_u32.to_ne_bytes(), "not a capture file");
+    let mut frames = Vec::new();
+    while !rest.is_empty() {
+        let (record, after) = rest.split_at_checked(16).context("cut record header")?;
+        let field = |at: usize| {
+            let octets = [record[at], record[at + 1], record[at + 2], record[at + 3]];
+            usize::try_from(u32::from_ne_bytes(octets))
+        };
+        let (captured, length) = (field(8)?, field(12)?);
+        let (frame, after) = after.split_at_checked(captured).context("cut record")?;
+        frames.push(Frame { octets: frame.to_vec(), length });
+        rest = after;
+    }
+    Ok(frames)
+}
+
+const ETHERNET_HEADER: usize = 14;
+const IPV6_HEADER: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pcap(frames: &[&[u8]]) -> Vec<u8> {
+        let mut octets = vec![0; 24];
+        octets[..4].copy_from_slice(&0xa1b2_c3d4_u32.to_ne_bytes());
+        for frame in frames {
+            let length = u32::try_from(frame.len()).unwrap().to_ne_bytes();
+            octets.extend([[0; 4], [0; 4], length, length].concat());
+            octets.extend(*frame);
+        }
+        octets
+    }
+
+    #[test]
+    fn frames_come_out_as_they_went_in() {
+        let mut frame = [0; 60];
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        let frames = read_pcap(&pcap(&[&frame, &[1, 2, 3]])).unwrap();
+        assert_eq!(frames[0].octets, frame);
+        assert_eq!(frames[0].ipv6(), Some(&frame[14..]));
+        assert_eq!(frames[1].ipv6(), None);
+    }
+
+    #[test]
+    fn a_cut_file_is_an_error() {
+        let whole = pcap(&[&[7; 60]]);
+        for length in 1..60 {
+            assert!(read_pcap(&whole[..whole.len() - length]).is_err());
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! One time line for a run: sockets and daemons both give monotonic time of this machine.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Zero of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+    /// The same moment as nanoseconds of `CLOCK_MONOTONIC`, as daemons give them.
+    start_ns: u64,
+}
+
+impl Clock {
+    /// Starts a time line now.
+    #[must_use]
+    pub fn start() -> Self {
+        let now = clock_gettime(ClockId::Monotonic);
+        let part = |value: i64| u64::try_from(value).unwrap_or_default();
+        let start_ns = part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec);
+        Self { start: Instant::now(), start_ns }
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Places an instant; one before the start is at zero.
+    #[must_use]
+    pub fn at(&self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.start)
+    }
+
+    /// Places nanoseconds of `CLOCK_MONOTONIC`; those before the start are at zero.
+    #[must_use]
+    pub fn at_ns(&self, monotonic_ns: u64) -> Duration {
+        Duration::from_nanos(monotonic_ns.saturating_sub(self.start_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_and_nanoseconds_are_placed_alike() {
+        let clock = Clock::start();
+        let later = Duration::from_millis(1500);
+        assert_eq!(clock.at(clock.start + later), later);
+        assert_eq!(clock.at_ns(clock.start_ns + 1_500_000_000), later);
+    }
+
+    #[test]
+    fn what_was_before_the_start_is_at_zero() {
+        let clock = Clock::start();
+        assert_eq!(clock.at_ns(0), Duration::ZERO);
+    }
+}

@@ -1,0 +1,170 @@
+//! A real `moorlined` in a host.
+
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+use std::{fs, thread};
+
+use anyhow::{Context as _, bail};
+use moorline_api::{BlockingClient, Client, Context, Event, EventKind, EventsQuery, Proof, Status};
+
+use crate::interrupt;
+use crate::lab::Lab;
+use crate::process::Process;
+
+/// A running daemon; stopped in order when dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    process: Process,
+    client: BlockingClient,
+    incoming: Receiver<Event>,
+    events: Vec<Event>,
+}
+
+/// How to start daemons.
+#[derive(Clone, Debug)]
+pub struct DaemonOptions {
+    /// The program.
+    pub binary: PathBuf,
+    /// Send Timeout (RFC 5534 s7).
+    pub send_timeout: Duration,
+}
+
+impl Daemon {
+    /// Starts the daemon of a host and waits until it answers. Starting it again after
+    /// [`Daemon::kill`] takes over the same state directory.
+    ///
+    /// # Errors
+    /// It ended or did not answer: its log is in the message.
+    pub fn start(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Self> {
+        let directory = lab.directory(host)?;
+        let socket = directory.join("moorlined.sock");
+        let config = directory.join("moorlined.toml");
+        let timeout = options.send_timeout.as_millis();
+        fs::write(&config, format!("send-timeout = \"{timeout}ms\"\n")).context("configuration")?;
+        let mut command = lab.namespace(host)?.command(&options.binary);
+        command.arg("--socket").arg(&socket);
+        command.arg("--state-dir").arg(directory.join("state"));
+        command.arg("--config").arg(&config).stdout(Stdio::null());
+        let mut process = Process::start(&mut command, &directory.join("moorlined.log"))?;
+        let client =
+            BlockingClient::new(Client::new(&socket)).context("client of the control socket")?;
+        let answered = interrupt::wait_for("moorlined", START_LIMIT, || match process.poll()? {
+            Some(status) => bail!("moorlined ended: {status}"),
+            None => Ok(client.status().ok()),
+        });
+        if let Err(error) = answered {
+            return Err(error.context(format!("host {host}; its log:\n{}", tail(&process.log()))));
+        }
+        let incoming = follow(socket)?;
+        Ok(Self { process, client, incoming, events: Vec::new() })
+    }
+
+    /// The daemon at a glance.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn status(&self) -> anyhow::Result<Status> {
+        self.client.status().context("status of moorlined")
+    }
+
+    /// Its contexts.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn contexts(&self) -> anyhow::Result<Vec<Context>> {
+        self.client.contexts().context("contexts of moorlined")
+    }
+
+    /// Events since its start, as far as they have come in.
+    pub fn events(&mut self) -> &[Event] {
+        self.events.extend(self.incoming.try_iter());
+        &self.events
+    }
+
+    /// Waits for the first event of a kind and context of these ULIDs, seen from the host.
+    ///
+    /// # Errors
+    /// It did not come within `limit`.
+    pub fn wait_for(&mut self, kind: &EventKind, limit: Duration) -> anyhow::Result<Event> {
+        interrupt::wait_for(&format!("event {kind}"), limit, || {
+            Ok(self.events().iter().find(|event| event.kind == *kind).cloned())
+        })
+        .with_context(|| format!("log of moorlined:\n{}", tail(&self.process.log())))
+    }
+
+    /// The address that the daemon made on an uplink and that peers can verify; waits for it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn verifiable_address(&self, uplink: &str) -> anyhow::Result<Ipv6Addr> {
+        interrupt::wait_for("a hash-based address", START_LIMIT, || {
+            let status = self.status()?;
+            let uplinks = status.uplinks.iter().filter(|candidate| candidate.name == uplink);
+            let mut locators = uplinks.flat_map(|uplink| &uplink.locators);
+            Ok(locators.find(|l| l.proof == Proof::Hba && l.announced).map(|l| l.address))
+        })
+        .with_context(|| format!("uplink {uplink}; log of moorlined:\n{}", tail(&self.log())))
+    }
+
+    /// What it logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// SIGKILL.
+    ///
+    /// # Errors
+    /// It could not be signalled.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.process.kill()
+    }
+
+    /// SIGTERM, and waits until it has restored what it changed.
+    ///
+    /// # Errors
+    /// It could not be signalled.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        self.process.stop(STOP_LIMIT)
+    }
+}
+
+/// Reads the events of the daemon at `socket` until it ends.
+fn follow(socket: PathBuf) -> anyhow::Result<Receiver<Event>> {
+    let (to_owner, incoming) = mpsc::channel();
+    let read = move || -> anyhow::Result<()> {
+        let client = BlockingClient::new(Client::new(socket))?;
+        for event in client.events(EventsQuery { since: Some(0), follow: None })? {
+            if to_owner.send(event?).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    thread::Builder::new()
+        .name("moorlined events".into())
+        // The stream breaks when the daemon is killed: an end like any other here.
+        .spawn(move || drop(read()))
+        .context("start a thread")?;
+    Ok(incoming)
+}
+
+/// The last lines of a log.
+#[must_use]
+pub fn tail(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+const TAIL_LINES: usize = 20;
+const START_LIMIT: Duration = Duration::from_secs(10);
+const STOP_LIMIT: Duration = Duration::from_secs(5);

@@ -1,0 +1,83 @@
+//! Ctrl-C, SIGTERM and SIGHUP become an error that unwinds, so that every `Drop` cleans up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// The run was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Exit status of an interrupted run, as a shell gives it for SIGINT.
+pub const EXIT_INTERRUPTED: i32 = 130;
+
+/// Takes over the three signals. A second signal ends the process at once; the guardian of the
+/// running lab then does the cleaning.
+///
+/// # Errors
+/// The handlers could not be installed.
+pub fn install() -> anyhow::Result<()> {
+    if INTERRUPTED.get().is_some() {
+        return Ok(());
+    }
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED, Arc::clone(&flag))
+            .and_then(|_| flag::register(signal, Arc::clone(&flag)))
+            .context("install signal handlers")?;
+    }
+    // A lost race leaves a second, harmless pair of handlers.
+    let _ = INTERRUPTED.set(flag);
+    Ok(())
+}
+
+/// Fails with [`Interrupted`] once a signal came.
+///
+/// # Errors
+/// [`Interrupted`].
+pub fn check() -> Result<(), Interrupted> {
+    match INTERRUPTED.get() {
+        Some(flag) if flag.load(Ordering::SeqCst) => Err(Interrupted),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until `condition` gives a value, looking every few milliseconds.
+///
+/// # Errors
+/// Interrupted, the condition failed, or `limit` passed: the error then names `what`.
+pub fn wait_for<T>(
+    what: &str,
+    limit: Duration,
+    mut condition: impl FnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<T> {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(value) = condition().with_context(|| format!("while waiting for {what}"))? {
+            return Ok(value);
+        }
+        check()?;
+        if Instant::now() >= end {
+            anyhow::bail!("{what}: not within {:.1} s", limit.as_secs_f64());
+        }
+        thread::sleep(TICK);
+    }
+}
+
+/// How often waiting loops look.
+pub const TICK: Duration = Duration::from_millis(10);

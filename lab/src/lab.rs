@@ -1,0 +1,205 @@
+//! A topology come alive.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{fs, process};
+
+use anyhow::Context as _;
+
+use crate::interrupt;
+use crate::netns::{Namespace, feed};
+use crate::sweep::{self, Guardian};
+use crate::topology::{Link, LinkEmulation, Node, Role, Topology};
+
+/// A running network. All of it is gone when this is dropped.
+#[derive(Debug)]
+pub struct Lab {
+    name: String,
+    directory: PathBuf,
+    topology: Topology,
+    namespaces: BTreeMap<String, Namespace>,
+    _guardian: Guardian,
+}
+
+impl Lab {
+    /// Builds a topology, after removing what dead labs left behind.
+    ///
+    /// # Errors
+    /// Not root, a tool is missing, or the topology does not fit together.
+    pub fn build(topology: Topology) -> anyhow::Result<Self> {
+        sweep::clean()?;
+        let name = sweep::next_name();
+        let directory = sweep::directory(&name);
+        let namespaces: BTreeMap<_, _> = topology
+            .nodes
+            .iter()
+            .map(|node| (node.name.clone(), Namespace::named(format!("{name}-{}", node.name))))
+            .collect();
+        let names: Vec<_> = namespaces.values().map(|ns| ns.name().to_owned()).collect();
+        let guardian = Guardian::start(&directory, &names)?;
+        let lab = Self { name, directory, topology, namespaces, _guardian: guardian };
+        lab.populate()
+            .with_context(|| format!("build the network of process {}", process::id()))?;
+        Ok(lab)
+    }
+
+    /// Its name: the start of the names of its namespaces.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it was built from.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The namespace of a node.
+    ///
+    /// # Errors
+    /// No node of this name.
+    pub fn namespace(&self, node: &str) -> anyhow::Result<&Namespace> {
+        self.namespaces.get(node).with_context(|| format!("no node {node}"))
+    }
+
+    /// A directory for the files of a node; removed with the lab.
+    ///
+    /// # Errors
+    /// It could not be made.
+    pub fn directory(&self, node: &str) -> anyhow::Result<PathBuf> {
+        let path = self.directory.join(node);
+        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        Ok(path)
+    }
+
+    /// The lab's directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.directory
+    }
+
+    fn populate(&self) -> anyhow::Result<()> {
+        self.run_ip(self.topology.nodes.iter().map(|node| {
+            let name = self.namespace(&node.name)?.name();
+            Ok(format!("netns add {name}\n"))
+        }))?;
+        for node in &self.topology.nodes {
+            self.set_defaults(node)?;
+        }
+        self.run_ip(self.topology.links.iter().map(|link| self.link_line(link)))?;
+        for node in &self.topology.nodes {
+            self.configure(node).with_context(|| format!("configure node {}", node.name))?;
+        }
+        self.await_links()
+    }
+
+    /// The kernel takes up to a second to notice that the far end of a cable is up, and loses what is
+    /// sent before.
+    fn await_links(&self) -> anyhow::Result<()> {
+        for node in &self.topology.nodes {
+            let namespace = self.namespace(&node.name)?;
+            let ends = self.topology.links.iter().flat_map(|link| &link.ends);
+            let count = ends.filter(|end| end.node == node.name).count();
+            interrupt::wait_for("links", LINK_LIMIT, || {
+                let links = namespace.ip(&["-o", "link", "show", "up"])?;
+                Ok((links.matches(" state UP ").count() == count).then_some(()))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn run_ip(&self, lines: impl Iterator<Item = anyhow::Result<String>>) -> anyhow::Result<()> {
+        let lines: String = lines.collect::<anyhow::Result<_>>()?;
+        feed(Command::new("ip").args(["-batch", "-"]), &lines)
+    }
+
+    /// Settings that interfaces take over when they appear.
+    fn set_defaults(&self, node: &Node) -> anyhow::Result<()> {
+        let namespace = self.namespace(&node.name)?;
+        let forwarding = match node.role {
+            Role::Host => "0",
+            Role::Router => "1",
+        };
+        namespace.enter(|| {
+            for scope in ["all", "default"] {
+                let set = |key: &str, value: &str| {
+                    let path = format!("/proc/sys/net/ipv6/conf/{scope}/{key}");
+                    fs::write(&path, value).with_context(|| format!("write {path}"))
+                };
+                // Addresses are usable at once, and stay when a link goes down and up.
+                set("accept_dad", "0")?;
+                set("dad_transmits", "0")?;
+                set("accept_ra", "0")?;
+                set("keep_addr_on_down", "1")?;
+                set("forwarding", forwarding)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn link_line(&self, link: &Link) -> anyhow::Result<String> {
+        match link.emulation {
+            LinkEmulation::Direct => {
+                let [left, right] = &link.ends;
+                Ok(format!(
+                    "link add {} netns {} type veth peer name {} netns {}\n",
+                    left.interface,
+                    self.namespace(&left.node)?.name(),
+                    right.interface,
+                    self.namespace(&right.node)?.name(),
+                ))
+            }
+        }
+    }
+
+    fn configure(&self, node: &Node) -> anyhow::Result<()> {
+        let namespace = self.namespace(&node.name)?;
+        let mut lines = String::from("link set lo up\n");
+        for end in self.topology.links.iter().flat_map(|link| &link.ends) {
+            if end.node == node.name {
+                for address in &end.addresses {
+                    writeln!(lines, "addr add {address} dev {} nodad", end.interface)?;
+                }
+                writeln!(lines, "link set dev {} up", end.interface)?;
+            }
+        }
+        namespace.ip_batch(&lines)?;
+        self.restore_routes(&node.name)?;
+        let filters = ingress_rules(node)?;
+        if !filters.is_empty() {
+            namespace.nft(&filters)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the static routes of a node (back) in place: they go with a link.
+    pub(crate) fn restore_routes(&self, node: &str) -> anyhow::Result<()> {
+        let mut lines = String::new();
+        for route in self.topology.nodes.iter().filter(|n| n.name == node).flat_map(|n| &n.routes) {
+            let (to, via, dev, metric) =
+                (route.destination, route.via, &route.interface, route.metric);
+            writeln!(lines, "route replace {to} via {via} dev {dev} metric {metric}")?;
+        }
+        self.namespace(node)?.ip_batch(&lines)
+    }
+}
+
+fn ingress_rules(node: &Node) -> anyhow::Result<String> {
+    if node.ingress_filters.is_empty() {
+        return Ok(String::new());
+    }
+    let mut script = String::from(
+        "table ip6 bcp38 {\n chain forward {\n  type filter hook forward priority 0;\n",
+    );
+    for filter in &node.ingress_filters {
+        writeln!(script, "  iifname \"{}\" ip6 saddr != {} drop", filter.interface, filter.source)?;
+    }
+    script.push_str(" }\n}\n");
+    Ok(script)
+}
+
+const LINK_LIMIT: Duration = Duration::from_secs(5);

@@ -1,0 +1,183 @@
+//! A network namespace by name, and ways to run things in it.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context as _, bail};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// A named network namespace. A handle only: [`crate::Lab`] makes and removes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// A handle on the namespace of this name.
+    #[must_use]
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into() }
+    }
+
+    /// Its name, as `ip netns` shows it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A command that will run inside, with a /sys of its own (`ip netns exec`).
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name]).arg(program);
+        command
+    }
+
+    /// Runs `work` on a thread of its own inside the namespace and gives its result. Sockets made
+    /// there stay in the namespace wherever they are used.
+    ///
+    /// # Errors
+    /// The namespace could not be entered, or `work` failed.
+    pub fn enter<T: Send>(
+        &self,
+        work: impl FnOnce() -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| self.move_thread_into().and_then(|()| work()));
+            join(thread.join())
+        })
+        .with_context(|| format!("in namespace {}", self.name))
+    }
+
+    /// As [`Namespace::enter`], without waiting.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        what: &str,
+        work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<Task<T>> {
+        let namespace = self.clone();
+        let handle = thread::Builder::new()
+            .name(what.to_owned())
+            .spawn(move || namespace.move_thread_into().and_then(|()| work()))
+            .with_context(|| format!("start thread {what}"))?;
+        Ok(Task { handle, what: what.to_owned() })
+    }
+
+    /// Sets `net.*` by its path below /proc/sys/net, such as `ipv6/conf/all/forwarding`.
+    ///
+    /// # Errors
+    /// No such setting here.
+    pub fn sysctl(&self, path: &str, value: &str) -> anyhow::Result<()> {
+        let file = PathBuf::from("/proc/sys/net").join(path);
+        self.enter(|| fs::write(&file, value).with_context(|| format!("write {}", file.display())))
+    }
+
+    /// Runs `ip` inside with these arguments and gives what it printed.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn ip(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        output(Command::new("ip").args(["-n", &self.name]).args(arguments))
+    }
+
+    /// Runs lines of `ip` commands inside, in one process.
+    ///
+    /// # Errors
+    /// What `ip` said about the first line that failed.
+    pub fn ip_batch(&self, lines: &str) -> anyhow::Result<()> {
+        feed(Command::new("ip").args(["-n", &self.name, "-batch", "-"]), lines)
+    }
+
+    /// Applies an nftables script inside, as one transaction.
+    ///
+    /// # Errors
+    /// What `nft` said.
+    pub fn nft(&self, script: &str) -> anyhow::Result<()> {
+        feed(self.command("nft").args(["-f", "-"]), script)
+    }
+
+    fn move_thread_into(&self) -> anyhow::Result<()> {
+        let path = PathBuf::from(NETNS_DIR).join(&self.name);
+        let file = File::open(&path).with_context(|| format!("open {}", path.display()))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .with_context(|| format!("enter {}", path.display()))
+    }
+}
+
+/// A thread at work in a namespace.
+#[derive(Debug)]
+pub struct Task<T> {
+    handle: JoinHandle<anyhow::Result<T>>,
+    what: String,
+}
+
+impl<T> Task<T> {
+    /// Whether [`Task::join`] would give its answer at once.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// The work failed.
+    pub fn join(self) -> anyhow::Result<T> {
+        join(self.handle.join()).context(self.what)
+    }
+}
+
+/// Runs a command to its end and gives its standard output.
+///
+/// # Errors
+/// It could not be started or failed: its standard error is in the message.
+pub fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| describe(command))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{}: {}: {}", describe(command), output.status, said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a command on this standard input.
+///
+/// # Errors
+/// As [`output`].
+pub fn feed(command: &mut Command, input: &str) -> anyhow::Result<()> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| describe(command))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command that failed early closes its end: its exit status tells more.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().with_context(|| describe(command))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{}: {}: {}", describe(command), output.status, said.trim());
+    }
+    Ok(())
+}
+
+fn describe(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+fn join<T>(result: thread::Result<anyhow::Result<T>>) -> anyhow::Result<T> {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Where `ip netns` keeps its names.
+pub(crate) const NETNS_DIR: &str = "/run/netns";

@@ -1,0 +1,101 @@
+//! Programs that run in a lab.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A running program. It is stopped when this is dropped: SIGTERM, then SIGKILL.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a command with its standard error in the file `log`. It does not see the terminal's
+    /// Ctrl-C: the lab decides who ends when.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+        let file = File::create(log).with_context(|| log.display().to_string())?;
+        let child = command
+            .stdin(Stdio::null())
+            .stderr(file)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("start {}", command.get_program().display()))?;
+        Ok(Self { child, log: log.to_owned() })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its standard output, once, if the command asked for a pipe.
+    #[must_use]
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// Its exit status if it has ended.
+    ///
+    /// # Errors
+    /// The system would not say.
+    pub fn poll(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        self.child.try_wait().context("wait for a program")
+    }
+
+    /// What it wrote to standard error so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Ends it without warning.
+    ///
+    /// # Errors
+    /// It could not be signalled.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill().context("kill a program")?;
+        self.child.wait().context("wait for a killed program")?;
+        Ok(())
+    }
+
+    /// Asks it to end, and insists after `patience`.
+    ///
+    /// # Errors
+    /// It could not be signalled.
+    pub fn stop(&mut self, patience: Duration) -> anyhow::Result<()> {
+        if self.poll()?.is_some() {
+            return Ok(());
+        }
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.context("process id")?, Signal::TERM).context("stop a program")?;
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            if self.poll()?.is_some() {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.kill()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the guardian ends what could not be ended here.
+        let _ = self.stop(PATIENCE);
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(3);

@@ -1,0 +1,287 @@
+//! Networks as data.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+
+/// A network to be built: nodes and the links between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Hosts and routers, each a network namespace of its own.
+    pub nodes: Vec<Node>,
+    /// Cables between them.
+    pub links: Vec<Link>,
+}
+
+/// A host or a router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Unique in the topology; the last part of the namespace's name.
+    pub name: String,
+    /// Whether it forwards.
+    pub role: Role,
+    /// Static routes.
+    pub routes: Vec<Route>,
+    /// What it accepts from its customers.
+    pub ingress_filters: Vec<IngressFilter>,
+}
+
+/// What a node does with packets that are not for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Drops them.
+    Host,
+    /// Forwards them.
+    Router,
+}
+
+/// A cable: a veth pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its two ends.
+    pub ends: [End; 2],
+    /// What the cable does to packets.
+    pub emulation: LinkEmulation,
+}
+
+/// What a link does to the packets on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkEmulation {
+    /// Nothing: a veth pair. (Delay, jitter and loss are to be variants here, done by a forwarding
+    /// process between two pairs, as not every kernel has netem.)
+    #[default]
+    Direct,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The node it is in.
+    pub node: String,
+    /// Interface name there, at most 15 characters.
+    pub interface: String,
+    /// Static addresses.
+    pub addresses: Vec<Prefix>,
+}
+
+/// A static route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Where to.
+    pub destination: Prefix,
+    /// Next hop.
+    pub via: Ipv6Addr,
+    /// Interface of the next hop.
+    pub interface: String,
+    /// Lower is preferred.
+    pub metric: u32,
+}
+
+/// BCP 38: sources that may come in on an interface of an ISP; others are dropped silently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngressFilter {
+    /// The customer's interface.
+    pub interface: String,
+    /// The prefix given to the customer.
+    pub source: Prefix,
+}
+
+/// An address with a prefix length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// Address; host bits may be set when it is an interface's address.
+    pub address: Ipv6Addr,
+    /// Prefix length in bits.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// `::/0`
+    pub const DEFAULT: Self = Self { address: Ipv6Addr::UNSPECIFIED, length: 0 };
+
+    /// The /64 of this address.
+    #[must_use]
+    pub fn of(address: Ipv6Addr) -> Self {
+        let [a, b, c, d, ..] = address.segments();
+        Self { address: Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0), length: 64 }
+    }
+
+    /// An interface's address on its /64.
+    #[must_use]
+    pub fn host(address: Ipv6Addr) -> Self {
+        Self { address, length: 64 }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// The hosts of [`two_by_two`].
+pub const HOSTS: [&str; 2] = ["a", "b"];
+/// The ISPs of [`two_by_two`]; a host's uplink to an ISP has the ISP's name.
+pub const ISPS: [&str; 2] = ["isp1", "isp2"];
+
+/// Static address of a host of [`two_by_two`] on its uplink to ISP 1 or 2.
+///
+/// `2001:db8:a1::a` is host A at ISP 1, `2001:db8:b2::b` host B at ISP 2.
+#[must_use]
+pub fn host_address(host: &str, isp: u16) -> Ipv6Addr {
+    let id = if host == HOSTS[0] { 0xa } else { 0xb };
+    Ipv6Addr::new(0x2001, 0xdb8, id << 4 | isp, 0, 0, 0, 0, id)
+}
+
+/// Two hosts, each with two ISPs.
+///
+/// ```text
+///            +------- isp1 -------+
+///   a1::a ---+         |          +--- b1::b
+///   A                  | ff::/64             B
+///   a2::a ---+         |          +--- b2::b
+///            +------- isp2 -------+
+/// ```
+///
+/// Prefixes are provider-assigned, from 2001:db8::/32. Each ISP knows the other's customers through
+/// the interconnect, so all four address pairs work; the hosts prefer ISP 1 (metric 1024 against
+/// 2048). With `ingress_filtering`, an ISP drops what does not come from its own prefix (BCP 38).
+#[must_use]
+pub fn two_by_two(ingress_filtering: bool) -> Topology {
+    let mut topology = Topology::default();
+    for host in HOSTS {
+        topology.nodes.push(Node {
+            name: host.into(),
+            role: Role::Host,
+            routes: vec![default_route(host, 1, 1024), default_route(host, 2, 2048)],
+            ingress_filters: Vec::new(),
+        });
+    }
+    for (isp, other) in [(1, 2), (2, 1)] {
+        topology.nodes.push(isp_router(isp, other, ingress_filtering));
+        for host in HOSTS {
+            topology.links.push(uplink(host, isp));
+        }
+    }
+    topology.links.push(Link {
+        ends: [interconnect_end(1), interconnect_end(2)],
+        emulation: LinkEmulation::Direct,
+    });
+    topology
+}
+
+fn default_route(host: &str, isp: u16, metric: u32) -> Route {
+    Route {
+        destination: Prefix::DEFAULT,
+        via: gateway_address(host, isp),
+        interface: isp_name(isp),
+        metric,
+    }
+}
+
+fn isp_router(isp: u16, other: u16, ingress_filtering: bool) -> Node {
+    let to_other_customers = |host: &&str| Route {
+        destination: Prefix::of(host_address(host, other)),
+        via: interconnect_address(other),
+        interface: INTERCONNECT.into(),
+        metric: 1024,
+    };
+    let own_customer = |host: &&str| IngressFilter {
+        interface: (*host).into(),
+        source: Prefix::of(host_address(host, isp)),
+    };
+    Node {
+        name: isp_name(isp),
+        role: Role::Router,
+        routes: HOSTS.iter().map(to_other_customers).collect(),
+        ingress_filters: HOSTS.iter().filter(|_| ingress_filtering).map(own_customer).collect(),
+    }
+}
+
+fn uplink(host: &str, isp: u16) -> Link {
+    let end = |node: &str, interface: &str, address| End {
+        node: node.into(),
+        interface: interface.into(),
+        addresses: vec![Prefix::host(address)],
+    };
+    let name = isp_name(isp);
+    Link {
+        ends: [
+            end(host, &name, host_address(host, isp)),
+            end(&name, host, gateway_address(host, isp)),
+        ],
+        emulation: LinkEmulation::Direct,
+    }
+}
+
+fn interconnect_end(isp: u16) -> End {
+    End {
+        node: isp_name(isp),
+        interface: INTERCONNECT.into(),
+        addresses: vec![Prefix::host(interconnect_address(isp))],
+    }
+}
+
+fn isp_name(isp: u16) -> String {
+    format!("isp{isp}")
+}
+
+fn gateway_address(host: &str, isp: u16) -> Ipv6Addr {
+    let [a, b, c, ..] = host_address(host, isp).segments();
+    Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 1)
+}
+
+fn interconnect_address(isp: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, isp)
+}
+
+/// Interface between the ISPs of [`two_by_two`].
+pub const INTERCONNECT: &str = "core";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ends_of_links_are_in_known_nodes_with_unique_short_interface_names() {
+        let topology = two_by_two(true);
+        let nodes: BTreeSet<_> = topology.nodes.iter().map(|node| &node.name).collect();
+        let mut interfaces = BTreeSet::new();
+        for end in topology.links.iter().flat_map(|link| &link.ends) {
+            assert!(nodes.contains(&end.node), "{end:?}");
+            assert!(end.interface.len() <= 15, "{end:?}");
+            assert!(interfaces.insert((&end.node, &end.interface)), "{end:?}");
+        }
+        assert_eq!(interfaces.len(), 10);
+    }
+
+    #[test]
+    fn next_hops_are_addresses_at_the_other_end_of_the_interface() {
+        let topology = two_by_two(false);
+        for node in &topology.nodes {
+            for route in &node.routes {
+                let link = topology
+                    .links
+                    .iter()
+                    .find(|link| link.ends.iter().any(|end| is_at(end, node, route)))
+                    .unwrap();
+                let other = link.ends.iter().find(|end| end.node != node.name).unwrap();
+                assert!(other.addresses.contains(&Prefix::host(route.via)), "{route:?}");
+            }
+        }
+    }
+
+    fn is_at(end: &End, node: &Node, route: &Route) -> bool {
+        end.node == node.name && end.interface == route.interface
+    }
+
+    #[test]
+    fn filtering_names_the_prefix_given_to_each_customer() {
+        let topology = two_by_two(true);
+        let isp2 = topology.nodes.iter().find(|node| node.name == "isp2").unwrap();
+        let sources: Vec<_> = isp2.ingress_filters.iter().map(|f| f.source.to_string()).collect();
+        assert_eq!(sources, ["2001:db8:a2::/64", "2001:db8:b2::/64"]);
+        assert!(two_by_two(false).nodes.iter().all(|node| node.ingress_filters.is_empty()));
+    }
+}

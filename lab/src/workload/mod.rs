@@ -1,0 +1,57 @@
+//! Traffic whose every byte is checked and whose every arrival is noted.
+
+mod arrivals;
+mod curl;
+mod http;
+mod iperf;
+mod pattern;
+mod socket;
+mod tcp;
+mod udp;
+
+pub use arrivals::{Arrivals, Gap};
+pub use curl::{Curl, Download};
+pub use http::HttpServer;
+pub use iperf::{Iperf, IperfResult};
+pub use pattern::{Digest, Pattern};
+pub use tcp::{Sender, TcpOptions, TcpOutcome, TcpTransfer};
+pub use udp::{Direction, UdpFlow, UdpOptions, UdpOutcome};
+
+use std::net::SocketAddrV6;
+use std::time::{Duration, Instant};
+
+use crate::netns::Namespace;
+
+/// A place for a socket: a namespace and an address in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where.
+    pub namespace: Namespace,
+    /// As whom.
+    pub address: std::net::Ipv6Addr,
+}
+
+impl Endpoint {
+    fn socket_address(&self, port: u16) -> SocketAddrV6 {
+        SocketAddrV6::new(self.address, port, 0, 0)
+    }
+}
+
+/// Spreads octets evenly over time; after a stall it makes up for lost time.
+#[derive(Clone, Copy, Debug)]
+struct Pacer {
+    start: Instant,
+    per_second: u64,
+}
+
+impl Pacer {
+    fn start(per_second: u64) -> Self {
+        Self { start: Instant::now(), per_second }
+    }
+
+    /// How long to wait before sending more when `sent` have gone.
+    fn wait(&self, sent: u64) -> Duration {
+        let due = Duration::from_secs_f64(sent as f64 / self.per_second as f64);
+        due.saturating_sub(self.start.elapsed())
+    }
+}

@@ -1,0 +1,95 @@
+//! Content that can be made and checked anywhere in a stream.
+
+use sha2::{Digest as _, Sha256};
+
+/// Pseudo-random octets: each depends on the seed and its offset only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    seed: u64,
+}
+
+impl Pattern {
+    /// The stream of this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    /// Writes what belongs at `offset`.
+    pub fn fill(&self, offset: u64, buffer: &mut [u8]) {
+        let mut at = offset;
+        let mut rest = buffer;
+        while !rest.is_empty() {
+            let word = self.word(at / 8).to_le_bytes();
+            let skip = usize::from((at % 8) as u8);
+            let count = (8 - skip).min(rest.len());
+            let (now, later) = rest.split_at_mut(count);
+            now.copy_from_slice(&word[skip..skip + count]);
+            at += count as u64;
+            rest = later;
+        }
+    }
+
+    /// Whether this is what belongs at `offset`. `scratch` saves an allocation for each call.
+    #[must_use]
+    pub fn matches(&self, offset: u64, received: &[u8], scratch: &mut Vec<u8>) -> bool {
+        scratch.resize(received.len(), 0);
+        self.fill(offset, scratch);
+        scratch == received
+    }
+
+    /// SplitMix64: well mixed, no state to carry along.
+    fn word(&self, index: u64) -> u64 {
+        let mut z = self.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// SHA-256 over a stream.
+#[derive(Clone, Debug, Default)]
+pub struct Digest(Sha256);
+
+impl Digest {
+    /// Takes in the next octets.
+    pub fn update(&mut self, octets: &[u8]) {
+        self.0.update(octets);
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_the_same_however_it_is_cut() {
+        let pattern = Pattern::new(7);
+        let mut whole = [0; 64];
+        pattern.fill(0, &mut whole);
+        for start in 0..20 {
+            for end in start..40 {
+                let mut part = vec![0; end - start];
+                pattern.fill(start as u64, &mut part);
+                assert_eq!(part, whole[start..end]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_octet_and_a_shift_are_found() {
+        let pattern = Pattern::new(7);
+        let (mut octets, mut scratch) = ([0; 100], Vec::new());
+        pattern.fill(1000, &mut octets);
+        assert!(pattern.matches(1000, &octets, &mut scratch));
+        assert!(!pattern.matches(1001, &octets, &mut scratch));
+        octets[99] ^= 1;
+        assert!(!pattern.matches(1000, &octets, &mut scratch));
+    }
+}
