@@ -1,6 +1,42 @@
-//! The root protocol machine and the datapath contract.
+//! The root protocol machine of a host, and the contract with its data plane.
+//!
+//! [`Host`] joins `moorline-shim6` (who the peer is, and that its locators are its own) and one
+//! `moorline-reap` machine per established context (which locator pair works). It is pure: bytes,
+//! reports and the time go in, bytes, updates and events come out.
+//!
+//! ```text
+//!   control packets --> handle_control --+            +--> poll_transmit  control packets
+//!   data plane      --> handle_report  --+--> Host ---+--> poll_datapath  entries for the data plane
+//!   addresses       --> handle_local   --+            +--> poll_event     for people and the API
+//!   clock           --> handle_timeout --+            +--> poll_timeout   when to come back
+//! ```
+//!
+//! After each `handle_*` the caller drains the three queues, then sleeps until the timeout. Equal
+//! seed and inputs give equal outputs. Nothing that a peer sends is an error to the caller: it is a
+//! counted [`DropReason`](moorline_types::DropReason).
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+mod active;
+mod config;
+mod control;
 pub mod datapath;
+mod drops;
+mod event;
+mod machine;
+mod report;
+mod snapshot;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, IDLE, MOVED_IDLE};
+pub use drops::DropCounters;
+pub use event::{Cause, Event, Removal, TimerKind, Transmit};
+pub use machine::{Host, LocalState};
+pub use moorline_reap::State as ReapState;
+pub use moorline_shim6::{Failure, LocalSet, Role};
+pub use snapshot::ContextSnapshot;
+pub use view::{ContextView, EstablishedView, NegativeView};

@@ -1,0 +1,73 @@
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use moorline_reap as reap;
+use moorline_shim6::{Context, Established, LocalSet};
+use moorline_types::{Instant, Locator};
+
+use crate::config::Config;
+use crate::datapath::{ContextEntry, ReapTimers};
+use crate::event::Cause;
+
+/// An established context's other half: reachability, and what the data plane was last told.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub reap: reap::Machine,
+    /// What the peer was told of us when the context was made: only these can it verify.
+    pub announced: Arc<LocalSet>,
+    /// Entry in the data plane.
+    pub entry: ContextEntry,
+    /// When the current pair was chosen, and why; `None`: it is the first.
+    pub since: Instant,
+    pub cause: Option<Cause>,
+    /// The deadline this context has in the host's queue.
+    pub deadline: Option<Instant>,
+}
+
+impl Active {
+    pub(crate) fn new(
+        context: &Context,
+        established: &Established,
+        announced: Arc<LocalSet>,
+        reap: reap::Machine,
+        config: &Config,
+        now: Instant,
+    ) -> Self {
+        let entry = entry(context, established, &reap, config);
+        Self { reap, announced, entry, since: now, cause: None, deadline: None }
+    }
+
+    /// Ls(local) of this context that works from where we stand.
+    pub(crate) fn local_candidates(&self, usable: &[Locator]) -> Vec<Locator> {
+        let ulid = self.entry.ulids.local;
+        let mut candidates = self.announced.locators_for(ulid);
+        candidates.retain(|locator| usable.contains(locator));
+        candidates
+    }
+}
+
+/// The entry that the data plane should have for a context as it is now.
+pub(crate) fn entry(
+    context: &Context,
+    established: &Established,
+    reap: &reap::Machine,
+    config: &Config,
+) -> ContextEntry {
+    let mut entry = ContextEntry {
+        id: context.id,
+        ulids: context.ulids,
+        local_tag: context.local_tag,
+        peer_tag: established.peer_tag,
+        locators: reap.current_pair(),
+        peer_locators: established.peer_locators.clone(),
+        timers: reap.timers().map(|timers| ReapTimers {
+            send: timers.send,
+            keepalive_interval: timers.keepalive_interval,
+            keepalive_timeout: timers.keepalive_timeout,
+        }),
+        watch: reap.watch(),
+        idle: config.idle,
+    };
+    entry.idle = config.idle_of(&entry);
+    entry
+}

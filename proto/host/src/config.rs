@@ -1,0 +1,32 @@
+use core::time::Duration;
+
+use crate::datapath::ContextEntry;
+
+/// Settings of a [`crate::Host`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Context establishment. Its `send_timeout` is the Send Timeout of REAP too.
+    pub shim6: moorline_shim6::Config,
+    /// A context without payload for this long is forgotten, if its traffic takes the ULIDs.
+    pub idle: Duration,
+    /// The same for a context whose traffic has moved: forgetting it would cut connections that are
+    /// silent but alive, so it is longer than TCP's keepalive.
+    pub moved_idle: Duration,
+}
+
+/// Quiet time after which a context is torn down (RFC 5533 s11 leaves it open).
+pub const IDLE: Duration = Duration::from_secs(5 * 60);
+/// The same once moved: two hours is TCP's default keepalive time, and then some.
+pub const MOVED_IDLE: Duration = Duration::from_secs(2 * 3600 + 300);
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { shim6: moorline_shim6::Config::default(), idle: IDLE, moved_idle: MOVED_IDLE }
+    }
+}
+
+impl Config {
+    pub(crate) fn idle_of(&self, entry: &ContextEntry) -> Duration {
+        if entry.is_moved() { self.moved_idle } else { self.idle }
+    }
+}

@@ -1,0 +1,141 @@
+use alloc::vec::Vec;
+
+use moorline_reap as reap;
+use moorline_types::{ContextTag, DropReason, Instant, LocatorPair};
+use moorline_wire::{
+    Keepalive, Message, MessageType, Options, Packet, PayloadHeader, Probe, ProbeReport, ProbeState,
+};
+
+use crate::datapath::Update;
+use crate::event::Transmit;
+use crate::machine::Host;
+
+impl Host {
+    /// A packet of protocol 140 from its Next Header octet on: a control message, or payload whose
+    /// tag the data plane does not know. `locators` is our and the peer's address in its IPv6 header.
+    pub fn handle_control(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
+        let outcome = self.on_control(octets, locators, now);
+        self.count(outcome);
+        self.drain_shim6(now);
+    }
+
+    /// ICMPv6 Parameter Problem code 1 quoting a packet of ours, from its Shim6 header on.
+    pub fn handle_unrecognized(&mut self, quoted: &[u8], locators: LocatorPair, now: Instant) {
+        let outcome = Packet::parse(quoted, locators.local.0, locators.peer.0)
+            .map_err(DropReason::from)
+            .and_then(|packet| self.shim6.handle_no_support(&packet, locators, now));
+        self.count(outcome);
+        self.drain_shim6(now);
+    }
+
+    fn on_control(
+        &mut self,
+        octets: &[u8],
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        if PayloadHeader::is_payload(octets) {
+            let header = PayloadHeader::parse(octets)?;
+            return self.shim6.handle_payload(header.tag, now);
+        }
+        let packet = Packet::parse(octets, locators.peer.0, locators.local.0)?;
+        match packet.kind() {
+            MessageType::KEEPALIVE | MessageType::PROBE => self.on_reap(&packet, locators, now),
+            MessageType::I1 | MessageType::R1 | MessageType::I2 | MessageType::R2 => {
+                if packet.unknown_critical().is_some() {
+                    return Err(DropReason::UnknownCriticalOption);
+                }
+                self.shim6.handle_message(&packet, locators, now)
+            }
+            MessageType::R1BIS
+            | MessageType::I2BIS
+            | MessageType::UPDATE_REQUEST
+            | MessageType::UPDATE_ACK
+            | MessageType::ERROR => Err(DropReason::Unsupported),
+            _ => Err(DropReason::UnknownType),
+        }
+    }
+
+    /// Keepalive and Probe: the tag finds the context, the locators must be its own (RFC 5533 s12.4).
+    fn on_reap(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
+        let context = self.shim6.by_tag(tag).ok_or(DropReason::UnknownTag)?;
+        let id = context.id;
+        let established = context.established().ok_or(DropReason::UnexpectedState)?;
+        let active = self.active.get_mut(&id).ok_or(DropReason::UnexpectedState)?;
+        let ours = active.announced.locators_for(context.ulids.local);
+        if !established.peer_locators.contains(&locators.peer) || !ours.contains(&locators.local) {
+            return Err(DropReason::WrongLocators);
+        }
+        if packet.unknown_critical().is_some() {
+            return Err(DropReason::UnknownCriticalOption);
+        }
+        if let Message::Probe(probe) = packet.message()? {
+            let (sent, received) = (reports(&probe.sent), reports(&probe.received));
+            let probe =
+                reap::ProbeIn { state: reap_state(probe.state), sent: &sent, received: &received };
+            active.reap.handle_probe(locators, &probe, now)?;
+        } else {
+            active.reap.handle_keepalive(now);
+        }
+        self.push_update(Update::Heard { context: id, at: now });
+        self.drain_reap(id, now);
+        Ok(())
+    }
+}
+
+pub(crate) fn emit(locators: LocatorPair, message: &Message) -> Transmit {
+    Transmit { locators, octets: message.octets() }
+}
+
+pub(crate) fn reap_message(receiver_tag: ContextTag, message: reap::Message) -> Message {
+    let report = |report: &reap::Report| ProbeReport {
+        src: report.source,
+        dst: report.destination,
+        nonce: report.nonce,
+        data: report.data,
+    };
+    match message {
+        reap::Message::Keepalive => {
+            Message::Keepalive(Keepalive { receiver_tag, options: Options::default() })
+        }
+        reap::Message::Probe(probe) => Message::Probe(Probe {
+            receiver_tag,
+            state: wire_state(probe.state),
+            sent: probe.sent.iter().map(report).collect(),
+            received: probe.received.iter().map(report).collect(),
+            options: Options::default(),
+        }),
+    }
+}
+
+fn reports(reports: &[ProbeReport]) -> Vec<reap::Report> {
+    let report = |report: &ProbeReport| reap::Report {
+        source: report.src,
+        destination: report.dst,
+        nonce: report.nonce,
+        data: report.data,
+    };
+    reports.iter().map(report).collect()
+}
+
+const fn wire_state(state: reap::State) -> ProbeState {
+    match state {
+        reap::State::Operational => ProbeState::Operational,
+        reap::State::Exploring => ProbeState::Exploring,
+        reap::State::InboundOk => ProbeState::InboundOk,
+    }
+}
+
+const fn reap_state(state: ProbeState) -> reap::State {
+    match state {
+        ProbeState::Operational => reap::State::Operational,
+        ProbeState::Exploring => reap::State::Exploring,
+        ProbeState::InboundOk => reap::State::InboundOk,
+    }
+}

@@ -1,0 +1,113 @@
+use alloc::vec::Vec;
+
+use moorline_reap::State;
+use moorline_shim6::{Failure, Role};
+use moorline_types::{ContextId, LocatorPair, UlidPair};
+
+pub use moorline_reap::Cause;
+
+/// A control packet to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Source and destination address.
+    pub locators: LocatorPair,
+    /// The packet from the Next Header octet of the Shim6 header on, checksum filled in.
+    pub octets: Vec<u8>,
+}
+
+/// What happened, for people, the API and tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Traffic was found worth a context; I1 is on its way.
+    Initiated {
+        /// Slot of the new context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+    },
+    /// The context protects its traffic from now on.
+    Established {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// Which side we were.
+        role: Role,
+    },
+    /// The peer made the context anew or told other locators.
+    Renewed {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+    },
+    /// No context: the peer has no Shim6, or does not answer. Traffic goes on as plain IPv6.
+    Failed {
+        /// Between these addresses.
+        ulids: UlidPair,
+        /// Why.
+        failure: Failure,
+    },
+    /// REAP went to another state.
+    StateChanged {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// From this state.
+        from: State,
+        /// To this one.
+        to: State,
+        /// Why.
+        cause: Cause,
+    },
+    /// What we send takes another locator pair.
+    Moved {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// The pair given up.
+        from: LocatorPair,
+        /// The pair in use.
+        to: LocatorPair,
+        /// Why.
+        cause: Cause,
+    },
+    /// No pair answers and probes are down to their slowest.
+    Unreachable {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// Probes sent in this exploration.
+        probes: u32,
+    },
+    /// The context is forgotten.
+    Removed {
+        /// Its former slot.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// Why.
+        removal: Removal,
+    },
+}
+
+/// Why a context was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// No payload for the idle time.
+    Idle,
+    /// The caller wanted it.
+    Requested,
+}
+
+/// Which timer a timeout is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TimerKind {
+    /// A retransmission or a negative answer of context establishment.
+    Shim6,
+    /// A probe or a Send Timer of REAP.
+    Reap,
+}

@@ -1,0 +1,37 @@
+use moorline_types::{DropReason, Instant};
+
+use crate::datapath::Report;
+use crate::event::Removal;
+use crate::machine::Host;
+
+impl Host {
+    /// What the data plane has seen.
+    pub fn handle_report(&mut self, report: Report, now: Instant) {
+        let outcome = self.on_report(report, now);
+        self.count(outcome);
+        self.drain_shim6(now);
+    }
+
+    fn on_report(&mut self, report: Report, now: Instant) -> Result<(), DropReason> {
+        let context = match report {
+            Report::Trigger { ulids } => return self.shim6.handle_trigger(ulids, now),
+            Report::Idle { context, .. } => {
+                self.remove(context, Removal::Idle);
+                return Ok(());
+            }
+            Report::SendExpired { context, .. }
+            | Report::KeepaliveDue { context }
+            | Report::Received { context, .. } => context,
+        };
+        // A report of a context that was removed while the report was on its way.
+        let active = self.active.get_mut(&context).ok_or(DropReason::UnexpectedState)?;
+        match report {
+            Report::SendExpired { since, .. } => active.reap.handle_send_expired(since, now),
+            Report::KeepaliveDue { .. } => active.reap.handle_keepalive_due(now),
+            Report::Received { at, .. } => active.reap.handle_payload(at, now),
+            Report::Trigger { .. } | Report::Idle { .. } => {}
+        }
+        self.drain_reap(context, now);
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use moorline_shim6::{Context, Established, LocalSet, Role, State};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
+
+use crate::machine::Host;
+
+/// All it takes to go on with an established context in another run of the host. It holds the tags,
+/// so it is as secret as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextSnapshot {
+    /// Slot in the data plane.
+    pub id: ContextId,
+    /// The addresses sockets see.
+    pub ulids: UlidPair,
+    /// The tag in what we receive.
+    pub local_tag: ContextTag,
+    /// The tag in what we send.
+    pub peer_tag: ContextTag,
+    /// The current locator pair.
+    pub locators: LocatorPair,
+    /// Our locators that the peer can verify.
+    pub local_locators: Vec<Locator>,
+    /// The peer's, verified.
+    pub peer_locators: Vec<Locator>,
+    /// Generation of the peer's list.
+    pub peer_generation: Option<u32>,
+    /// The peer's Send Timeout.
+    pub peer_send_timeout: Duration,
+    /// Which side we were.
+    pub role: Role,
+}
+
+impl Host {
+    /// The established contexts as they are now.
+    pub fn snapshot(&self) -> impl Iterator<Item = ContextSnapshot> + '_ {
+        self.shim6.contexts().filter_map(|context| {
+            let established = context.established()?;
+            let active = self.active.get(&context.id)?;
+            Some(ContextSnapshot {
+                id: context.id,
+                ulids: context.ulids,
+                local_tag: context.local_tag,
+                peer_tag: established.peer_tag,
+                locators: active.reap.current_pair(),
+                local_locators: active.announced.locators_for(context.ulids.local),
+                peer_locators: established.peer_locators.clone(),
+                peer_generation: established.peer_generation,
+                peer_send_timeout: established.peer_send_timeout,
+                role: established.role,
+            })
+        })
+    }
+
+    /// Goes on with a context of an earlier run. Addresses must have been told by
+    /// [`handle_local`](Self::handle_local) before; the data plane gets an upsert, which leaves the
+    /// traffic of a plane that outlived that run as it is.
+    pub fn restore(&mut self, snapshot: ContextSnapshot, now: Instant) -> Result<(), DropReason> {
+        let ulids = snapshot.ulids;
+        if !snapshot.local_locators.contains(&snapshot.locators.local)
+            || !snapshot.peer_locators.contains(&snapshot.locators.peer)
+            || !snapshot.peer_locators.contains(&ulids.peer.as_locator())
+        {
+            return Err(DropReason::WrongLocators);
+        }
+        let established = Established {
+            peer_tag: snapshot.peer_tag,
+            peer_locators: snapshot.peer_locators,
+            peer_generation: snapshot.peer_generation,
+            peer_send_timeout: snapshot.peer_send_timeout,
+            role: snapshot.role,
+        };
+        self.shim6.restore(Context {
+            id: snapshot.id,
+            ulids,
+            local_tag: snapshot.local_tag,
+            state: State::Established(established),
+        })?;
+        let current = self.announced();
+        let announced = if current.locators == snapshot.local_locators {
+            current
+        } else {
+            Arc::new(LocalSet { locators: snapshot.local_locators, ..LocalSet::default() })
+        };
+        self.activate(snapshot.id, announced, Some(snapshot.locators), now);
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+use alloc::vec::Vec;
+
+use moorline_reap::State;
+use moorline_shim6::{Failure, Role};
+use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
+
+use crate::event::Cause;
+use crate::machine::Host;
+
+/// A context as people and the API see it; no tags in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextView {
+    /// Slot.
+    pub id: ContextId,
+    /// The addresses sockets see.
+    pub ulids: UlidPair,
+    /// RFC 5533's name of the state, in lower case with hyphens.
+    pub state: &'static str,
+    /// The rest, once it is established.
+    pub established: Option<EstablishedView>,
+}
+
+/// What an established context adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EstablishedView {
+    /// Which side we were.
+    pub role: Role,
+    /// REAP's state.
+    pub reap: State,
+    /// Addresses of what we send.
+    pub locators: LocatorPair,
+    /// When the current pair was chosen.
+    pub since: Instant,
+    /// Why; `None`: it is the ULID pair it began with.
+    pub cause: Option<Cause>,
+    /// Our locators that the peer can verify.
+    pub local_locators: Vec<Locator>,
+    /// The peer's, verified.
+    pub peer_locators: Vec<Locator>,
+}
+
+/// A pair that is not tried for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NegativeView {
+    /// Between these addresses.
+    pub ulids: UlidPair,
+    /// E-FAILED or NO-SUPPORT.
+    pub failure: Failure,
+    /// When it is forgotten.
+    pub until: Instant,
+}
+
+impl Host {
+    /// All contexts, by slot.
+    pub fn contexts(&self) -> impl Iterator<Item = ContextView> + '_ {
+        self.shim6.contexts().map(|context| {
+            let established = context.established().and_then(|established| {
+                let active = self.active.get(&context.id)?;
+                Some(EstablishedView {
+                    role: established.role,
+                    reap: active.reap.state(),
+                    locators: active.reap.current_pair(),
+                    since: active.since,
+                    cause: active.cause,
+                    local_locators: active.announced.locators_for(context.ulids.local),
+                    peer_locators: established.peer_locators.clone(),
+                })
+            });
+            ContextView {
+                id: context.id,
+                ulids: context.ulids,
+                state: context.state.name(),
+                established,
+            }
+        })
+    }
+
+    /// Pairs in E-FAILED and NO-SUPPORT.
+    pub fn negatives(&self) -> impl Iterator<Item = NegativeView> + '_ {
+        self.shim6.negatives().map(|(ulids, failure, until)| NegativeView { ulids, failure, until })
+    }
+}

@@ -1,0 +1,31 @@
+use core::time::Duration;
+
+/// I1 retransmissions before E-FAILED (RFC 5533 s14). Not configurable.
+pub const I1_RETRIES_MAX: u8 = 4;
+/// Nominal time before an I1 is sent again, doubled each time (RFC 5533 s14). Configurable.
+pub const I1_TIMEOUT: Duration = Duration::from_secs(4);
+/// I2 retransmissions before falling back to I1 (RFC 5533 s14). Not configurable.
+pub const I2_RETRIES_MAX: u8 = 2;
+/// Nominal time before an I2 is sent again, doubled each time (RFC 5533 s14). Configurable.
+pub const I2_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long "no answer to I1" is remembered (RFC 5533 s14). Configurable downwards.
+pub const NO_R1_HOLDDOWN_TIME: Duration = Duration::from_secs(60);
+/// How long "peer has no Shim6" is remembered (RFC 5533 s14). Configurable downwards.
+pub const ICMP_HOLDDOWN_TIME: Duration = Duration::from_secs(600);
+/// A responder nonce is good for at least this long, and for at most twice (RFC 5533 s14).
+pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
+/// Keepalive Timeout of a peer that told none (RFC 5534 s7).
+pub const DEFAULT_SEND_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Octets of our Responder Validator: one SipHash-2-4-128.
+pub const VALIDATOR_LEN: usize = 16;
+/// Octets of a peer's validator that we are ready to echo.
+pub const MAX_PEER_VALIDATOR_LEN: usize = 64;
+/// Locators of a peer, the ULID included.
+pub const MAX_LOCATORS: usize = 32;
+/// Octets of a Parameters data structure.
+pub const MAX_PDS_LEN: usize = 2048;
+/// Negative answers remembered; beyond that the one that ends first goes.
+pub const MAX_NEGATIVES: usize = 4096;
+/// Messages and events waiting to be polled; the caller drains after each input.
+pub const MAX_QUEUED: usize = 1024;

@@ -1,0 +1,60 @@
+use moorline_types::{ContextId, LocatorPair, UlidPair};
+use moorline_wire::Message;
+
+use crate::context::Role;
+
+/// A message to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Source and destination of the packet.
+    pub locators: LocatorPair,
+    /// What to send.
+    pub message: Message,
+}
+
+/// What the caller has to know of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// I1 went out.
+    Initiated {
+        /// The new context, not usable yet.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+    },
+    /// Both sides know each other's tag and locators.
+    Established {
+        /// The context.
+        context: ContextId,
+        /// Which side we were.
+        role: Role,
+    },
+    /// The peer made the context anew or changed its locators: tag or locators may differ.
+    Renewed {
+        /// The context.
+        context: ContextId,
+    },
+    /// No context; the traffic goes on as plain IPv6.
+    Failed {
+        /// The slot that is free again.
+        context: ContextId,
+        /// Between these addresses.
+        ulids: UlidPair,
+        /// Why.
+        failure: Failure,
+    },
+    /// A negative answer has been forgotten: the pair may be tried again.
+    HolddownOver {
+        /// Between these addresses.
+        ulids: UlidPair,
+    },
+}
+
+/// Why there is no context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Failure {
+    /// E-FAILED: no answer to any I1 (RFC 5533 s7.8).
+    NoAnswer,
+    /// NO-SUPPORT: the peer's ICMPv6 says that it has no Shim6 (RFC 5533 s7.8).
+    NoSupport,
+}
