@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Each dependency earns its place: docs/dependencies.md has one line for every one in Cargo.toml,
-# none for what is not there, and every one is used by some crate.
+# none for what is not there, and every one is used by some crate. Versions stand in the root only.
+# And the folder is the rule (docs/architecture.md): proto/ is no_std and uses nothing above it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,4 +29,16 @@ complain 'is in Cargo.toml and no crate uses it: remove it' \
     < <(comm -23 <(echo "$declared") <(echo "$used"))
 [ "$(uniq -d <<<"$described")" = '' ] ||
     { echo "docs/dependencies.md has lines twice: $(uniq -d <<<"$described")" >&2; fail=1; }
+complain 'has a version of its own: move it to [workspace.dependencies]' < <(
+    for manifest in $(git ls-files '*/Cargo.toml'); do
+        sed -nE '/^\[.*dependencies\]/,/^\[[^d]*\]$/s/^([a-z0-9_-]+) *= *("|\{ *version).*/\1/p' "$manifest" |
+            sed "s|$| in $manifest|"
+    done)
+for manifest in $(git ls-files 'proto/*/Cargo.toml'); do
+    complain "is used by $manifest: proto/ uses proto/ only" < <(
+        sed -n '/^\[dependencies\]/,/^\[dev-dep/p' "$manifest" |
+            sed -nE 's/^(moorline-(datapath|netlink|link|api|sim|lab))\b.*/\1/p')
+    grep -q '^#!\[no_std\]' "$(dirname "$manifest")/src/lib.rs" ||
+        { echo "$(dirname "$manifest") is not no_std" >&2; fail=1; }
+done
 exit $fail
