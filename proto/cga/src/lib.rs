@@ -1,4 +1,59 @@
 //! Hash-based and cryptographically generated addresses (RFC 5535, RFC 3972).
+//!
+//! An address of a multihomed host can prove which other addresses belong to the same host. Its
+//! interface identifier is a hash over a *CGA Parameters data structure* (PDS):
+//!
+//! ```text
+//! modifier (16) | subnet prefix (8) | collision count (1) | public key (DER) | extensions
+//! ```
+//!
+//! **Hash1** is the left 64 bits of SHA-1 over the PDS. With Sec in its three leftmost bits and the
+//! `u` and `g` bits cleared it is the interface identifier. **Hash2** is SHA-1 over the PDS with prefix
+//! and collision count zero; its 16 * Sec leftmost bits must be zero, so finding a modifier costs
+//! 2^(16 * Sec) tries, for the owner once and for a forger each time.
+//!
+//! **HBA generation** (RFC 5535 s6): all prefixes go into the Multi-Prefix extension of one PDS; a
+//! modifier is searched for Hash2; then Hash1 is taken once for each prefix with that prefix in the
+//! prefix field. The addresses differ, and each is bound to the whole set. No public key is needed:
+//! 384 random bits, the *Extended Modifier*, stand in for it, in the shape of an RSA key.
+//!
+//! **HBA verification** (RFC 5535 s7.2) of an address against the PDS of any address of the set: its
+//! prefix is in the Multi-Prefix extension; with that prefix put into the PDS, Hash1 gives its
+//! interface identifier and Hash2 fits the Sec that the address claims.
+//!
+//! **CGA verification** (RFC 3972 s5) is the same without the extension: the prefix of the PDS must be
+//! that of the address.
+//!
+//! What the hashes do not say: that the address is unicast, global, or reachable. The caller checks
+//! the first two, REAP's return-routability probe the third.
+//!
+//! Everything is a function of its inputs. Random octets and a limit on the work come from the caller,
+//! who can go on with a search where the last call stopped.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod error;
+mod generate;
+mod hash;
+mod key;
+mod parameters;
+mod search;
+mod sec;
+mod set;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{GenerateError, VerifyError};
+pub use generate::generate_hba;
+pub use key::HbaKey;
+pub use parameters::MAX_PDS_OCTETS;
+pub use sec::Sec;
+pub use set::{Hba, HbaSet, MAX_PREFIXES};
+pub use verify::{
+    HbaVerified, LocatorSet, MAX_LOCATORS, verify_cga, verify_hba, verify_locator_set,
+};

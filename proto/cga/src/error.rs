@@ -1,0 +1,110 @@
+use moorline_types::DropReason;
+
+/// Which step of a verification failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// The PDS has no more than its fixed part, if that.
+    #[error("the parameters end before the public key")]
+    Truncated,
+    /// The PDS is longer than the cap.
+    #[error("the parameters are longer than {} octets", crate::MAX_PDS_OCTETS)]
+    TooLong,
+    /// The public key field is not the DER of a `SubjectPublicKeyInfo`.
+    #[error("the public key is not a DER SubjectPublicKeyInfo")]
+    PublicKey,
+    /// An extension is longer than what is left of the PDS.
+    #[error("an extension runs past the end of the parameters")]
+    Extension,
+    /// The PDS has more extensions, or more prefixes, than the cap.
+    #[error("too many extensions or prefixes")]
+    TooMany,
+    /// The Multi-Prefix extension does not hold its flags and a whole number of prefixes, at least one.
+    #[error("the Multi-Prefix extension has an impossible length")]
+    MultiPrefixLength,
+    /// More than one Multi-Prefix extension.
+    #[error("there are two Multi-Prefix extensions")]
+    DuplicateMultiPrefix,
+    /// An HBA was to be verified and there is no Multi-Prefix extension (RFC 5533 s7.2).
+    #[error("there is no Multi-Prefix extension")]
+    NoMultiPrefix,
+    /// The prefix of the HBA is not in the Multi-Prefix extension.
+    #[error("the prefix is not in the Multi-Prefix extension")]
+    PrefixNotInSet,
+    /// The collision count is above 2.
+    #[error("the collision count is above 2")]
+    CollisionCount,
+    /// The prefix of the CGA is not the one in the PDS.
+    #[error("the prefix is not the one in the parameters")]
+    PrefixMismatch,
+    /// The interface identifier is not Hash1.
+    #[error("the interface identifier is not Hash1")]
+    Hash1,
+    /// Hash2 has fewer zero bits than the Sec of the address asks for.
+    #[error("Hash2 has too few zero bits")]
+    Hash2,
+    /// The locator list has more entries than the cap.
+    #[error("more than {} locators", crate::MAX_LOCATORS)]
+    TooManyLocators,
+    /// A locator is to be verified by a method that is not carried out here.
+    #[error("verification method of locator {index} is not supported")]
+    MethodUnsupported {
+        /// Place of the locator in the list, from zero.
+        index: usize,
+    },
+}
+
+impl From<VerifyError> for DropReason {
+    fn from(error: VerifyError) -> Self {
+        match error {
+            VerifyError::Truncated => Self::Truncated,
+            VerifyError::TooLong | VerifyError::TooMany | VerifyError::TooManyLocators => {
+                Self::TooMany
+            }
+            VerifyError::PublicKey
+            | VerifyError::Extension
+            | VerifyError::MultiPrefixLength
+            | VerifyError::DuplicateMultiPrefix
+            | VerifyError::CollisionCount => Self::BadFormat,
+            VerifyError::NoMultiPrefix
+            | VerifyError::PrefixNotInSet
+            | VerifyError::PrefixMismatch
+            | VerifyError::Hash1
+            | VerifyError::Hash2 => Self::Unverified,
+            VerifyError::MethodUnsupported { .. } => Self::Unsupported,
+        }
+    }
+}
+
+/// Why no HBA set was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateError {
+    /// The list of prefixes is empty.
+    #[error("an HBA set needs at least one prefix")]
+    NoPrefix,
+    /// More prefixes than the cap.
+    #[error("an HBA set has at most {} prefixes", crate::MAX_PREFIXES)]
+    TooManyPrefixes,
+    /// A prefix stands twice.
+    #[error("prefix {index} is already in the list")]
+    DuplicatePrefix {
+        /// Place of the second one, from zero.
+        index: usize,
+    },
+    /// The public key is not the DER of a `SubjectPublicKeyInfo`.
+    #[error("the public key is not a DER SubjectPublicKeyInfo")]
+    PublicKey,
+    /// The PDS would be longer than peers of ours accept.
+    #[error("the parameters would be longer than {} octets", crate::MAX_PDS_OCTETS)]
+    TooLong,
+    /// The allowed tries are used up. The search can go on from here with the same key.
+    #[error("no modifier found within the allowed tries")]
+    Exhausted {
+        /// The first modifier that was not tried.
+        next_modifier: [u8; 16],
+    },
+    /// Three address collisions: something else is wrong in this network (RFC 5535 s6 step 6.4).
+    #[error("three address collisions")]
+    Collisions,
+}

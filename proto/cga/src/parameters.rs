@@ -1,0 +1,72 @@
+//! The CGA Parameters data structure with the checks that verification adds to the codec's.
+
+use crate::VerifyError;
+use der::Decode;
+use moorline_wire::{
+    CgaExtension, CgaParameters, WireError,
+    consts::{CGA_FIXED_LEN, MAX_PDS_LEN},
+};
+use spki::SubjectPublicKeyInfoRef;
+
+/// Longest PDS that is looked into, in octets.
+pub const MAX_PDS_OCTETS: usize = MAX_PDS_LEN;
+
+/// A PDS and what it says. The hashes are taken over the octets as they came, never over a copy that
+/// was put together again.
+pub(crate) struct Parameters<'a> {
+    pub(crate) pds: &'a [u8],
+    pub(crate) fields: CgaParameters,
+}
+
+impl<'a> Parameters<'a> {
+    /// The public key's octets stay opaque within their frame of strict DER: a verifier takes any
+    /// (RFC 5535 s6 puts random octets there, LinShim6 without even the shape of an RSA key).
+    pub(crate) fn parse(pds: &'a [u8]) -> Result<Self, VerifyError> {
+        if pds.len() > MAX_PDS_OCTETS {
+            return Err(VerifyError::TooLong);
+        }
+        match pds.get(CGA_FIXED_LEN..) {
+            None | Some([]) => return Err(VerifyError::Truncated),
+            Some(tail) => after_public_key(tail).ok_or(VerifyError::PublicKey)?,
+        };
+        let fields = CgaParameters::parse(pds).map_err(|error| match error {
+            WireError::Truncated => VerifyError::Extension,
+            WireError::BadLength => VerifyError::MultiPrefixLength,
+            WireError::TooMany => VerifyError::TooMany,
+            WireError::BadFormat
+            | WireError::BadChecksum
+            | WireError::BadAddress
+            | WireError::UnknownType => VerifyError::PublicKey,
+        })?;
+        check_multi_prefix(&fields)?;
+        Ok(Self { pds, fields })
+    }
+
+    /// The prefixes of the set; `None` for a CGA that is no HBA.
+    pub(crate) fn prefixes(&self) -> Option<&[[u8; 8]]> {
+        self.fields.multi_prefix().map(|multi_prefix| &multi_prefix.prefixes[..])
+    }
+}
+
+/// Whether these octets are one public key and nothing else.
+pub(crate) fn is_public_key(octets: &[u8]) -> bool {
+    after_public_key(octets) == Some(&[])
+}
+
+/// Strict DER, bounded by the slice: what follows one `SubjectPublicKeyInfo`.
+fn after_public_key(octets: &[u8]) -> Option<&[u8]> {
+    SubjectPublicKeyInfoRef::from_der_partial(octets).ok().map(|(_, rest)| rest)
+}
+
+/// Two extensions would leave open which set the owner means, and one without prefixes is none.
+fn check_multi_prefix(fields: &CgaParameters) -> Result<(), VerifyError> {
+    let mut found = fields.extensions.iter().filter_map(|extension| match extension {
+        CgaExtension::MultiPrefix(multi_prefix) => Some(multi_prefix),
+        CgaExtension::Unknown { .. } => None,
+    });
+    match (found.next(), found.next()) {
+        (_, Some(_)) => Err(VerifyError::DuplicateMultiPrefix),
+        (Some(only), None) if only.prefixes.is_empty() => Err(VerifyError::MultiPrefixLength),
+        _ => Ok(()),
+    }
+}

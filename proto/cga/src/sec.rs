@@ -1,0 +1,47 @@
+use core::fmt;
+
+/// Security parameter: how many zero bits Hash2 starts with, in units of 16 (RFC 3972 s2).
+///
+/// It stands in the three leftmost bits of the interface identifier. RFC 4982 gives 0, 1 and 2 the
+/// meaning they have here and leaves the rest to be assigned; until then those are read as RFC 3972
+/// says, which is never weaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Sec(u8);
+
+impl Sec {
+    /// No search: any modifier will do.
+    pub const ZERO: Self = Self(0);
+    /// 16 zero bits: 65,536 tries on average, milliseconds.
+    pub const ONE: Self = Self(1);
+    /// The largest that three bits hold.
+    pub const MAX: Self = Self(7);
+
+    /// `None` above 7.
+    #[must_use]
+    pub const fn new(value: u8) -> Option<Self> {
+        if value <= Self::MAX.0 { Some(Self(value)) } else { None }
+    }
+
+    /// The Sec that an interface identifier claims.
+    #[must_use]
+    pub const fn of_interface_id(interface_id: [u8; 8]) -> Self {
+        Self(interface_id[0] >> 5)
+    }
+
+    /// 0 to 7.
+    #[must_use]
+    pub const fn value(self) -> u8 {
+        self.0
+    }
+
+    /// How many leftmost bits of Hash2 must be zero: at most 112.
+    pub(crate) const fn hash2_zero_bits(self) -> u32 {
+        16 * self.0 as u32
+    }
+}
+
+impl fmt::Display for Sec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

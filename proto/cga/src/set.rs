@@ -1,0 +1,143 @@
+use crate::{
+    GenerateError, Sec, VerifyError,
+    hash::{hash1, hash2_zero_bits, interface_id},
+    parameters::Parameters,
+};
+use alloc::vec::Vec;
+use moorline_types::Locator;
+use moorline_wire::CgaParameters;
+
+/// Most prefixes in a set of our own: as many as a locator list may have locators.
+pub const MAX_PREFIXES: usize = moorline_wire::consts::MAX_PREFIXES;
+
+/// The addresses of a host that prove each other, with the parameters that prove them.
+///
+/// To keep a set, store [`HbaSet::pds`] and [`HbaSet::sec`], and give them to [`HbaSet::from_pds`]
+/// later. The octets on disk carry no check of their own: any change gives another set, so compare
+/// the locators with those in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HbaSet {
+    sec: Sec,
+    /// Those of the first member.
+    parameters: CgaParameters,
+    members: Vec<Hba>,
+    locators: Vec<Locator>,
+}
+
+/// One address of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hba {
+    address: Locator,
+    pds: Vec<u8>,
+}
+
+impl HbaSet {
+    /// The set that belongs to a PDS, of whichever of its addresses, and a Sec.
+    ///
+    /// # Errors
+    ///
+    /// The PDS is malformed, has no Multi-Prefix extension, or a Hash2 too weak for `sec`.
+    pub fn from_pds(pds: &[u8], sec: Sec) -> Result<Self, VerifyError> {
+        let parameters = Parameters::parse(pds)?;
+        let prefixes = parameters.prefixes().ok_or(VerifyError::NoMultiPrefix)?.to_vec();
+        if parameters.fields.collision_count > MAX_COLLISION_COUNT {
+            return Err(VerifyError::CollisionCount);
+        }
+        if hash2_zero_bits(pds) < sec.hash2_zero_bits() {
+            return Err(VerifyError::Hash2);
+        }
+        Ok(Self::assemble(parameters.fields, &prefixes, sec))
+    }
+
+    /// The set after duplicate address detection has found one of the addresses taken: all of them
+    /// change (RFC 5535 s6 step 6.4).
+    ///
+    /// # Errors
+    ///
+    /// [`GenerateError::Collisions`] the third time.
+    pub fn after_collision(&self) -> Result<Self, GenerateError> {
+        let collision_count = self.collision_count() + 1;
+        if collision_count > MAX_COLLISION_COUNT {
+            return Err(GenerateError::Collisions);
+        }
+        let prefixes: Vec<_> = self.locators.iter().map(|locator| locator.prefix()).collect();
+        let parameters = CgaParameters { collision_count, ..self.parameters.clone() };
+        Ok(Self::assemble(parameters, &prefixes, self.sec))
+    }
+
+    /// One address for each prefix, in the order of the prefixes. Never empty.
+    #[must_use]
+    pub fn locators(&self) -> &[Locator] {
+        &self.locators
+    }
+
+    /// The addresses with their parameters, in the same order.
+    #[must_use]
+    pub fn members(&self) -> &[Hba] {
+        &self.members
+    }
+
+    /// The parameters of the first address. They verify every address of the set as an HBA.
+    #[must_use]
+    pub fn pds(&self) -> &[u8] {
+        &self.members[0].pds
+    }
+
+    /// The parameters of one address, which verify it as a CGA too; what goes to a peer that knows
+    /// this address as our ULID. `None` if it is not of the set.
+    #[must_use]
+    pub fn pds_of(&self, address: Locator) -> Option<&[u8]> {
+        self.members.iter().find(|member| member.address == address).map(Hba::pds)
+    }
+
+    /// The security parameter of all the addresses.
+    #[must_use]
+    pub fn sec(&self) -> Sec {
+        self.sec
+    }
+
+    /// How many collisions the set has been through: 0 to 2.
+    #[must_use]
+    pub fn collision_count(&self) -> u8 {
+        self.parameters.collision_count
+    }
+
+    /// `prefixes` are those of the Multi-Prefix extension, one at least.
+    pub(crate) fn assemble(mut parameters: CgaParameters, prefixes: &[[u8; 8]], sec: Sec) -> Self {
+        let members: Vec<Hba> = prefixes
+            .iter()
+            .map(|&prefix| {
+                parameters.subnet_prefix = prefix;
+                let pds = parameters.emit();
+                Hba { address: join(prefix, interface_id(hash1(&pds, prefix), sec)), pds }
+            })
+            .collect();
+        parameters.subnet_prefix = prefixes[0];
+        let locators = members.iter().map(Hba::address).collect();
+        Self { sec, parameters, members, locators }
+    }
+}
+
+impl Hba {
+    /// The address.
+    #[must_use]
+    pub fn address(&self) -> Locator {
+        self.address
+    }
+
+    /// Its parameters: those of the set with its own prefix in the prefix field.
+    #[must_use]
+    pub fn pds(&self) -> &[u8] {
+        &self.pds
+    }
+}
+
+fn join(prefix: [u8; 8], interface_id: [u8; 8]) -> Locator {
+    let mut octets = [0; 16];
+    octets[..8].copy_from_slice(&prefix);
+    octets[8..].copy_from_slice(&interface_id);
+    Locator::from(octets)
+}
+
+/// RFC 3972 s3: "MUST be 0, 1, or 2".
+pub(crate) const MAX_COLLISION_COUNT: u8 = 2;
