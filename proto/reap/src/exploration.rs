@@ -1,0 +1,197 @@
+//! What a machine keeps only while it explores and shortly after.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+use moorline_types::{Instant, Locator, LocatorPair};
+
+use crate::config::{Config, MAX_QUEUED, MAX_REPORTS};
+use crate::event::Event;
+use crate::message::{Message, ProbeOut, Transmit};
+use crate::order::Order;
+use crate::random::Random;
+use crate::records::Records;
+use crate::state::State;
+use crate::timers::Deadlines;
+
+/// Boxed, so that a context without troubles costs a pointer.
+#[derive(Debug)]
+pub(crate) struct Exploration {
+    pub(crate) random: Random,
+    pub(crate) records: Records,
+    pub(crate) deadlines: Deadlines,
+    order: Order,
+    /// Probes sent of our own accord since the pace was last set to fast.
+    paced: u32,
+    /// All probes sent in this exploration.
+    probes: u32,
+    /// When a change of the peer's side last set the pace to fast.
+    hastened: Option<Instant>,
+    /// When the last probe left of our own accord.
+    last_probe: Instant,
+    is_unreachable: bool,
+    answers: Answers,
+    /// The watched payload counts only from here on.
+    pub(crate) watch_since: Instant,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+}
+
+impl Exploration {
+    pub(crate) fn new(random: Random) -> Self {
+        Self {
+            random,
+            records: Records::default(),
+            deadlines: Deadlines::default(),
+            order: Order::default(),
+            paced: 0,
+            probes: 0,
+            hastened: None,
+            last_probe: Instant::ZERO,
+            is_unreachable: false,
+            answers: Answers::default(),
+            watch_since: Instant::ZERO,
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Leaves Operational: nothing learnt before counts.
+    pub(crate) fn begin(&mut self, local: &[Locator], peer: &[Locator], failed: LocatorPair) {
+        self.records.forget_sent();
+        self.order = Order::new(local, peer, failed, &mut self.random);
+        self.paced = 0;
+        self.probes = 0;
+        self.hastened = None;
+        self.is_unreachable = false;
+    }
+
+    /// Builds the order anew, pairs that `is_new` in front.
+    pub(crate) fn reorder(
+        &mut self,
+        local: &[Locator],
+        peer: &[Locator],
+        failed: LocatorPair,
+        is_new: impl Fn(LocatorPair) -> bool,
+    ) {
+        self.order = Order::new(local, peer, failed, &mut self.random);
+        self.order.prefer(local, peer, is_new);
+    }
+
+    /// The pace is fast again, once and then no more often than every Max Probe Timeout: a path that
+    /// comes and goes must not defeat the backoff.
+    pub(crate) fn hasten(&mut self, config: &Config, now: Instant) {
+        if self.hastened.is_none_or(|at| now.since(at) >= config.max_probe_timeout) {
+            self.hastened = Some(now);
+            self.paced = 0;
+        }
+    }
+
+    /// The pace is fast again and the next probe leaves as soon as it allows.
+    pub(crate) fn probe_soon(&mut self, config: &Config, now: Instant) {
+        self.paced = 0;
+        let at = self.last_probe + config.probe_timeout(1);
+        self.deadlines.retransmission = Some(at.max(now));
+    }
+
+    /// The pair to probe next: in order, passing over those probed a moment ago.
+    pub(crate) fn next_pair(
+        &mut self,
+        config: &Config,
+        local: &[Locator],
+        peer: &[Locator],
+        now: Instant,
+    ) -> Option<LocatorPair> {
+        let mut next = None;
+        for _ in 0..self.order.len() {
+            let pair = self.order.advance(local, peer)?;
+            let last = self.records.last_sent_by(pair);
+            if last.is_none_or(|at| now.since(at) >= config.probe_timeout(1)) {
+                return Some(pair);
+            }
+            next = next.or(Some(pair));
+        }
+        next
+    }
+
+    /// Sends a probe, and keeps its nonce.
+    pub(crate) fn send_probe(
+        &mut self,
+        config: &Config,
+        state: State,
+        pair: LocatorPair,
+        now: Instant,
+    ) {
+        let mut nonce = self.random.nonce();
+        while !self.records.is_nonce_free(nonce) {
+            nonce = self.random.nonce();
+        }
+        self.records.note_sent(pair, nonce, state, now);
+        self.probes = self.probes.saturating_add(1);
+        let probe = ProbeOut {
+            state,
+            sent: self.records.sent_reports(config.sent_reports.clamp(1, MAX_REPORTS)),
+            received: self.records.received_reports(config.received_reports.clamp(1, MAX_REPORTS)),
+        };
+        push(&mut self.transmits, Transmit { pair, message: Message::Probe(probe) });
+    }
+
+    /// Arms the retransmission after a probe that left of our own accord.
+    pub(crate) fn pace(&mut self, config: &Config, now: Instant) {
+        self.paced = self.paced.saturating_add(1);
+        self.last_probe = now;
+        let timeout = config.probe_timeout(self.paced);
+        let is_initial = self.paced < config.initial_probes.max(1);
+        let wait = if is_initial { timeout } else { self.random.jitter(timeout) };
+        self.deadlines.retransmission = Some(now + wait);
+        if timeout >= config.max_probe_timeout && !is_initial && !self.is_unreachable {
+            self.is_unreachable = true;
+            self.tell(Event::Unreachable { probes: self.probes });
+        }
+    }
+
+    /// Whether one more probe may be answered now.
+    pub(crate) fn may_answer(&mut self, config: &Config, now: Instant) -> bool {
+        self.answers.take(config.answers_per_second, now)
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        push(&mut self.events, event);
+    }
+
+    pub(crate) fn pop_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    pub(crate) fn pop_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.transmits.is_empty() && self.events.is_empty()
+    }
+}
+
+/// Counts the answers of a second. Answers are as many as the probes that ask for them and little
+/// larger; the cap is for a peer, or someone who knows our tag, who sends without end.
+#[derive(Debug, Default)]
+struct Answers {
+    since: Instant,
+    count: u32,
+}
+
+impl Answers {
+    fn take(&mut self, limit: u32, now: Instant) -> bool {
+        if now.since(self.since) >= Duration::from_secs(1) {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= limit
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, item: T) {
+    if queue.len() >= MAX_QUEUED {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}

@@ -1,0 +1,183 @@
+//! Probes that come in: which are believed, and what they prove (RFC 5534 s6.7 to 6.9).
+
+use moorline_types::{DropReason, Instant, LocatorPair};
+
+use super::Machine;
+use crate::event::Cause;
+use crate::message::{ProbeIn, Report};
+use crate::state::{Input, State};
+
+/// What the reports of received probes in a probe amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// There are none.
+    Silent,
+    /// They are about probes that we did not send, or sent too long ago.
+    Unknown,
+    /// The peer hears us, by pairs that are no candidates any more.
+    Outdated,
+    /// The peer hears us by this pair.
+    Proven(LocatorPair),
+}
+
+impl Machine {
+    /// A probe came in by `pair`, seen from us: to our `local` from the peer's `peer` locator.
+    ///
+    /// # Errors
+    /// Nothing has changed then, but for one more probe in the count of the rate limit.
+    /// [`BadFormat`](DropReason::BadFormat): it does not describe itself.
+    /// [`WrongLocators`](DropReason::WrongLocators): it describes itself as sent by another pair.
+    /// [`Replayed`](DropReason::Replayed): it came before.
+    /// [`RateLimited`](DropReason::RateLimited): too many to answer.
+    /// [`BadNonce`](DropReason::BadNonce): what it says to have received we have not sent.
+    pub fn handle_probe(
+        &mut self,
+        pair: LocatorPair,
+        probe: &ProbeIn<'_>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let report = self.check(pair, probe, now)?;
+        let verdict = self.judge(probe, now);
+        match probe.state {
+            State::Exploring => {
+                self.accept(report, now);
+                self.on_exploring(pair, now);
+            }
+            State::InboundOk => {
+                if verdict == Verdict::Unknown && self.state != State::Operational {
+                    return Err(DropReason::BadNonce);
+                }
+                self.accept(report, now);
+                self.on_inbound_ok(pair, verdict, now);
+            }
+            State::Operational => {
+                if verdict == Verdict::Unknown {
+                    return Err(DropReason::BadNonce);
+                }
+                self.accept(report, now);
+                self.on_operational(pair, verdict, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_exploring(&mut self, pair: LocatorPair, now: Instant) {
+        let via = self.answer_pair(pair);
+        self.step(Input::ProbeExploring, Cause::ProbeExploring, via, now);
+    }
+
+    fn on_inbound_ok(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
+        let cause = Cause::ProbeInboundOk;
+        match verdict {
+            Verdict::Proven(proven) => self.move_to(proven, cause),
+            // RFC 5534 s6.8: "If no received probes have been reported, the current address pair is
+            // unchanged": the peer must have heard our payload, which cannot be if we know better.
+            Verdict::Silent | Verdict::Outdated if self.is_current_down => {
+                return self.on_heard(pair, cause, now);
+            }
+            Verdict::Silent | Verdict::Outdated => {}
+            // In Operational (see above) the peer may have waited for an answer until we had
+            // forgotten what we sent. It gets one, and nothing else comes of it.
+            Verdict::Unknown => {
+                self.probe(None, now);
+                return self.refresh_forget(now);
+            }
+        }
+        self.step(Input::ProbeInboundOk, cause, None, now);
+    }
+
+    fn on_operational(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
+        let cause = Cause::ProbeOperational;
+        // Only the answer to a probe of ours may end an exploration. One that proves nothing is taken
+        // for such in InboundOk, where we did ask, and for a sign of life in Exploring: an old one
+        // played again must not stop the search.
+        let is_answer = match verdict {
+            Verdict::Proven(proven) => {
+                self.move_to(proven, cause);
+                true
+            }
+            Verdict::Silent => self.state != State::Exploring && !self.is_current_down,
+            Verdict::Outdated | Verdict::Unknown => !self.is_current_down,
+        };
+        if is_answer {
+            self.step(Input::ProbeOperational, cause, None, now);
+        } else {
+            self.on_heard(pair, cause, now);
+        }
+    }
+
+    /// The peer is alive, and that is all we know.
+    fn on_heard(&mut self, pair: LocatorPair, cause: Cause, now: Instant) {
+        let via = self.answer_pair(pair);
+        self.step(Input::KeepaliveReceived, cause, via, now);
+    }
+
+    /// The pair to answer by: the one that the peer's probe came by, "as it appeared in the Probe"
+    /// (RFC 5534 appendix A), in turn with the others, since it may work one way only.
+    fn answer_pair(&self, pair: LocatorPair) -> Option<LocatorPair> {
+        let last = self.exploration.as_ref().and_then(|e| e.records.last_sent());
+        let is_repetition = self.state == State::InboundOk
+            && last.is_some_and(|s| s.pair == pair && s.state == State::InboundOk);
+        Some(pair).filter(|&pair| self.is_candidate(pair) && !is_repetition)
+    }
+
+    fn check(
+        &mut self,
+        pair: LocatorPair,
+        probe: &ProbeIn<'_>,
+        now: Instant,
+    ) -> Result<Report, DropReason> {
+        let report = probe.sent.first().ok_or(DropReason::BadFormat)?;
+        if report.source != pair.peer || report.destination != pair.local {
+            return Err(DropReason::WrongLocators);
+        }
+        let config = alloc::sync::Arc::clone(&self.config);
+        let Some(exploration) = self.exploration.as_mut() else { return Ok(*report) };
+        if exploration.records.is_known(report) {
+            return Err(DropReason::Replayed);
+        }
+        if probe.state != State::Operational && !exploration.may_answer(&config, now) {
+            return Err(DropReason::RateLimited);
+        }
+        Ok(*report)
+    }
+
+    fn accept(&mut self, report: Report, now: Instant) {
+        self.heard = now;
+        self.explore().records.note_received(report);
+    }
+
+    /// Believes those reports that name a nonce and the pair it went by.
+    ///
+    /// Of several the probe that left last counts, not the one listed first. In Operational the
+    /// current pair stays if it is proven: the peer merely has not had our answer yet.
+    fn judge(&mut self, probe: &ProbeIn<'_>, now: Instant) -> Verdict {
+        if probe.received.is_empty() {
+            return Verdict::Silent;
+        }
+        let lifetime = self.config.report_lifetime;
+        let mut verdict = Verdict::Unknown;
+        let mut newest = None;
+        for report in probe.received {
+            let records = self.exploration.as_mut().map(|e| &mut e.records);
+            let Some(sent) = records.and_then(|r| r.confirm(report, lifetime, now)) else {
+                continue;
+            };
+            if !self.is_candidate(sent.pair) {
+                if verdict == Verdict::Unknown {
+                    verdict = Verdict::Outdated;
+                }
+            } else if newest.is_none_or(|at| sent.at > at) {
+                newest = Some(sent.at);
+                verdict = Verdict::Proven(sent.pair);
+            }
+        }
+        let is_settled = self.state == State::Operational
+            && self.is_candidate(self.current)
+            && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current));
+        match verdict {
+            Verdict::Proven(_) if is_settled => Verdict::Proven(self.current),
+            Verdict::Proven(_) | Verdict::Silent | Verdict::Outdated | Verdict::Unknown => verdict,
+        }
+    }
+}

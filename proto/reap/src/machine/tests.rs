@@ -1,0 +1,109 @@
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::*;
+use crate::message::{ProbeIn, ProbeOut, Report};
+use moorline_types::DropReason;
+
+mod appendix_a;
+mod detection;
+mod exploration;
+mod net;
+mod pair;
+mod probes;
+mod properties;
+
+/// Locator of a host by way of one of its ISPs.
+fn locator(host: u16, isp: u16) -> Locator {
+    Locator::from(core::net::Ipv6Addr::new(0x2001, 0xdb8, isp, 0, 0, 0, 0, host))
+}
+
+const A: u16 = 0xa;
+const B: u16 = 0xb;
+
+/// From A's ISP to B's.
+fn ab(a: u16, b: u16) -> LocatorPair {
+    LocatorPair::new(locator(A, a), locator(B, b))
+}
+
+/// The same, seen from B.
+fn ba(b: u16, a: u16) -> LocatorPair {
+    turn(ab(a, b))
+}
+
+fn turn(pair: LocatorPair) -> LocatorPair {
+    LocatorPair::new(pair.peer, pair.local)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Host A with two ISPs, whose peer B has two as well, on the first of both.
+fn machine() -> Machine {
+    let mut machine = Machine::new(Config::default(), ab(1, 1), [1; 32], at(0));
+    machine.handle_candidates(
+        &[locator(A, 1), locator(A, 2)],
+        &[locator(B, 1), locator(B, 2)],
+        at(0),
+    );
+    machine
+}
+
+/// A machine in `state` at `at(15_000)`, everything drained.
+fn machine_in(state: State) -> Machine {
+    let mut machine = machine();
+    match state {
+        State::Operational => {}
+        State::Exploring => machine.handle_send_expired(at(0), at(15_000)),
+        State::InboundOk => {
+            deliver(&mut machine, ba(2, 2), State::Exploring, 0xb0b, &[], at(15_000)).unwrap();
+        }
+    }
+    drain(&mut machine);
+    assert_eq!(machine.state(), state);
+    machine
+}
+
+/// The peer's probe by `sent_by`, the pair as the peer sees it.
+fn deliver(
+    machine: &mut Machine,
+    sent_by: LocatorPair,
+    state: State,
+    nonce: u32,
+    received: &[Report],
+    now: Instant,
+) -> Result<(), DropReason> {
+    let own = Report { source: sent_by.local, destination: sent_by.peer, nonce, data: 0 };
+    machine.handle_probe(turn(sent_by), &ProbeIn { state, sent: &[own], received }, now)
+}
+
+fn drain(machine: &mut Machine) -> (Vec<Transmit>, Vec<Event>) {
+    let transmits = core::iter::from_fn(|| machine.poll_transmit()).collect();
+    let events = core::iter::from_fn(|| machine.poll_event()).collect();
+    (transmits, events)
+}
+
+/// The only message that waits, a probe.
+fn only_probe(machine: &mut Machine) -> (LocatorPair, ProbeOut) {
+    let (mut transmits, _) = drain(machine);
+    assert_eq!(transmits.len(), 1, "{transmits:?}");
+    match transmits.remove(0) {
+        Transmit { pair, message: Message::Probe(probe) } => (pair, probe),
+        other => panic!("not a probe: {other:?}"),
+    }
+}
+
+/// Runs all timers up to `until`, and gives what was sent when.
+fn run(machine: &mut Machine, until: Instant) -> Vec<(Instant, Transmit)> {
+    let mut log = Vec::new();
+    while let Some((next, _)) = machine.poll_timeout().filter(|&(next, _)| next <= until) {
+        machine.handle_timeout(next);
+        log.extend(drain(machine).0.into_iter().map(|t| (next, t)));
+    }
+    log
+}

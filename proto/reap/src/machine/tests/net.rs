@@ -1,0 +1,245 @@
+//! Two machines, each with a model of the data plane, on one virtual clock and a bad network.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+
+use super::*;
+
+/// Whether a packet sent by a pair (seen from its sender) arrives.
+pub(super) type Route = Box<dyn Fn(LocatorPair) -> bool>;
+
+/// The data plane's part, as its contract has it.
+#[derive(Default)]
+struct Plane {
+    first_sent: Option<Instant>,
+    keepalive: Option<(Instant, Instant)>,
+    watch_told: u32,
+}
+
+pub(super) struct Host {
+    pub(super) machine: Machine,
+    plane: Plane,
+    /// Time between payload packets, if it sends any.
+    pub(super) payload: Option<Duration>,
+    next_payload: Instant,
+    pub(super) log: Vec<(Instant, Event)>,
+    pub(super) probes_sent: usize,
+    pub(super) keepalives_sent: usize,
+    pub(super) payload_received: Vec<Instant>,
+    pub(super) drops: Vec<DropReason>,
+}
+
+enum Packet {
+    Payload,
+    Reap(Message),
+}
+
+pub(super) struct Net {
+    pub(super) now: Instant,
+    pub(super) hosts: [Host; 2],
+    pub(super) route: Route,
+    /// Out of 256.
+    pub(super) loss: usize,
+    pub(super) duplication: usize,
+    pub(super) delay: Duration,
+    /// Up to this much more, by chance: packets overtake each other.
+    pub(super) jitter: Duration,
+    random: Random,
+    serial: u64,
+    /// Receiver, pair as its sender sees it, packet.
+    flight: BTreeMap<(Instant, u64), (usize, LocatorPair, Packet)>,
+}
+
+impl Net {
+    pub(super) fn new(config: &Config, isps: u16, seed: u8) -> Self {
+        let sets = [A, B].map(|h| (1..=isps).map(|isp| locator(h, isp)).collect::<Vec<_>>());
+        let host = |pair, index: u8| {
+            let mut machine = Machine::new(config.clone(), pair, [seed ^ (index << 7); 32], at(0));
+            let (own, other) = (usize::from(index), usize::from(1 - index));
+            machine.handle_candidates(&sets[own], &sets[other], at(0));
+            Host {
+                machine,
+                plane: Plane::default(),
+                payload: None,
+                next_payload: at(1),
+                log: vec![],
+                probes_sent: 0,
+                keepalives_sent: 0,
+                payload_received: vec![],
+                drops: vec![],
+            }
+        };
+        Self {
+            now: at(0),
+            hosts: [host(ab(1, 1), 0), host(ba(1, 1), 1)],
+            route: Box::new(|_| true),
+            loss: 0,
+            duplication: 0,
+            delay: ms(10),
+            jitter: ms(0),
+            random: Random::new([seed; 32], u64::MAX),
+            serial: 0,
+            flight: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn states(&self) -> [State; 2] {
+        [0, 1].map(|h: usize| self.hosts[h].machine.state())
+    }
+
+    pub(super) fn pairs(&self) -> [LocatorPair; 2] {
+        [0, 1].map(|h: usize| self.hosts[h].machine.current_pair())
+    }
+
+    /// Whether each side's current pair leads to the other.
+    pub(super) fn is_connected(&self) -> bool {
+        self.pairs().into_iter().all(|pair| (self.route)(pair))
+            && self.states() == [State::Operational; 2]
+    }
+
+    pub(super) fn run_for(&mut self, time: Duration) {
+        let until = self.now + time;
+        while let Some(next) = self.next_time().filter(|&next| next <= until) {
+            self.now = self.now.max(next);
+            self.turn();
+        }
+        self.now = until;
+    }
+
+    /// Runs until `done` or `limit` has passed; says how long it took.
+    pub(super) fn run_until(
+        &mut self,
+        limit: Duration,
+        done: impl Fn(&Self) -> bool,
+    ) -> Option<Duration> {
+        let start = self.now;
+        while !done(self) {
+            let next = self.next_time().filter(|&next| next <= start + limit)?;
+            self.now = self.now.max(next);
+            self.turn();
+        }
+        Some(self.now.since(start))
+    }
+
+    /// Neither host runs for a time, packets in flight are lost.
+    pub(super) fn suspend(&mut self, time: Duration) {
+        self.flight.clear();
+        self.now = self.now + time;
+    }
+
+    fn next_time(&self) -> Option<Instant> {
+        let arrival = self.flight.keys().next().map(|&(at, _)| at);
+        let hosts = self.hosts.iter().filter_map(Host::next_time).min();
+        arrival.into_iter().chain(hosts).min()
+    }
+
+    fn turn(&mut self) {
+        let now = self.now;
+        for index in 0..2 {
+            let host = &mut self.hosts[index];
+            host.run_plane(now);
+            if host.payload.is_some_and(|_| host.next_payload <= now) {
+                let pair = host.send_payload(now);
+                self.send(1 - index, pair, || Packet::Payload);
+            }
+            let host = &mut self.hosts[index];
+            host.machine.handle_timeout(now);
+            self.flush(index);
+        }
+        while let Some(entry) = self.flight.first_entry().filter(|e| e.key().0 <= now) {
+            let (to, pair, packet) = entry.remove();
+            self.hosts[to].receive(turn(pair), &packet, now);
+            self.flush(to);
+        }
+    }
+
+    fn flush(&mut self, from: usize) {
+        let (transmits, events) = drain(&mut self.hosts[from].machine);
+        let now = self.now;
+        self.hosts[from].log.extend(events.into_iter().map(|e| (now, e)));
+        for Transmit { pair, message } in transmits {
+            match message {
+                Message::Keepalive => self.hosts[from].keepalives_sent += 1,
+                Message::Probe(_) => self.hosts[from].probes_sent += 1,
+            }
+            self.send(1 - from, pair, || Packet::Reap(message.clone()));
+        }
+    }
+
+    fn send(&mut self, to: usize, pair: LocatorPair, packet: impl Fn() -> Packet) {
+        let copies = 1 + usize::from(self.random.below(256) < self.duplication);
+        for _ in 0..copies {
+            if !(self.route)(pair) || self.random.below(256) < self.loss {
+                continue;
+            }
+            let micros = usize::try_from(self.jitter.as_micros()).unwrap();
+            let extra = u64::try_from(self.random.below(micros + 1)).unwrap();
+            let arrival = self.now + self.delay + Duration::from_micros(extra);
+            self.serial += 1;
+            self.flight.insert((arrival, self.serial), (to, pair, packet()));
+        }
+    }
+}
+
+impl Host {
+    fn next_time(&self) -> Option<Instant> {
+        let timers = self.machine.timers();
+        let send = timers.and_then(|t| Some(self.plane.first_sent? + t.send));
+        let keepalive = timers.and_then(|_| self.plane.keepalive.map(|(next, _)| next));
+        let payload = self.payload.map(|_| self.next_payload);
+        let machine = self.machine.poll_timeout().map(|(at, _)| at);
+        [send, keepalive, payload, machine].into_iter().flatten().min()
+    }
+
+    fn send_payload(&mut self, now: Instant) -> LocatorPair {
+        self.next_payload = now + self.payload.unwrap();
+        self.plane.first_sent.get_or_insert(now);
+        self.plane.keepalive = None;
+        self.machine.current_pair()
+    }
+
+    fn run_plane(&mut self, now: Instant) {
+        let Some(timers) = self.machine.timers() else { return };
+        if let Some(since) = self.plane.first_sent.filter(|&since| since + timers.send <= now) {
+            self.plane.first_sent = None;
+            self.machine.handle_send_expired(since, now);
+        }
+        if let Some((next, end)) = self.plane.keepalive.filter(|&(next, _)| next <= now) {
+            let after = next + timers.keepalive_interval;
+            self.plane.keepalive = Some((after, end)).filter(|_| after <= end);
+            self.machine.handle_keepalive_due(now);
+        }
+    }
+
+    fn receive(&mut self, pair: LocatorPair, packet: &Packet, now: Instant) {
+        match packet {
+            Packet::Payload => self.receive_payload(now),
+            Packet::Reap(Message::Keepalive) => {
+                self.machine.handle_keepalive(now);
+                self.plane.first_sent = None;
+            }
+            Packet::Reap(Message::Probe(probe)) => {
+                match self.machine.handle_probe(pair, &probe.as_received(), now) {
+                    Ok(()) => self.plane.first_sent = None,
+                    Err(reason) => self.drops.push(reason),
+                }
+            }
+        }
+    }
+
+    fn receive_payload(&mut self, now: Instant) {
+        self.payload_received.push(now);
+        self.plane.first_sent = None;
+        let timers = self.machine.timers().filter(|t| !t.keepalive_timeout.is_zero());
+        if let Some(timers) = timers.filter(|_| self.plane.keepalive.is_none()) {
+            self.plane.keepalive =
+                Some((now + timers.keepalive_interval, now + timers.keepalive_timeout));
+        }
+        let watch = self.machine.watch();
+        if watch != 0 && watch != self.plane.watch_told {
+            self.plane.watch_told = watch;
+            self.machine.handle_payload(now, now);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The order in which pairs are probed (RFC 5534 s4.3).
+
+use alloc::vec::Vec;
+use moorline_types::{Locator, LocatorPair};
+
+use crate::config::MAX_LOCATORS;
+use crate::random::Random;
+
+/// Index of a local locator and of a peer locator.
+type Indices = (u8, u8);
+
+/// Candidate pairs in the order of probing, and where the exploration is in it.
+///
+/// First the pairs that share neither end with the failed one: the best guess after a failure
+/// somewhere on the way. Both sets are shuffled and walked diagonally, so that two pairs in a row
+/// share an end only when one side has one locator left. Then the pairs that share one end, last the
+/// failed pair itself. Then all over again.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    pairs: Vec<Indices>,
+    cursor: usize,
+}
+
+impl Order {
+    pub(crate) fn new(
+        local: &[Locator],
+        peer: &[Locator],
+        failed: LocatorPair,
+        random: &mut Random,
+    ) -> Self {
+        let (local_others, local_failed) = split(local, failed.local, random);
+        let (peer_others, peer_failed) = split(peer, failed.peer, random);
+        let mut pairs = Vec::with_capacity(local.len() * peer.len());
+        diagonal(&local_others, &peer_others, &mut pairs);
+        let shared_from = pairs.len();
+        for &l in &local_failed {
+            pairs.extend(peer_others.iter().map(|&p| (l, p)));
+        }
+        for &p in &peer_failed {
+            pairs.extend(local_others.iter().map(|&l| (l, p)));
+        }
+        if let Some(shared) = pairs.get_mut(shared_from..) {
+            random.shuffle(shared);
+        }
+        diagonal(&local_failed, &peer_failed, &mut pairs);
+        pairs.retain(|&indices| resolve(local, peer, indices).is_some_and(is_usable));
+        Self { pairs, cursor: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// The pair whose turn it is; the next call gives the one after it.
+    pub(crate) fn advance(&mut self, local: &[Locator], peer: &[Locator]) -> Option<LocatorPair> {
+        let indices = *self.pairs.get(self.cursor % self.pairs.len().max(1))?;
+        self.cursor = (self.cursor + 1) % self.pairs.len();
+        resolve(local, peer, indices)
+    }
+
+    /// Puts the pairs that `is_new` says are new in front, otherwise keeps the order.
+    pub(crate) fn prefer(
+        &mut self,
+        local: &[Locator],
+        peer: &[Locator],
+        is_new: impl Fn(LocatorPair) -> bool,
+    ) {
+        self.pairs.sort_by_key(|&indices| !resolve(local, peer, indices).is_some_and(&is_new));
+        self.cursor = 0;
+    }
+}
+
+/// Whether packets could go this way at all: no pair of different scope, nothing but unicast.
+pub(crate) fn is_usable(pair: LocatorPair) -> bool {
+    let is_host = |l: Locator| !(l.0.is_multicast() || l.0.is_unspecified() || l.0.is_loopback());
+    is_host(pair.local)
+        && is_host(pair.peer)
+        && pair.local != pair.peer
+        && pair.local.0.is_unicast_link_local() == pair.peer.0.is_unicast_link_local()
+}
+
+/// Indices of the locators other than `failed`, shuffled, and the index of `failed`, if there.
+fn split(set: &[Locator], failed: Locator, random: &mut Random) -> (Vec<u8>, Vec<u8>) {
+    let indexed = (0u8..).zip(set).take(MAX_LOCATORS);
+    let (mut others, mut same) = (Vec::with_capacity(set.len()), Vec::new());
+    for (index, &locator) in indexed {
+        if locator == failed { same.push(index) } else { others.push(index) }
+    }
+    random.shuffle(&mut others);
+    (others, same)
+}
+
+fn diagonal(local: &[u8], peer: &[u8], pairs: &mut Vec<Indices>) {
+    for shift in 0..peer.len() {
+        let rotated = peer.iter().cycle().skip(shift);
+        pairs.extend(local.iter().copied().zip(rotated.copied()));
+    }
+}
+
+fn resolve(local: &[Locator], peer: &[Locator], (l, p): Indices) -> Option<LocatorPair> {
+    Some(LocatorPair::new(*local.get(usize::from(l))?, *peer.get(usize::from(p))?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::*;
+
+fn locator(site: u16, isp: u16) -> Locator {
+    Locator::from(core::net::Ipv6Addr::new(0x2001, 0xdb8, isp, 0, 0, 0, 0, site))
+}
+
+fn set(site: u16, count: u16) -> Vec<Locator> {
+    (0..count).map(|isp| locator(site, isp)).collect()
+}
+
+fn walk(local: &[Locator], peer: &[Locator], failed: LocatorPair, seed: u8) -> Vec<LocatorPair> {
+    let mut order = Order::new(local, peer, failed, &mut Random::new([seed; 32], 0));
+    (0..order.len()).filter_map(|_| order.advance(local, peer)).collect()
+}
+
+/// 0: shares no end with the failed pair, 1: shares one, 2: is the failed pair.
+fn shared(pair: LocatorPair, failed: LocatorPair) -> usize {
+    usize::from(pair.local == failed.local) + usize::from(pair.peer == failed.peer)
+}
+
+#[test]
+fn disjoint_pairs_come_first_and_the_failed_one_last() {
+    for locals in 1..5 {
+        for peers in 1..5 {
+            let (local, peer) = (set(1, locals), set(2, peers));
+            let failed = LocatorPair::new(local[0], peer[usize::from(peers) - 1]);
+            let walked = walk(&local, &peer, failed, 7);
+            let classes: Vec<_> = walked.iter().map(|&p| shared(p, failed)).collect();
+            assert!(classes.is_sorted(), "{classes:?}");
+            assert_eq!(walked.last(), Some(&failed));
+            assert_eq!(walked.len(), usize::from(locals * peers));
+            assert_eq!(walked.iter().collect::<BTreeSet<_>>().len(), walked.len(), "no pair twice");
+        }
+    }
+}
+
+#[test]
+fn a_failed_pair_that_is_no_candidate_is_not_walked() {
+    let (local, peer) = (set(1, 2), set(2, 2));
+    let failed = LocatorPair::new(locator(1, 9), peer[0]);
+    let walked = walk(&local, &peer, failed, 1);
+    assert_eq!(walked.len(), 4);
+    assert_eq!(shared(walked[0], failed), 0);
+    assert_eq!(shared(walked[3], failed), 1);
+}
+
+#[test]
+fn disjoint_pairs_in_a_row_share_no_end() {
+    let (local, peer) = (set(1, 4), set(2, 4));
+    let failed = LocatorPair::new(local[0], peer[0]);
+    let walked = walk(&local, &peer, failed, 3);
+    for row in walked[..9].chunks(3) {
+        assert!(row.windows(2).all(|w| w[0].is_disjoint(w[1])), "{row:?}");
+    }
+}
+
+#[test]
+fn seeds_give_different_first_pairs() {
+    let (local, peer) = (set(1, 4), set(2, 4));
+    let failed = LocatorPair::new(local[0], peer[0]);
+    let first: BTreeSet<_> = (0..64).map(|seed| walk(&local, &peer, failed, seed)[0]).collect();
+    assert_eq!(first.len(), 9, "all disjoint pairs get their turn to be first");
+    assert_eq!(walk(&local, &peer, failed, 5), walk(&local, &peer, failed, 5));
+}
+
+#[test]
+fn the_walk_begins_again_after_the_last_pair() {
+    let (local, peer) = (set(1, 2), set(2, 2));
+    let failed = LocatorPair::new(local[0], peer[0]);
+    let mut order = Order::new(&local, &peer, failed, &mut Random::new([0; 32], 0));
+    let twice: Vec<_> = (0..8).map(|_| order.advance(&local, &peer)).collect();
+    assert_eq!(twice[..4], twice[4..]);
+}
+
+#[test]
+fn nothing_to_walk_without_locators() {
+    let local = set(1, 2);
+    let failed = LocatorPair::new(local[0], locator(2, 0));
+    assert!(walk(&local, &[], failed, 0).is_empty());
+    assert!(walk(&[], &local, failed, 0).is_empty());
+}
+
+#[test]
+fn pairs_of_different_scope_are_left_out() {
+    let link_local = Locator::from("fe80::1".parse::<core::net::Ipv6Addr>().unwrap());
+    let local = [locator(1, 0), link_local];
+    let failed = LocatorPair::new(local[0], locator(2, 0));
+    let walked = walk(&local, &set(2, 2), failed, 0);
+    assert_eq!(walked.len(), 2);
+    assert!(walked.iter().all(|p| p.local != link_local));
+    for bad in ["::", "::1", "ff02::1"] {
+        let bad = Locator::from(bad.parse::<core::net::Ipv6Addr>().unwrap());
+        assert!(!is_usable(LocatorPair::new(bad, locator(2, 0))));
+    }
+    assert!(!is_usable(LocatorPair::new(local[0], local[0])), "a host does not probe itself");
+}
+
+#[test]
+fn new_pairs_jump_the_queue() {
+    let (local, peer) = (set(1, 3), set(2, 1));
+    let failed = LocatorPair::new(local[0], peer[0]);
+    let mut order = Order::new(&local, &peer, failed, &mut Random::new([0; 32], 0));
+    order.advance(&local, &peer);
+    order.prefer(&local, &peer, |pair| pair.local == local[2]);
+    assert_eq!(order.advance(&local, &peer), Some(LocatorPair::new(local[2], peer[0])));
+}

@@ -1,0 +1,49 @@
+use core::time::Duration;
+
+use rand_chacha::ChaCha12Rng;
+use rand_core::{RngCore, SeedableRng};
+
+/// Randomness of one exploration: nonces, order, jitter.
+///
+/// A machine keeps its seed only; each exploration reads its own stream of it, so no part of a
+/// stream is ever read twice.
+pub(crate) struct Random(ChaCha12Rng);
+
+impl Random {
+    pub(crate) fn new(seed: [u8; 32], stream: u64) -> Self {
+        let mut rng = ChaCha12Rng::from_seed(seed);
+        rng.set_stream(stream);
+        Self(rng)
+    }
+
+    pub(crate) fn nonce(&mut self) -> u32 {
+        self.0.next_u32()
+    }
+
+    /// A number below `bound`, zero if that is zero.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        let bound = u64::try_from(bound).unwrap_or(u64::MAX).min(u64::from(u32::MAX));
+        let scaled = (u64::from(self.0.next_u32()) * bound) >> 32;
+        usize::try_from(scaled).unwrap_or(0)
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+
+    /// Three quarters of `interval` up to all of it: never longer, so that a limit stays one.
+    pub(crate) fn jitter(&mut self, interval: Duration) -> Duration {
+        let quarter = interval / 4;
+        let part = (quarter.as_nanos() * u128::from(self.0.next_u32())) >> 32;
+        interval - quarter + Duration::from_nanos(u64::try_from(part).unwrap_or(0))
+    }
+}
+
+impl core::fmt::Debug for Random {
+    /// Whoever knows the state knows the next nonces.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Random(..)")
+    }
+}

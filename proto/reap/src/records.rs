@@ -1,0 +1,117 @@
+//! What was sent and received in the running exploration.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use crate::config::MAX_RECORDS;
+use crate::message::Report;
+use crate::state::State;
+
+/// A probe of ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) pair: LocatorPair,
+    pub(crate) nonce: u32,
+    /// What it said of us.
+    pub(crate) state: State,
+    pub(crate) at: Instant,
+    /// The peer has said that it came.
+    pub(crate) is_reported: bool,
+}
+
+/// A probe of the peer's.
+#[derive(Clone, Copy, Debug)]
+struct Received {
+    report: Report,
+    /// Came since the last transition to Exploring: only those are reported (RFC 5534 s5.2). The
+    /// others stay to recognize repetitions.
+    is_current: bool,
+}
+
+/// Both lists, newest first, [`MAX_RECORDS`] each.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    sent: VecDeque<Sent>,
+    received: VecDeque<Received>,
+}
+
+impl Records {
+    /// Another exploration begins: what the peer heard before says nothing about paths now.
+    pub(crate) fn forget_sent(&mut self) {
+        self.sent.clear();
+    }
+
+    /// A transition to Exploring: what we heard before is not to be reported.
+    pub(crate) fn retire_received(&mut self) {
+        self.received.iter_mut().for_each(|r| r.is_current = false);
+    }
+
+    pub(crate) fn is_nonce_free(&self, nonce: u32) -> bool {
+        self.sent.iter().all(|s| s.nonce != nonce)
+    }
+
+    pub(crate) fn note_sent(&mut self, pair: LocatorPair, nonce: u32, state: State, at: Instant) {
+        self.sent.truncate(MAX_RECORDS - 1);
+        self.sent.push_front(Sent { pair, nonce, state, at, is_reported: false });
+    }
+
+    pub(crate) fn note_received(&mut self, report: Report) {
+        self.received.truncate(MAX_RECORDS - 1);
+        self.received.push_front(Received { report, is_current: true });
+    }
+
+    pub(crate) fn is_known(&self, report: &Report) -> bool {
+        self.received.iter().any(|r| r.report == *report)
+    }
+
+    /// Marks the probe of ours that `report` is about, if it is one and not older than `lifetime`.
+    pub(crate) fn confirm(
+        &mut self,
+        report: &Report,
+        lifetime: Duration,
+        now: Instant,
+    ) -> Option<Sent> {
+        let sent = self.sent.iter_mut().find(|s| {
+            s.nonce == report.nonce
+                && s.pair.local == report.source
+                && s.pair.peer == report.destination
+                && now.since(s.at) <= lifetime
+        })?;
+        sent.is_reported = true;
+        Some(*sent)
+    }
+
+    /// Whether the peer has reported a probe of this exploration that went by `pair`.
+    pub(crate) fn is_proven(&self, pair: LocatorPair) -> bool {
+        self.sent.iter().any(|s| s.pair == pair && s.is_reported)
+    }
+
+    pub(crate) fn last_sent(&self) -> Option<&Sent> {
+        self.sent.front()
+    }
+
+    /// When the last probe by `pair` left.
+    pub(crate) fn last_sent_by(&self, pair: LocatorPair) -> Option<Instant> {
+        self.sent.iter().find(|s| s.pair == pair).map(|s| s.at)
+    }
+
+    /// Up to `limit` probes of ours: the last one, then those that the peer has not reported.
+    pub(crate) fn sent_reports(&self, limit: usize) -> Vec<Report> {
+        let last = self.sent.iter().take(1);
+        let earlier = self.sent.iter().skip(1).filter(|s| !s.is_reported);
+        last.chain(earlier).take(limit).map(Sent::report).collect()
+    }
+
+    /// Up to `limit` of the peer's probes.
+    pub(crate) fn received_reports(&self, limit: usize) -> Vec<Report> {
+        self.received.iter().filter(|r| r.is_current).take(limit).map(|r| r.report).collect()
+    }
+}
+
+impl Sent {
+    fn report(&self) -> Report {
+        Report { source: self.pair.local, destination: self.pair.peer, nonce: self.nonce, data: 0 }
+    }
+}

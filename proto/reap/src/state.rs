@@ -1,0 +1,157 @@
+/// What a host knows of a context's paths (RFC 5534 s6); the Sta field of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Both sides have no problem communicating, as far as we know.
+    Operational,
+    /// Nothing was heard from the peer for a Send Timeout, though something was due.
+    Exploring,
+    /// The peer is heard; whether it hears us is not known.
+    InboundOk,
+}
+
+impl State {
+    /// All states, in the order of the RFC's tables.
+    pub const ALL: [Self; 3] = [Self::Operational, Self::Exploring, Self::InboundOk];
+
+    /// The value of the Sta field (RFC 5534 s5.2).
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Operational => 0,
+            Self::Exploring => 1,
+            Self::InboundOk => 2,
+        }
+    }
+
+    /// The state with this value of the Sta field; 3 is illegal.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Operational),
+            1 => Some(Self::Exploring),
+            2 => Some(Self::InboundOk),
+            _ => None,
+        }
+    }
+
+    /// The name in logs and JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Operational => "operational",
+            Self::Exploring => "exploring",
+            Self::InboundOk => "inbound_ok",
+        }
+    }
+}
+
+/// What makes the machine move: one for each table of RFC 5534 s6.1 to 6.9, and one of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Payload came in (s6.1). From here on the data plane counts the Keepalive Timer.
+    PayloadReceived,
+    /// A Shim6 control message other than Keepalive and Probe came in (s6.1).
+    ControlReceived,
+    /// Such a message went out (s6.2). Payload going out is the data plane's affair.
+    ControlSent,
+    /// Keepalive Timer or interval ran out (s6.3).
+    KeepaliveTimeout,
+    /// Send Timer ran out (s6.4).
+    SendTimeout,
+    /// Time for the next probe (s6.5).
+    Retransmission,
+    /// Keepalive came in (s6.6).
+    KeepaliveReceived,
+    /// Probe Exploring came in (s6.7).
+    ProbeExploring,
+    /// Probe InboundOk came in (s6.8).
+    ProbeInboundOk,
+    /// Probe Operational came in (s6.9).
+    ProbeOperational,
+    /// We know by ourselves that the current pair is gone (s4.1, "tracking local information").
+    PathGone,
+}
+
+/// What the RFC's tables say of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// "-"
+    Keep,
+    /// START, if it was not running.
+    Start,
+    /// RESTART
+    Restart,
+    /// STOP
+    Stop,
+}
+
+/// What the RFC's tables say is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Send {
+    Nothing,
+    Keepalive,
+    /// A probe whose Sta field is the state after the transition.
+    Probe,
+}
+
+/// One cell of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transition {
+    pub(crate) send: Send,
+    pub(crate) send_timer: Act,
+    pub(crate) keepalive_timer: Act,
+    pub(crate) next: State,
+}
+
+/// The tables of RFC 5534 s6.1 to 6.9.
+///
+/// Where the RFC has no timer run in Exploring, the cells that lead there stop both; those that
+/// lead to InboundOk stop the Keepalive Timer, which runs in Operational only.
+pub(crate) const fn transition(state: State, input: Input) -> Transition {
+    use Act::{Keep, Restart, Start, Stop};
+    use State::{Exploring, InboundOk, Operational};
+    match (input, state) {
+        (Input::PayloadReceived, Operational) => cell(Send::Nothing, Stop, Stop, Operational),
+        (Input::ControlReceived, Operational) => cell(Send::Nothing, Stop, Start, Operational),
+        (Input::KeepaliveReceived, Operational) => cell(Send::Nothing, Stop, Keep, Operational),
+        (Input::PayloadReceived | Input::ControlReceived | Input::KeepaliveReceived, Exploring) => {
+            cell(Send::Probe, Start, Keep, InboundOk)
+        }
+        (Input::PayloadReceived | Input::ControlReceived | Input::KeepaliveReceived, InboundOk) => {
+            cell(Send::Nothing, Stop, Keep, InboundOk)
+        }
+
+        (Input::ControlSent, Operational) => cell(Send::Nothing, Start, Stop, Operational),
+        (Input::ControlSent, Exploring) => nothing(Exploring),
+        (Input::ControlSent, InboundOk) => cell(Send::Nothing, Start, Keep, InboundOk),
+
+        (Input::KeepaliveTimeout, Operational) => cell(Send::Keepalive, Keep, Keep, Operational),
+        (Input::KeepaliveTimeout, Exploring | InboundOk) => nothing(state),
+
+        (Input::SendTimeout | Input::PathGone, Operational) => {
+            cell(Send::Probe, Stop, Stop, Exploring)
+        }
+        (Input::SendTimeout, InboundOk) => cell(Send::Probe, Stop, Stop, Exploring),
+        (Input::SendTimeout, Exploring) => nothing(Exploring),
+        (Input::PathGone, Exploring | InboundOk) => nothing(state),
+
+        (Input::Retransmission, Operational) => nothing(Operational),
+        (Input::Retransmission, Exploring) => cell(Send::Probe, Keep, Keep, Exploring),
+        (Input::Retransmission, InboundOk) => cell(Send::Probe, Start, Keep, InboundOk),
+
+        (Input::ProbeExploring, _) => cell(Send::Probe, Restart, Stop, InboundOk),
+        (Input::ProbeInboundOk, _) => cell(Send::Probe, Restart, Stop, Operational),
+        (Input::ProbeOperational, _) => cell(Send::Nothing, Stop, Start, Operational),
+    }
+}
+
+const fn cell(send: Send, send_timer: Act, keepalive_timer: Act, next: State) -> Transition {
+    Transition { send, send_timer, keepalive_timer, next }
+}
+
+const fn nothing(state: State) -> Transition {
+    cell(Send::Nothing, Act::Keep, Act::Keep, state)
+}
+
+#[cfg(test)]
+mod tests;

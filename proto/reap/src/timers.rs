@@ -1,0 +1,68 @@
+//! | timer | armed by | disarmed by | when it runs out |
+//! |---|---|---|---|
+//! | `Retransmission` | entering Exploring or InboundOk; each probe sent there | entering Operational | next probe on the next pair |
+//! | `Send` | control messages that the tables of RFC 5534 s6 say START or RESTART for | payload, keepalive, Probe Operational, entering Exploring | GOTO Exploring |
+//! | `Keepalive` | Probe Operational or another control message received | payload received (the data plane counts from there), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
+//! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
+//!
+//! Payload's own Send and Keepalive Timers run in the data plane, see [`Timers`].
+
+use core::time::Duration;
+use moorline_types::Instant;
+
+/// Timers of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timer {
+    /// Time to send the next probe (RFC 5534 s6.5).
+    Retransmission,
+    /// Send Timer, where a control message started it (RFC 5534 s6.4).
+    Send,
+    /// Keepalive Interval, where a control message started the Keepalive Timer (RFC 5534 s6.3).
+    Keepalive,
+    /// Records of an exploration are of no use any more.
+    Forget,
+}
+
+/// Durations of the timers that the data plane runs for payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// Send Timeout.
+    pub send: Duration,
+    /// Time between keepalives.
+    pub keepalive_interval: Duration,
+    /// How long keepalives go on after payload received; zero: none are due.
+    pub keepalive_timeout: Duration,
+}
+
+/// When the timers of a machine run out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Deadlines {
+    pub(crate) retransmission: Option<Instant>,
+    pub(crate) send: Option<Instant>,
+    pub(crate) keepalive: Option<Instant>,
+    /// The Keepalive Timer proper; `keepalive` is its interval.
+    pub(crate) keepalive_end: Option<Instant>,
+    pub(crate) forget: Option<Instant>,
+}
+
+impl Deadlines {
+    /// The earliest, `Send` before `Retransmission` if they run out together: it decides the Sta
+    /// field of the probe.
+    pub(crate) fn next(&self) -> Option<(Instant, Timer)> {
+        let running = [
+            (self.send, Timer::Send),
+            (self.retransmission, Timer::Retransmission),
+            (self.keepalive, Timer::Keepalive),
+        ];
+        let next = running
+            .into_iter()
+            .filter_map(|(at, timer)| Some((at?, timer)))
+            .min_by_key(|&(at, _)| at);
+        next.or_else(|| Some((self.forget?, Timer::Forget)))
+    }
+
+    pub(crate) fn stop_keepalive(&mut self) {
+        self.keepalive = None;
+        self.keepalive_end = None;
+    }
+}
