@@ -1,1 +1,34 @@
 //! Fuzz targets as functions, replayed over their corpora by the tests.
+//!
+//! A target takes any octets, and panics if a promise of the code under test is broken. It returns
+//! whether the input was well formed, so that the tests can tell that they reach both sides.
+//!
+//! To add one: a `pub fn` here, its line in [`TARGETS`], `fuzz_targets/<name>.rs`, a `[[bin]]` in
+//! `libfuzzer/Cargo.toml`, seeds in `corpus/<name>/`. The tests notice what is missing, replay the
+//! corpus and mutate it a little. For the real thing, with cargo-fuzz installed:
+//!
+//! ```text
+//! cargo +stable fuzz run --fuzz-dir fuzz/libfuzzer -s none wire_packet fuzz/corpus/wire_packet
+//! ```
+#![forbid(unsafe_code)]
+
+mod wire;
+
+pub use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
+
+/// A target by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Of the function, the fuzzer and the corpus.
+    pub name: &'static str,
+    /// Returns whether the input was well formed.
+    pub run: fn(&[u8]) -> bool,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "wire_packet", run: wire_packet },
+    Target { name: "wire_message_roundtrip", run: wire_message_roundtrip },
+    Target { name: "wire_cga_parameters", run: wire_cga_parameters },
+    Target { name: "payload_header", run: payload_header },
+];
