@@ -1,1 +1,113 @@
-//! x
+//! The demo: a transfer survives the death of its ISP, and what happens without Moorline.
+//!
+//! Two hosts with two ISPs each; a daemon in each host. curl downloads a file from B to A, iperf3
+//! sends from A to B at the same time; ISP 1 dies silently in the middle of both. Then the same
+//! once more without daemons, for as long as a person would wait twice over.
+
+mod report;
+mod run;
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+pub use report::{Mode, Report};
+pub use run::Outcome;
+
+use crate::daemon::{Daemon, DaemonOptions};
+use crate::lab::Lab;
+use crate::timeline::View;
+use crate::topology::{self, HOSTS, ISPS, host_address};
+use crate::workload::Endpoint;
+use crate::{interrupt, preflight};
+
+/// What can be chosen.
+#[derive(Clone, Debug)]
+pub struct DemoOptions {
+    /// The daemon to run.
+    pub moorlined: PathBuf,
+    /// Its Send Timeout.
+    pub send_timeout: Duration,
+}
+
+impl DemoOptions {
+    /// Send Timeout unless chosen otherwise: short, to be pleasant to watch. (RFC 5534 s7: 15 s.)
+    pub const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+}
+
+/// Programs that the demo runs.
+pub const PROGRAMS: [&str; 2] = ["curl", "iperf3"];
+
+/// Why the demo cannot run on this machine's kernel, for a person; empty when it can.
+#[must_use]
+pub fn obstacles() -> Vec<String> {
+    preflight::check(&PROGRAMS)
+}
+
+/// Runs the demo and shows it.
+///
+/// # Errors
+/// It could not be carried out, or was interrupted ([`interrupt::Interrupted`]). A connection that
+/// did not survive is no error but a [`Report`].
+pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report> {
+    interrupt::install()?;
+    view.say(
+        "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. curl downloads from B,",
+    );
+    view.say("iperf3 sends to B. Then ISP 1 dies: it drops every packet and says nothing.");
+    let protected = with_moorline(options, view).context("the run with Moorline")?;
+    let control =
+        without_moorline(options.send_timeout, view).context("the run without Moorline")?;
+    Ok(Report::of(&protected, &control, options.send_timeout))
+}
+
+fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
+    let lab = Lab::build(topology::two_by_two(true))?;
+    let mut daemons = start_daemons(&lab, options)?;
+    let mut ends = Vec::new();
+    for (host, daemon) in HOSTS.into_iter().zip(&daemons) {
+        let namespace = lab.namespace(host)?.clone();
+        ends.push(Endpoint { namespace, address: daemon.verifiable_address(ISPS[0])? });
+    }
+    view_title(view, "With Moorline on both hosts");
+    run::run(&lab, &ends, &mut daemons, options.send_timeout, view)
+}
+
+/// The control run alone: the same programs and the same cut, without daemons, watched for twice
+/// the Send Timeout and 2 s after the cut.
+///
+/// # Errors
+/// As [`run`].
+pub fn without_moorline(send_timeout: Duration, view: &mut dyn View) -> anyhow::Result<Outcome> {
+    let lab = Lab::build(topology::two_by_two(true))?;
+    let mut ends = Vec::new();
+    for host in HOSTS {
+        let namespace = lab.namespace(host)?.clone();
+        ends.push(Endpoint { namespace, address: host_address(host, 1) });
+    }
+    view_title(view, "The same without Moorline");
+    run::run(&lab, &ends, &mut [], send_timeout, view)
+}
+
+fn view_title(view: &mut dyn View, title: &str) {
+    view.begin(title, &run::lanes());
+}
+
+/// Both at once: each takes a moment to make its addresses.
+fn start_daemons(lab: &Lab, options: &DemoOptions) -> anyhow::Result<Vec<Daemon>> {
+    let options =
+        DaemonOptions { binary: options.moorlined.clone(), send_timeout: options.send_timeout };
+    thread::scope(|scope| {
+        let start = |host| {
+            let options = &options;
+            scope.spawn(move || Daemon::start(lab, host, options))
+        };
+        let starting = HOSTS.map(start);
+        starting
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+            .collect()
+    })
+}

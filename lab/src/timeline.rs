@@ -1,1 +1,302 @@
-//! x
+//! A run as a person sees it: throughput over time, and what happened when.
+//!
+//! A scenario gives typed samples to a [`View`] and knows nothing of terminals; so runs in
+//! namespaces (real time) and in the simulator (virtual time) look the same. [`Timeline`] draws: on
+//! a terminal a chart that is redrawn in place, elsewhere plain lines as they come and the chart in
+//! the end. [`Silent`] draws nothing.
+//!
+//! ```text
+//!  curl     62.9 MB  ▆▆▆▆▆▆▆▆▆▆          ██▆▆▆▆▆▆▆▆▆▆▆
+//!  iperf3   61.0 MB  ▆▆▆▆▆▆▆▆▆▆          ██▆▆▆▆▆▆▆▆▆▆▆
+//!                    1         2         34
+//!  1   0.02 s  protected  both hosts have a context
+//!  2   2.00 s  cut        ISP 1 drops every packet and says nothing
+//! ```
+
+mod chart;
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use chart::Chart;
+
+/// Takes what a scenario has to show. Times are from the beginning of the run.
+pub trait View {
+    /// A run begins.
+    fn begin(&mut self, title: &str, lanes: &[Lane]);
+    /// Bytes arrived on a lane (its place in `lanes`), evenly over `span`.
+    fn bytes(&mut self, lane: usize, span: Span, bytes: u64);
+    /// Something happened.
+    fn mark(&mut self, at: Duration, kind: MarkKind, text: &str);
+    /// Time has come this far; nothing older than [`LAG`] before `now` will be told any more.
+    fn advance(&mut self, now: Duration);
+    /// The run is over.
+    fn end(&mut self);
+    /// A line between runs.
+    fn say(&mut self, line: &str);
+}
+
+/// One row of the chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Name, at most 8 characters to keep the rows aligned.
+    pub name: String,
+    /// Usual octets a second: a bar of three quarters.
+    pub usual_rate: u64,
+}
+
+/// A stretch of time, possibly of no length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its begin.
+    pub from: Duration,
+    /// Its end.
+    pub to: Duration,
+}
+
+impl Span {
+    /// A single moment.
+    #[must_use]
+    pub const fn moment(at: Duration) -> Self {
+        Self { from: at, to: at }
+    }
+}
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkKind {
+    /// A context protects the traffic.
+    Protected,
+    /// The network was broken.
+    Cut,
+    /// A host found that nothing comes back.
+    Detected,
+    /// A host probes for a pair that works.
+    Exploring,
+    /// A pair that works was found.
+    Found,
+    /// Traffic takes another pair.
+    Moved,
+    /// The first byte that an application got after the cut.
+    Recovered,
+    /// Nothing arrives any more.
+    Stalled,
+    /// A program ended.
+    Finished,
+    /// Anything else worth a line.
+    Note,
+}
+
+impl MarkKind {
+    /// Its word in the list of marks.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Protected => "protected",
+            Self::Cut => "cut",
+            Self::Detected => "detected",
+            Self::Exploring => "exploring",
+            Self::Found => "found",
+            Self::Moved => "moved",
+            Self::Recovered => "recovered",
+            Self::Stalled => "stalled",
+            Self::Finished => "finished",
+            Self::Note => "note",
+        }
+    }
+
+    const fn colour(self) -> &'static str {
+        match self {
+            Self::Cut | Self::Stalled => "\x1b[31m",
+            Self::Detected | Self::Exploring => "\x1b[33m",
+            Self::Protected | Self::Found | Self::Moved | Self::Recovered => "\x1b[32m",
+            Self::Finished | Self::Note => "",
+        }
+    }
+}
+
+impl fmt::Display for MarkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// Shows nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl View for Silent {
+    fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
+    fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
+    fn mark(&mut self, _at: Duration, _kind: MarkKind, _text: &str) {}
+    fn advance(&mut self, _now: Duration) {}
+    fn end(&mut self) {}
+    fn say(&mut self, _line: &str) {}
+}
+
+/// How a [`Timeline`] draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Redraws in place instead of adding lines.
+    pub live: bool,
+    /// Uses colours.
+    pub colour: bool,
+    /// Columns to use.
+    pub width: usize,
+}
+
+impl Style {
+    /// For output that is not a terminal.
+    pub const PLAIN: Self = Self { live: false, colour: false, width: 80 };
+
+    /// What fits standard output: a terminal's width; colours unless `NO_COLOR` is set.
+    #[must_use]
+    pub fn of_stdout() -> Self {
+        let stdout = io::stdout();
+        if !stdout.is_terminal() || std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+            return Self::PLAIN;
+        }
+        let width = rustix::termios::tcgetwinsize(&stdout)
+            .map_or(Self::PLAIN.width, |size| usize::from(size.ws_col))
+            .clamp(MIN_WIDTH, MAX_WIDTH);
+        Self { live: true, colour: std::env::var_os("NO_COLOR").is_none(), width }
+    }
+}
+
+/// Draws on a terminal or in a file. What cannot be written is lost: the scenario goes on.
+#[derive(Debug)]
+pub struct Timeline<W: Write> {
+    out: W,
+    style: Style,
+    chart: Chart,
+    /// Latest time told by [`View::advance`].
+    told: Duration,
+    /// When it was drawn last.
+    redrawn: Duration,
+    /// Lines of the chart on the screen, to be drawn over.
+    drawn: usize,
+    /// Up to where plain lines were printed.
+    printed: Duration,
+    printed_marks: usize,
+}
+
+impl<W: Write> Timeline<W> {
+    /// A view that writes to `out`.
+    #[must_use]
+    pub fn new(out: W, style: Style) -> Self {
+        Self {
+            out,
+            style,
+            chart: Chart::default(),
+            told: Duration::ZERO,
+            redrawn: Duration::ZERO,
+            drawn: 0,
+            printed: Duration::ZERO,
+            printed_marks: 0,
+        }
+    }
+
+    /// The output, as far as it got.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
+    fn redraw(&mut self) {
+        let rows = self.chart.rows(self.style);
+        if self.drawn > 0 {
+            let _ = write!(self.out, "\x1b[{}A\x1b[J", self.drawn);
+        }
+        for row in &rows {
+            let _ = writeln!(self.out, "{row}");
+        }
+        self.drawn = rows.len();
+        let _ = self.out.flush();
+    }
+
+    /// Plain lines for all that is settled before `horizon`, in order of time.
+    fn print_until(&mut self, horizon: Duration) {
+        let marks = self.chart.marks_between(self.printed_marks, horizon);
+        self.printed_marks += marks.len();
+        let mut marks = marks.into_iter().peekable();
+        loop {
+            let next = self.printed + PLAIN_STEP;
+            while let Some((_, line)) = marks.next_if(|(at, _)| *at < next) {
+                let _ = writeln!(self.out, "{line}");
+            }
+            if next > horizon {
+                break;
+            }
+            let line = self.chart.rates(self.printed, next);
+            let _ = writeln!(self.out, "{line}");
+            self.printed = next;
+        }
+        let _ = self.out.flush();
+    }
+}
+
+impl<W: Write> View for Timeline<W> {
+    fn begin(&mut self, title: &str, lanes: &[Lane]) {
+        self.say("");
+        self.say(title);
+        self.say("");
+        self.chart = Chart::new(lanes);
+        self.drawn = 0;
+        self.told = Duration::ZERO;
+        self.redrawn = Duration::ZERO;
+        self.printed = Duration::ZERO;
+        self.printed_marks = 0;
+    }
+
+    fn bytes(&mut self, lane: usize, span: Span, bytes: u64) {
+        self.chart.add(lane, span, bytes);
+    }
+
+    fn mark(&mut self, at: Duration, kind: MarkKind, text: &str) {
+        self.chart.mark(at, kind, text);
+    }
+
+    fn advance(&mut self, now: Duration) {
+        let settled = now.saturating_sub(LAG);
+        self.chart.settle(settled);
+        self.told = now;
+        if !self.style.live {
+            self.print_until(settled);
+        } else if now.saturating_sub(self.redrawn) >= LIVE_STEP {
+            self.redrawn = now;
+            self.redraw();
+        }
+    }
+
+    fn end(&mut self) {
+        self.chart.end(self.told);
+        if self.style.live {
+            self.redraw();
+            self.drawn = 0;
+        } else {
+            self.print_until(self.told);
+            self.say("");
+            for row in self.chart.rows(self.style) {
+                self.say(&row);
+            }
+        }
+        self.say("");
+    }
+
+    fn say(&mut self, line: &str) {
+        let _ = writeln!(self.out, "{line}");
+        let _ = self.out.flush();
+    }
+}
+
+/// How long after the fact a scenario may still tell of it.
+pub const LAG: Duration = Duration::from_millis(300);
+/// Time between plain lines.
+const PLAIN_STEP: Duration = Duration::from_millis(500);
+/// Time between drawings on a terminal.
+const LIVE_STEP: Duration = Duration::from_millis(100);
+const MIN_WIDTH: usize = 60;
+const MAX_WIDTH: usize = 140;
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,9 @@ pub struct IperfResult {
 }
 
 impl Iperf {
+    /// Time between arrivals: the finest that iperf3 reports.
+    pub const INTERVAL: Duration = Duration::from_millis(100);
+
     /// Starts a server and a client that sends to it for `duration` at `rate` octets a second.
     ///
     /// # Errors

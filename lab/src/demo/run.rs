@@ -1,0 +1,275 @@
+//! One run: programs, cut, what became of them.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use moorline_api::{Event, EventKind, Pair};
+
+use crate::clock::Clock;
+use crate::daemon::{Daemon, tail};
+use crate::failure::{Failure, Fault};
+use crate::interrupt;
+use crate::lab::Lab;
+use crate::timeline::{Lane, MarkKind, Span, View};
+use crate::topology::{HOSTS, ISPS};
+use crate::workload::{Arrivals, Curl, Endpoint, HttpServer, Iperf};
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Both programs ended in order.
+    pub survived: bool,
+    /// curl's bytes are the server's.
+    pub bytes_ok: bool,
+    /// From the cut until the last host had moved.
+    pub moved: Option<Duration>,
+    /// Where host A moved to.
+    pub moved_to: Option<Pair>,
+    /// From the cut to curl's next byte.
+    pub recovery: Option<Duration>,
+    /// How long the programs were watched after the cut.
+    pub waited: Duration,
+}
+
+/// The rows of the view.
+pub(super) fn lanes() -> [Lane; 2] {
+    ["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: RATE })
+}
+
+/// Runs curl and iperf3 between the ends, breaks ISP 1, and watches.
+pub(super) fn run(
+    lab: &Lab,
+    ends: &[Endpoint],
+    daemons: &mut [Daemon],
+    send_timeout: Duration,
+    view: &mut dyn View,
+) -> anyhow::Result<Outcome> {
+    let [a, b] = ends else { bail!("two ends are needed") };
+    let directory = lab.directory(HOSTS[0])?;
+    // Long enough to see it going on after the recovery.
+    let duration = BEFORE_CUT + send_timeout + AFTER_RECOVERY;
+    let size = RATE * duration.as_secs();
+    let server = HttpServer::start(b, size, RATE)?;
+    let iperf = Iperf::start(a, b, duration, RATE, &directory)?;
+    let curl = Curl::start(a, server.url(), &directory)?;
+    let mut watch = Watch {
+        clock: Clock::start(),
+        shown: [0; 2],
+        events_shown: vec![0; daemons.len()],
+        protected_at: None,
+        fault: None,
+        recovered: false,
+        daemons,
+        view,
+        curl,
+        iperf,
+    };
+    let limit = give_up_after(send_timeout);
+    watch.until_cut(lab)?;
+    let ended = watch.until_end(limit, send_timeout)?;
+    let waited = watch.fault.as_ref().map_or(Duration::ZERO, |fault| fault.at.elapsed());
+    if !ended {
+        watch.view.mark(watch.clock.now(), MarkKind::Stalled, &stalled(&watch, waited));
+    }
+    watch.view.end();
+    finish(watch, server, size, waited)
+}
+
+/// What the programs get after the cut before they count as stalled: twice what the daemons need.
+fn give_up_after(send_timeout: Duration) -> Duration {
+    send_timeout * 2 + Duration::from_secs(2)
+}
+
+struct Watch<'a> {
+    clock: Clock,
+    /// Arrivals of each lane that the view has.
+    shown: [usize; 2],
+    events_shown: Vec<usize>,
+    protected_at: Option<Instant>,
+    fault: Option<Fault>,
+    recovered: bool,
+    daemons: &'a mut [Daemon],
+    view: &'a mut dyn View,
+    curl: Curl,
+    iperf: Iperf,
+}
+
+impl Watch<'_> {
+    /// Lets the programs run until they are protected and a while longer; then ISP 1 dies.
+    fn until_cut(&mut self, lab: &Lab) -> anyhow::Result<()> {
+        loop {
+            self.tick()?;
+            ensure!(!self.curl.is_finished()?, "curl ended before the cut");
+            let flowing = self.curl.arrivals().total() > 0 && self.iperf.arrivals().total() > 0;
+            let now = self.clock.now();
+            if self.daemons.is_empty() && flowing && self.protected_at.is_none() {
+                self.protected_at = Some(Instant::now());
+            }
+            if flowing && self.protected_at.is_some() && now >= BEFORE_CUT {
+                break;
+            }
+            if now > PROTECTION_LIMIT {
+                let logs = self.daemons.iter().map(|daemon| tail(&daemon.log()));
+                let logs = logs.collect::<Vec<_>>().join("\n");
+                let context = if self.protected_at.is_some() { "established" } else { "missing" };
+                bail!("not ready for the cut: flowing {flowing}, context {context}\n{logs}");
+            }
+        }
+        let fault = lab.fail(Failure::Silent { router: ISPS[0].into() })?;
+        let text = "ISP 1 drops every packet and says nothing";
+        self.view.mark(self.clock.at(fault.at), MarkKind::Cut, text);
+        self.fault = Some(fault);
+        Ok(())
+    }
+
+    /// Watches until both programs have ended; false if nothing came for `limit` after the cut.
+    fn until_end(&mut self, limit: Duration, send_timeout: Duration) -> anyhow::Result<bool> {
+        let cut = self.fault.as_ref().context("no cut yet")?.at;
+        loop {
+            self.tick()?;
+            if self.curl.is_finished()? && self.iperf.is_finished()? {
+                return Ok(true);
+            }
+            let stall = send_timeout / 4;
+            if !self.recovered
+                && let Some(at) = self.curl.arrivals().resumed_after(cut, stall)
+            {
+                self.recovered = true;
+                let late = at.saturating_duration_since(cut).as_secs_f64();
+                let text = format!("curl's next byte, {late:.3} s after the cut");
+                self.view.mark(self.clock.at(at), MarkKind::Recovered, &text);
+            }
+            if !self.recovered && cut.elapsed() >= limit {
+                return Ok(false);
+            }
+            if cut.elapsed() >= limit + END_LIMIT {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn tick(&mut self) -> anyhow::Result<()> {
+        interrupt::check()?;
+        self.show_arrivals();
+        self.show_events();
+        self.view.advance(self.clock.now());
+        thread::sleep(TICK);
+        Ok(())
+    }
+
+    fn show_arrivals(&mut self) {
+        let lanes: [(&Arrivals, Duration); 2] =
+            [(self.curl.arrivals(), Duration::ZERO), (self.iperf.arrivals(), Iperf::INTERVAL)];
+        for (lane, (arrivals, length)) in lanes.into_iter().enumerate() {
+            let new = arrivals.since(self.shown[lane]);
+            self.shown[lane] += new.len();
+            for (at, bytes) in new {
+                let to = self.clock.at(at);
+                self.view.bytes(lane, Span { from: to.saturating_sub(length), to }, bytes);
+            }
+        }
+    }
+
+    fn show_events(&mut self) {
+        for (host, daemon) in self.daemons.iter_mut().enumerate() {
+            let events = daemon.events();
+            let new = &events[self.events_shown[host].min(events.len())..];
+            self.events_shown[host] = events.len();
+            for event in new {
+                if event.kind == EventKind::ContextEstablished {
+                    self.protected_at.get_or_insert_with(Instant::now);
+                }
+                let after_cut = self.fault.is_some();
+                if let Some((kind, text)) = describe(HOSTS[host], event, after_cut) {
+                    self.view.mark(self.clock.at_ns(event.at_ns), kind, &text);
+                }
+            }
+        }
+    }
+}
+
+/// How an event of a host looks in the view; none for those that would only distract.
+fn describe(host: &str, event: &Event, after_cut: bool) -> Option<(MarkKind, String)> {
+    let host = host.to_uppercase();
+    let reason = event.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
+    let (kind, what) = match &event.kind {
+        EventKind::ContextEstablished => (MarkKind::Protected, "has a context with its peer"),
+        EventKind::Suspect => (MarkKind::Detected, "suspects the path"),
+        EventKind::Exploring => (MarkKind::Exploring, "hears nothing and probes other pairs"),
+        EventKind::InboundOk if after_cut => (MarkKind::Found, "hears its peer again"),
+        EventKind::Operational if after_cut => (MarkKind::Found, "has a pair that works both ways"),
+        EventKind::Moved => (MarkKind::Moved, "sends over another pair"),
+        EventKind::ContextFailed | EventKind::PeerNoSupport | EventKind::ContextRemoved => {
+            (MarkKind::Note, "has no context with its peer")
+        }
+        EventKind::Warning => (MarkKind::Note, "warns"),
+        EventKind::DaemonStarted
+        | EventKind::DaemonStopping
+        | EventKind::UplinkUp
+        | EventKind::UplinkDown
+        | EventKind::LocatorsChanged
+        | EventKind::ContextTriggered
+        | EventKind::InboundOk
+        | EventKind::Operational
+        | EventKind::Missed
+        | EventKind::Other(_) => return None,
+    };
+    let reason = match (&event.kind, event.to) {
+        (EventKind::Moved, Some(pair)) => format!(": {pair}"),
+        (EventKind::ContextEstablished, _) => String::new(),
+        _ => reason,
+    };
+    Some((kind, format!("{host} {what}{reason}")))
+}
+
+fn stalled(watch: &Watch<'_>, waited: Duration) -> String {
+    let waited = waited.as_secs_f64();
+    match (watch.recovered, watch.protected_at) {
+        (true, _) => format!("a program has not ended {waited:.1} s after the cut"),
+        (false, _) => format!("not one byte in the {waited:.1} s since the cut; given up"),
+    }
+}
+
+fn finish(
+    watch: Watch<'_>,
+    server: HttpServer,
+    size: u64,
+    waited: Duration,
+) -> anyhow::Result<Outcome> {
+    let Watch { daemons, curl, iperf, fault, clock, recovered, .. } = watch;
+    let cut = fault.context("no cut was made")?.at;
+    let gap = curl.arrivals().longest_gap_after(cut);
+    let download = curl.finish()?;
+    let iperf = iperf.finish()?;
+    let digest = server.finish()?;
+    let (mut moved, mut moved_to) = (None, None);
+    for (host, daemon) in daemons.iter_mut().enumerate() {
+        let after = |event: &&Event| clock.at_ns(event.at_ns) >= clock.at(cut);
+        let mut moves = daemon.events().iter().filter(|event| event.kind == EventKind::Moved);
+        if let Some(event) = moves.find(after) {
+            moved = moved.max(Some(clock.at_ns(event.at_ns).saturating_sub(clock.at(cut))));
+            if host == 0 {
+                moved_to = event.to;
+            }
+        }
+    }
+    Ok(Outcome {
+        survived: download.success && iperf.success,
+        bytes_ok: download.bytes == size && download.digest == digest,
+        moved,
+        moved_to,
+        recovery: gap.filter(|_| recovered || download.success).map(|gap| gap.end - cut),
+        waited,
+    })
+}
+
+/// Octets a second of each program: half of what makes bars jump on a small machine.
+const RATE: u64 = 20_000_000;
+const BEFORE_CUT: Duration = Duration::from_secs(2);
+const AFTER_RECOVERY: Duration = Duration::from_secs(4);
+/// Longest time until a context protects the programs.
+const PROTECTION_LIMIT: Duration = Duration::from_secs(5);
+/// What programs get to end after they have recovered.
+const END_LIMIT: Duration = Duration::from_secs(15);
+const TICK: Duration = Duration::from_millis(20);

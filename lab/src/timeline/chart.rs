@@ -1,0 +1,201 @@
+//! The chart: bars in columns of equal time, marks by number below them.
+
+use std::time::Duration;
+
+use super::{Lane, MarkKind, Span, Style};
+
+/// What is known of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chart {
+    lanes: Vec<Row>,
+    marks: Vec<Mark>,
+    /// Columns before this time have all their bytes.
+    settled: Duration,
+    ended: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    lane: Lane,
+    /// Octets in each [`CELL`] of time.
+    cells: Vec<f64>,
+}
+
+#[derive(Clone, Debug)]
+struct Mark {
+    at: Duration,
+    kind: MarkKind,
+    text: String,
+}
+
+impl Chart {
+    pub(super) fn new(lanes: &[Lane]) -> Self {
+        let row = |lane: &Lane| Row { lane: lane.clone(), cells: Vec::new() };
+        Self { lanes: lanes.iter().map(row).collect(), ..Self::default() }
+    }
+
+    /// Spreads bytes over the cells that `span` touches, by overlap.
+    pub(super) fn add(&mut self, lane: usize, span: Span, bytes: u64) {
+        let Some(row) = self.lanes.get_mut(lane) else { return };
+        let (first, last) = (cell_of(span.from), cell_of(span.to));
+        if first >= last {
+            row.add(last, bytes as f64);
+            return;
+        }
+        let length = (span.to - span.from).as_secs_f64();
+        for cell in first..=last {
+            let from = span.from.max(start_of(cell));
+            let to = span.to.min(start_of(cell + 1));
+            let share = to.saturating_sub(from).as_secs_f64() / length;
+            row.add(cell, bytes as f64 * share);
+        }
+    }
+
+    /// Keeps marks in the order of time, however they come in.
+    pub(super) fn mark(&mut self, at: Duration, kind: MarkKind, text: &str) {
+        let place = self.marks.partition_point(|mark| mark.at <= at);
+        self.marks.insert(place, Mark { at, kind, text: text.to_owned() });
+    }
+
+    pub(super) fn settle(&mut self, until: Duration) {
+        self.settled = until;
+    }
+
+    /// All is known.
+    pub(super) fn end(&mut self, at: Duration) {
+        self.settled = at;
+        self.ended = true;
+    }
+
+    /// Marks from number `first` on that are older than `horizon`, as plain lines.
+    pub(super) fn marks_between(&self, first: usize, horizon: Duration) -> Vec<(Duration, String)> {
+        let settled = self.marks.iter().skip(first).take_while(|mark| mark.at < horizon);
+        settled.map(|mark| (mark.at, mark.line("--"))).collect()
+    }
+
+    /// A plain line with the rates of all lanes between two times.
+    pub(super) fn rates(&self, from: Duration, to: Duration) -> String {
+        let mut line = format!("    {:>6.2} s ", to.as_secs_f64());
+        for row in &self.lanes {
+            let rate = row.rate(cell_of(from), cell_of(to));
+            let bar = "#".repeat(steps(rate, row.lane.usual_rate, PLAIN_BAR));
+            line.push_str(&format!(
+                " {:<7}{:>11}  {bar:<PLAIN_BAR$}",
+                row.lane.name,
+                human(rate, "/s")
+            ));
+        }
+        line.trim_end().to_owned()
+    }
+
+    /// The whole chart, each row at most `style.width` columns wide.
+    pub(super) fn rows(&self, style: Style) -> Vec<String> {
+        let columns = style.width.saturating_sub(LABEL + 1).max(1);
+        let cells = cell_of(self.settled);
+        let mut per_column = FINEST;
+        while cells.div_ceil(per_column) > columns {
+            per_column += 1;
+        }
+        let mut rows: Vec<_> = self.lanes.iter().map(|row| self.bar(row, per_column)).collect();
+        rows.push(self.numbers(per_column, columns));
+        rows.push(String::new());
+        for (index, mark) in self.marks.iter().enumerate() {
+            let line: String =
+                mark.line(&(index + 1).to_string()).chars().take(style.width).collect();
+            let colour = if style.colour { mark.kind.colour() } else { "" };
+            let end = if colour.is_empty() { "" } else { "\x1b[0m" };
+            rows.push(format!("{colour}{line}{end}"));
+        }
+        rows
+    }
+
+    fn bar(&self, row: &Row, per_column: usize) -> String {
+        let settled = cell_of(self.settled);
+        let whole = settled / per_column;
+        let number = if self.ended {
+            human(row.cells.iter().sum::<f64>(), "")
+        } else {
+            human(row.rate(settled.saturating_sub(FINEST), settled), "/s")
+        };
+        let mut line = format!(" {:<7}{number:>11}  ", row.lane.name);
+        for column in 0..whole {
+            let rate = row.rate(column * per_column, (column + 1) * per_column);
+            line.push(LEVELS[steps(rate, row.lane.usual_rate, LEVELS.len() - 1)]);
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+
+    fn numbers(&self, per_column: usize, columns: usize) -> String {
+        let mut line = " ".repeat(LABEL).chars().collect::<Vec<_>>();
+        for (index, mark) in self.marks.iter().enumerate() {
+            let label = (index + 1).to_string();
+            let column = cell_of(mark.at) / per_column;
+            // Marks too close together are pushed to the right: the list has their times.
+            let place = (LABEL + column).max(line.len());
+            if place + label.len() > LABEL + columns {
+                break;
+            }
+            line.resize(place, ' ');
+            line.extend(label.chars());
+        }
+        line.into_iter().collect::<String>().trim_end().to_owned()
+    }
+}
+
+impl Row {
+    fn add(&mut self, cell: usize, bytes: f64) {
+        if cell >= self.cells.len() {
+            self.cells.resize(cell + 1, 0.0);
+        }
+        self.cells[cell] += bytes;
+    }
+
+    /// Octets a second in these cells.
+    fn rate(&self, from: usize, to: usize) -> f64 {
+        let cells = self.cells.iter().skip(from).take(to.saturating_sub(from));
+        let seconds = CELL.as_secs_f64() * to.saturating_sub(from).max(1) as f64;
+        cells.fold(0.0, |sum, cell| sum + cell) / seconds
+    }
+}
+
+impl Mark {
+    fn line(&self, number: &str) -> String {
+        format!(" {number:>2} {:>6.2} s  {:<9}  {}", self.at.as_secs_f64(), self.kind, self.text)
+    }
+}
+
+/// A rate in steps, the usual one at three quarters; what is not zero has at least one.
+fn steps(rate: f64, usual: u64, most: usize) -> usize {
+    if rate <= 0.0 {
+        return 0;
+    }
+    let full = usual.max(1) as f64 / 0.75;
+    (1..most).take_while(|&step| rate > full * step as f64 / most as f64).count() + 1
+}
+
+fn human(octets: f64, per: &str) -> String {
+    if octets >= 999_500.0 {
+        format!("{:.1} MB{per}", octets / 1e6)
+    } else {
+        format!("{:.0} kB{per}", octets / 1e3)
+    }
+}
+
+fn cell_of(at: Duration) -> usize {
+    usize::try_from(at.as_micros() / CELL.as_micros()).unwrap_or(usize::MAX)
+}
+
+fn start_of(cell: usize) -> Duration {
+    CELL * u32::try_from(cell).unwrap_or(u32::MAX)
+}
+
+/// Finest time that is told apart.
+const CELL: Duration = Duration::from_millis(50);
+/// Cells in a column at least: 200 ms.
+const FINEST: usize = 4;
+/// Columns in front of the bars.
+const LABEL: usize = 21;
+/// Longest bar in a plain line.
+const PLAIN_BAR: usize = 16;
+const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
