@@ -38,6 +38,8 @@ mod responder;
 mod table;
 mod validator;
 
+#[cfg(test)]
+mod tests;
 
 pub use announce::LocalSet;
 pub use config::Config;

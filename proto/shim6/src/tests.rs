@@ -1,0 +1,376 @@
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+use core::time::Duration;
+
+use moorline_cga::{HbaKey, Sec, generate_hba};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
+use moorline_wire::{I1, I2, Message, Opt, Options, Packet, R1, R2, VerificationMethod};
+
+use crate::{Config, Event, Failure, LocalSet, Machine, Role, State, Transmit};
+
+const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+fn machine(side: u8) -> Machine {
+    let mut machine = Machine::new(Config::default(), [side; 32], NOW);
+    machine.set_local(local(side));
+    machine
+}
+
+fn local(side: u8) -> LocalSet {
+    let prefixes = [1u8, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, side]);
+    let key = HbaKey::extended_modifier([side; 48]);
+    let sec = Sec::new(0).expect("valid");
+    let set = generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0 takes one try");
+    LocalSet { generation: 1, locators: set.locators().to_vec(), pds: set.pds().to_vec() }
+}
+
+/// ULIDs as side 1 sees them; side 2 sees them the other way round.
+fn ulids() -> UlidPair {
+    UlidPair::new(local(1).locators[0].as_ulid(), local(2).locators[0].as_ulid())
+}
+
+const fn turned(locators: LocatorPair) -> LocatorPair {
+    LocatorPair::new(locators.peer, locators.local)
+}
+
+fn deliver(to: &mut Machine, transmit: &Transmit, now: Instant) -> Result<(), DropReason> {
+    let locators = turned(transmit.locators);
+    let octets = transmit.message.octets();
+    let packet = Packet::parse(&octets, locators.peer.0, locators.local.0)?;
+    to.handle_message(&packet, locators, now)
+}
+
+fn sent(machine: &mut Machine) -> Vec<Transmit> {
+    core::iter::from_fn(|| machine.poll_transmit()).collect()
+}
+
+fn only(machine: &mut Machine) -> Transmit {
+    let mut all = sent(machine);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+fn events(machine: &mut Machine) -> Vec<Event> {
+    core::iter::from_fn(|| machine.poll_event()).collect()
+}
+
+/// Runs I1, R1, I2 and leaves the R2 undelivered.
+fn until_r2() -> (Machine, Machine, Transmit) {
+    let (mut a, mut b) = (machine(1), machine(2));
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    let r1 = only(&mut b);
+    deliver(&mut a, &r1, NOW).expect("R1");
+    let i2 = only(&mut a);
+    deliver(&mut b, &i2, NOW).expect("I2");
+    let r2 = only(&mut b);
+    (a, b, r2)
+}
+
+fn established() -> (Machine, Machine) {
+    let (mut a, b, r2) = until_r2();
+    deliver(&mut a, &r2, NOW).expect("R2");
+    (a, b)
+}
+
+#[test]
+fn an_i1_leaves_no_state_at_the_responder() {
+    let (mut a, mut b) = (machine(1), machine(2));
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    assert!(matches!(only(&mut b).message, Message::R1(_)));
+    assert_eq!(b.contexts().count(), 0);
+    assert!(events(&mut b).is_empty());
+}
+
+#[test]
+fn both_sides_end_with_each_others_tag_and_locators() {
+    let (a, b) = established();
+    let (at_a, at_b) = (a.contexts().next().expect("a"), b.contexts().next().expect("b"));
+    let (of_a, of_b) = (at_a.established().expect("a"), at_b.established().expect("b"));
+    assert_eq!(of_a.peer_tag, at_b.local_tag);
+    assert_eq!(of_b.peer_tag, at_a.local_tag);
+    assert_eq!(of_a.peer_locators, local(2).locators);
+    assert_eq!(of_b.peer_locators, local(1).locators);
+    assert_eq!((of_a.role, of_b.role), (Role::Initiator, Role::Responder));
+    assert_eq!(a.poll_timeout(), None);
+}
+
+#[test]
+fn an_i2_needs_a_validator_of_ours_that_is_young() {
+    let (mut a, mut b) = (machine(1), machine(2));
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    let r1 = only(&mut b);
+    deliver(&mut a, &r1, NOW).expect("R1");
+    let i2 = only(&mut a);
+    let Message::I2(good) = &i2.message else { panic!("{i2:?}") };
+
+    let with = |change: &dyn Fn(&mut I2)| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        Transmit { locators: i2.locators, message: Message::I2(bad) }
+    };
+    let other_tag = with(&|i2| i2.initiator_tag = ContextTag::from_bits(7));
+    let other_nonce = with(&|i2| i2.responder_nonce ^= 0x10);
+    let no_validator = with(&|i2| i2.options = Options::default());
+    let short =
+        with(&|i2| i2.options = Options::from(alloc::vec![Opt::Validator(alloc::vec![0; 4])]));
+    assert_eq!(deliver(&mut b, &other_tag, NOW), Err(DropReason::BadValidator));
+    assert_eq!(deliver(&mut b, &other_nonce, NOW), Err(DropReason::StaleNonce));
+    assert_eq!(deliver(&mut b, &no_validator, NOW), Err(DropReason::MissingOption));
+    assert_eq!(deliver(&mut b, &short, NOW), Err(DropReason::BadValidator));
+    let late = NOW + Duration::from_secs(61);
+    assert_eq!(deliver(&mut b, &i2, late), Err(DropReason::StaleNonce));
+    assert_eq!(b.contexts().count(), 0);
+}
+
+#[test]
+fn a_validator_lives_through_one_change_of_secrets() {
+    for (seconds, ok) in [(0, true), (29, true), (59, true), (61, false), (600, false)] {
+        let (mut a, mut b) = (machine(1), machine(2));
+        a.handle_trigger(ulids(), NOW).expect("I1");
+        let i1 = only(&mut a);
+        deliver(&mut b, &i1, NOW).expect("I1");
+        let r1 = only(&mut b);
+        deliver(&mut a, &r1, NOW).expect("R1");
+        let i2 = only(&mut a);
+        let later = NOW + Duration::from_secs(seconds);
+        assert_eq!(deliver(&mut b, &i2, later).is_ok(), ok, "after {seconds} s");
+    }
+}
+
+#[test]
+fn locators_that_the_parameters_do_not_prove_bring_no_context() {
+    let (mut a, mut b) = (machine(1), machine(2));
+    let mut lying = local(1);
+    lying.locators[1] = local(3).locators[1];
+    a.set_local(lying);
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    let r1 = only(&mut b);
+    deliver(&mut a, &r1, NOW).expect("R1");
+    let i2 = only(&mut a);
+    assert_eq!(deliver(&mut b, &i2, NOW), Err(DropReason::Unverified));
+    assert_eq!(b.contexts().count(), 0);
+}
+
+#[test]
+fn a_locator_list_without_parameters_is_refused() {
+    let (mut a, mut b, r2) = until_r2();
+    let Message::R2(mut message) = r2.message else { panic!("{r2:?}") };
+    let list = message.options.locator_list().expect("list").clone();
+    assert!(list.entries.iter().all(|entry| entry.method == VerificationMethod::HBA));
+    message.options = Options::from(alloc::vec![Opt::LocatorList(list)]);
+    let bare = Transmit { locators: r2.locators, message: Message::R2(message) };
+    assert_eq!(deliver(&mut a, &bare, NOW), Err(DropReason::MissingOption));
+    assert!(sent(&mut b).is_empty());
+}
+
+#[test]
+fn a_host_without_proof_announces_nothing() {
+    let (mut a, mut b) = (machine(1), machine(2));
+    a.set_local(LocalSet::default());
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    let r1 = only(&mut b);
+    deliver(&mut a, &r1, NOW).expect("R1");
+    let i2 = only(&mut a);
+    deliver(&mut b, &i2, NOW).expect("I2");
+    let context = b.contexts().next().expect("made");
+    let expected = [ulids().local.as_locator()];
+    assert_eq!(context.established().expect("made").peer_locators, expected);
+}
+
+#[test]
+fn answers_with_another_nonce_or_in_another_state_are_dropped() {
+    let (mut a, _, r2) = until_r2();
+    let Message::R2(mut message) = r2.message.clone() else { panic!("{r2:?}") };
+    message.initiator_nonce ^= 1;
+    let other = Transmit { locators: r2.locators, message: Message::R2(message) };
+    assert_eq!(deliver(&mut a, &other, NOW), Err(DropReason::BadNonce));
+    let r1 = R1 { initiator_nonce: 0, responder_nonce: 0, options: Options::default() };
+    let r1 = Transmit { locators: r2.locators, message: Message::R1(r1) };
+    assert_eq!(deliver(&mut a, &r1, NOW), Err(DropReason::UnexpectedState));
+    deliver(&mut a, &r2, NOW).expect("the real one");
+    assert_eq!(deliver(&mut a, &r2, NOW), Err(DropReason::UnexpectedState), "replayed");
+    let mut stranger = machine(3);
+    assert_eq!(deliver(&mut stranger, &r2, NOW), Err(DropReason::UnexpectedState));
+}
+
+#[test]
+fn a_lost_r2_is_given_again_to_the_same_i1_and_i2() {
+    let (mut a, mut b, r2) = until_r2();
+    let wake = a.poll_timeout().expect("I2 is sent again");
+    a.handle_timeout(wake);
+    let again = only(&mut a);
+    assert!(matches!(again.message, Message::I2(_)));
+    deliver(&mut b, &again, wake).expect("I2");
+    let second = only(&mut b);
+    assert_eq!(second, r2);
+    assert_eq!(b.contexts().count(), 1);
+    assert_eq!(events(&mut b).len(), 1, "established once");
+    deliver(&mut a, &second, wake).expect("R2");
+
+    let tag = b.contexts().next().and_then(|c| c.established()).expect("b").peer_tag;
+    let i1 = I1 { initiator_tag: tag, initiator_nonce: 77, options: Options::default() };
+    let i1 = Transmit { locators: ulids().as_locators(), message: Message::I1(i1) };
+    deliver(&mut b, &i1, wake).expect("I1");
+    assert!(matches!(only(&mut b).message, Message::R2(R2 { initiator_nonce: 77, .. })));
+}
+
+#[test]
+fn a_peer_that_lost_its_state_makes_the_context_anew() {
+    let (_, mut b) = established();
+    let old = b.contexts().next().and_then(|c| c.established()).expect("b").peer_tag;
+    let mut fresh = Machine::new(Config::default(), [9; 32], NOW);
+    fresh.set_local(local(1));
+    fresh.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut fresh);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    let r1 = only(&mut b);
+    assert!(matches!(r1.message, Message::R1(_)), "the tag is another");
+    deliver(&mut fresh, &r1, NOW).expect("R1");
+    let i2 = only(&mut fresh);
+    deliver(&mut b, &i2, NOW).expect("I2");
+    let new = b.contexts().next().and_then(|c| c.established()).expect("b").peer_tag;
+    assert_ne!(old, new);
+    assert!(events(&mut b).contains(&Event::Renewed { context: ContextId(0) }));
+}
+
+#[test]
+fn i2_falls_back_to_i1_and_in_the_end_gives_up() {
+    let (mut a, _, _) = until_r2();
+    events(&mut a);
+    let mut kinds = Vec::new();
+    let mut last = NOW;
+    while let Some(wake) = a.poll_timeout().filter(|_| a.contexts().next().is_some()) {
+        assert!(wake > last, "backs off");
+        last = wake;
+        a.handle_timeout(wake);
+        kinds.extend(sent(&mut a).into_iter().map(|t| matches!(t.message, Message::I2(_))));
+    }
+    assert_eq!(kinds, [true, true, false, false, false, false], "2 I2, then 4 I1");
+    let failed =
+        Event::Failed { context: ContextId(0), ulids: ulids(), failure: Failure::NoAnswer };
+    assert_eq!(events(&mut a), [failed]);
+    assert!(last.since(NOW) > Duration::from_secs(4));
+}
+
+#[test]
+fn retransmission_times_lie_between_half_and_one_and_a_half_of_the_nominal() {
+    for seed in 1..=50u8 {
+        let mut a = Machine::new(Config::default(), [seed; 32], NOW);
+        a.handle_trigger(ulids(), NOW).expect("I1");
+        let mut last = NOW;
+        for doubled in 0..5 {
+            let wake = a.poll_timeout().expect("armed");
+            let nominal = Duration::from_secs(4 << doubled);
+            let waited = wake.since(last);
+            assert!(waited >= nominal / 2 && waited <= nominal * 3 / 2, "{waited:?}");
+            a.handle_timeout(wake);
+            last = wake;
+        }
+        assert_eq!(a.contexts().count(), 0);
+    }
+}
+
+#[test]
+fn no_support_is_believed_only_for_an_i1_of_ours() {
+    let mut a = machine(1);
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut a);
+    let quote = |message: &Message, a: &mut Machine| {
+        let octets = message.octets();
+        let LocatorPair { local, peer } = i1.locators;
+        let packet = Packet::parse(&octets, local.0, peer.0).expect("well formed");
+        a.handle_no_support(&packet, i1.locators, NOW)
+    };
+    let Message::I1(mut forged) = i1.message.clone() else { panic!("{i1:?}") };
+    forged.initiator_nonce ^= 1;
+    assert_eq!(quote(&Message::I1(forged), &mut a), Err(DropReason::BadNonce));
+    assert_eq!(a.contexts().count(), 1);
+    quote(&i1.message, &mut a).expect("ours");
+    assert_eq!(a.contexts().count(), 0);
+    let (_, failure, until) = a.negatives().next().expect("remembered");
+    assert_eq!(failure, Failure::NoSupport);
+    assert_eq!(until, NOW + Duration::from_secs(600));
+    a.handle_trigger(ulids(), NOW).expect("held down");
+    assert!(sent(&mut a).is_empty());
+    a.handle_timeout(until);
+    assert!(events(&mut a).contains(&Event::HolddownOver { ulids: ulids() }));
+}
+
+#[test]
+fn a_peer_that_comes_by_itself_ends_the_holddown() {
+    let (mut a, mut b) = (machine(1), machine(2));
+    b.handle_trigger(UlidPair::new(ulids().peer, ulids().local), NOW).expect("I1");
+    let mut now = NOW;
+    while b.contexts().next().is_some() {
+        now = b.poll_timeout().expect("armed");
+        b.handle_timeout(now);
+    }
+    sent(&mut b);
+    assert_eq!(b.negatives().count(), 1);
+    a.handle_trigger(ulids(), now).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, now).expect("I1");
+    let r1 = only(&mut b);
+    deliver(&mut a, &r1, now).expect("R1");
+    let i2 = only(&mut a);
+    deliver(&mut b, &i2, now).expect("I2");
+    assert_eq!(b.negatives().count(), 0);
+}
+
+#[test]
+fn tables_are_bounded() {
+    let config = Config { max_contexts: 3, ..Config::default() };
+    let mut a = Machine::new(config, [1; 32], NOW);
+    let peer = |n: u16| Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, n).into();
+    for n in 1..=3 {
+        a.handle_trigger(UlidPair::new(ulids().local, peer(n)), NOW).expect("room");
+    }
+    let full = UlidPair::new(ulids().local, peer(4));
+    assert_eq!(a.handle_trigger(full, NOW), Err(DropReason::TableFull));
+    a.remove(ContextId(1)).expect("there");
+    a.handle_trigger(full, NOW).expect("the slot is free again");
+    assert!(matches!(a.context(ContextId(1)).expect("reused").state, State::I1Sent(_)));
+}
+
+#[test]
+fn odd_addresses_are_refused() {
+    let mut a = machine(1);
+    for odd in ["ff02::1", "::", "::1", "fe80::1"] {
+        let odd: Ipv6Addr = odd.parse().expect("an address");
+        let pair = UlidPair::new(ulids().local, odd.into());
+        assert_eq!(a.handle_trigger(pair, NOW), Err(DropReason::BadAddress));
+    }
+}
+
+#[test]
+fn forks_and_ulid_options_are_counted_and_cost_nothing() {
+    let mut b = machine(2);
+    for option in
+        [Opt::ForkedInstance(5), Opt::UlidPair { sender: ulids().local, receiver: ulids().peer }]
+    {
+        let options = Options::from(alloc::vec![option]);
+        let i1 = I1 { initiator_tag: ContextTag::from_bits(1), initiator_nonce: 1, options };
+        let i1 = Transmit { locators: ulids().as_locators(), message: Message::I1(i1) };
+        assert_eq!(deliver(&mut b, &i1, NOW), Err(DropReason::Unsupported));
+        assert!(sent(&mut b).is_empty());
+    }
+}
+
+#[test]
+fn late_payload_in_i2_sent_repeats_the_i2() {
+    let (mut a, _, _) = until_r2();
+    let tag = a.contexts().next().expect("a").local_tag;
+    assert_eq!(a.handle_payload(tag, NOW), Err(DropReason::UnexpectedState));
+    assert!(matches!(only(&mut a).message, Message::I2(_)));
+    assert_eq!(a.handle_payload(ContextTag::from_bits(1), NOW), Err(DropReason::UnknownTag));
+}
