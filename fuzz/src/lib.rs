@@ -12,8 +12,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod cga;
 mod wire;
 
+pub use cga::cga_verify;
 pub use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
 
 /// A target by its name.
@@ -31,4 +33,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wire_message_roundtrip", run: wire_message_roundtrip },
     Target { name: "wire_cga_parameters", run: wire_cga_parameters },
     Target { name: "payload_header", run: payload_header },
+    Target { name: "cga_verify", run: cga_verify },
 ];
