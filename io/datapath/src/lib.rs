@@ -1,1 +1,44 @@
-//! Loads, attaches and talks to the eBPF programs.
+//! The kernel data plane: loads the eBPF programs of `bpf/`, puts them on interfaces, talks to them.
+//!
+//! The contract is [`moorline_host::datapath`]; the programs carry it out without this process. Everything the
+//! core decided is in tables that only this library writes, everything the programs noted in tables that
+//! only programs write:
+//!
+//! | table | from | to | written by |
+//! |---|---|---|---|
+//! | `slots`, `tags` | ULID pair, local tag | slot, the number of the context | us |
+//! | `contexts` | slot | tags, locators, durations | us, whole and under a lock |
+//! | `peers` | slot and locator | the peer may send from it | us |
+//! | `locals` | address | its uplink | us |
+//! | `lives` | slot | times, counters | programs |
+//! | `timers` | slot | one `bpf_timer` | programs |
+//! | `flows` | address pair | octets, age: the trigger | programs |
+//! | `reports` | ring buffer to the core | | programs |
+//! | `drops` | reason | count | programs |
+//!
+//! Moved traffic takes the way over the veth pair `moor0` and `moor1`, where the kernel segments it: the
+//! program on `moor1` puts the payload header in and redirects to the uplink. Whoever moves a context should
+//! make the route to `moor0` first and take it away last: what comes over `moor1` without being moved leaves
+//! as it is, but a super-packet of a moved context at an uplink can only be dropped and counted.
+
+mod attach;
+mod contexts;
+mod control;
+mod convert;
+mod datapath;
+mod device;
+mod error;
+mod load;
+mod pins;
+mod plain;
+mod reports;
+mod settings;
+mod skel;
+mod tables;
+
+#[cfg(test)]
+mod tests;
+
+pub use datapath::Datapath;
+pub use error::{Error, Result};
+pub use settings::{AttachMode, Settings};

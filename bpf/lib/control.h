@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What user space asks of the tables that only programs write. */
+#ifndef MOORLINE_CONTROL_H
+#define MOORLINE_CONTROL_H
+
+#include "context.h"
+
+static __always_inline void control_reset(__u32 slot, struct live *live, __u64 now)
+{
+	struct timer *entry = bpf_map_lookup_elem(&timers, &slot);
+
+	if (entry)
+		bpf_timer_cancel(&entry->timer);
+	__builtin_memset(live, 0, sizeof(*live));
+	live->born = now;
+}
+
+static __always_inline int control_run(struct __sk_buff *skb)
+{
+	__u32 op = skb->cb[0];
+	__u32 slot = skb->cb[1];
+	__u64 at = (__u64)skb->cb[2] << 32 | skb->cb[3];
+	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
+	struct live *live = bpf_map_lookup_elem(&lives, &slot);
+	__u64 now = clock_now();
+	__u64 next;
+
+	if (!context || !live)
+		return TC_ACT_SHOT;
+	switch (op) {
+	case CONTROL_RESET:
+	case CONTROL_CANCEL:
+		control_reset(slot, live, now);
+		break;
+	case CONTROL_HEARD:
+		if (live->first_tx < at)
+			live->first_tx = 0;
+		break;
+	case CONTROL_LOOK:
+		if (!(context->flags & CONTEXT_TIMERS)) {
+			live->first_tx = 0;
+			live->first_rx = 0;
+		}
+		next = look_at_timers(slot, context, live, now);
+		if (next != NEVER)
+			timer_arm(slot, context, live, next, now);
+		break;
+	default:
+		return TC_ACT_SHOT;
+	}
+	return TC_ACT_OK;
+}
+
+#endif

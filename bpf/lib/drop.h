@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Why a packet was dropped: the one list is DropReason in proto/types; a test compares. */
+#ifndef MOORLINE_DROP_H
+#define MOORLINE_DROP_H
+
+enum drop_reason {
+	DROP_TRUNCATED = 0,
+	DROP_BAD_LENGTH = 1,
+	DROP_WRONG_LOCATORS = 10,
+	DROP_HEADER_CHAIN = 21,
+	DROP_ADJUST_ROOM = 22,
+	DROP_NO_UPLINK = 23,
+	DROP_REPORT_LOST = 24,
+	DROP_REASONS = 64,
+};
+
+static __always_inline void count_drop(__u32 reason)
+{
+	__u64 *counter = bpf_map_lookup_elem(&drops, &reason);
+
+	if (counter)
+		*counter += 1;
+}
+
+/* The one exit for packets that go no further. */
+static __always_inline int drop(enum drop_reason reason)
+{
+	count_drop(reason);
+	return TC_ACT_SHOT;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* IPv6 and Shim6 headers. */
+#ifndef MOORLINE_PACKET_H
+#define MOORLINE_PACKET_H
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "types.h"
+
+#define ETH_P_IPV6 0x86dd
+#define ETH_HLEN 14
+
+#define NEXT_HOP_BY_HOP 0
+#define NEXT_ROUTING 43
+#define NEXT_FRAGMENT 44
+#define NEXT_ICMPV6 58
+#define NEXT_DESTINATION 60
+#define NEXT_SHIM6 140
+
+/* Neighbour Discovery: RFC 4861 s4. */
+#define ND_FIRST 133
+#define ND_LAST 137
+
+/* Headers walked through in search of the upper layer. */
+#define MAX_CHAIN 4
+
+struct ip6 {
+	__be32 version_class_flow;
+	__be16 payload_len;
+	__u8 next;
+	__u8 hop_limit;
+	struct address source;
+	struct address destination;
+};
+
+/* Payload header, RFC 5533 s5.2: the upper bit of the last 48 is P, the others are the tag. */
+struct shim6 {
+	__u8 next;
+	__u8 len;
+	__be16 p_tag_upper;
+	__be32 tag_lower;
+};
+
+struct ip6_shim6 {
+	struct ip6 ip6;
+	struct shim6 shim6;
+};
+
+_Static_assert(sizeof(struct ip6) == 40, "ip6");
+_Static_assert(sizeof(struct shim6) == 8, "shim6");
+_Static_assert(sizeof(struct ip6_shim6) == 48, "ip6_shim6");
+
+#define SHIM6_P 0x8000
+
+/* False for what is not IPv6, or cut off. */
+static __always_inline bool load_ip6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
+{
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) || bpf_skb_load_bytes(skb, l2, ip6, sizeof(*ip6)))
+		return false;
+	return (bpf_ntohl(ip6->version_class_flow) >> 28) == 6;
+}
+
+static __always_inline __u64 shim6_tag(const struct shim6 *shim6)
+{
+	return (__u64)(bpf_ntohs(shim6->p_tag_upper) & ~SHIM6_P) << 32 | bpf_ntohl(shim6->tag_lower);
+}
+
+static __always_inline bool address_eq(const struct address *a, const struct address *b)
+{
+	return a->word[0] == b->word[0] && a->word[1] == b->word[1];
+}
+
+static __always_inline bool pair_eq(const struct pair *a, const struct pair *b)
+{
+	return address_eq(&a->local, &b->local) && address_eq(&a->peer, &b->peer);
+}
+
+/* Not multicast, link-local, unspecified or loopback. */
+static __always_inline bool address_is_routed(const struct address *address)
+{
+	__u64 upper = bpf_be64_to_cpu(address->word[0]);
+
+	if (upper >> 56 == 0xff || upper >> 54 == 0xfe80 >> 6)
+		return false;
+	return upper || bpf_be64_to_cpu(address->word[1]) > 1;
+}
+
+/* Octets of the packet. The length field is 0 in super-packets above 64 KB. */
+static __always_inline __u32 ip6_octets(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
+{
+	return ip6->payload_len ? sizeof(*ip6) + bpf_ntohs(ip6->payload_len) : skb->len - l2;
+}
+
+/* Packets that it is, or will be: a super-packet counts as its segments. */
+static __always_inline __u32 packet_count(struct __sk_buff *skb)
+{
+	return skb->gso_segs ? skb->gso_segs : 1;
+}
+
+static __always_inline bool is_neighbour_discovery(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
+{
+	__u8 type;
+
+	if (ip6->next != NEXT_ICMPV6 || bpf_skb_load_bytes(skb, l2 + sizeof(*ip6), &type, 1))
+		return false;
+	return type >= ND_FIRST && type <= ND_LAST;
+}
+
+/* ICMPv6, also behind a few extension headers. */
+static __always_inline bool is_icmpv6(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
+{
+	__u32 offset = l2 + sizeof(*ip6);
+	__u8 next = ip6->next;
+	__u8 header[2];
+
+	for (int i = 0; i < MAX_CHAIN; i++) {
+		if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING && next != NEXT_FRAGMENT &&
+		    next != NEXT_DESTINATION)
+			break;
+		if (bpf_skb_load_bytes(skb, offset, header, sizeof(header)))
+			return false;
+		offset += next == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
+		next = header[0];
+	}
+	return next == NEXT_ICMPV6;
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The way of a packet through the programs: outbound, inbound, over the segmentation path.
+ *
+ * Packets that are not ours to decide on go to the next program of the hook (TC_ACT_UNSPEC, which is TCX_NEXT).
+ */
+#ifndef MOORLINE_PATH_H
+#define MOORLINE_PATH_H
+
+#include "rewrite.h"
+#include "trigger.h"
+
+/* Payload of a moved context. */
+static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+				      const struct pair *ulids, const struct found *found)
+{
+	__u32 octets = ip6_octets(skb, l2, ip6);
+	struct rewrite rewrite;
+	int action;
+
+	copy_rewrite(found->context, &rewrite);
+	/* The slot went to another context since it was looked up. */
+	if (!pair_eq(&rewrite.ulids, ulids))
+		return TC_ACT_UNSPEC;
+	action = shim6_insert(skb, l2, ip6, &rewrite);
+	if (action < 0)
+		return drop(-1 - action);
+	note_tx(found, 1, octets);
+	return action;
+}
+
+static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
+{
+	struct ip6 ip6;
+	struct pair ulids;
+	struct found found;
+
+	if (!load_ip6(skb, l2, &ip6) || ip6.next == NEXT_SHIM6)
+		return TC_ACT_UNSPEC;
+	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
+		return TC_ACT_UNSPEC;
+	ulids.local = ip6.source;
+	ulids.peer = ip6.destination;
+	if (!find_ulids(&ulids, &found)) {
+		if (!is_icmpv6(skb, l2, &ip6))
+			trigger_count(&ulids, ip6_octets(skb, l2, &ip6));
+		return TC_ACT_UNSPEC;
+	}
+	if (is_neighbour_discovery(skb, l2, &ip6))
+		return TC_ACT_UNSPEC;
+	if (found.context->flags & CONTEXT_MOVED)
+		return send_moved(skb, l2, &ip6, &ulids, &found);
+	note_tx(&found, packet_count(skb), ip6_octets(skb, l2, &ip6));
+	return TC_ACT_UNSPEC;
+}
+
+/* Payload with a payload header, or a control message. */
+static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
+{
+	struct rewrite rewrite;
+	struct shim6 shim6;
+	struct found found;
+	__u32 octets;
+
+	if (bpf_ntohs(ip6->payload_len) < sizeof(shim6) ||
+	    bpf_skb_load_bytes(skb, l2 + sizeof(*ip6), &shim6, sizeof(shim6)))
+		return drop(DROP_TRUNCATED);
+	if (!(bpf_ntohs(shim6.p_tag_upper) & SHIM6_P))
+		return TC_ACT_UNSPEC;
+	if (shim6.len)
+		return drop(DROP_BAD_LENGTH);
+	/* Unknown: the raw socket gets it, and the core answers with R1bis. */
+	if (!find_tag(shim6_tag(&shim6), &found))
+		return TC_ACT_UNSPEC;
+	copy_rewrite(found.context, &rewrite);
+	if (rewrite.local_tag != shim6_tag(&shim6))
+		return TC_ACT_UNSPEC;
+	if (!is_peer_locator(found.slot, &ip6->source) || !uplink_of(&ip6->destination))
+		return drop(DROP_WRONG_LOCATORS);
+	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
+	if (!shim6_strip(skb, l2, ip6, &shim6, &rewrite.ulids))
+		return drop(DROP_ADJUST_ROOM);
+	note_rx(&found, 1, octets);
+	return TC_ACT_UNSPEC;
+}
+
+static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
+{
+	struct ip6 ip6;
+	struct pair ulids;
+	struct found found;
+
+	if (!load_ip6(skb, l2, &ip6))
+		return TC_ACT_UNSPEC;
+	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
+		return TC_ACT_UNSPEC;
+	if (ip6.next == NEXT_SHIM6)
+		return receive_shim6(skb, l2, &ip6);
+	ulids.local = ip6.destination;
+	ulids.peer = ip6.source;
+	if (!find_ulids(&ulids, &found)) {
+		if (!is_icmpv6(skb, l2, &ip6))
+			trigger_count(&ulids, ip6_octets(skb, l2, &ip6));
+		return TC_ACT_UNSPEC;
+	}
+	if (!is_neighbour_discovery(skb, l2, &ip6))
+		note_rx(&found, packet_count(skb), ip6_octets(skb, l2, &ip6));
+	return TC_ACT_UNSPEC;
+}
+
+/* Out of the segmentation path. What has not moved (yet, or any more) leaves as it is, and is counted where it
+ * leaves: so routes may come before the move and go after it.
+ */
+static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
+{
+	struct ip6 ip6;
+	struct pair ulids;
+	struct found found;
+	__u32 ifindex;
+
+	if (!load_ip6(skb, l2, &ip6) || ip6.next == NEXT_SHIM6)
+		return TC_ACT_UNSPEC;
+	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
+		return TC_ACT_UNSPEC;
+	ulids.local = ip6.source;
+	ulids.peer = ip6.destination;
+	if (find_ulids(&ulids, &found) && found.context->flags & CONTEXT_MOVED &&
+	    !is_neighbour_discovery(skb, l2, &ip6))
+		return send_moved(skb, l2, &ip6, &ulids, &found);
+	ifindex = uplink_of(&ip6.source);
+	return ifindex ? bpf_redirect_neigh(ifindex, NULL, 0, 0) : drop(DROP_NO_UPLINK);
+}
+
+#endif

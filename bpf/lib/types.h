@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What programs and user space share: the Rust side is generated from these by BTF. */
+#ifndef MOORLINE_TYPES_H
+#define MOORLINE_TYPES_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+/* IPv6 address, network order. Words, so that stack copies and map keys are aligned. */
+struct address {
+	__u64 word[2];
+};
+
+/* Seen from this host. */
+struct pair {
+	struct address local;
+	struct address peer;
+};
+
+enum context_flags {
+	CONTEXT_LIVE = 1,
+	CONTEXT_MOVED = 2,
+	/* send, keepalive_interval and keepalive_timeout hold. */
+	CONTEXT_TIMERS = 4,
+};
+
+/* What the core decided about a context. Written by user space only, as a whole and under the lock. */
+struct context {
+	struct bpf_spin_lock lock;
+	/* Never 0, never used twice: tells the contexts that a slot held one after another apart. */
+	__u32 generation;
+	struct pair ulids;
+	struct pair locators;
+	__u64 local_tag;
+	__u64 peer_tag;
+	/* Nanoseconds. */
+	__u64 send;
+	__u64 keepalive_interval;
+	__u64 keepalive_timeout;
+	__u64 idle;
+	__u32 watch;
+	__u32 flags;
+};
+
+_Static_assert(sizeof(struct address) == 16, "address");
+_Static_assert(sizeof(struct pair) == 32, "pair");
+_Static_assert(sizeof(struct context) == 128, "context");
+_Static_assert(offsetof(struct context, ulids) == 8, "context.ulids");
+_Static_assert(offsetof(struct context, local_tag) == 72, "context.local_tag");
+_Static_assert(offsetof(struct context, watch) == 120, "context.watch");
+
+/* What the programs noted about a context. Written by programs only. Times are CLOCK_MONOTONIC, 0 is never. */
+struct live {
+	__u64 born;
+	__u64 last_tx;
+	__u64 last_rx;
+	/* First payload sent since the last received, and the other way round. */
+	__u64 first_tx;
+	__u64 first_rx;
+	__u64 tx_packets;
+	__u64 tx_bytes;
+	__u64 rx_packets;
+	__u64 rx_bytes;
+	/* When the timer goes off, if armed is the generation of the context. */
+	__u64 deadline;
+	/* first_rx that keepalive_due was worked out from. */
+	__u64 keepalive_base;
+	__u64 keepalive_due;
+	/* End of the last payload that an idle report was about. */
+	__u64 idle_seen;
+	__u32 watch_seen;
+	__u32 armed;
+};
+
+_Static_assert(sizeof(struct live) == 112, "live");
+_Static_assert(offsetof(struct live, idle_seen) == 96, "live.idle_seen");
+
+/* In its own map: user space may then read live in batches. */
+struct timer {
+	struct bpf_timer timer;
+};
+
+struct peer_locator {
+	__u32 slot;
+	__u32 zero;
+	struct address locator;
+};
+
+_Static_assert(sizeof(struct peer_locator) == 24, "peer_locator");
+
+/* Traffic of an address pair without a context. */
+struct flow {
+	__u64 first;
+	__u64 last;
+	__u64 bytes;
+	__u64 reported;
+};
+
+_Static_assert(sizeof(struct flow) == 32, "flow");
+
+enum report_kind {
+	REPORT_TRIGGER = 1,
+	REPORT_SEND_EXPIRED = 2,
+	REPORT_KEEPALIVE_DUE = 3,
+	REPORT_RECEIVED = 4,
+	REPORT_IDLE = 5,
+};
+
+struct report {
+	__u32 kind;
+	__u32 slot;
+	/* Of the context; reports of a former owner of the slot are thrown away. */
+	__u32 generation;
+	__u32 zero;
+	__u64 at;
+	struct pair ulids;
+};
+
+_Static_assert(sizeof(struct report) == 56, "report");
+
+struct settings {
+	__u64 trigger_bytes;
+	__u64 trigger_age;
+	__u64 trigger_idle;
+	/* The time, for tests: see clock.h. */
+	__u64 virtual_now;
+};
+
+_Static_assert(sizeof(struct settings) == 32, "settings");
+
+/* cb[0] of the control program; cb[1] is the slot, cb[2] and cb[3] a time (upper, lower half). */
+enum control_op {
+	/* A new context begins in the slot. */
+	CONTROL_RESET = 1,
+	/* The context changed, or its timers want looking at. */
+	CONTROL_LOOK = 2,
+	/* The peer was heard from at the time. */
+	CONTROL_HEARD = 3,
+	/* The context is gone. */
+	CONTROL_CANCEL = 4,
+};
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Kernel data plane: executes what the core decided (proto/host/src/datapath.rs is the contract). */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "lib/control.h"
+#include "lib/path.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Types that no map has: this brings them into BTF, for the Rust side. */
+const volatile struct report report_type;
+const volatile enum control_op control_op_type;
+const volatile enum context_flags context_flags_type;
+const volatile enum report_kind report_kind_type;
+const volatile enum drop_reason drop_reason_type;
+
+SEC("tcx/ingress")
+int uplink_ingress(struct __sk_buff *skb)
+{
+	return uplink_in(skb, ETH_HLEN);
+}
+
+SEC("tcx/egress")
+int uplink_egress(struct __sk_buff *skb)
+{
+	return uplink_out(skb, ETH_HLEN);
+}
+
+/* Uplinks without a link layer header: PPP, tunnels, most modems. */
+SEC("tcx/ingress")
+int uplink_ingress_l3(struct __sk_buff *skb)
+{
+	return uplink_in(skb, 0);
+}
+
+SEC("tcx/egress")
+int uplink_egress_l3(struct __sk_buff *skb)
+{
+	return uplink_out(skb, 0);
+}
+
+/* On moor1: what came segmented from moor0. */
+SEC("tcx/ingress")
+int moor_ingress(struct __sk_buff *skb)
+{
+	return moor_in(skb, ETH_HLEN);
+}
+
+/* Run by user space, attached nowhere. */
+SEC("tc")
+int control(struct __sk_buff *skb)
+{
+	return control_run(skb);
+}

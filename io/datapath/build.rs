@@ -1,0 +1,80 @@
+//! Compiles the eBPF programs and makes Rust types of their C ones.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use libbpf_cargo::SkeletonBuilder;
+
+fn main() {
+    let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let sources = manifest.join("../../bpf");
+    println!("cargo:rerun-if-changed={}", sources.display());
+    println!("cargo:rerun-if-env-changed=CLANG");
+
+    let mut builder = SkeletonBuilder::new();
+    builder
+        .source(sources.join("moorline.bpf.c"))
+        .obj(out.join("moorline.bpf.o"))
+        .clang(clang())
+        .clang_args(clang_args());
+    if let Err(error) = builder.build_and_generate(out.join("moorline.skel.rs")) {
+        panic!(
+            "eBPF programs: {error:?}\nclang and libelf-dev are needed: scripts/install-deps.sh"
+        );
+    }
+    let skeleton = fs::read_to_string(out.join("moorline.skel.rs")).expect("just written");
+    fs::write(out.join("types.rs"), types(&skeleton)).expect("OUT_DIR can be written to");
+    let layout = layout(&[sources.join("lib/types.h"), sources.join("lib/maps.h")]);
+    println!("cargo:rustc-env=MOORLINE_BPF_LAYOUT={layout:016x}");
+}
+
+/// `CLANG`, or the newest on the path.
+fn clang() -> PathBuf {
+    if let Some(clang) = env::var_os("CLANG") {
+        return clang.into();
+    }
+    let newest = (14..=30).rev().map(|version| format!("clang-{version}"));
+    newest
+        .chain(["clang".to_owned()])
+        .find(|name| runs(name))
+        .unwrap_or_else(|| panic!("no clang: run scripts/install-deps.sh, or set CLANG"))
+        .into()
+}
+
+fn runs(program: &str) -> bool {
+    let status =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn clang_args() -> Vec<String> {
+    let mut args: Vec<String> =
+        ["-mcpu=v3", "-Wall", "-Wextra", "-Werror"].into_iter().map(str::to_owned).collect();
+    // For asm/types.h, which Debian keeps by architecture; clang looks there for the host only.
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
+    args.push(format!("-I/usr/include/{arch}-linux-gnu"));
+    args
+}
+
+/// The types of the skeleton. Its loader borrows from the object it loads, and a struct cannot own both, so it
+/// is left out.
+fn types(skeleton: &str) -> &str {
+    let begin = skeleton.find("    pub mod types {").expect("a skeleton has types");
+    let length = skeleton[begin..].find("\n    }\n").expect("the module ends") + "\n    }\n".len();
+    &skeleton[begin..begin + length]
+}
+
+/// Pinned tables are taken over only if these files are the same: FNV-1a of them.
+fn layout(files: &[impl AsRef<Path>]) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for file in files {
+        let text = fs::read(file).expect("the source was compiled above");
+        for octet in text {
+            hash = (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash
+}

@@ -1,0 +1,312 @@
+//! Programs on interfaces: tcx links, or filters of classic tc.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::query::LinkTypeInfo;
+use libbpf_rs::{
+    AsRawLibbpf, ErrorKind, Link, Object, Program, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder,
+};
+
+use crate::error::{Error, Result};
+use crate::load::program;
+use crate::pins;
+use crate::settings::AttachMode;
+
+/// Number and priority of our filters on classic tc: unlikely to be another's.
+const TC_HANDLE: u32 = 0x4d;
+const TC_PRIORITY: u32 = 0x4d6f;
+
+/// Direction at an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hook {
+    Ingress,
+    Egress,
+}
+
+impl Hook {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+        }
+    }
+}
+
+/// What is attached, and how.
+pub(crate) struct Attachments {
+    mode: AttachMode,
+    /// Where links are pinned; else they are held here and end with the process.
+    pins: Option<PathBuf>,
+    held: Vec<(u32, Hook, Held)>,
+}
+
+enum Held {
+    Link(Link),
+    Filter,
+}
+
+impl Attachments {
+    pub(crate) fn new(mode: AttachMode, pins: Option<PathBuf>) -> Self {
+        Self { mode, pins, held: Vec::new() }
+    }
+
+    /// The kind of hook in use, once something is attached.
+    pub(crate) fn mode(&self) -> AttachMode {
+        self.mode
+    }
+
+    /// Puts the program there, or in place of the one that an earlier process put there.
+    pub(crate) fn attach(
+        &mut self,
+        object: &Object,
+        name: &'static str,
+        ifindex: u32,
+        hook: Hook,
+    ) -> Result<()> {
+        let program = program(object, name)?;
+        self.held.retain(|(other, at, _)| (*other, *at) != (ifindex, hook));
+        let held = match self.mode {
+            AttachMode::Tcx => self.attach_tcx(&program, ifindex, hook),
+            AttachMode::Tc => self.attach_tc(&program, ifindex, hook),
+            AttachMode::Auto => self.attach_auto(&program, ifindex, hook),
+        }?;
+        self.held.push((ifindex, hook, held));
+        Ok(())
+    }
+
+    /// tcx; if this kernel has none, classic tc from now on.
+    fn attach_auto(&mut self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
+        match self.attach_tcx(program, ifindex, hook) {
+            Ok(held) => {
+                self.mode = AttachMode::Tcx;
+                Ok(held)
+            }
+            Err(Error::Attach { source, .. })
+                if matches!(source.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) =>
+            {
+                let held = self.attach_tc(program, ifindex, hook)?;
+                self.mode = AttachMode::Tc;
+                tracing::info!("no tcx in this kernel: classic tc");
+                Ok(held)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn attach_tcx(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
+        let pin = self.pins.as_deref().map(|pins| link_path(pins, ifindex, hook));
+        if let Some(link) = pin.as_deref().and_then(|pin| take_over(pin, program, ifindex)) {
+            return Ok(Held::Link(link));
+        }
+        let mut link =
+            link_tcx(program, ifindex).map_err(|source| failed("attach to", ifindex, source))?;
+        if let Some(pin) = pin {
+            link.pin(pin).map_err(|source| failed("pin the link of", ifindex, source))?;
+        }
+        Ok(Held::Link(link))
+    }
+
+    fn attach_tc(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
+        let mut filter = tc_hook(program.as_fd(), ifindex, hook);
+        match both_hooks(program.as_fd(), ifindex).create() {
+            Ok(_) => self.mark(&format!("clsact-{ifindex}"))?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(failed("add a clsact qdisc to", ifindex, source)),
+        }
+        filter.attach().map_err(|source| failed("attach to", ifindex, source))?;
+        self.mark(&format!("filter-{ifindex}-{}", hook.as_str()))?;
+        Ok(Held::Filter)
+    }
+
+    fn mark(&self, name: &str) -> Result<()> {
+        self.pins.as_deref().map_or(Ok(()), |pins| pins::create(&pins.join(name)))
+    }
+
+    /// Takes our programs off the interface; no error if there are none, or no interface.
+    pub(crate) fn detach(&mut self, ifindex: u32) {
+        let (gone, kept) =
+            std::mem::take(&mut self.held).into_iter().partition(|(other, _, _)| *other == ifindex);
+        self.held = kept;
+        let gone: Vec<_> = gone;
+        for (_, hook, held) in gone {
+            match held {
+                Held::Link(link) => {
+                    let _ = link.detach();
+                }
+                Held::Filter => remove_filter(ifindex, hook),
+            }
+        }
+        if let Some(pins) = self.pins.as_deref() {
+            detach_marked(pins, |other| other == ifindex);
+        }
+    }
+
+    /// Takes our programs off every interface, those of an earlier process too.
+    pub(crate) fn detach_all(&mut self) {
+        let mut all: Vec<u32> = self.held.iter().map(|(ifindex, _, _)| *ifindex).collect();
+        all.dedup();
+        for ifindex in all {
+            self.detach(ifindex);
+        }
+        if let Some(pins) = self.pins.as_deref() {
+            detach_pinned(pins);
+        }
+    }
+
+    /// Whether what is attached ends with this process.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins.is_some()
+    }
+
+    /// Interfaces that an earlier process attached to.
+    pub(crate) fn pinned(&self) -> Vec<u32> {
+        let marks = self.pins.as_deref().map(marks).unwrap_or_default();
+        let mut all: Vec<u32> = marks.into_iter().map(|mark| mark.ifindex).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+fn failed(action: &'static str, ifindex: u32, source: libbpf_rs::Error) -> Error {
+    Error::Attach { action, ifindex, source }
+}
+
+/// The one call that libbpf-rs does not wrap.
+fn link_tcx(program: &Program<'_>, ifindex: u32) -> libbpf_rs::Result<Link> {
+    let ifindex =
+        i32::try_from(ifindex).map_err(|_| libbpf_rs::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: the program is loaded and lives for the call; null options mean "behind the others". The result
+    // is a link of our own, or null with errno set.
+    let link = unsafe {
+        libbpf_rs::libbpf_sys::bpf_program__attach_tcx(
+            program.as_libbpf_object().as_ptr(),
+            ifindex,
+            core::ptr::null(),
+        )
+    };
+    let link = core::ptr::NonNull::new(link).ok_or_else(std::io::Error::last_os_error)?;
+    // SAFETY: just made, not used by anyone else.
+    Ok(unsafe { Link::from_ptr(link) })
+}
+
+/// Puts our program into the link that an earlier process left: no packet goes by without a program.
+fn take_over(pin: &Path, program: &Program<'_>, ifindex: u32) -> Option<Link> {
+    if !pin.exists() {
+        return None;
+    }
+    let replaced = Link::open(pin).and_then(|mut link| {
+        // The interface of that index may be another by now.
+        if !matches!(link.info()?.info, LinkTypeInfo::Tcx(info) if info.ifindex == ifindex) {
+            return Err(libbpf_rs::Error::from_raw_os_error(libc::ENODEV));
+        }
+        link.update_prog(program)?;
+        Ok(link)
+    });
+    replaced
+        .inspect_err(|error| {
+            tracing::debug!(%error, ifindex, "stale link");
+            let _ = fs::remove_file(pin);
+        })
+        .ok()
+}
+
+fn link_path(pins: &Path, ifindex: u32, hook: Hook) -> PathBuf {
+    pins.join(format!("link-{ifindex}-{}", hook.as_str()))
+}
+
+fn tc_builder(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32) -> TcHookBuilder<'_> {
+    let mut builder = TcHookBuilder::new(fd);
+    builder
+        .ifindex(i32::try_from(ifindex).unwrap_or(0))
+        .replace(true)
+        .handle(TC_HANDLE)
+        .priority(TC_PRIORITY);
+    builder
+}
+
+fn tc_hook(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32, hook: Hook) -> TcHook {
+    tc_builder(fd, ifindex).hook(match hook {
+        Hook::Ingress => TC_INGRESS,
+        Hook::Egress => TC_EGRESS,
+    })
+}
+
+/// The clsact qdisc.
+fn both_hooks(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32) -> TcHook {
+    tc_builder(fd, ifindex).hook(TC_INGRESS | TC_EGRESS)
+}
+
+fn remove_filter(ifindex: u32, hook: Hook) {
+    // The call wants some descriptor, and looks at none.
+    if let Ok(any) = File::open("/dev/null") {
+        let _ = tc_hook(any.as_fd(), ifindex, hook).detach();
+    }
+}
+
+fn remove_qdisc(ifindex: u32) {
+    if let Ok(any) = File::open("/dev/null") {
+        let _ = both_hooks(any.as_fd(), ifindex).destroy();
+    }
+}
+
+/// A pin or folder that says what was attached.
+struct Mark {
+    path: PathBuf,
+    kind: MarkKind,
+    ifindex: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MarkKind {
+    Link,
+    Filter(Hook),
+    Qdisc,
+}
+
+fn marks(pins: &Path) -> Vec<Mark> {
+    let entries = fs::read_dir(pins).into_iter().flatten().flatten();
+    entries.filter_map(|entry| mark(entry.path())).collect()
+}
+
+fn mark(path: PathBuf) -> Option<Mark> {
+    let mut words = path.file_name()?.to_str()?.split('-');
+    let kind = words.next()?;
+    let ifindex = words.next()?.parse().ok()?;
+    let kind = match (kind, words.next()) {
+        ("link", Some(_)) => MarkKind::Link,
+        ("filter", Some("ingress")) => MarkKind::Filter(Hook::Ingress),
+        ("filter", Some("egress")) => MarkKind::Filter(Hook::Egress),
+        ("clsact", None) => MarkKind::Qdisc,
+        _ => return None,
+    };
+    Some(Mark { path, kind, ifindex })
+}
+
+/// Undoes all attachments that are marked in the folder.
+pub(crate) fn detach_pinned(pins: &Path) {
+    detach_marked(pins, |_| true);
+}
+
+fn detach_marked(pins: &Path, wanted: impl Fn(u32) -> bool) {
+    let mut found: Vec<Mark> =
+        marks(pins).into_iter().filter(|mark| wanted(mark.ifindex)).collect();
+    // Filters before the qdisc they are on.
+    found.sort_by_key(|mark| mark.kind == MarkKind::Qdisc);
+    for mark in found {
+        match mark.kind {
+            MarkKind::Link => {
+                if let Ok(link) = Link::open(&mark.path) {
+                    let _ = link.detach();
+                }
+                let _ = fs::remove_file(&mark.path);
+                continue;
+            }
+            MarkKind::Filter(hook) => remove_filter(mark.ifindex, hook),
+            MarkKind::Qdisc => remove_qdisc(mark.ifindex),
+        }
+        let _ = fs::remove_dir(&mark.path);
+    }
+}

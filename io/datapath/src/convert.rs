@@ -1,0 +1,117 @@
+//! Between the core's types and the programs'.
+
+use core::time::Duration;
+
+use moorline_host::datapath::{ContextEntry, ReapTimers, TriggerPolicy};
+use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Ulid, UlidPair};
+
+use crate::skel::types;
+
+pub(crate) fn address(octets: [u8; 16]) -> types::address {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = octets;
+    types::address {
+        word: [
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+            u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+        ],
+    }
+}
+
+pub(crate) fn octets(address: types::address) -> [u8; 16] {
+    let mut octets = [0; 16];
+    let (upper, lower) = octets.split_at_mut(8);
+    upper.copy_from_slice(&address.word[0].to_ne_bytes());
+    lower.copy_from_slice(&address.word[1].to_ne_bytes());
+    octets
+}
+
+pub(crate) fn ulids(pair: UlidPair) -> types::pair {
+    types::pair { local: address(pair.local.octets()), peer: address(pair.peer.octets()) }
+}
+
+pub(crate) fn ulids_back(pair: types::pair) -> UlidPair {
+    UlidPair::new(Ulid::from(octets(pair.local)), Ulid::from(octets(pair.peer)))
+}
+
+fn locators(pair: LocatorPair) -> types::pair {
+    types::pair { local: address(pair.local.octets()), peer: address(pair.peer.octets()) }
+}
+
+fn locators_back(pair: types::pair) -> LocatorPair {
+    LocatorPair::new(Locator::from(octets(pair.local)), Locator::from(octets(pair.peer)))
+}
+
+pub(crate) fn peer_locator(slot: u32, locator: Locator) -> types::peer_locator {
+    types::peer_locator { slot, zero: 0, locator: address(locator.octets()) }
+}
+
+/// Saturates: half a millennium is for ever.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1)
+}
+
+pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
+    let timers = entry.timers.unwrap_or(ReapTimers {
+        send: Duration::ZERO,
+        keepalive_interval: Duration::ZERO,
+        keepalive_timeout: Duration::ZERO,
+    });
+    types::context {
+        lock: types::bpf_spin_lock::default(),
+        generation,
+        ulids: ulids(entry.ulids),
+        locators: locators(entry.locators),
+        local_tag: entry.local_tag.bits(),
+        peer_tag: entry.peer_tag.bits(),
+        send: nanos(timers.send),
+        keepalive_interval: nanos(timers.keepalive_interval),
+        keepalive_timeout: nanos(timers.keepalive_timeout),
+        idle: nanos(entry.idle),
+        watch: entry.watch,
+        flags: flags(entry),
+    }
+}
+
+fn flags(entry: &ContextEntry) -> u32 {
+    let mut flags = types::context_flags::CONTEXT_LIVE.0;
+    if entry.is_moved() {
+        flags |= types::context_flags::CONTEXT_MOVED.0;
+    }
+    if entry.timers.is_some() {
+        flags |= types::context_flags::CONTEXT_TIMERS.0;
+    }
+    flags
+}
+
+/// What [`context`] was made from.
+pub(crate) fn entry(
+    slot: u32,
+    context: &types::context,
+    peer_locators: Vec<Locator>,
+) -> ContextEntry {
+    let has_timers = context.flags & types::context_flags::CONTEXT_TIMERS.0 != 0;
+    ContextEntry {
+        id: ContextId(slot),
+        ulids: ulids_back(context.ulids),
+        local_tag: ContextTag::from_bits(context.local_tag),
+        peer_tag: ContextTag::from_bits(context.peer_tag),
+        locators: locators_back(context.locators),
+        peer_locators,
+        timers: has_timers.then(|| ReapTimers {
+            send: Duration::from_nanos(context.send),
+            keepalive_interval: Duration::from_nanos(context.keepalive_interval),
+            keepalive_timeout: Duration::from_nanos(context.keepalive_timeout),
+        }),
+        watch: context.watch,
+        idle: Duration::from_nanos(context.idle),
+    }
+}
+
+pub(crate) fn settings(trigger: &TriggerPolicy) -> types::settings {
+    types::settings {
+        trigger_bytes: trigger.bytes,
+        trigger_age: nanos(trigger.age),
+        trigger_idle: nanos(trigger.idle),
+        virtual_now: 0,
+    }
+}

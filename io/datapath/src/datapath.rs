@@ -1,0 +1,311 @@
+use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::Object;
+use moorline_host::datapath::{ContextCounters, ContextEntry, Report, TriggerPolicy, Update};
+use moorline_types::{ContextId, DropReason, Instant};
+
+use crate::attach::{self, Attachments, Hook};
+use crate::contexts::{self, Contexts};
+use crate::control;
+use crate::convert;
+use crate::device;
+use crate::error::{Error, Result};
+use crate::load;
+use crate::pins;
+use crate::reports::{self, Reports};
+use crate::settings::{AttachMode, Settings};
+use crate::tables::Tables;
+
+/// The loaded programs and their tables.
+///
+/// With a pin folder, dropping it (or being killed) leaves programs and tables at work, for the next
+/// [`Datapath::open`] to take over; [`Datapath::close`] ends them.
+pub struct Datapath {
+    pub(crate) object: Object,
+    pub(crate) tables: Tables,
+    reports: Reports,
+    contexts: Contexts,
+    attachments: Attachments,
+    pin_dir: Option<PathBuf>,
+}
+
+impl Datapath {
+    /// Loads the programs, or new programs over the tables that an earlier process pinned.
+    ///
+    /// Pins of another version or size are removed, with the contexts in them. Local addresses that an earlier
+    /// process set are forgotten here: set them again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Load`] without the privileges or the kernel for it; [`Error::Pins`] if the pin folder cannot be
+    /// made.
+    pub fn open(settings: &Settings) -> Result<Self> {
+        Self::open_with(settings, false)
+    }
+
+    pub(crate) fn open_with(settings: &Settings, virtual_clock: bool) -> Result<Self> {
+        quiet_libbpf();
+        let (object, pins) = match settings.pin_dir.as_deref() {
+            None => (load::load(settings, None, virtual_clock)?, None),
+            Some(dir) => {
+                let pins = pins::prepare(dir)?;
+                (load_over(settings, &pins, virtual_clock)?, Some(pins))
+            }
+        };
+        let tables = Tables::of(&object)?;
+        let datapath = Self {
+            reports: Reports::new(&tables.reports)?,
+            contexts: Contexts::found_in(&tables)?,
+            attachments: Attachments::new(settings.attach, pins),
+            pin_dir: settings.pin_dir.clone(),
+            object,
+            tables,
+        };
+        datapath.set_trigger(&settings.trigger)?;
+        Ok(datapath)
+    }
+
+    /// Changes when traffic deserves a context.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn set_trigger(&self, trigger: &TriggerPolicy) -> Result<()> {
+        self.tables.settings.insert(&0, &convert::settings(trigger))
+    }
+
+    /// Puts the programs on an uplink.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Attach`].
+    pub fn attach_uplink(&mut self, ifindex: u32) -> Result<()> {
+        let has_link_layer = device::has_link_layer(ifindex).map_err(|source| Error::Attach {
+            action: "find",
+            ifindex,
+            source: source.into(),
+        })?;
+        let (ingress, egress) = if has_link_layer {
+            ("uplink_ingress", "uplink_egress")
+        } else {
+            ("uplink_ingress_l3", "uplink_egress_l3")
+        };
+        self.attachments.attach(&self.object, ingress, ifindex, Hook::Ingress)?;
+        self.attachments.attach(&self.object, egress, ifindex, Hook::Egress)
+    }
+
+    /// Takes the programs off an uplink; none there is no error.
+    pub fn detach_uplink(&mut self, ifindex: u32) {
+        self.attachments.detach(ifindex);
+    }
+
+    /// Puts the program on `moor1`, where segmented packets come out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Attach`].
+    pub fn attach_moor(&mut self, ifindex: u32) -> Result<()> {
+        self.attachments.attach(&self.object, "moor_ingress", ifindex, Hook::Ingress)
+    }
+
+    /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
+    #[must_use]
+    pub fn attached_before(&self) -> Vec<u32> {
+        self.attachments.pinned()
+    }
+
+    /// Tells that an address is ours, and which uplink packets from it leave by.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn set_local(&self, address: Ipv6Addr, ifindex: u32) -> Result<()> {
+        self.tables.locals.insert(&convert::address(address.octets()), &ifindex)
+    }
+
+    /// Tells that an address is no longer ours.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn unset_local(&self, address: Ipv6Addr) -> Result<()> {
+        self.tables.locals.remove(&convert::address(address.octets()))
+    }
+
+    /// All addresses that were set, with those that an earlier process set.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn locals(&self) -> Result<Vec<(Ipv6Addr, u32)>> {
+        let mut locals = Vec::new();
+        for key in self.tables.locals.keys() {
+            if let Some(ifindex) = self.tables.locals.lookup(&key)? {
+                locals.push((Ipv6Addr::from(convert::octets(key)), ifindex));
+            }
+        }
+        locals.sort_unstable();
+        Ok(locals)
+    }
+
+    /// Does what the core decided.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`] when a table is full, and the errors about the context that is named.
+    pub fn apply(&mut self, update: &Update) -> Result<()> {
+        match update {
+            Update::Upsert(entry) => self.contexts.upsert(&self.tables, &self.object, entry),
+            Update::Heard { context, at } => control::heard(&self.object, context.0, *at),
+            Update::Remove { context } => {
+                self.contexts.remove(&self.tables, &self.object, *context)
+            }
+            Update::Rearm { ulids } => self.tables.flows.remove(&convert::ulids(*ulids)),
+        }
+    }
+
+    /// Contexts in the tables: after [`Datapath::open`], those of the process before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn contexts(&self) -> Result<Vec<ContextEntry>> {
+        contexts::entries(&self.tables)
+    }
+
+    /// Readable when there are reports.
+    #[must_use]
+    pub fn poll_fd(&self) -> BorrowedFd<'_> {
+        self.reports.fd()
+    }
+
+    /// Hands over the reports there are. Those about contexts that are gone are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<()> {
+        for raw in self.reports.take()? {
+            let Some(report) = reports::report(&raw) else { continue };
+            if matches!(report, Report::Trigger { .. })
+                || self.contexts.is_current(raw.slot, raw.generation)
+            {
+                sink(report);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counters of a context; zero if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn counters(&self, context: ContextId) -> Result<ContextCounters> {
+        let live = self.tables.lives.lookup(&context.0)?.unwrap_or_default();
+        Ok(ContextCounters {
+            tx_packets: live.tx_packets,
+            tx_bytes: live.tx_bytes,
+            rx_packets: live.rx_packets,
+            rx_bytes: live.rx_bytes,
+            last_tx: Instant::from_nanos(live.last_tx),
+            last_rx: Instant::from_nanos(live.last_rx),
+        })
+    }
+
+    /// What the programs dropped, all reasons that are not zero.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
+        let mut drops = Vec::new();
+        for reason in DropReason::ALL {
+            let count = self.tables.drop_count(*reason as u32)?;
+            if count != 0 {
+                drops.push((*reason, count));
+            }
+        }
+        Ok(drops)
+    }
+
+    /// Kind of hook in use: `tcx`, `tc`, or `auto` before the first is attached.
+    #[must_use]
+    pub fn mode(&self) -> &'static str {
+        match self.attachments.mode() {
+            AttachMode::Auto => "auto",
+            AttachMode::Tcx => "tcx",
+            AttachMode::Tc => "tc",
+        }
+    }
+
+    /// Takes all programs off all interfaces; tables stay.
+    pub fn detach_all(&mut self) {
+        self.attachments.detach_all();
+    }
+
+    /// Ends it: no programs, no pins.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pins`].
+    pub fn close(mut self) -> Result<()> {
+        self.detach_all();
+        match self.pin_dir.take() {
+            Some(dir) => Self::remove_pins(&dir),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes off and removes all that a process pinned in the folder: for `moorline reset`.
+    ///
+    /// Programs of classic tc are found in the network namespace of the caller only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pins`].
+    pub fn remove_pins(pin_dir: &Path) -> Result<()> {
+        for folder in pins::folders(pin_dir)? {
+            attach::detach_pinned(&folder);
+            pins::remove_tree(&folder)?;
+        }
+        pins::remove_root(pin_dir)
+    }
+}
+
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        // Links end by themselves, filters of classic tc do not.
+        if !self.attachments.is_pinned() {
+            self.attachments.detach_all();
+        }
+    }
+}
+
+impl AsFd for Datapath {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll_fd()
+    }
+}
+
+/// Loads over pinned tables; if they do not fit, removes them and starts clean.
+fn load_over(settings: &Settings, pins: &Path, virtual_clock: bool) -> Result<Object> {
+    load::load(settings, Some(pins), virtual_clock).or_else(|error| {
+        tracing::warn!(%error, "pinned tables do not fit: starting clean");
+        attach::detach_pinned(pins);
+        pins::remove_tree(pins)?;
+        pins::create(pins)?;
+        load::load(settings, Some(pins), virtual_clock)
+    })
+}
+
+/// libbpf writes to standard error; what it says belongs in the log.
+fn quiet_libbpf() {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
+        tracing::debug!(target: "libbpf", "{}", text.trim_end());
+        #[cfg(test)]
+        eprintln!("libbpf: {}", text.trim_end());
+    })));
+}

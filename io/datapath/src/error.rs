@@ -1,0 +1,66 @@
+use std::io;
+use std::path::PathBuf;
+
+use moorline_types::ContextId;
+
+/// Why the data plane could not do what it was told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel refused the programs or the tables.
+    #[error(
+        "cannot load the eBPF programs (root or CAP_BPF and CAP_NET_ADMIN, and Linux 6.1 are needed)"
+    )]
+    Load(#[source] libbpf_rs::Error),
+    /// A program could not be put on an interface, or taken off.
+    #[error("cannot {action} interface {ifindex}")]
+    Attach {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        ifindex: u32,
+        /// What the kernel said.
+        #[source]
+        source: libbpf_rs::Error,
+    },
+    /// An operation on a table failed.
+    #[error("cannot {action} table {table}")]
+    Table {
+        /// What was tried.
+        action: &'static str,
+        /// Which one.
+        table: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: libbpf_rs::Error,
+    },
+    /// The object lacks a program or table that this library was built with.
+    #[error("the eBPF object has no {0}")]
+    Missing(&'static str),
+    /// The id is not below [`crate::Settings::max_contexts`].
+    #[error("context {0} is beyond the size of the tables")]
+    TooManyContexts(ContextId),
+    /// More locators than [`moorline_host::datapath::MAX_PEER_LOCATORS`].
+    #[error("context {0} has too many peer locators")]
+    TooManyLocators(ContextId),
+    /// The context is not there.
+    #[error("no context {0}")]
+    UnknownContext(ContextId),
+    /// Pins could not be made or removed.
+    #[error("cannot {action} {}", path.display())]
+    Pins {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// A program that user space runs itself failed.
+    #[error("cannot run the control program")]
+    Control(#[source] libbpf_rs::Error),
+}
+
+/// Result of this crate.
+pub type Result<T> = core::result::Result<T, Error>;

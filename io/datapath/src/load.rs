@@ -1,0 +1,93 @@
+//! From the object to loaded programs and tables.
+
+use core::mem::offset_of;
+use std::path::Path;
+
+use libbpf_rs::{Object, ObjectBuilder, OpenObject, Program, ProgramInput, ProgramOutput};
+
+use crate::error::{Error, Result};
+use crate::settings::Settings;
+use crate::skel::{self, types};
+
+/// Peer locators that there is room for, on average, for each context.
+const LOCATORS_PER_CONTEXT: u32 = 4;
+
+/// Loads the object; tables pinned in `pins` are taken over.
+///
+/// # Errors
+///
+/// [`Error::Load`] also if a pinned table has another shape.
+pub(crate) fn load(
+    settings: &Settings,
+    pins: Option<&Path>,
+    virtual_clock: bool,
+) -> Result<Object> {
+    let mut open = ObjectBuilder::default()
+        .name("moorline")
+        .and_then(|builder| builder.open_memory(skel::object()))
+        .map_err(Error::Load)?;
+    size_tables(&mut open, settings)?;
+    if let Some(pins) = pins {
+        pin_tables(&mut open, pins)?;
+    }
+    if virtual_clock {
+        set_virtual_clock(&mut open)?;
+    }
+    open.load().map_err(Error::Load)
+}
+
+fn size_tables(open: &mut OpenObject, settings: &Settings) -> Result<()> {
+    let contexts = settings.max_contexts.max(1);
+    for mut map in open.maps_mut() {
+        let size = match map.name().to_str() {
+            Some("slots" | "tags" | "contexts" | "lives" | "timers") => contexts,
+            Some("peers") => contexts.saturating_mul(LOCATORS_PER_CONTEXT).max(1024),
+            Some("flows") => settings.max_flows.max(1),
+            _ => continue,
+        };
+        map.set_max_entries(size).map_err(Error::Load)?;
+    }
+    Ok(())
+}
+
+fn pin_tables(open: &mut OpenObject, pins: &Path) -> Result<()> {
+    for mut map in open.maps_mut() {
+        let Some(name) = map.name().to_str().map(str::to_owned) else { continue };
+        // Read-only data belongs to one load of the programs.
+        if !name.contains('.') {
+            map.set_pin_path(pins.join(name)).map_err(Error::Load)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_virtual_clock(open: &mut OpenObject) -> Result<()> {
+    for mut map in open.maps_mut() {
+        if map.name().to_str().is_some_and(|name| name.ends_with(".rodata")) {
+            let flag = map
+                .initial_value_mut()
+                .and_then(|value| value.get_mut(offset_of!(types::rodata, virtual_clock)))
+                .ok_or(Error::Missing("virtual_clock"))?;
+            *flag = 1;
+        }
+    }
+    Ok(())
+}
+
+/// A program by the name of its function.
+pub(crate) fn program<'object>(
+    object: &'object Object,
+    name: &'static str,
+) -> Result<Program<'object>> {
+    object.progs().find(|program| program.name() == name).ok_or(Error::Missing(name))
+}
+
+/// Runs a program without a packet on the wire.
+pub(crate) fn run<'data>(
+    object: &Object,
+    name: &'static str,
+    input: ProgramInput<'data>,
+) -> Result<ProgramOutput<'data>> {
+    let program = object.progs_mut().find(|program| program.name() == name);
+    program.ok_or(Error::Missing(name))?.test_run(input).map_err(Error::Control)
+}

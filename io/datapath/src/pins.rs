@@ -1,0 +1,100 @@
+//! The folder in a bpffs that outlives the process.
+//!
+//! `<pin dir>/layout-<hash>/` holds the tables by name, tcx links as `link-<ifindex>-<hook>`, and for classic tc,
+//! which has nothing to pin, folders as marks: `filter-<ifindex>-<hook>`, and `clsact-<ifindex>` if the qdisc is
+//! ours. A bpffs holds no plain files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statfs;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use crate::error::{Error, Result};
+use crate::skel::LAYOUT;
+
+/// `BPF_FS_MAGIC` of `linux/magic.h`.
+const BPF_FS_MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
+/// Where the system has its bpffs, or wants it.
+const SYSTEM_BPFFS: &str = "/sys/fs/bpf";
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Pins { action, path, source }
+}
+
+/// Makes the folder for this layout, mounts a bpffs if there is none, removes pins of other layouts.
+pub(crate) fn prepare(pin_dir: &Path) -> Result<PathBuf> {
+    ensure_bpffs(pin_dir)?;
+    let ours = pin_dir.join(format!("layout-{LAYOUT}"));
+    for folder in folders(pin_dir)? {
+        if folder != ours {
+            tracing::info!(path = %folder.display(), "removing pins of another version");
+            crate::attach::detach_pinned(&folder);
+            remove_tree(&folder)?;
+        }
+    }
+    create(&ours)?;
+    Ok(ours)
+}
+
+/// All layouts that are pinned in the folder.
+pub(crate) fn folders(pin_dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(pin_dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed("read", pin_dir))?,
+    };
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
+}
+
+fn ensure_bpffs(pin_dir: &Path) -> Result<()> {
+    if pin_dir.starts_with(SYSTEM_BPFFS) {
+        mount_bpffs(Path::new(SYSTEM_BPFFS))?;
+        return create(pin_dir);
+    }
+    create(pin_dir)?;
+    mount_bpffs(pin_dir)
+}
+
+fn is_bpffs(path: &Path) -> bool {
+    statfs(path).is_ok_and(|stat| stat.f_type == BPF_FS_MAGIC)
+}
+
+fn mount_bpffs(path: &Path) -> Result<()> {
+    if is_bpffs(path) {
+        return Ok(());
+    }
+    mount("bpf", path, "bpf", MountFlags::empty(), Some(c"mode=0700"))
+        .map_err(io::Error::from)
+        .map_err(failed("mount a bpffs on", path))
+}
+
+/// Makes a folder and what leads to it; no error if it is there.
+pub(crate) fn create(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(failed("create", path))
+}
+
+/// Removes the folder and all pins in it.
+pub(crate) fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Removes the pin folder itself, and the bpffs if it was mounted just for it.
+pub(crate) fn remove_root(pin_dir: &Path) -> Result<()> {
+    if !pin_dir.starts_with(SYSTEM_BPFFS) && is_mount_root(pin_dir) && is_bpffs(pin_dir) {
+        unmount(pin_dir, UnmountFlags::DETACH)
+            .map_err(io::Error::from)
+            .map_err(failed("unmount", pin_dir))?;
+    }
+    remove_tree(pin_dir)
+}
+
+fn is_mount_root(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| fs::metadata(path).map(|data| data.dev()).ok();
+    path.parent().is_some_and(|parent| device(path) != device(parent))
+}

@@ -1,0 +1,49 @@
+//! Octets of the C structs, both ways.
+
+use crate::skel::types;
+
+/// A C struct that is nothing but its fields: `repr(C)`, no padding, every bit pattern valid.
+///
+/// # Safety
+///
+/// The implementor has these properties; `bpf/lib/types.h` asserts the sizes that show it.
+pub(crate) unsafe trait Plain: Copy + Default {
+    /// The struct as the kernel reads it.
+    fn as_octets(&self) -> &[u8] {
+        // SAFETY: no padding, so every octet of the value is initialised; it lives as long as the slice.
+        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+
+    /// The struct from what the kernel gave; `None` if it gave too little.
+    fn from_octets(octets: &[u8]) -> Option<Self> {
+        if octets.len() < size_of::<Self>() {
+            return None;
+        }
+        // SAFETY: every bit pattern is valid, the length was checked, and the read needs no alignment.
+        Some(unsafe { octets.as_ptr().cast::<Self>().read_unaligned() })
+    }
+}
+
+macro_rules! plain {
+    ($($name:ty: $size:literal),* $(,)?) => {
+        $(
+            const _: () = assert!(size_of::<$name>() == $size);
+            // SAFETY: integers and structs of them, generated as repr(C); the size is the sum of the fields.
+            unsafe impl Plain for $name {}
+        )*
+    };
+}
+
+plain! {
+    u8: 1,
+    u32: 4,
+    u64: 8,
+    types::address: 16,
+    types::pair: 32,
+    types::context: 128,
+    types::live: 112,
+    types::peer_locator: 24,
+    types::flow: 32,
+    types::report: 56,
+    types::settings: 32,
+}

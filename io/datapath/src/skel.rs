@@ -1,0 +1,24 @@
+//! The compiled programs, and the Rust twins of `bpf/lib/types.h` that libbpf-cargo makes from their BTF.
+
+#[allow(warnings, clippy::all, reason = "generated")]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/types.rs"));
+}
+
+pub(crate) use generated::types;
+
+/// The compiled programs.
+#[repr(align(8))]
+struct Aligned<const N: usize>([u8; N]);
+
+/// ELF wants alignment.
+static ALIGNED: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/moorline.bpf.o")).len() }> =
+    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/moorline.bpf.o")));
+
+/// The compiled programs, for libbpf to open.
+pub(crate) fn object() -> &'static [u8] {
+    &ALIGNED.0
+}
+
+/// Names the shape of the pinned tables: others are not taken over.
+pub(crate) const LAYOUT: &str = env!("MOORLINE_BPF_LAYOUT");

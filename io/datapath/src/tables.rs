@@ -1,0 +1,110 @@
+//! The maps, with types.
+
+use core::marker::PhantomData;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+
+use crate::error::{Error, Result};
+use crate::plain::Plain;
+use crate::skel::types;
+
+/// All maps that user space touches.
+pub(crate) struct Tables {
+    pub(crate) slots: Table<types::pair, u32>,
+    pub(crate) tags: Table<u64, u32>,
+    pub(crate) contexts: Table<u32, types::context>,
+    pub(crate) lives: Table<u32, types::live>,
+    pub(crate) peers: Table<types::peer_locator, u8>,
+    pub(crate) locals: Table<types::address, u32>,
+    pub(crate) flows: Table<types::pair, types::flow>,
+    pub(crate) settings: Table<u32, types::settings>,
+    pub(crate) drops: MapHandle,
+    pub(crate) reports: MapHandle,
+}
+
+impl Tables {
+    pub(crate) fn of(object: &Object) -> Result<Self> {
+        Ok(Self {
+            slots: Table::of(object, "slots")?,
+            tags: Table::of(object, "tags")?,
+            contexts: Table::of(object, "contexts")?,
+            lives: Table::of(object, "lives")?,
+            peers: Table::of(object, "peers")?,
+            locals: Table::of(object, "locals")?,
+            flows: Table::of(object, "flows")?,
+            settings: Table::of(object, "settings")?,
+            drops: handle(object, "drops")?,
+            reports: handle(object, "reports")?,
+        })
+    }
+
+    /// One counter for each reason, summed over the processors.
+    pub(crate) fn drop_count(&self, reason: u32) -> Result<u64> {
+        let values = self
+            .drops
+            .lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|source| Error::Table { action: "read", table: "drops", source })?;
+        let counts = values.into_iter().flatten();
+        Ok(counts.filter_map(|value| u64::from_octets(&value)).sum())
+    }
+}
+
+fn handle(object: &Object, name: &'static str) -> Result<MapHandle> {
+    let map = object.maps().find(|map| map.name() == name).ok_or(Error::Missing(name))?;
+    MapHandle::try_from(&map).map_err(Error::Load)
+}
+
+/// A hash map or array.
+pub(crate) struct Table<K, V> {
+    name: &'static str,
+    handle: MapHandle,
+    types: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Plain, V: Plain> Table<K, V> {
+    fn of(object: &Object, name: &'static str) -> Result<Self> {
+        Ok(Self { name, handle: handle(object, name)?, types: PhantomData })
+    }
+
+    fn error(&self, action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Error {
+        let table = self.name;
+        move |source| Error::Table { action, table, source }
+    }
+
+    pub(crate) fn lookup(&self, key: &K) -> Result<Option<V>> {
+        let value =
+            self.handle.lookup(key.as_octets(), MapFlags::ANY).map_err(self.error("read"))?;
+        Ok(value.as_deref().and_then(V::from_octets))
+    }
+
+    pub(crate) fn insert(&self, key: &K, value: &V) -> Result<()> {
+        self.handle
+            .update(key.as_octets(), value.as_octets(), MapFlags::ANY)
+            .map_err(self.error("write"))
+    }
+
+    /// Replaces the value while no program reads it: for values with a lock.
+    pub(crate) fn insert_locked(&self, key: &K, value: &V) -> Result<()> {
+        self.handle
+            .update(key.as_octets(), value.as_octets(), MapFlags::LOCK)
+            .map_err(self.error("write"))
+    }
+
+    /// Removes an entry, if there is one.
+    pub(crate) fn remove(&self, key: &K) -> Result<()> {
+        match self.handle.delete(key.as_octets()) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(self.error("remove from")(error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn keys(&self) -> Vec<K> {
+        self.handle.keys().filter_map(|key| K::from_octets(&key)).collect()
+    }
+
+    pub(crate) fn max_entries(&self) -> u32 {
+        self.handle.max_entries()
+    }
+}
