@@ -1,4 +1,78 @@
-//! Failure detection and locator pair exploration (RFC 5534).
+//! Failure detection and locator pair exploration: REAP (RFC 5534), one [`Machine`] for each context.
+//!
+//! # Detection
+//!
+//! Forced bidirectional detection: whoever receives payload answers, with payload of its own or with
+//! keepalives, so payload that goes out with nothing coming back for a Send Timeout means a failure.
+//! Nothing is sent on an idle context, nor on one with traffic both ways.
+//!
+//! The two timers this takes are touched by every packet, so the data plane runs them for payload and
+//! reports when they run out ([`Machine::handle_send_expired`], [`Machine::handle_keepalive_due`]). The
+//! machine runs those that a control message started, and asks for the one payload packet that
+//! matters to it by a watch ([`Machine::watch`]). It says with [`Machine::timers`] which timers the
+//! data plane is to run.
+//!
+//! # Exploration
+//!
+//! ```text
+//!                  +----------------------------------------------+
+//!                  |                 Operational                  |
+//!                  +----------------------------------------------+
+//!    Send Timeout, |   ^                ^   |                ^
+//!    locator gone, |   | Probe Operat.  |   | Probe          | Probe InboundOk
+//!    local failure |   | Probe InboundOk|   | Exploring      | Probe Operational
+//!                  v   |                |   v                |
+//!              +-----------+   payload, keepalive,       +-----------+
+//!              | Exploring |   Probe Exploring           | InboundOk |
+//!              |           | --------------------------> |           |
+//!              |           | <-------------------------- |           |
+//!              +-----------+        Send Timeout         +-----------+
+//! ```
+//!
+//! *Exploring* hears nothing. It sends a probe at once, three more half a second apart, and then at
+//! intervals that double up to Max Probe Timeout, each cut by up to a quarter so that contexts that
+//! failed together do not stay in step. Each probe takes the next pair: first those that share no end
+//! with the pair that failed, then those that share one, the failed pair last.
+//!
+//! *InboundOk* hears the peer and does not know whether it is heard. It answers each probe Exploring
+//! at once, by the pair it came by in turn with the others, and walks the pairs by itself as well,
+//! since the way back may be another one. If it hears nothing more it falls back to Exploring.
+//!
+//! *Operational* is reached when a probe of the peer's shows that ours arrived.
+//!
+//! # Which pair becomes current
+//!
+//! Each probe carries a fresh nonce and lists the probes that its sender has received. A report is
+//! believed only if we have sent that nonce by that pair in this exploration and not too long ago: so
+//! what it proves is that the peer, and nobody else, got a packet of ours by it. Of several pairs
+//! proven at once the one probed last wins; a probe InboundOk without reports leaves the current pair
+//! alone, as s6.8 says. Each direction is settled by itself, so the two may take different paths.
+//! Payload stays on the old pair until then.
+//!
+//! Where the RFC leaves room:
+//!
+//! | point | choice |
+//! |---|---|
+//! | probe Operational, pair | moves to a pair it proves, as in example 4 of appendix A; s6.9 is silent |
+//! | example 5 keeps B on its old pair, which was proven too | the pair probed last: it is the one least in doubt |
+//! | in Operational, more reports | the current pair stays if this exploration has proven it |
+//! | probe Operational without a report, in Exploring | a sign of life only: it cannot be the answer to a probe InboundOk of ours. So a recorded one does not stop the search |
+//! | all reports in a probe are unknown | dropped as [`BadNonce`]; in Operational a probe InboundOk is still answered, as its sender may have waited too long for an answer |
+//! | a probe InboundOk without reports, though we know that the current pair is gone | a sign of life only |
+//! | the same probe twice | dropped as [`Replayed`] |
+//! | Send Timeout shorter than a round of all pairs | InboundOk waits for the round ([`Config::inbound_ok_timeout`]) |
+//! | a timer found a whole period late | we were suspended, not deaf: it is started again |
+//!
+//! [`BadNonce`]: moorline_types::DropReason::BadNonce
+//! [`Replayed`]: moorline_types::DropReason::Replayed
+//!
+//! # Limits
+//!
+//! One probe goes out for each that asks for an answer, up to [`ANSWERS_PER_SECOND`]. Of our own accord
+//! [`INITIAL_PROBES`] go out at the fast pace when an exploration begins, once more when the peer is
+//! heard again after silence (no more often than every Max Probe Timeout), and when the host gets new
+//! locators. Records are capped at [`MAX_RECORDS`]. A machine that does not explore holds no more than
+//! its configuration, seed, pair and candidates.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -11,7 +11,7 @@ use crate::exploration::Exploration;
 use crate::message::{Message, Transmit};
 use crate::order;
 use crate::random::Random;
-use crate::state::{Act, Input, Send, State, Transition, transition};
+use crate::state::{self, Act, Input, Send, State, Transition, transition};
 use crate::timers::{Timer, Timers};
 
 mod probe;
@@ -286,7 +286,7 @@ impl Machine {
     fn step(&mut self, input: Input, cause: Cause, via: Option<LocatorPair>, now: Instant) {
         let from = self.state;
         let cell = transition(from, input);
-        if cell == transition_to_itself(from) {
+        if cell == state::nothing(from) {
             return;
         }
         if from == State::Operational && cell.next != State::Operational {
@@ -466,16 +466,6 @@ struct Seed([u8; 32]);
 impl core::fmt::Debug for Seed {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Seed(..)")
-    }
-}
-
-/// The cell that does nothing.
-fn transition_to_itself(state: State) -> Transition {
-    Transition {
-        send: Send::Nothing,
-        send_timer: Act::Keep,
-        keepalive_timer: Act::Keep,
-        next: state,
     }
 }
 

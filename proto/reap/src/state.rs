@@ -149,7 +149,8 @@ const fn cell(send: Send, send_timer: Act, keepalive_timer: Act, next: State) ->
     Transition { send, send_timer, keepalive_timer, next }
 }
 
-const fn nothing(state: State) -> Transition {
+/// The cell "-".
+pub(crate) const fn nothing(state: State) -> Transition {
     cell(Send::Nothing, Act::Keep, Act::Keep, state)
 }
 

@@ -2,6 +2,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::*;
+use crate::config::*;
 use crate::message::{ProbeIn, ProbeOut, Report};
 use moorline_types::DropReason;
 
@@ -12,6 +13,7 @@ mod net;
 mod pair;
 mod probes;
 mod properties;
+mod table;
 
 /// Locator of a host by way of one of its ISPs.
 fn locator(host: u16, isp: u16) -> Locator {
