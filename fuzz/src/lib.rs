@@ -13,9 +13,11 @@
 #![forbid(unsafe_code)]
 
 mod cga;
+mod host;
 mod wire;
 
 pub use cga::cga_verify;
+pub use host::host;
 pub use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
 
 /// A target by its name.
@@ -34,4 +36,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wire_cga_parameters", run: wire_cga_parameters },
     Target { name: "payload_header", run: payload_header },
     Target { name: "cga_verify", run: cga_verify },
+    Target { name: "host", run: host },
 ];
