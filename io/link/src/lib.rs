@@ -2,11 +2,14 @@
 //!
 //! [`Shim6Socket`] carries protocol 140: control messages both ways, and payload whose tag no
 //! program knew. That it is open keeps the kernel from answering "unrecognized next header".
-//! [`Icmp6Socket`] listens for that answer from peers without Shim6.
+//! [`Icmp6Socket`] listens for that answer from peers without Shim6. [`Readiness`] waits for
+//! descriptors that other crates own.
 
 mod icmp6;
+mod readiness;
 mod shim6;
 mod socket;
 
 pub use icmp6::{Icmp6Socket, Unrecognized};
+pub use readiness::Readiness;
 pub use shim6::{Received, Shim6Socket};
