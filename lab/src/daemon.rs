@@ -1,7 +1,7 @@
 //! A real `moorlined` in a host.
 
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::{fs, thread};
 
 use anyhow::{Context as _, bail};
 use moorline_api::{BlockingClient, Client, Context, Event, EventKind, EventsQuery, Proof, Status};
+use rustix::mount::{MountFlags, mount};
 
 use crate::interrupt;
 use crate::lab::Lab;
@@ -47,6 +48,7 @@ impl Daemon {
         let mut command = lab.namespace(host)?.command(&options.binary);
         command.arg("--socket").arg(&socket);
         command.arg("--state-dir").arg(directory.join("state"));
+        command.arg("--pin-dir").arg(lasting_bpffs(&directory)?.join("moorline"));
         command.arg("--config").arg(&config).stdout(Stdio::null());
         let mut process = Process::start(&mut command, &directory.join("moorlined.log"))?;
         let client =
@@ -136,6 +138,18 @@ impl Daemon {
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.process.stop(STOP_LIMIT)
     }
+}
+
+/// A BPF file system that outlives the daemon, as a host's /sys/fs/bpf does: a program in a namespace
+/// has a /sys of its own that ends with it.
+fn lasting_bpffs(directory: &Path) -> anyhow::Result<PathBuf> {
+    let place = directory.join("bpf");
+    if !place.exists() {
+        fs::create_dir(&place).context("BPF file system")?;
+        mount("bpf", &place, "bpf", MountFlags::empty(), None)
+            .with_context(|| format!("mount a BPF file system at {}", place.display()))?;
+    }
+    Ok(place)
 }
 
 /// Reads the events of the daemon at `socket` until it ends.

@@ -43,7 +43,9 @@ pub const PROGRAMS: [&str; 2] = ["curl", "iperf3"];
 /// Why the demo cannot run on this machine's kernel, for a person; empty when it can.
 #[must_use]
 pub fn obstacles() -> Vec<String> {
-    preflight::check(&PROGRAMS)
+    let mut obstacles = preflight::check(&PROGRAMS);
+    obstacles.extend(preflight::check_bpf());
+    obstacles
 }
 
 /// Runs the demo and shows it.
@@ -81,6 +83,7 @@ fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<O
 /// # Errors
 /// As [`run`].
 pub fn without_moorline(send_timeout: Duration, view: &mut dyn View) -> anyhow::Result<Outcome> {
+    interrupt::install()?;
     let lab = Lab::build(topology::two_by_two(true))?;
     let mut ends = Vec::new();
     for host in HOSTS {

@@ -1,8 +1,8 @@
 //! What a lab needs from the machine.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use crate::netns::output;
 
@@ -18,6 +18,7 @@ pub fn check(programs: &[&str]) -> Vec<String> {
         .filter(|program| find_program(program).is_none())
         .map(|program| format!("{program} is not installed"))
         .collect();
+    reasons.extend(missing_capabilities());
     if reasons.is_empty()
         && let Err(error) = try_namespace()
     {
@@ -51,6 +52,37 @@ pub fn find_daemon() -> Option<PathBuf> {
         .find(|file| file.is_file())
         .or_else(|| find_program("moorlined"))
 }
+
+/// Why eBPF programs cannot be loaded here, as far as can be told without trying.
+#[must_use]
+pub fn check_bpf() -> Vec<String> {
+    let mut reasons = Vec::new();
+    let kernel = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !kernel.lines().any(|line| line.trim_start_matches("nodev").trim() == "bpf") {
+        reasons.push("this kernel has no BPF file system".into());
+    }
+    if !Path::new(KERNEL_TYPES).exists() {
+        reasons.push(format!("this kernel has no BPF type information ({KERNEL_TYPES})"));
+    }
+    reasons
+}
+
+/// Root of a container often lacks some.
+fn missing_capabilities() -> Vec<String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let Some(effective) = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) else {
+        return Vec::new();
+    };
+    let missing = CAPABILITIES.iter().filter(|(_, bit)| effective & (1 << bit) == 0);
+    missing.map(|(name, _)| format!("this root has no {name}")).collect()
+}
+
+/// `linux/capability.h`
+const CAPABILITIES: [(&str, u32); 3] =
+    [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13), ("CAP_SYS_ADMIN", 21)];
+/// Without it no program that follows kernel structures can be loaded.
+const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// Containers let root through but not into new namespaces: only trying tells.
 fn try_namespace() -> anyhow::Result<()> {

@@ -30,8 +30,8 @@ for namespace; do
     [ -e "/run/netns/$namespace" ] && ip netns del "$namespace"
 done
 
-# Daemons may have mounted a bpffs below their state directory.
+# BPF file systems of the daemons: what is pinned in them goes with them.
 grep -o " $directory/[^ ]*" /proc/self/mounts | sort -r | while read -r mounted; do
-    umount "$mounted"
+    umount -l "$mounted"
 done
-rm -rf -- "$directory"
+rm -rf --one-file-system -- "$directory"

@@ -5,18 +5,21 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{endpoint, eventually, two_by_two};
+use moorline_lab::interrupt::{self, Interrupted};
 use moorline_lab::process::Process;
 use moorline_lab::topology::{Prefix, host_address};
 use moorline_lab::workload::{
     Curl, Direction, HttpServer, Iperf, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
 };
 use moorline_lab::{Failure, Lab, sweep};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Whether a datagram from A's address at one ISP reaches B's at another. The source decides the
 /// first hop, as a daemon's source-address rules would.
@@ -184,40 +187,75 @@ fn nothing_is_left_when_a_lab_is_dropped() {
     assert!(!root.exists());
 }
 
+/// Starts this test program again with one of the helpers below, and gives what it said it holds:
+/// the lab's name and a process in it.
+fn hold(helper: &str) -> (Child, String, String) {
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", helper, "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(holder.stdout.take().unwrap());
+    let what = output
+        .by_ref()
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| line.split_once("HOLDING ").map(|(_, what)| what.to_owned()));
+    let what = what.unwrap();
+    // A closed pipe would end it with an error.
+    holder.stdout = Some(output.into_inner());
+    let (name, pid) = what.split_once(' ').unwrap();
+    assert_eq!(namespaces_of(name).len(), 4);
+    (holder, name.to_owned(), pid.to_owned())
+}
+
+fn is_running(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
+}
+
+fn directory_of(lab: &str) -> PathBuf {
+    PathBuf::from("/run/moorline-lab").join(lab)
+}
+
 #[test]
 fn nothing_is_left_when_the_process_is_killed() {
     if two_by_two("kill", &[]).is_none() {
         return;
     }
-    let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "holds_a_lab_until_killed", "--ignored", "--nocapture"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(holder.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let said = lines.filter_map(|l| l.split_once("HOLDING ").map(|(_, what)| what.to_owned()));
-    let what = said.take(1).next().unwrap();
-    let (name, pid) = what.split_once(' ').unwrap();
-    assert_eq!(namespaces_of(name).len(), 4);
+    let (mut holder, name, pid) = hold("holds_a_lab_until_killed");
     holder.kill().unwrap();
     holder.wait().unwrap();
-    eventually("the guardian's work", || namespaces_of(name).is_empty());
-    eventually("the end of the program in the lab", || {
-        fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z"))
-    });
-    eventually("no directory", || !std::path::Path::new("/run/moorline-lab").join(name).exists());
+    eventually("the guardian's work", || namespaces_of(&name).is_empty());
+    eventually("the end of the program in the lab", || !is_running(&pid));
+    eventually("no directory", || !directory_of(&name).exists());
 }
 
-/// Not a test: what the one above kills.
 #[test]
-#[ignore = "runs until it is killed"]
+fn nothing_is_left_after_ctrl_c() {
+    if two_by_two("ctrl-c", &[]).is_none() {
+        return;
+    }
+    let (mut holder, name, pid) = hold("holds_a_lab_until_killed");
+    let id = i32::try_from(holder.id()).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
+    assert!(holder.wait().unwrap().success(), "it ended in order");
+    // At once: an interrupted program has cleaned up before it ends.
+    assert_eq!(namespaces_of(&name), [""; 0]);
+    assert!(!is_running(&pid));
+    assert!(!directory_of(&name).exists());
+}
+
+/// Not a test: what those above end.
+#[test]
+#[ignore = "runs until it is interrupted"]
 fn holds_a_lab_until_killed() {
+    interrupt::install().unwrap();
     let Some(lab) = two_by_two("hold", &[]) else { return };
     let mut command = lab.namespace("a").unwrap().command("sleep");
     let log = lab.directory("a").unwrap().join("sleep.log");
     let program = Process::start(command.arg("600"), &log).unwrap();
     println!("HOLDING {} {}", lab.name(), program.id());
-    loop {
-        std::thread::park();
-    }
+    let ended = interrupt::wait_for::<()>("a signal", Duration::from_secs(600), || Ok(None));
+    assert!(ended.unwrap_err().is::<Interrupted>());
 }
