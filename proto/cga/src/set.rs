@@ -18,7 +18,7 @@ pub const MAX_PREFIXES: usize = moorline_wire::consts::MAX_PREFIXES;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HbaSet {
     sec: Sec,
-    /// Those of the first member.
+    /// Common to all members, but for the prefix field: that of the last.
     parameters: CgaParameters,
     members: Vec<Hba>,
     locators: Vec<Locator>,
@@ -112,7 +112,6 @@ impl HbaSet {
                 Hba { address: join(prefix, interface_id(hash1(&pds, prefix), sec)), pds }
             })
             .collect();
-        parameters.subnet_prefix = prefixes[0];
         let locators = members.iter().map(Hba::address).collect();
         Self { sec, parameters, members, locators }
     }

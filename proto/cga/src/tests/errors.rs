@@ -1,6 +1,7 @@
 use super::{A, B, C, a_set, encode, encode_multi_prefix};
 use crate::{
     GenerateError, HbaKey, HbaSet, MAX_PDS_OCTETS, MAX_PREFIXES, Sec, VerifyError, generate_hba,
+    hash::{hash1, hash2_zero_bits, interface_id},
     verify_cga, verify_hba,
 };
 use moorline_types::{DropReason, Locator};
@@ -123,6 +124,23 @@ fn sec_of_the_address_is_what_hash2_must_fit() {
     assert_eq!(verify_hba(with_bits(address, to_sec_0), set.pds()), Ok(()));
     assert_eq!(verify_hba(with_bits(address, to_sec_3), set.pds()), Err(VerifyError::Hash2));
     assert_eq!(verify_hba(with_bits(address, to_sec_5), set.pds()), Err(VerifyError::Hash2));
+}
+
+/// One zero bit short of Sec 1, and none.
+#[test]
+fn hash2_is_held_against_sec_to_the_bit() {
+    let extension = encode_multi_prefix(&[A]);
+    let key = key();
+    for (bits, verdict) in [(15, Err(VerifyError::Hash2)), (16, Ok(()))] {
+        let pds = (0u128..)
+            .map(|modifier| encode(modifier.to_be_bytes(), A, key.spki(), &extension))
+            .find(|pds| hash2_zero_bits(pds) == bits)
+            .unwrap();
+        let as_sec_1 = interface_id(hash1(&pds, A), Sec::ONE);
+        let address: [u8; 16] = [A, as_sec_1].concat().try_into().unwrap();
+        assert_eq!(verify_hba(Locator::from(address), &pds), verdict);
+        assert_eq!(HbaSet::from_pds(&pds, Sec::ONE).map(|_| ()), verdict);
+    }
 }
 
 #[test]
