@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use moorline_lab::topology::host_address;
+use moorline_api::{EventKind, Pair};
+use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::topology::{Prefix, host_address};
 use moorline_lab::workload::Endpoint;
 use moorline_lab::{Lab, preflight, topology};
 
@@ -30,4 +32,69 @@ pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
         Ok(condition().then_some(()))
     })
     .unwrap();
+}
+
+/// Two hosts with a daemon each, and their connection-to-be over ISP 1.
+pub(crate) struct Protected {
+    /// Before the lab, so that they are stopped before it goes.
+    pub(crate) daemons: Vec<Daemon>,
+    pub(crate) ends: [Endpoint; 2],
+    pub(crate) lab: Lab,
+}
+
+/// Send Timeout of the tests.
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// How to start the daemon in tests; it must have been built.
+pub(crate) fn daemon_options() -> DaemonOptions {
+    let binary = preflight::find_daemon()
+        .expect("moorlined must be built first: cargo build -p moorlined, or set MOORLINED");
+    DaemonOptions { binary, send_timeout: SEND_TIMEOUT }
+}
+
+/// The network of the demo with daemons in these hosts; none where a lab cannot run.
+pub(crate) fn protected(test: &str, hosts: &[&str], programs: &[&str]) -> Option<Protected> {
+    let lab = two_by_two(test, programs)?;
+    let options = daemon_options();
+    let start = |host: &&str| Daemon::start(&lab, host, &options).unwrap();
+    let daemons: Vec<_> = hosts.iter().map(start).collect();
+    let ends = topology::HOSTS.map(|host| {
+        let daemon = hosts.iter().position(|with| *with == host).map(|index| &daemons[index]);
+        let address =
+            daemon.map_or(host_address(host, 1), |d| d.verifiable_address("isp1").unwrap());
+        Endpoint { namespace: lab.namespace(host).unwrap().clone(), address }
+    });
+    Some(Protected { daemons, ends, lab })
+}
+
+impl Protected {
+    /// Waits until every daemon has a context for the ends.
+    pub(crate) fn await_context(&mut self) {
+        for daemon in &mut self.daemons {
+            daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
+        }
+    }
+
+    /// What the daemons can say about a failed test.
+    pub(crate) fn story(&mut self) -> String {
+        let mut story = String::new();
+        for daemon in &mut self.daemons {
+            for event in daemon.events() {
+                story += &format!("{event:?}\n");
+            }
+            story += &format!("{}\n", daemon.log());
+        }
+        story
+    }
+
+    /// Whether a daemon has moved payload to ISP 2.
+    pub(crate) fn has_moved_to_isp2(&mut self) -> bool {
+        let is_isp2 = |pair: Pair| {
+            Prefix::of(pair.local) == Prefix::of(host_address("a", 2))
+                || Prefix::of(pair.local) == Prefix::of(host_address("b", 2))
+        };
+        self.daemons.iter_mut().any(|daemon| {
+            daemon.events().iter().any(|e| e.kind == EventKind::Moved && e.to.is_some_and(is_isp2))
+        })
+    }
 }

@@ -1,0 +1,244 @@
+//! What Moorline leaves alone: peers without it, traffic that has not moved, connections of a daemon
+//! that was killed. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::{daemon_options, endpoint, eventually, protected, two_by_two};
+use moorline_api::EventKind;
+use moorline_lab::capture::{Capture, Frame};
+use moorline_lab::daemon::Daemon;
+use moorline_lab::workload::{
+    Direction, Endpoint, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
+};
+use moorline_lab::{Failure, Lab};
+
+const SHIM6: u8 = 140;
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+
+fn next_header(packet: &[u8]) -> u8 {
+    packet[6]
+}
+
+/// P bit of a Shim6 message (RFC 5533 s5.1): payload, not control.
+fn is_payload_header(packet: &[u8]) -> bool {
+    next_header(packet) == SHIM6 && packet.get(42).is_some_and(|octet| octet & 0x80 != 0)
+}
+
+fn packets(frames: &[Frame]) -> Vec<&[u8]> {
+    frames.iter().filter_map(Frame::ipv6).collect()
+}
+
+fn transfer(client: Endpoint, server: Endpoint, bytes: u64) {
+    let options = TcpOptions { client, server, sender: Sender::Server, bytes, rate: 8_000_000 };
+    assert!(TcpTransfer::start(&options).unwrap().finish().unwrap().complete);
+}
+
+/// UDP datagrams from A to B by number, as an ISP's router saw them, without what the kernel chooses
+/// at random: ports, flow label and checksum.
+fn datagrams(frames: &[Frame], size: usize) -> BTreeMap<u64, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for frame in frames {
+        let Some(packet) = frame.ipv6() else { continue };
+        if next_header(packet) != UDP || packet.len() < 40 + 8 + size {
+            continue;
+        }
+        let number = u64::from_be_bytes(packet[48..56].try_into().unwrap());
+        let mut octets = frame.octets[14..].to_vec();
+        octets[1..4].fill(0);
+        octets[40..44].fill(0);
+        octets[46..48].fill(0);
+        found.insert(number, octets);
+    }
+    found
+}
+
+fn capture_udp(lab: &Lab, ends: [Endpoint; 2], before_end: impl FnOnce()) -> Vec<Frame> {
+    let directory = lab.directory("isp1").unwrap();
+    let capture = Capture::start(lab.namespace("isp1").unwrap(), "a", &directory).unwrap();
+    let options = UdpOptions { ends, direction: Direction::OneWay, per_second: 500, size: 1000 };
+    let flow = UdpFlow::start(&options).unwrap();
+    before_end();
+    eventually("datagrams", || flow.arrivals()[0].total() > 400 * 1000);
+    flow.finish().unwrap();
+    capture.finish().unwrap()
+}
+
+#[test]
+fn unmoved_datagrams_have_the_octets_they_have_without_moorline() {
+    let Some(mut hosts) = protected("unmoved datagrams", &["a", "b"], &["tcpdump"]) else { return };
+    let ends = hosts.ends.clone();
+    let addresses = ends.clone().map(|end| end.address);
+    let mut daemons = std::mem::take(&mut hosts.daemons);
+    let with = capture_udp(&hosts.lab, ends, || {
+        for daemon in &mut daemons {
+            daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
+        }
+    });
+    drop(daemons);
+    drop(hosts);
+
+    // The same addresses, the same links, nobody else.
+    let lab = two_by_two("unmoved datagrams", &[]).unwrap();
+    let mut plain_ends = [endpoint(&lab, "a", 1), endpoint(&lab, "b", 1)];
+    for (end, address) in plain_ends.iter_mut().zip(addresses) {
+        end.address = address;
+        let prefix = format!("{address}/64");
+        end.namespace.ip(&["addr", "add", &prefix, "dev", "isp1", "nodad"]).unwrap();
+    }
+    let without = capture_udp(&lab, plain_ends, || {});
+
+    assert!(!packets(&with).into_iter().any(is_payload_header), "nothing has moved");
+    let (with, without) = (datagrams(&with, 1000), datagrams(&without, 1000));
+    let common = with.keys().filter(|number| without.contains_key(number)).count();
+    assert!(common >= 300, "{} and {} datagrams", with.len(), without.len());
+    for (number, octets) in &with {
+        if let Some(plain) = without.get(number) {
+            assert_eq!(octets, plain, "datagram {number}");
+        }
+    }
+}
+
+#[test]
+fn unmoved_tcp_carries_no_extra_octet_and_moved_tcp_eight() {
+    let Some(mut hosts) = protected("TCP octets", &["a", "b"], &["tcpdump"]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let capture = |lab: &Lab, isp: &str| {
+        let directory = lab.directory(isp).unwrap();
+        Capture::start(lab.namespace(isp).unwrap(), "a", &directory).unwrap()
+    };
+    let (at_isp1, at_isp2) = (capture(&hosts.lab, "isp1"), capture(&hosts.lab, "isp2"));
+    let options =
+        TcpOptions { client, server, sender: Sender::Server, bytes: 10_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    eventually("bytes", || transfer.arrivals().total() > 2_000_000);
+    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    assert!(transfer.finish().unwrap().complete);
+
+    let unmoved = at_isp1.finish().unwrap();
+    let packets_unmoved = packets(&unmoved);
+    assert!(packets_unmoved.iter().filter(|p| next_header(p) == TCP).count() > 100);
+    assert!(!packets_unmoved.into_iter().any(is_payload_header), "ISP 1 saw unmoved traffic only");
+
+    let moved = at_isp2.finish().unwrap();
+    let packets_moved = packets(&moved);
+    let payload: Vec<_> = packets_moved.iter().filter(|p| is_payload_header(p)).collect();
+    assert!(payload.len() > 100, "ISP 2 saw {} moved packets", payload.len());
+    for packet in payload {
+        assert_eq!((packet[40], packet[41]), (TCP, 0), "TCP behind 8 octets of header");
+        assert!(packet.len() <= 1500, "{} octets", packet.len());
+    }
+    let bare = packets_moved.iter().filter(|packet| next_header(packet) == TCP).count();
+    assert_eq!(bare, 0, "nothing takes ISP 2 with the wrong addresses");
+}
+
+#[test]
+fn a_peer_without_moorline_is_asked_once_and_served_as_ever() {
+    let Some(mut hosts) = protected("peer without", &["a"], &["tcpdump"]) else { return };
+    let directory = hosts.lab.directory("isp1").unwrap();
+    let capture = Capture::start(hosts.lab.namespace("isp1").unwrap(), "a", &directory).unwrap();
+    let [client, server] = hosts.ends.clone();
+    transfer(client.clone(), server.clone(), 8_000_000);
+    let limit = Duration::from_secs(30);
+    hosts.daemons[0].wait_for(&EventKind::PeerNoSupport, limit).unwrap();
+    let asked = |frames: &[Frame]| {
+        packets(frames).into_iter().filter(|packet| next_header(packet) == SHIM6).count()
+    };
+    let first = capture.finish().unwrap();
+    assert!(asked(&first) >= 1, "it was asked");
+    assert!(!packets(&first).into_iter().any(is_payload_header));
+
+    let capture = Capture::start(hosts.lab.namespace("isp1").unwrap(), "a", &directory).unwrap();
+    transfer(client, server, 4_000_000);
+    let second = capture.finish().unwrap();
+    assert_eq!(asked(&second), 0, "the answer is remembered");
+    assert_eq!(hosts.daemons[0].status().unwrap().contexts.no_support, 1);
+}
+
+#[test]
+fn a_killed_daemon_leaves_connections_alone_and_a_new_one_takes_over() {
+    let Some(mut hosts) = protected("kill", &["a", "b"], &[]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let options =
+        TcpOptions { client, server, sender: Sender::Server, bytes: 40_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    let more = |what: &str, octets: u64| {
+        let now = transfer.arrivals().total();
+        eventually(what, || transfer.arrivals().total() > now + octets);
+    };
+    more("before the kill", 1_000_000);
+    hosts.daemons.remove(0).kill().unwrap();
+    more("without a daemon on A", 4_000_000);
+    let again = Daemon::start(&hosts.lab, "a", &daemon_options()).unwrap();
+    more("with a new daemon on A", 4_000_000);
+    hosts.daemons.insert(0, again);
+    // The new one protects what it found.
+    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    let ended = moorline_lab::interrupt::wait_for("the end", Duration::from_secs(40), || {
+        Ok(transfer.is_finished().then_some(()))
+    });
+    assert!(ended.is_ok(), "{}", hosts.story());
+    assert!(transfer.finish().unwrap().complete);
+}
+
+#[test]
+fn a_moved_connection_goes_on_when_the_daemon_is_killed_and_restarted() {
+    let Some(mut hosts) = protected("kill after the move", &["a", "b"], &[]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let options =
+        TcpOptions { client, server, sender: Sender::Server, bytes: 40_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    eventually("bytes", || transfer.arrivals().total() > 1_000_000);
+    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    for daemon in &mut hosts.daemons {
+        daemon.wait_for(&EventKind::Moved, Duration::from_secs(10)).unwrap();
+    }
+    let more = |what: &str, octets: u64| {
+        let now = transfer.arrivals().total();
+        eventually(what, || transfer.arrivals().total() > now + octets);
+    };
+    more("after the move", 2_000_000);
+    hosts.daemons.remove(0).kill().unwrap();
+    more("without a daemon on A", 4_000_000);
+    let again = Daemon::start(&hosts.lab, "a", &daemon_options()).unwrap();
+    hosts.daemons.insert(0, again);
+    more("with a new daemon on A", 4_000_000);
+    assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
+}
+
+#[test]
+fn a_stopped_daemon_leaves_the_host_as_it_found_it() {
+    let Some(lab) = two_by_two("restore", &[]) else { return };
+    let host = lab.namespace("a").unwrap();
+    let picture = || {
+        let commands: [&[&str]; 5] = [
+            &["-o", "link", "show"],
+            &["-6", "-o", "addr", "show", "scope", "global"],
+            &["-6", "rule", "show"],
+            &["-6", "route", "show", "table", "all"],
+            &["-6", "neigh", "show", "proxy"],
+        ];
+        commands.map(|command| settled(&host.ip(command).unwrap()))
+    };
+    let before = picture();
+    let daemon = Daemon::start(&lab, "a", &daemon_options()).unwrap();
+    daemon.verifiable_address("isp1").unwrap();
+    assert_ne!(before, picture(), "the daemon did something");
+    daemon.stop().unwrap();
+    eventually("the host as before", || before == picture());
+}
+
+/// Lines without what changes by itself: queue numbers and lifetimes, in a fixed order.
+fn settled(text: &str) -> Vec<String> {
+    let mut lines: Vec<_> = text.lines().map(|line| line.trim().to_owned()).collect();
+    lines.retain(|line| !line.contains("multicast ff00::/8") && !line.contains("fe80::"));
+    lines.sort();
+    lines
+}

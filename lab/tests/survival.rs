@@ -1,0 +1,140 @@
+//! Connections survive with a daemon on both hosts. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use common::{Protected, eventually, protected};
+use moorline_lab::Failure;
+use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
+
+fn silent() -> Failure {
+    Failure::Silent { router: "isp1".into() }
+}
+
+fn one_way(from: &str) -> Failure {
+    Failure::OneWay { router: "isp1".into(), from: from.into() }
+}
+
+fn carrier(node: &str) -> Failure {
+    Failure::CarrierDown { node: node.into(), interface: "isp1".into() }
+}
+
+/// A transfer that is hit by a failure brings every byte.
+fn tcp_survives(sender: Sender, failure: Failure) {
+    let name = format!("TCP, {sender:?} sends, {failure:?}");
+    let Some(mut hosts) = protected(&name, &["a", "b"], &[]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let options = TcpOptions { client, server, sender, bytes: 12_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    eventually("bytes", || transfer.arrivals().total() > 1_000_000);
+    let _fault = hosts.lab.fail(failure).unwrap();
+    let before = transfer.arrivals().total();
+    let ended = moorline_lab::interrupt::wait_for("the end of the transfer", LIMIT, || {
+        Ok(transfer.is_finished().then_some(()))
+    });
+    let after = transfer.arrivals().total();
+    assert!(ended.is_ok(), "{name}: {before} octets, then {after}\n{}", hosts.story());
+    assert!(transfer.finish().unwrap().complete, "{name}\n{}", hosts.story());
+    assert!(hosts.has_moved_to_isp2(), "{name}: nothing moved\n{}", hosts.story());
+}
+
+/// Datagrams that are sent after the failure arrive once the context has moved.
+fn udp_survives(direction: Direction, failure: Failure) {
+    let name = format!("UDP, {direction:?}, {failure:?}");
+    let Some(mut hosts) = protected(&name, &["a", "b"], &[]) else { return };
+    let options = UdpOptions { ends: hosts.ends.clone(), direction, per_second: 200, size: 600 };
+    let flow = UdpFlow::start(&options).unwrap();
+    hosts.await_context();
+    let totals = || flow.arrivals().iter().map(|way| way.total()).collect::<Vec<_>>();
+    eventually("datagrams", || totals().iter().all(|&total| total > 10 * 600));
+    let _fault = hosts.lab.fail(failure).unwrap();
+    let moved = moorline_lab::interrupt::wait_for("a move to ISP 2", LIMIT, || {
+        Ok(hosts.has_moved_to_isp2().then_some(()))
+    });
+    assert!(moved.is_ok(), "{name}\n{}", hosts.story());
+    let before = totals();
+    let goes_on = moorline_lab::interrupt::wait_for("datagrams after the move", LIMIT, || {
+        Ok(totals().iter().zip(&before).all(|(now, then)| *now > then + 100 * 600).then_some(()))
+    });
+    assert!(goes_on.is_ok(), "{name}: {before:?}, then {:?}\n{}", totals(), hosts.story());
+    for way in flow.finish().unwrap() {
+        assert_eq!((way.damaged, way.duplicates), (0, 0), "{name}: {way:?}");
+        assert!(way.sent > way.received, "{name}: the failure cost nothing? {way:?}");
+    }
+}
+
+#[test]
+fn tcp_survives_a_silent_failure_when_the_client_sends() {
+    tcp_survives(Sender::Client, silent());
+}
+
+#[test]
+fn tcp_survives_a_silent_failure_when_the_server_sends() {
+    tcp_survives(Sender::Server, silent());
+}
+
+#[test]
+fn tcp_survives_losing_one_direction_whichever_it_is_and_whoever_sends() {
+    for sender in [Sender::Client, Sender::Server] {
+        for from in ["a", "b"] {
+            tcp_survives(sender, one_way(from));
+        }
+    }
+}
+
+#[test]
+fn tcp_survives_losing_the_carrier_on_either_side_whoever_sends() {
+    for sender in [Sender::Client, Sender::Server] {
+        for node in ["a", "b"] {
+            tcp_survives(sender, carrier(node));
+        }
+    }
+}
+
+#[test]
+fn udp_one_way_survives_every_failure() {
+    for failure in [silent(), one_way("a"), carrier("a"), carrier("b")] {
+        udp_survives(Direction::OneWay, failure);
+    }
+}
+
+#[test]
+fn udp_both_ways_survives_every_failure() {
+    for failure in [silent(), carrier("a"), carrier("b")] {
+        udp_survives(Direction::BothWays, failure);
+    }
+}
+
+/// One direction may go on where it is, so only the other one loses datagrams.
+#[test]
+fn udp_both_ways_survives_losing_one_direction() {
+    let Some(hosts) = protected("UDP both ways, one-way failure", &["a", "b"], &[]) else {
+        return;
+    };
+    let mut hosts: Protected = hosts;
+    let options = UdpOptions {
+        ends: hosts.ends.clone(),
+        direction: Direction::BothWays,
+        per_second: 200,
+        size: 600,
+    };
+    let flow = UdpFlow::start(&options).unwrap();
+    hosts.await_context();
+    let from_a = flow.arrivals()[0].clone();
+    let from_b = flow.arrivals()[1].clone();
+    eventually("datagrams", || from_a.total().min(from_b.total()) > 10 * 600);
+    let _fault = hosts.lab.fail(one_way("a")).unwrap();
+    let then = (from_a.total(), from_b.total());
+    let goes_on = moorline_lab::interrupt::wait_for("datagrams both ways", LIMIT, || {
+        let more = |now: u64, then: u64| now > then + 200 * 600;
+        Ok((more(from_a.total(), then.0) && more(from_b.total(), then.1)).then_some(()))
+    });
+    assert!(goes_on.is_ok(), "{}", hosts.story());
+    for way in flow.finish().unwrap() {
+        assert_eq!((way.damaged, way.duplicates), (0, 0), "{way:?}");
+    }
+}
+
+/// A generous limit: the machine may be busy, and a test that fails should say why.
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
