@@ -1,6 +1,8 @@
+use crate::render::units::parse_span;
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Keeps connections alive while the addresses under them change.
 #[derive(Clone, Debug, Parser)]
@@ -25,6 +27,11 @@ pub enum Command {
     Events(EventsArgs),
     /// Undo every change to this host that a crashed daemon left behind (as root).
     Reset,
+    /// Show a TCP transfer that survives the death of its ISP, and one that does not.
+    ///
+    /// Two hosts with two ISPs each are made out of network namespaces; nothing of this machine's
+    /// network is touched. Needs root; without it the simulator runs the same scenario.
+    Demo(DemoArgs),
 }
 
 /// How to show it.
@@ -45,6 +52,20 @@ pub struct EventsArgs {
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub since: u64,
     /// Print one JSON object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How to run the demo.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct DemoArgs {
+    /// Silence that counts as failure (RFC 5534: Send Timeout).
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse_span)]
+    pub send_timeout: Duration,
+    /// Use the simulator even where the real thing could run.
+    #[arg(long)]
+    pub simulated: bool,
+    /// Print the result as one JSON object, and nothing while it runs.
     #[arg(long)]
     pub json: bool,
 }

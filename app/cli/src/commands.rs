@@ -1,5 +1,7 @@
+mod demo;
 mod reset;
 
+pub(crate) use demo::demo;
 pub(crate) use reset::reset;
 
 use crate::args::{Args, EventsArgs, FormatArgs};

@@ -23,6 +23,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Contexts(format) => commands::contexts(args, *format, out),
         Command::Events(events) => commands::events(args, events, out),
         Command::Reset => commands::reset(args),
+        Command::Demo(demo) => commands::demo(demo, out),
     }
 }
 

@@ -56,7 +56,7 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
         "ms" => 0.001,
         "s" => 1.0,
         "min" => 60.0,
-        _ => return Err("a span is a number and ms, s or min, as in 500ms".into()),
+        _ => return Err("give a number and ms, s or min, as in 500ms".into()),
     };
     let number: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;
     Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())

@@ -1,0 +1,68 @@
+use super::write_json;
+use crate::args::DemoArgs;
+use anyhow::Context;
+use moorline_lab::demo::{self, DemoOptions, Report};
+use moorline_lab::interrupt::{EXIT_INTERRUPTED, Interrupted};
+use moorline_lab::preflight;
+use moorline_lab::timeline::{Silent, Style, Timeline, View};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs the demo for real where the machine allows it, else in the simulator.
+pub(crate) fn demo(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let report = if args.json {
+        show(args, &mut Silent)
+    } else {
+        show(args, &mut Timeline::new(&mut *out, Style::of_stdout()))
+    };
+    let report = match report {
+        Err(error) if error.is::<Interrupted>() => {
+            eprintln!("moorline: interrupted; everything the demo made is gone");
+            return Ok(exit_code(EXIT_INTERRUPTED));
+        }
+        report => report?,
+    };
+    if args.json {
+        write_json(out, &report)?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    Ok(if report.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
+    if args.simulated {
+        return simulated(args, view);
+    }
+    let obstacles = obstacles();
+    if !obstacles.is_empty() {
+        // Not through the view: with --json this is for a person all the same.
+        eprintln!("The demo cannot run on this machine's kernel: {}.", obstacles.join("; "));
+        eprintln!("The same scenario in the simulator instead, in virtual time:");
+        return simulated(args, view);
+    }
+    let moorlined = preflight::find_daemon()
+        .context("moorlined is neither next to moorline nor on PATH: `make build` makes it")?;
+    demo::run(&DemoOptions { moorlined, send_timeout: args.send_timeout }, view)
+}
+
+/// Why the real demo cannot run here, for a person.
+fn obstacles() -> Vec<String> {
+    let mut obstacles = demo::obstacles();
+    if !Path::new(KERNEL_TYPES).exists() {
+        obstacles.push(format!("this kernel has no BPF type information ({KERNEL_TYPES})"));
+    }
+    obstacles
+}
+
+fn simulated(_args: &DemoArgs, _view: &mut dyn View) -> anyhow::Result<Report> {
+    anyhow::bail!("the simulator is not in this build")
+}
+
+fn exit_code(code: i32) -> ExitCode {
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Without it no eBPF program of ours can be loaded.
+const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
