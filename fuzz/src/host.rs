@@ -43,7 +43,7 @@ impl World {
             host.handle_local(local, now);
         }
         let [victim, peer] = hosts;
-        let ulid = |side: usize| locators[side].locators[0].as_ulid();
+        let ulid = |side: usize| locators[side].usable[0].as_ulid();
         let ulids = UlidPair::new(ulid(0), ulid(1));
         Self {
             victim,
@@ -101,7 +101,7 @@ impl World {
         let mut octets: Vec<u8> = input.take(usize::from(len)).collect();
         fill_checksum(&mut octets);
         let pick =
-            |side: usize, bit: u8| self.locators[side].locators[usize::from(addresses >> bit & 1)];
+            |side: usize, bit: u8| self.locators[side].usable[usize::from(addresses >> bit & 1)];
         let locators = LocatorPair::new(pick(0, 0), pick(1, 1));
         self.victim.handle_control(&octets, locators, self.now);
         self.victim.handle_unrecognized(&octets, locators, self.now);
@@ -128,15 +128,15 @@ impl World {
     fn drain(&mut self) {
         for transmit in polled(|| self.victim.poll_transmit()) {
             let LocatorPair { local, peer } = transmit.locators;
-            assert!(self.locators[0].locators.contains(&local), "sends from {local}");
-            assert!(self.locators[1].locators.contains(&peer), "sends to {peer}");
+            assert!(self.locators[0].usable.contains(&local), "sends from {local}");
+            assert!(self.locators[1].usable.contains(&peer), "sends to {peer}");
             self.to_peer.push_back(transmit);
         }
         for update in polled(|| self.victim.poll_datapath()) {
             if let Update::Upsert(entry) = update {
-                assert!(self.locators[0].locators.contains(&entry.locators.local));
+                assert!(self.locators[0].usable.contains(&entry.locators.local));
                 assert!(entry.peer_locators.contains(&entry.locators.peer));
-                let proved = &self.locators[1].locators;
+                let proved = &self.locators[1].usable;
                 assert!(entry.peer_locators.iter().all(|locator| proved.contains(locator)));
             }
         }
@@ -173,11 +173,7 @@ fn local(side: u8) -> LocalState {
     let key = HbaKey::extended_modifier([side; 48]);
     let sec = Sec::new(0).expect("0 is a Sec");
     let set = generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0 takes one try");
-    LocalState {
-        locators: set.locators().to_vec(),
-        pds: set.pds().to_vec(),
-        usable: set.locators().to_vec(),
-    }
+    LocalState { usable: set.locators().to_vec(), set: Some(set) }
 }
 
 const fn turned(locators: LocatorPair) -> LocatorPair {

@@ -1,8 +1,7 @@
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use moorline_reap as reap;
-use moorline_shim6::{Context, Established, LocalSet};
+use moorline_shim6::{Context, Established};
 use moorline_types::{Instant, Locator};
 
 use crate::config::Config;
@@ -13,8 +12,8 @@ use crate::event::Cause;
 #[derive(Debug)]
 pub(crate) struct Active {
     pub reap: reap::Machine,
-    /// What the peer was told of us when the context was made: only these can it verify.
-    pub announced: Arc<LocalSet>,
+    /// Ls(local): what the peer was told of us when the context was made; only these can it verify.
+    pub local_locators: Vec<Locator>,
     /// Entry in the data plane.
     pub entry: ContextEntry,
     /// When the current pair was chosen, and why; `None`: it is the first.
@@ -28,21 +27,18 @@ impl Active {
     pub(crate) fn new(
         context: &Context,
         established: &Established,
-        announced: Arc<LocalSet>,
+        local_locators: Vec<Locator>,
         reap: reap::Machine,
         config: &Config,
         now: Instant,
     ) -> Self {
         let entry = entry(context, established, &reap, config);
-        Self { reap, announced, entry, since: now, cause: None, deadline: None }
+        Self { reap, local_locators, entry, since: now, cause: None, deadline: None }
     }
 
     /// Ls(local) of this context that works from where we stand.
     pub(crate) fn local_candidates(&self, usable: &[Locator]) -> Vec<Locator> {
-        let ulid = self.entry.ulids.local;
-        let mut candidates = self.announced.locators_for(ulid);
-        candidates.retain(|locator| usable.contains(locator));
-        candidates
+        self.local_locators.iter().copied().filter(|locator| usable.contains(locator)).collect()
     }
 }
 

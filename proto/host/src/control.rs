@@ -68,8 +68,9 @@ impl Host {
         let id = context.id;
         let established = context.established().ok_or(DropReason::UnexpectedState)?;
         let active = self.active.get_mut(&id).ok_or(DropReason::UnexpectedState)?;
-        let ours = active.announced.locators_for(context.ulids.local);
-        if !established.peer_locators.contains(&locators.peer) || !ours.contains(&locators.local) {
+        if !established.peer_locators.contains(&locators.peer)
+            || !active.local_locators.contains(&locators.local)
+        {
             return Err(DropReason::WrongLocators);
         }
         if packet.unknown_critical().is_some() {

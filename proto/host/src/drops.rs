@@ -5,11 +5,14 @@ use moorline_types::DropReason;
 pub struct DropCounters([u64; DropReason::ALL.len()]);
 
 impl DropCounters {
-    pub(crate) fn new() -> Self {
+    /// All at zero.
+    #[must_use]
+    pub const fn new() -> Self {
         Self([0; DropReason::ALL.len()])
     }
 
-    pub(crate) fn count(&mut self, reason: DropReason) {
+    /// One more of this reason.
+    pub fn count(&mut self, reason: DropReason) {
         if let Some(counter) = self.0.get_mut(reason as usize) {
             *counter += 1;
         }
@@ -24,5 +27,11 @@ impl DropCounters {
     /// The reasons that occurred.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|(_, n)| *n > 0)
+    }
+}
+
+impl Default for DropCounters {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -1,11 +1,11 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use moorline_cga::HbaSet;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
 use moorline_shim6::LocalSet;
-use moorline_types::{ContextId, DropReason, Instant, Locator, UlidPair};
+use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -23,7 +23,6 @@ pub struct Host {
     pub(crate) rng: ChaCha20Rng,
     pub(crate) shim6: shim6::Machine,
     pub(crate) active: BTreeMap<ContextId, Active>,
-    announced: Arc<LocalSet>,
     usable: Vec<Locator>,
     deadlines: BTreeSet<(Instant, ContextId)>,
     transmits: VecDeque<Transmit>,
@@ -35,10 +34,8 @@ pub struct Host {
 /// Our addresses as they are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalState {
-    /// What peers are told and can verify. Its generation is set by the host.
-    pub locators: Vec<Locator>,
-    /// Parameters data structure that proves `locators`.
-    pub pds: Vec<u8>,
+    /// What peers are told and can verify.
+    pub set: Option<HbaSet>,
     /// Addresses that can be sent from now: there, not tentative, their link up, a route out.
     pub usable: Vec<Locator>,
 }
@@ -50,14 +47,14 @@ impl Host {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let mut shim6_seed = [0; 32];
         rng.fill_bytes(&mut shim6_seed);
-        // RFC 5533 s5.15.2 leaves the first generation open; at random it tells nothing.
-        let announced = LocalSet { generation: rng.next_u32(), ..LocalSet::default() };
+        let mut shim6 = shim6::Machine::new(config.shim6.clone(), shim6_seed, now);
+        // Design s6: the first generation is random, then each is one more.
+        shim6.set_local(LocalSet { generation: rng.next_u32(), set: None });
         Self {
-            shim6: shim6::Machine::new(config.shim6.clone(), shim6_seed, now),
+            shim6,
             config,
             rng,
             active: BTreeMap::new(),
-            announced: Arc::new(announced),
             usable: Vec::new(),
             deadlines: BTreeSet::new(),
             transmits: VecDeque::new(),
@@ -70,14 +67,10 @@ impl Host {
     /// Our addresses, at the start and whenever one comes, goes, or its uplink fails: contexts whose
     /// current locator cannot be used any more explore at once.
     pub fn handle_local(&mut self, local: &LocalState, now: Instant) {
-        if self.announced.locators != local.locators || self.announced.pds != local.pds {
-            let announced = LocalSet {
-                generation: self.announced.generation.wrapping_add(1),
-                locators: local.locators.clone(),
-                pds: local.pds.clone(),
-            };
-            self.shim6.set_local(announced.clone());
-            self.announced = Arc::new(announced);
+        let announced = self.shim6.local();
+        if announced.set != local.set {
+            let generation = announced.generation.wrapping_add(1);
+            self.shim6.set_local(LocalSet { generation, set: local.set.clone() });
         }
         if self.usable == local.usable {
             return;
@@ -152,10 +145,6 @@ impl Host {
         &self.drops
     }
 
-    pub(crate) fn announced(&self) -> Arc<LocalSet> {
-        Arc::clone(&self.announced)
-    }
-
     pub(crate) fn ulids(&self, id: ContextId) -> Option<UlidPair> {
         self.shim6.context(id).map(|context| context.ulids)
     }
@@ -190,8 +179,9 @@ impl Host {
                 self.push_event(Event::Initiated { context, ulids });
             }
             shim6::Event::Established { context, role } => {
-                self.activate(context, self.announced(), None, now);
                 if let Some(ulids) = self.ulids(context) {
+                    let local_locators = self.shim6.local().locators_for(ulids.local);
+                    self.activate(context, local_locators, ulids.as_locators(), now);
                     self.push_event(Event::Established { context, ulids, role });
                 }
             }
@@ -212,8 +202,8 @@ impl Host {
     pub(crate) fn activate(
         &mut self,
         id: ContextId,
-        announced: Arc<LocalSet>,
-        current: Option<moorline_types::LocatorPair>,
+        local_locators: Vec<Locator>,
+        current: LocatorPair,
         now: Instant,
     ) {
         let Some(context) = self.shim6.context(id) else { return };
@@ -225,9 +215,8 @@ impl Host {
             keepalive_timeout: established.peer_send_timeout,
             ..reap::Config::default()
         };
-        let pair = current.unwrap_or(context.ulids.as_locators());
-        let reap = reap::Machine::new(config, pair, seed, now);
-        let active = Active::new(context, established, announced, reap, &self.config, now);
+        let reap = reap::Machine::new(config, current, seed, now);
+        let active = Active::new(context, established, local_locators, reap, &self.config, now);
         self.updates.push_back(Update::Upsert(active.entry.clone()));
         self.active.insert(id, active);
         self.refresh_candidates(id, now);

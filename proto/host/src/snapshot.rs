@@ -1,8 +1,7 @@
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_shim6::{Context, Established, LocalSet, Role, State};
+use moorline_shim6::{Context, Established, Role, State};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::machine::Host;
@@ -45,7 +44,7 @@ impl Host {
                 local_tag: context.local_tag,
                 peer_tag: established.peer_tag,
                 locators: active.reap.current_pair(),
-                local_locators: active.announced.locators_for(context.ulids.local),
+                local_locators: active.local_locators.clone(),
                 peer_locators: established.peer_locators.clone(),
                 peer_generation: established.peer_generation,
                 peer_send_timeout: established.peer_send_timeout,
@@ -78,13 +77,7 @@ impl Host {
             local_tag: snapshot.local_tag,
             state: State::Established(established),
         })?;
-        let current = self.announced();
-        let announced = if current.locators == snapshot.local_locators {
-            current
-        } else {
-            Arc::new(LocalSet { locators: snapshot.local_locators, ..LocalSet::default() })
-        };
-        self.activate(snapshot.id, announced, Some(snapshot.locators), now);
+        self.activate(snapshot.id, snapshot.local_locators, snapshot.locators, now);
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ impl Pair {
         };
         for side in 0..2 {
             let local = local_state(u8::try_from(side).expect("two sides"));
-            pair.locators[side].clone_from(&local.locators);
+            pair.locators[side].clone_from(&local.usable);
             pair.hosts[side].handle_local(&local, now);
         }
         pair
@@ -124,11 +124,7 @@ fn local_state(side: u8) -> LocalState {
     let key = HbaKey::extended_modifier([side; 48]);
     let set =
         generate_hba(&prefixes, Sec::new(0).expect("valid"), &key, [side; 16], 1).expect("Sec 0");
-    LocalState {
-        locators: set.locators().to_vec(),
-        pds: set.pds().to_vec(),
-        usable: set.locators().to_vec(),
-    }
+    LocalState { usable: set.locators().to_vec(), set: Some(set) }
 }
 
 #[test]

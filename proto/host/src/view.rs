@@ -62,7 +62,7 @@ impl Host {
                     locators: active.reap.current_pair(),
                     since: active.since,
                     cause: active.cause,
-                    local_locators: active.announced.locators_for(context.ulids.local),
+                    local_locators: active.local_locators.clone(),
                     peer_locators: established.peer_locators.clone(),
                 })
             });

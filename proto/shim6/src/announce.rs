@@ -1,47 +1,47 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_cga::verify_locator_set;
+use moorline_cga::{HbaSet, verify_locator_set};
 use moorline_types::{DropReason, Locator, Ulid};
 use moorline_wire::{LocatorEntry, LocatorList, Opt, Options, VerificationMethod};
 
-use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS, MAX_PDS_LEN};
+use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
+use crate::machine::is_global_unicast;
 
 /// Our locators and their proof, as peers are told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalSet {
     /// Generation of the list, for peers to tell old from new (RFC 5533 s5.15.2).
     pub generation: u32,
-    /// HBA locators of one set, at most [`MAX_LOCATORS`].
-    pub locators: Vec<Locator>,
-    /// Parameters data structure that proves them.
-    pub pds: Vec<u8>,
+    /// The addresses that prove each other; `None`: there is nothing that a peer could verify.
+    pub set: Option<HbaSet>,
 }
 
 impl LocalSet {
-    /// Whether peers that know us by `ulid` can verify the other locators: only if it is one of them.
-    #[must_use]
-    pub fn proves(&self, ulid: Ulid) -> bool {
-        self.locators.contains(&ulid.as_locator())
-    }
-
-    /// Ls(local) of a context: what its peer may be sent from and to.
+    /// Ls(local) of a context, what its peer may be sent from and to: the whole set if the ULID is
+    /// one of it, or else the ULID alone.
     #[must_use]
     pub fn locators_for(&self, ulid: Ulid) -> Vec<Locator> {
-        if self.proves(ulid) { self.locators.clone() } else { alloc::vec![ulid.as_locator()] }
+        match self.proof_of(ulid) {
+            Some((set, _)) => set.locators().to_vec(),
+            None => alloc::vec![ulid.as_locator()],
+        }
+    }
+
+    fn proof_of(&self, ulid: Ulid) -> Option<(&HbaSet, &[u8])> {
+        let set = self.set.as_ref()?;
+        Some((set, set.pds_of(ulid.as_locator())?))
     }
 
     /// The options of I2 and R2 that tell our locators and Send Timeout.
     pub(crate) fn options_for(&self, ulid: Ulid, send_timeout: Duration) -> Vec<Opt> {
         let mut options = Vec::new();
-        if self.proves(ulid) {
-            let entries = self
-                .locators
-                .iter()
-                .map(|&locator| LocatorEntry { locator, method: VerificationMethod::HBA })
-                .collect();
+        if let Some((set, pds)) = self.proof_of(ulid) {
+            let entry =
+                |&locator: &Locator| LocatorEntry { locator, method: VerificationMethod::HBA };
+            let entries = set.locators().iter().map(entry).collect();
             options.push(Opt::LocatorList(LocatorList { generation: self.generation, entries }));
-            options.push(Opt::Pds(self.pds.clone()));
+            options.push(Opt::Pds(pds.to_vec()));
         }
         // RFC 5534 s5.3: a node with a non-default Send Timeout MUST tell it.
         if send_timeout != DEFAULT_SEND_TIMEOUT {
@@ -68,18 +68,21 @@ pub(crate) struct PeerSet {
 /// Reads and verifies locator list and parameters of a peer (RFC 5533 s7.2).
 pub(crate) fn verify_peer(ulid: Ulid, options: &Options) -> Result<PeerSet, DropReason> {
     let send_timeout = peer_send_timeout(options);
-    let Some(list) = options.locator_list() else {
-        return Ok(PeerSet {
-            locators: alloc::vec![ulid.as_locator()],
-            generation: None,
-            send_timeout,
-        });
+    let list = options.locator_list();
+    let entries = list.map_or(&[][..], |list| &list.entries);
+    let Some(pds) = options.pds() else {
+        let alone = alloc::vec![ulid.as_locator()];
+        return match list {
+            None => Ok(PeerSet { locators: alone, generation: None, send_timeout }),
+            Some(_) => Err(DropReason::MissingOption),
+        };
     };
-    let pds = options.pds().ok_or(DropReason::MissingOption)?;
-    if list.entries.len() > MAX_LOCATORS || pds.len() > MAX_PDS_LEN {
-        return Err(DropReason::TooMany);
+    // An HBA can be made under any prefix; what is no global unicast address is no locator.
+    if !entries.iter().all(|entry| is_global_unicast(entry.locator.0)) {
+        return Err(DropReason::BadAddress);
     }
-    let entries: Vec<_> = list.entries.iter().map(|entry| (entry.locator, entry.method)).collect();
+    let entries: Vec<_> = entries.iter().map(|entry| (entry.locator, entry.method)).collect();
+    // Without a list it still says whether the parameters are those of the ULID (RFC 5533 s7.13).
     let verified = verify_locator_set(ulid, pds, &entries)?;
     let mut locators = alloc::vec![ulid.as_locator()];
     for &locator in verified.locators() {
@@ -90,7 +93,7 @@ pub(crate) fn verify_peer(ulid: Ulid, options: &Options) -> Result<PeerSet, Drop
     if locators.len() > MAX_LOCATORS {
         return Err(DropReason::TooMany);
     }
-    Ok(PeerSet { locators, generation: Some(list.generation), send_timeout })
+    Ok(PeerSet { locators, generation: list.map(|list| list.generation), send_timeout })
 }
 
 /// RFC 5534 s5.3, with the private option for less than a second before it if the peer sent one.

@@ -23,8 +23,6 @@ pub const VALIDATOR_LEN: usize = 16;
 pub const MAX_PEER_VALIDATOR_LEN: usize = 64;
 /// Locators of a peer, the ULID included.
 pub const MAX_LOCATORS: usize = 32;
-/// Octets of a Parameters data structure.
-pub const MAX_PDS_LEN: usize = 2048;
 /// Negative answers remembered; beyond that the one that ends first goes.
 pub const MAX_NEGATIVES: usize = 4096;
 /// Messages and events waiting to be polled; the caller drains after each input.

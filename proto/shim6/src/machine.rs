@@ -214,7 +214,7 @@ pub(crate) fn as_ulids(locators: LocatorPair) -> UlidPair {
 }
 
 /// RFC 5533 s12.3 and more: link-local and loopback addresses are no locators either.
-fn is_global_unicast(address: core::net::Ipv6Addr) -> bool {
+pub(crate) fn is_global_unicast(address: core::net::Ipv6Addr) -> bool {
     !(address.is_multicast()
         || address.is_unspecified()
         || address.is_loopback()

@@ -2,9 +2,11 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_cga::{HbaKey, Sec, generate_hba};
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
-use moorline_wire::{I1, I2, Message, Opt, Options, Packet, R1, R2, VerificationMethod};
+use moorline_cga::{HbaKey, HbaSet, Sec, generate_hba};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_wire::{
+    I1, I2, LocatorEntry, Message, Opt, Options, Packet, R1, R2, VerificationMethod,
+};
 
 use crate::{Config, Event, Failure, LocalSet, Machine, Role, State, Transmit};
 
@@ -17,16 +19,23 @@ fn machine(side: u8) -> Machine {
 }
 
 fn local(side: u8) -> LocalSet {
-    let prefixes = [1u8, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, side]);
+    LocalSet { generation: 1, set: Some(hba_set(side, [1, 2])) }
+}
+
+fn locators(side: u8) -> Vec<Locator> {
+    hba_set(side, [1, 2]).locators().to_vec()
+}
+
+fn hba_set(side: u8, isps: [u8; 2]) -> HbaSet {
+    let prefixes = isps.map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, side]);
     let key = HbaKey::extended_modifier([side; 48]);
     let sec = Sec::new(0).expect("valid");
-    let set = generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0 takes one try");
-    LocalSet { generation: 1, locators: set.locators().to_vec(), pds: set.pds().to_vec() }
+    generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0 takes one try")
 }
 
 /// ULIDs as side 1 sees them; side 2 sees them the other way round.
 fn ulids() -> UlidPair {
-    UlidPair::new(local(1).locators[0].as_ulid(), local(2).locators[0].as_ulid())
+    UlidPair::new(locators(1)[0].as_ulid(), locators(2)[0].as_ulid())
 }
 
 const fn turned(locators: LocatorPair) -> LocatorPair {
@@ -92,8 +101,8 @@ fn both_sides_end_with_each_others_tag_and_locators() {
     let (of_a, of_b) = (at_a.established().expect("a"), at_b.established().expect("b"));
     assert_eq!(of_a.peer_tag, at_b.local_tag);
     assert_eq!(of_b.peer_tag, at_a.local_tag);
-    assert_eq!(of_a.peer_locators, local(2).locators);
-    assert_eq!(of_b.peer_locators, local(1).locators);
+    assert_eq!(of_a.peer_locators, locators(2));
+    assert_eq!(of_b.peer_locators, locators(1));
     assert_eq!((of_a.role, of_b.role), (Role::Initiator, Role::Responder));
     assert_eq!(a.poll_timeout(), None);
 }
@@ -143,20 +152,44 @@ fn a_validator_lives_through_one_change_of_secrets() {
     }
 }
 
+/// The R2 of side 2 with its options changed, as side 1 answers it.
+fn with_r2_options(change: impl FnOnce(&mut Vec<Opt>)) -> Result<(), DropReason> {
+    let (mut a, _, r2) = until_r2();
+    let Message::R2(mut message) = r2.message else { panic!("{r2:?}") };
+    let mut options: Vec<Opt> = message.options.iter().cloned().collect();
+    change(&mut options);
+    message.options = Options::from(options);
+    deliver(&mut a, &Transmit { locators: r2.locators, message: Message::R2(message) }, NOW)
+}
+
+fn list(options: &mut [Opt]) -> &mut Vec<LocatorEntry> {
+    let list = options.iter_mut().find_map(|option| {
+        if let Opt::LocatorList(list) = option { Some(&mut list.entries) } else { None }
+    });
+    list.expect("a locator list")
+}
+
 #[test]
 fn locators_that_the_parameters_do_not_prove_bring_no_context() {
-    let (mut a, mut b) = (machine(1), machine(2));
-    let mut lying = local(1);
-    lying.locators[1] = local(3).locators[1];
-    a.set_local(lying);
-    a.handle_trigger(ulids(), NOW).expect("I1");
-    let i1 = only(&mut a);
-    deliver(&mut b, &i1, NOW).expect("I1");
-    let r1 = only(&mut b);
-    deliver(&mut a, &r1, NOW).expect("R1");
-    let i2 = only(&mut a);
-    assert_eq!(deliver(&mut b, &i2, NOW), Err(DropReason::Unverified));
-    assert_eq!(b.contexts().count(), 0);
+    let lie = with_r2_options(|options| list(options)[1].locator = locators(3)[1]);
+    assert_eq!(lie, Err(DropReason::Unverified));
+}
+
+#[test]
+fn parameters_must_be_those_of_the_ulid_even_without_a_list() {
+    let keep_pds = |options: &mut Vec<Opt>| options.retain(|option| matches!(option, Opt::Pds(_)));
+    with_r2_options(keep_pds).expect("the right parameters");
+    let other = hba_set(3, [1, 2]).pds().to_vec();
+    let lie = with_r2_options(|options| *options = alloc::vec![Opt::Pds(other)]);
+    assert_eq!(lie, Err(DropReason::Unverified));
+}
+
+#[test]
+fn an_hba_under_a_prefix_that_is_not_global_is_no_locator() {
+    let odd = with_r2_options(|options| {
+        list(options)[1].locator = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1).into();
+    });
+    assert_eq!(odd, Err(DropReason::BadAddress));
 }
 
 #[test]
