@@ -30,7 +30,8 @@ complain 'is in Cargo.toml and no crate uses it: remove it' \
 [ "$(uniq -d <<<"$described")" = '' ] ||
     { echo "docs/dependencies.md has lines twice: $(uniq -d <<<"$described")" >&2; fail=1; }
 complain 'has a version of its own: move it to [workspace.dependencies]' < <(
-    for manifest in $(git ls-files '*/Cargo.toml'); do
+    # A manifest that is a workspace of its own (fuzz/libfuzzer) cannot inherit.
+    for manifest in $(git ls-files '*/Cargo.toml' | xargs grep -L '^\[workspace\]'); do
         sed -nE '/^\[.*dependencies\]/,/^\[[^d]*\]$/s/^([a-z0-9_-]+) *= *("|\{ *version).*/\1/p' "$manifest" |
             sed "s|$| in $manifest|"
     done)

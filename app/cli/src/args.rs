@@ -1,4 +1,3 @@
-use crate::render::units::parse_span;
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
 use std::path::PathBuf;
@@ -60,7 +59,7 @@ pub struct EventsArgs {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct DemoArgs {
     /// Silence that counts as failure (RFC 5534: Send Timeout).
-    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse_span)]
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = humantime::parse_duration)]
     pub send_timeout: Duration,
     /// Use the simulator even where the real thing could run.
     #[arg(long)]

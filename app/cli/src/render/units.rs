@@ -44,24 +44,6 @@ pub fn timestamp(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 
-/// Reads `2s`, `1.5 s`, `500ms`, `3min`.
-///
-/// # Errors
-/// A sentence for a person.
-pub fn parse_span(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let factor = match unit.trim() {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "min" => 60.0,
-        _ => return Err("give a number and ms, s or min, as in 500ms".into()),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;
-    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
-}
-
 fn scaled(count: u64, units: &[&str]) -> String {
     let (mut whole, mut tenths, mut index) = (count, 0, 0);
     while whole >= 1000 && index + 1 < units.len() {
@@ -150,16 +132,6 @@ mod tests {
         ];
         for (ms, text) in cases {
             assert_eq!(timestamp(ms), text);
-        }
-    }
-
-    #[test]
-    fn spans_are_read_with_their_unit_only() {
-        assert_eq!(parse_span("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(parse_span("1.5 s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(parse_span(" 3min "), Ok(Duration::from_secs(180)));
-        for wrong in ["", "2", "s", "-2s", "2h", "1.2.3s", "9e9s"] {
-            assert!(parse_span(wrong).is_err(), "{wrong:?}");
         }
     }
 }
