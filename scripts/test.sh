@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test of the workspace and says plainly what ran.
 #
-# A test that cannot run here (no root, no BPF) prints a line that begins with "SKIPPED: " and
-# passes; those lines are shown at the end. With MOORLINE_NO_SKIPS=1, as in CI, they fail the run.
+# A test that cannot run here (no root, no BPF) prints a line that begins with "SKIPPED " and
+# passes; those lines are shown at the end. With MOORLINE_REQUIRE_ROOT=1, as in CI, they fail the run.
 # Arguments go to `cargo test`, as in `scripts/test.sh -p moorline-wire`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,7 +33,7 @@ if [ "$status" -ne 0 ]; then
     awk -f scripts/test-failures.awk "$log"
 fi
 echo
-skipped=$(grep -c '^SKIPPED: ' "$log" || true)
+skipped=$(grep -c '^SKIPPED ' "$log" || true)
 awk -v seconds=$((SECONDS - started)) -v skipped="$skipped" '
     /^test result:/ {
         binaries += $4 + $6 > 0; passed += $4; failed += $6; ignored += $8
@@ -44,9 +44,9 @@ awk -v seconds=$((SECONDS - started)) -v skipped="$skipped" '
         printf ", %d skipped themselves, %d ignored\n", skipped, ignored
     }' "$log"
 if [ "$skipped" -gt 0 ]; then
-    grep '^SKIPPED: ' "$log" | sort | uniq -c | sed 's/^ */  /'
-    if [ "${MOORLINE_NO_SKIPS:-0}" = 1 ] && [ "$status" -eq 0 ]; then
-        echo 'MOORLINE_NO_SKIPS is set and tests were skipped: that is a failure here.'
+    grep '^SKIPPED ' "$log" | sort | sed 's|^|  |'
+    if [ "${MOORLINE_REQUIRE_ROOT:-0}" = 1 ] && [ "$status" -eq 0 ]; then
+        echo 'MOORLINE_REQUIRE_ROOT is set and tests were skipped: that is a failure here.'
         status=1
     fi
 fi
