@@ -1,0 +1,160 @@
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use moorline_host::datapath::{ContextEntry, MAX_PEER_LOCATORS};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, UlidPair};
+
+use crate::live::Live;
+use crate::reports::Reports;
+
+/// Every context that the core told of, found by slot, by ULIDs and by tag.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts {
+    slots: BTreeMap<ContextId, Slot>,
+    by_ulids: BTreeMap<UlidPair, ContextId>,
+    by_tag: BTreeMap<ContextTag, ContextId>,
+    /// One for each slot with `armed`: when its timers are to be looked at, or earlier.
+    deadlines: BTreeSet<(Instant, ContextId)>,
+}
+
+/// A context, and what was noted about it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Its peer locators are sorted.
+    pub(crate) entry: ContextEntry,
+    pub(crate) live: Live,
+    armed: Option<Instant>,
+}
+
+impl Slot {
+    pub(crate) fn is_peer_locator(&self, locator: Locator) -> bool {
+        self.entry.peer_locators.binary_search(&locator).is_ok()
+    }
+}
+
+impl Contexts {
+    /// Adds or replaces. Whoever had the slot with other ULIDs must have been removed before.
+    pub(crate) fn upsert(&mut self, entry: &ContextEntry, reports: &mut Reports, now: Instant) {
+        let id = entry.id;
+        let mut entry = entry.clone();
+        entry.peer_locators.truncate(MAX_PEER_LOCATORS);
+        entry.peer_locators.sort_unstable();
+        self.by_ulids.insert(entry.ulids, id);
+        let old_tag = self.slots.get(&id).map(|slot| slot.entry.local_tag);
+        if let Some(tag) = old_tag.filter(|&tag| tag != entry.local_tag) {
+            self.by_tag.remove(&tag);
+        }
+        self.by_tag.insert(entry.local_tag, id);
+        let is_exploring = entry.timers.is_none();
+        let slot = match self.slots.remove(&id) {
+            Some(slot) => Slot { entry, ..slot },
+            None => Slot { entry, live: Live::new(now), armed: None },
+        };
+        let slot = self.slots.entry(id).or_insert(slot);
+        if is_exploring {
+            slot.live.on_timers_taken_away();
+        }
+        self.look(id, reports, now);
+    }
+
+    pub(crate) fn remove(&mut self, id: ContextId) -> Option<UlidPair> {
+        let slot = self.slots.remove(&id)?;
+        if self.by_ulids.get(&slot.entry.ulids) == Some(&id) {
+            self.by_ulids.remove(&slot.entry.ulids);
+        }
+        if self.by_tag.get(&slot.entry.local_tag) == Some(&id) {
+            self.by_tag.remove(&slot.entry.local_tag);
+        }
+        if let Some(at) = slot.armed {
+            self.deadlines.remove(&(at, id));
+        }
+        Some(slot.entry.ulids)
+    }
+
+    pub(crate) fn get(&self, id: ContextId) -> Option<&Slot> {
+        self.slots.get(&id)
+    }
+
+    pub(crate) fn by_ulids(&self, ulids: UlidPair) -> Option<&Slot> {
+        self.slots.get(self.by_ulids.get(&ulids)?)
+    }
+
+    pub(crate) fn by_tag(&self, tag: ContextTag) -> Option<&Slot> {
+        self.slots.get(self.by_tag.get(&tag)?)
+    }
+
+    pub(crate) fn on_sent(&mut self, id: ContextId, octets: usize, now: Instant) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let deadline = slot.live.on_sent(&slot.entry, octets, now);
+        self.arm_after_packet(id, deadline, now);
+    }
+
+    pub(crate) fn on_received(
+        &mut self,
+        id: ContextId,
+        octets: usize,
+        reports: &mut Reports,
+        now: Instant,
+    ) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let deadline = slot.live.on_received(&slot.entry, octets, reports, now);
+        self.arm_after_packet(id, deadline, now);
+    }
+
+    pub(crate) fn on_heard(&mut self, id: ContextId, at: Instant) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.live.on_heard(at);
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// Looks at the timers of every context that may have something due, in order of slots.
+    pub(crate) fn look_at_due(&mut self, reports: &mut Reports, now: Instant) {
+        let mut due = Vec::new();
+        while let Some(&(at, id)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, id));
+            due.push(id);
+        }
+        due.sort_unstable();
+        for id in due {
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.armed = None;
+            }
+            self.look(id, reports, now);
+        }
+    }
+
+    fn look(&mut self, id: ContextId, reports: &mut Reports, now: Instant) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if let Some(deadline) = slot.live.look(&slot.entry, reports, now) {
+            self.arm(id, deadline);
+        }
+    }
+
+    /// The timers of a context that runs any are armed anyhow, and find out themselves that they are
+    /// not due yet.
+    fn arm_after_packet(&mut self, id: ContextId, deadline: Option<Instant>, now: Instant) {
+        let Some(slot) = self.slots.get(&id) else { return };
+        let idle = slot.entry.idle;
+        let is_silent = slot.armed.is_none() && !idle.is_zero();
+        if let Some(deadline) = deadline.or(is_silent.then(|| now + idle)) {
+            self.arm(id, deadline);
+        }
+    }
+
+    /// Only forward: a deadline that turns out too early costs one look, moving it costs every packet.
+    fn arm(&mut self, id: ContextId, deadline: Instant) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if let Some(armed) = slot.armed {
+            if armed <= deadline {
+                return;
+            }
+            self.deadlines.remove(&(armed, id));
+        }
+        slot.armed = Some(deadline);
+        self.deadlines.insert((deadline, id));
+    }
+}

@@ -1,0 +1,133 @@
+use super::*;
+use core::time::Duration;
+use moorline_types::Ulid;
+use proptest::prelude::*;
+use std::collections::BTreeMap as Model;
+
+fn pair(n: u16) -> UlidPair {
+    let local = Ulid("2001:db8::1".parse().unwrap());
+    let peer = Ulid(core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, n));
+    UlidPair::new(local, peer)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+const POLICY: TriggerPolicy =
+    TriggerPolicy { bytes: 2048, age: Duration::from_secs(60), idle: Duration::from_secs(120) };
+
+#[test]
+fn the_packet_that_reaches_the_octets_is_news_once() {
+    let mut flows = Flows::new(16);
+    assert!(!flows.count(pair(1), 2047, &POLICY, at(1)));
+    assert!(flows.count(pair(1), 1, &POLICY, at(2)));
+    assert!(!flows.count(pair(1), 5000, &POLICY, at(3)));
+}
+
+#[test]
+fn a_pair_in_use_for_long_is_news_whatever_its_octets() {
+    let mut flows = Flows::new(16);
+    assert!(!flows.count(pair(1), 1, &POLICY, at(1)));
+    assert!(!flows.count(pair(1), 1, &POLICY, at(60_000)));
+    assert!(flows.count(pair(1), 1, &POLICY, at(60_001)));
+}
+
+#[test]
+fn an_idle_pair_starts_from_zero() {
+    let mut flows = Flows::new(16);
+    assert!(flows.count(pair(1), 2048, &POLICY, at(1)));
+    assert!(!flows.count(pair(1), 2047, &POLICY, at(120_001)));
+    assert!(flows.count(pair(1), 1, &POLICY, at(120_002)));
+}
+
+#[test]
+fn forgetting_and_a_lost_report_let_a_pair_be_news_again() {
+    let mut flows = Flows::new(16);
+    assert!(flows.count(pair(1), 2048, &POLICY, at(1)));
+    flows.forget(pair(1));
+    assert!(!flows.count(pair(1), 2047, &POLICY, at(2)));
+    assert!(flows.count(pair(1), 1, &POLICY, at(3)));
+    flows.unreport(pair(1));
+    assert!(flows.count(pair(1), 1, &POLICY, at(4)));
+}
+
+#[test]
+fn a_scan_pushes_out_newcomers_but_no_pair_in_use() {
+    let mut flows = Flows::new(64);
+    for n in 0..40 {
+        for packet in 0..3 {
+            assert!(!flows.count(pair(n), 40, &POLICY, at(u64::from(n) * 3 + packet)));
+        }
+    }
+    flows.count(pair(50), 40, &POLICY, at(200));
+    for n in 1000..9000 {
+        flows.count(pair(n), 60, &POLICY, at(u64::from(n)));
+        flows.count(pair(n), 40, &POLICY, at(u64::from(n)));
+        assert!(flows.len() <= 64);
+    }
+    assert!((0..40).all(|n| flows.contains(pair(n))));
+    assert!(!flows.contains(pair(50)));
+    assert!(flows.contains(pair(8999)));
+}
+
+#[test]
+fn pairs_in_use_leave_room_for_newcomers() {
+    let mut flows = Flows::new(64);
+    for n in 0..200 {
+        for _ in 0..3 {
+            flows.count(pair(n), 40, &POLICY, at(1));
+        }
+    }
+    assert!(flows.in_use.len <= 48 && flows.len() == 64);
+    // A newcomer reaches the threshold although the table is full of others' traffic.
+    assert!(!flows.count(pair(500), 1024, &POLICY, at(2)));
+    for n in 600..610 {
+        flows.count(pair(n), 40, &POLICY, at(3));
+    }
+    assert!(flows.count(pair(500), 1024, &POLICY, at(4)));
+}
+
+/// Walks a list from both ends: links and length must agree.
+fn walk(flows: &Flows, list: &List) -> Vec<usize> {
+    let mut seen = Vec::new();
+    let (mut cursor, mut newer) = (list.newest, None);
+    while let Some(at) = cursor {
+        let node = &flows.nodes[at];
+        assert_eq!(node.newer, newer);
+        seen.push(at);
+        (newer, cursor) = (Some(at), node.older);
+    }
+    assert_eq!((seen.len(), seen.last().copied()), (list.len, list.oldest));
+    seen
+}
+
+proptest! {
+    #[test]
+    fn lists_and_index_agree_after_each_step(
+        capacity in 0usize..12,
+        steps in proptest::collection::vec((0u16..24, 0u8..8, 1usize..900, 0u64..200), 0..200),
+    ) {
+        let mut flows = Flows::new(capacity);
+        let mut now = 1;
+        let mut last = Model::new();
+        for (n, op, octets, wait) in steps {
+            now += wait * 1000;
+            if op == 0 {
+                flows.forget(pair(n));
+            } else {
+                flows.count(pair(n), octets, &POLICY, at(now));
+                prop_assert!(flows.contains(pair(n)));
+            }
+            last.insert(n, now);
+            let mut linked = walk(&flows, &flows.newcomers);
+            linked.extend(walk(&flows, &flows.in_use));
+            linked.sort_unstable();
+            let mut indexed: Vec<_> = flows.index.values().copied().collect();
+            indexed.sort_unstable();
+            prop_assert_eq!(linked, indexed);
+            prop_assert!(flows.len() <= capacity.max(LEAST_CAPACITY));
+            prop_assert!(flows.nodes.len() <= capacity.max(LEAST_CAPACITY));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+use super::*;
+use alloc::vec;
+use alloc::vec::Vec;
+use moorline_types::{ContextId, ContextTag, Locator, LocatorPair};
+
+/// What happens to a context in a row of a table below.
+#[derive(Clone, Copy)]
+enum Step {
+    Sent,
+    Received,
+    Heard,
+    Look,
+    TimersOff,
+    TimersOn,
+    Watch(u32),
+}
+use Step::*;
+
+const ID: ContextId = ContextId(7);
+
+fn at(seconds: u64) -> Instant {
+    Instant::from_nanos(seconds * 1_000_000_000)
+}
+
+fn entry() -> ContextEntry {
+    let [a, b] = ["2001:db8::1", "2001:db8::2"].map(|a| Locator(a.parse().unwrap()));
+    let locators = LocatorPair::new(a, b);
+    ContextEntry {
+        id: ID,
+        ulids: moorline_types::UlidPair::new(a.as_ulid(), b.as_ulid()),
+        local_tag: ContextTag::from_bits(1),
+        peer_tag: ContextTag::from_bits(2),
+        locators,
+        peer_locators: vec![b],
+        timers: Some(TIMERS),
+        watch: 0,
+        idle: Duration::ZERO,
+    }
+}
+
+const TIMERS: ReapTimers = ReapTimers {
+    send: Duration::from_secs(10),
+    keepalive_interval: Duration::from_secs(3),
+    keepalive_timeout: Duration::from_secs(10),
+};
+
+/// Plays steps, each at a second; what was reported, with the second, and when to look again.
+fn play(entry: &mut ContextEntry, steps: &[(u64, Step)]) -> (Vec<(u64, Report)>, Option<Instant>) {
+    let mut live = Live::new(at(0));
+    let mut reports = Reports::default();
+    let mut told = Vec::new();
+    let mut next = None;
+    for &(second, step) in steps {
+        let now = at(second);
+        match step {
+            Sent => drop(live.on_sent(entry, 100, now)),
+            Received => drop(live.on_received(entry, 100, &mut reports, now)),
+            Heard => live.on_heard(now),
+            Look => next = live.look(entry, &mut reports, now),
+            TimersOff => {
+                entry.timers = None;
+                live.on_timers_taken_away();
+            }
+            TimersOn => entry.timers = Some(TIMERS),
+            Watch(watch) => entry.watch = watch,
+        }
+        told.extend(core::iter::from_fn(|| reports.pop()).map(|report| (second, report)));
+    }
+    (told, next)
+}
+
+fn expired(second: u64, since: u64) -> (u64, Report) {
+    (second, Report::SendExpired { context: ID, since: at(since) })
+}
+
+fn keepalive(second: u64) -> (u64, Report) {
+    (second, Report::KeepaliveDue { context: ID })
+}
+
+#[test]
+fn send_timer() {
+    // Steps, reports, when to look again.
+    type Row = (&'static [(u64, Step)], Vec<(u64, Report)>, Option<u64>);
+    let rows: Vec<Row> = vec![
+        (&[(1, Sent), (10, Look)], vec![], Some(11)),
+        (&[(1, Sent), (11, Look)], vec![expired(11, 1)], None),
+        // Counted from the first unanswered packet, not from the last.
+        (&[(1, Sent), (9, Sent), (11, Look)], vec![expired(11, 1)], None),
+        // Once for each period.
+        (&[(1, Sent), (11, Look), (30, Look)], vec![expired(11, 1)], None),
+        (&[(1, Sent), (11, Look), (12, Sent), (21, Look)], vec![expired(11, 1)], Some(22)),
+        (
+            &[(1, Sent), (11, Look), (12, Sent), (22, Look)],
+            vec![expired(11, 1), expired(22, 12)],
+            None,
+        ),
+        (&[(1, Sent), (2, Heard), (11, Look)], vec![], None),
+        (&[(1, Sent), (1, Heard), (11, Look)], vec![expired(11, 1)], None),
+        (&[(1, Sent), (2, Heard), (3, Sent), (12, Look)], vec![], Some(13)),
+        (&[(1, Sent), (2, TimersOff), (3, TimersOn), (20, Look)], vec![], None),
+        (&[(1, TimersOff), (2, Sent), (3, TimersOn), (20, Look)], vec![], None),
+        (&[(1, TimersOff), (2, TimersOn), (3, Sent), (13, Look)], vec![expired(13, 3)], None),
+    ];
+    for (index, (steps, reports, next)) in rows.into_iter().enumerate() {
+        assert_eq!(play(&mut entry(), steps), (reports, next.map(at)), "row {index}");
+    }
+    // Payload received answers it; what is due then is a keepalive.
+    let (reports, _) = play(&mut entry(), &[(1, Sent), (2, Received), (5, Look), (11, Look)]);
+    assert!(reports.iter().all(|(_, report)| *report == Report::KeepaliveDue { context: ID }));
+}
+
+#[test]
+fn keepalive_timer() {
+    type Row = (&'static [(u64, Step)], Vec<(u64, Report)>, Option<u64>);
+    let rows: Vec<Row> = vec![
+        (&[(1, Received), (3, Look)], vec![], Some(4)),
+        (&[(1, Received), (4, Look)], vec![keepalive(4)], Some(7)),
+        (&[(1, Received), (3, Received), (4, Look)], vec![keepalive(4)], Some(7)),
+        (&[(1, Received), (2, Sent), (3, Look), (20, Look)], vec![expired(20, 2)], None),
+        // One a look, and the rhythm stays.
+        (&[(1, Received), (8, Look)], vec![keepalive(8)], Some(10)),
+        // The last at 10, within the timeout; 13 is behind it, and new payload starts anew.
+        (
+            &[(1, Received), (4, Look), (7, Look), (10, Look), (13, Look), (30, Look)],
+            vec![keepalive(4), keepalive(7), keepalive(10)],
+            None,
+        ),
+        (
+            &[(1, Received), (10, Look), (13, Look), (20, Received), (22, Look)],
+            vec![keepalive(10)],
+            Some(23),
+        ),
+        // Payload that goes on keeps them going.
+        (
+            &[(1, Received), (4, Look), (6, Received), (7, Look), (10, Received), (10, Look)],
+            vec![keepalive(4), keepalive(7), keepalive(10)],
+            Some(13),
+        ),
+        (&[(1, Received), (2, TimersOff), (3, TimersOn), (20, Look)], vec![], None),
+    ];
+    for (index, (steps, reports, next)) in rows.into_iter().enumerate() {
+        assert_eq!(play(&mut entry(), steps), (reports, next.map(at)), "row {index}");
+    }
+    let mut without = entry();
+    without.timers = Some(ReapTimers { keepalive_timeout: Duration::ZERO, ..TIMERS });
+    assert_eq!(play(&mut without, &[(1, Received), (20, Look)]), (vec![], None));
+}
+
+#[test]
+fn idle_is_told_once_for_each_last_packet() {
+    let idle = |second, since| (second, Report::Idle { context: ID, since: at(since) });
+    let mut quiet = ContextEntry { idle: Duration::from_secs(60), timers: None, ..entry() };
+    let (reports, next) = play(&mut quiet, &[(59, Look), (60, Look), (61, Look), (500, Look)]);
+    // A birth at zero is no packet at zero.
+    assert_eq!((reports, next), (vec![idle(60, 0)], None));
+    let (reports, next) = play(
+        &mut quiet,
+        &[(5, Sent), (9, Received), (68, Look), (69, Look), (70, Sent), (129, Look), (130, Look)],
+    );
+    assert_eq!((reports, next), (vec![idle(69, 9), idle(130, 70)], None));
+    let (_, next) = play(&mut quiet, &[(5, Sent), (9, Received), (68, Look)]);
+    assert_eq!(next, Some(at(69)));
+}
+
+#[test]
+fn watched_payload_is_told_once_for_each_value() {
+    let received = |second| (second, Report::Received { context: ID, at: at(second) });
+    let steps =
+        [(1, Received), (2, Watch(5)), (3, Sent), (4, Received), (5, Received), (6, Watch(0))];
+    let (reports, _) = play(&mut entry(), &steps);
+    assert_eq!(reports, vec![received(4)]);
+    let steps = [(1, Watch(5)), (2, Received), (3, Watch(6)), (4, Received), (5, Received)];
+    let (reports, _) = play(&mut entry(), &steps);
+    assert_eq!(reports, vec![received(2), received(4)]);
+}
+
+#[test]
+fn a_report_without_room_is_tried_again() {
+    let entry = entry();
+    let mut live = Live::new(at(1));
+    let mut reports = Reports::default();
+    while reports.push(Report::KeepaliveDue { context: ContextId(0) }) {}
+    let _ = live.on_sent(&entry, 100, at(1));
+    let retry = at(11) + REPORT_RETRY;
+    assert_eq!(live.look(&entry, &mut reports, at(11)), Some(retry));
+    while reports.pop().is_some() {}
+    assert_eq!(live.look(&entry, &mut reports, retry), None);
+    assert_eq!(reports.pop(), Some(Report::SendExpired { context: ID, since: at(1) }));
+    assert_eq!(reports.take_lost(), 2);
+}

@@ -1,0 +1,255 @@
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use moorline_host::DropCounters;
+use moorline_host::datapath::{ContextCounters, Report, Update};
+use moorline_types::{ContextId, DropReason, Instant, Locator, UlidPair};
+use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
+
+use crate::contexts::Contexts;
+use crate::flows::Flows;
+use crate::packet::Ip6;
+use crate::reports::Reports;
+use crate::settings::{DEFAULT_MTU, Settings};
+
+/// The data plane of one host.
+#[derive(Debug)]
+pub struct Plane {
+    settings: Settings,
+    /// Our addresses, with the MTU of the uplink of each.
+    locals: BTreeMap<Locator, usize>,
+    contexts: Contexts,
+    flows: Flows,
+    reports: Reports,
+    drops: DropCounters,
+}
+
+/// What becomes of a packet that the sockets send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// Goes its way untouched.
+    Pass,
+    /// Rewritten; leaves by the uplink of this address, its new source.
+    Send {
+        /// The source locator.
+        source: Locator,
+    },
+    /// Gone, and counted.
+    Drop(DropReason),
+}
+
+/// What becomes of a packet that comes from the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// Goes to the sockets untouched.
+    Pass,
+    /// Rewritten; goes to the sockets.
+    Deliver,
+    /// Untouched, to the core: a control message, or payload with a tag that nobody told us.
+    Up,
+    /// Gone, and counted.
+    Drop(DropReason),
+}
+
+impl Plane {
+    /// A plane without addresses and contexts.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            locals: BTreeMap::new(),
+            contexts: Contexts::default(),
+            flows: Flows::new(settings.max_flows),
+            reports: Reports::default(),
+            drops: DropCounters::new(),
+        }
+    }
+
+    /// An address of ours, on an uplink with [`DEFAULT_MTU`].
+    pub fn set_local(&mut self, address: Locator) {
+        self.set_local_with_mtu(address, DEFAULT_MTU);
+    }
+
+    /// An address of ours, and the largest IPv6 packet in octets that its uplink takes.
+    pub fn set_local_with_mtu(&mut self, address: Locator, mtu: usize) {
+        self.locals.insert(address, mtu);
+    }
+
+    /// The address is ours no more, or cannot be sent from.
+    pub fn unset_local(&mut self, address: Locator) {
+        self.locals.remove(&address);
+    }
+
+    /// What the core has decided.
+    pub fn handle_update(&mut self, update: &Update, now: Instant) {
+        match update {
+            Update::Upsert(entry) => {
+                let old = self.contexts.get(entry.id).map(|slot| slot.entry.ulids);
+                if old.is_some_and(|ulids| ulids != entry.ulids) {
+                    self.remove(entry.id);
+                }
+                self.contexts.upsert(entry, &mut self.reports, now);
+            }
+            Update::Heard { context, at } => self.contexts.on_heard(*context, *at),
+            Update::Remove { context } => self.remove(*context),
+            Update::Rearm { ulids } => self.flows.forget(*ulids),
+        }
+        self.count_lost();
+    }
+
+    /// A packet that a socket sends, from its IPv6 header on.
+    pub fn handle_outbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Outbound {
+        let verdict = self.on_outbound(packet, now).unwrap_or_else(|reason| {
+            self.drops.count(reason);
+            Outbound::Drop(reason)
+        });
+        self.count_lost();
+        verdict
+    }
+
+    /// A packet from the network, from its IPv6 header on.
+    pub fn handle_inbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Inbound {
+        let verdict = self.on_inbound(packet, now).unwrap_or_else(|reason| {
+            self.drops.count(reason);
+            Inbound::Drop(reason)
+        });
+        self.count_lost();
+        verdict
+    }
+
+    /// Timers that ran out.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.contexts.look_at_due(&mut self.reports, now);
+        self.count_lost();
+    }
+
+    /// The next report to the core; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_report(&mut self) -> Option<Report> {
+        self.reports.pop()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`. Often it
+    /// comes to nothing: timers are not moved for every packet.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.contexts.next_deadline()
+    }
+
+    /// What went through a context; `None` if there is none in this slot.
+    #[must_use]
+    pub fn counters(&self, context: ContextId) -> Option<ContextCounters> {
+        self.contexts.get(context).map(|slot| slot.live.counters)
+    }
+
+    /// What was dropped, by reason, and reports that got lost.
+    #[must_use]
+    pub fn drops(&self) -> &DropCounters {
+        &self.drops
+    }
+
+    fn on_outbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Result<Outbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
+        // Control messages, and payload that has its header already.
+        if ip6.next_header == PROTOCOL || !ip6.is_routed() {
+            return Ok(Outbound::Pass);
+        }
+        let ulids = ip6.outbound();
+        let octets = ip6.octets(packet);
+        let Some(slot) = self.contexts.by_ulids(ulids) else {
+            self.count_flow(&ip6, packet, ulids, now);
+            return Ok(Outbound::Pass);
+        };
+        if ip6.is_neighbour_discovery(packet) {
+            return Ok(Outbound::Pass);
+        }
+        let entry = &slot.entry;
+        let id = entry.id;
+        let mut verdict = Outbound::Pass;
+        if entry.is_moved() {
+            if ip6.is_behind_others() {
+                return Err(DropReason::HeaderChain);
+            }
+            let source = entry.locators.local;
+            let mtu = *self.locals.get(&source).ok_or(DropReason::NoUplink)?;
+            if packet.len() + PAYLOAD_HEADER_LEN > mtu {
+                return Err(DropReason::AdjustRoom);
+            }
+            ip6.insert(packet, entry.peer_tag, entry.locators).ok_or(DropReason::AdjustRoom)?;
+            verdict = Outbound::Send { source };
+        }
+        self.contexts.on_sent(id, octets, now);
+        Ok(verdict)
+    }
+
+    fn on_inbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Result<Inbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet).filter(Ip6::is_routed) else { return Ok(Inbound::Pass) };
+        if ip6.next_header == PROTOCOL {
+            return self.on_shim6(&ip6, packet, now);
+        }
+        let ulids = ip6.inbound();
+        let octets = ip6.octets(packet);
+        let Some(slot) = self.contexts.by_ulids(ulids) else {
+            self.count_flow(&ip6, packet, ulids, now);
+            return Ok(Inbound::Pass);
+        };
+        let id = slot.entry.id;
+        if !ip6.is_neighbour_discovery(packet) {
+            self.contexts.on_received(id, octets, &mut self.reports, now);
+        }
+        Ok(Inbound::Pass)
+    }
+
+    fn on_shim6(
+        &mut self,
+        ip6: &Ip6,
+        packet: &mut Vec<u8>,
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let header = match PayloadHeader::parse(ip6.payload(packet)) {
+            Ok(header) => header,
+            // P bit clear: a control message.
+            Err(WireError::BadFormat) => return Ok(Inbound::Up),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(slot) = self.contexts.by_tag(header.tag) else { return Ok(Inbound::Up) };
+        let (source, destination) = (Locator(ip6.source), Locator(ip6.destination));
+        if !slot.is_peer_locator(source) || !self.locals.contains_key(&destination) {
+            return Err(DropReason::WrongLocators);
+        }
+        let (id, ulids) = (slot.entry.id, slot.entry.ulids);
+        ip6.strip(packet, header, ulids);
+        let octets = ip6.octets(packet) - PAYLOAD_HEADER_LEN;
+        self.contexts.on_received(id, octets, &mut self.reports, now);
+        Ok(Inbound::Deliver)
+    }
+
+    fn count_flow(&mut self, ip6: &Ip6, packet: &[u8], ulids: UlidPair, now: Instant) {
+        if ip6.is_icmpv6(packet) {
+            return;
+        }
+        let octets = ip6.octets(packet);
+        // Other hosts' traffic, forwarded, is marked too, so that it costs the look-up only once.
+        if self.flows.count(ulids, octets, &self.settings.trigger, now)
+            && self.locals.contains_key(&ulids.local.as_locator())
+            && !self.reports.push(Report::Trigger { ulids })
+        {
+            self.flows.unreport(ulids);
+        }
+    }
+
+    fn remove(&mut self, id: ContextId) {
+        if let Some(ulids) = self.contexts.remove(id) {
+            self.flows.forget(ulids);
+        }
+    }
+
+    fn count_lost(&mut self) {
+        for _ in 0..self.reports.take_lost() {
+            self.drops.count(DropReason::ReportLost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,382 @@
+use super::*;
+use alloc::vec;
+use core::time::Duration;
+use moorline_host::datapath::{ContextEntry, ReapTimers};
+use moorline_types::{ContextTag, LocatorPair, Ulid};
+use proptest::prelude::*;
+
+const OURS: [&str; 2] = ["2001:db8:a::1", "2001:db8:b::1"];
+const PEERS: [&str; 2] = ["2001:db8:c::1", "2001:db8:d::1"];
+
+fn locator(text: &str) -> Locator {
+    Locator(text.parse().unwrap())
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+fn packet(next_header: u8, source: &str, destination: &str, len: u16) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 0, next_header, 64];
+    packet[4..6].copy_from_slice(&len.to_be_bytes());
+    packet.extend(locator(source).octets());
+    packet.extend(locator(destination).octets());
+    packet.extend((0..len).map(|n| n.to_be_bytes()[1]));
+    packet
+}
+
+fn entry(id: u32) -> ContextEntry {
+    let [a, _] = OURS.map(locator);
+    let [c, d] = PEERS.map(locator);
+    ContextEntry {
+        id: ContextId(id),
+        ulids: UlidPair::new(a.as_ulid(), c.as_ulid()),
+        local_tag: ContextTag::from_bits(0x0123_4567_89ab),
+        peer_tag: ContextTag::from_bits(0x7edc_ba98_7654),
+        locators: LocatorPair::new(a, c),
+        peer_locators: vec![d, c],
+        timers: Some(ReapTimers {
+            send: Duration::from_secs(10),
+            keepalive_interval: Duration::from_secs(3),
+            keepalive_timeout: Duration::from_secs(10),
+        }),
+        watch: 0,
+        idle: Duration::ZERO,
+    }
+}
+
+fn moved(id: u32) -> ContextEntry {
+    ContextEntry { locators: LocatorPair::new(locator(OURS[1]), locator(PEERS[1])), ..entry(id) }
+}
+
+fn plane(entry: Option<ContextEntry>) -> Plane {
+    let mut plane = Plane::new(Settings::default());
+    for ours in OURS {
+        plane.set_local(locator(ours));
+    }
+    if let Some(entry) = entry {
+        plane.handle_update(&Update::Upsert(entry), at(1));
+    }
+    plane
+}
+
+fn reports(plane: &mut Plane) -> Vec<Report> {
+    core::iter::from_fn(|| plane.poll_report()).collect()
+}
+
+#[test]
+fn unmoved_payload_carries_not_one_extra_octet() {
+    let mut plane = plane(Some(entry(3)));
+    let mut out = packet(6, OURS[0], PEERS[0], 100);
+    assert_eq!(plane.handle_outbound(&mut out, at(2)), Outbound::Pass);
+    assert_eq!(out, packet(6, OURS[0], PEERS[0], 100));
+    let mut back = packet(6, PEERS[0], OURS[0], 60);
+    assert_eq!(plane.handle_inbound(&mut back, at(3)), Inbound::Pass);
+    assert_eq!(back, packet(6, PEERS[0], OURS[0], 60));
+    let expected = ContextCounters {
+        tx_packets: 1,
+        tx_bytes: 140,
+        rx_packets: 1,
+        rx_bytes: 100,
+        last_tx: at(2),
+        last_rx: at(3),
+    };
+    assert_eq!(plane.counters(ContextId(3)), Some(expected));
+}
+
+#[test]
+fn moved_payload_takes_the_locators_and_the_tag() {
+    let mut plane = plane(Some(moved(3)));
+    let mut out = packet(17, OURS[0], PEERS[0], 100);
+    let source = locator(OURS[1]);
+    assert_eq!(plane.handle_outbound(&mut out, at(2)), Outbound::Send { source });
+    let mut golden = packet(140, OURS[1], PEERS[1], 108);
+    golden.truncate(40);
+    // Next header UDP, no length, P bit, tag 7edcba987654.
+    golden.extend([17, 0, 0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54]);
+    golden.extend(&packet(17, OURS[0], PEERS[0], 100)[40..]);
+    assert_eq!(out, golden);
+    assert_eq!(plane.counters(ContextId(3)).unwrap().tx_bytes, 140);
+}
+
+#[test]
+fn payload_from_a_peer_locator_is_delivered_with_ulids() {
+    for context in [entry(3), moved(3)] {
+        let mut plane = plane(Some(context));
+        let mut inbound = packet(140, PEERS[1], OURS[1], 50);
+        inbound[40..48].copy_from_slice(&[6, 0, 0x81, 0x23, 0x45, 0x67, 0x89, 0xab]);
+        let rest = inbound[48..].to_vec();
+        assert_eq!(plane.handle_inbound(&mut inbound, at(2)), Inbound::Deliver);
+        let mut golden = packet(6, PEERS[0], OURS[0], 42);
+        golden.truncate(40);
+        golden.extend(rest);
+        assert_eq!(inbound, golden);
+        assert_eq!(plane.counters(ContextId(3)).unwrap().rx_bytes, 82);
+    }
+}
+
+#[test]
+fn what_is_not_ours_to_strip_goes_up_or_away() {
+    let header = [6, 0, 0x81, 0x23, 0x45, 0x67, 0x89, 0xab];
+    let with = |change: fn(&mut Vec<u8>)| {
+        let mut inbound = packet(140, PEERS[1], OURS[1], 50);
+        inbound[40..48].copy_from_slice(&header);
+        change(&mut inbound);
+        inbound
+    };
+    let (wrong, truncated) = (DropReason::WrongLocators, DropReason::Truncated);
+    let cases: [(Vec<u8>, Inbound); 8] = [
+        (with(|p| p[42] &= 0x7f), Inbound::Up),
+        (with(|p| p[47] ^= 1), Inbound::Up),
+        (with(|p| p[41] = 1), Inbound::Drop(DropReason::BadLength)),
+        (with(|p| p.truncate(47)), Inbound::Drop(truncated)),
+        (with(|p| p[4..6].copy_from_slice(&[0, 7])), Inbound::Drop(truncated)),
+        (with(|p| p[23] = 9), Inbound::Drop(wrong)),
+        (with(|p| p[39] = 9), Inbound::Drop(wrong)),
+        (with(|p| p[24] = 0xff), Inbound::Pass),
+    ];
+    for (index, (inbound, verdict)) in cases.into_iter().enumerate() {
+        let mut plane = plane(Some(entry(3)));
+        let mut bytes = inbound.clone();
+        assert_eq!(plane.handle_inbound(&mut bytes, at(2)), verdict, "case {index}");
+        assert_eq!(bytes, inbound, "case {index}");
+        assert_eq!(plane.counters(ContextId(3)).unwrap().rx_packets, 0, "case {index}");
+        let drops: u64 = plane.drops().iter().map(|(_, n)| n).sum();
+        assert_eq!(drops, u64::from(matches!(verdict, Inbound::Drop(_))), "case {index}");
+    }
+}
+
+#[test]
+fn outbound_payload_that_cannot_be_moved_is_dropped_uncounted() {
+    let cases: [(Vec<u8>, DropReason); 4] = [
+        (packet(0, OURS[0], PEERS[0], 16), DropReason::HeaderChain),
+        (packet(43, OURS[0], PEERS[0], 16), DropReason::HeaderChain),
+        (packet(6, OURS[0], PEERS[0], 1500 - 47), DropReason::AdjustRoom),
+        (packet(6, OURS[0], PEERS[0], 65_535), DropReason::AdjustRoom),
+    ];
+    for (bytes, reason) in cases {
+        let mut plane = plane(Some(moved(3)));
+        let mut out = bytes.clone();
+        assert_eq!(plane.handle_outbound(&mut out, at(2)), Outbound::Drop(reason));
+        assert_eq!((plane.drops().of(reason), out), (1, bytes));
+        assert_eq!(plane.counters(ContextId(3)), Some(ContextCounters::default()));
+        assert_eq!(plane.poll_timeout(), None);
+    }
+    let mut plane = plane(Some(moved(3)));
+    let mut fits = packet(6, OURS[0], PEERS[0], 1500 - 48);
+    assert!(matches!(plane.handle_outbound(&mut fits, at(2)), Outbound::Send { .. }));
+    plane.unset_local(locator(OURS[1]));
+    let mut out = packet(6, OURS[0], PEERS[0], 100);
+    assert_eq!(plane.handle_outbound(&mut out, at(3)), Outbound::Drop(DropReason::NoUplink));
+}
+
+#[test]
+fn a_moved_context_carries_echo_and_fragments_but_no_neighbour_discovery() {
+    for (next_header, first) in [(58, 128), (58, 1), (44, 6), (60, 6)] {
+        let mut plane = plane(Some(moved(3)));
+        let mut out = packet(next_header, OURS[0], PEERS[0], 32);
+        out[40] = first;
+        assert!(matches!(plane.handle_outbound(&mut out, at(2)), Outbound::Send { .. }));
+        assert_eq!(out[40], next_header);
+    }
+    for kind in 133..=137 {
+        let mut plane = plane(Some(moved(3)));
+        let mut out = packet(58, OURS[0], PEERS[0], 32);
+        out[40] = kind;
+        assert_eq!(plane.handle_outbound(&mut out, at(2)), Outbound::Pass);
+        assert_eq!(plane.counters(ContextId(3)), Some(ContextCounters::default()));
+    }
+}
+
+#[test]
+fn traffic_of_our_addresses_triggers_and_others_does_not() {
+    let mut plane = plane(None);
+    let trigger = Report::Trigger {
+        ulids: UlidPair::new(Ulid(OURS[0].parse().unwrap()), Ulid(PEERS[0].parse().unwrap())),
+    };
+    let mut out = packet(6, OURS[0], PEERS[0], 1000);
+    assert_eq!(plane.handle_outbound(&mut out, at(1)), Outbound::Pass);
+    assert_eq!(reports(&mut plane), []);
+    // Both directions count together.
+    let mut back = packet(6, PEERS[0], OURS[0], 968);
+    assert_eq!(plane.handle_inbound(&mut back, at(2)), Inbound::Pass);
+    assert_eq!(reports(&mut plane), [trigger]);
+    plane.handle_outbound(&mut out, at(3));
+    assert_eq!(reports(&mut plane), []);
+    let Report::Trigger { ulids } = trigger else { unreachable!() };
+    plane.handle_update(&Update::Rearm { ulids }, at(4));
+    plane.handle_outbound(&mut out, at(5));
+    plane.handle_outbound(&mut out, at(6));
+    assert_eq!(reports(&mut plane), [trigger]);
+    // Not ours, not unicast, not transport.
+    for (next_header, source, destination) in [
+        (6, "2001:db8:e::1", PEERS[0]),
+        (17, OURS[1], "ff0e::1"),
+        (17, OURS[1], "fe80::1"),
+        (58, OURS[1], PEERS[1]),
+    ] {
+        let mut out = packet(next_header, source, destination, 4000);
+        assert_eq!(plane.handle_outbound(&mut out, at(7)), Outbound::Pass);
+        assert_eq!(reports(&mut plane), []);
+    }
+}
+
+#[test]
+fn a_slot_with_other_ulids_is_another_context() {
+    let mut plane = plane(Some(entry(3)));
+    plane.handle_outbound(&mut packet(6, OURS[0], PEERS[0], 100), at(2));
+    let ulids = UlidPair::new(locator(OURS[1]).as_ulid(), locator(PEERS[1]).as_ulid());
+    let other = ContextEntry { ulids, locators: ulids.as_locators(), ..entry(3) };
+    plane.handle_update(&Update::Upsert(other), at(3));
+    assert_eq!(plane.counters(ContextId(3)), Some(ContextCounters::default()));
+    plane.handle_timeout(at(20_000));
+    assert_eq!(reports(&mut plane), []);
+    // The old pair is plain traffic again.
+    plane.handle_outbound(&mut packet(6, OURS[0], PEERS[0], 3000), at(20_001));
+    assert!(matches!(reports(&mut plane)[..], [Report::Trigger { .. }]));
+}
+
+#[test]
+fn a_new_tag_takes_the_place_of_the_old_one() {
+    let mut plane = plane(Some(entry(3)));
+    let renewed = ContextEntry { local_tag: ContextTag::from_bits(9), ..entry(3) };
+    plane.handle_update(&Update::Upsert(renewed), at(2));
+    for (tag, verdict) in [(9, Inbound::Deliver), (0xab, Inbound::Up)] {
+        let mut inbound = packet(140, PEERS[1], OURS[1], 50);
+        let upper =
+            if tag == 9 { [6, 0, 0x80, 0, 0, 0, 0] } else { [6, 0, 0x81, 0x23, 0x45, 0x67, 0x89] };
+        inbound[40..47].copy_from_slice(&upper);
+        inbound[47] = tag;
+        assert_eq!(plane.handle_inbound(&mut inbound, at(3)), verdict);
+    }
+    plane.handle_update(&Update::Remove { context: ContextId(3) }, at(4));
+    let mut inbound = packet(140, PEERS[1], OURS[1], 50);
+    inbound[40..48].copy_from_slice(&[6, 0, 0x80, 0, 0, 0, 0, 9]);
+    assert_eq!(plane.handle_inbound(&mut inbound, at(5)), Inbound::Up);
+}
+
+#[test]
+fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
+    let mut plane = plane(None);
+    for id in 0..50u32 {
+        let peer = Locator(core::net::Ipv6Addr::from(0x2001_0db8_000f << 80 | u128::from(id)));
+        let ulids = UlidPair::new(locator(OURS[0]).as_ulid(), peer.as_ulid());
+        let context = ContextEntry {
+            ulids,
+            locators: ulids.as_locators(),
+            local_tag: ContextTag::from_bits(u64::from(id)),
+            idle: Duration::from_secs(300),
+            ..entry(id)
+        };
+        plane.handle_update(&Update::Upsert(context), at(1));
+    }
+    for round in 0..20 {
+        for id in (0..50u16).rev() {
+            let peer = std::format!("2001:db8:f::{id:x}");
+            let now = at(2 + round * 100 + u64::from(id));
+            plane.handle_outbound(&mut packet(6, OURS[0], &peer, 100), now);
+        }
+    }
+    assert_eq!(plane.poll_timeout(), Some(at(10_002)));
+    plane.handle_timeout(at(10_100));
+    let ids: Vec<_> = reports(&mut plane)
+        .iter()
+        .map(|report| match report {
+            Report::SendExpired { context, .. } => context.0,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(ids, (0..50).collect::<Vec<_>>());
+    assert_eq!(plane.poll_timeout(), Some(at(1902) + Duration::from_secs(300)));
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Out(usize, u16),
+    In(usize, bool),
+    Upsert(u32, usize, bool, bool),
+    Remove(u32),
+    Heard(u32),
+    Wait(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0..2usize, 0..1400u16).prop_map(|(peer, len)| Op::Out(peer, len)),
+        4 => (0..2usize, any::<bool>()).prop_map(|(peer, shim)| Op::In(peer, shim)),
+        2 => (0..2u32, 0..2usize, any::<bool>(), any::<bool>())
+            .prop_map(|(id, peer, is_moved, timers)| Op::Upsert(id, peer, is_moved, timers)),
+        1 => (0..2u32).prop_map(Op::Remove),
+        1 => (0..2u32).prop_map(Op::Heard),
+        3 => (0..15_000u64).prop_map(Op::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: SendExpired only if payload went out that long ago with nothing received
+    /// since, keepalives only if payload came in, and a deadline that is served moves on.
+    #[test]
+    fn reports_follow_from_packets(ops in proptest::collection::vec(op(), 0..120)) {
+        let mut plane = plane(None);
+        let mut now = at(1);
+        for op in ops {
+            match op {
+                Op::Out(peer, len) => {
+                    let before = packet(6, OURS[0], PEERS[peer], len);
+                    let mut bytes = before.clone();
+                    match plane.handle_outbound(&mut bytes, now) {
+                        Outbound::Pass | Outbound::Drop(_) => prop_assert_eq!(bytes, before),
+                        Outbound::Send { source } => {
+                            prop_assert_eq!(bytes.len(), before.len() + 8);
+                            prop_assert_eq!(&bytes[8..24], &source.octets());
+                            prop_assert_eq!(&bytes[48..], &before[40..]);
+                        }
+                    }
+                }
+                Op::In(peer, shim) => {
+                    let mut bytes = packet(if shim { 140 } else { 6 }, PEERS[peer], OURS[0], 60);
+                    if shim {
+                        bytes[40..48].copy_from_slice(&[6, 0, 0x80, 0, 0, 0, 0, u8::from(peer == 1)]);
+                    }
+                    let _ = plane.handle_inbound(&mut bytes, now);
+                }
+                Op::Upsert(id, peer, is_moved, timers) => {
+                    let peer = locator(PEERS[peer]);
+                    let mut context = if is_moved { moved(id) } else { entry(id) };
+                    context.ulids.peer = peer.as_ulid();
+                    context.local_tag = ContextTag::from_bits(u64::from(id));
+                    context.timers = context.timers.filter(|_| timers);
+                    plane.handle_update(&Update::Upsert(context), now);
+                }
+                Op::Remove(id) => {
+                    plane.handle_update(&Update::Remove { context: ContextId(id) }, now);
+                }
+                Op::Heard(id) => {
+                    let context = ContextId(id);
+                    plane.handle_update(&Update::Heard { context, at: now }, now);
+                }
+                Op::Wait(millis) => now = now + Duration::from_millis(millis),
+            }
+            if plane.poll_timeout().is_some_and(|deadline| deadline <= now) {
+                plane.handle_timeout(now);
+                prop_assert!(plane.poll_timeout().is_none_or(|deadline| deadline > now));
+            }
+            for report in reports(&mut plane) {
+                match report {
+                    Report::SendExpired { context, since } => {
+                        let counters = plane.counters(context).unwrap();
+                        prop_assert!(now >= since + Duration::from_secs(10));
+                        prop_assert!(counters.last_tx >= since && counters.last_rx <= since);
+                    }
+                    Report::KeepaliveDue { context } => {
+                        let counters = plane.counters(context).unwrap();
+                        prop_assert!(counters.last_rx > Instant::ZERO);
+                        prop_assert!(counters.last_rx >= counters.last_tx);
+                    }
+                    Report::Trigger { .. } => {}
+                    Report::Received { .. } | Report::Idle { .. } => prop_assert!(false, "not asked for"),
+                }
+            }
+        }
+    }
+}
