@@ -6,9 +6,10 @@
 //! the end. [`Silent`] draws nothing.
 //!
 //! ```text
-//!  curl     62.9 MB  ▆▆▆▆▆▆▆▆▆▆          ██▆▆▆▆▆▆▆▆▆▆▆
-//!  iperf3   61.0 MB  ▆▆▆▆▆▆▆▆▆▆          ██▆▆▆▆▆▆▆▆▆▆▆
-//!                    1         2         34
+//!  curl       160.0 MB  ▆▆▆▆▆▆▆▆▆▆··········██▆▆▆▆▆▆▆▆▆▆
+//!  iperf3     160.1 MB  ▆▆▆▆▆▆▆▆▆▆··········██▆▆▆▆▆▆▆▆▆▆
+//!                       0 s       2 s       4 s       6 s
+//!                       1         2         34
 //!  1   0.02 s  protected  both hosts have a context
 //!  2   2.00 s  cut        ISP 1 drops every packet and says nothing
 //! ```

@@ -97,6 +97,7 @@ impl Chart {
             per_column += 1;
         }
         let mut rows: Vec<_> = self.lanes.iter().map(|row| self.bar(row, per_column)).collect();
+        rows.push(self.axis(per_column));
         rows.push(self.numbers(per_column, columns));
         rows.push(String::new());
         for (index, mark) in self.marks.iter().enumerate() {
@@ -122,7 +123,27 @@ impl Chart {
             let rate = row.rate(column * per_column, (column + 1) * per_column);
             line.push(LEVELS[steps(rate, row.lane.usual_rate, LEVELS.len() - 1)]);
         }
-        line.truncate(line.trim_end().len());
+        line
+    }
+
+    /// Seconds, far enough apart to be read.
+    fn axis(&self, per_column: usize) -> String {
+        let per_second = CELLS_PER_SECOND as f64 / per_column as f64;
+        let step = [1_u16, 2, 5, 10, 20, 50, 100]
+            .into_iter()
+            .find(|&step| per_second * f64::from(step) >= AXIS_GAP)
+            .unwrap_or(200);
+        let mut line = " ".repeat(LABEL);
+        let columns = cell_of(self.settled) / per_column;
+        for second in (0..).step_by(usize::from(step)) {
+            let column = second * CELLS_PER_SECOND / per_column;
+            if column + AXIS_LABEL > columns {
+                break;
+            }
+            let gap = (LABEL + column).saturating_sub(line.chars().count());
+            line.push_str(&" ".repeat(gap));
+            line.push_str(&format!("{second} s"));
+        }
         line
     }
 
@@ -190,6 +211,11 @@ fn start_of(cell: usize) -> Duration {
     CELL * u32::try_from(cell).unwrap_or(u32::MAX)
 }
 
+/// Columns of a label.
+const AXIS_LABEL: usize = 5;
+const CELLS_PER_SECOND: usize = 20;
+/// Columns between the labels of the axis, at least.
+const AXIS_GAP: f64 = 8.0;
 /// Finest time that is told apart.
 const CELL: Duration = Duration::from_millis(50);
 /// Cells in a column at least: 200 ms.
@@ -198,4 +224,4 @@ const FINEST: usize = 4;
 const LABEL: usize = 21;
 /// Longest bar in a plain line.
 const PLAIN_BAR: usize = 16;
-const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -33,8 +33,8 @@ fn output(style: Style) -> String {
 fn the_chart_shows_the_hole_and_the_marks_below_its_edges() {
     let text = output(Style::PLAIN);
     let bars = text.lines().find(|line| line.contains('▆')).unwrap();
-    assert_eq!(bars, " curl       20.0 MB  ▆▆▆▆▆          ▆▆▆▆▆");
-    let numbers = text.lines().skip_while(|line| *line != bars).nth(1).unwrap();
+    assert_eq!(bars, " curl       20.0 MB  ▆▆▆▆▆··········▆▆▆▆▆");
+    let numbers = text.lines().skip_while(|line| *line != bars).nth(2).unwrap();
     let column = |text: &str, c| text.chars().position(|other| other == c).unwrap();
     assert_eq!(column(numbers, '1'), 21 + 5);
     assert_eq!(column(numbers, '2'), 21 + 14);
@@ -57,7 +57,7 @@ fn plain_lines_come_in_the_order_of_time() {
 fn a_terminal_is_drawn_over_and_ends_with_the_same_chart() {
     let style = Style { live: true, ..Style::PLAIN };
     let text = output(style);
-    assert!(text.contains("\x1b[3A\x1b[J"), "three lines before the first mark");
+    assert!(text.contains("\x1b[4A\x1b[J"), "four lines before the first mark");
     let last = text.rsplit("\x1b[J").next().unwrap();
     let plain = output(Style::PLAIN);
     assert!(plain.trim_end().ends_with(last.trim_end()), "{last}\n---\n{plain}");
