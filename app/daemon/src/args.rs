@@ -1,0 +1,28 @@
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Keeps this host's connections alive while the addresses under them change.
+#[derive(Debug, Parser)]
+#[command(name = "moorlined", version)]
+pub struct Args {
+    /// Configuration file; without it /etc/moorline/moorlined.toml, if there.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Control socket.
+    #[arg(long, value_name = "PATH", default_value = moorline_api::DEFAULT_SOCKET,
+          env = moorline_api::SOCKET_ENV)]
+    pub socket: PathBuf,
+    /// Where the HBA set, contexts and the journal of changes to the host are kept.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/moorline")]
+    pub state_dir: PathBuf,
+    /// Folder on a BPF file system where programs and tables outlive a crash of the daemon.
+    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/moorline")]
+    pub pin_dir: PathBuf,
+    /// Check the configuration and exit.
+    #[arg(long)]
+    pub check: bool,
+    /// Undo every change to the host that a crashed daemon left behind, and exit.
+    #[arg(long, conflicts_with = "check")]
+    pub reset: bool,
+}

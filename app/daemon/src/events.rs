@@ -1,0 +1,102 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use moorline_api::{Event, EventKind, Pair};
+use moorline_types::{LocatorPair, UlidPair};
+use tokio::sync::broadcast;
+
+use crate::clock;
+
+/// The last events, and a way to hear of new ones. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Events {
+    kept: Arc<Mutex<Kept>>,
+    sender: broadcast::Sender<Event>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    events: VecDeque<Event>,
+    next: u64,
+}
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        let kept = Kept { events: VecDeque::new(), next: 1 };
+        Self { kept: Arc::new(Mutex::new(kept)), sender: broadcast::channel(KEPT).0 }
+    }
+
+    /// Adds an event with its time; `fill` sets what belongs to its kind.
+    pub(crate) fn push(&self, kind: EventKind, fill: impl FnOnce(&mut Event)) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut event = Event::new(kept.next, clock::unix_ms(), clock::now().as_nanos(), kind);
+        fill(&mut event);
+        kept.next += 1;
+        if kept.events.len() == KEPT {
+            kept.events.pop_front();
+        }
+        kept.events.push_back(event.clone());
+        // Fails if nobody listens.
+        let _ = self.sender.send(event);
+    }
+
+    /// Kept events after `since`, how many of those asked for are gone, and those to come.
+    pub(crate) fn subscribe(&self, since: Option<u64>) -> Subscription {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let coming = self.sender.subscribe();
+        let Some(since) = since else {
+            return Subscription { kept: Vec::new(), missed: 0, coming };
+        };
+        let oldest = kept.events.front().map_or(kept.next, |event| event.seq);
+        let missed = oldest.saturating_sub(since.saturating_add(1));
+        let events = kept.events.iter().filter(|event| event.seq > since).cloned().collect();
+        Subscription { kept: events, missed, coming }
+    }
+}
+
+/// What a listener gets.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub kept: Vec<Event>,
+    pub missed: u64,
+    pub coming: broadcast::Receiver<Event>,
+}
+
+pub(crate) fn ulid_pair(ulids: UlidPair) -> Pair {
+    Pair::new(ulids.local.0, ulids.peer.0)
+}
+
+pub(crate) fn locator_pair(locators: LocatorPair) -> Pair {
+    Pair::new(locators.local.0, locators.peer.0)
+}
+
+/// Events kept for those who ask later, and for listeners that are slow.
+const KEPT: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_numbered_and_replayed() {
+        let events = Events::new();
+        for _ in 0..3 {
+            events.push(EventKind::UplinkUp, |_| {});
+        }
+        let subscription = events.subscribe(Some(1));
+        assert_eq!(subscription.kept.iter().map(|e| e.seq).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(subscription.missed, 0);
+        assert!(events.subscribe(None).kept.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_longer_kept_is_told() {
+        let events = Events::new();
+        for _ in 0..KEPT + 5 {
+            events.push(EventKind::UplinkUp, |_| {});
+        }
+        let subscription = events.subscribe(Some(0));
+        assert_eq!(subscription.missed, 5);
+        assert_eq!(subscription.kept.len(), KEPT);
+    }
+}

@@ -1,0 +1,27 @@
+use anyhow::Context as _;
+use caps::{CapSet, Capability, CapsHashSet};
+
+/// Gives up every capability but those that the daemon goes on to need, for good: called when all is
+/// set up, before anything from the network is parsed (docs/decisions/006).
+pub(crate) fn reduce() -> anyhow::Result<()> {
+    let keep = CapsHashSet::from(KEEP);
+    let held = caps::read(None, CapSet::Permitted).context("capabilities")?;
+    let kept: CapsHashSet = held.intersection(&keep).copied().collect();
+    for capability in caps::read(None, CapSet::Bounding).context("capabilities")? {
+        if !keep.contains(&capability) && held.contains(&Capability::CAP_SETPCAP) {
+            caps::drop(None, CapSet::Bounding, capability).context("bounding set")?;
+        }
+    }
+    caps::clear(None, CapSet::Inheritable).context("inheritable capabilities")?;
+    caps::set(None, CapSet::Effective, &kept).context("effective capabilities")?;
+    caps::set(None, CapSet::Permitted, &kept).context("permitted capabilities")?;
+    rustix::thread::set_no_new_privs(true).context("no_new_privs")
+}
+
+/// Addresses, routes and programs on interfaces; raw sockets; tables and programs.
+const KEEP: [Capability; 4] = [
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_NET_RAW,
+    Capability::CAP_BPF,
+    Capability::CAP_PERFMON,
+];

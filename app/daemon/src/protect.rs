@@ -1,0 +1,193 @@
+use std::collections::BTreeMap;
+
+use moorline_api::EventKind;
+use moorline_host::datapath::{ContextEntry, Update};
+use moorline_host::{Event, Failure, ReapState, Removal};
+use moorline_netlink::MovedRoute;
+use moorline_types::{ContextId, UlidPair};
+
+use crate::events::{locator_pair, ulid_pair};
+use crate::shell::Daemon;
+use crate::views;
+
+/// What the host system holds for the contexts that have moved.
+#[derive(Debug, Default)]
+pub(crate) struct Moved(BTreeMap<ContextId, MovedRoute>);
+
+/// IPv6 asks for no less of any link (RFC 8200 s5).
+const MIN_MTU: u32 = 1280;
+
+impl Daemon {
+    /// Carries out everything the machine has decided, until it has nothing more to say.
+    pub(crate) async fn pump(&mut self) {
+        while let Some(transmit) = self.host.poll_transmit() {
+            if let Err(error) = self.shim6.send(&transmit.octets, transmit.locators) {
+                // An address that just went, a full buffer: REAP's retransmission takes care.
+                tracing::debug!(%error, locators = %transmit.locators, "control packet not sent");
+            }
+        }
+        while let Some(update) = self.host.poll_datapath() {
+            self.carry_out(update).await;
+        }
+        while let Some(event) = self.host.poll_event() {
+            self.tell(&event);
+        }
+    }
+
+    async fn carry_out(&mut self, update: Update) {
+        // The route to the segmentation path comes before the move and goes after it: a super-packet
+        // of a moved context that reaches an uplink is lost.
+        if let Update::Upsert(entry) = &update
+            && entry.is_moved()
+        {
+            self.route(entry).await;
+        }
+        if let Err(error) = self.datapath.apply(&update) {
+            tracing::warn!(%error, "data plane");
+        }
+        match update {
+            Update::Upsert(entry) if !entry.is_moved() => self.unroute(entry.id).await,
+            Update::Remove { context } => self.unroute(context).await,
+            Update::Upsert(_) | Update::Heard { .. } | Update::Rearm { .. } => {}
+        }
+    }
+
+    /// Moved traffic goes through `moor0`, where it is segmented before the header goes in.
+    async fn route(&mut self, entry: &ContextEntry) {
+        let uplink = self.view.uplink_of(entry.locators.local.0);
+        let path_mtu = uplink.map_or(MIN_MTU, |uplink| uplink.mtu).max(MIN_MTU);
+        let route = MovedRoute { ulids: entry.ulids, path_mtu };
+        if self.moved.0.get(&entry.id) == Some(&route) {
+            return;
+        }
+        match self.netlink.add_moved(route.ulids, route.path_mtu).await {
+            Ok(()) => {
+                self.moved.0.insert(entry.id, route);
+            }
+            Err(error) => tracing::warn!(%error, "route of a moved context"),
+        }
+    }
+
+    async fn unroute(&mut self, context: ContextId) {
+        if let Some(route) = self.moved.0.remove(&context)
+            && let Err(error) = self.netlink.remove_moved(route.ulids).await
+        {
+            tracing::warn!(%error, "route of a moved context");
+        }
+    }
+
+    /// A ULID whose address has left the host stays on `moor0` as long as a context needs it.
+    pub(crate) async fn keep_ulids(&mut self) {
+        let mut needed = std::collections::BTreeSet::new();
+        for context in self.host.contexts().filter(|context| context.established.is_some()) {
+            let ulid = context.ulids.local;
+            if self.view.uplink_of(ulid.0).is_none() {
+                needed.insert(ulid);
+            }
+        }
+        for ulid in self.kept.difference(&needed).copied().collect::<Vec<_>>() {
+            if let Err(error) = self.netlink.release_ulid(ulid).await {
+                tracing::warn!(%error, "releasing a ULID");
+            }
+        }
+        for ulid in needed.difference(&self.kept).copied().collect::<Vec<_>>() {
+            if let Err(error) = self.netlink.keep_ulid(ulid).await {
+                tracing::warn!(%error, "keeping a ULID");
+            }
+        }
+        self.kept = needed;
+    }
+
+    /// Logs an event and gives it to those who listen on the control socket.
+    fn tell(&mut self, event: &Event) {
+        self.contexts_changed |= matches!(
+            event,
+            Event::Established { .. }
+                | Event::Renewed { .. }
+                | Event::Moved { .. }
+                | Event::Removed { .. }
+        );
+        log(event);
+        let (kind, context, ulids, reason) = describe(event);
+        self.events.push(kind, |told| {
+            told.context = context.map(|id| id.0);
+            told.ulids = Some(ulid_pair(ulids));
+            told.reason = reason;
+            if let Event::Moved { from, to, .. } = event {
+                told.from = Some(locator_pair(*from));
+                told.to = Some(locator_pair(*to));
+            }
+        });
+    }
+}
+
+/// Kind, context, ULIDs and reason of an event.
+fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<String>) {
+    match event {
+        Event::Initiated { context, ulids } => {
+            (EventKind::ContextTriggered, Some(*context), *ulids, None)
+        }
+        Event::Established { context, ulids, role } => {
+            let role = views::role(*role).to_string();
+            (EventKind::ContextEstablished, Some(*context), *ulids, Some(role))
+        }
+        Event::Renewed { context, ulids } => {
+            let reason = Some("renewed by the peer".to_owned());
+            (EventKind::ContextEstablished, Some(*context), *ulids, reason)
+        }
+        Event::Failed { ulids, failure } => match failure {
+            Failure::NoAnswer => {
+                (EventKind::ContextFailed, None, *ulids, Some("no answer to I1".to_owned()))
+            }
+            Failure::NoSupport => (EventKind::PeerNoSupport, None, *ulids, None),
+        },
+        Event::StateChanged { context, ulids, to, cause, .. } => {
+            let kind = match to {
+                ReapState::Operational => EventKind::Operational,
+                ReapState::Exploring => EventKind::Exploring,
+                ReapState::InboundOk => EventKind::InboundOk,
+            };
+            (kind, Some(*context), *ulids, Some(cause.to_string()))
+        }
+        Event::Moved { context, ulids, cause, .. } => {
+            (EventKind::Moved, Some(*context), *ulids, Some(cause.to_string()))
+        }
+        Event::Unreachable { context, ulids, probes } => {
+            let reason = Some(format!("{probes} probes without an answer"));
+            (EventKind::Warning, Some(*context), *ulids, reason)
+        }
+        Event::Removed { context, ulids, removal } => {
+            let reason = match removal {
+                Removal::Idle => "idle",
+                Removal::Requested => "requested",
+            };
+            (EventKind::ContextRemoved, Some(*context), *ulids, Some(reason.to_owned()))
+        }
+    }
+}
+
+/// For people: what they would want to know at INFO, without addresses.
+fn log(event: &Event) {
+    match event {
+        Event::Initiated { context, ulids } => tracing::debug!(%context, %ulids, "initiated"),
+        Event::Established { context, ulids, role } => {
+            tracing::info!(%context, ?role, "context established");
+            tracing::debug!(%context, %ulids, "established");
+        }
+        Event::Renewed { context, .. } => tracing::info!(%context, "context renewed by the peer"),
+        Event::Failed { failure, ulids } => tracing::debug!(?failure, %ulids, "no context"),
+        Event::StateChanged { context, from, to, cause, .. } => {
+            tracing::debug!(%context, ?from, ?to, %cause, "reachability");
+        }
+        Event::Moved { context, from, to, cause, .. } => {
+            tracing::info!(%context, %cause, "context moved");
+            tracing::debug!(%context, %from, %to, "moved");
+        }
+        Event::Unreachable { context, probes, .. } => {
+            tracing::warn!(%context, probes, "no locator pair answers");
+        }
+        Event::Removed { context, removal, .. } => {
+            tracing::info!(%context, ?removal, "context removed");
+        }
+    }
+}

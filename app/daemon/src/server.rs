@@ -1,0 +1,129 @@
+use std::convert::Infallible;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures_util::stream::{self, Stream, StreamExt as _};
+use moorline_api::{Context, ErrorBody, Event, EventKind, EventsQuery, Status, paths};
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
+
+use crate::events::Events;
+
+/// A question to the main loop.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Status(oneshot::Sender<Status>),
+    Contexts(oneshot::Sender<Vec<Context>>),
+}
+
+#[derive(Clone)]
+struct Shared {
+    ask: mpsc::Sender<Ask>,
+    events: Events,
+}
+
+/// Opens the control socket for root and the group that owns its directory, then serves it.
+pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receiver<Ask>> {
+    let listener = listen(path).with_context(|| format!("control socket {}", path.display()))?;
+    let (ask, asked) = mpsc::channel(WAITING);
+    let router = Router::new()
+        .route(paths::STATUS, get(status))
+        .route(paths::CONTEXTS, get(contexts))
+        .route(paths::EVENTS, get(follow))
+        .fallback(unknown)
+        .with_state(Shared { ask, events });
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "control socket");
+        }
+    });
+    Ok(asked)
+}
+
+fn listen(path: &Path) -> anyhow::Result<UnixListener> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    // A socket that nobody serves is what a crash left; one that answers is another daemon's.
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        anyhow::bail!("another moorlined answers there; stop it, or name another with --socket");
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+async fn status(State(shared): State<Shared>) -> Response {
+    answer(&shared, Ask::Status).await
+}
+
+async fn contexts(State(shared): State<Shared>) -> Response {
+    answer(&shared, Ask::Contexts).await
+}
+
+async fn answer<T: serde::Serialize>(
+    shared: &Shared,
+    ask: impl FnOnce(oneshot::Sender<T>) -> Ask,
+) -> Response {
+    let (sender, receiver) = oneshot::channel();
+    if shared.ask.send(ask(sender)).await.is_err() {
+        return error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping");
+    }
+    match receiver.await {
+        Ok(value) => Json(value).into_response(),
+        Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping"),
+    }
+}
+
+async fn follow(
+    State(shared): State<Shared>,
+    Query(query): Query<EventsQuery>,
+) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
+    let subscription = shared.events.subscribe(query.since);
+    let gap = (subscription.missed > 0).then(|| missed(subscription.missed));
+    let coming = BroadcastStream::new(subscription.coming).map(|received| match received {
+        Ok(event) => event,
+        Err(BroadcastStreamRecvError::Lagged(count)) => missed(count),
+    });
+    let coming = if query.is_following() { coming.boxed() } else { stream::empty().boxed() };
+    let events = stream::iter(gap).chain(stream::iter(subscription.kept)).chain(coming);
+    Sse::new(events.map(|event| Ok(encode(&event)))).keep_alive(KeepAlive::default())
+}
+
+fn missed(count: u64) -> Event {
+    let mut event = Event::new(0, crate::clock::unix_ms(), 0, EventKind::Missed);
+    event.reason = Some(format!("{count} events are no longer kept"));
+    event
+}
+
+fn encode(event: &Event) -> sse::Event {
+    match sse::Event::default().id(event.seq.to_string()).json_data(event) {
+        Ok(encoded) => encoded,
+        Err(error) => sse::Event::default().comment(error.to_string()),
+    }
+}
+
+async fn unknown() -> Response {
+    error(StatusCode::NOT_FOUND, "no such path in version 1 of the control API")
+}
+
+fn error(code: StatusCode, text: &str) -> Response {
+    (code, Json(ErrorBody { error: text.to_owned(), help: None })).into_response()
+}
+
+/// Questions that may wait for the main loop.
+const WAITING: usize = 64;

@@ -1,0 +1,371 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use moorline_api::EventKind;
+use moorline_datapath::{Datapath, Settings};
+use moorline_host::Host;
+use moorline_host::datapath::Update;
+use moorline_link::{Icmp6Socket, Readiness, Shim6Socket};
+use moorline_netlink::{self as netlink, Change, HostView, Journal, Monitor, Netlink, Notice};
+use moorline_types::{Instant, Ulid};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time;
+
+use crate::args::Args;
+use crate::clock;
+use crate::config::Config;
+use crate::events::Events;
+use crate::local::Local;
+use crate::privileges;
+use crate::protect::Moved;
+use crate::server::{self, Ask};
+use crate::store::Store;
+
+/// Everything the main loop owns.
+pub(crate) struct Daemon {
+    pub(crate) config: Config,
+    pub(crate) host: Host,
+    pub(crate) datapath: Datapath,
+    pub(crate) netlink: Netlink,
+    pub(crate) shim6: Shim6Socket,
+    pub(crate) local: Local,
+    pub(crate) view: HostView,
+    pub(crate) moved: Moved,
+    /// ULIDs kept on `moor0`.
+    pub(crate) kept: BTreeSet<Ulid>,
+    pub(crate) events: Events,
+    pub(crate) started_unix_ms: u64,
+    /// Contexts differ from those in the store.
+    pub(crate) contexts_changed: bool,
+    store: Store,
+    /// Uplinks that carry the programs.
+    attached: BTreeSet<u32>,
+    /// Addresses of the HBA set that were put on an uplink: one that a person takes away stays away.
+    placed: BTreeSet<Ipv6Addr>,
+    /// What the data plane takes for our addresses.
+    locals: BTreeMap<Ipv6Addr, u32>,
+}
+
+/// What wakes the main loop besides the daemon's own state.
+struct Sources {
+    icmp6: Icmp6Socket,
+    reports: Readiness,
+    monitor: Monitor,
+    asked: mpsc::Receiver<Ask>,
+}
+
+/// Runs the daemon until SIGTERM or SIGINT, then puts the host back as it was.
+///
+/// # Errors
+/// What keeps it from starting: rights, kernel features, another daemon, a damaged state directory.
+pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
+    let (mut daemon, mut sources) = Daemon::start(args, config).await?;
+    // Tells systemd; fails where there is none.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    daemon.events.push(EventKind::DaemonStarted, |_| {});
+    let served = daemon.serve(&mut sources).await;
+    daemon.events.push(EventKind::DaemonStopping, |_| {});
+    daemon.stop(args).await?;
+    served
+}
+
+/// Undoes what a crashed daemon left: addresses, rules, routes, links, programs.
+///
+/// # Errors
+/// What could not be undone, each with its cause.
+pub async fn reset(args: &Args) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        std::os::unix::net::UnixStream::connect(&args.socket).is_err(),
+        "moorlined is running and would be reset under its feet; stop it first"
+    );
+    let store = Store::open(&args.state_dir)?;
+    Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
+    let netlink = connect(&store)?;
+    store.remove_contexts()?;
+    undo(&netlink).await
+}
+
+impl Daemon {
+    async fn start(args: &Args, config: Config) -> anyhow::Result<(Self, Sources)> {
+        let store = Store::open(&args.state_dir)?;
+        let events = Events::new();
+        let asked = server::start(&args.socket, events.clone())?;
+        let netlink = connect(&store)?;
+        let monitor = netlink.monitor().await?;
+        let view = monitor.initial_view().clone();
+        let moor = netlink.ensure_moor().await.context("segmentation path")?;
+        let settings = Settings {
+            max_contexts: config.max_contexts,
+            trigger: config.trigger,
+            pin_dir: Some(args.pin_dir.clone()),
+            attach: config.attach,
+            ..Settings::default()
+        };
+        let mut datapath = Datapath::open(&settings).context("eBPF data plane")?;
+        datapath.attach_moor(moor.moor1_ifindex).context("segmentation path")?;
+        let reports = Readiness::of(datapath.poll_fd()).context("ring buffer")?;
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).context("randomness of the kernel")?;
+        let host = Host::new(host_config(&config), seed, clock::now());
+        let mut daemon = Self {
+            host,
+            datapath,
+            netlink,
+            shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
+            local: Local::load(config.addresses, &store)?,
+            view: HostView::default(),
+            moved: Moved::default(),
+            kept: BTreeSet::new(),
+            events,
+            started_unix_ms: clock::unix_ms(),
+            contexts_changed: false,
+            store,
+            attached: BTreeSet::new(),
+            placed: BTreeSet::new(),
+            locals: BTreeMap::new(),
+            config,
+        };
+        daemon.on_view(view).await?;
+        daemon.restore().await?;
+        let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
+        privileges::reduce()?;
+        tracing::info!(
+            uplinks = daemon.view.uplinks.len(),
+            data_plane = daemon.datapath.mode(),
+            "started"
+        );
+        for warning in daemon.local.warnings(&daemon.view) {
+            tracing::warn!("{warning}");
+        }
+        Ok((daemon, Sources { icmp6, reports, monitor, asked }))
+    }
+
+    /// Goes on with the contexts of a run that was killed.
+    async fn restore(&mut self) -> anyhow::Result<()> {
+        let now = clock::now();
+        let mut restored = 0u32;
+        for snapshot in self.store.load_contexts()? {
+            let id = snapshot.id;
+            match self.host.restore(snapshot, now) {
+                Ok(()) => restored += 1,
+                Err(reason) => tracing::warn!(context = %id, %reason, "context not taken over"),
+            }
+        }
+        if restored > 0 {
+            tracing::info!(contexts = restored, "took over from a run that was killed");
+        }
+        for left in self.datapath.contexts()? {
+            if !self.host.contexts().any(|context| context.id == left.id) {
+                self.datapath.apply(&Update::Remove { context: left.id })?;
+            }
+        }
+        self.pump().await;
+        self.keep_ulids().await;
+        Ok(())
+    }
+
+    async fn serve(&mut self, sources: &mut Sources) -> anyhow::Result<()> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        loop {
+            let wake = self.host.poll_timeout().map(|(at, _)| at);
+            let save = self.contexts_changed;
+            tokio::select! {
+                _ = terminate.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                ready = sources.reports.ready() => {
+                    ready?;
+                    self.take_reports()?;
+                }
+                received = self.shim6.receive() => {
+                    let received = received.context("raw socket of protocol 140")?;
+                    self.host.handle_control(received.octets, received.locators, clock::now());
+                }
+                received = sources.icmp6.receive() => {
+                    let error = received.context("raw socket of ICMPv6")?;
+                    self.host.handle_unrecognized(error.quoted, error.locators, clock::now());
+                }
+                notice = sources.monitor.next() => {
+                    let notice = notice.context("watching the host's addresses")?;
+                    self.tell_changes(&notice);
+                    self.on_view(notice.view).await?;
+                }
+                Some(ask) = sources.asked.recv() => self.answer(ask),
+                () = sleep_until(wake), if wake.is_some() => {
+                    self.host.handle_timeout(clock::now());
+                }
+                () = time::sleep(SAVE_DELAY), if save => self.save()?,
+            }
+            self.pump().await;
+        }
+    }
+
+    fn take_reports(&mut self) -> anyhow::Result<()> {
+        let host = &mut self.host;
+        self.datapath.drain_reports(&mut |report| host.handle_report(report, clock::now()))?;
+        Ok(())
+    }
+
+    fn answer(&self, ask: Ask) {
+        // Who asked may be gone by now.
+        match ask {
+            Ask::Status(reply) => drop(reply.send(self.status())),
+            Ask::Contexts(reply) => drop(reply.send(self.contexts())),
+        }
+    }
+
+    /// Follows the host's links, addresses and routes.
+    async fn on_view(&mut self, mut view: HostView) -> anyhow::Result<()> {
+        if !self.config.uplinks.is_empty() {
+            view.uplinks.retain(|uplink| self.config.uplinks.contains(&uplink.name));
+        }
+        if self.local.refresh(&view, &self.store)? {
+            self.events.push(EventKind::LocatorsChanged, |_| {});
+        }
+        self.netlink.ensure_rules(&view).await.context("source-address rules")?;
+        for wanted in self.local.wanted(&view) {
+            let is_there = view.uplink_of(wanted.address).is_some();
+            if !is_there && self.placed.insert(wanted.address) {
+                self.netlink.add_address(wanted.ifindex, wanted.address, PREFIX_LEN).await?;
+            }
+        }
+        self.view = view;
+        self.attach()?;
+        self.host.handle_local(&self.local.state(&self.view), clock::now());
+        self.pump().await;
+        self.keep_ulids().await;
+        Ok(())
+    }
+}
+
+impl Daemon {
+    /// Programs on each uplink, and our addresses in the data plane's table.
+    fn attach(&mut self) -> anyhow::Result<()> {
+        let present: BTreeSet<_> = self.view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+        for &ifindex in self.attached.difference(&present) {
+            self.datapath.detach_uplink(ifindex);
+        }
+        for uplink in &self.view.uplinks {
+            if !self.attached.contains(&uplink.ifindex) {
+                self.datapath
+                    .attach_uplink(uplink.ifindex)
+                    .with_context(|| format!("programs on {}", uplink.name))?;
+            }
+        }
+        self.attached = present;
+        let addresses = self.view.uplinks.iter().flat_map(|uplink| {
+            uplink.addresses.iter().map(|address| (address.address, uplink.ifindex))
+        });
+        let locals: BTreeMap<_, _> = addresses.collect();
+        for address in self.locals.keys().filter(|address| !locals.contains_key(address)) {
+            self.datapath.unset_local(*address)?;
+        }
+        for (address, ifindex) in &locals {
+            if self.locals.get(address) != Some(ifindex) {
+                self.datapath.set_local(*address, *ifindex)?;
+            }
+        }
+        self.locals = locals;
+        Ok(())
+    }
+
+    /// Logs what happened to the uplinks and gives it to those who listen.
+    fn tell_changes(&self, notice: &Notice) {
+        for change in &notice.changes {
+            let Some((kind, ifindex, what)) = uplink_event(change) else { continue };
+            let views = [&notice.view, &self.view];
+            let uplink = views.iter().find_map(|view| view.uplink(ifindex));
+            let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
+            tracing::info!(uplink = name, "{what}");
+            self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
+        }
+    }
+
+    fn save(&mut self) -> anyhow::Result<()> {
+        self.store.save_contexts(self.host.snapshot())?;
+        self.contexts_changed = false;
+        Ok(())
+    }
+
+    /// Puts the host back as it was found.
+    async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
+        tracing::info!("stopping");
+        self.datapath.detach_all();
+        let undone = undo(&self.netlink).await;
+        let closed = self.datapath.close();
+        self.store.remove_contexts()?;
+        // Gone already if somebody tidied up.
+        let _ = std::fs::remove_file(&args.socket);
+        undone?;
+        closed.context("BPF objects; `moorline reset` tries again")
+    }
+}
+
+async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
+    let mut failed = 0u32;
+    for undone in netlink.undo_all().await {
+        if undone.is_failure() {
+            failed += 1;
+            tracing::warn!("{undone}");
+        } else {
+            tracing::debug!("{undone}");
+        }
+    }
+    anyhow::ensure!(
+        failed == 0,
+        "{failed} changes are left on the host; `moorline reset` tries again"
+    );
+    Ok(())
+}
+
+/// Kind, interface and words for a change that people should hear of.
+fn uplink_event(change: &Change) -> Option<(EventKind, u32, &'static str)> {
+    Some(match *change {
+        Change::UplinkAdded { ifindex } => (EventKind::UplinkUp, ifindex, "is an uplink"),
+        Change::UplinkLost { ifindex } => (EventKind::UplinkDown, ifindex, "is no uplink any more"),
+        Change::CarrierLost { ifindex } => (EventKind::UplinkDown, ifindex, "carrier lost"),
+        Change::CarrierBack { ifindex } => (EventKind::UplinkUp, ifindex, "carrier back"),
+        Change::AddressRemoved { ifindex, .. } => {
+            (EventKind::LocatorsChanged, ifindex, "address removed")
+        }
+        Change::AddressAdded { ifindex, .. } => {
+            (EventKind::LocatorsChanged, ifindex, "address added")
+        }
+        Change::DefaultRouteLost { ifindex } => {
+            (EventKind::UplinkDown, ifindex, "default route lost")
+        }
+        Change::DefaultRouteBack { ifindex } => {
+            (EventKind::UplinkUp, ifindex, "default route back")
+        }
+        Change::AddressPreference { .. }
+        | Change::GatewayChanged { .. }
+        | Change::MtuChanged { .. }
+        | _ => return None,
+    })
+}
+
+fn connect(store: &Store) -> anyhow::Result<Netlink> {
+    let journal = Journal::open(store.journal())?;
+    Ok(Netlink::connect(netlink::Settings::default(), journal)?)
+}
+
+fn host_config(config: &Config) -> moorline_host::Config {
+    let mut host = moorline_host::Config { idle: config.idle, ..moorline_host::Config::default() };
+    host.shim6.max_contexts = config.max_contexts;
+    host.shim6.send_timeout = config.send_timeout;
+    host
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    if let Some(wake) = wake {
+        time::sleep(wake.since(clock::now())).await;
+    }
+}
+
+/// Contexts are written at most this often: many may change at once.
+const SAVE_DELAY: Duration = Duration::from_millis(200);
+/// HBA is defined over /64 prefixes (RFC 5535 s4).
+const PREFIX_LEN: u8 = 64;

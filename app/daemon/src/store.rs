@@ -1,0 +1,174 @@
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::Ipv6Addr;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use moorline_cga::{HbaSet, Sec};
+use moorline_host::{ContextSnapshot, Role};
+use moorline_types::{ContextId, ContextTag, LocatorPair, Ulid, UlidPair};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Files under the state directory, readable by the daemon only: tags are secrets.
+#[derive(Debug)]
+pub(crate) struct Store {
+    directory: PathBuf,
+}
+
+impl Store {
+    pub(crate) fn open(directory: &Path) -> anyhow::Result<Self> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .with_context(|| format!("state directory {}", directory.display()))?;
+        Ok(Self { directory: directory.to_owned() })
+    }
+
+    /// The journal of changes to the host.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.directory.join("journal.json")
+    }
+
+    /// The HBA set of the last run, unless it is damaged.
+    pub(crate) fn load_hba(&self) -> anyhow::Result<Option<HbaSet>> {
+        let Some(saved) = self.load::<SavedHba>(HBA)? else { return Ok(None) };
+        let pds = hex::decode(&saved.pds).context("hba.json: pds")?;
+        let sec = Sec::new(saved.sec).context("hba.json: sec")?;
+        let set = HbaSet::from_pds(&pds, sec).map_err(|error| {
+            anyhow::anyhow!(
+                "{}: {error}; remove it to get new addresses",
+                self.place(HBA).display()
+            )
+        })?;
+        Ok(Some(set))
+    }
+
+    pub(crate) fn save_hba(&self, set: &HbaSet) -> anyhow::Result<()> {
+        let saved = SavedHba { pds: hex::encode(set.pds()), sec: set.sec().value() };
+        self.save(HBA, &saved)
+    }
+
+    /// The contexts of the last run, if it was since this boot.
+    pub(crate) fn load_contexts(&self) -> anyhow::Result<Vec<ContextSnapshot>> {
+        let Some(saved) = self.load::<SavedContexts>(CONTEXTS)? else { return Ok(Vec::new()) };
+        if saved.boot_id != boot_id() {
+            return Ok(Vec::new());
+        }
+        Ok(saved.contexts.into_iter().map(SavedContext::into_snapshot).collect())
+    }
+
+    pub(crate) fn save_contexts(
+        &self,
+        contexts: impl Iterator<Item = ContextSnapshot>,
+    ) -> anyhow::Result<()> {
+        let contexts = contexts.map(SavedContext::from_snapshot).collect();
+        self.save(CONTEXTS, &SavedContexts { boot_id: boot_id(), contexts })
+    }
+
+    pub(crate) fn remove_contexts(&self) -> anyhow::Result<()> {
+        match fs::remove_file(self.place(CONTEXTS)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).with_context(|| self.place(CONTEXTS).display().to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn load<T: DeserializeOwned>(&self, name: &str) -> anyhow::Result<Option<T>> {
+        let place = self.place(name);
+        let text = match fs::read(&place) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| place.display().to_string()),
+        };
+        let value = serde_json::from_slice(&text).with_context(|| place.display().to_string())?;
+        Ok(Some(value))
+    }
+
+    /// Writes beside, syncs, renames: the old file or the new one is there, never half of one.
+    fn save<T: Serialize>(&self, name: &str, value: &T) -> anyhow::Result<()> {
+        let place = self.place(name);
+        let write = || -> anyhow::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+            file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
+            serde_json::to_writer(&mut file, value)?;
+            file.flush()?;
+            file.as_file().sync_all()?;
+            file.persist(&place)?;
+            Ok(())
+        };
+        write().with_context(|| place.display().to_string())
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedHba {
+    pds: String,
+    sec: u8,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedContexts {
+    boot_id: String,
+    contexts: Vec<SavedContext>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedContext {
+    id: u32,
+    ulids: (Ipv6Addr, Ipv6Addr),
+    tags: (u64, u64),
+    locators: (Ipv6Addr, Ipv6Addr),
+    local_locators: Vec<Ipv6Addr>,
+    peer_locators: Vec<Ipv6Addr>,
+    peer_generation: Option<u32>,
+    peer_send_timeout_ms: u64,
+    initiator: bool,
+}
+
+impl SavedContext {
+    fn from_snapshot(context: ContextSnapshot) -> Self {
+        Self {
+            id: context.id.0,
+            ulids: (context.ulids.local.0, context.ulids.peer.0),
+            tags: (context.local_tag.bits(), context.peer_tag.bits()),
+            locators: (context.locators.local.0, context.locators.peer.0),
+            local_locators: context.local_locators.iter().map(|locator| locator.0).collect(),
+            peer_locators: context.peer_locators.iter().map(|locator| locator.0).collect(),
+            peer_generation: context.peer_generation,
+            peer_send_timeout_ms: crate::clock::millis(context.peer_send_timeout),
+            initiator: context.role == Role::Initiator,
+        }
+    }
+
+    fn into_snapshot(self) -> ContextSnapshot {
+        ContextSnapshot {
+            id: ContextId(self.id),
+            ulids: UlidPair::new(Ulid(self.ulids.0), Ulid(self.ulids.1)),
+            local_tag: ContextTag::from_bits(self.tags.0),
+            peer_tag: ContextTag::from_bits(self.tags.1),
+            locators: LocatorPair::new(self.locators.0.into(), self.locators.1.into()),
+            local_locators: self.local_locators.into_iter().map(Into::into).collect(),
+            peer_locators: self.peer_locators.into_iter().map(Into::into).collect(),
+            peer_generation: self.peer_generation,
+            peer_send_timeout: Duration::from_millis(self.peer_send_timeout_ms),
+            role: if self.initiator { Role::Initiator } else { Role::Responder },
+        }
+    }
+}
+
+/// Sockets do not outlive a boot, so neither do contexts.
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+const HBA: &str = "hba.json";
+const CONTEXTS: &str = "contexts.json";

@@ -1,0 +1,135 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use moorline_api::{Context, ContextCounts, ContextState, DataPlane, ReapState, Role, Status};
+use moorline_host::datapath::ContextCounters;
+use moorline_host::{ContextView, EstablishedView, Failure, NegativeView};
+use moorline_types::{Instant, Locator};
+
+use crate::clock;
+use crate::shell::Daemon;
+
+impl Daemon {
+    pub(crate) fn status(&self) -> Status {
+        let mut drops = BTreeMap::new();
+        let seen = self.datapath.drops().unwrap_or_default();
+        for (reason, count) in seen.into_iter().chain(self.host.drops().iter()) {
+            *drops.entry(reason.to_string()).or_default() += count;
+        }
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_unix_ms: self.started_unix_ms,
+            send_timeout_ms: clock::millis(self.config.send_timeout),
+            data_plane: DataPlane::from(self.datapath.mode().to_owned()),
+            uplinks: self.local.uplinks(&self.view),
+            contexts: self.counts(),
+            drops,
+            warnings: self.local.warnings(&self.view),
+        }
+    }
+
+    pub(crate) fn contexts(&self) -> Vec<Context> {
+        let live = self.host.contexts().map(|context| {
+            let counters = self.datapath.counters(context.id).unwrap_or_default();
+            live(&context, &counters)
+        });
+        live.chain(self.host.negatives().map(|negative| dormant(&negative))).collect()
+    }
+
+    fn counts(&self) -> ContextCounts {
+        let mut counts = ContextCounts::default();
+        for context in self.host.contexts() {
+            let Some(established) = context.established else {
+                counts.establishing += 1;
+                continue;
+            };
+            counts.established += 1;
+            counts.exploring +=
+                u64::from(established.reap != moorline_host::ReapState::Operational);
+            counts.moved += u64::from(established.locators != context.ulids.as_locators());
+        }
+        counts.no_support = u64::try_from(self.host.negatives().count()).unwrap_or(u64::MAX);
+        counts
+    }
+}
+
+fn live(context: &ContextView, counters: &ContextCounters) -> Context {
+    let ulids = context.ulids.as_locators();
+    let established = context.established.as_ref();
+    let locators = established.map_or(ulids, |established| established.locators);
+    Context {
+        id: context.id.0,
+        ulid_local: context.ulids.local.0,
+        ulid_peer: context.ulids.peer.0,
+        role: established.map_or(Role::Initiator, |established| role(established.role)),
+        state: ContextState::from(context.state.to_owned()),
+        reap: established.map_or(ReapState::Operational, |established| reap(established.reap)),
+        locator_local: locators.local.0,
+        locator_peer: locators.peer.0,
+        moved: locators != ulids,
+        why: why(established),
+        since_unix_ms: established.map_or(0, |established| clock::unix_ms_of(established.since)),
+        local_locators: addresses(established.map(|established| &*established.local_locators)),
+        peer_locators: addresses(established.map(|established| &*established.peer_locators)),
+        tx_packets: counters.tx_packets,
+        tx_bytes: counters.tx_bytes,
+        rx_packets: counters.rx_packets,
+        rx_bytes: counters.rx_bytes,
+        last_tx_ms_ago: ago(counters.last_tx),
+        last_rx_ms_ago: ago(counters.last_rx),
+    }
+}
+
+/// A pair in E-FAILED or NO-SUPPORT: no context, but worth showing.
+fn dormant(negative: &NegativeView) -> Context {
+    let left = humantime::format_duration(Duration::from_secs(
+        negative.until.since(clock::now()).as_secs(),
+    ));
+    let (state, why) = match negative.failure {
+        Failure::NoAnswer => (ContextState::EFailed, "no answer to I1"),
+        Failure::NoSupport => (ContextState::NoSupport, "peer has no Shim6"),
+    };
+    let context = ContextView {
+        id: moorline_types::ContextId(u32::MAX),
+        ulids: negative.ulids,
+        state: "",
+        established: None,
+    };
+    Context {
+        state,
+        why: format!("{why}; plain IPv6, tried again in {left}"),
+        ..live(&context, &ContextCounters::default())
+    }
+}
+
+fn why(established: Option<&EstablishedView>) -> String {
+    match established {
+        None => "waiting for the peer's answer".to_owned(),
+        Some(EstablishedView { cause: None, .. }) => "the pair it began with".to_owned(),
+        Some(EstablishedView { cause: Some(cause), .. }) => cause.to_string(),
+    }
+}
+
+pub(crate) fn role(role: moorline_host::Role) -> Role {
+    match role {
+        moorline_host::Role::Initiator => Role::Initiator,
+        moorline_host::Role::Responder => Role::Responder,
+    }
+}
+
+fn reap(state: moorline_host::ReapState) -> ReapState {
+    match state {
+        moorline_host::ReapState::Operational => ReapState::Operational,
+        moorline_host::ReapState::Exploring => ReapState::Exploring,
+        moorline_host::ReapState::InboundOk => ReapState::InboundOk,
+    }
+}
+
+fn addresses(locators: Option<&[Locator]>) -> Vec<std::net::Ipv6Addr> {
+    locators.unwrap_or_default().iter().map(|locator| locator.0).collect()
+}
+
+fn ago(at: Instant) -> Option<u64> {
+    (at != Instant::ZERO).then(|| clock::millis(clock::now().since(at)))
+}
