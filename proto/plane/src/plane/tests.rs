@@ -283,7 +283,10 @@ fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
         .iter()
         .map(|report| match report {
             Report::SendExpired { context, .. } => context.0,
-            other => panic!("{other:?}"),
+            Report::Trigger { .. }
+            | Report::KeepaliveDue { .. }
+            | Report::Received { .. }
+            | Report::Idle { .. } => panic!("{report:?}"),
         })
         .collect();
     assert_eq!(ids, (0..50).collect::<Vec<_>>());

@@ -1,0 +1,259 @@
+//! The format of the vectors, field by field as `tests/vectors/plane/README.md` has it.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use moorline_host::datapath::{ContextEntry, ReapTimers, Report, TriggerPolicy};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use serde::Deserialize;
+
+/// A case: it starts from empty tables.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// What it shows.
+    pub name: String,
+    /// Planes it is for: `kernel`, `user`.
+    #[serde(default = "both")]
+    pub planes: Vec<String>,
+    #[serde(default)]
+    trigger: Option<Trigger>,
+    /// Our addresses, each on an uplink of its own.
+    pub locals: Vec<Ipv6Addr>,
+    /// What happens, and what must be so then.
+    pub steps: Vec<Step>,
+}
+
+/// One object in `steps`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Step {
+    /// With a time.
+    Input {
+        /// Nanoseconds.
+        at: u64,
+        /// What comes in.
+        #[serde(flatten)]
+        input: Input,
+    },
+    /// Without.
+    Check(Check),
+}
+
+/// What comes in.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Input {
+    /// `Update::Upsert`
+    Upsert {
+        /// The entry.
+        upsert: Entry,
+    },
+    /// `Update::Heard`
+    Heard {
+        /// On which context, and when.
+        heard: Heard,
+    },
+    /// `Update::Remove`
+    Remove {
+        /// Which context.
+        remove: OfContext,
+    },
+    /// `Update::Rearm`
+    Rearm {
+        /// Which pair.
+        rearm: OfPair,
+    },
+    /// The timers of every context are looked at.
+    Tick {
+        /// Always true.
+        tick: bool,
+    },
+    /// A packet at a hook, and what becomes of it.
+    Packet {
+        /// Hexadecimal, from the IPv6 header on.
+        packet: String,
+        /// Where.
+        hook: Hook,
+        /// Segments of a super-packet.
+        #[serde(default)]
+        gso: Option<u32>,
+        /// `pass`, `up`, `deliver`, `redirect`, `drop:<reason>`.
+        verdict: String,
+        /// Source of the uplink it leaves by.
+        #[serde(default)]
+        via: Option<Ipv6Addr>,
+        /// The packet as it comes out, if not unchanged.
+        #[serde(default)]
+        out: Option<String>,
+    },
+}
+
+/// What must be so.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Check {
+    /// All reports since the last check.
+    Reports(Vec<ReportText>),
+    /// The counters of a context.
+    Counters(CountersText),
+    /// All drop reasons that are not zero.
+    Drops(BTreeMap<String, u64>),
+}
+
+/// Where a packet enters a plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the README of the vectors says what they are")]
+pub enum Hook {
+    UplinkEgress,
+    MoorIngress,
+    UplinkIngress,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields of `ContextEntry`")]
+pub struct Entry {
+    pub context: u32,
+    pub ulids: [Ipv6Addr; 2],
+    pub local_tag: String,
+    pub peer_tag: String,
+    pub locators: [Ipv6Addr; 2],
+    pub peer_locators: Vec<Ipv6Addr>,
+    pub timers: Option<Timers>,
+    pub watch: u32,
+    pub idle: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields of `ReapTimers`")]
+pub struct Timers {
+    pub send: u64,
+    pub keepalive_interval: u64,
+    pub keepalive_timeout: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trigger {
+    bytes: u64,
+    age: u64,
+    idle: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields of `Update::Heard`")]
+pub struct Heard {
+    pub context: u32,
+    pub at: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "a number of a context")]
+pub struct OfContext {
+    pub context: u32,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "local and peer address")]
+pub struct OfPair {
+    pub ulids: [Ipv6Addr; 2],
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[allow(missing_docs, reason = "the variants of `Report`")]
+pub enum ReportText {
+    Trigger { ulids: [Ipv6Addr; 2] },
+    SendExpired { context: u32, since: u64 },
+    KeepaliveDue { context: u32 },
+    Received { context: u32, at: u64 },
+    Idle { context: u32, since: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields of `ContextCounters`")]
+pub struct CountersText {
+    pub context: u32,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub last_tx: u64,
+    pub last_rx: u64,
+}
+
+impl Case {
+    /// When traffic triggers in this case.
+    #[must_use]
+    pub fn trigger(&self) -> TriggerPolicy {
+        self.trigger.map_or_else(TriggerPolicy::default, |trigger| TriggerPolicy {
+            bytes: trigger.bytes,
+            age: Duration::from_nanos(trigger.age),
+            idle: Duration::from_nanos(trigger.idle),
+        })
+    }
+}
+
+impl From<&Entry> for ContextEntry {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            id: ContextId(entry.context),
+            ulids: ulids(entry.ulids),
+            local_tag: tag(&entry.local_tag),
+            peer_tag: tag(&entry.peer_tag),
+            locators: LocatorPair::new(Locator(entry.locators[0]), Locator(entry.locators[1])),
+            peer_locators: entry.peer_locators.iter().copied().map(Locator).collect(),
+            timers: entry.timers.map(|timers| ReapTimers {
+                send: Duration::from_nanos(timers.send),
+                keepalive_interval: Duration::from_nanos(timers.keepalive_interval),
+                keepalive_timeout: Duration::from_nanos(timers.keepalive_timeout),
+            }),
+            watch: entry.watch,
+            idle: Duration::from_nanos(entry.idle),
+        }
+    }
+}
+
+impl From<ReportText> for Report {
+    fn from(report: ReportText) -> Self {
+        let time = Instant::from_nanos;
+        match report {
+            ReportText::Trigger { ulids: pair } => Self::Trigger { ulids: ulids(pair) },
+            ReportText::SendExpired { context, since } => {
+                Self::SendExpired { context: ContextId(context), since: time(since) }
+            }
+            ReportText::KeepaliveDue { context } => {
+                Self::KeepaliveDue { context: ContextId(context) }
+            }
+            ReportText::Received { context, at } => {
+                Self::Received { context: ContextId(context), at: time(at) }
+            }
+            ReportText::Idle { context, since } => {
+                Self::Idle { context: ContextId(context), since: time(since) }
+            }
+        }
+    }
+}
+
+/// Local and peer address.
+#[must_use]
+pub(super) fn ulids([local, peer]: [Ipv6Addr; 2]) -> UlidPair {
+    UlidPair::new(Ulid(local), Ulid(peer))
+}
+
+fn tag(text: &str) -> ContextTag {
+    let octets = hex::decode(text).ok().and_then(|octets| <[u8; 6]>::try_from(octets).ok());
+    ContextTag::from_octets(octets.expect("a tag is 12 hexadecimal digits"))
+}
+
+fn both() -> Vec<String> {
+    vec!["kernel".into(), "user".into()]
+}
