@@ -15,8 +15,9 @@ pub const INITIAL_PROBES: u32 = 4;
 pub const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Least interval between probes whatever the configuration says: 10 ms. Not configurable.
 pub const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(10);
-/// A report of a probe sent longer ago than this proves nothing: 60 s. Configurable.
-pub const REPORT_LIFETIME: Duration = Duration::from_secs(60);
+/// A report of a probe sent longer ago than this proves nothing: 10 min, in which a slow exploration
+/// gets round to a handful of pairs. Configurable.
+pub const REPORT_LIFETIME: Duration = Duration::from_secs(600);
 /// How long after the last transition the records of probes are kept: 30 s. Configurable.
 pub const LINGER: Duration = Duration::from_secs(30);
 /// Probes of the peer that are answered at once in any one second: 20. Configurable.

@@ -163,3 +163,20 @@ fn control_messages_count_as_payload() {
     machine.handle_keepalive(at(300));
     assert_eq!(machine.poll_timeout().map(|t| t.1), Some(Timer::Forget));
 }
+
+#[test]
+fn a_keepalive_that_was_not_polled_is_not_sent_by_a_failed_pair() {
+    let mut machine = machine();
+    machine.handle_keepalive_due(at(5_000));
+    machine.handle_local_failure(at(5_000));
+    only_probe(&mut machine);
+}
+
+#[test]
+fn payload_from_before_a_restart_of_the_send_timer_does_not_stop_it() {
+    let mut machine = machine_in(State::InboundOk);
+    deliver(&mut machine, ba(2, 2), State::Exploring, 1, &[], at(16_000)).unwrap();
+    machine.handle_payload(at(15_900), at(16_001));
+    run(&mut machine, at(31_000));
+    assert_eq!(machine.state(), State::Exploring);
+}

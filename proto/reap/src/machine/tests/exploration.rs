@@ -190,7 +190,7 @@ fn hearing_the_peer_again_makes_the_pace_fast_but_not_twice_a_minute() {
         sent += drain(&mut machine).0.len() + run(&mut machine, at(start + 29_999)).len();
         assert_eq!(machine.state(), State::Exploring, "nothing more was heard");
     }
-    assert!((40..=110).contains(&sent), "{sent} probes in 5 minutes");
+    assert!((40..=70).contains(&sent), "{sent} probes in 5 minutes");
 }
 
 #[test]
@@ -203,4 +203,37 @@ fn thirty_two_locators_of_a_side_are_explored() {
     for (_, transmit) in run(&mut machine, at(10_000_000)) {
         assert!(transmit.pair.local <= locator(A, 32) && transmit.pair.peer <= locator(B, 32));
     }
+}
+
+#[test]
+fn the_next_exploration_begins_at_the_fast_pace() {
+    let mut machine = machine_in(State::Exploring);
+    let log = run(&mut machine, at(60_000));
+    let Message::Probe(last) = &log.last().unwrap().1.message else { panic!("{log:?}") };
+    let pair = log.last().unwrap().1.pair;
+    deliver(&mut machine, turn(pair), State::InboundOk, 1, &last.sent[..1], at(60_100)).unwrap();
+    machine.handle_send_expired(at(60_200), at(75_200));
+    drain(&mut machine);
+    let log = run(&mut machine, at(76_700));
+    assert_eq!(gaps(&log, at(75_200)), [ms(500); 3]);
+}
+
+#[test]
+fn answers_leave_the_walk_of_inbound_ok_alone() {
+    let mut machine = machine_in(State::InboundOk);
+    let before = machine.poll_timeout();
+    deliver(&mut machine, ba(2, 2), State::Exploring, 1, &[], at(15_400)).unwrap();
+    only_probe(&mut machine);
+    assert_eq!(machine.poll_timeout(), before);
+}
+
+#[test]
+fn a_proof_ends_what_we_knew_of_the_failure() {
+    let mut machine = machine();
+    machine.handle_local_failure(at(100));
+    let (pair, probe) = only_probe(&mut machine);
+    deliver(&mut machine, turn(pair), State::InboundOk, 1, &probe.sent, at(200)).unwrap();
+    machine.handle_send_expired(at(300), at(15_300));
+    deliver(&mut machine, turn(pair), State::InboundOk, 2, &[], at(15_310)).unwrap();
+    assert_eq!(machine.state(), State::Operational, "the peer hears our payload on the new pair");
 }

@@ -92,6 +92,10 @@ impl Net {
         [0, 1].map(|h: usize| self.hosts[h].machine.current_pair())
     }
 
+    pub(super) fn probes_sent(&self) -> usize {
+        self.hosts.iter().map(|h| h.probes_sent).sum()
+    }
+
     /// Whether each side's current pair leads to the other.
     pub(super) fn is_connected(&self) -> bool {
         self.pairs().into_iter().all(|pair| (self.route)(pair))

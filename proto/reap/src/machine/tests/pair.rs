@@ -2,6 +2,7 @@ use super::net::Net;
 use super::*;
 
 use alloc::boxed::Box;
+use proptest::prelude::*;
 
 fn both_ways(net: &mut Net) {
     net.hosts.iter_mut().for_each(|h| h.payload = Some(ms(100)));
@@ -39,7 +40,7 @@ fn one_way_traffic_is_kept_alive_by_keepalives() {
     let mut net = Net::new(&Config::default(), 2, 1);
     net.hosts[0].payload = Some(ms(100));
     net.run_for(ms(300_000));
-    assert_eq!(net.hosts[0].probes_sent + net.hosts[1].probes_sent, 0);
+    assert_eq!(net.probes_sent(), 0);
     assert!((55..=61).contains(&net.hosts[1].keepalives_sent), "{}", net.hosts[1].keepalives_sent);
     assert_eq!(net.hosts[0].keepalives_sent, 0);
 }
@@ -166,11 +167,10 @@ fn traffic_that_stops_with_the_failure_lets_both_sides_settle() {
     net.route = Box::new(|pair| index(pair) == 3);
     net.run_until(ms(20_000), Net::is_connected).unwrap();
     net.hosts.iter_mut().for_each(|h| h.payload = None);
-    let probes = |net: &Net| net.hosts[0].probes_sent + net.hosts[1].probes_sent;
     net.run_for(ms(60));
-    let sent = probes(&net);
+    let sent = net.probes_sent();
     net.run_for(ms(600_000));
-    assert_eq!(probes(&net), sent, "an idle context is not explored again");
+    assert_eq!(net.probes_sent(), sent, "an idle context is not explored again");
     assert!(net.hosts.iter().all(|h| h.machine.exploration.is_none()));
 }
 
@@ -184,11 +184,11 @@ fn a_suspended_pair_wakes_up_operational_without_a_storm() {
             net.route = Box::new(|pair| index(pair) == 3);
             net.run_for(ms(before));
             net.suspend(ms(asleep));
-            let sent = net.hosts[0].probes_sent + net.hosts[1].probes_sent;
+            let sent = net.probes_sent();
             assert!(net.run_until(ms(40_000), Net::is_connected).is_some(), "{asleep} {before}");
             net.run_for(ms(40_000));
             assert!(net.is_connected());
-            let sent = net.hosts[0].probes_sent + net.hosts[1].probes_sent - sent;
+            let sent = net.probes_sent() - sent;
             assert!(sent <= 24, "{sent} probes {asleep} {before}");
         }
     }
@@ -221,4 +221,78 @@ fn equal_seeds_give_equal_runs() {
     let first = run();
     assert!(!first.0.is_empty(), "the network is bad enough to explore");
     assert_eq!(first, run());
+}
+
+#[derive(Clone, Debug)]
+struct Schedule {
+    seed: u8,
+    /// Who sends payload: 1 A, 2 B, 3 both.
+    senders: u8,
+    loss: usize,
+    jitter: u64,
+    /// Dead pairs from A, from B, and for how many milliseconds.
+    phases: Vec<(u8, u8, u64)>,
+    last: (u8, u8),
+}
+
+fn schedule() -> impl Strategy<Value = Schedule> {
+    let phase = (0u8..16, 0u8..16, 1u64..60_000);
+    let phases = prop::collection::vec(phase, 0..6);
+    (any::<u8>(), 1u8..4, 0usize..40, 0u64..100, phases, (0u8..15, 0u8..15)).prop_map(
+        |(seed, senders, loss, jitter, phases, last)| Schedule {
+            seed,
+            senders,
+            loss,
+            jitter,
+            phases,
+            last,
+        },
+    )
+}
+
+fn cut(net: &mut Net, forward: u8, backward: u8) {
+    net.route = Box::new(move |pair| {
+        let dead = if is_from_a(pair) { forward } else { backward };
+        dead & (1 << index(pair)) == 0
+    });
+}
+
+fn survive(config: &Config, schedule: &Schedule) -> Result<(), TestCaseError> {
+    let mut net = Net::new(config, 2, schedule.seed);
+    for (host, bit) in net.hosts.iter_mut().zip([1, 2]) {
+        host.payload = Some(ms(200)).filter(|_| schedule.senders & bit != 0);
+    }
+    (net.loss, net.duplication, net.jitter) = (schedule.loss, schedule.loss, ms(schedule.jitter));
+    for &(forward, backward, time) in &schedule.phases {
+        cut(&mut net, forward, backward);
+        net.run_for(ms(time));
+    }
+    cut(&mut net, schedule.last.0, schedule.last.1);
+    net.loss = 0;
+    // Most take a Send Timeout, the slowest of thousands 200 s: a probe a minute for each pair.
+    let is_settled = (0..10).any(|_| {
+        let before = net.probes_sent();
+        net.run_for(ms(100_000));
+        net.is_connected() && net.probes_sent() == before
+    });
+    prop_assert!(is_settled, "{:?} {:?}", net.states(), net.pairs());
+    for (sender, receiver) in [(0, 1), (1, 0)] {
+        let last = net.hosts[receiver].payload_received.last().copied().unwrap_or_default();
+        prop_assert!(net.hosts[sender].payload.is_none() || net.now.since(last) < ms(1_000));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_fails_they_meet_again_on_what_is_left(schedule in schedule()) {
+        survive(&Config::default(), &schedule)?;
+    }
+
+    #[test]
+    fn so_they_do_with_short_timeouts(schedule in schedule()) {
+        survive(&quick(), &schedule)?;
+    }
 }

@@ -275,3 +275,23 @@ fn secrets_are_not_printed() {
     let text = alloc::format!("{machine:?}");
     assert!(text.contains("Seed(..)") && text.contains("Random(..)"));
 }
+
+#[test]
+fn probes_that_need_no_answer_are_not_limited() {
+    let mut machine = machine();
+    for nonce in 0..3 * ANSWERS_PER_SECOND {
+        deliver(&mut machine, ba(2, 2), State::Operational, nonce, &[], at(100)).unwrap();
+    }
+    deliver(&mut machine, ba(2, 2), State::Exploring, 1_000, &[], at(101)).unwrap();
+}
+
+#[test]
+fn probes_that_were_reported_are_not_listed_again() {
+    let (mut machine, first) = exploring();
+    deliver(&mut machine, ba(2, 2), State::InboundOk, 10, &[first], at(15_010)).unwrap();
+    let (_, probe) = only_probe(&mut machine);
+    assert_eq!(probe.sent.len(), 1);
+    deliver(&mut machine, ba(2, 2), State::InboundOk, 11, &[], at(15_020)).unwrap();
+    let (_, again) = only_probe(&mut machine);
+    assert_eq!(again.sent[1..], probe.sent[..], "the peer has not reported this one");
+}

@@ -265,7 +265,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn invariants_hold_whatever_happens(seed: u8, ops in prop::collection::vec(op(), 1..120)) {
