@@ -174,9 +174,11 @@ fn a_keepalive_that_was_not_polled_is_not_sent_by_a_failed_pair() {
 
 #[test]
 fn payload_from_before_a_restart_of_the_send_timer_does_not_stop_it() {
-    let mut machine = machine_in(State::InboundOk);
-    deliver(&mut machine, ba(2, 2), State::Exploring, 1, &[], at(16_000)).unwrap();
-    machine.handle_payload(at(15_900), at(16_001));
-    run(&mut machine, at(31_000));
-    assert_eq!(machine.state(), State::Exploring);
+    let mut machine = machine();
+    deliver(&mut machine, ba(1, 1), State::InboundOk, 1, &[], at(100)).unwrap();
+    drain(&mut machine);
+    machine.handle_payload(at(50), at(110));
+    assert_eq!(machine.poll_timeout(), Some((at(15_100), Timer::Send)));
+    machine.handle_payload(at(120), at(130));
+    assert_ne!(machine.poll_timeout(), Some((at(15_100), Timer::Send)));
 }
