@@ -1,1 +1,60 @@
-//! Links, addresses, routes and rules over netlink.
+//! What the daemon learns from the host and does to it, over netlink.
+//!
+//! **Learning.** An uplink is an interface, neither the loopback nor ours, that is up, has a global
+//! IPv6 address in use and a default route in the main table. [`Netlink::view`] reads all of them as
+//! a [`HostView`]; [`Netlink::monitor`] keeps a second socket on the link, address and route groups
+//! and gives a fresh view with typed [`Change`]s whenever they matter. Notices are only a hint to
+//! read again: the state compared is always a whole dump, so a lost notice (ENOBUFS) costs nothing
+//! but another dump.
+//!
+//! **Doing.** Everything the daemon changes goes through [`Netlink`], is idempotent, and carries a
+//! mark: routes, rules and addresses our protocol number, links our alias. A change whose undoing
+//! needs more than the mark is written to the [`Journal`] *before* it is made. So
+//! [`Netlink::undo_all`] leaves the host as it was, whether it is called at exit or, after a crash,
+//! by another process.
+//!
+//! **Routing.** Four kinds of rules, looked at in this order:
+//!
+//! | priority | rule | why |
+//! |---|---|---|
+//! | base | all: table of moved pairs | a moved ULID pair goes to `moor0`, whatever else holds |
+//! | base + 1 | all: main table, but not its default routes | connected and specific routes stay in force |
+//! | base + 10 + i | from prefix i: table i | RFC 8028: the uplink that the source belongs to, else unreachable |
+//! | 32766 | all: main table | sources that are none of ours |
+//!
+//! The kernel caches routes in sockets, and a route added to one table does not invalidate what was
+//! looked up in another. After such changes an address is put on `moor0` for a moment: taking an
+//! IPv6 address away makes the kernel look up every cached route again.
+
+mod address;
+mod attributes;
+mod conflicts;
+mod error;
+mod ethtool;
+mod event;
+mod exchange;
+mod handle;
+mod journal;
+mod link;
+mod message;
+mod monitor;
+mod moor;
+mod moved;
+mod rules;
+mod settings;
+mod undo;
+mod view;
+
+pub use address::AddressSpec;
+pub use conflicts::Conflict;
+pub use error::{Error, JournalError};
+pub use event::Change;
+pub use handle::Netlink;
+pub use journal::{Journal, Record};
+pub use message::Rule;
+pub use monitor::{Monitor, Notice};
+pub use moor::MoorLinks;
+pub use moved::MovedRoute;
+pub use settings::Settings;
+pub use undo::{Outcome, Undone};
+pub use view::{AddressFlags, DefaultRoute, HostView, Lifetimes, Prefix, Uplink, UplinkAddress};

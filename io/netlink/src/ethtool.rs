@@ -1,0 +1,193 @@
+//! Offloads of a link, by the ethtool ioctl.
+//!
+//! The kernel has one bit for each feature, with a name that is stable while its position is not.
+
+use std::ffi::c_char;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Turns off everything that lets packets larger than the MTU go in or come out of the link.
+pub(crate) fn disable_offloads(name: &str) -> io::Result<()> {
+    let control = Control::open(name)?;
+    let names = control.feature_names()?;
+    let mut change = Features::default();
+    let off = names.iter().enumerate().filter(|(_, name)| is_aggregating(name));
+    for (index, _) in off {
+        if let Some(block) = change.blocks.get_mut(index / 32) {
+            block.valid |= 1 << (index % 32);
+        }
+    }
+    change.size = u32::try_from(names.len().div_ceil(32)).unwrap_or(u32::MAX);
+    control.set_features(&mut change)
+}
+
+/// Whether a feature makes or takes packets of more than one segment.
+fn is_aggregating(feature: &str) -> bool {
+    feature.starts_with("tx-") && feature.ends_with("-segmentation")
+        || feature.starts_with("tx-gso-")
+        || feature.starts_with("rx-gro")
+        || feature.starts_with("rx-udp-gro")
+        || feature == "rx-lro"
+}
+
+struct Control {
+    socket: OwnedFd,
+    name: [c_char; libc::IFNAMSIZ],
+}
+
+impl Control {
+    fn open(name: &str) -> io::Result<Self> {
+        if name.len() >= libc::IFNAMSIZ {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut octets = [0; libc::IFNAMSIZ];
+        for (to, from) in octets.iter_mut().zip(name.bytes()) {
+            *to = c_char::from_ne_bytes([from]);
+        }
+        // SAFETY: no pointers are passed; the result is checked below.
+        let fd = unsafe { libc::socket(libc::AF_INET6, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is fresh from a successful socket(), and nobody else has it.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { socket, name: octets })
+    }
+
+    fn feature_names(&self) -> io::Result<Vec<String>> {
+        let mut info = SetInfo {
+            command: ETHTOOL_GSSET_INFO,
+            mask: 1 << ETH_SS_FEATURES,
+            ..SetInfo::default()
+        };
+        self.call(&mut info)?;
+        let count = if info.mask == 0 { 0 } else { info.length };
+        let mut strings = Strings::default();
+        if count > MAX_FEATURES {
+            return Err(io::Error::other("more features than this version knows to name"));
+        }
+        strings.set = ETH_SS_FEATURES;
+        strings.count = count;
+        self.call(&mut strings)?;
+        let count = usize::try_from(strings.count.min(count)).unwrap_or_default();
+        Ok(strings
+            .names
+            .iter()
+            .take(count)
+            .map(|name| crate::attributes::read_text(name))
+            .collect())
+    }
+
+    fn set_features(&self, change: &mut Features) -> io::Result<()> {
+        self.call(change)
+    }
+
+    fn call<C: Command>(&self, command: &mut C) -> io::Result<()> {
+        let mut request = Request {
+            name: self.name,
+            data: std::ptr::from_mut(command).cast(),
+            padding: [0; PADDING],
+        };
+        // SAFETY: `request` is laid out as `struct ifreq`. Its data pointer leads to a `repr(C)`
+        // struct that outlives the call and is as large as the kernel reads and writes for the
+        // command in its first field: `Command` is only implemented for the three below.
+        let done = unsafe {
+            libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, std::ptr::from_mut(&mut request))
+        };
+        // Set-features answers above zero when it did less, or more, than asked: fixed features.
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// A `repr(C)` struct that starts with the number of an ethtool command and is whole for it.
+///
+/// # Safety
+/// The kernel must not read or write behind the struct for the command and counts in it.
+unsafe trait Command {}
+
+/// `struct ifreq` with a data pointer.
+#[repr(C)]
+struct Request {
+    name: [c_char; libc::IFNAMSIZ],
+    data: *mut u8,
+    padding: [u8; PADDING],
+}
+
+const PADDING: usize = size_of::<libc::ifreq>() - libc::IFNAMSIZ - size_of::<*mut u8>();
+const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
+
+/// `struct ethtool_sset_info` for one set.
+#[repr(C)]
+#[derive(Default)]
+struct SetInfo {
+    command: u32,
+    reserved: u32,
+    mask: u64,
+    length: u32,
+    padding: u32,
+}
+
+// SAFETY: one bit is set in the mask, so the kernel writes one length.
+unsafe impl Command for SetInfo {}
+
+/// `struct ethtool_gstrings` with room for the names.
+#[repr(C)]
+struct Strings {
+    command: u32,
+    set: u32,
+    count: u32,
+    names: [[u8; ETH_GSTRING_LEN]; MAX_FEATURES as usize],
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Self {
+            command: ETHTOOL_GSTRINGS,
+            set: ETH_SS_FEATURES,
+            count: 0,
+            names: [[0; ETH_GSTRING_LEN]; MAX_FEATURES as usize],
+        }
+    }
+}
+
+// SAFETY: the kernel writes as many names as the set has. The number of network device features is
+// fixed when the kernel is built, was asked for just before, and is at most MAX_FEATURES.
+unsafe impl Command for Strings {}
+
+/// `struct ethtool_sfeatures` with room for the blocks.
+#[repr(C)]
+struct Features {
+    command: u32,
+    size: u32,
+    blocks: [Block; MAX_FEATURES as usize / 32],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Block {
+    valid: u32,
+    requested: u32,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self {
+            command: ETHTOOL_SFEATURES,
+            size: 0,
+            blocks: [Block::default(); MAX_FEATURES as usize / 32],
+        }
+    }
+}
+
+// SAFETY: the kernel reads `size` blocks; it is the number of names, at most MAX_FEATURES, over 32.
+unsafe impl Command for Features {}
+
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETH_SS_FEATURES: u32 = 4;
+const ETH_GSTRING_LEN: usize = 32;
+/// Room for features: Linux 6.18 has 64, and could have 128 without a new interface.
+const MAX_FEATURES: u32 = 256;

@@ -1,0 +1,216 @@
+use crate::attributes::Row;
+use crate::error::{Error, JournalError};
+use crate::exchange::Exchange;
+use crate::journal::{Journal, Record};
+use crate::link::Link;
+use crate::message::{Route, Rule};
+use crate::settings::Settings;
+use crate::view::{HostView, Interfaces};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
+use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::rule::RuleMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::fmt::Display;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The host's network: what it is like, and the changes we make to it.
+///
+/// Works in the network namespace of the thread that called [`Netlink::connect`]; system controls of
+/// the links are written by the thread that calls [`Netlink::ensure_moor`], which has to be in it too.
+#[derive(Clone, Debug)]
+pub struct Netlink {
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) settings: Arc<Settings>,
+    journal: Arc<Mutex<Journal>>,
+    /// Index of the first link of our pair; zero while it does not exist.
+    moor: Arc<AtomicU32>,
+}
+
+impl Netlink {
+    /// Opens a socket; has to be called inside a tokio runtime. Nothing on the host changes.
+    ///
+    /// # Errors
+    /// There is no netlink socket to be had.
+    pub fn connect(settings: Settings, journal: Journal) -> Result<Self, Error> {
+        Ok(Self {
+            exchange: Arc::new(Exchange::open().map_err(Error::Open)?),
+            settings: Arc::new(settings),
+            journal: Arc::new(Mutex::new(journal)),
+            moor: Arc::default(),
+        })
+    }
+
+    /// The numbers and names in use.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Changes that are in the journal: after connecting, those that an earlier process left.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Record> {
+        self.journal().changes().to_vec()
+    }
+
+    /// The uplinks now.
+    ///
+    /// # Errors
+    /// The kernel's tables cannot be read.
+    pub async fn view(&self) -> Result<HostView, Error> {
+        self.interfaces().await.map(|all| all.view())
+    }
+
+    pub(crate) async fn interfaces(&self) -> Result<Interfaces, Error> {
+        let links = self.link_rows().await?;
+        let addresses = self.address_rows().await?;
+        let routes = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
+        Ok(Interfaces::read(&links, &addresses, &routes, &self.settings))
+    }
+
+    pub(crate) fn moor_ifindex(&self) -> Option<u32> {
+        Some(self.moor.load(Ordering::Relaxed)).filter(|ifindex| *ifindex != 0)
+    }
+
+    pub(crate) fn set_moor_ifindex(&self, ifindex: u32) {
+        self.moor.store(ifindex, Ordering::Relaxed);
+    }
+
+    /// The index of the first link of our pair, looked up if an earlier process made it.
+    pub(crate) async fn require_moor(&self) -> Result<u32, Error> {
+        if let Some(ifindex) = self.moor_ifindex() {
+            return Ok(ifindex);
+        }
+        let name = &self.settings.link_names[0];
+        let links = self.links().await?;
+        let ours = links.iter().find(|link| link.name == *name && link.is_marked());
+        let ifindex = ours.ok_or_else(|| Error::NoMoorLink(name.clone()))?.ifindex;
+        self.set_moor_ifindex(ifindex);
+        Ok(ifindex)
+    }
+}
+
+/// The journal.
+impl Netlink {
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        // Each method leaves it whole, even if it panics.
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn record(&self, change: Record) -> Result<(), JournalError> {
+        self.journal().record(change)
+    }
+
+    pub(crate) fn forget(&self, change: &Record) -> Result<(), JournalError> {
+        self.journal().forget(change)
+    }
+
+    pub(crate) fn forget_all(&self, undone: impl Fn(&Record) -> bool) -> Result<(), JournalError> {
+        self.journal().forget_all(undone)
+    }
+
+    pub(crate) fn is_recorded(&self, change: &Record) -> bool {
+        self.journal().changes().contains(change)
+    }
+}
+
+/// Tables of the kernel.
+impl Netlink {
+    pub(crate) async fn link_rows(&self) -> Result<Vec<Row>, Error> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        self.dump("links", RouteNetlinkMessage::GetLink(message)).await
+    }
+
+    pub(crate) async fn links(&self) -> Result<Vec<Link>, Error> {
+        Ok(self.link_rows().await?.iter().filter_map(Link::read).collect())
+    }
+
+    pub(crate) async fn address_rows(&self) -> Result<Vec<Row>, Error> {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet6;
+        self.dump("addresses", RouteNetlinkMessage::GetAddress(message)).await
+    }
+
+    pub(crate) async fn rules(&self) -> Result<Vec<Rule>, Error> {
+        let mut message = RuleMessage::default();
+        message.header.family = AddressFamily::Inet6;
+        let rows = self.dump("rules", RouteNetlinkMessage::GetRule(message)).await?;
+        Ok(rows.iter().filter_map(Rule::read).collect())
+    }
+
+    /// Routes of one of the first 256 tables, or of all.
+    pub(crate) async fn route_rows(&self, table: Option<u8>) -> Result<Vec<Row>, Error> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet6;
+        message.header.table = table.unwrap_or_default();
+        self.dump("routes", RouteNetlinkMessage::GetRoute(message)).await
+    }
+
+    /// Routes with our protocol number in our tables.
+    pub(crate) async fn our_routes(&self) -> Result<Vec<Route>, Error> {
+        let mut routes = self.routes_of(self.settings.protocol).await?;
+        routes.retain(|route| self.settings.is_our_table(route.table));
+        Ok(routes)
+    }
+
+    /// Routes with this protocol number.
+    pub(crate) async fn routes_of(&self, protocol: u8) -> Result<Vec<Route>, Error> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet6;
+        message.header.protocol = protocol.into();
+        let rows = self.dump("routes", RouteNetlinkMessage::GetRoute(message)).await?;
+        // A kernel without filters for dumps gives all.
+        let routes = rows.iter().filter_map(Route::read);
+        Ok(routes.filter(|route| route.protocol == protocol).collect())
+    }
+
+    async fn dump(
+        &self,
+        what: &'static str,
+        message: RouteNetlinkMessage,
+    ) -> Result<Vec<Row>, Error> {
+        self.exchange.dump(message).await.map_err(|source| Error::Read { what, source })
+    }
+}
+
+/// Changes that are only made, not recorded.
+impl Netlink {
+    pub(crate) async fn add_rule(&self, rule: &Rule) -> Result<(), Error> {
+        let message = RouteNetlinkMessage::NewRule(rule.message());
+        let made = self.exchange.change(message, NLM_F_CREATE | NLM_F_EXCL).await;
+        settle(made, libc::EEXIST, || format!("add {rule}")).map(drop)
+    }
+
+    pub(crate) async fn delete_rule(&self, rule: &Rule) -> Result<bool, Error> {
+        let made = self.exchange.change(RouteNetlinkMessage::DelRule(rule.message()), 0).await;
+        settle(made, libc::ENOENT, || format!("remove {rule}"))
+    }
+
+    pub(crate) async fn replace_route(&self, route: &Route) -> Result<(), Error> {
+        let message = RouteNetlinkMessage::NewRoute(route.message());
+        let made = self.exchange.change(message, NLM_F_CREATE | NLM_F_REPLACE).await;
+        made.map_err(|source| Error::Refused { action: format!("set {route}"), source })
+    }
+
+    pub(crate) async fn delete_route(&self, route: &Route) -> Result<bool, Error> {
+        let made = self.exchange.change(RouteNetlinkMessage::DelRoute(route.message()), 0).await;
+        settle(made, libc::ESRCH, || format!("remove {route}"))
+    }
+}
+
+/// True if the change was made, false if there was nothing to do.
+pub(crate) fn settle<D: Display>(
+    made: io::Result<()>,
+    nothing_to_do: i32,
+    action: impl FnOnce() -> D,
+) -> Result<bool, Error> {
+    match made {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(nothing_to_do) => Ok(false),
+        Err(source) => Err(Error::Refused { action: action().to_string(), source }),
+    }
+}

@@ -1,0 +1,176 @@
+//! Rules and routes as we speak of them, and as the kernel does.
+
+use crate::attributes::Row;
+use crate::view::Prefix;
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
+    RouteType,
+};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// A routing rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Rule {
+    /// Rules with lower numbers come first.
+    pub priority: u32,
+    /// The sources that it is for; all if none.
+    pub from: Option<Prefix>,
+    /// The table to look into.
+    pub table: u32,
+    /// Whether default routes found there do not count.
+    pub suppress_default: bool,
+    /// Who made it.
+    pub protocol: u8,
+}
+
+impl Rule {
+    pub(crate) fn message(&self) -> RuleMessage {
+        let mut message = RuleMessage::default();
+        message.header.family = AddressFamily::Inet6;
+        message.header.action = RuleAction::ToTable;
+        message.attributes.push(RuleAttribute::Priority(self.priority));
+        message.attributes.push(RuleAttribute::Table(self.table));
+        message.attributes.push(RuleAttribute::Protocol(RouteProtocol::from(self.protocol)));
+        if let Some(from) = self.from {
+            message.header.src_len = from.length();
+            message.attributes.push(RuleAttribute::Source(IpAddr::V6(from.address())));
+        }
+        if self.suppress_default {
+            message.attributes.push(RuleAttribute::SuppressPrefixLen(0));
+        }
+        message
+    }
+
+    pub(crate) fn read(row: &Row) -> Option<Self> {
+        let is_rule = i32::from(row.byte(0)) == libc::AF_INET6 && row.kind == libc::RTM_NEWRULE;
+        is_rule.then(|| Self {
+            priority: row.u32(FRA_PRIORITY).unwrap_or_default(),
+            from: row.address(FRA_SRC).map(|from| Prefix::new(from, row.byte(2))),
+            table: row.u32(FRA_TABLE).unwrap_or_else(|| row.byte(4).into()),
+            suppress_default: row.u32(FRA_SUPPRESS_PREFIXLEN) == Some(0),
+            protocol: row.u8(FRA_PROTOCOL).unwrap_or_default(),
+        })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {}: from ", self.priority)?;
+        match self.from {
+            Some(prefix) => write!(f, "{prefix}")?,
+            None => f.write_str("all")?,
+        }
+        write!(f, " lookup {}", self.table)?;
+        if self.suppress_default { f.write_str(" suppress_prefixlength 0") } else { Ok(()) }
+    }
+}
+
+/// A route in one of our tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Route {
+    pub(crate) table: u32,
+    pub(crate) destination: Prefix,
+    pub(crate) source: Option<Prefix>,
+    pub(crate) metric: u32,
+    pub(crate) target: Target,
+    pub(crate) mtu: Option<u32>,
+    pub(crate) protocol: u8,
+}
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    Device { ifindex: u32, gateway: Option<Ipv6Addr> },
+    Unreachable,
+}
+
+impl Route {
+    /// The metric that the kernel gives when none is asked for (`IP6_RT_PRIO_USER`).
+    pub(crate) const METRIC: u32 = 1024;
+    /// Everywhere.
+    pub(crate) const DEFAULT: Prefix = Prefix::new(Ipv6Addr::UNSPECIFIED, 0);
+
+    pub(crate) fn message(&self) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet6;
+        message.header.protocol = RouteProtocol::from(self.protocol);
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.header.destination_prefix_length = self.destination.length();
+        message.attributes.push(RouteAttribute::Table(self.table));
+        message.attributes.push(RouteAttribute::Priority(self.metric));
+        if self.destination.length() > 0 {
+            let to = RouteAddress::Inet6(self.destination.address());
+            message.attributes.push(RouteAttribute::Destination(to));
+        }
+        if let Some(source) = self.source {
+            message.header.source_prefix_length = source.length();
+            let from = RouteAddress::Inet6(source.address());
+            message.attributes.push(RouteAttribute::Source(from));
+        }
+        match self.target {
+            Target::Unreachable => message.header.kind = RouteType::Unreachable,
+            Target::Device { ifindex, gateway } => {
+                message.attributes.push(RouteAttribute::Oif(ifindex));
+                if let Some(gateway) = gateway {
+                    // The connected route that leads to it is in another table.
+                    message.header.flags = RouteFlags::Onlink;
+                    let via = RouteAddress::Inet6(gateway);
+                    message.attributes.push(RouteAttribute::Gateway(via));
+                }
+            }
+        }
+        if let Some(mtu) = self.mtu {
+            message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)]));
+        }
+        message
+    }
+
+    pub(crate) fn read(row: &Row) -> Option<Self> {
+        let is_route = i32::from(row.byte(0)) == libc::AF_INET6 && row.kind == libc::RTM_NEWROUTE;
+        if !is_route || row.header_u32(8) & RTM_F_CLONED != 0 {
+            return None;
+        }
+        let to = row.address(libc::RTA_DST).unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let metrics = row.attribute(libc::RTA_METRICS).map(crate::attributes::attributes);
+        let mtu = metrics
+            .and_then(|all| all.get(&RTAX_MTU).and_then(|mtu| crate::attributes::read_u32(mtu)));
+        let target = match row.u32(libc::RTA_OIF) {
+            Some(ifindex) if row.byte(7) == libc::RTN_UNICAST => {
+                Target::Device { ifindex, gateway: row.address(libc::RTA_GATEWAY) }
+            }
+            _ => Target::Unreachable,
+        };
+        Some(Self {
+            table: row.u32(libc::RTA_TABLE).unwrap_or_else(|| row.byte(4).into()),
+            destination: Prefix::new(to, row.byte(1)),
+            source: row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2))),
+            metric: row.u32(libc::RTA_PRIORITY).unwrap_or_default(),
+            target,
+            mtu,
+            protocol: row.byte(5),
+        })
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "route to {}", self.destination)?;
+        if let Some(source) = self.source {
+            write!(f, " from {source}")?;
+        }
+        write!(f, " in table {}", self.table)
+    }
+}
+
+const FRA_SRC: u16 = 2;
+const FRA_PRIORITY: u16 = 6;
+const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
+const FRA_TABLE: u16 = 15;
+const FRA_PROTOCOL: u16 = 21;
+const RTAX_MTU: u16 = 2;
+const RTM_F_CLONED: u32 = 0x200;

@@ -1,0 +1,170 @@
+//! Changes of the host as they happen.
+
+use crate::attributes::Row;
+use crate::error::Error;
+use crate::event::Change;
+use crate::exchange::messages;
+use crate::handle::Netlink;
+use crate::view::{HostView, Interfaces};
+use futures_util::FutureExt;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
+use std::io;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// A stream of what changes on the host's uplinks. Ends its task when dropped.
+#[derive(Debug)]
+pub struct Monitor {
+    view: HostView,
+    notices: mpsc::Receiver<Notice>,
+}
+
+/// The host is different now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// How it is.
+    pub view: HostView,
+    /// What is different, bad news first. May be empty if only lifetimes changed.
+    pub changes: Vec<Change>,
+    /// Whether the kernel had lost notices since the last one: several changes may have become one.
+    pub resynced: bool,
+}
+
+impl Monitor {
+    /// How the host was when the monitor started; every later change gives a notice.
+    #[must_use]
+    pub const fn initial_view(&self) -> &HostView {
+        &self.view
+    }
+
+    /// Waits for the next change; `None` if the host cannot be watched any more. Can be cancelled.
+    pub async fn next(&mut self) -> Option<Notice> {
+        self.notices.recv().await
+    }
+}
+
+impl Netlink {
+    /// Starts watching. Changes that this handle makes itself to uplinks (addresses) are told, too.
+    ///
+    /// # Errors
+    /// No socket, or the kernel's tables cannot be read.
+    pub async fn monitor(&self) -> Result<Monitor, Error> {
+        // Subscribed before the first reading: nothing can fall in between.
+        let socket = subscribe().map_err(Error::Open)?;
+        let before = self.interfaces().await?;
+        let view = before.view();
+        let (sender, notices) = mpsc::channel(QUEUE);
+        let watcher = Watcher { netlink: self.clone(), socket, before, sender };
+        tokio::spawn(watcher.run());
+        Ok(Monitor { view, notices })
+    }
+}
+
+fn subscribe() -> io::Result<TokioSocket> {
+    let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
+    let groups = GROUPS.iter().fold(0, |all, group| all | 1 << (group - 1));
+    socket.socket_mut().bind(&SocketAddr::new(0, groups))?;
+    Ok(socket)
+}
+
+struct Watcher {
+    netlink: Netlink,
+    socket: TokioSocket,
+    before: Interfaces,
+    sender: mpsc::Sender<Notice>,
+}
+
+impl Watcher {
+    async fn run(mut self) {
+        let mut read_at = Instant::now() - MIN_INTERVAL;
+        let mut resynced = false;
+        loop {
+            let first = tokio::select! {
+                first = self.socket.recv_from_full() => first,
+                () = self.sender.closed() => return,
+            };
+            let mut matters = self.look_at(first, &mut resynced);
+            if matters {
+                // The first of a burst is read at once, the rest of it together a little later.
+                sleep_until(read_at + MIN_INTERVAL).await;
+            }
+            while let Some(more) = self.socket.recv_from_full().now_or_never() {
+                matters |= self.look_at(more, &mut resynced);
+            }
+            if !matters {
+                continue;
+            }
+            read_at = Instant::now();
+            match self.netlink.interfaces().await {
+                Ok(now) => {
+                    if !self.tell(now, &mut resynced).await {
+                        return;
+                    }
+                }
+                // Transient, as everything with dumps is: the next notice tries again.
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the state of the uplinks");
+                    resynced = true;
+                }
+            }
+        }
+    }
+
+    /// False when nobody listens any more.
+    async fn tell(&mut self, now: Interfaces, resynced: &mut bool) -> bool {
+        if now == self.before && !*resynced {
+            return true;
+        }
+        let changes = now.changes_since(&self.before);
+        let (old, view) = (self.before.view(), now.view());
+        self.before = now;
+        if changes.is_empty() && old == view && !*resynced {
+            return true;
+        }
+        let notice = Notice { view, changes, resynced: std::mem::take(resynced) };
+        self.sender.send(notice).await.is_ok()
+    }
+
+    /// Whether something that was received may have changed the uplinks.
+    fn look_at(&self, received: io::Result<(Vec<u8>, SocketAddr)>, resynced: &mut bool) -> bool {
+        match received {
+            Ok((octets, _)) => messages(&octets).any(|message| {
+                Row::parse(message.message_type(), message.payload())
+                    .is_none_or(|row| self.is_relevant(&row))
+            }),
+            Err(error) => {
+                // ENOBUFS: the kernel had more to tell than the socket could hold.
+                tracing::debug!(%error, "notices were lost: reading everything again");
+                *resynced = true;
+                true
+            }
+        }
+    }
+
+    fn is_relevant(&self, row: &Row) -> bool {
+        let settings = &self.netlink.settings;
+        match row.kind {
+            libc::RTM_NEWLINK | libc::RTM_DELLINK => {
+                row.text(libc::IFLA_IFNAME).is_none_or(|name| !settings.is_our_link(&name))
+            }
+            libc::RTM_NEWADDR | libc::RTM_DELADDR => {
+                self.netlink.moor_ifindex() != Some(row.header_u32(4))
+            }
+            libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
+                let table = row.u32(libc::RTA_TABLE).unwrap_or_else(|| row.byte(4).into());
+                row.byte(1) == 0 && table == u32::from(libc::RT_TABLE_MAIN)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Links, IPv6 addresses, IPv6 routes (`RTNLGRP_*`).
+const GROUPS: [u32; 3] = [1, 9, 11];
+/// Notices that may wait for a slow listener; then the kernel's queue fills, and a resync follows.
+const QUEUE: usize = 16;
+/// Tables are not read more often than this: a burst (an interface going down with all its routes)
+/// comes in within a millisecond or two.
+const MIN_INTERVAL: Duration = Duration::from_millis(5);

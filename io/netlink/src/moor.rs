@@ -1,0 +1,133 @@
+//! The veth pair in which moved traffic is cut into packets before its header goes in.
+
+use crate::conflicts::Conflict;
+use crate::error::Error;
+use crate::ethtool;
+use crate::handle::{Netlink, settle};
+use crate::journal::Record;
+use crate::link::Link;
+use crate::settings::LINK_ALIAS;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute,
+    LinkFlags, LinkInfo, LinkMessage,
+};
+use std::fs;
+
+/// The two ends of the pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoorLinks {
+    /// Where routes of moved pairs lead.
+    pub moor0_ifindex: u32,
+    /// Where they come out; the data plane's program sits on its ingress.
+    pub moor1_ifindex: u32,
+}
+
+impl Netlink {
+    /// Makes the pair, or takes over the one that an earlier process made: no neighbour discovery, no
+    /// addresses of its own, no offloads, up.
+    ///
+    /// # Errors
+    /// A link that is not ours has the name, or the kernel refuses.
+    pub async fn ensure_moor(&self) -> Result<MoorLinks, Error> {
+        let [name, peer] = self.settings.link_names.clone();
+        let record = Record::Link { name: name.clone(), peer: peer.clone() };
+        let found = self.pair(&name, &peer).await?;
+        let recorded = self.is_recorded(&record);
+        for link in found.iter().flatten() {
+            if !(link.is_marked() || recorded && link.is_veth()) {
+                return Err(Error::Conflict(Conflict::link(&link.name)));
+            }
+        }
+        self.record(record)?;
+        let [moor0, moor1] = match found {
+            [Some(moor0), Some(moor1)] => [moor0.ifindex, moor1.ifindex],
+            [half, other] => {
+                // One end was renamed or moved away: a fresh pair.
+                for link in [half, other].into_iter().flatten() {
+                    self.delete_link(&link).await?;
+                }
+                self.create_pair(&name, &peer).await?
+            }
+        };
+        for (ifindex, name) in [(moor0, &name), (moor1, &peer)] {
+            self.set_up(ifindex, name).await?;
+        }
+        self.set_moor_ifindex(moor0);
+        Ok(MoorLinks { moor0_ifindex: moor0, moor1_ifindex: moor1 })
+    }
+
+    async fn create_pair(&self, name: &str, peer: &str) -> Result<[u32; 2], Error> {
+        let mut other = LinkMessage::default();
+        other.attributes.push(LinkAttribute::IfName(peer.to_owned()));
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
+        ]));
+        let message = RouteNetlinkMessage::NewLink(message);
+        let made = self.exchange.change(message, NLM_F_CREATE | NLM_F_EXCL).await;
+        made.map_err(|source| Error::Refused {
+            action: format!("make the veth pair {name}, {peer}"),
+            source,
+        })?;
+        match self.pair(name, peer).await? {
+            [Some(moor0), Some(moor1)] => Ok([moor0.ifindex, moor1.ifindex]),
+            _ => Err(Error::NoMoorLink(name.to_owned())),
+        }
+    }
+
+    async fn set_up(&self, ifindex: u32, name: &str) -> Result<(), Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = ifindex;
+        message.attributes.push(LinkAttribute::IfAlias(LINK_ALIAS.to_owned()));
+        message.attributes.push(LinkAttribute::Mtu(self.settings.link_mtu));
+        message.attributes.push(LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![
+            AfSpecInet6::AddrGenMode(In6AddrGenMode::None),
+        ])]));
+        self.set_link(message, name).await?;
+
+        for (control, value) in SYSTEM_CONTROLS {
+            let path = format!("/proc/sys/net/ipv6/conf/{name}/{control}");
+            if let Err(error) = fs::write(&path, value) {
+                // A sandbox with a read-only /proc: a nuisance, no more, as no router is on the link.
+                tracing::debug!(path, %error, "cannot set");
+            }
+        }
+        ethtool::disable_offloads(name).map_err(|source| Error::Refused {
+            action: format!("turn off the offloads of {name}"),
+            source,
+        })?;
+
+        let mut message = LinkMessage::default();
+        message.header.index = ifindex;
+        message.header.flags = LinkFlags::Up | LinkFlags::Noarp;
+        message.header.change_mask = LinkFlags::Up | LinkFlags::Noarp;
+        self.set_link(message, name).await
+    }
+
+    async fn set_link(&self, message: LinkMessage, name: &str) -> Result<(), Error> {
+        let made = self.exchange.change(RouteNetlinkMessage::SetLink(message), 0).await;
+        made.map_err(|source| Error::Refused { action: format!("set up link {name}"), source })
+    }
+
+    /// True if it was there. Its peer goes with it.
+    pub(crate) async fn delete_link(&self, link: &Link) -> Result<bool, Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = link.ifindex;
+        let made = self.exchange.change(RouteNetlinkMessage::DelLink(message), 0).await;
+        self.set_moor_ifindex(0);
+        settle(made, libc::ENODEV, || format!("remove link {}", link.name))
+    }
+
+    pub(crate) async fn pair(&self, name: &str, peer: &str) -> Result<[Option<Link>; 2], Error> {
+        let links = self.links().await?;
+        Ok([name, peer].map(|name| links.iter().find(|link| link.name == name).cloned()))
+    }
+}
+
+/// Written for each end: router advertisements that reach it must not change the host's routes.
+const SYSTEM_CONTROLS: [(&str, &str); 3] =
+    [("accept_ra", "0"), ("autoconf", "0"), ("router_solicitations", "0")];

@@ -1,0 +1,305 @@
+use crate::attributes::{Row, attributes, read_address, read_u32};
+use crate::settings::Settings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv6Addr;
+
+/// The uplinks of the host at one moment, in order of their interface index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostView {
+    /// Interfaces with a global address and a default route.
+    pub uplinks: Vec<Uplink>,
+}
+
+impl HostView {
+    /// The uplink with this interface index.
+    #[must_use]
+    pub fn uplink(&self, ifindex: u32) -> Option<&Uplink> {
+        self.uplinks.iter().find(|uplink| uplink.ifindex == ifindex)
+    }
+
+    /// The uplink that has this address.
+    #[must_use]
+    pub fn uplink_of(&self, address: Ipv6Addr) -> Option<&Uplink> {
+        self.uplinks.iter().find(|uplink| uplink.has(address))
+    }
+}
+
+/// An interface that leads to the Internet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// Name of the interface.
+    pub name: String,
+    /// Whether the link layer works.
+    pub carrier: bool,
+    /// MTU of the interface, octets.
+    pub mtu: u32,
+    /// Router of the default route with the lowest metric; none on a point-to-point link.
+    pub gateway: Option<Ipv6Addr>,
+    /// All default routes through the interface, the one with the lowest metric first.
+    pub default_routes: Vec<DefaultRoute>,
+    /// Global addresses, those not in use (tentative, deprecated) included.
+    pub addresses: Vec<UplinkAddress>,
+}
+
+impl Uplink {
+    /// Whether this address is on the interface.
+    #[must_use]
+    pub fn has(&self, address: Ipv6Addr) -> bool {
+        self.addresses.iter().any(|own| own.address == address)
+    }
+
+    /// The router for packets from this prefix: that of a default route for the source, else the
+    /// general one.
+    pub(crate) fn gateway_for(&self, prefix: Prefix) -> Option<&DefaultRoute> {
+        let fits = |route: &&DefaultRoute| route.source.is_some_and(|from| from.covers(prefix));
+        self.default_routes
+            .iter()
+            .find(fits)
+            .or_else(|| self.default_routes.iter().find(|route| route.source.is_none()))
+    }
+}
+
+/// A default route through an uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DefaultRoute {
+    /// Metric: the lowest wins.
+    pub metric: u32,
+    /// The router; none on a point-to-point link.
+    pub gateway: Option<Ipv6Addr>,
+    /// The sources that it is for, if not for all.
+    pub source: Option<Prefix>,
+}
+
+/// A global address of an uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UplinkAddress {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Length of its prefix, bits.
+    pub prefix_len: u8,
+    /// What the kernel says of it.
+    pub flags: AddressFlags,
+    /// Whether it can be used for new traffic: not tentative, deprecated or a duplicate.
+    pub preferred: bool,
+    /// How long it can be used.
+    pub lifetimes: Lifetimes,
+}
+
+impl UplinkAddress {
+    /// The prefix that the address is in.
+    #[must_use]
+    pub const fn prefix(&self) -> Prefix {
+        Prefix::new(self.address, self.prefix_len)
+    }
+}
+
+/// `IFA_F_*` flags of an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressFlags(pub u32);
+
+impl AddressFlags {
+    /// Duplicate address detection found another owner.
+    pub const DAD_FAILED: Self = Self(libc::IFA_F_DADFAILED);
+    /// Preferred lifetime is over: no new traffic.
+    pub const DEPRECATED: Self = Self(libc::IFA_F_DEPRECATED);
+    /// Duplicate address detection is not over.
+    pub const TENTATIVE: Self = Self(libc::IFA_F_TENTATIVE);
+    /// Usable before duplicate address detection is over.
+    pub const OPTIMISTIC: Self = Self(libc::IFA_F_OPTIMISTIC);
+    /// Made from a prefix for privacy, short-lived.
+    pub const TEMPORARY: Self = Self(libc::IFA_F_TEMPORARY);
+    /// Set by hand, without a lifetime.
+    pub const PERMANENT: Self = Self(libc::IFA_F_PERMANENT);
+
+    /// Whether all of the other's flags are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether an address with these flags can be the source of new traffic.
+    #[must_use]
+    pub const fn is_preferred(self) -> bool {
+        !self.contains(Self::DAD_FAILED)
+            && !self.contains(Self::DEPRECATED)
+            && (!self.contains(Self::TENTATIVE) || self.contains(Self::OPTIMISTIC))
+    }
+}
+
+/// Lifetimes of an address in seconds; `u32::MAX` is for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// For new traffic.
+    pub preferred: u32,
+    /// For any traffic.
+    pub valid: u32,
+}
+
+/// An IPv6 prefix; the bits behind its length are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Prefix {
+    address: Ipv6Addr,
+    length: u8,
+}
+
+impl Prefix {
+    /// The prefix of this length that the address is in; lengths above 128 count as 128.
+    #[must_use]
+    pub const fn new(address: Ipv6Addr, length: u8) -> Self {
+        let length = if length > 128 { 128 } else { length };
+        let mask = match u128::MAX.checked_shl(128 - length as u32) {
+            Some(mask) => mask,
+            None => 0,
+        };
+        Self { address: Ipv6Addr::from_bits(address.to_bits() & mask), length }
+    }
+
+    /// Its first address.
+    #[must_use]
+    pub const fn address(self) -> Ipv6Addr {
+        self.address
+    }
+
+    /// Its length in bits.
+    #[must_use]
+    pub const fn length(self) -> u8 {
+        self.length
+    }
+
+    /// Whether the address is in it.
+    #[must_use]
+    pub fn contains(self, address: Ipv6Addr) -> bool {
+        Self::new(address, self.length) == self
+    }
+
+    /// Whether all addresses of the other are in it.
+    #[must_use]
+    pub fn covers(self, other: Self) -> bool {
+        self.length <= other.length && self.contains(other.address)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// All that was read of the interfaces that could be uplinks, by interface index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Interfaces(pub(crate) BTreeMap<u32, Uplink>);
+
+impl Interfaces {
+    /// Puts together what the three dumps say.
+    pub(crate) fn read(
+        links: &[Row],
+        addresses: &[Row],
+        routes: &[Row],
+        settings: &Settings,
+    ) -> Self {
+        let mut all = Self::default();
+        for row in links {
+            all.0.extend(read_link(row, settings).map(|uplink| (uplink.ifindex, uplink)));
+        }
+        for row in addresses {
+            let Some(uplink) = all.0.get_mut(&row.header_u32(4)) else { continue };
+            uplink.addresses.extend(read_uplink_address(row));
+        }
+        for row in routes {
+            for (ifindex, route) in read_default_routes(row, settings) {
+                let Some(uplink) = all.0.get_mut(&ifindex) else { continue };
+                uplink.default_routes.push(route);
+            }
+        }
+        for uplink in all.0.values_mut() {
+            uplink.addresses.sort_by_key(|own| own.address);
+            uplink.default_routes.sort();
+            let general = uplink.default_routes.iter().find(|route| route.source.is_none());
+            uplink.gateway =
+                general.or(uplink.default_routes.first()).and_then(|route| route.gateway);
+        }
+        all
+    }
+
+    /// Those that are uplinks now.
+    pub(crate) fn view(&self) -> HostView {
+        HostView { uplinks: self.0.values().filter(|one| is_uplink(one)).cloned().collect() }
+    }
+}
+
+pub(crate) fn is_uplink(interface: &Uplink) -> bool {
+    !interface.default_routes.is_empty() && interface.addresses.iter().any(|own| own.preferred)
+}
+
+/// An interface that is up and neither the loopback nor ours.
+fn read_link(row: &Row, settings: &Settings) -> Option<Uplink> {
+    let flags = row.header_u32(8);
+    let name = row.text(libc::IFLA_IFNAME)?;
+    let up = flags & IFF_UP != 0 && flags & IFF_LOOPBACK == 0;
+    (up && !settings.is_our_link(&name)).then(|| Uplink {
+        ifindex: row.header_u32(4),
+        name,
+        carrier: flags & IFF_LOWER_UP != 0,
+        mtu: row.u32(libc::IFLA_MTU).unwrap_or_default(),
+        gateway: None,
+        default_routes: Vec::new(),
+        addresses: Vec::new(),
+    })
+}
+
+/// An address of global scope. The kernel counts unique local ones (fc00::/7) among them; as an
+/// uplink has a default route they are taken for what the operator wants to use.
+fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
+    let (family, prefix_len, scope) = (row.byte(0), row.byte(1), row.byte(3));
+    if i32::from(family) != libc::AF_INET6 || scope != libc::RT_SCOPE_UNIVERSE {
+        return None;
+    }
+    let address = row.address(libc::IFA_LOCAL).or_else(|| row.address(libc::IFA_ADDRESS))?;
+    let flags = AddressFlags(row.u32(libc::IFA_FLAGS).unwrap_or_else(|| row.byte(2).into()));
+    let cache = row.attribute(libc::IFA_CACHEINFO).unwrap_or_default();
+    let lifetimes = Lifetimes {
+        preferred: read_u32(cache).unwrap_or(u32::MAX),
+        valid: cache.get(4..).and_then(read_u32).unwrap_or(u32::MAX),
+    };
+    let preferred = flags.is_preferred();
+    Some(UplinkAddress { address, prefix_len, flags, preferred, lifetimes })
+}
+
+/// The default routes in a row of the main table, each with its interface: more than one if multipath.
+fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute)> {
+    let table = row.u32(libc::RTA_TABLE).unwrap_or_else(|| row.byte(4).into());
+    let is_default = i32::from(row.byte(0)) == libc::AF_INET6
+        && row.byte(1) == 0
+        && table == u32::from(libc::RT_TABLE_MAIN)
+        && row.byte(7) == libc::RTN_UNICAST
+        && row.byte(5) != settings.protocol
+        && row.header_u32(8) & RTM_F_CLONED == 0;
+    if !is_default {
+        return Vec::new();
+    }
+    let metric = row.u32(libc::RTA_PRIORITY).unwrap_or_default();
+    let source = row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2)));
+    let route = |gateway| DefaultRoute { metric, gateway, source };
+    let mut found = Vec::new();
+    if let Some(ifindex) = row.u32(libc::RTA_OIF) {
+        found.push((ifindex, route(row.address(libc::RTA_GATEWAY))));
+    }
+    let mut hops = row.attribute(libc::RTA_MULTIPATH).unwrap_or_default();
+    while let [l0, l1, _, _, i0, i1, i2, i3, ..] = *hops {
+        let length = usize::from(u16::from_ne_bytes([l0, l1]));
+        let Some(nested) = hops.get(8..length) else { break };
+        let gateway = attributes(nested).get(&libc::RTA_GATEWAY).and_then(|a| read_address(a));
+        found.push((u32::from_ne_bytes([i0, i1, i2, i3]), route(gateway)));
+        hops = hops.get(crate::attributes::align(length)..).unwrap_or_default();
+    }
+    found
+}
+
+const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
+const IFF_LOOPBACK: u32 = libc::IFF_LOOPBACK.cast_unsigned();
+const IFF_LOWER_UP: u32 = 1 << 16;
+const RTM_F_CLONED: u32 = 0x200;

@@ -1,0 +1,175 @@
+use crate::harness::{Host, address, index, ip, on_host};
+use moorline_netlink::{AddressSpec, Error, Lifetimes};
+use moorline_types::Ulid;
+use std::net::UdpSocket;
+use std::process::Command;
+
+#[test]
+fn the_pair_has_no_addresses_no_neighbours_and_no_offloads() {
+    on_host(async |host: Host| {
+        let links = host.netlink().ensure_moor().await.unwrap();
+        let shown = ip("-d link show");
+        for (name, ifindex) in [("moor0", links.moor0_ifindex), ("moor1", links.moor1_ifindex)] {
+            let line = shown.lines().find(|line| line.contains(&format!(": {name}@"))).unwrap();
+            assert!(line.starts_with(&format!("{ifindex}: ")), "{line}");
+            assert!(line.contains("NOARP") && line.contains("UP,LOWER_UP"), "{line}");
+            assert!(line.contains("mtu 9216"), "{line}");
+            assert_eq!(ip(&format!("-6 addr show dev {name}")), "");
+            let control = |name: &str, control: &str| {
+                std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/{control}"))
+            };
+            assert_eq!(control(name, "accept_ra").unwrap(), "0\n");
+            assert_eq!(control(name, "autoconf").unwrap(), "0\n");
+            let Ok(features) = Command::new("ethtool").args(["-k", name]).output() else {
+                eprintln!("SKIPPED offloads of moor0 and moor1: needs ethtool");
+                continue;
+            };
+            let features = String::from_utf8(features.stdout).unwrap();
+            let on = features.lines().filter(|line| {
+                let aggregating = ["segmentation", "gso", "gro", "receive-offload"];
+                aggregating.iter().any(|word| line.contains(word)) && line.contains(": on")
+            });
+            assert_eq!(on.collect::<Vec<_>>(), [""; 0], "{name}");
+            assert!(features.contains("generic-segmentation-offload: off"), "{features}");
+            assert!(features.contains("tx-udp-segmentation: off"), "{features}");
+        }
+    });
+}
+
+#[test]
+fn a_link_of_someone_else_is_not_touched() {
+    on_host(async |host: Host| {
+        ip("link add moor1 type bridge");
+        let netlink = host.netlink();
+        let before = ip("-d link show");
+        let error = netlink.ensure_moor().await.unwrap_err();
+        assert!(matches!(error, Error::Conflict(_)), "{error}");
+        assert!(error.to_string().contains("link-names"), "{error}");
+        assert_eq!(ip("-d link show"), before);
+        assert!(!host.has_journal());
+    });
+}
+
+#[test]
+fn half_a_pair_is_made_whole() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let first = netlink.ensure_moor().await.unwrap();
+        ip("link set moor1 down");
+        ip("link set moor1 name lost");
+        let again = netlink.ensure_moor().await.unwrap();
+        assert_ne!(first, again);
+        let shown = ip("link show");
+        assert!(shown.contains("moor1@moor0") && !shown.contains("lost"), "{shown}");
+    });
+}
+
+#[test]
+fn a_kept_ulid_lets_its_sockets_go_on_and_is_not_chosen_for_others() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let ulid = Ulid(address("2001:db8:1::1"));
+        netlink.keep_ulid(ulid).await.unwrap();
+        netlink.keep_ulid(ulid).await.unwrap();
+        ip("-6 addr del 2001:db8:1::1/64 dev up1");
+        let shown = ip("-6 addr show dev moor0");
+        assert!(shown.contains("inet6 2001:db8:1::1/128 scope global"), "{shown}");
+        for flag in ["deprecated", "nodad", "noprefixroute"] {
+            assert!(shown.contains(flag), "{flag}: {shown}");
+        }
+        assert_eq!(netlink.kept_ulids().await.unwrap(), [ulid]);
+        UdpSocket::bind("[2001:db8:1::1]:0").unwrap();
+        let socket = UdpSocket::bind("[::]:0").unwrap();
+        socket.connect("[2001:db8:9::9]:9").unwrap();
+        assert_eq!(socket.local_addr().unwrap().ip(), address("2001:db8:2::1"));
+
+        assert!(netlink.release_ulid(ulid).await.unwrap());
+        assert!(!netlink.release_ulid(ulid).await.unwrap());
+        assert!(UdpSocket::bind("[2001:db8:1::1]:0").is_err());
+    });
+}
+
+#[test]
+fn an_address_of_ours_comes_and_goes_and_leaves_the_routes_alone() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let ifindex = index(&netlink.view().await.unwrap(), "up1");
+        let before = (ip("-6 addr"), ip("-6 route show table all"));
+        let own = address("2001:db8:1:0:1234::1");
+        let lifetimes = Lifetimes { preferred: 100, valid: 2000 };
+        let mut spec = AddressSpec::new(own, 64);
+        spec.detect_duplicates = false;
+        spec.lifetimes = lifetimes;
+        assert!(netlink.add_address_with(ifindex, spec).await.unwrap());
+        assert_eq!(ip("-6 route show"), {
+            let mut main: Vec<_> = before.1.lines().filter(|l| !l.contains("table")).collect();
+            main.push("");
+            main.join("\n")
+        });
+        let view = netlink.view().await.unwrap();
+        let found = view.uplinks[0].addresses.iter().find(|one| one.address == own).unwrap();
+        assert!(found.preferred && found.lifetimes.valid <= 2000 && found.lifetimes.valid > 100);
+
+        spec.lifetimes = Lifetimes { preferred: u32::MAX, valid: u32::MAX };
+        assert!(netlink.add_address_with(ifindex, spec).await.unwrap());
+        let view = netlink.view().await.unwrap();
+        let found = view.uplinks[0].addresses.iter().find(|one| one.address == own).unwrap();
+        assert_eq!(found.lifetimes, spec.lifetimes);
+
+        assert!(netlink.remove_address(ifindex, own, 64).await.unwrap());
+        assert!(!netlink.remove_address(ifindex, own, 64).await.unwrap());
+        assert_eq!((ip("-6 addr"), ip("-6 route show table all")), before);
+        assert!(!host.has_journal());
+    });
+}
+
+#[test]
+fn an_address_of_the_host_is_neither_changed_nor_removed() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let ifindex = index(&netlink.view().await.unwrap(), "up1");
+        let before = ip("-6 addr");
+        let theirs = address("2001:db8:1::1");
+        assert!(!netlink.add_address(ifindex, theirs, 64).await.unwrap());
+        assert!(!netlink.remove_address(ifindex, theirs, 64).await.unwrap());
+        assert_eq!(ip("-6 addr"), before);
+    });
+}
+
+#[test]
+fn a_refused_change_says_what_and_why() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let error = netlink.add_address(4_000, address("2001:db8::1"), 64).await.unwrap_err();
+        assert!(error.to_string().contains("2001:db8::1 on interface 4000"), "{error}");
+        let error = netlink.keep_ulid(Ulid(address("2001:db8::1"))).await.unwrap_err();
+        assert!(matches!(error, Error::NoMoorLink(_)), "{error}");
+    });
+}
+
+#[test]
+fn rules_tables_and_links_of_others_are_conflicts() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        assert_eq!(netlink.conflicts().await.unwrap(), []);
+        netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        assert_eq!(netlink.conflicts().await.unwrap(), [], "ours are none");
+
+        ip("-6 rule add pref 5541 from 2001:db8:6::/64 lookup 9");
+        ip("-6 route add 2001:db8:6::/64 dev up1 table 5530");
+        ip("-6 route add 2001:db8:6::/64 dev up1 table 5550");
+        let found = netlink.conflicts().await.unwrap();
+        let told: Vec<(&str, &str)> =
+            found.iter().map(|one| (one.what.as_str(), one.key)).collect();
+        assert_eq!(
+            told,
+            [
+                ("rule 5541: from 2001:db8:6::/64 lookup 9", "netlink.rule-base"),
+                ("route to 2001:db8:6::/64 in table 5530", "netlink.moved-table"),
+                ("route to 2001:db8:6::/64 in table 5550", "netlink.prefix-table"),
+            ]
+        );
+    });
+}

@@ -1,0 +1,111 @@
+use moorline_netlink::{HostView, Journal, Monitor, Netlink, Notice, Settings};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::future::Future;
+use std::net::Ipv6Addr;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A host in its own network namespace, with two ISPs:
+/// `up1` with 2001:db8:1::1/64 behind fe80::1, `up2` with 2001:db8:2::1/64 behind fe80::2.
+/// The far ends of the links, `far1` and `far2`, are in the same namespace.
+pub(crate) struct Host {
+    pub(crate) folder: TempDir,
+}
+
+/// Runs a test on a host of its own; says so if it cannot.
+pub(crate) fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Host) -> F + Send + 'static) {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED netlink: needs root, for a network namespace");
+        return;
+    }
+    let done = thread::spawn(|| {
+        // SAFETY: only the network namespace is left; descriptors stay shared.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("a network namespace of our own");
+        // The namespace goes away with this thread, and so do the links in it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let host = Host { folder: tempfile::tempdir().unwrap() };
+        ip("link set lo up");
+        for i in [1, 2] {
+            ip(&format!("link add up{i} type veth peer name far{i}"));
+            ip(&format!("link set far{i} addrgenmode none up"));
+            ip(&format!("link set up{i} up"));
+            ip(&format!("-6 addr add 2001:db8:{i}::1/64 dev up{i} nodad"));
+            ip(&format!("-6 neigh add fe80::{i} lladdr 02:00:00:00:00:0{i} dev up{i}"));
+            ip(&format!("-6 route add default via fe80::{i} dev up{i} metric 102{i}"));
+        }
+        settle();
+        runtime.block_on(test(host));
+    });
+    if let Err(panic) = done.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl Host {
+    /// A handle with the journal of this host, as a daemon that starts has it.
+    pub(crate) fn netlink(&self) -> Netlink {
+        let journal = Journal::open(self.folder.path().join("journal.json")).unwrap();
+        Netlink::connect(Settings::default(), journal).unwrap()
+    }
+
+    pub(crate) fn has_journal(&self) -> bool {
+        self.folder.path().join("journal.json").exists()
+    }
+}
+
+/// Waits until the link-local addresses of the links are there, so that they are not taken for
+/// changes: duplicate address detection takes a second.
+fn settle() {
+    for _ in 0..1000 {
+        if !ip("-6 addr show tentative").contains("inet6") {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("addresses stay tentative");
+}
+
+/// Runs `ip` in the namespace of this thread.
+pub(crate) fn ip(arguments: &str) -> String {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output().expect("ip");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// All that Moorline could have changed, as people see it.
+pub(crate) fn state() -> String {
+    ["-6 rule show", "-6 route show table all", "-d link show", "-d addr show"]
+        .map(ip)
+        .join("---\n")
+}
+
+/// The interface that packets between these addresses leave by.
+pub(crate) fn route_device(to: &str, from: &str) -> String {
+    let route = ip(&format!("-6 route get {to} from {from}"));
+    let mut words = route.split_whitespace();
+    words.find(|word| *word == "dev").and_then(|_| words.next()).expect("a device").to_owned()
+}
+
+/// Packets that the link has sent.
+pub(crate) fn sent(link: &str) -> u64 {
+    let shown = ip(&format!("-s -j link show {link}"));
+    let links: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    links[0]["stats64"]["tx"]["packets"].as_u64().expect("a counter")
+}
+
+pub(crate) fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+pub(crate) fn index(view: &HostView, name: &str) -> u32 {
+    view.uplinks.iter().find(|uplink| uplink.name == name).expect(name).ifindex
+}
+
+/// The next notice; a test that waits in vain fails instead of hanging.
+pub(crate) async fn next(monitor: &mut Monitor) -> Notice {
+    let next = tokio::time::timeout(Duration::from_secs(20), monitor.next());
+    next.await.expect("a notice in time").expect("a monitor that goes on")
+}

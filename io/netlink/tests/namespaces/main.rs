@@ -1,0 +1,10 @@
+//! Against the real kernel, each test in a network namespace of its own. Needs root and `ip`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
+mod changes;
+mod discovery;
+mod harness;
+mod monitoring;
+mod routing;
+mod undoing;

@@ -1,0 +1,125 @@
+use crate::harness::{Host, address, index, ip, next, on_host};
+use moorline_netlink::{AddressSpec, Change};
+use moorline_types::{Ulid, UlidPair};
+
+#[test]
+fn carrier_lost_and_back() {
+    on_host(async |host: Host| {
+        let mut monitor = host.netlink().monitor().await.unwrap();
+        let ifindex = index(monitor.initial_view(), "up1");
+        ip("link set far1 down");
+        let notice = next(&mut monitor).await;
+        assert_eq!(notice.changes, [Change::CarrierLost { ifindex }]);
+        assert!(!notice.view.uplink(ifindex).unwrap().carrier);
+        assert!(!notice.resynced);
+        ip("link set far1 up");
+        assert_eq!(next(&mut monitor).await.changes, [Change::CarrierBack { ifindex }]);
+    });
+}
+
+#[test]
+fn address_removed_and_another_added() {
+    on_host(async |host: Host| {
+        ip("-6 addr add 2001:db8:1::2/64 dev up1 nodad");
+        let mut monitor = host.netlink().monitor().await.unwrap();
+        let ifindex = index(monitor.initial_view(), "up1");
+        ip("-6 addr del 2001:db8:1::1/64 dev up1");
+        let removed = Change::AddressRemoved { ifindex, address: address("2001:db8:1::1") };
+        assert_eq!(next(&mut monitor).await.changes, [removed]);
+        ip("-6 addr add 2001:db8:1::3/64 dev up1 nodad");
+        let notice = next(&mut monitor).await;
+        let [Change::AddressAdded { ifindex: at, address: added }] = notice.changes[..] else {
+            panic!("{:?}", notice.changes);
+        };
+        assert_eq!((at, added.address, added.preferred), (ifindex, address("2001:db8:1::3"), true));
+    });
+}
+
+#[test]
+fn deprecated_address() {
+    on_host(async |host: Host| {
+        let mut monitor = host.netlink().monitor().await.unwrap();
+        let ifindex = index(monitor.initial_view(), "up2");
+        ip("-6 addr add 2001:db8:2::2/64 dev up2 nodad");
+        next(&mut monitor).await;
+        ip("-6 addr change 2001:db8:2::1/64 dev up2 preferred_lft 0");
+        let address = address("2001:db8:2::1");
+        let deprecated = Change::AddressPreference { ifindex, address, preferred: false };
+        assert_eq!(next(&mut monitor).await.changes, [deprecated]);
+    });
+}
+
+#[test]
+fn default_route_lost_and_back() {
+    on_host(async |host: Host| {
+        let mut monitor = host.netlink().monitor().await.unwrap();
+        let ifindex = index(monitor.initial_view(), "up1");
+        ip("-6 route del default dev up1");
+        let notice = next(&mut monitor).await;
+        let lost = [Change::DefaultRouteLost { ifindex }, Change::UplinkLost { ifindex }];
+        assert_eq!(notice.changes, lost);
+        assert_eq!(notice.view.uplinks.len(), 1);
+        ip("-6 route add default via fe80::1 dev up1 metric 1021");
+        assert_eq!(next(&mut monitor).await.changes, [Change::UplinkAdded { ifindex }]);
+    });
+}
+
+#[test]
+fn an_interface_that_goes_tells_all_that_goes_with_it() {
+    on_host(async |host: Host| {
+        let mut monitor = host.netlink().monitor().await.unwrap();
+        let ifindex = index(monitor.initial_view(), "up1");
+        ip("link del up1");
+        let mut changes = Vec::new();
+        // The burst may be cut in two.
+        while !changes.contains(&Change::UplinkLost { ifindex }) {
+            changes.extend(next(&mut monitor).await.changes);
+        }
+        let address = address("2001:db8:1::1");
+        assert!(changes.contains(&Change::CarrierLost { ifindex }), "{changes:?}");
+        assert!(changes.contains(&Change::AddressRemoved { ifindex, address }), "{changes:?}");
+        assert!(changes.contains(&Change::DefaultRouteLost { ifindex }), "{changes:?}");
+    });
+}
+
+#[test]
+fn a_burst_larger_than_the_socket_ends_in_the_right_view() {
+    on_host(async |host: Host| {
+        let mut monitor = host.netlink().monitor().await.unwrap();
+        let ifindex = index(monitor.initial_view(), "up1");
+        // On this runtime the monitor cannot run in between: the kernel's queue overflows.
+        let batch = host.folder.path().join("batch");
+        let line = |i: u32, verb: &str| format!("route {verb} 2001:db8:ffff:{i:x}::/64 dev up2\n");
+        let lines: String = (0..4000).map(|i| line(i, "add") + &line(i, "del")).collect();
+        std::fs::write(&batch, lines).unwrap();
+        ip(&format!("-6 -batch {}", batch.display()));
+        ip("-6 addr del 2001:db8:1::1/64 dev up1");
+        let notice = next(&mut monitor).await;
+        assert!(notice.resynced);
+        let removed = Change::AddressRemoved { ifindex, address: address("2001:db8:1::1") };
+        assert!(notice.changes.contains(&removed), "{:?}", notice.changes);
+    });
+}
+
+#[test]
+fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let mut monitor = netlink.monitor().await.unwrap();
+        let view = monitor.initial_view().clone();
+        let pair = UlidPair::new(Ulid(address("2001:db8:1::1")), Ulid(address("2001:db8:9::9")));
+        netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&view).await.unwrap();
+        netlink.add_moved(pair, 1500).await.unwrap();
+        netlink.keep_ulid(Ulid(address("2001:db8:5::1"))).await.unwrap();
+        let ifindex = index(&view, "up2");
+        let own = address("2001:db8:2::77");
+        let spec = AddressSpec { detect_duplicates: false, ..AddressSpec::new(own, 64) };
+        netlink.add_address_with(ifindex, spec).await.unwrap();
+        let notice = next(&mut monitor).await;
+        let [Change::AddressAdded { ifindex: at, address: added }] = notice.changes[..] else {
+            panic!("{:?}", notice.changes);
+        };
+        assert_eq!((at, added.address), (ifindex, own));
+    });
+}

@@ -1,0 +1,200 @@
+use crate::harness::{Host, address, ip, on_host, route_device, sent};
+use moorline_netlink::MovedRoute;
+use moorline_types::{Ulid, UlidPair};
+use std::net::UdpSocket;
+
+const FAR: &str = "2001:db8:9::9";
+
+fn pair(local: &str, peer: &str) -> UlidPair {
+    UlidPair::new(Ulid(address(local)), Ulid(address(peer)))
+}
+
+#[test]
+fn packets_leave_by_the_uplink_of_their_source() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        assert_eq!(route_device(FAR, "2001:db8:2::1"), "up1", "the kernel's choice by metric");
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        assert_eq!(route_device(FAR, "2001:db8:1::1"), "up1");
+        assert_eq!(route_device(FAR, "2001:db8:2::1"), "up2");
+        assert!(ip("-6 route get 2001:db8:9::9 from 2001:db8:2::1").contains("via fe80::2"));
+    });
+}
+
+#[test]
+fn connected_and_specific_routes_stay_in_force() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        ip("-6 route add 2001:db8:7::/48 via fe80::1 dev up1");
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        assert_eq!(route_device("2001:db8:7::7", "2001:db8:2::1"), "up1");
+        assert_eq!(route_device("2001:db8:1::5", "2001:db8:2::1"), "up1");
+    });
+}
+
+#[test]
+fn a_source_whose_uplink_is_gone_does_not_leave_by_the_other() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let view = netlink.view().await.unwrap();
+        netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&view).await.unwrap();
+        // At once, before anyone has noticed: the kernel took the routes away with the interface.
+        netlink.keep_ulid(Ulid(address("2001:db8:2::1"))).await.unwrap();
+        ip("link set up2 down");
+        assert!(unreachable("2001:db8:2::1"));
+        // And after: the prefix is still ours, as a ULID of it is kept.
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        assert!(unreachable("2001:db8:2::1"));
+        // Nobody has an address of the prefix any more: its rule goes.
+        netlink.release_ulid(Ulid(address("2001:db8:2::1"))).await.unwrap();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        assert!(!ip("-6 rule").contains("2001:db8:2::/64"));
+        assert!(!ip("-6 route show table all").contains("table 5541"));
+    });
+}
+
+fn unreachable(from: &str) -> bool {
+    let output = std::process::Command::new("ip")
+        .args(["-6", "route", "get", FAR, "from", from])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    let refused = text.contains("unreachable") || text.contains("No route to host");
+    assert!(refused || text.contains(" dev up"), "{text}");
+    refused
+}
+
+#[test]
+fn a_prefix_keeps_its_table_when_others_come_and_go() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        assert!(ip("-6 rule").contains("from 2001:db8:2::/64 lookup 5541"));
+        ip("-6 addr del 2001:db8:1::1/64 dev up1");
+        // An earlier process made the rules: a new one finds them by their mark.
+        let netlink = host.netlink();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let rules = ip("-6 rule");
+        assert!(rules.contains("from 2001:db8:2::/64 lookup 5541"), "{rules}");
+        assert!(!rules.contains("2001:db8:1::/64"), "{rules}");
+        ip("-6 addr add 2001:db8:3::1/64 dev up1 nodad");
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        assert!(ip("-6 rule").contains("from 2001:db8:3::/64 lookup 5540"));
+        assert_eq!(route_device(FAR, "2001:db8:3::1"), "up1");
+    });
+}
+
+#[test]
+fn another_gateway_takes_the_place_of_the_first() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        ip("-6 route replace default via fe80::99 dev up2 metric 1022");
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let table = ip("-6 route show table 5541");
+        assert!(table.contains("default via fe80::99 dev up2"), "{table}");
+        assert!(!table.contains("via fe80::2 "), "{table}");
+        assert_eq!(table.lines().count(), 2, "a way and a stop: {table}");
+    });
+}
+
+#[test]
+fn ensuring_twice_changes_nothing() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let view = netlink.view().await.unwrap();
+        let links = netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&view).await.unwrap();
+        let before = crate::harness::state();
+        assert_eq!(netlink.ensure_moor().await.unwrap(), links);
+        netlink.ensure_rules(&view).await.unwrap();
+        assert_eq!(crate::harness::state(), before);
+    });
+}
+
+/// The link that the packets of a connected socket take, by the links' counters: the kernel sends a
+/// few of its own (multicast listener reports), but not as many.
+fn device(socket: &UdpSocket) -> &'static str {
+    const PACKETS: u64 = 200;
+    let before = LINKS.map(sent);
+    for _ in 0..PACKETS {
+        socket.send(b"x").unwrap();
+    }
+    let taken: Vec<&str> = LINKS
+        .into_iter()
+        .zip(before)
+        .filter(|(l, n)| sent(l) - n >= PACKETS)
+        .map(|(l, _)| l)
+        .collect();
+    let [link] = taken[..] else { panic!("{taken:?}") };
+    link
+}
+
+const LINKS: [&str; 3] = ["up1", "up2", "moor0"];
+
+#[test]
+fn a_connected_socket_follows_its_pair_to_moor0_and_back_at_once() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let socket = UdpSocket::bind("[2001:db8:1::1]:0").unwrap();
+        socket.connect((FAR, 9)).unwrap();
+        let other = UdpSocket::bind("[2001:db8:1::1]:0").unwrap();
+        other.connect(("2001:db8:9::10", 9)).unwrap();
+        assert_eq!((device(&socket), device(&other)), ("up1", "up1"));
+        assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1500);
+
+        netlink.add_moved(pair("2001:db8:1::1", FAR), 1400).await.unwrap();
+        assert_eq!((device(&socket), device(&other)), ("moor0", "up1"));
+        assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1392);
+
+        netlink.add_moved(pair("2001:db8:1::1", FAR), 1280).await.unwrap();
+        assert_eq!(device(&socket), "moor0");
+        assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1272);
+
+        assert!(netlink.remove_moved(pair("2001:db8:1::1", FAR)).await.unwrap());
+        assert_eq!(device(&socket), "up1");
+        assert!(!netlink.remove_moved(pair("2001:db8:1::1", FAR)).await.unwrap());
+    });
+}
+
+#[test]
+fn a_specific_route_of_the_host_does_not_keep_a_moved_pair() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
+        netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let socket = UdpSocket::bind("[2001:db8:1::1]:0").unwrap();
+        socket.connect((FAR, 9)).unwrap();
+        assert_eq!(device(&socket), "up2");
+        netlink.add_moved(pair("2001:db8:1::1", FAR), 1500).await.unwrap();
+        assert_eq!(device(&socket), "moor0");
+    });
+}
+
+#[test]
+fn moved_pairs_are_found_again_after_a_restart() {
+    on_host(async |host: Host| {
+        let moved: Vec<MovedRoute> = (1..=40u16)
+            .map(|i| {
+                let peer = Ulid(std::net::Ipv6Addr::new(0x2001, 0xdb8, 9, i, 0, 0, 0, 1));
+                let ulids = UlidPair::new(Ulid(address("2001:db8:1::1")), peer);
+                MovedRoute { ulids, path_mtu: 1300 + u32::from(i) }
+            })
+            .collect();
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        netlink.add_all_moved(&moved).await.unwrap();
+        drop(netlink);
+
+        let netlink = host.netlink();
+        let mut found = netlink.moved().await.unwrap();
+        found.sort_by_key(|route| route.ulids);
+        assert_eq!(found, moved);
+        assert!(netlink.remove_moved(moved[3].ulids).await.unwrap());
+        assert_eq!(netlink.moved().await.unwrap().len(), 39);
+    });
+}

@@ -1,0 +1,135 @@
+use crate::harness::{Host, address, index, ip, on_host, state};
+use moorline_netlink::{AddressSpec, Journal, Netlink, Settings, Undone};
+use moorline_types::{Ulid, UlidPair};
+
+/// Every kind of change there is.
+async fn change_everything(netlink: &Netlink) {
+    let view = netlink.view().await.unwrap();
+    netlink.ensure_moor().await.unwrap();
+    netlink.ensure_rules(&view).await.unwrap();
+    let ulid = Ulid(address("2001:db8:1::1"));
+    let pair = UlidPair::new(ulid, Ulid(address("2001:db8:9::9")));
+    netlink.add_moved(pair, 1500).await.unwrap();
+    netlink.keep_ulid(ulid).await.unwrap();
+    for (name, own) in [("up1", "2001:db8:1::77"), ("up2", "2001:db8:2::77")] {
+        let spec = AddressSpec { detect_duplicates: false, ..AddressSpec::new(address(own), 64) };
+        assert!(netlink.add_address_with(index(&view, name), spec).await.unwrap());
+    }
+}
+
+fn assert_clean(report: &[Undone]) {
+    let left: Vec<String> =
+        report.iter().filter(|one| one.is_failure()).map(ToString::to_string).collect();
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn undoing_leaves_the_host_as_it_was() {
+    on_host(async |host: Host| {
+        let before = state();
+        let netlink = host.netlink();
+        change_everything(&netlink).await;
+        assert_ne!(state(), before);
+        assert!(host.has_journal());
+        let report = netlink.undo_all().await;
+        assert_clean(&report);
+        assert_eq!(state(), before);
+        assert!(!host.has_journal());
+        let told: Vec<String> = report.iter().map(ToString::to_string).collect();
+        for what in [
+            "removed rule 5530: from all lookup 5530",
+            "removed rule 5541: from 2001:db8:2::/64 lookup 5541",
+            "removed route to 2001:db8:9::9/128 from 2001:db8:1::1/128 in table 5530",
+            "removed link moor0",
+        ] {
+            assert!(told.iter().any(|line| line == what), "{what}: {told:#?}");
+        }
+        assert!(netlink.undo_all().await.is_empty(), "nothing is left to undo");
+    });
+}
+
+#[test]
+fn after_a_crash_another_process_undoes_everything() {
+    on_host(async |host: Host| {
+        let before = state();
+        let netlink = host.netlink();
+        change_everything(&netlink).await;
+        drop(netlink);
+        let netlink = host.netlink();
+        assert!(!netlink.changes().is_empty());
+        assert_clean(&netlink.undo_all().await);
+        assert_eq!(state(), before);
+        assert!(!host.has_journal());
+    });
+}
+
+#[test]
+fn without_the_journal_the_marks_are_enough() {
+    on_host(async |host: Host| {
+        let before = state();
+        let netlink = host.netlink();
+        change_everything(&netlink).await;
+        drop(netlink);
+        std::fs::remove_file(host.folder.path().join("journal.json")).unwrap();
+        assert_clean(&host.netlink().undo_all().await);
+        assert_eq!(state(), before);
+    });
+}
+
+#[test]
+fn with_other_numbers_configured_since_the_journal_still_finds_all() {
+    on_host(async |host: Host| {
+        let before = state();
+        let netlink = host.netlink();
+        change_everything(&netlink).await;
+        drop(netlink);
+        let journal = Journal::open(host.folder.path().join("journal.json")).unwrap();
+        let settings = Settings {
+            protocol: 200,
+            rule_base: 100,
+            moved_table: 1000,
+            prefix_table: 2000,
+            link_names: ["a0".into(), "a1".into()],
+            ..Settings::default()
+        };
+        let netlink = Netlink::connect(settings, journal).unwrap();
+        assert_clean(&netlink.undo_all().await);
+        assert_eq!(state(), before);
+        assert!(!host.has_journal());
+    });
+}
+
+#[test]
+fn a_restarted_daemon_takes_over_what_it_finds() {
+    on_host(async |host: Host| {
+        let before = state();
+        let netlink = host.netlink();
+        change_everything(&netlink).await;
+        let changed = state();
+        drop(netlink);
+        let netlink = host.netlink();
+        change_everything(&netlink).await;
+        assert_eq!(state(), changed, "nothing was removed or made twice");
+        assert_clean(&netlink.undo_all().await);
+        assert_eq!(state(), before);
+    });
+}
+
+#[test]
+fn what_others_have_changed_meanwhile_is_left_alone() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        change_everything(&netlink).await;
+        ip("link del up2");
+        ip("-6 rule del pref 5531");
+        ip("-6 addr del 2001:db8:1::77/64 dev up1");
+        ip("-6 rule add pref 5545 from 2001:db8:6::/64 lookup 5545");
+        ip("-6 route add 2001:db8:6::/64 dev up1 table 5540");
+        assert_clean(&netlink.undo_all().await);
+        let rules = ip("-6 rule");
+        assert!(rules.contains("5545:") && !rules.contains("5540:"), "{rules}");
+        assert_eq!(ip("-6 route show table 5540").lines().count(), 1);
+        assert!(!ip("link").contains("moor"));
+        assert!(!host.has_journal());
+    });
+}
