@@ -36,7 +36,7 @@ impl Capture {
         let file = directory.join(format!("{interface}.pcap"));
         let mut command = at.command("tcpdump");
         command
-            .args(["-i", interface, "-s", "0", "-U", "--immediate-mode", "-B", "16384"])
+            .args(["-i", interface, "-s", SNAPSHOT, "-U", "--immediate-mode", "-B", "65536"])
             .args(["-Z", "root", "-w"])
             .arg(&file)
             .arg("ip6")
@@ -91,6 +91,9 @@ fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
     Ok(frames)
 }
 
+/// Octets kept of a frame: all of one that fits a wire; segments that the kernel has not cut yet are
+/// longer.
+const SNAPSHOT: &str = "2000";
 const ETHERNET_HEADER: usize = 14;
 const IPV6_HEADER: usize = 40;
 

@@ -45,7 +45,7 @@ pub enum Failure {
 #[must_use = "a failure stays until it is healed"]
 pub struct Fault {
     failure: Failure,
-    /// When it began; from then on nothing came through.
+    /// Just before it began: what is measured from here is never flattered.
     pub at: Instant,
 }
 
@@ -55,9 +55,9 @@ impl Lab {
     /// # Errors
     /// There is no such node or interface, or it is broken already.
     pub fn fail(&self, failure: Failure) -> anyhow::Result<Fault> {
+        let at = Instant::now();
         self.apply(&failure).with_context(|| format!("bring about {failure:?}"))?;
-        // Taken after the fact: what arrives later cannot have come through before.
-        Ok(Fault { failure, at: Instant::now() })
+        Ok(Fault { failure, at })
     }
 
     /// Mends what broke.

@@ -50,6 +50,8 @@ fn udp_survives(direction: Direction, failure: Failure) -> bool {
     hosts.await_context();
     let totals = || flow.arrivals().iter().map(|way| way.total()).collect::<Vec<_>>();
     eventually("datagrams", || totals().iter().all(|&total| total > 10 * 600));
+    // The kernel knows at once that a carrier is gone: then not one datagram need be lost.
+    let is_silent = matches!(failure, Failure::Silent { .. });
     let _fault = hosts.lab.fail(failure).unwrap();
     let moved = moorline_lab::interrupt::wait_for("a move to ISP 2", LIMIT, || {
         Ok(hosts.has_moved_to_isp2().then_some(()))
@@ -62,7 +64,7 @@ fn udp_survives(direction: Direction, failure: Failure) -> bool {
     assert!(goes_on.is_ok(), "{name}: {before:?}, then {:?}\n{}", totals(), hosts.story());
     for way in flow.finish().unwrap() {
         assert_eq!((way.damaged, way.duplicates), (0, 0), "{name}: {way:?}");
-        assert!(way.sent > way.received, "{name}: the failure cost nothing? {way:?}");
+        assert!(!is_silent || way.sent > way.received, "{name}: nothing was lost? {way:?}");
     }
     true
 }

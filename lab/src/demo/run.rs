@@ -1,7 +1,7 @@
 //! One run: programs, cut, what became of them.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use moorline_api::{Event, EventKind, Pair};
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Fault};
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::timeline::{Lane, MarkKind, Span, View};
-use crate::topology::{HOSTS, ISPS};
+use crate::topology::{HOSTS, ISPS, Prefix};
 use crate::workload::{Arrivals, Curl, Endpoint, HttpServer, Iperf};
 
 /// How a run went.
@@ -57,7 +57,7 @@ pub(super) fn run(
         clock: Clock::start(),
         shown: [0; 2],
         events_shown: vec![0; daemons.len()],
-        protected_at: None,
+        unprotected: daemons.len(),
         fault: None,
         recovered: false,
         daemons,
@@ -70,7 +70,8 @@ pub(super) fn run(
     let ended = watch.until_end(limit, send_timeout)?;
     let waited = watch.fault.as_ref().map_or(Duration::ZERO, |fault| fault.at.elapsed());
     if !ended {
-        watch.view.mark(watch.clock.now(), MarkKind::Stalled, &stalled(&watch, waited));
+        let text = stalled(watch.recovered, waited);
+        watch.view.mark(watch.clock.now(), MarkKind::Stalled, &text);
     }
     watch.view.end();
     finish(watch, server, size, waited)
@@ -86,7 +87,8 @@ struct Watch<'a> {
     /// Arrivals of each lane that the view has.
     shown: [usize; 2],
     events_shown: Vec<usize>,
-    protected_at: Option<Instant>,
+    /// Daemons that have no context yet.
+    unprotected: usize,
     fault: Option<Fault>,
     recovered: bool,
     daemons: &'a mut [Daemon],
@@ -103,17 +105,14 @@ impl Watch<'_> {
             ensure!(!self.curl.is_finished()?, "curl ended before the cut");
             let flowing = self.curl.arrivals().total() > 0 && self.iperf.arrivals().total() > 0;
             let now = self.clock.now();
-            if self.daemons.is_empty() && flowing && self.protected_at.is_none() {
-                self.protected_at = Some(Instant::now());
-            }
-            if flowing && self.protected_at.is_some() && now >= BEFORE_CUT {
+            if flowing && self.unprotected == 0 && now >= BEFORE_CUT {
                 break;
             }
             if now > PROTECTION_LIMIT {
                 let logs = self.daemons.iter().map(|daemon| tail(&daemon.log()));
                 let logs = logs.collect::<Vec<_>>().join("\n");
-                let context = if self.protected_at.is_some() { "established" } else { "missing" };
-                bail!("not ready for the cut: flowing {flowing}, context {context}\n{logs}");
+                let missing = self.unprotected;
+                bail!("not ready: data flows: {flowing}, contexts missing: {missing}\n{logs}");
             }
         }
         let fault = lab.fail(Failure::Silent { router: ISPS[0].into() })?;
@@ -177,12 +176,15 @@ impl Watch<'_> {
             let new = &events[self.events_shown[host].min(events.len())..];
             self.events_shown[host] = events.len();
             for event in new {
+                let at = self.clock.at_ns(event.at_ns);
                 if event.kind == EventKind::ContextEstablished {
-                    self.protected_at.get_or_insert_with(Instant::now);
-                }
-                let after_cut = self.fault.is_some();
-                if let Some((kind, text)) = describe(HOSTS[host], event, after_cut) {
-                    self.view.mark(self.clock.at_ns(event.at_ns), kind, &text);
+                    self.unprotected = self.unprotected.saturating_sub(1);
+                    if self.unprotected == 0 {
+                        let text = "A and B have a context: the connections can move";
+                        self.view.mark(at, MarkKind::Protected, text);
+                    }
+                } else if let Some((kind, text)) = describe(HOSTS[host], event) {
+                    self.view.mark(at, kind, &text);
                 }
             }
         }
@@ -190,44 +192,48 @@ impl Watch<'_> {
 }
 
 /// How an event of a host looks in the view; none for those that would only distract.
-fn describe(host: &str, event: &Event, after_cut: bool) -> Option<(MarkKind, String)> {
+fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
     let host = host.to_uppercase();
     let reason = event.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
     let (kind, what) = match &event.kind {
-        EventKind::ContextEstablished => (MarkKind::Protected, "has a context with its peer"),
-        EventKind::Suspect => (MarkKind::Detected, "suspects the path"),
-        EventKind::Exploring => (MarkKind::Exploring, "hears nothing and probes other pairs"),
-        EventKind::InboundOk if after_cut => (MarkKind::Found, "hears its peer again"),
-        EventKind::Operational if after_cut => (MarkKind::Found, "has a pair that works both ways"),
-        EventKind::Moved => (MarkKind::Moved, "sends over another pair"),
-        EventKind::ContextFailed | EventKind::PeerNoSupport | EventKind::ContextRemoved => {
-            (MarkKind::Note, "has no context with its peer")
+        EventKind::Suspect => (MarkKind::Detected, format!("{host} suspects the path{reason}")),
+        EventKind::Exploring => {
+            (MarkKind::Detected, format!("{host} hears nothing and probes other address pairs"))
         }
-        EventKind::Warning => (MarkKind::Note, "warns"),
+        EventKind::Moved => {
+            let way = event.to.map(way).unwrap_or_default();
+            (MarkKind::Moved, format!("{host} sends {way}"))
+        }
+        EventKind::ContextFailed | EventKind::PeerNoSupport | EventKind::ContextRemoved => {
+            (MarkKind::Note, format!("{host} has no context any more{reason}"))
+        }
+        EventKind::Warning => (MarkKind::Note, format!("{host} warns{reason}")),
         EventKind::DaemonStarted
         | EventKind::DaemonStopping
         | EventKind::UplinkUp
         | EventKind::UplinkDown
         | EventKind::LocatorsChanged
         | EventKind::ContextTriggered
+        | EventKind::ContextEstablished
         | EventKind::InboundOk
         | EventKind::Operational
         | EventKind::Missed
         | EventKind::Other(_) => return None,
     };
-    let reason = match (&event.kind, event.to) {
-        (EventKind::Moved, Some(pair)) => format!(": {pair}"),
-        (EventKind::ContextEstablished, _) => String::new(),
-        _ => reason,
-    };
-    Some((kind, format!("{host} {what}{reason}")))
+    Some((kind, what))
 }
 
-fn stalled(watch: &Watch<'_>, waited: Duration) -> String {
+/// A locator pair by its prefixes: they tell the ISPs.
+fn way(pair: Pair) -> String {
+    format!("{} -> {}", Prefix::of(pair.local), Prefix::of(pair.peer))
+}
+
+fn stalled(recovered: bool, waited: Duration) -> String {
     let waited = waited.as_secs_f64();
-    match (watch.recovered, watch.protected_at) {
-        (true, _) => format!("a program has not ended {waited:.1} s after the cut"),
-        (false, _) => format!("not one byte in the {waited:.1} s since the cut; given up"),
+    if recovered {
+        format!("a program has not ended {waited:.1} s after the cut")
+    } else {
+        format!("not one byte in the {waited:.1} s since the cut; given up")
     }
 }
 

@@ -101,8 +101,7 @@ impl Chart {
         rows.push(self.numbers(per_column, columns));
         rows.push(String::new());
         for (index, mark) in self.marks.iter().enumerate() {
-            let line: String =
-                mark.line(&(index + 1).to_string()).chars().take(style.width).collect();
+            let line: String = mark.line(&label(index)).chars().take(style.width).collect();
             let colour = if style.colour { mark.kind.colour() } else { "" };
             let end = if colour.is_empty() { "" } else { "\x1b[0m" };
             rows.push(format!("{colour}{line}{end}"));
@@ -150,7 +149,7 @@ impl Chart {
     fn numbers(&self, per_column: usize, columns: usize) -> String {
         let mut line = " ".repeat(LABEL).chars().collect::<Vec<_>>();
         for (index, mark) in self.marks.iter().enumerate() {
-            let label = (index + 1).to_string();
+            let label = label(index);
             let column = cell_of(mark.at) / per_column;
             // Marks too close together are pushed to the right: the list has their times.
             let place = (LABEL + column).max(line.len());
@@ -193,6 +192,12 @@ fn steps(rate: f64, usual: u64, most: usize) -> usize {
     }
     let full = usual.max(1) as f64 / 0.75;
     (1..most).take_while(|&step| rate > full * step as f64 / most as f64).count() + 1
+}
+
+/// One character as long as there are enough: labels may stand side by side.
+fn label(index: usize) -> String {
+    let digits = "123456789abcdefghijklmnopqrstuvwxyz";
+    digits.get(index..=index).map_or_else(|| (index + 1).to_string(), str::to_owned)
 }
 
 fn human(octets: f64, per: &str) -> String {
