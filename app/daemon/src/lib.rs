@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `args`, `config` | command line, configuration file |
 //! | `shell` | the main loop: one thread, one task that owns everything |
-//! | `local` | uplinks and HBA addresses: what the host machine is told of our side |
+//! | `uplinks` | follows links, addresses and routes |
+//! | `local` | the HBA set: what the host machine is told of our side |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
 //! | `privileges` | gives up what is not needed once all is set up |
 //! | `events`, `server` | journal of events, control socket |
@@ -24,6 +25,7 @@ mod protect;
 mod server;
 mod shell;
 mod store;
+mod uplinks;
 mod views;
 
 pub use args::Args;

@@ -11,7 +11,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
-use moorline_api::{Context, ErrorBody, Event, EventKind, EventsQuery, Status, paths};
+use moorline_api::{
+    Context, ErrorBody, Event, EventKind, EventsQuery, SOCKET_GROUP, Status, paths,
+};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::BroadcastStream;
@@ -32,7 +34,7 @@ struct Shared {
     events: Events,
 }
 
-/// Opens the control socket for root and the group that owns its directory, then serves it.
+/// Opens the control socket, for root and the group `moorline` if there is one, and serves it.
 pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receiver<Ask>> {
     let listener = listen(path).with_context(|| format!("control socket {}", path.display()))?;
     let (ask, asked) = mpsc::channel(WAITING);
@@ -63,6 +65,9 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
         _ => {}
     }
     let listener = UnixListener::bind(path)?;
+    if let Some(group) = nix::unistd::Group::from_name(SOCKET_GROUP)? {
+        std::os::unix::fs::chown(path, None, Some(group.gid.as_raw()))?;
+    }
     fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
     Ok(listener)
 }

@@ -8,7 +8,7 @@ use moorline_datapath::{Datapath, Settings};
 use moorline_host::Host;
 use moorline_host::datapath::Update;
 use moorline_link::{Icmp6Socket, Readiness, Shim6Socket};
-use moorline_netlink::{self as netlink, Change, HostView, Journal, Monitor, Netlink, Notice};
+use moorline_netlink::{self as netlink, HostView, Journal, Monitor, Netlink};
 use moorline_types::{Instant, Ulid};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -40,13 +40,14 @@ pub(crate) struct Daemon {
     pub(crate) started_unix_ms: u64,
     /// Contexts differ from those in the store.
     pub(crate) contexts_changed: bool,
-    store: Store,
+    pub(crate) store: Store,
     /// Uplinks that carry the programs.
-    attached: BTreeSet<u32>,
+    pub(crate) attached: BTreeSet<u32>,
     /// Addresses of the HBA set that were put on an uplink: one that a person takes away stays away.
-    placed: BTreeSet<Ipv6Addr>,
+    pub(crate) placed: BTreeSet<Ipv6Addr>,
     /// What the data plane takes for our addresses.
-    locals: BTreeMap<Ipv6Addr, u32>,
+    pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
+    save_at: Option<time::Instant>,
 }
 
 /// What wakes the main loop besides the daemon's own state.
@@ -62,7 +63,19 @@ struct Sources {
 /// # Errors
 /// What keeps it from starting: rights, kernel features, another daemon, a damaged state directory.
 pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
-    let (mut daemon, mut sources) = Daemon::start(args, config).await?;
+    let store = Store::open(&args.state_dir)?;
+    let events = Events::new();
+    // First of all: where another daemon answers, nothing may be touched.
+    let asked = server::start(&args.socket, events.clone())?;
+    let (mut daemon, mut sources) = match Daemon::start(args, config, store, events, asked).await {
+        Ok(started) => started,
+        Err(error) => {
+            if let Err(left) = undo_all(args).await {
+                tracing::warn!("after the failed start: {left:#}");
+            }
+            return Err(error);
+        }
+    };
     // Tells systemd; fails where there is none.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     daemon.events.push(EventKind::DaemonStarted, |_| {});
@@ -81,6 +94,10 @@ pub async fn reset(args: &Args) -> anyhow::Result<()> {
         std::os::unix::net::UnixStream::connect(&args.socket).is_err(),
         "moorlined is running and would be reset under its feet; stop it first"
     );
+    undo_all(args).await
+}
+
+async fn undo_all(args: &Args) -> anyhow::Result<()> {
     let store = Store::open(&args.state_dir)?;
     Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
     let netlink = connect(&store)?;
@@ -89,10 +106,13 @@ pub async fn reset(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Daemon {
-    async fn start(args: &Args, config: Config) -> anyhow::Result<(Self, Sources)> {
-        let store = Store::open(&args.state_dir)?;
-        let events = Events::new();
-        let asked = server::start(&args.socket, events.clone())?;
+    async fn start(
+        args: &Args,
+        config: Config,
+        store: Store,
+        events: Events,
+        asked: mpsc::Receiver<Ask>,
+    ) -> anyhow::Result<(Self, Sources)> {
         let netlink = connect(&store)?;
         let monitor = netlink.monitor().await?;
         let view = monitor.initial_view().clone();
@@ -126,6 +146,7 @@ impl Daemon {
             attached: BTreeSet::new(),
             placed: BTreeSet::new(),
             locals: BTreeMap::new(),
+            save_at: None,
             config,
         };
         daemon.on_view(view).await?;
@@ -172,7 +193,10 @@ impl Daemon {
         let mut interrupt = signal(SignalKind::interrupt())?;
         loop {
             let wake = self.host.poll_timeout().map(|(at, _)| at);
-            let save = self.contexts_changed;
+            if self.contexts_changed && self.save_at.is_none() {
+                self.save_at = Some(time::Instant::now() + SAVE_DELAY);
+            }
+            let save_at = self.save_at;
             tokio::select! {
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
@@ -191,13 +215,17 @@ impl Daemon {
                 notice = sources.monitor.next() => {
                     let notice = notice.context("watching the host's addresses")?;
                     self.tell_changes(&notice);
-                    self.on_view(notice.view).await?;
+                    // An interface may be gone again by now; the next notice tells.
+                    if let Err(error) = self.on_view(notice.view).await {
+                        tracing::warn!("following the uplinks: {error:#}");
+                    }
                 }
                 Some(ask) = sources.asked.recv() => self.answer(ask),
                 () = sleep_until(wake), if wake.is_some() => {
                     self.host.handle_timeout(clock::now());
                 }
-                () = time::sleep(SAVE_DELAY), if save => self.save()?,
+                () = async { time::sleep_until(save_at.unwrap_or_else(time::Instant::now)).await },
+                    if save_at.is_some() => self.save(),
             }
             self.pump().await;
         }
@@ -216,78 +244,14 @@ impl Daemon {
             Ask::Contexts(reply) => drop(reply.send(self.contexts())),
         }
     }
-
-    /// Follows the host's links, addresses and routes.
-    async fn on_view(&mut self, mut view: HostView) -> anyhow::Result<()> {
-        if !self.config.uplinks.is_empty() {
-            view.uplinks.retain(|uplink| self.config.uplinks.contains(&uplink.name));
-        }
-        if self.local.refresh(&view, &self.store)? {
-            self.events.push(EventKind::LocatorsChanged, |_| {});
-        }
-        self.netlink.ensure_rules(&view).await.context("source-address rules")?;
-        for wanted in self.local.wanted(&view) {
-            let is_there = view.uplink_of(wanted.address).is_some();
-            if !is_there && self.placed.insert(wanted.address) {
-                self.netlink.add_address(wanted.ifindex, wanted.address, PREFIX_LEN).await?;
-            }
-        }
-        self.view = view;
-        self.attach()?;
-        self.host.handle_local(&self.local.state(&self.view), clock::now());
-        self.pump().await;
-        self.keep_ulids().await;
-        Ok(())
-    }
 }
 
 impl Daemon {
-    /// Programs on each uplink, and our addresses in the data plane's table.
-    fn attach(&mut self) -> anyhow::Result<()> {
-        let present: BTreeSet<_> = self.view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
-        for &ifindex in self.attached.difference(&present) {
-            self.datapath.detach_uplink(ifindex);
+    fn save(&mut self) {
+        (self.contexts_changed, self.save_at) = (false, None);
+        if let Err(error) = self.store.save_contexts(self.host.snapshot()) {
+            tracing::warn!("contexts would not survive a crash: {error:#}");
         }
-        for uplink in &self.view.uplinks {
-            if !self.attached.contains(&uplink.ifindex) {
-                self.datapath
-                    .attach_uplink(uplink.ifindex)
-                    .with_context(|| format!("programs on {}", uplink.name))?;
-            }
-        }
-        self.attached = present;
-        let addresses = self.view.uplinks.iter().flat_map(|uplink| {
-            uplink.addresses.iter().map(|address| (address.address, uplink.ifindex))
-        });
-        let locals: BTreeMap<_, _> = addresses.collect();
-        for address in self.locals.keys().filter(|address| !locals.contains_key(address)) {
-            self.datapath.unset_local(*address)?;
-        }
-        for (address, ifindex) in &locals {
-            if self.locals.get(address) != Some(ifindex) {
-                self.datapath.set_local(*address, *ifindex)?;
-            }
-        }
-        self.locals = locals;
-        Ok(())
-    }
-
-    /// Logs what happened to the uplinks and gives it to those who listen.
-    fn tell_changes(&self, notice: &Notice) {
-        for change in &notice.changes {
-            let Some((kind, ifindex, what)) = uplink_event(change) else { continue };
-            let views = [&notice.view, &self.view];
-            let uplink = views.iter().find_map(|view| view.uplink(ifindex));
-            let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
-            tracing::info!(uplink = name, "{what}");
-            self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
-        }
-    }
-
-    fn save(&mut self) -> anyhow::Result<()> {
-        self.store.save_contexts(self.host.snapshot())?;
-        self.contexts_changed = false;
-        Ok(())
     }
 
     /// Puts the host back as it was found.
@@ -321,32 +285,6 @@ async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kind, interface and words for a change that people should hear of.
-fn uplink_event(change: &Change) -> Option<(EventKind, u32, &'static str)> {
-    Some(match *change {
-        Change::UplinkAdded { ifindex } => (EventKind::UplinkUp, ifindex, "is an uplink"),
-        Change::UplinkLost { ifindex } => (EventKind::UplinkDown, ifindex, "is no uplink any more"),
-        Change::CarrierLost { ifindex } => (EventKind::UplinkDown, ifindex, "carrier lost"),
-        Change::CarrierBack { ifindex } => (EventKind::UplinkUp, ifindex, "carrier back"),
-        Change::AddressRemoved { ifindex, .. } => {
-            (EventKind::LocatorsChanged, ifindex, "address removed")
-        }
-        Change::AddressAdded { ifindex, .. } => {
-            (EventKind::LocatorsChanged, ifindex, "address added")
-        }
-        Change::DefaultRouteLost { ifindex } => {
-            (EventKind::UplinkDown, ifindex, "default route lost")
-        }
-        Change::DefaultRouteBack { ifindex } => {
-            (EventKind::UplinkUp, ifindex, "default route back")
-        }
-        Change::AddressPreference { .. }
-        | Change::GatewayChanged { .. }
-        | Change::MtuChanged { .. }
-        | _ => return None,
-    })
-}
-
 fn connect(store: &Store) -> anyhow::Result<Netlink> {
     let journal = Journal::open(store.journal())?;
     Ok(Netlink::connect(netlink::Settings::default(), journal)?)
@@ -367,5 +305,3 @@ async fn sleep_until(wake: Option<Instant>) {
 
 /// Contexts are written at most this often: many may change at once.
 const SAVE_DELAY: Duration = Duration::from_millis(200);
-/// HBA is defined over /64 prefixes (RFC 5535 s4).
-const PREFIX_LEN: u8 = 64;

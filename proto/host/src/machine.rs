@@ -1,4 +1,5 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use moorline_cga::HbaSet;
@@ -20,6 +21,7 @@ use crate::event::{Event, Removal, TimerKind, Transmit};
 #[derive(Debug)]
 pub struct Host {
     pub(crate) config: Config,
+    reap_config: Arc<reap::Config>,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) shim6: shim6::Machine,
     pub(crate) active: BTreeMap<ContextId, Active>,
@@ -52,6 +54,10 @@ impl Host {
         shim6.set_local(LocalSet { generation: rng.next_u32(), set: None });
         Self {
             shim6,
+            reap_config: Arc::new(reap::Config {
+                send_timeout: config.shim6.send_timeout,
+                ..reap::Config::default()
+            }),
             config,
             rng,
             active: BTreeMap::new(),
@@ -210,12 +216,8 @@ impl Host {
         let Some(established) = context.established() else { return };
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
-        let config = reap::Config {
-            send_timeout: self.config.shim6.send_timeout,
-            keepalive_timeout: established.peer_send_timeout,
-            ..reap::Config::default()
-        };
-        let reap = reap::Machine::new(config, current, seed, now);
+        let mut reap = reap::Machine::new(Arc::clone(&self.reap_config), current, seed, now);
+        reap.handle_keepalive_timeout(established.peer_send_timeout);
         let active = Active::new(context, established, local_locators, reap, &self.config, now);
         self.updates.push_back(Update::Upsert(active.entry.clone()));
         self.active.insert(id, active);
@@ -229,6 +231,7 @@ impl Host {
             return;
         };
         let local = active.local_candidates(&self.usable);
+        active.reap.handle_keepalive_timeout(established.peer_send_timeout);
         active.reap.handle_candidates(&local, &established.peer_locators, now);
         self.drain_reap(id, now);
     }

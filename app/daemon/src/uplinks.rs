@@ -1,0 +1,105 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use moorline_api::EventKind;
+use moorline_netlink::{Change, HostView, Notice};
+
+use crate::clock;
+use crate::shell::Daemon;
+
+/// Following the host's links, addresses and routes.
+impl Daemon {
+    /// Follows the host's links, addresses and routes.
+    pub(crate) async fn on_view(&mut self, mut view: HostView) -> anyhow::Result<()> {
+        if !self.config.uplinks.is_empty() {
+            view.uplinks.retain(|uplink| self.config.uplinks.contains(&uplink.name));
+        }
+        if self.local.refresh(&view, &self.store)? {
+            self.events.push(EventKind::LocatorsChanged, |_| {});
+        }
+        self.netlink.ensure_rules(&view).await.context("source-address rules")?;
+        for wanted in self.local.wanted(&view) {
+            let is_there = view.uplink_of(wanted.address).is_some();
+            if !is_there && self.placed.insert(wanted.address) {
+                self.netlink.add_address(wanted.ifindex, wanted.address, PREFIX_LEN).await?;
+            }
+        }
+        self.view = view;
+        self.attach()?;
+        self.host.handle_local(&self.local.state(&self.view), clock::now());
+        self.pump().await;
+        self.keep_ulids().await;
+        Ok(())
+    }
+
+    /// Programs on each uplink, and our addresses in the data plane's table.
+    fn attach(&mut self) -> anyhow::Result<()> {
+        let present: BTreeSet<_> = self.view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+        for &ifindex in self.attached.difference(&present) {
+            self.datapath.detach_uplink(ifindex);
+        }
+        for uplink in &self.view.uplinks {
+            if !self.attached.contains(&uplink.ifindex) {
+                self.datapath
+                    .attach_uplink(uplink.ifindex)
+                    .with_context(|| format!("programs on {}", uplink.name))?;
+            }
+        }
+        self.attached = present;
+        let addresses = self.view.uplinks.iter().flat_map(|uplink| {
+            uplink.addresses.iter().map(|address| (address.address, uplink.ifindex))
+        });
+        let locals: BTreeMap<_, _> = addresses.collect();
+        for address in self.locals.keys().filter(|address| !locals.contains_key(address)) {
+            self.datapath.unset_local(*address)?;
+        }
+        for (address, ifindex) in &locals {
+            if self.locals.get(address) != Some(ifindex) {
+                self.datapath.set_local(*address, *ifindex)?;
+            }
+        }
+        self.locals = locals;
+        Ok(())
+    }
+
+    /// Logs what happened to the uplinks and gives it to those who listen.
+    pub(crate) fn tell_changes(&self, notice: &Notice) {
+        for change in &notice.changes {
+            let Some((kind, ifindex, what)) = uplink_event(change) else { continue };
+            let views = [&notice.view, &self.view];
+            let uplink = views.iter().find_map(|view| view.uplink(ifindex));
+            let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
+            tracing::info!(uplink = name, "{what}");
+            self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
+        }
+    }
+}
+
+/// Kind, interface and words for a change that people should hear of.
+fn uplink_event(change: &Change) -> Option<(EventKind, u32, &'static str)> {
+    Some(match *change {
+        Change::UplinkAdded { ifindex } => (EventKind::UplinkUp, ifindex, "is an uplink"),
+        Change::UplinkLost { ifindex } => (EventKind::UplinkDown, ifindex, "is no uplink any more"),
+        Change::CarrierLost { ifindex } => (EventKind::UplinkDown, ifindex, "carrier lost"),
+        Change::CarrierBack { ifindex } => (EventKind::UplinkUp, ifindex, "carrier back"),
+        Change::AddressRemoved { ifindex, .. } => {
+            (EventKind::LocatorsChanged, ifindex, "address removed")
+        }
+        Change::AddressAdded { ifindex, .. } => {
+            (EventKind::LocatorsChanged, ifindex, "address added")
+        }
+        Change::DefaultRouteLost { ifindex } => {
+            (EventKind::UplinkDown, ifindex, "default route lost")
+        }
+        Change::DefaultRouteBack { ifindex } => {
+            (EventKind::UplinkUp, ifindex, "default route back")
+        }
+        Change::AddressPreference { .. }
+        | Change::GatewayChanged { .. }
+        | Change::MtuChanged { .. }
+        | _ => return None,
+    })
+}
+
+/// HBA is defined over /64 prefixes (RFC 5535 s4).
+const PREFIX_LEN: u8 = 64;
