@@ -51,8 +51,7 @@ pub(crate) fn events(
     for event in client.events(query)? {
         let event = event?;
         if events.json {
-            serde_json::to_writer(&mut *out, &event)?;
-            out.write_all(b"\n")?;
+            writeln!(out, "{}", serde_json::to_string(&event)?)?;
         } else {
             out.write_all(render::event(&event).as_bytes())?;
         }
@@ -71,8 +70,7 @@ fn client(args: &Args) -> anyhow::Result<BlockingClient> {
 }
 
 fn write_json(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    Ok(out.write_all(b"\n")?)
+    Ok(writeln!(out, "{}", serde_json::to_string_pretty(value)?)?)
 }
 
 fn now_unix_ms() -> u64 {

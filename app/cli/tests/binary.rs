@@ -144,19 +144,21 @@ fn following_shows_each_event_as_it_happens() {
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     let daemon = Daemon::start();
-    let mut command = moorline(&daemon.socket, &["events", "--follow"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    let mut reader = BufReader::new(child.stdout.take().unwrap());
-    reader.read_line(&mut line).unwrap();
-    drop(reader);
-    // Whatever the pipe still took, the writes after this one fail.
-    while child.try_wait().unwrap().is_none() {
-        let _ = daemon.news.send(an_event(3));
-        std::thread::yield_now();
+    for args in [&["events", "--follow"][..], &["events", "--follow", "--json"]] {
+        let mut command = moorline(&daemon.socket, args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut reader = BufReader::new(child.stdout.take().unwrap());
+        reader.read_line(&mut line).unwrap();
+        drop(reader);
+        // Whatever the pipe still took, the writes after this one fail.
+        while child.try_wait().unwrap().is_none() {
+            let _ = daemon.news.send(an_event(3));
+            std::thread::yield_now();
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     }
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
 
 #[test]
