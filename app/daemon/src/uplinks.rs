@@ -15,7 +15,10 @@ impl Daemon {
             view.uplinks.retain(|uplink| self.config.uplinks.contains(&uplink.name));
         }
         if self.local.refresh(&view, &self.store)? {
-            self.events.push(EventKind::LocatorsChanged, |_| {});
+            tracing::info!("made a set of hash-based addresses for the prefixes of all uplinks");
+            self.events.push(EventKind::LocatorsChanged, |told| {
+                told.reason = Some("new set of hash-based addresses".to_owned());
+            });
         }
         self.netlink.ensure_rules(&view).await.context("source-address rules")?;
         for wanted in self.local.wanted(&view) {
