@@ -51,7 +51,6 @@ pub use error::{Error, JournalError};
 pub use event::Change;
 pub use handle::Netlink;
 pub use journal::{Journal, Record};
-pub use message::Rule;
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
 pub use moved::MovedRoute;

@@ -8,23 +8,22 @@ use netlink_packet_route::route::{
     RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// A routing rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Rule {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rule {
     /// Rules with lower numbers come first.
-    pub priority: u32,
+    pub(crate) priority: u32,
     /// The sources that it is for; all if none.
-    pub from: Option<Prefix>,
+    pub(crate) from: Option<Prefix>,
     /// The table to look into.
-    pub table: u32,
+    pub(crate) table: u32,
     /// Whether default routes found there do not count.
-    pub suppress_default: bool,
+    pub(crate) suppress_default: bool,
     /// Who made it.
-    pub protocol: u8,
+    pub(crate) protocol: u8,
 }
 
 impl Rule {

@@ -17,9 +17,11 @@ impl Netlink {
     /// nothing but an unreachable route in its table: better an error at once than packets that the
     /// other ISP drops as spoofed.
     ///
+    /// True if something was changed.
+    ///
     /// # Errors
     /// The kernel refused a rule or route; those made before stay, and calling again goes on.
-    pub async fn ensure_rules(&self, view: &HostView) -> Result<(), Error> {
+    pub async fn ensure_rules(&self, view: &HostView) -> Result<bool, Error> {
         let rules = self.rules().await?;
         let routes = self.our_routes().await?;
         let held = self.held_addresses().await?;
@@ -27,7 +29,7 @@ impl Netlink {
             held.iter().any(|address| prefix.contains(*address))
         })?;
         if plan.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let Settings { rule_base: base, protocol, .. } = *self.settings;
         self.record(Record::Rules { base, protocol })?;
@@ -52,7 +54,8 @@ impl Netlink {
         for route in &plan.delete_routes {
             self.delete_route(route).await?;
         }
-        self.flush_cached_routes().await
+        self.flush_cached_routes().await?;
+        Ok(true)
     }
 
     /// All global addresses of the host, on our links too: those of ULIDs that are kept.

@@ -1,6 +1,5 @@
 use crate::attributes::{Row, attributes, read_address, read_u32};
 use crate::settings::Settings;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -140,7 +139,7 @@ pub struct Lifetimes {
 }
 
 /// An IPv6 prefix; the bits behind its length are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     address: Ipv6Addr,
     length: u8,
@@ -303,3 +302,6 @@ const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 const IFF_LOOPBACK: u32 = libc::IFF_LOOPBACK.cast_unsigned();
 const IFF_LOWER_UP: u32 = 1 << 16;
 const RTM_F_CLONED: u32 = 0x200;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,1 +1,157 @@
+use super::*;
+use crate::view::tests::{prefix, uplink};
 
+/// The rules and tables of a host, changed as the kernel would by each plan.
+#[derive(Default)]
+struct Kernel {
+    settings: Settings,
+    rules: BTreeSet<Rule>,
+    routes: BTreeSet<Route>,
+    held: Vec<Ipv6Addr>,
+}
+
+impl Kernel {
+    fn plan(&self, uplinks: &[Uplink]) -> Result<Plan, Error> {
+        let view = HostView { uplinks: uplinks.to_vec() };
+        let rules: Vec<Rule> = self.rules.iter().copied().collect();
+        let routes: Vec<Route> = self.routes.iter().copied().collect();
+        let is_held = |one: Prefix| self.held.iter().any(|address| one.contains(*address));
+        plan(&self.settings, &view, &rules, &routes, &is_held)
+    }
+
+    fn apply(&mut self, uplinks: &[Uplink]) -> Plan {
+        let plan = self.plan(uplinks).unwrap();
+        for route in &plan.set_routes {
+            self.routes.retain(|old| (old.table, old.metric) != (route.table, route.metric));
+            self.routes.insert(*route);
+        }
+        self.rules.extend(&plan.add_rules);
+        self.rules.retain(|rule| !plan.delete_rules.contains(rule));
+        self.routes.retain(|route| !plan.delete_routes.contains(route));
+        assert!(self.plan(uplinks).unwrap().is_empty(), "one plan is enough");
+        plan
+    }
+
+    fn table_of(&self, text: &str) -> Option<u32> {
+        self.rules.iter().find(|rule| rule.from == Some(prefix(text))).map(|rule| rule.table)
+    }
+
+    /// Interfaces that the table of the prefix leads to; its stop has to be there.
+    fn ways(&self, text: &str) -> Vec<u32> {
+        let table = self.table_of(text).unwrap();
+        let routes = self.routes.iter().filter(|route| route.table == table);
+        let (stops, ways): (Vec<&Route>, Vec<&Route>) =
+            routes.partition(|route| route.target == Target::Unreachable);
+        assert_eq!(stops.len(), 1);
+        assert_eq!(stops[0].metric, u32::MAX);
+        let interface = |route: &&Route| match route.target {
+            Target::Device { ifindex, .. } => ifindex,
+            Target::Unreachable => unreachable!("partitioned"),
+        };
+        ways.iter().map(interface).collect()
+    }
+}
+
+#[test]
+fn each_prefix_has_a_rule_after_those_for_all_and_a_table() {
+    let mut kernel = Kernel::default();
+    kernel.apply(&[uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])]);
+    let rules: Vec<String> = kernel.rules.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        rules,
+        [
+            "rule 5530: from all lookup 5530",
+            "rule 5531: from all lookup 254 suppress_prefixlength 0",
+            "rule 5540: from 2001:db8:1::/64 lookup 5540",
+            "rule 5541: from 2001:db8:2::/64 lookup 5541",
+        ]
+    );
+    assert_eq!(
+        (kernel.ways("2001:db8:1::/64"), kernel.ways("2001:db8:2::/64")),
+        (vec![3], vec![4])
+    );
+}
+
+#[test]
+fn addresses_of_one_prefix_share_a_rule_and_single_ones_join_the_prefix_they_are_in() {
+    let mut kernel = Kernel::default();
+    let addresses =
+        ["2001:db8:1::1/64", "2001:db8:1::2/64", "2001:db8:1::3/128", "2001:db8:9::1/128"];
+    kernel.apply(&[uplink(3, &addresses)]);
+    let from: Vec<Prefix> = kernel.rules.iter().filter_map(|rule| rule.from).collect();
+    assert_eq!(from, [prefix("2001:db8:1::/64"), prefix("2001:db8:9::1/128")]);
+}
+
+#[test]
+fn a_prefix_on_two_uplinks_takes_the_one_that_works() {
+    let mut kernel = Kernel::default();
+    let mut both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:1::2/64"])];
+    kernel.apply(&both);
+    assert_eq!(kernel.ways("2001:db8:1::/64"), [3]);
+    both[0].carrier = false;
+    kernel.apply(&both);
+    assert_eq!(kernel.ways("2001:db8:1::/64"), [4]);
+    both[0].carrier = true;
+    both[1].default_routes[0].metric = 1;
+    kernel.apply(&both);
+    assert_eq!(kernel.ways("2001:db8:1::/64"), [4]);
+}
+
+#[test]
+fn a_prefix_without_uplink_leads_nowhere_while_the_host_has_an_address_in_it() {
+    let mut kernel = Kernel::default();
+    let (one, two) = (uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"]));
+    kernel.apply(&[one.clone(), two.clone()]);
+    kernel.held.push("2001:db8:1::1".parse().unwrap());
+    kernel.apply(std::slice::from_ref(&two));
+    assert_eq!(kernel.ways("2001:db8:1::/64"), [0; 0]);
+    kernel.held.clear();
+    let plan = kernel.apply(std::slice::from_ref(&two));
+    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (1, 1));
+    assert_eq!(kernel.table_of("2001:db8:1::/64"), None);
+    assert_eq!(kernel.table_of("2001:db8:2::/64"), Some(5541), "it keeps its table");
+    kernel.apply(&[uplink(3, &["2001:db8:3::1/64"]), two]);
+    assert_eq!(kernel.table_of("2001:db8:3::/64"), Some(5540), "the free one");
+}
+
+#[test]
+fn rules_and_routes_of_others_are_not_in_the_plan() {
+    let mut kernel = Kernel::default();
+    let theirs = Rule {
+        priority: 5541,
+        from: Some(prefix("2001:db8:6::/64")),
+        table: 9,
+        suppress_default: false,
+        protocol: 3,
+    };
+    kernel.rules.insert(theirs);
+    kernel.apply(&[uplink(3, &["2001:db8:1::1/64"])]);
+    assert!(kernel.rules.contains(&theirs));
+}
+
+#[test]
+fn routes_of_moved_pairs_stay() {
+    let mut kernel = Kernel::default();
+    let moved = Route {
+        table: 5530,
+        destination: prefix("2001:db8:9::9/128"),
+        source: Some(prefix("2001:db8:1::1/128")),
+        metric: Route::METRIC,
+        target: Target::Device { ifindex: 9, gateway: None },
+        mtu: Some(1492),
+        protocol: 139,
+    };
+    kernel.routes.insert(moved);
+    kernel.apply(&[]);
+    assert!(kernel.routes.contains(&moved));
+}
+
+#[test]
+fn more_prefixes_than_tables_are_refused() {
+    let addresses: Vec<String> = (0..65).map(|i| format!("2001:db8:{i:x}::1/64")).collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let kernel = Kernel::default();
+    assert!(kernel.plan(&[uplink(3, &addresses[..64])]).is_ok());
+    let error = kernel.plan(&[uplink(3, &addresses)]).unwrap_err();
+    assert!(matches!(error, Error::TooManyPrefixes { cap: 64 }), "{error}");
+}

@@ -43,6 +43,7 @@ fn without_a_default_route_or_a_usable_address_it_is_none() {
 #[test]
 fn an_address_under_duplicate_detection_does_not_make_an_uplink() {
     on_host(async |host: Host| {
+        std::fs::write("/proc/sys/net/ipv6/conf/up1/accept_dad", "1").unwrap();
         ip("-6 addr del 2001:db8:1::1/64 dev up1");
         ip("-6 addr add 2001:db8:1::9/64 dev up1");
         assert_eq!(names(&host.netlink().view().await.unwrap()), ["up2"]);

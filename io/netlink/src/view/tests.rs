@@ -1,0 +1,77 @@
+use super::*;
+
+pub(crate) fn prefix(text: &str) -> Prefix {
+    let (address, length) = text.split_once('/').unwrap();
+    Prefix::new(address.parse().unwrap(), length.parse().unwrap())
+}
+
+/// An uplink behind fe80::<ifindex>, with these addresses in use.
+pub(crate) fn uplink(ifindex: u32, addresses: &[&str]) -> Uplink {
+    let gateway = Some(format!("fe80::{ifindex}").parse().unwrap());
+    let address = |text: &&str| {
+        let (address, length) = text.split_once('/').unwrap();
+        UplinkAddress {
+            address: address.parse().unwrap(),
+            prefix_len: length.parse().unwrap(),
+            flags: AddressFlags::PERMANENT,
+            preferred: true,
+            lifetimes: Lifetimes { preferred: u32::MAX, valid: u32::MAX },
+        }
+    };
+    Uplink {
+        ifindex,
+        name: format!("up{ifindex}"),
+        carrier: true,
+        mtu: 1500,
+        gateway,
+        default_routes: vec![DefaultRoute { metric: 1024, gateway, source: None }],
+        addresses: addresses.iter().map(address).collect(),
+    }
+}
+
+#[test]
+fn a_prefix_has_no_bits_behind_its_length() {
+    let text = |address, length| prefix(&format!("{address}/{length}")).to_string();
+    assert_eq!(text("2001:db8:1:2:3:4:5:6", 64), "2001:db8:1:2::/64");
+    assert_eq!(text("2001:db8:1:2:3:4:5:6", 62), "2001:db8:1::/62");
+    assert_eq!(text("2001:db8::1", 128), "2001:db8::1/128");
+    assert_eq!(text("2001:db8::1", 0), "::/0");
+    assert_eq!(text("2001:db8::1", 200), "2001:db8::1/128");
+}
+
+#[test]
+fn a_prefix_contains_its_addresses_and_covers_longer_ones() {
+    let wide = prefix("2001:db8::/32");
+    assert!(wide.contains("2001:db8:ffff::1".parse().unwrap()));
+    assert!(!wide.contains("2001:db9::1".parse().unwrap()));
+    assert!(wide.covers(prefix("2001:db8:1::/64")) && wide.covers(wide));
+    assert!(!prefix("2001:db8:1::/64").covers(wide));
+    assert!(prefix("::/0").covers(wide));
+}
+
+#[test]
+fn an_address_in_doubt_is_not_preferred_unless_it_is_optimistic() {
+    assert!(AddressFlags::PERMANENT.is_preferred());
+    assert!(!AddressFlags::TENTATIVE.is_preferred());
+    assert!(!AddressFlags::DEPRECATED.is_preferred());
+    assert!(!AddressFlags::DAD_FAILED.is_preferred());
+    let optimistic = AddressFlags(AddressFlags::TENTATIVE.0 | AddressFlags::OPTIMISTIC.0);
+    assert!(optimistic.is_preferred());
+    let failed = AddressFlags(optimistic.0 | AddressFlags::DAD_FAILED.0);
+    assert!(!failed.is_preferred());
+}
+
+#[test]
+fn a_default_route_for_the_source_comes_before_the_general_one() {
+    let mut both = uplink(1, &["2001:db8:1::1/64", "2001:db8:2::1/64"]);
+    let special = DefaultRoute {
+        metric: 2000,
+        gateway: Some("fe80::99".parse().unwrap()),
+        source: Some(prefix("2001:db8:2::/48")),
+    };
+    both.default_routes.push(special);
+    assert_eq!(both.gateway_for(prefix("2001:db8:2::/64")), Some(&special));
+    assert_eq!(both.gateway_for(prefix("2001:db8:1::/64")).unwrap().gateway, both.gateway);
+    both.default_routes.remove(0);
+    assert_eq!(both.gateway_for(prefix("2001:db8:1::/64")), None);
+}
