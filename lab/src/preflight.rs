@@ -64,6 +64,11 @@ pub fn check_bpf() -> Vec<String> {
     if !Path::new(KERNEL_TYPES).exists() {
         reasons.push(format!("this kernel has no BPF type information ({KERNEL_TYPES})"));
     }
+    // The root of a user namespace has all capabilities and still no eBPF.
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if !map.split_whitespace().eq(["0", "0", "4294967295"]) {
+        reasons.push("this root is one of a user namespace only: no eBPF for it".into());
+    }
     reasons
 }
 

@@ -3,11 +3,16 @@
 
 mod common;
 
+use std::io::Write as _;
+use std::process::Command;
 use std::time::Duration;
 
 use moorline_lab::demo::{self, DemoOptions};
-use moorline_lab::timeline::{Style, Timeline};
+use moorline_lab::interrupt::Interrupted;
+use moorline_lab::netns;
+use moorline_lab::timeline::{Lane, MarkKind, Span, Style, Timeline, View};
 use moorline_lab::topology::{Prefix, host_address};
+use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn without_moorline_the_programs_stall() {
@@ -42,4 +47,53 @@ fn with_moorline_the_programs_survive_with_every_byte() {
     assert_eq!(Prefix::of(to.local), Prefix::of(host_address("a", 2)));
     assert_eq!(Prefix::of(to.peer), Prefix::of(host_address("b", 2)));
     assert!(report.moved_ms.is_some() && report.recovery_ms.is_some(), "{report}");
+}
+
+#[test]
+fn ctrl_c_in_the_middle_of_the_demo_leaves_nothing() {
+    if common::two_by_two("demo, ctrl-c", &demo::PROGRAMS).is_none() {
+        return;
+    }
+    let (mut holder, name, daemon) = common::hold("runs_the_demo_until_interrupted");
+    let id = i32::try_from(holder.id()).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
+    assert!(holder.wait().unwrap().success(), "it ended in order");
+    assert_eq!(common::namespaces_of(&name), [""; 0]);
+    assert!(!common::is_running(&daemon));
+    assert!(!common::directory_of(&name).exists());
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(&name), "{mounts}");
+}
+
+/// Not a test: what the one above interrupts.
+#[test]
+#[ignore = "runs until it is interrupted"]
+fn runs_the_demo_until_interrupted() {
+    let options = DemoOptions {
+        moorlined: common::daemon_options().binary,
+        // Nothing moves before the test has seen enough.
+        send_timeout: Duration::from_secs(30),
+    };
+    let error = demo::run(&options, &mut TellAtCut).unwrap_err();
+    assert!(error.is::<Interrupted>(), "{error:#}");
+}
+
+/// Says at the cut which lab it is and one of the daemons in it.
+struct TellAtCut;
+
+impl View for TellAtCut {
+    fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
+    fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
+    fn mark(&mut self, _at: Duration, kind: MarkKind, _text: &str) {
+        if kind == MarkKind::Cut {
+            let lab = format!("moor-{}", std::process::id());
+            let pids =
+                netns::output(Command::new("ip").args(["netns", "pids", &format!("{lab}-a")]));
+            let pid = pids.unwrap().lines().next().unwrap().to_owned();
+            writeln!(std::io::stdout(), "HOLDING {lab} {pid}").unwrap();
+        }
+    }
+    fn advance(&mut self, _now: Duration) {}
+    fn end(&mut self) {}
+    fn say(&mut self, _line: &str) {}
 }

@@ -5,13 +5,10 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{endpoint, eventually, two_by_two};
+use common::{directory_of, endpoint, eventually, hold, is_running, namespaces_of, two_by_two};
 use moorline_lab::interrupt::{self, Interrupted};
 use moorline_lab::process::Process;
 use moorline_lab::topology::{Prefix, host_address};
@@ -170,12 +167,6 @@ fn curl_and_iperf3_run_side_by_side() {
     assert!(result.success && result.bytes > 1_000_000, "{result:?}");
 }
 
-fn namespaces_of(lab: &str) -> Vec<String> {
-    let entries = fs::read_dir("/run/netns").unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.filter(|name| name.starts_with(&format!("{lab}-"))).collect()
-}
-
 #[test]
 fn nothing_is_left_when_a_lab_is_dropped() {
     let Some(lab) = two_by_two("drop", &[]) else { return };
@@ -185,37 +176,6 @@ fn nothing_is_left_when_a_lab_is_dropped() {
     drop(lab);
     assert_eq!(namespaces_of(&name), [""; 0]);
     assert!(!root.exists());
-}
-
-/// Starts this test program again with one of the helpers below, and gives what it said it holds:
-/// the lab's name and a process in it.
-fn hold(helper: &str) -> (Child, String, String) {
-    let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", helper, "--ignored", "--nocapture"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut output = BufReader::new(holder.stdout.take().unwrap());
-    let what = output
-        .by_ref()
-        .lines()
-        .map_while(Result::ok)
-        .find_map(|line| line.split_once("HOLDING ").map(|(_, what)| what.to_owned()));
-    let what = what.unwrap();
-    // A closed pipe would end it with an error.
-    holder.stdout = Some(output.into_inner());
-    let (name, pid) = what.split_once(' ').unwrap();
-    assert_eq!(namespaces_of(name).len(), 4);
-    (holder, name.to_owned(), pid.to_owned())
-}
-
-fn is_running(pid: &str) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
-}
-
-fn directory_of(lab: &str) -> PathBuf {
-    PathBuf::from("/run/moorline-lab").join(lab)
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Protected, eventually, protected};
 use moorline_lab::Failure;
+use moorline_lab::topology::Prefix;
 use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
 
 fn silent() -> Failure {
@@ -99,6 +100,26 @@ fn tcp_survives_losing_the_carrier_on_either_side_whoever_sends() {
             }
         }
     }
+}
+
+/// The ULID stays usable for its connections when the address has gone from the uplink.
+#[test]
+fn tcp_survives_losing_its_address() {
+    let Some(mut hosts) = protected("address removed", &["a", "b"], &[]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let address = Prefix::host(client.address);
+    let options =
+        TcpOptions { client, server, sender: Sender::Server, bytes: 12_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    eventually("bytes", || transfer.arrivals().total() > 1_000_000);
+    let (node, interface) = ("a".into(), "isp1".into());
+    let _fault = hosts.lab.fail(Failure::AddressRemoved { node, interface, address }).unwrap();
+    let ended = moorline_lab::interrupt::wait_for("the end of the transfer", LIMIT, || {
+        Ok(transfer.is_finished().then_some(()))
+    });
+    assert!(ended.is_ok(), "{} octets\n{}", transfer.arrivals().total(), hosts.story());
+    assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
 }
 
 #[test]

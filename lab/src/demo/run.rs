@@ -67,7 +67,7 @@ pub(super) fn run(
     };
     let limit = give_up_after(send_timeout);
     watch.until_cut(lab)?;
-    let ended = watch.until_end(limit, send_timeout)?;
+    let ended = watch.until_end(limit)?;
     let waited = watch.fault.as_ref().map_or(Duration::ZERO, |fault| fault.at.elapsed());
     if !ended {
         let text = stalled(watch.recovered, waited);
@@ -122,27 +122,25 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Watches until both programs have ended; false if nothing came for `limit` after the cut.
-    fn until_end(&mut self, limit: Duration, send_timeout: Duration) -> anyhow::Result<bool> {
+    /// Watches until both programs have ended; false if nothing came for `limit`, or they do not end.
+    fn until_end(&mut self, limit: Duration) -> anyhow::Result<bool> {
         let cut = self.fault.as_ref().context("no cut yet")?.at;
         loop {
             self.tick()?;
             if self.curl.is_finished()? && self.iperf.is_finished()? {
                 return Ok(true);
             }
-            let stall = send_timeout / 4;
             if !self.recovered
-                && let Some(at) = self.curl.arrivals().resumed_after(cut, stall)
+                && let Some(at) = self.curl.arrivals().resumed_after(cut, OUTAGE)
             {
                 self.recovered = true;
                 let late = at.saturating_duration_since(cut).as_secs_f64();
                 let text = format!("curl's next byte, {late:.3} s after the cut");
                 self.view.mark(self.clock.at(at), MarkKind::Recovered, &text);
             }
-            if !self.recovered && cut.elapsed() >= limit {
-                return Ok(false);
-            }
-            if cut.elapsed() >= limit + END_LIMIT {
+            let last = self.curl.arrivals().last().max(Some(cut)).unwrap_or(cut);
+            let is_done = self.curl.is_finished()?;
+            if (!is_done && last.elapsed() >= limit) || cut.elapsed() >= limit + END_LIMIT {
                 return Ok(false);
             }
         }
@@ -278,4 +276,6 @@ const AFTER_RECOVERY: Duration = Duration::from_secs(4);
 const PROTECTION_LIMIT: Duration = Duration::from_secs(5);
 /// What programs get to end after they have recovered.
 const END_LIMIT: Duration = Duration::from_secs(15);
+/// Silence that is more than a hiccup of a busy machine: bytes come every other millisecond.
+const OUTAGE: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_millis(20);

@@ -1,6 +1,10 @@
 //! What the tests of the lab share.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use moorline_api::{EventKind, Pair};
@@ -97,4 +101,41 @@ impl Protected {
             daemon.events().iter().any(|e| e.kind == EventKind::Moved && e.to.is_some_and(is_isp2))
         })
     }
+}
+
+pub(crate) fn namespaces_of(lab: &str) -> Vec<String> {
+    let entries = fs::read_dir("/run/netns").unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(&format!("{lab}-"))).collect()
+}
+
+/// Starts this test program again with one of its ignored helpers, and gives what it said it holds:
+/// the lab's name and a process in it.
+pub(crate) fn hold(helper: &str) -> (Child, String, String) {
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", helper, "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(holder.stdout.take().unwrap());
+    let what = output
+        .by_ref()
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| line.split_once("HOLDING ").map(|(_, what)| what.to_owned()));
+    let what = what.unwrap();
+    // A closed pipe would end it with an error.
+    holder.stdout = Some(output.into_inner());
+    let (name, pid) = what.split_once(' ').unwrap();
+    assert_eq!(namespaces_of(name).len(), 4);
+    (holder, name.to_owned(), pid.to_owned())
+}
+
+pub(crate) fn is_running(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
+}
+
+pub(crate) fn directory_of(lab: &str) -> PathBuf {
+    PathBuf::from("/run/moorline-lab").join(lab)
 }
