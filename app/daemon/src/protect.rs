@@ -26,46 +26,66 @@ impl Daemon {
                 tracing::debug!(%error, locators = %transmit.locators, "control packet not sent");
             }
         }
+        let mut updates = Vec::new();
         while let Some(update) = self.host.poll_datapath() {
-            self.carry_out(update).await;
+            updates.push(update);
         }
+        self.carry_out(&updates).await;
         while let Some(event) = self.host.poll_event() {
             self.tell(&event);
         }
     }
 
-    async fn carry_out(&mut self, update: Update) {
-        // The route to the segmentation path comes before the move and goes after it: a super-packet
-        // of a moved context that reaches an uplink is lost.
-        if let Update::Upsert(entry) = &update
-            && entry.is_moved()
-        {
-            self.route(entry).await;
+    /// The route to the segmentation path comes before the move and goes after it: a super-packet of
+    /// a moved context that reaches an uplink is lost.
+    async fn carry_out(&mut self, updates: &[Update]) {
+        self.route(updates).await;
+        for update in updates {
+            if let Err(error) = self.datapath.apply(update) {
+                tracing::warn!(%error, "data plane");
+            }
+            match update {
+                Update::Upsert(entry) if !entry.is_moved() => self.unroute(entry.id).await,
+                Update::Remove { context } => self.unroute(*context).await,
+                Update::Upsert(_) | Update::Heard { .. } | Update::Rearm { .. } => {}
+            }
         }
-        if let Err(error) = self.datapath.apply(&update) {
-            tracing::warn!(%error, "data plane");
-        }
-        match update {
-            Update::Upsert(entry) if !entry.is_moved() => self.unroute(entry.id).await,
-            Update::Remove { context } => self.unroute(context).await,
-            Update::Upsert(_) | Update::Heard { .. } | Update::Rearm { .. } => {}
+        let is_removal = |update: &Update| matches!(update, Update::Remove { .. });
+        if !self.kept.is_empty() && updates.iter().any(is_removal) {
+            self.keep_ulids().await;
         }
     }
 
-    /// Moved traffic goes through `moor0`, where it is segmented before the header goes in.
-    async fn route(&mut self, entry: &ContextEntry) {
-        let uplink = self.view.uplink_of(entry.locators.local.0);
-        let path_mtu = uplink.map_or(MIN_MTU, |uplink| uplink.mtu).max(MIN_MTU);
-        let route = MovedRoute { ulids: entry.ulids, path_mtu };
-        if self.moved.0.get(&entry.id) == Some(&route) {
+    /// Moved traffic goes through `moor0`, where it is segmented before the header goes in. All routes
+    /// at once: each change makes every socket of the host look its route up again.
+    async fn route(&mut self, updates: &[Update]) {
+        let moved = updates.iter().filter_map(|update| match update {
+            Update::Upsert(entry) if entry.is_moved() => Some(entry),
+            Update::Upsert(_)
+            | Update::Heard { .. }
+            | Update::Remove { .. }
+            | Update::Rearm { .. } => None,
+        });
+        let mut new = Vec::new();
+        for entry in moved {
+            let route = MovedRoute { ulids: entry.ulids, path_mtu: self.mtu_of(entry) };
+            if self.moved.0.get(&entry.id) != Some(&route) {
+                new.push((entry.id, route));
+            }
+        }
+        if new.is_empty() {
             return;
         }
-        match self.netlink.add_moved(route.ulids, route.path_mtu).await {
-            Ok(()) => {
-                self.moved.0.insert(entry.id, route);
-            }
-            Err(error) => tracing::warn!(%error, "route of a moved context"),
+        let routes: Vec<_> = new.iter().map(|(_, route)| *route).collect();
+        match self.netlink.add_all_moved(&routes).await {
+            Ok(()) => self.moved.0.extend(new),
+            Err(error) => tracing::warn!(%error, "routes of moved contexts"),
         }
+    }
+
+    fn mtu_of(&self, entry: &ContextEntry) -> u32 {
+        let uplink = self.view.uplink_of(entry.locators.local.0);
+        uplink.map_or(MIN_MTU, |uplink| uplink.mtu).max(MIN_MTU)
     }
 
     async fn unroute(&mut self, context: ContextId) {
@@ -85,10 +105,17 @@ impl Daemon {
                 needed.insert(ulid);
             }
         }
-        for ulid in self.kept.difference(&needed).copied().collect::<Vec<_>>() {
-            if let Err(error) = self.netlink.release_ulid(ulid).await {
+        let released: Vec<_> = self.kept.difference(&needed).copied().collect();
+        for ulid in &released {
+            if let Err(error) = self.netlink.release_ulid(*ulid).await {
                 tracing::warn!(%error, "releasing a ULID");
             }
+        }
+        // The rule of a prefix stays for as long as the host has an address in it.
+        if !released.is_empty()
+            && let Err(error) = self.netlink.ensure_rules(&self.view).await
+        {
+            tracing::warn!(%error, "source-address rules");
         }
         for ulid in needed.difference(&self.kept).copied().collect::<Vec<_>>() {
             if let Err(error) = self.netlink.keep_ulid(ulid).await {
