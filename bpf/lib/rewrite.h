@@ -14,15 +14,19 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	struct ip6_shim6 headers = { .ip6 = *ip6 };
 	__u32 ifindex = uplink_of(&rewrite->locators.local);
 	__u32 mtu = 0;
+	long fits;
 
 	if (!ifindex)
 		return -1 - DROP_NO_UPLINK;
 	/* The header belongs behind these two (s4.6), where there is no making room. */
 	if (ip6->next == NEXT_HOP_BY_HOP || ip6->next == NEXT_ROUTING)
 		return -1 - DROP_HEADER_CHAIN;
-	/* The kernel could not segment it behind the header, and drops it without a word. */
-	if (skb->gso_segs > 1 || bpf_check_mtu(skb, ifindex, &mtu, sizeof(headers.shim6), 0))
+	/* The kernel could not segment it with the header, and drops it without a word. */
+	if (skb->gso_segs > 1)
 		return -1 - DROP_ADJUST_ROOM;
+	fits = bpf_check_mtu(skb, ifindex, &mtu, sizeof(headers.shim6), 0);
+	if (fits)
+		return -1 - (fits < 0 ? DROP_NO_UPLINK : DROP_ADJUST_ROOM);
 	if (bpf_skb_adjust_room(skb, sizeof(headers.shim6), BPF_ADJ_ROOM_NET, 0))
 		return -1 - DROP_ADJUST_ROOM;
 	headers.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + sizeof(headers.shim6));

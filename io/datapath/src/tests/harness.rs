@@ -1,0 +1,117 @@
+//! A data plane on a virtual clock, in a network namespace with an interface of 1,500 octets.
+
+use std::fs::File;
+use std::net::Ipv6Addr;
+use std::os::fd::AsFd;
+use std::process::{Child, Command};
+
+use libbpf_rs::ProgramInput;
+use moorline_host::datapath::{Report, TriggerPolicy, Update};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::skel::types;
+use crate::{Datapath, Settings, control, convert, load};
+
+const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
+/// The loopback, which is the first interface of any namespace.
+pub(crate) const IFINDEX: u32 = 1;
+
+/// A namespace that this thread is in; it ends with the process that holds it.
+struct Namespace {
+    holder: Child,
+    home: File,
+}
+
+impl Namespace {
+    fn new() -> Self {
+        let home = File::open("/proc/thread-self/ns/net").unwrap();
+        let script = "ip link set lo mtu 1500 && echo ready && exec sleep 1000";
+        let mut holder = Command::new("unshare")
+            .args(["--net", "sh", "-c", script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 6];
+        std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
+        assert_eq!(&said, b"ready\n");
+        let there = File::open(format!("/proc/{}/ns/net", holder.id())).unwrap();
+        move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        Self { holder, home }
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = move_into_link_name_space(self.home.as_fd(), Some(LinkNameSpaceType::Network));
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// What a program did with a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) action: i32,
+    pub(crate) packet: Vec<u8>,
+}
+
+pub(crate) struct Harness {
+    pub(crate) plane: Datapath,
+    trigger: TriggerPolicy,
+    _namespace: Namespace,
+}
+
+impl Harness {
+    pub(crate) fn new(trigger: TriggerPolicy) -> Self {
+        let namespace = Namespace::new();
+        let settings = Settings { max_contexts: 64, max_flows: 64, trigger, ..Settings::default() };
+        let plane = Datapath::open_with(&settings, true).unwrap();
+        Self { plane, trigger, _namespace: namespace }
+    }
+
+    pub(crate) fn set_local(&self, address: Ipv6Addr) {
+        self.plane.set_local(address, IFINDEX).unwrap();
+    }
+
+    /// The time that the programs see, in nanoseconds.
+    pub(crate) fn set_now(&self, now: u64) {
+        let settings = types::settings { virtual_now: now, ..convert::settings(&self.trigger) };
+        self.plane.tables.settings.insert(&0, &settings).unwrap();
+    }
+
+    pub(crate) fn apply(&mut self, update: &Update) {
+        self.plane.apply(update).unwrap();
+    }
+
+    /// Looks at the timers of all contexts, in order of their ids.
+    pub(crate) fn tick(&self) {
+        for entry in self.plane.contexts().unwrap() {
+            control::look(&self.plane.object, entry.id.0).unwrap();
+        }
+    }
+
+    pub(crate) fn reports(&self) -> Vec<Report> {
+        let mut reports = Vec::new();
+        self.plane.drain_reports(&mut |report| reports.push(report)).unwrap();
+        reports
+    }
+
+    /// Runs a program on an IPv6 packet, of so many segments.
+    pub(crate) fn run(&self, program: &'static str, packet: &[u8], segments: u32) -> Outcome {
+        let frame = [&ETHERNET, packet].concat();
+        let mut out = vec![0; frame.len() + 64];
+        let mut context = [0; size_of::<types::__sk_buff>()];
+        let offset = core::mem::offset_of!(types::__sk_buff, gso_segs);
+        context[offset..offset + 4].copy_from_slice(&segments.to_ne_bytes());
+        let input = ProgramInput {
+            context_in: Some(&mut context),
+            data_in: Some(&frame),
+            data_out: Some(&mut out),
+            ..ProgramInput::default()
+        };
+        let output = load::run(&self.plane.object, program, input).unwrap();
+        let frame = output.data.unwrap();
+        assert_eq!(frame[..14], ETHERNET, "link layer header changed");
+        Outcome { action: output.return_value.cast_signed(), packet: frame[14..].to_vec() }
+    }
+}

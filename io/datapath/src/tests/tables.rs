@@ -1,0 +1,169 @@
+//! What user space does to the tables, and what it must not do.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use moorline_host::datapath::{ContextEntry, ReapTimers, Report, TriggerPolicy, Update};
+use moorline_types::{
+    ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Ulid, UlidPair,
+};
+
+use super::can_run;
+use super::harness::Harness;
+use crate::Error;
+
+const LOCAL: &str = "2001:db8:a::1";
+const PEER: &str = "2001:db8:c::1";
+
+fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn entry(id: u32, peer: &str) -> ContextEntry {
+    let ulids = UlidPair::new(Ulid(address(LOCAL)), Ulid(address(peer)));
+    ContextEntry {
+        id: ContextId(id),
+        ulids,
+        local_tag: ContextTag::from_bits(0x1000 + u64::from(id)),
+        peer_tag: ContextTag::from_bits(0x2000 + u64::from(id)),
+        locators: LocatorPair::new(Locator(address("2001:db8:b::1")), Locator(address(peer))),
+        peer_locators: vec![Locator(address(peer))],
+        timers: Some(ReapTimers {
+            send: Duration::from_secs(10),
+            keepalive_interval: Duration::from_secs(3),
+            keepalive_timeout: Duration::from_secs(15),
+        }),
+        watch: 5,
+        idle: Duration::from_secs(300),
+    }
+}
+
+fn harness() -> Harness {
+    let harness = Harness::new(TriggerPolicy::default());
+    harness.set_local(address(LOCAL));
+    harness.set_local(address("2001:db8:b::1"));
+    harness.set_now(1);
+    harness
+}
+
+/// A UDP packet with this many octets behind the IPv6 header.
+fn packet(from: &str, to: &str, octets: u16) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 0, 17, 64];
+    packet[4..6].copy_from_slice(&octets.to_be_bytes());
+    packet.extend(address(from).octets());
+    packet.extend(address(to).octets());
+    packet.resize(40 + usize::from(octets), 7);
+    packet
+}
+
+#[test]
+fn what_was_put_in_is_read_back() {
+    if !can_run("what_was_put_in_is_read_back") {
+        return;
+    }
+    let mut harness = harness();
+    let quiet = ContextEntry { timers: None, watch: 0, ..entry(9, "2001:db8:e::1") };
+    for entry in [entry(4, PEER), quiet.clone()] {
+        harness.apply(&Update::Upsert(entry));
+    }
+    assert_eq!(harness.plane.contexts().unwrap(), [entry(4, PEER), quiet.clone()]);
+    let locals =
+        [("2001:db8:a::1", 1), ("2001:db8:b::1", 1)].map(|(text, index)| (address(text), index));
+    assert_eq!(harness.plane.locals().unwrap(), locals);
+
+    // Changed in place: other tag, other locators.
+    let changed = ContextEntry {
+        local_tag: ContextTag::from_bits(77),
+        peer_locators: vec![Locator(address("2001:db8:d::1")), Locator(address("2001:db8:e::1"))],
+        ..entry(4, PEER)
+    };
+    harness.apply(&Update::Upsert(changed.clone()));
+    assert_eq!(harness.plane.contexts().unwrap(), [changed, quiet.clone()]);
+    assert_eq!(harness.plane.tables.tags.keys().len(), 2);
+    assert_eq!(harness.plane.tables.peers.keys().len(), 3);
+
+    harness.apply(&Update::Remove { context: ContextId(4) });
+    assert_eq!(harness.plane.contexts().unwrap(), [quiet]);
+    harness.apply(&Update::Remove { context: ContextId(9) });
+    assert_eq!(harness.plane.tables.slots.keys().len(), 0);
+    assert_eq!(harness.plane.tables.tags.keys().len(), 0);
+    assert_eq!(harness.plane.tables.peers.keys().len(), 0);
+}
+
+#[test]
+fn what_the_tables_cannot_hold_is_refused() {
+    if !can_run("what_the_tables_cannot_hold_is_refused") {
+        return;
+    }
+    let mut harness = harness();
+    let beyond = harness.plane.apply(&Update::Upsert(entry(64, PEER)));
+    assert!(matches!(beyond, Err(Error::TooManyContexts(ContextId(64)))), "{beyond:?}");
+    let locators = (0..33).map(|index| Locator(Ipv6Addr::from(index))).collect();
+    let many = ContextEntry { peer_locators: locators, ..entry(1, PEER) };
+    let many = harness.plane.apply(&Update::Upsert(many));
+    assert!(matches!(many, Err(Error::TooManyLocators(ContextId(1)))), "{many:?}");
+    let unknown = harness.plane.apply(&Update::Remove { context: ContextId(3) });
+    assert!(matches!(unknown, Err(Error::UnknownContext(ContextId(3)))), "{unknown:?}");
+    assert_eq!(harness.plane.contexts().unwrap(), []);
+}
+
+#[test]
+fn a_slot_starts_from_zero_and_late_reports_of_its_former_owner_are_left_out() {
+    if !can_run("a_slot_starts_from_zero_and_late_reports_of_its_former_owner_are_left_out") {
+        return;
+    }
+    let mut harness = harness();
+    harness.apply(&Update::Upsert(entry(4, PEER)));
+    harness.set_now(1_000);
+    harness.run("uplink_ingress", &packet(PEER, LOCAL, 20), 0);
+    harness.run("uplink_egress", &packet(LOCAL, PEER, 20), 0);
+    assert_eq!(harness.plane.counters(ContextId(4)).unwrap().rx_packets, 1);
+    // The report that `watch` asked for waits in the ring while the slot changes hands.
+    let other = "2001:db8:e::1";
+    harness.apply(&Update::Upsert(entry(4, other)));
+    assert_eq!(harness.reports(), []);
+    assert_eq!(harness.plane.counters(ContextId(4)).unwrap(), Default::default());
+    harness.run("uplink_ingress", &packet(other, LOCAL, 20), 0);
+    let at = Instant::from_nanos(1_000);
+    assert_eq!(harness.reports(), [Report::Received { context: ContextId(4), at }]);
+}
+
+#[test]
+fn a_newer_context_of_the_same_addresses_keeps_its_index() {
+    if !can_run("a_newer_context_of_the_same_addresses_keeps_its_index") {
+        return;
+    }
+    let mut harness = harness();
+    harness.apply(&Update::Upsert(entry(1, PEER)));
+    harness.apply(&Update::Upsert(entry(2, PEER)));
+    harness.apply(&Update::Remove { context: ContextId(1) });
+    harness.run("uplink_ingress", &packet(PEER, LOCAL, 20), 0);
+    assert_eq!(harness.plane.counters(ContextId(2)).unwrap().rx_packets, 1);
+}
+
+#[test]
+fn a_full_ring_is_counted_and_the_trigger_tries_again() {
+    if !can_run("a_full_ring_is_counted_and_the_trigger_tries_again") {
+        return;
+    }
+    let harness = harness();
+    harness.set_now(1_000);
+    let mut sent = 0;
+    let lost = || {
+        let drops = harness.plane.drops().unwrap();
+        drops.iter().find(|(reason, _)| *reason == DropReason::ReportLost).map(|(_, count)| *count)
+    };
+    // 256 KB hold some 4,000 reports.
+    while lost().is_none() {
+        let peer = Ipv6Addr::from(u128::from(address(PEER)) + sent);
+        harness.run("uplink_egress", &packet(LOCAL, &peer.to_string(), 2100), 0);
+        sent += 1;
+        assert!(sent < 10_000, "the ring never filled");
+    }
+    assert_eq!(lost(), Some(1));
+    assert_eq!(harness.reports().len() as u128, sent - 1);
+    let last = Ipv6Addr::from(u128::from(address(PEER)) + sent - 1);
+    harness.run("uplink_egress", &packet(LOCAL, &last.to_string(), 20), 0);
+    let ulids = UlidPair::new(Ulid(address(LOCAL)), Ulid(last));
+    assert_eq!(harness.reports(), [Report::Trigger { ulids }]);
+}

@@ -1,0 +1,80 @@
+//! Packets on a wire, by tcpdump.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+use crate::net::Namespace;
+
+pub(crate) struct Capture {
+    tcpdump: Child,
+}
+
+impl Capture {
+    /// Begins; returns when packets are being seen.
+    pub(crate) fn begin(namespace: &Namespace, interface: &str) -> Self {
+        let arguments = [
+            "-i",
+            interface,
+            "--immediate-mode",
+            "-U",
+            "-w",
+            "-",
+            "-s",
+            "128",
+            "-B",
+            "16384",
+            "ip6",
+        ];
+        let mut tcpdump = Command::new("ip")
+            .args(["netns", "exec", &namespace.0, "tcpdump"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(tcpdump.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "tcpdump ended");
+        }
+        // Nobody else reads what it says at the end.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        Self { tcpdump }
+    }
+
+    /// Ends; IPv6 packets without the link layer, cut to 114 octets.
+    pub(crate) fn end(mut self) -> Vec<Vec<u8>> {
+        let id = rustix::process::Pid::from_child(&self.tcpdump);
+        let mut stdout = self.tcpdump.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut file = Vec::new();
+            stdout.read_to_end(&mut file).unwrap();
+            file
+        });
+        // It writes out what it has on an interrupt.
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+        self.tcpdump.wait().unwrap();
+        packets(&reader.join().unwrap())
+    }
+}
+
+fn packets(file: &[u8]) -> Vec<Vec<u8>> {
+    const FILE_HEADER: usize = 24;
+    const PACKET_HEADER: usize = 16;
+    const ETHERNET: usize = 14;
+    let mut packets = Vec::new();
+    let mut rest = file.get(FILE_HEADER..).unwrap_or_default();
+    while let Some((header, more)) = rest.split_at_checked(PACKET_HEADER) {
+        let length = u32::from_ne_bytes(header[8..12].try_into().unwrap()) as usize;
+        let Some((packet, more)) = more.split_at_checked(length) else { break };
+        packets.push(packet[ETHERNET..].to_vec());
+        rest = more;
+    }
+    packets
+}
+
+/// Next header of an IPv6 packet.
+pub(crate) fn next_header(packet: &[u8]) -> u8 {
+    packet[6]
+}
