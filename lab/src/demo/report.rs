@@ -67,6 +67,9 @@ impl fmt::Display for Report {
     /// The summary for a person, several lines.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match (self.survived, self.bytes_ok) {
+            (true, true) if self.mode == Mode::Simulator => {
+                "SURVIVED: the same connection, every byte compared"
+            }
             (true, true) => "SURVIVED: the same TCP connections, every byte intact (SHA-256)",
             (true, false) => "FAILED: the connections went on, but bytes are wrong or missing",
             (false, _) => "FAILED: the connections did not survive",
@@ -149,5 +152,7 @@ mod tests {
         let text = Report { bytes_ok: false, moved_ms: None, ..report() }.to_string();
         assert!(text.contains("FAILED") && text.contains("never"), "{text}");
         assert!(report().to_string().contains("2.013 s"));
+        let simulated = Report { mode: Mode::Simulator, ..report() }.to_string();
+        assert!(simulated.contains("virtual time") && !simulated.contains("SHA"), "{simulated}");
     }
 }
