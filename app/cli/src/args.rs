@@ -31,6 +31,8 @@ pub enum Command {
     /// Two hosts with two ISPs each are made out of network namespaces; nothing of this machine's
     /// network is touched. Needs root; without it the simulator runs the same scenario.
     Demo(DemoArgs),
+    /// Play random failure schedules in the simulator: the same seed gives the same run.
+    Sim(SimArgs),
 }
 
 /// How to show it.
@@ -64,6 +66,20 @@ pub struct DemoArgs {
     /// Use the simulator even where the real thing could run.
     #[arg(long)]
     pub simulated: bool,
+    /// Print the result as one JSON object, and nothing while it runs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to simulate.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct SimArgs {
+    /// How many schedules.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub seeds: u64,
+    /// Seed of the first; the next ones count up.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub first_seed: u64,
     /// Print the result as one JSON object, and nothing while it runs.
     #[arg(long)]
     pub json: bool,

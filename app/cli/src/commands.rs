@@ -1,8 +1,11 @@
 mod demo;
 mod reset;
+mod sim;
+mod simulated;
 
 pub(crate) use demo::demo;
 pub(crate) use reset::reset;
+pub(crate) use sim::sim;
 
 use crate::args::{Args, EventsArgs, FormatArgs};
 use crate::render;

@@ -24,6 +24,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Events(events) => commands::events(args, events, out),
         Command::Reset => commands::reset(args),
         Command::Demo(demo) => commands::demo(demo, out),
+        Command::Sim(sim) => commands::sim(sim, out),
     }
 }
 

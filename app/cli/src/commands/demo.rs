@@ -1,4 +1,4 @@
-use super::write_json;
+use super::{simulated, write_json};
 use crate::args::DemoArgs;
 use anyhow::Context;
 use moorline_lab::demo::{self, DemoOptions, Report};
@@ -8,6 +8,7 @@ use moorline_lab::timeline::{Silent, Style, Timeline, View};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Runs the demo for real where the machine allows it, else in the simulator.
 pub(crate) fn demo(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -56,8 +57,11 @@ fn obstacles() -> Vec<String> {
     obstacles
 }
 
-fn simulated(_args: &DemoArgs, _view: &mut dyn View) -> anyhow::Result<Report> {
-    anyhow::bail!("the simulator is not in this build")
+fn simulated(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
+    // For a person at a terminal, four times as fast as it would happen.
+    let is_watched = !args.json && Style::of_stdout().live;
+    let step = if is_watched { Duration::from_millis(25) } else { Duration::ZERO };
+    simulated::demo(args.send_timeout, step, view)
 }
 
 fn exit_code(code: i32) -> ExitCode {

@@ -1,0 +1,135 @@
+//! The demo in the simulator: the run is over before it is shown, so it is shown as fast as suits.
+
+use moorline_api::Pair;
+use moorline_host::{Event, ReapState};
+use moorline_lab::demo::{Mode, Report};
+use moorline_lab::interrupt;
+use moorline_lab::timeline::{LAG, Lane, MarkKind, Span, View};
+use moorline_lab::topology::Prefix;
+use moorline_sim::{DemoConfig, DemoRun, Mark, demo_scenario};
+use moorline_types::LocatorPair;
+use std::thread;
+use std::time::Duration;
+
+/// Plays the scenario with and without Moorline; `step` is the real time that a tenth of a virtual
+/// second is shown for.
+pub(crate) fn demo(
+    send_timeout: Duration,
+    step: Duration,
+    view: &mut dyn View,
+) -> anyhow::Result<Report> {
+    interrupt::install()?;
+    let config = DemoConfig { send_timeout, ..DemoConfig::default() };
+    let demo = demo_scenario(&config);
+    view.say(
+        "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. B sends a stream to A.",
+    );
+    view.say("Then ISP 1 dies: it drops every packet and says nothing.");
+    let runs =
+        [("With Moorline on both hosts", &demo.with), ("The same without Moorline", &demo.without)];
+    for (title, run) in runs {
+        view.begin(title, &[Lane { name: "stream".into(), usual_rate: config.rate }]);
+        replay(run, step, view)?;
+        view.end();
+    }
+    Ok(report(&demo.with, &demo.without, send_timeout))
+}
+
+fn replay(run: &DemoRun, step: Duration, view: &mut dyn View) -> anyhow::Result<()> {
+    let marks = marks(run);
+    let mut marks = marks.iter().peekable();
+    let mut end = Duration::ZERO;
+    for interval in &run.intervals {
+        interrupt::check()?;
+        end = interval.to;
+        while let Some((at, kind, text)) = marks.next_if(|mark| mark.0 < end) {
+            view.mark(*at, *kind, text);
+        }
+        view.bytes(0, Span { from: interval.from, to: interval.to }, interval.octets);
+        view.advance(end);
+        thread::sleep(step);
+    }
+    for (at, kind, text) in marks {
+        view.mark(*at, *kind, text);
+    }
+    view.advance(end + LAG);
+    Ok(())
+}
+
+/// What a person should see happen, in order: what the hosts told, the cut, and what came of it.
+fn marks(run: &DemoRun) -> Vec<(Duration, MarkKind, String)> {
+    let mut marks: Vec<_> = run.marks.iter().filter_map(of_host).collect();
+    // Each host tells of its context; the connection can move once both have it.
+    let is_context = |mark: &(Duration, MarkKind, String)| mark.1 == MarkKind::Protected;
+    if let Some(last) = marks.iter().rposition(is_context) {
+        let at = marks[last].0;
+        marks.retain(|mark| !is_context(mark));
+        let text = "A and B have a context: the connection can move";
+        marks.push((at, MarkKind::Protected, text.to_owned()));
+    }
+    let cut = "ISP 1 drops every packet and says nothing";
+    marks.push((run.cut_at, MarkKind::Cut, cut.to_owned()));
+    marks.push(match run.recovery {
+        Some(late) => {
+            let text = format!("the next byte, {:.3} s after the cut", late.as_secs_f64());
+            (run.cut_at + late, MarkKind::Recovered, text)
+        }
+        None => {
+            let waited = run.waited.as_secs_f64();
+            let text = format!("not one byte in the {waited:.1} s since the cut; given up");
+            (run.cut_at + run.waited, MarkKind::Stalled, text)
+        }
+    });
+    marks.sort_by_key(|mark| mark.0);
+    marks
+}
+
+fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
+    let host = if mark.host == 0 { "A" } else { "B" };
+    let (kind, text) = match mark.event {
+        Event::Established { .. } => (MarkKind::Protected, String::new()),
+        Event::StateChanged { to: ReapState::Exploring, .. } => {
+            (MarkKind::Detected, format!("{host} hears nothing and probes other address pairs"))
+        }
+        Event::Moved { to, .. } => {
+            let [from, to] = [to.local.0, to.peer.0].map(Prefix::of);
+            (MarkKind::Moved, format!("{host} sends {from} -> {to}"))
+        }
+        Event::Failed { failure, .. } => {
+            (MarkKind::Note, format!("{host} has no context: {failure:?}"))
+        }
+        Event::Unreachable { probes, .. } => {
+            (MarkKind::Note, format!("{host} has sent {probes} probes in vain"))
+        }
+        Event::Initiated { .. }
+        | Event::Renewed { .. }
+        | Event::StateChanged { .. }
+        | Event::Removed { .. } => return None,
+    };
+    Some((mark.at, kind, text))
+}
+
+fn report(with: &DemoRun, without: &DemoRun, send_timeout: Duration) -> Report {
+    Report {
+        survived: with.survived,
+        bytes_ok: with.bytes_ok,
+        moved_ms: with.moved.map(millis),
+        recovery_ms: with.recovery.map(millis),
+        send_timeout_ms: millis(send_timeout),
+        moved_to: with.moved_to.map(pair),
+        without_moorline_survived: without.survived || without.recovery.is_some(),
+        without_moorline_waited_ms: millis(without.waited),
+        mode: Mode::Simulator,
+    }
+}
+
+const fn pair(pair: LocatorPair) -> Pair {
+    Pair::new(pair.local.0, pair.peer.0)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
