@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::io::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -81,6 +80,7 @@ fn runs_the_demo_until_interrupted() {
 /// Says at the cut which lab it is and one of the daemons in it.
 struct TellAtCut;
 
+#[allow(clippy::print_stdout, reason = "how it tells the test that started it")]
 impl View for TellAtCut {
     fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
     fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
@@ -90,7 +90,7 @@ impl View for TellAtCut {
             let pids =
                 netns::output(Command::new("ip").args(["netns", "pids", &format!("{lab}-a")]));
             let pid = pids.unwrap().lines().next().unwrap().to_owned();
-            writeln!(std::io::stdout(), "HOLDING {lab} {pid}").unwrap();
+            println!("HOLDING {lab} {pid}");
         }
     }
     fn advance(&mut self, _now: Duration) {}

@@ -15,13 +15,18 @@ use moorline_lab::{Lab, preflight, topology};
 
 /// The network of the demo; none, said aloud, where a lab cannot run.
 pub(crate) fn two_by_two(test: &str, programs: &[&str]) -> Option<Lab> {
-    let reasons = preflight::check(programs);
-    if !reasons.is_empty() {
-        eprintln!("SKIPPED {test}: {}", reasons.join("; "));
-        assert!(std::env::var_os("MOORLINE_REQUIRE_ROOT").is_none(), "{test} may not be skipped");
+    if is_skipped(test, &preflight::check(programs)) {
         return None;
     }
     Some(Lab::build(topology::two_by_two(true)).unwrap())
+}
+
+fn is_skipped(test: &str, reasons: &[String]) -> bool {
+    if !reasons.is_empty() {
+        eprintln!("SKIPPED {test}: {}", reasons.join("; "));
+        assert!(std::env::var_os("MOORLINE_REQUIRE_ROOT").is_none(), "{test} may not be skipped");
+    }
+    !reasons.is_empty()
 }
 
 /// A host with its static address at an ISP.
@@ -59,6 +64,9 @@ pub(crate) fn daemon_options() -> DaemonOptions {
 /// The network of the demo with daemons in these hosts; none where a lab cannot run.
 pub(crate) fn protected(test: &str, hosts: &[&str], programs: &[&str]) -> Option<Protected> {
     let lab = two_by_two(test, programs)?;
+    if is_skipped(test, &preflight::check_bpf()) {
+        return None;
+    }
     let options = daemon_options();
     let start = |host: &&str| Daemon::start(&lab, host, &options).unwrap();
     let daemons: Vec<_> = hosts.iter().map(start).collect();
