@@ -45,9 +45,9 @@ struct context {
 _Static_assert(sizeof(struct address) == 16, "address");
 _Static_assert(sizeof(struct pair) == 32, "pair");
 _Static_assert(sizeof(struct context) == 128, "context");
-_Static_assert(offsetof(struct context, ulids) == 8, "context.ulids");
-_Static_assert(offsetof(struct context, local_tag) == 72, "context.local_tag");
-_Static_assert(offsetof(struct context, watch) == 120, "context.watch");
+_Static_assert(__builtin_offsetof(struct context, ulids) == 8, "context.ulids");
+_Static_assert(__builtin_offsetof(struct context, local_tag) == 72, "context.local_tag");
+_Static_assert(__builtin_offsetof(struct context, watch) == 120, "context.watch");
 
 /* What the programs noted about a context. Written by programs only. Times are CLOCK_MONOTONIC, 0 is never. */
 struct live {
@@ -73,7 +73,7 @@ struct live {
 };
 
 _Static_assert(sizeof(struct live) == 112, "live");
-_Static_assert(offsetof(struct live, idle_seen) == 96, "live.idle_seen");
+_Static_assert(__builtin_offsetof(struct live, idle_seen) == 96, "live.idle_seen");
 
 /* In its own map: user space may then read live in batches. */
 struct timer {

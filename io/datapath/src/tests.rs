@@ -1,5 +1,6 @@
 //! The programs under `BPF_PROG_TEST_RUN`, on a clock that the test sets.
 
+mod cost;
 mod harness;
 mod tables;
 mod vectors;

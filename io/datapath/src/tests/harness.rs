@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::skel::types;
 use crate::{Datapath, Settings, control, convert, load};
 
-const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
+pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
 /// The loopback, which is the first interface of any namespace.
 pub(crate) const IFINDEX: u32 = 1;
 

@@ -12,14 +12,14 @@ use super::can_run;
 use super::harness::Harness;
 use crate::Error;
 
-const LOCAL: &str = "2001:db8:a::1";
-const PEER: &str = "2001:db8:c::1";
+pub(crate) const LOCAL: &str = "2001:db8:a::1";
+pub(crate) const PEER: &str = "2001:db8:c::1";
 
 fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-fn entry(id: u32, peer: &str) -> ContextEntry {
+pub(crate) fn entry(id: u32, peer: &str) -> ContextEntry {
     let ulids = UlidPair::new(Ulid(address(LOCAL)), Ulid(address(peer)));
     ContextEntry {
         id: ContextId(id),
@@ -47,7 +47,7 @@ fn harness() -> Harness {
 }
 
 /// A UDP packet with this many octets behind the IPv6 header.
-fn packet(from: &str, to: &str, octets: u16) -> Vec<u8> {
+pub(crate) fn packet(from: &str, to: &str, octets: u16) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 0, 17, 64];
     packet[4..6].copy_from_slice(&octets.to_be_bytes());
     packet.extend(address(from).octets());

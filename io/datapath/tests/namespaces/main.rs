@@ -3,6 +3,7 @@
 
 mod capture;
 mod net;
+mod throughput;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddrV6, TcpListener, TcpStream, UdpSocket};

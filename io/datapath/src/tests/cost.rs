@@ -1,0 +1,46 @@
+//! Time of the programs, told and not asserted: `cargo test -p moorline-datapath -- --ignored --nocapture cost`.
+
+use libbpf_rs::ProgramInput;
+use moorline_host::datapath::{ContextEntry, Update};
+use moorline_types::LocatorPair;
+
+use super::can_run;
+use super::harness::ETHERNET;
+use super::tables::{LOCAL, PEER, entry, packet};
+use crate::{Datapath, Settings, load};
+
+const REPEAT: u32 = 2_000_000;
+
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    if !can_run("cost") {
+        return;
+    }
+    let settings = Settings { max_contexts: 64, max_flows: 64, ..Settings::default() };
+    let mut plane = Datapath::open(&settings).unwrap();
+    let unmoved = entry(1, PEER);
+    let locators =
+        LocatorPair::new(unmoved.ulids.local.as_locator(), unmoved.ulids.peer.as_locator());
+    plane.apply(&Update::Upsert(ContextEntry { locators, ..unmoved })).unwrap();
+    let stranger = "2001:db8:ffff::1";
+    for (what, program, packet) in [
+        ("control message", "uplink_egress", packet_of(140)),
+        ("no context", "uplink_egress", packet(LOCAL, stranger, 1400)),
+        ("no context", "uplink_ingress", packet(stranger, LOCAL, 1400)),
+        ("context not moved", "uplink_egress", packet(LOCAL, PEER, 1400)),
+        ("context not moved", "uplink_ingress", packet(PEER, LOCAL, 1400)),
+    ] {
+        let frame = [&ETHERNET, packet.as_slice()].concat();
+        let input =
+            ProgramInput { data_in: Some(&frame), repeat: REPEAT, ..ProgramInput::default() };
+        let output = load::run(&plane.object, program, input).unwrap();
+        println!("{program:16} {what:20} {:4} ns", output.duration.as_nanos());
+    }
+}
+
+fn packet_of(next: u8) -> Vec<u8> {
+    let mut packet = packet(LOCAL, PEER, 40);
+    packet[6] = next;
+    packet
+}
