@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use moorline_host::{Event, ReapState};
 use moorline_types::Instant;
 
 use crate::outcome::{Outcome, WorkloadOutcome};
@@ -33,8 +34,8 @@ pub fn run(seed: u64, plan: &Plan) -> Outcome {
 }
 
 fn finish(mut world: World, settled: Instant, prospects: &[Prospect]) -> Outcome {
-    let plan = &world.plan;
-    if plan.attack_interval.is_zero() {
+    if world.plan.attack_interval.is_zero() {
+        check_false_alarms(&mut world);
         for (index, node) in world.nodes.iter().enumerate() {
             world.oracle.on_drops(index, "core", node.host.drops(), world.now);
             world.oracle.on_drops(index, "data plane", node.plane.drops(), world.now);
@@ -61,10 +62,30 @@ fn finish(mut world: World, settled: Instant, prospects: &[Prospect]) -> Outcome
         recovered_after: could.iter().map(|w| w.recovered_after).max().unwrap_or_default(),
         violations: std::mem::take(&mut world.oracle.violations),
         ended: world.elapsed(),
+        explorations: world.events.iter().filter(|(_, _, event)| is_exploring(event)).count(),
+        moves: world.events.iter().filter(|e| matches!(e.2, Event::Moved { .. })).count(),
         packets: world.packets,
         fingerprint: world.fingerprint,
         workloads,
     }
+}
+
+/// While nothing fails and no packet is lost or late, nobody may suspect anything.
+fn check_false_alarms(world: &mut World) {
+    let link = &world.plan.link;
+    if link.loss_ppm > 0 || link.reorder_ppm > 0 {
+        return;
+    }
+    let first = world.plan.faults.iter().map(|fault| BEGIN + fault.at).min();
+    let first = first.unwrap_or(world.now);
+    let alarm = world.events.iter().find(|(at, _, event)| *at < first && is_exploring(event));
+    if let Some(&(at, host, event)) = alarm {
+        world.oracle.violation(at, format!("host {host}: false alarm, {event:?}"));
+    }
+}
+
+fn is_exploring(event: &Event) -> bool {
+    matches!(event, Event::StateChanged { to: ReapState::Exploring, .. })
 }
 
 /// What may be expected of a workload once the network does not change any more.

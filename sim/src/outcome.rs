@@ -15,6 +15,10 @@ pub struct Outcome {
     pub workloads: Vec<WorkloadOutcome>,
     /// When the run ended, in virtual time.
     pub ended: Duration,
+    /// How often a host began to explore.
+    pub explorations: usize,
+    /// How often a host moved a context.
+    pub moves: usize,
     /// Packets that were sent into the network.
     pub packets: u64,
     /// A digest of everything that was sent and when: equal runs have equal ones.

@@ -33,7 +33,11 @@ fn is_worth_it(outcomes: &[(u64, Outcome)]) {
     let protected = workloads.clone().filter(|w| w.was_protected && w.could_go_on).count();
     let total = workloads.clone().count();
     let recovered = workloads.filter(|w| !w.recovered_after.is_zero()).count();
-    eprintln!("{total} workloads, {protected} protected, {recovered} recovered at the end");
+    let moves: usize = outcomes.iter().map(|(_, outcome)| outcome.moves).sum();
+    eprintln!(
+        "{total} workloads, {protected} protected; {moves} moves, {recovered} recoveries at the end"
+    );
+    assert!(moves > 2 * outcomes.len(), "only {moves} moves");
     assert!(protected * 2 > total, "{protected} of {total} workloads were protected");
     assert!(recovered > outcomes.len() / 10, "only {recovered} recoveries");
 }
