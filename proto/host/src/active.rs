@@ -1,8 +1,6 @@
-use alloc::vec::Vec;
-
 use moorline_reap as reap;
 use moorline_shim6::{Context, Established};
-use moorline_types::{Instant, Locator};
+use moorline_types::Instant;
 
 use crate::config::Config;
 use crate::datapath::{ContextEntry, ReapTimers};
@@ -12,8 +10,6 @@ use crate::event::Cause;
 #[derive(Debug)]
 pub(crate) struct Active {
     pub reap: reap::Machine,
-    /// Ls(local): what the peer was told of us when the context was made; only these can it verify.
-    pub local_locators: Vec<Locator>,
     /// Entry in the data plane.
     pub entry: ContextEntry,
     /// When the current pair was chosen, and why; `None`: it is the first.
@@ -27,18 +23,12 @@ impl Active {
     pub(crate) fn new(
         context: &Context,
         established: &Established,
-        local_locators: Vec<Locator>,
         reap: reap::Machine,
         config: &Config,
         now: Instant,
     ) -> Self {
         let entry = entry(context, established, &reap, config);
-        Self { reap, local_locators, entry, since: now, cause: None, deadline: None }
-    }
-
-    /// Ls(local) of this context that works from where we stand.
-    pub(crate) fn local_candidates(&self, usable: &[Locator]) -> Vec<Locator> {
-        self.local_locators.iter().copied().filter(|locator| usable.contains(locator)).collect()
+        Self { reap, entry, since: now, cause: None, deadline: None }
     }
 }
 
@@ -55,7 +45,7 @@ pub(crate) fn entry(
         local_tag: context.local_tag,
         peer_tag: established.peer_tag,
         locators: reap.current_pair(),
-        peer_locators: established.peer_locators.clone(),
+        peer_locators: established.peer.locators.clone(),
         timers: reap.timers().map(|timers| ReapTimers {
             send: timers.send,
             keepalive_interval: timers.keepalive_interval,

@@ -41,17 +41,20 @@ impl Host {
         let packet = Packet::parse(octets, locators.peer.0, locators.local.0)?;
         match packet.kind() {
             MessageType::KEEPALIVE | MessageType::PROBE => self.on_reap(&packet, locators, now),
-            MessageType::I1 | MessageType::R1 | MessageType::I2 | MessageType::R2 => {
+            MessageType::I1
+            | MessageType::R1
+            | MessageType::I2
+            | MessageType::R2
+            | MessageType::UPDATE_REQUEST
+            | MessageType::UPDATE_ACK => {
                 if packet.unknown_critical().is_some() {
                     return Err(DropReason::UnknownCriticalOption);
                 }
                 self.shim6.handle_message(&packet, locators, now)
             }
-            MessageType::R1BIS
-            | MessageType::I2BIS
-            | MessageType::UPDATE_REQUEST
-            | MessageType::UPDATE_ACK
-            | MessageType::ERROR => Err(DropReason::Unsupported),
+            MessageType::R1BIS | MessageType::I2BIS | MessageType::ERROR => {
+                Err(DropReason::Unsupported)
+            }
             _ => Err(DropReason::UnknownType),
         }
     }
@@ -66,11 +69,11 @@ impl Host {
         let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
         let context = self.shim6.by_tag(tag).ok_or(DropReason::UnknownTag)?;
         let id = context.id;
-        let established = context.established().ok_or(DropReason::UnexpectedState)?;
+        if context.established().is_none() {
+            return Err(DropReason::UnexpectedState);
+        }
         let active = self.active.get_mut(&id).ok_or(DropReason::UnexpectedState)?;
-        if !established.peer_locators.contains(&locators.peer)
-            || !active.local_locators.contains(&locators.local)
-        {
+        if !context.has_locators(locators) {
             return Err(DropReason::WrongLocators);
         }
         if packet.unknown_critical().is_some() {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use moorline_cga::HbaSet;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
-use moorline_shim6::LocalSet;
+use moorline_shim6::{LocalSet, Via};
 use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -51,7 +51,7 @@ impl Host {
         rng.fill_bytes(&mut shim6_seed);
         let mut shim6 = shim6::Machine::new(config.shim6.clone(), shim6_seed, now);
         // Design s6: the first generation is random, then each is one more.
-        shim6.set_local(LocalSet { generation: rng.next_u32(), set: None });
+        shim6.set_local(LocalSet { generation: rng.next_u32(), set: None }, now);
         Self {
             shim6,
             reap_config: Arc::new(reap::Config {
@@ -76,7 +76,8 @@ impl Host {
         let announced = self.shim6.local();
         if announced.set != local.set {
             let generation = announced.generation.wrapping_add(1);
-            self.shim6.set_local(LocalSet { generation, set: local.set.clone() });
+            self.shim6.set_local(LocalSet { generation, set: local.set.clone() }, now);
+            self.drain_shim6(now);
         }
         if self.usable == local.usable {
             return;
@@ -172,7 +173,14 @@ impl Host {
     /// Carries out what context establishment has decided.
     pub(crate) fn drain_shim6(&mut self, now: Instant) {
         while let Some(transmit) = self.shim6.poll_transmit() {
-            self.transmits.push_back(control::emit(transmit.locators, &transmit.message));
+            let locators = match transmit.via {
+                Via::Pair(locators) => locators,
+                Via::Current(id) => {
+                    let Some(active) = self.active.get(&id) else { continue };
+                    active.reap.current_pair()
+                }
+            };
+            self.transmits.push_back(control::emit(locators, &transmit.message));
         }
         while let Some(event) = self.shim6.poll_event() {
             self.on_shim6_event(event, now);
@@ -186,8 +194,7 @@ impl Host {
             }
             shim6::Event::Established { context, role } => {
                 if let Some(ulids) = self.ulids(context) {
-                    let local_locators = self.shim6.local().locators_for(ulids.local);
-                    self.activate(context, local_locators, ulids.as_locators(), now);
+                    self.activate(context, ulids.as_locators(), now);
                     self.push_event(Event::Established { context, ulids, role });
                 }
             }
@@ -197,6 +204,7 @@ impl Host {
                 }
                 self.refresh_candidates(context, now);
             }
+            shim6::Event::Announced { context } => self.refresh_candidates(context, now),
             shim6::Event::Failed { context: _, ulids, failure } => {
                 self.push_event(Event::Failed { ulids, failure });
             }
@@ -205,20 +213,14 @@ impl Host {
     }
 
     /// Starts reachability detection of an established context and tells the data plane of it.
-    pub(crate) fn activate(
-        &mut self,
-        id: ContextId,
-        local_locators: Vec<Locator>,
-        current: LocatorPair,
-        now: Instant,
-    ) {
+    pub(crate) fn activate(&mut self, id: ContextId, current: LocatorPair, now: Instant) {
         let Some(context) = self.shim6.context(id) else { return };
         let Some(established) = context.established() else { return };
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
         let mut reap = reap::Machine::new(Arc::clone(&self.reap_config), current, seed, now);
-        reap.handle_keepalive_timeout(established.peer_send_timeout);
-        let active = Active::new(context, established, local_locators, reap, &self.config, now);
+        reap.handle_keepalive_timeout(established.peer.send_timeout);
+        let active = Active::new(context, established, reap, &self.config, now);
         self.updates.push_back(Update::Upsert(active.entry.clone()));
         self.active.insert(id, active);
         self.refresh_candidates(id, now);
@@ -230,9 +232,10 @@ impl Host {
         else {
             return;
         };
-        let local = active.local_candidates(&self.usable);
-        active.reap.handle_keepalive_timeout(established.peer_send_timeout);
-        active.reap.handle_candidates(&local, &established.peer_locators, now);
+        let mut local = established.local_locators.clone();
+        local.retain(|locator| self.usable.contains(locator));
+        active.reap.handle_keepalive_timeout(established.peer.send_timeout);
+        active.reap.handle_candidates(&local, &established.peer.locators, now);
         self.drain_reap(id, now);
     }
 

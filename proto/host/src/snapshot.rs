@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_shim6::{Context, Established, Role, State};
+use moorline_shim6::{Context, Established, PeerSet, Role, State};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::machine::Host;
@@ -44,10 +44,10 @@ impl Host {
                 local_tag: context.local_tag,
                 peer_tag: established.peer_tag,
                 locators: active.reap.current_pair(),
-                local_locators: active.local_locators.clone(),
-                peer_locators: established.peer_locators.clone(),
-                peer_generation: established.peer_generation,
-                peer_send_timeout: established.peer_send_timeout,
+                local_locators: established.local_locators.clone(),
+                peer_locators: established.peer.locators.clone(),
+                peer_generation: established.peer.generation,
+                peer_send_timeout: established.peer.send_timeout,
                 role: established.role,
             })
         })
@@ -64,20 +64,23 @@ impl Host {
         {
             return Err(DropReason::WrongLocators);
         }
-        let established = Established {
-            peer_tag: snapshot.peer_tag,
-            peer_locators: snapshot.peer_locators,
-            peer_generation: snapshot.peer_generation,
-            peer_send_timeout: snapshot.peer_send_timeout,
-            role: snapshot.role,
-        };
+        let established = Established::new(
+            snapshot.peer_tag,
+            snapshot.local_locators,
+            PeerSet {
+                locators: snapshot.peer_locators,
+                generation: snapshot.peer_generation,
+                send_timeout: snapshot.peer_send_timeout,
+            },
+            snapshot.role,
+        );
         self.shim6.restore(Context {
             id: snapshot.id,
             ulids,
             local_tag: snapshot.local_tag,
             state: State::Established(established),
         })?;
-        self.activate(snapshot.id, snapshot.local_locators, snapshot.locators, now);
+        self.activate(snapshot.id, snapshot.locators, now);
         Ok(())
     }
 }

@@ -62,8 +62,8 @@ impl Host {
                     locators: active.reap.current_pair(),
                     since: active.since,
                     cause: active.cause,
-                    local_locators: active.local_locators.clone(),
-                    peer_locators: established.peer_locators.clone(),
+                    local_locators: established.local_locators.clone(),
+                    peer_locators: established.peer.locators.clone(),
                 })
             });
             ContextView {

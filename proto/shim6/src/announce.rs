@@ -28,6 +28,10 @@ impl LocalSet {
         }
     }
 
+    pub(crate) fn proves(&self, ulid: Ulid) -> bool {
+        self.proof_of(ulid).is_some()
+    }
+
     fn proof_of(&self, ulid: Ulid) -> Option<(&HbaSet, &[u8])> {
         let set = self.set.as_ref()?;
         Some((set, set.pds_of(ulid.as_locator())?))
@@ -58,10 +62,13 @@ impl LocalSet {
 }
 
 /// What a peer told of itself in I2 or R2, verified.
-#[derive(Debug)]
-pub(crate) struct PeerSet {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerSet {
+    /// Ls(peer), the ULID first.
     pub locators: Vec<Locator>,
+    /// Generation of its list; `None`: it told no list.
     pub generation: Option<u32>,
+    /// Its Send Timeout: how long we owe it keepalives (RFC 5534 s5.3).
     pub send_timeout: Duration,
 }
 

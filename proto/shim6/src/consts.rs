@@ -12,6 +12,10 @@ pub const I2_TIMEOUT: Duration = Duration::from_secs(4);
 pub const NO_R1_HOLDDOWN_TIME: Duration = Duration::from_secs(60);
 /// How long "peer has no Shim6" is remembered (RFC 5533 s14). Configurable downwards.
 pub const ICMP_HOLDDOWN_TIME: Duration = Duration::from_secs(600);
+/// Nominal time before an Update Request is sent again, doubled each time (RFC 5533 s14). Configurable.
+pub const UPDATE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Where that backoff ends (RFC 5533 s14). Not configurable.
+pub const MAX_UPDATE_TIMEOUT: Duration = Duration::from_secs(120);
 /// A responder nonce is good for at least this long, and for at most twice (RFC 5533 s14).
 pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
 /// Keepalive Timeout of a peer that told none (RFC 5534 s7).

@@ -1,7 +1,9 @@
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::time::Duration;
 
-use moorline_types::{ContextId, ContextTag, Instant, Locator, UlidPair};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
+
+use crate::announce::PeerSet;
 
 /// One ULID-pair context (RFC 5533 s6.1).
 #[derive(Clone, Debug)]
@@ -54,6 +56,8 @@ pub struct I2Sent {
     pub(crate) nonce: u32,
     pub(crate) responder_nonce: u32,
     pub(crate) validator: Vec<u8>,
+    /// What the I2 told of us.
+    pub(crate) local_locators: Vec<Locator>,
     pub(crate) retries: u8,
     pub(crate) i1_retries: u8,
     pub(crate) deadline: Instant,
@@ -64,14 +68,37 @@ pub struct I2Sent {
 pub struct Established {
     /// CT(peer): the tag in what we send.
     pub peer_tag: ContextTag,
-    /// Ls(peer), verified, the ULID first; never empty, at most [`crate::MAX_LOCATORS`].
-    pub peer_locators: Vec<Locator>,
-    /// Generation of the peer's locator list; `None`: it told no list.
-    pub peer_generation: Option<u32>,
-    /// The peer's Send Timeout: how long we owe it keepalives (RFC 5534 s5.3).
-    pub peer_send_timeout: Duration,
+    /// Ls(local): what the peer has been told of us and can verify.
+    pub local_locators: Vec<Locator>,
+    /// What the peer told of itself, verified.
+    pub peer: PeerSet,
     /// Which side we were.
     pub role: Role,
+    /// What the peer has been told and has not acknowledged.
+    pub(crate) update: Option<Box<Update>>,
+}
+
+impl Established {
+    /// A context with nothing on its way to the peer.
+    #[must_use]
+    pub const fn new(
+        peer_tag: ContextTag,
+        local_locators: Vec<Locator>,
+        peer: PeerSet,
+        role: Role,
+    ) -> Self {
+        Self { peer_tag, local_locators, peer, role, update: None }
+    }
+}
+
+/// An Update Request on its way, at most one at a time (RFC 5533 s10.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Update {
+    pub nonce: u32,
+    /// The locators it tells of.
+    pub local_locators: Vec<Locator>,
+    pub retries: u8,
+    pub deadline: Instant,
 }
 
 /// Side in the establishment.
@@ -93,11 +120,20 @@ impl Context {
         }
     }
 
+    /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).
+    #[must_use]
+    pub fn has_locators(&self, locators: LocatorPair) -> bool {
+        self.established().is_some_and(|established| {
+            established.peer.locators.contains(&locators.peer)
+                && established.local_locators.contains(&locators.local)
+        })
+    }
+
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.state {
             State::I1Sent(state) => Some(state.deadline),
             State::I2Sent(state) => Some(state.deadline),
-            State::Established(_) => None,
+            State::Established(state) => state.update.as_ref().map(|update| update.deadline),
         }
     }
 }

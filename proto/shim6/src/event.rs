@@ -6,10 +6,19 @@ use crate::context::Role;
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Source and destination of the packet.
-    pub locators: LocatorPair,
+    /// Which way.
+    pub via: Via,
     /// What to send.
     pub message: Message,
+}
+
+/// Which locator pair a message takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// This one.
+    Pair(LocatorPair),
+    /// The current pair of this context, which REAP knows.
+    Current(ContextId),
 }
 
 /// What the caller has to know of.
@@ -31,6 +40,11 @@ pub enum Event {
     },
     /// The peer made the context anew or changed its locators: tag or locators may differ.
     Renewed {
+        /// The context.
+        context: ContextId,
+    },
+    /// The peer has acknowledged our new locators: they may be used from now on.
+    Announced {
         /// The context.
         context: ContextId,
     },

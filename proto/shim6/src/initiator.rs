@@ -1,3 +1,4 @@
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_types::{ContextId, DropReason, Instant, LocatorPair, UlidPair};
@@ -7,7 +8,7 @@ use rand_core::RngCore;
 use crate::announce::verify_peer;
 use crate::consts::{I1_RETRIES_MAX, I2_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
 use crate::context::{Established, I1Sent, I2Sent, Role, State};
-use crate::event::{Event, Failure};
+use crate::event::{Event, Failure, Via};
 use crate::machine::{Machine, as_ulids};
 
 /// The initiator's half: I1, R1, I2, R2 as seen by the side that wants the context.
@@ -43,6 +44,7 @@ impl Machine {
             nonce: self.rng.next_u32(),
             responder_nonce: r1.responder_nonce,
             validator: validator.to_vec(),
+            local_locators: Vec::new(),
             retries: 0,
             i1_retries: retries,
             deadline: now,
@@ -59,9 +61,10 @@ impl Machine {
     ) -> Result<(), DropReason> {
         let ulids = as_ulids(locators);
         let context = self.table.by_ulids(ulids).ok_or(DropReason::UnexpectedState)?;
-        let nonce = match &context.state {
-            State::I1Sent(state) => state.nonce,
-            State::I2Sent(state) => state.nonce,
+        let (nonce, local_locators) = match &context.state {
+            // Crossing I1s: our R2 has told, or is about to tell, what we have now.
+            State::I1Sent(state) => (state.nonce, self.local.locators_for(ulids.local)),
+            State::I2Sent(state) => (state.nonce, state.local_locators.clone()),
             State::Established(_) => return Err(DropReason::UnexpectedState),
         };
         let id = context.id;
@@ -70,13 +73,7 @@ impl Machine {
             return Err(DropReason::BadNonce);
         }
         let peer = verify_peer(ulids.peer, &r2.options)?;
-        let established = Established {
-            peer_tag: r2.responder_tag,
-            peer_locators: peer.locators,
-            peer_generation: peer.generation,
-            peer_send_timeout: peer.send_timeout,
-            role: Role::Initiator,
-        };
+        let established = Established::new(r2.responder_tag, local_locators, peer, Role::Initiator);
         self.table.set_state(id, State::Established(established));
         self.negatives.remove(ulids);
         self.push_event(Event::Established { context: id, role: Role::Initiator });
@@ -139,13 +136,14 @@ impl Machine {
         };
         let locators = context.ulids.as_locators();
         self.table.set_state(id, State::I1Sent(I1Sent { nonce, retries, deadline }));
-        self.push_transmit(locators, Message::I1(i1));
+        self.push_transmit(Via::Pair(locators), Message::I1(i1));
     }
 
     fn send_i2(&mut self, id: ContextId, mut state: I2Sent, now: Instant) {
         state.deadline = now + self.backed_off(self.config.i2_timeout, state.retries);
         let Some(context) = self.table.get(id) else { return };
         let ulids = context.ulids;
+        state.local_locators = self.local.locators_for(ulids.local);
         let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
         options.extend(self.local.options_for(ulids.local, self.config.send_timeout));
         let i2 = I2 {
@@ -155,11 +153,11 @@ impl Machine {
             options: Options::from(options),
         };
         self.table.set_state(id, State::I2Sent(state));
-        self.push_transmit(ulids.as_locators(), Message::I2(i2));
+        self.push_transmit(Via::Pair(ulids.as_locators()), Message::I2(i2));
     }
 
     /// Binary backoff, then a random factor of 0.5 to 1.5 (RFC 5533 s14).
-    fn backed_off(&mut self, nominal: Duration, retries: u8) -> Duration {
+    pub(crate) fn backed_off(&mut self, nominal: Duration, retries: u8) -> Duration {
         let per_mille = 500 + self.rng.next_u32() % 1001;
         nominal.saturating_mul(1 << retries.min(16)) * per_mille / 1000
     }

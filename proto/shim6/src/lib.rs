@@ -36,15 +36,16 @@ mod machine;
 mod negative;
 mod responder;
 mod table;
+mod update;
 mod validator;
 
 #[cfg(test)]
 mod tests;
 
-pub use announce::LocalSet;
+pub use announce::{LocalSet, PeerSet};
 pub use config::Config;
 pub use consts::*;
 pub use context::{Context, Established, Role, State};
-pub use event::{Event, Failure, Transmit};
+pub use event::{Event, Failure, Transmit, Via};
 pub use machine::Machine;
 pub use validator::Validators;

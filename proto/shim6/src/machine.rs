@@ -9,7 +9,7 @@ use crate::announce::LocalSet;
 use crate::config::Config;
 use crate::consts::MAX_QUEUED;
 use crate::context::{Context, State};
-use crate::event::{Event, Failure, Transmit};
+use crate::event::{Event, Failure, Transmit, Via};
 use crate::negative::Negatives;
 use crate::table::Table;
 use crate::validator::Validators;
@@ -47,9 +47,10 @@ impl Machine {
         }
     }
 
-    /// What to tell peers about ourselves from now on.
-    pub fn set_local(&mut self, local: LocalSet) {
+    /// What to tell peers about ourselves from now on, and those of our contexts at once.
+    pub fn set_local(&mut self, local: LocalSet, now: Instant) {
         self.local = local;
+        self.update_all(now);
     }
 
     /// What peers are told about ourselves.
@@ -86,6 +87,8 @@ impl Machine {
             MessageType::I1 => self.on_i1(packet, locators, now),
             MessageType::R1 => self.on_r1(packet, locators, now),
             MessageType::R2 => self.on_r2(packet, locators),
+            MessageType::UPDATE_REQUEST => self.on_update_request(packet, locators),
+            MessageType::UPDATE_ACK => self.on_update_ack(packet, locators),
             _ => Err(DropReason::Unsupported),
         }
     }
@@ -132,7 +135,7 @@ impl Machine {
             match context.state {
                 State::I1Sent(_) => self.on_i1_timeout(id, now),
                 State::I2Sent(_) => self.on_i2_timeout(id, now),
-                State::Established(_) => self.table.set_state(id, context.state.clone()),
+                State::Established(_) => self.on_update_timeout(id, now),
             }
         }
         while let Some(ulids) = self.negatives.pop_over(now) {
@@ -197,9 +200,14 @@ impl Machine {
         if asks_more { Err(DropReason::Unsupported) } else { Ok(()) }
     }
 
-    pub(crate) fn push_transmit(&mut self, locators: LocatorPair, message: Message) {
+    pub(crate) fn peer_tag(&self, id: ContextId) -> Result<ContextTag, DropReason> {
+        let established = self.table.get(id).and_then(Context::established);
+        established.map(|established| established.peer_tag).ok_or(DropReason::UnexpectedState)
+    }
+
+    pub(crate) fn push_transmit(&mut self, via: Via, message: Message) {
         if self.transmits.len() < MAX_QUEUED {
-            self.transmits.push_back(Transmit { locators, message });
+            self.transmits.push_back(Transmit { via, message });
         }
     }
 

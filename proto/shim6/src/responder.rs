@@ -3,7 +3,7 @@ use moorline_wire::{I2, Message, Opt, OptionType, Options, Packet, R1, R2};
 
 use crate::announce::{PeerSet, verify_peer};
 use crate::context::{Context, Established, Role, State};
-use crate::event::Event;
+use crate::event::{Event, Via};
 use crate::machine::{Machine, as_ulids};
 use crate::validator::Bound;
 
@@ -69,7 +69,7 @@ impl Machine {
 
     fn accept(&mut self, ulids: UlidPair, i2: &I2, peer: PeerSet) -> Result<ContextId, DropReason> {
         let local_tag = self.table.unused_tag(&mut self.rng);
-        let state = State::Established(established(i2, peer, Role::Responder));
+        let state = State::Established(self.established(ulids, i2, peer, Role::Responder));
         let context = self.table.insert(ulids, local_tag, state)?;
         self.push_event(Event::Established { context, role: Role::Responder });
         Ok(context)
@@ -82,9 +82,14 @@ impl Machine {
             State::Established(state) => (state.role, true),
             State::I1Sent(_) | State::I2Sent(_) => (Role::Responder, false),
         };
-        let new = established(i2, peer, role);
-        if context.established() == Some(&new) {
-            return;
+        let mut new = self.established(context.ulids, i2, peer, role);
+        if let Some(old) = context.established() {
+            // A repeated I2 takes nothing back that an update has told since.
+            new.local_locators.clone_from(&old.local_locators);
+            new.update.clone_from(&old.update);
+            if *old == new {
+                return;
+            }
         }
         self.table.set_state(id, State::Established(new));
         self.push_event(if was_established {
@@ -105,23 +110,18 @@ impl Machine {
         let (responder_nonce, validator) = self.validators.make(&bound, &mut self.rng, now);
         let options = Options::from(alloc::vec![Opt::Validator(validator.to_vec())]);
         let r1 = R1 { initiator_nonce, responder_nonce, options };
-        self.push_transmit(locators, Message::R1(r1));
+        self.push_transmit(Via::Pair(locators), Message::R1(r1));
     }
 
     fn send_r2(&mut self, id: ContextId, initiator_nonce: u32) {
         let Some(Context { ulids, local_tag, .. }) = self.table.get(id) else { return };
         let options = self.local.options_for(ulids.local, self.config.send_timeout).into();
         let r2 = R2 { responder_tag: *local_tag, initiator_nonce, options };
-        self.push_transmit(ulids.as_locators(), Message::R2(r2));
+        self.push_transmit(Via::Pair(ulids.as_locators()), Message::R2(r2));
     }
-}
 
-fn established(i2: &I2, peer: PeerSet, role: Role) -> Established {
-    Established {
-        peer_tag: i2.initiator_tag,
-        peer_locators: peer.locators,
-        peer_generation: peer.generation,
-        peer_send_timeout: peer.send_timeout,
-        role,
+    fn established(&self, ulids: UlidPair, i2: &I2, peer: PeerSet, role: Role) -> Established {
+        let local_locators = self.local.locators_for(ulids.local);
+        Established::new(i2.initiator_tag, local_locators, peer, role)
     }
 }

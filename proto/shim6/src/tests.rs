@@ -5,16 +5,17 @@ use core::time::Duration;
 use moorline_cga::{HbaKey, HbaSet, Sec, generate_hba};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::{
-    I1, I2, LocatorEntry, Message, Opt, Options, Packet, R1, R2, VerificationMethod,
+    I1, I2, LocatorEntry, LocatorList, Message, Opt, Options, Packet, R1, R2, UpdateAck,
+    UpdateRequest, VerificationMethod,
 };
 
-use crate::{Config, Event, Failure, LocalSet, Machine, Role, State, Transmit};
+use crate::{Config, Event, Failure, LocalSet, Machine, Role, State, Transmit, Via};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
 fn machine(side: u8) -> Machine {
     let mut machine = Machine::new(Config::default(), [side; 32], NOW);
-    machine.set_local(local(side));
+    machine.set_local(local(side), NOW);
     machine
 }
 
@@ -38,12 +39,20 @@ fn ulids() -> UlidPair {
     UlidPair::new(locators(1)[0].as_ulid(), locators(2)[0].as_ulid())
 }
 
+/// A test without REAP: the current pair is the ULIDs of side 1.
+fn way(transmit: &Transmit) -> LocatorPair {
+    match transmit.via {
+        Via::Pair(locators) => locators,
+        Via::Current(_) => ulids().as_locators(),
+    }
+}
+
 const fn turned(locators: LocatorPair) -> LocatorPair {
     LocatorPair::new(locators.peer, locators.local)
 }
 
 fn deliver(to: &mut Machine, transmit: &Transmit, now: Instant) -> Result<(), DropReason> {
-    let locators = turned(transmit.locators);
+    let locators = turned(way(transmit));
     let octets = transmit.message.octets();
     let packet = Packet::parse(&octets, locators.peer.0, locators.local.0)?;
     to.handle_message(&packet, locators, now)
@@ -101,8 +110,8 @@ fn both_sides_end_with_each_others_tag_and_locators() {
     let (of_a, of_b) = (at_a.established().expect("a"), at_b.established().expect("b"));
     assert_eq!(of_a.peer_tag, at_b.local_tag);
     assert_eq!(of_b.peer_tag, at_a.local_tag);
-    assert_eq!(of_a.peer_locators, locators(2));
-    assert_eq!(of_b.peer_locators, locators(1));
+    assert_eq!(of_a.peer.locators, locators(2));
+    assert_eq!(of_b.peer.locators, locators(1));
     assert_eq!((of_a.role, of_b.role), (Role::Initiator, Role::Responder));
     assert_eq!(a.poll_timeout(), None);
 }
@@ -121,7 +130,7 @@ fn an_i2_needs_a_validator_of_ours_that_is_young() {
     let with = |change: &dyn Fn(&mut I2)| {
         let mut bad = good.clone();
         change(&mut bad);
-        Transmit { locators: i2.locators, message: Message::I2(bad) }
+        Transmit { via: i2.via, message: Message::I2(bad) }
     };
     let other_tag = with(&|i2| i2.initiator_tag = ContextTag::from_bits(7));
     let other_nonce = with(&|i2| i2.responder_nonce ^= 0x10);
@@ -159,7 +168,7 @@ fn with_r2_options(change: impl FnOnce(&mut Vec<Opt>)) -> Result<(), DropReason>
     let mut options: Vec<Opt> = message.options.iter().cloned().collect();
     change(&mut options);
     message.options = Options::from(options);
-    deliver(&mut a, &Transmit { locators: r2.locators, message: Message::R2(message) }, NOW)
+    deliver(&mut a, &Transmit { via: r2.via, message: Message::R2(message) }, NOW)
 }
 
 fn list(options: &mut [Opt]) -> &mut Vec<LocatorEntry> {
@@ -199,7 +208,7 @@ fn a_locator_list_without_parameters_is_refused() {
     let list = message.options.locator_list().expect("list").clone();
     assert!(list.entries.iter().all(|entry| entry.method == VerificationMethod::HBA));
     message.options = Options::from(alloc::vec![Opt::LocatorList(list)]);
-    let bare = Transmit { locators: r2.locators, message: Message::R2(message) };
+    let bare = Transmit { via: r2.via, message: Message::R2(message) };
     assert_eq!(deliver(&mut a, &bare, NOW), Err(DropReason::MissingOption));
     assert!(sent(&mut b).is_empty());
 }
@@ -207,7 +216,7 @@ fn a_locator_list_without_parameters_is_refused() {
 #[test]
 fn a_host_without_proof_announces_nothing() {
     let (mut a, mut b) = (machine(1), machine(2));
-    a.set_local(LocalSet::default());
+    a.set_local(LocalSet::default(), NOW);
     a.handle_trigger(ulids(), NOW).expect("I1");
     let i1 = only(&mut a);
     deliver(&mut b, &i1, NOW).expect("I1");
@@ -217,7 +226,7 @@ fn a_host_without_proof_announces_nothing() {
     deliver(&mut b, &i2, NOW).expect("I2");
     let context = b.contexts().next().expect("made");
     let expected = [ulids().local.as_locator()];
-    assert_eq!(context.established().expect("made").peer_locators, expected);
+    assert_eq!(context.established().expect("made").peer.locators, expected);
 }
 
 #[test]
@@ -225,10 +234,10 @@ fn answers_with_another_nonce_or_in_another_state_are_dropped() {
     let (mut a, _, r2) = until_r2();
     let Message::R2(mut message) = r2.message.clone() else { panic!("{r2:?}") };
     message.initiator_nonce ^= 1;
-    let other = Transmit { locators: r2.locators, message: Message::R2(message) };
+    let other = Transmit { via: r2.via, message: Message::R2(message) };
     assert_eq!(deliver(&mut a, &other, NOW), Err(DropReason::BadNonce));
     let r1 = R1 { initiator_nonce: 0, responder_nonce: 0, options: Options::default() };
-    let r1 = Transmit { locators: r2.locators, message: Message::R1(r1) };
+    let r1 = Transmit { via: r2.via, message: Message::R1(r1) };
     assert_eq!(deliver(&mut a, &r1, NOW), Err(DropReason::UnexpectedState));
     deliver(&mut a, &r2, NOW).expect("the real one");
     assert_eq!(deliver(&mut a, &r2, NOW), Err(DropReason::UnexpectedState), "replayed");
@@ -252,7 +261,7 @@ fn a_lost_r2_is_given_again_to_the_same_i1_and_i2() {
 
     let tag = b.contexts().next().and_then(|c| c.established()).expect("b").peer_tag;
     let i1 = I1 { initiator_tag: tag, initiator_nonce: 77, options: Options::default() };
-    let i1 = Transmit { locators: ulids().as_locators(), message: Message::I1(i1) };
+    let i1 = Transmit { via: Via::Pair(ulids().as_locators()), message: Message::I1(i1) };
     deliver(&mut b, &i1, wake).expect("I1");
     assert!(matches!(only(&mut b).message, Message::R2(R2 { initiator_nonce: 77, .. })));
 }
@@ -262,7 +271,7 @@ fn a_peer_that_lost_its_state_makes_the_context_anew() {
     let (_, mut b) = established();
     let old = b.contexts().next().and_then(|c| c.established()).expect("b").peer_tag;
     let mut fresh = Machine::new(Config::default(), [9; 32], NOW);
-    fresh.set_local(local(1));
+    fresh.set_local(local(1), NOW);
     fresh.handle_trigger(ulids(), NOW).expect("I1");
     let i1 = only(&mut fresh);
     deliver(&mut b, &i1, NOW).expect("I1");
@@ -320,9 +329,9 @@ fn no_support_is_believed_only_for_an_i1_of_ours() {
     let i1 = only(&mut a);
     let quote = |message: &Message, a: &mut Machine| {
         let octets = message.octets();
-        let LocatorPair { local, peer } = i1.locators;
+        let LocatorPair { local, peer } = way(&i1);
         let packet = Packet::parse(&octets, local.0, peer.0).expect("well formed");
-        a.handle_no_support(&packet, i1.locators, NOW)
+        a.handle_no_support(&packet, way(&i1), NOW)
     };
     let Message::I1(mut forged) = i1.message.clone() else { panic!("{i1:?}") };
     forged.initiator_nonce ^= 1;
@@ -393,7 +402,7 @@ fn forks_and_ulid_options_are_counted_and_cost_nothing() {
     {
         let options = Options::from(alloc::vec![option]);
         let i1 = I1 { initiator_tag: ContextTag::from_bits(1), initiator_nonce: 1, options };
-        let i1 = Transmit { locators: ulids().as_locators(), message: Message::I1(i1) };
+        let i1 = Transmit { via: Via::Pair(ulids().as_locators()), message: Message::I1(i1) };
         assert_eq!(deliver(&mut b, &i1, NOW), Err(DropReason::Unsupported));
         assert!(sent(&mut b).is_empty());
     }
@@ -406,4 +415,68 @@ fn late_payload_in_i2_sent_repeats_the_i2() {
     assert_eq!(a.handle_payload(tag, NOW), Err(DropReason::UnexpectedState));
     assert!(matches!(only(&mut a).message, Message::I2(_)));
     assert_eq!(a.handle_payload(ContextTag::from_bits(1), NOW), Err(DropReason::UnknownTag));
+}
+
+/// Side 1 tells side 2 that it has its first locator only, in a list of this generation.
+fn shorter_list(b: &Machine, generation: u32) -> Transmit {
+    let context = b.contexts().next().expect("b");
+    let entry = LocatorEntry { locator: locators(1)[0], method: VerificationMethod::HBA };
+    let list = LocatorList { generation, entries: alloc::vec![entry] };
+    let pds = hba_set(1, [1, 2]).pds().to_vec();
+    let request = UpdateRequest {
+        receiver_tag: context.local_tag,
+        request_nonce: 99,
+        options: Options::from(alloc::vec![Opt::LocatorList(list), Opt::Pds(pds)]),
+    };
+    let via = Via::Pair(ulids().as_locators());
+    Transmit { via, message: Message::UpdateRequest(request) }
+}
+
+#[test]
+fn a_newer_list_is_verified_taken_and_acknowledged() {
+    let (_, mut b) = established();
+    events(&mut b);
+    let context = b.contexts().next().expect("b").id;
+    let request = shorter_list(&b, 2);
+    deliver(&mut b, &request, NOW).expect("newer");
+    let taken = b.contexts().next().and_then(|c| c.established()).expect("b");
+    assert_eq!(taken.peer.locators, [locators(1)[0]]);
+    assert_eq!(events(&mut b), [Event::Renewed { context }]);
+    assert!(matches!(
+        only(&mut b).message,
+        Message::UpdateAck(UpdateAck { request_nonce: 99, .. })
+    ));
+    deliver(&mut b, &request, NOW).expect("repeated: the acknowledgement was lost");
+    assert!(matches!(only(&mut b).message, Message::UpdateAck(_)));
+    assert!(events(&mut b).is_empty());
+}
+
+#[test]
+fn an_old_list_does_not_come_back() {
+    let (_, mut b) = established();
+    for old in [0, u32::MAX, 1u32.wrapping_sub(1 << 31)] {
+        let request = shorter_list(&b, old);
+        assert_eq!(deliver(&mut b, &request, NOW), Err(DropReason::Replayed), "{old}");
+    }
+    let known = b.contexts().next().and_then(|c| c.established()).expect("b");
+    assert_eq!(known.peer.locators, locators(1));
+    assert!(sent(&mut b).is_empty());
+}
+
+#[test]
+fn an_update_from_a_strange_locator_or_that_proves_nothing_changes_nothing() {
+    let (_, mut b) = established();
+    let Transmit { message, .. } = shorter_list(&b, 2);
+    let strange = LocatorPair::new(locators(3)[0], locators(2)[0]);
+    let strange = Transmit { via: Via::Pair(strange), message: message.clone() };
+    assert_eq!(deliver(&mut b, &strange, NOW), Err(DropReason::WrongLocators));
+    let Message::UpdateRequest(mut request) = message else { panic!("a request") };
+    let mut options: Vec<Opt> = request.options.iter().cloned().collect();
+    list(&mut options)[0].locator = locators(3)[0];
+    request.options = Options::from(options);
+    let via = Via::Pair(ulids().as_locators());
+    let lie = Transmit { via, message: Message::UpdateRequest(request) };
+    assert_eq!(deliver(&mut b, &lie, NOW), Err(DropReason::Unverified));
+    let known = b.contexts().next().and_then(|c| c.established()).expect("b");
+    assert_eq!(known.peer.locators, locators(1));
 }
