@@ -46,6 +46,11 @@ impl Network {
         self.failures.iter().any(|&f| f == Failure::Carrier(end) || f == Failure::Address(end))
     }
 
+    /// Whether the host's daemon is not running.
+    pub(crate) fn is_daemon_dead(&self, host: usize) -> bool {
+        self.failures.contains(&Failure::Daemon { host })
+    }
+
     /// Whether packets get from one end to another, but for bad luck.
     pub(crate) fn works(&self, from: End, to: End) -> bool {
         self.leaves(from, to) && self.arrives(to)
@@ -89,7 +94,7 @@ impl Network {
             | Failure::Inbound(end)
             | Failure::Carrier(end)
             | Failure::Address(end) => end == to,
-            Failure::Outbound(_) | Failure::Path { .. } => false,
+            Failure::Outbound(_) | Failure::Path { .. } | Failure::Daemon { .. } => false,
         })
     }
 
@@ -100,7 +105,7 @@ impl Network {
             | Failure::Carrier(end)
             | Failure::Address(end) => end == sender,
             Failure::Path { from, to } => from == sender && to == receiver,
-            Failure::Inbound(_) => false,
+            Failure::Inbound(_) | Failure::Daemon { .. } => false,
         })
     }
 

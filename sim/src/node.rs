@@ -16,6 +16,9 @@ pub(crate) struct Node {
     pub(crate) plane: Plane,
     /// False: plain IPv6, as if neither were there.
     pub(crate) has_moorline: bool,
+    /// False: the data plane is alone.
+    pub(crate) has_daemon: bool,
+    config: Config,
     /// One on each ISP.
     pub(crate) addresses: Vec<Locator>,
     set: HbaSet,
@@ -40,13 +43,30 @@ impl Node {
         let mut config = Config::default();
         config.shim6.send_timeout = send_timeout;
         Self {
-            host: Host::new(config, random.octets(), now),
+            host: Host::new(config.clone(), random.octets(), now),
             plane: Plane::new(Settings::default()),
             has_moorline,
+            has_daemon: has_moorline,
+            config,
             addresses: set.locators().to_vec(),
             set,
             sockets: BTreeMap::new(),
         }
+    }
+
+    /// A new daemon takes over from one that was killed: it reads what that one had written down, and
+    /// finds the data plane as it is. False if it could not.
+    pub(crate) fn restart(
+        &mut self,
+        is_usable: impl Fn(usize) -> bool,
+        random: &mut Random,
+        now: Instant,
+    ) -> bool {
+        let snapshots: Vec<_> = self.host.snapshot().collect();
+        self.host = Host::new(self.config.clone(), random.octets(), now);
+        self.has_daemon = true;
+        self.set_usable(is_usable, now);
+        snapshots.into_iter().all(|snapshot| self.host.restore(snapshot, now).is_ok())
     }
 
     /// Which of its addresses can be used now.
@@ -65,7 +85,7 @@ impl Node {
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let sockets = self.sockets.values().filter_map(Socket::poll_timeout).min();
-        let core = self.host.poll_timeout().map(|(at, _)| at);
+        let core = self.host.poll_timeout().map(|(at, _)| at).filter(|_| self.has_daemon);
         let plane = self.plane.poll_timeout();
         if !self.has_moorline {
             return sockets;

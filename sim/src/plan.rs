@@ -119,6 +119,12 @@ pub enum Failure {
     Carrier(End),
     /// The ISP took the address back, and the host knows.
     Address(End),
+    /// The host's daemon is killed, its data plane goes on by itself; when the failure is over, a new
+    /// daemon takes over what the old one knew.
+    Daemon {
+        /// Number of the host.
+        host: usize,
+    },
 }
 
 impl Default for LinkPlan {
@@ -222,17 +228,20 @@ fn random_workload(random: &mut Random, hosts: usize, isps: usize) -> Workload {
 fn random_fault(random: &mut Random, hosts: usize, isps: usize) -> Fault {
     let mut end = || End { host: random.index(hosts), isp: random.index(isps) };
     let (from, to) = (end(), end());
-    let failure = match random.below(8) {
+    let failure = match random.below(9) {
         0..=2 => Failure::Silent(from),
         3 => Failure::Outbound(from),
         4 => Failure::Inbound(from),
         5 => Failure::Path { from, to },
         6 => Failure::Carrier(from),
-        _ => Failure::Address(from),
+        7 => Failure::Address(from),
+        _ => Failure::Daemon { host: from.host },
     };
     let at = random.duration(Duration::from_secs(10), Duration::from_secs(25));
     let until = at + random.duration(Duration::from_millis(100), Duration::from_secs(15));
-    Fault { at, until: random.chance(700_000).then_some(until), failure }
+    // Nothing is promised for a daemon that stays dead.
+    let ends = random.chance(700_000) || matches!(failure, Failure::Daemon { .. });
+    Fault { at, until: ends.then_some(until), failure }
 }
 
 /// Keeps what a plan is drawn from apart from what happens in the run.

@@ -162,6 +162,8 @@ impl World {
         let node = &mut self.nodes[index];
         if node.has_moorline {
             node.plane.handle_timeout(now);
+        }
+        if node.has_daemon {
             node.host.handle_timeout(now);
         }
         let mut out = Vec::new();
@@ -193,12 +195,31 @@ impl World {
             self.network.cease(failure);
         }
         for index in 0..self.nodes.len() {
+            self.refresh_daemon(index);
             self.refresh_usable(index);
+        }
+    }
+
+    /// Kills a daemon, or starts one.
+    fn refresh_daemon(&mut self, index: usize) {
+        let is_alive = !self.network.is_daemon_dead(index);
+        let node = &mut self.nodes[index];
+        if !node.has_moorline || node.has_daemon == is_alive {
+            return;
+        }
+        node.has_daemon = false;
+        let network = &self.network;
+        let is_usable = |isp| !network.is_down(End { host: index, isp });
+        if is_alive && !node.restart(is_usable, &mut self.random, self.now) {
+            self.oracle.violation(self.now, format!("host {index}: context not restored"));
         }
     }
 
     /// Tells a host which of its uplinks it can see to be down.
     fn refresh_usable(&mut self, index: usize) {
+        if self.nodes[index].has_moorline && !self.nodes[index].has_daemon {
+            return;
+        }
         let network = &self.network;
         let is_usable = |isp| !network.is_down(End { host: index, isp });
         self.nodes[index].set_usable(is_usable, self.now);
@@ -240,12 +261,18 @@ impl World {
         let Some((source, destination)) = packet::addresses(octets) else { return };
         let locators = LocatorPair::new(Locator(destination), Locator(source));
         let control = &octets[packet::IP6_LEN..];
+        if !self.nodes[index].has_daemon {
+            return;
+        }
         self.oracle.on_control_received(index, control, (source, destination));
         self.nodes[index].host.handle_control(control, locators, self.now);
     }
 
     /// "Unrecognized next header", quoting a packet of this host.
     fn on_icmpv6(&mut self, index: usize, octets: &[u8]) {
+        if !self.nodes[index].has_daemon {
+            return;
+        }
         let quoted = octets.get(packet::IP6_LEN + 8..).unwrap_or(&[]);
         let Some((source, destination)) = packet::addresses(quoted) else { return };
         let locators = LocatorPair::new(Locator(source), Locator(destination));
@@ -311,6 +338,9 @@ impl World {
 
     /// Carries reports to the core, and what it decides to where it belongs, until all is quiet.
     fn settle(&mut self, index: usize) {
+        if !self.nodes[index].has_daemon {
+            return;
+        }
         let now = self.now;
         loop {
             let node = &mut self.nodes[index];

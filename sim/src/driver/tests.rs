@@ -99,6 +99,25 @@ fn a_total_outage_is_survived_once_anything_works_again() {
 }
 
 #[test]
+fn a_killed_daemon_leaves_traffic_alone_and_its_successor_protects_it() {
+    let second = Duration::from_secs(1);
+    for host in 0..2 {
+        let killed = |at: u32, until: u32| Fault {
+            at: second * at,
+            until: Some(second * until),
+            failure: Failure::Daemon { host },
+        };
+        // Before anything fails; and after the context has moved, which it then stays.
+        each_survives(&[killed(4, 6), fault(Failure::Silent(end(0, 0)))], SILENT_BOUND);
+        let moved = [fault(Failure::Silent(end(0, 0))), killed(20, 25)];
+        each_survives(&moved, second / 2);
+        // While it explores: its successor knows none of the probes that the peer answers, so this may
+        // last until the peer's own exploration comes round again, with the backoff it has by then.
+        each_survives(&[fault(Failure::Silent(end(0, 0))), killed(10, 11)], second * 60);
+    }
+}
+
+#[test]
 fn nothing_fails_and_nothing_moves() {
     // Each alone too: one-way traffic lives on keepalives.
     let mut mixes: Vec<_> = all().into_iter().map(|workload| vec![workload]).collect();
