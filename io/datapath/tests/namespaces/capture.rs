@@ -2,11 +2,13 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use crate::net::Namespace;
 
 pub(crate) struct Capture {
     tcpdump: Child,
+    reader: JoinHandle<Vec<u8>>,
 }
 
 impl Capture {
@@ -40,22 +42,23 @@ impl Capture {
         }
         // Nobody else reads what it says at the end.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        Self { tcpdump }
-    }
-
-    /// Ends; IPv6 packets without the link layer, cut to 114 octets.
-    pub(crate) fn end(mut self) -> Vec<Vec<u8>> {
-        let id = rustix::process::Pid::from_child(&self.tcpdump);
-        let mut stdout = self.tcpdump.stdout.take().unwrap();
+        // From the start: a full pipe would stop it.
+        let mut stdout = tcpdump.stdout.take().unwrap();
         let reader = std::thread::spawn(move || {
             let mut file = Vec::new();
             stdout.read_to_end(&mut file).unwrap();
             file
         });
+        Self { tcpdump, reader }
+    }
+
+    /// Ends; IPv6 packets without the link layer, cut to 114 octets.
+    pub(crate) fn end(mut self) -> Vec<Vec<u8>> {
+        let id = rustix::process::Pid::from_child(&self.tcpdump);
         // It writes out what it has on an interrupt.
         rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
         self.tcpdump.wait().unwrap();
-        packets(&reader.join().unwrap())
+        packets(&self.reader.join().unwrap())
     }
 }
 

@@ -4,6 +4,7 @@
 mod capture;
 mod net;
 mod throughput;
+mod tun;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddrV6, TcpListener, TcpStream, UdpSocket};
@@ -223,7 +224,7 @@ fn send_timer_tells_of_the_first_unanswered_packet_once() {
     let net = Net::new("s");
     let mut a = Host::new(&net, "a", &settings(AttachMode::Auto));
     net.r.sh("ip -6 route add blackhole 2001:db8:b1::1/128");
-    let send = Duration::from_millis(300);
+    let send = Duration::from_secs(1);
     let timers = ReapTimers {
         send,
         keepalive_interval: Duration::from_millis(100),
@@ -277,9 +278,11 @@ fn keepalives_are_due_until_the_timeout_and_idle_is_told() {
         reports.extend(a.wait_for_reports());
     }
     let at = a.plane.counters(ID).unwrap().last_rx;
-    let due = Report::KeepaliveDue { context: ID };
-    let idle = Report::Idle { context: ID, since: at };
-    assert_eq!(reports, [Report::Received { context: ID, at }, due, due, due, idle]);
+    assert_eq!(reports.remove(0), Report::Received { context: ID, at });
+    assert_eq!(reports.pop(), Some(Report::Idle { context: ID, since: at }));
+    // At 100, 200 and 300 ms; fewer if this machine slept through one.
+    assert!((1..=3).contains(&reports.len()), "{reports:?}");
+    assert!(reports.iter().all(|report| *report == Report::KeepaliveDue { context: ID }));
 }
 
 #[test]
@@ -354,6 +357,38 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     net.a.run(|| plane.close().unwrap());
     assert!(!pins_a.0.exists());
     assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
+}
+
+#[test]
+fn pins_of_another_shape_are_not_taken_over() {
+    if !can_run("pins_of_another_shape_are_not_taken_over") {
+        return;
+    }
+    let net = Net::new("ps");
+    let pins = Pins::new("ps");
+    let mut a = Host::new(&net, "a", &pins.settings(AttachMode::Auto));
+    let entry = a.entry(2);
+    a.upsert(entry.clone());
+    drop(a);
+    let mut attached = open(&net.a, "a", &pins.settings(AttachMode::Auto)).attached_before();
+    attached.sort_unstable();
+    let all = ["up1", "up2", "moor1"].map(|name| net.a.ifindex(name));
+    assert_eq!(attached, all);
+
+    // Another size: clean, with nothing of the old left on the interfaces.
+    let larger = Settings { max_contexts: 128, ..pins.settings(AttachMode::Auto) };
+    let plane = net.a.run(|| Datapath::open(&larger).unwrap());
+    assert_eq!(plane.contexts().unwrap(), []);
+    assert!(plane.attached_before().is_empty());
+    drop(plane);
+
+    // Another version.
+    let folder = std::fs::read_dir(&pins.0).unwrap().next().unwrap().unwrap().path();
+    let other = pins.0.join("layout-0123456789abcdef");
+    std::fs::rename(&folder, &other).unwrap();
+    let plane = net.a.run(|| Datapath::open(&larger).unwrap());
+    assert_eq!(plane.contexts().unwrap(), []);
+    assert!(!other.exists());
 }
 
 #[test]
