@@ -1,5 +1,6 @@
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
+use moorline_lab::demo::DemoOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub enum Command {
     /// Show what happened, oldest first.
     Events(EventsArgs),
     /// Undo every change to this host that a crashed daemon left behind (as root).
-    Reset,
+    Reset(ResetArgs),
     /// Show a TCP transfer that survives the death of its ISP, and one that does not.
     ///
     /// Two hosts with two ISPs each are made out of network namespaces; nothing of this machine's
@@ -57,12 +58,26 @@ pub struct EventsArgs {
     pub json: bool,
 }
 
+/// Where the daemon kept what is to be undone, if it was started with other folders.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ResetArgs {
+    /// `--state-dir` of the daemon.
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// `--pin-dir` of the daemon.
+    #[arg(long, value_name = "DIR")]
+    pub pin_dir: Option<PathBuf>,
+}
+
 /// How to run the demo.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct DemoArgs {
     /// Silence that counts as failure (RFC 5534: Send Timeout).
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = humantime::parse_duration)]
     pub send_timeout: Duration,
+    /// Octets a second of each program, for machines that are slow or emulated.
+    #[arg(long, value_name = "OCTETS", default_value_t = DemoOptions::RATE, hide = true)]
+    pub rate: u64,
     /// Use the simulator even where the real thing could run.
     #[arg(long)]
     pub simulated: bool,

@@ -45,7 +45,9 @@ fn show(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
     }
     let moorlined = preflight::find_daemon()
         .context("moorlined is neither next to moorline nor on PATH: `make build` makes it")?;
-    demo::run(&DemoOptions { moorlined, send_timeout: args.send_timeout }, view)
+    let options =
+        DemoOptions { moorlined, send_timeout: args.send_timeout, rate: args.rate.max(1) };
+    demo::run(&options, view)
 }
 
 /// Why the real demo cannot run here, for a person.

@@ -1,4 +1,4 @@
-use crate::args::Args;
+use crate::args::{Args, ResetArgs};
 use anyhow::{Context, bail};
 use moorline_api::{BlockingClient, Client, Error};
 use std::env;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Hands over to `moorlined --reset`: the daemon wrote the journal of its changes, it can read it.
-pub(crate) fn reset(args: &Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn reset(args: &Args, reset: &ResetArgs) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
         bail!("only root can undo changes to the network: run `sudo moorline reset`");
     }
@@ -17,8 +17,20 @@ pub(crate) fn reset(args: &Args) -> anyhow::Result<ExitCode> {
     let daemon = find_daemon(own.as_deref(), env::var_os("PATH").as_deref())
         .context("moorlined is neither next to moorline nor on PATH: put it there")?;
     // On success this process becomes the daemon's, and its exit code is ours.
-    let error = Command::new(&daemon).arg("--reset").exec();
+    let error = command(&daemon, reset).exec();
     Err(error).with_context(|| format!("cannot run {}", daemon.display()))
+}
+
+fn command(daemon: &Path, reset: &ResetArgs) -> Command {
+    let mut command = Command::new(daemon);
+    command.arg("--reset");
+    let folders = [("--state-dir", &reset.state_dir), ("--pin-dir", &reset.pin_dir)];
+    for (option, folder) in folders {
+        if let Some(folder) = folder {
+            command.arg(option).arg(folder);
+        }
+    }
+    command
 }
 
 fn refuse_if_running(args: &Args) -> anyhow::Result<()> {
@@ -68,5 +80,16 @@ mod tests {
         File::create(beside.join("moorlined")).unwrap();
         assert_eq!(find(), Some(beside.join("moorlined")));
         assert_eq!(find_daemon(None, None), None);
+    }
+    #[test]
+    fn the_daemon_is_told_its_folders_only_if_they_are_others() {
+        let given = |state_dir: Option<&str>, pin_dir: Option<&str>| {
+            let [state_dir, pin_dir] = [state_dir, pin_dir].map(|dir| dir.map(PathBuf::from));
+            let command = command(Path::new("moorlined"), &ResetArgs { state_dir, pin_dir });
+            command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(given(None, None), ["--reset"]);
+        assert_eq!(given(Some("/a"), None), ["--reset", "--state-dir", "/a"]);
+        assert_eq!(given(None, Some("/b")), ["--reset", "--pin-dir", "/b"]);
     }
 }
