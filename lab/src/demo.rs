@@ -30,11 +30,15 @@ pub struct DemoOptions {
     pub moorlined: PathBuf,
     /// Its Send Timeout.
     pub send_timeout: Duration,
+    /// Octets a second of each of the two programs.
+    pub rate: u64,
 }
 
 impl DemoOptions {
     /// Send Timeout unless chosen otherwise: short, to be pleasant to watch. (RFC 5534 s7: 15 s.)
     pub const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+    /// Rate unless chosen otherwise: half of what makes bars jump on a small machine.
+    pub const RATE: u64 = 20_000_000;
 }
 
 /// Programs that the demo runs.
@@ -60,8 +64,8 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
     );
     view.say("iperf3 sends to B. Then ISP 1 dies: it drops every packet and says nothing.");
     let protected = with_moorline(options, view).context("the run with Moorline")?;
-    let control =
-        without_moorline(options.send_timeout, view).context("the run without Moorline")?;
+    let control = without_moorline(options.send_timeout, options.rate, view)
+        .context("the run without Moorline")?;
     Ok(Report::of(&protected, &control, options.send_timeout))
 }
 
@@ -73,8 +77,8 @@ fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<O
         let namespace = lab.namespace(host)?.clone();
         ends.push(Endpoint { namespace, address: daemon.verifiable_address(ISPS[0])? });
     }
-    view_title(view, "With Moorline on both hosts");
-    run::run(&lab, &ends, &mut daemons, options.send_timeout, view)
+    view_title(view, "With Moorline on both hosts", options.rate);
+    run::run(&lab, &ends, &mut daemons, options.send_timeout, options.rate, view)
 }
 
 /// The control run alone: the same programs and the same cut, without daemons, watched for twice
@@ -82,7 +86,11 @@ fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<O
 ///
 /// # Errors
 /// As [`run`].
-pub fn without_moorline(send_timeout: Duration, view: &mut dyn View) -> anyhow::Result<Outcome> {
+pub fn without_moorline(
+    send_timeout: Duration,
+    rate: u64,
+    view: &mut dyn View,
+) -> anyhow::Result<Outcome> {
     interrupt::install()?;
     let lab = Lab::build(topology::two_by_two(true))?;
     let mut ends = Vec::new();
@@ -90,12 +98,12 @@ pub fn without_moorline(send_timeout: Duration, view: &mut dyn View) -> anyhow::
         let namespace = lab.namespace(host)?.clone();
         ends.push(Endpoint { namespace, address: host_address(host, 1) });
     }
-    view_title(view, "The same without Moorline");
-    run::run(&lab, &ends, &mut [], send_timeout, view)
+    view_title(view, "The same without Moorline", rate);
+    run::run(&lab, &ends, &mut [], send_timeout, rate, view)
 }
 
-fn view_title(view: &mut dyn View, title: &str) {
-    view.begin(title, &run::lanes());
+fn view_title(view: &mut dyn View, title: &str, rate: u64) {
+    view.begin(title, &run::lanes(rate));
 }
 
 /// Both at once: each takes a moment to make its addresses.

@@ -19,7 +19,8 @@ fn without_moorline_the_programs_stall() {
         return;
     }
     let mut view = Timeline::new(Vec::new(), Style::PLAIN);
-    let outcome = demo::without_moorline(Duration::from_millis(500), &mut view).unwrap();
+    let outcome =
+        demo::without_moorline(Duration::from_millis(500), DemoOptions::RATE, &mut view).unwrap();
     let shown = String::from_utf8(view.into_inner()).unwrap();
     println!("{shown}");
     assert!(!outcome.survived && !outcome.bytes_ok);
@@ -35,6 +36,7 @@ fn with_moorline_the_programs_survive_with_every_byte() {
     let options = DemoOptions {
         moorlined: common::daemon_options().binary,
         send_timeout: Duration::from_secs(1),
+        rate: DemoOptions::RATE,
     };
     let mut view = Timeline::new(Vec::new(), Style::PLAIN);
     let report = demo::run(&options, &mut view).unwrap();
@@ -72,6 +74,7 @@ fn runs_the_demo_until_interrupted() {
         moorlined: common::daemon_options().binary,
         // Nothing moves before the test has seen enough.
         send_timeout: Duration::from_secs(30),
+        rate: DemoOptions::RATE,
     };
     let error = demo::run(&options, &mut TellAtCut).unwrap_err();
     assert!(error.is::<Interrupted>(), "{error:#}");

@@ -33,8 +33,8 @@ pub struct Outcome {
 }
 
 /// The rows of the view.
-pub(super) fn lanes() -> [Lane; 2] {
-    ["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: RATE })
+pub(super) fn lanes(rate: u64) -> [Lane; 2] {
+    ["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: rate })
 }
 
 /// Runs curl and iperf3 between the ends, breaks ISP 1, and watches.
@@ -43,15 +43,16 @@ pub(super) fn run(
     ends: &[Endpoint],
     daemons: &mut [Daemon],
     send_timeout: Duration,
+    rate: u64,
     view: &mut dyn View,
 ) -> anyhow::Result<Outcome> {
     let [a, b] = ends else { bail!("two ends are needed") };
     let directory = lab.directory(HOSTS[0])?;
     // Long enough to see it going on after the recovery.
     let duration = BEFORE_CUT + send_timeout + AFTER_RECOVERY;
-    let size = RATE * duration.as_secs();
-    let server = HttpServer::start(b, size, RATE)?;
-    let iperf = Iperf::start(a, b, duration, RATE, &directory)?;
+    let size = rate.saturating_mul(duration.as_secs());
+    let server = HttpServer::start(b, size, rate)?;
+    let iperf = Iperf::start(a, b, duration, rate, &directory)?;
     let curl = Curl::start(a, server.url(), &directory)?;
     let mut watch = Watch {
         clock: Clock::start(),
@@ -268,8 +269,6 @@ fn finish(
     })
 }
 
-/// Octets a second of each program: half of what makes bars jump on a small machine.
-const RATE: u64 = 20_000_000;
 const BEFORE_CUT: Duration = Duration::from_secs(2);
 const AFTER_RECOVERY: Duration = Duration::from_secs(4);
 /// Longest time until a context protects the programs.
