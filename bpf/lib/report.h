@@ -7,8 +7,7 @@
 #include "maps.h"
 
 /* False if the ring is full: the caller tries again later, and the loss is counted. */
-static __always_inline bool report(__u32 kind, __u32 slot, __u32 generation, __u64 at,
-				   const struct pair *ulids)
+static __always_inline bool report(__u32 kind, __u32 slot, __u32 generation, __u64 at, const struct pair *ulids)
 {
 	struct report *entry = bpf_ringbuf_reserve(&reports, sizeof(*entry), 0);
 

@@ -5,8 +5,8 @@
 
 #include "context.h"
 
-/* Puts the payload header behind the IPv6 header, the locators into it, and sends the packet out of the uplink of
- * the source locator. An action, or a negative number when the packet is to be dropped: -1 - reason.
+/* Puts the payload header behind the IPv6 header, the locators into it, and sends the packet out of the uplink
+ * of the source locator. An action, or a negative number when the packet is to be dropped: -1 - reason.
  */
 static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					const struct rewrite *rewrite)

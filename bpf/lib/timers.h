@@ -22,7 +22,8 @@ static __always_inline __u64 earlier(__u64 a, __u64 b)
 	return a < b ? a : b;
 }
 
-static __always_inline bool timer_is_early(const struct context *context, const struct live *live, __u64 deadline)
+static __always_inline bool timer_is_early(const struct context *context, const struct live *live,
+					   __u64 deadline)
 {
 	return live->armed == context->generation && live->deadline <= deadline;
 }

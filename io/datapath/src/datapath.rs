@@ -34,8 +34,9 @@ pub struct Datapath {
 impl Datapath {
     /// Loads the programs, or new programs over the tables that an earlier process pinned.
     ///
-    /// Pins of another version or size are removed, with the contexts in them. Local addresses that an earlier
-    /// process set are forgotten here: set them again.
+    /// Pins of another version or size are removed, with the contexts in them. Of what is taken over, the caller
+    /// should look at [`Datapath::contexts`], [`Datapath::locals`] and [`Datapath::attached_before`], and take
+    /// away what holds no longer: until then all of it is in force.
     ///
     /// # Errors
     ///
