@@ -1,3 +1,4 @@
+use crate::Sec;
 use moorline_types::DropReason;
 
 /// Which step of a verification failed.
@@ -43,6 +44,12 @@ pub enum VerifyError {
     /// Hash2 has fewer zero bits than the Sec of the address asks for.
     #[error("Hash2 has too few zero bits")]
     Hash2,
+    /// The Sec of the address stands for a hash function other than SHA-1 (RFC 4982).
+    #[error("Sec {sec} stands for no hash function known here: only 0, 1 and 2 do, for SHA-1")]
+    HashFunction {
+        /// What the address says, or what was asked for.
+        sec: Sec,
+    },
     /// The locator list has more entries than the cap.
     #[error("more than {} locators", crate::MAX_LOCATORS)]
     TooManyLocators,
@@ -71,12 +78,14 @@ impl From<VerifyError> for DropReason {
             | VerifyError::PrefixMismatch
             | VerifyError::Hash1
             | VerifyError::Hash2 => Self::Unverified,
-            VerifyError::MethodUnsupported { .. } => Self::Unsupported,
+            VerifyError::HashFunction { .. } | VerifyError::MethodUnsupported { .. } => {
+                Self::Unsupported
+            }
         }
     }
 }
 
-/// Why no HBA set was made.
+/// Why no address was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
@@ -95,6 +104,15 @@ pub enum GenerateError {
     /// The public key is not the DER of a `SubjectPublicKeyInfo`.
     #[error("the public key is not a DER SubjectPublicKeyInfo")]
     PublicKey,
+    /// A Sec that stands for a hash function other than SHA-1 (RFC 4982).
+    #[error("Sec {sec} stands for no hash function known here: only 0, 1 and 2 do, for SHA-1")]
+    HashFunction {
+        /// What was asked for.
+        sec: Sec,
+    },
+    /// No verifier of ours would accept these extensions.
+    #[error("the extensions do not make valid parameters: {0}")]
+    Extensions(VerifyError),
     /// The PDS would be longer than peers of ours accept.
     #[error("the parameters would be longer than {} octets", crate::MAX_PDS_OCTETS)]
     TooLong,

@@ -1,9 +1,42 @@
 use crate::{
-    GenerateError, HbaKey, HbaSet, Sec, parameters::MAX_PDS_OCTETS, search::Hash2Blocks,
+    Cga, GenerateError, HbaKey, HbaSet, PublicKey, Sec,
+    parameters::{MAX_PDS_OCTETS, Parameters},
+    search::Hash2Blocks,
     set::MAX_PREFIXES,
 };
-use alloc::vec;
+use alloc::{vec, vec::Vec};
 use moorline_wire::{CgaExtension, CgaParameters, MultiPrefix, consts::CGA_FIXED_LEN};
+
+/// Makes a CGA (RFC 3972 s4) with a collision count of zero.
+///
+/// Equal inputs give equal addresses. `modifier_start` should be 128 random bits, so that addresses
+/// of one key cannot be linked to each other. The search takes 2^(16 * Sec) tries on average and may
+/// take several times that; with Sec 0 the first try is the last.
+///
+/// # Errors
+///
+/// Nothing to make, or [`GenerateError::Exhausted`] after `max_tries`, with where to go on.
+pub fn generate_cga(
+    prefix: [u8; 8],
+    sec: Sec,
+    key: &PublicKey,
+    extensions: &[CgaExtension],
+    modifier_start: [u8; 16],
+    max_tries: u64,
+) -> Result<Cga, GenerateError> {
+    let mut parameters = CgaParameters {
+        modifier: modifier_start,
+        subnet_prefix: prefix,
+        collision_count: 0,
+        public_key: key.spki().to_vec(),
+        extensions: extensions.to_vec(),
+    };
+    let pds = emit(&parameters)?;
+    // Lists of ours pass with what `HbaSet` makes; these extensions are the caller's.
+    Parameters::parse(&pds).map_err(GenerateError::Extensions)?;
+    parameters.modifier = find_modifier(&pds, sec, modifier_start, max_tries)?;
+    Ok(Cga::assemble(parameters.emit(), sec))
+}
 
 /// Makes an HBA set (RFC 5535 s6), one address for each prefix.
 ///
@@ -30,15 +63,30 @@ pub fn generate_hba(
         public_key: key.spki().to_vec(),
         extensions: vec![CgaExtension::MultiPrefix(multi_prefix)],
     };
-    let pds = parameters.emit();
-    if pds.len() > MAX_PDS_OCTETS {
-        return Err(GenerateError::TooLong);
-    }
-    let modifier = Hash2Blocks::new(&pds[CGA_FIXED_LEN..])
-        .search(u128::from_be_bytes(modifier_start), sec, max_tries)
-        .map_err(|next| GenerateError::Exhausted { next_modifier: next.to_be_bytes() })?;
-    parameters.modifier = modifier.to_be_bytes();
+    let pds = emit(&parameters)?;
+    parameters.modifier = find_modifier(&pds, sec, modifier_start, max_tries)?;
     Ok(HbaSet::assemble(parameters, prefixes, sec))
+}
+
+fn emit(parameters: &CgaParameters) -> Result<Vec<u8>, GenerateError> {
+    let pds = parameters.emit();
+    if pds.len() > MAX_PDS_OCTETS { Err(GenerateError::TooLong) } else { Ok(pds) }
+}
+
+/// The one door to the search. Only the public key and the extensions of `pds` count.
+fn find_modifier(
+    pds: &[u8],
+    sec: Sec,
+    start: [u8; 16],
+    max_tries: u64,
+) -> Result<[u8; 16], GenerateError> {
+    if !sec.is_sha1() {
+        return Err(GenerateError::HashFunction { sec });
+    }
+    Hash2Blocks::new(&pds[CGA_FIXED_LEN..])
+        .search(u128::from_be_bytes(start), sec, max_tries)
+        .map(u128::to_be_bytes)
+        .map_err(|next| GenerateError::Exhausted { next_modifier: next.to_be_bytes() })
 }
 
 fn check_prefixes(prefixes: &[[u8; 8]]) -> Result<(), GenerateError> {

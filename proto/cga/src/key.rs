@@ -1,4 +1,4 @@
-use crate::{GenerateError, parameters::is_public_key};
+use crate::{GenerateError, PublicKey};
 use alloc::vec::Vec;
 
 /// What goes into the public key field of an HBA set.
@@ -26,10 +26,13 @@ impl HbaKey {
     ///
     /// [`GenerateError::PublicKey`] if it is not, or if something follows it.
     pub fn public_key(spki: &[u8]) -> Result<Self, GenerateError> {
-        if !is_public_key(spki) {
-            return Err(GenerateError::PublicKey);
-        }
-        Ok(Self { spki: spki.to_vec(), is_public_key: true })
+        PublicKey::from_spki(spki).map(|key| Self::of(&key))
+    }
+
+    /// The same with a key that has been checked.
+    #[must_use]
+    pub fn of(key: &PublicKey) -> Self {
+        Self { spki: key.spki().to_vec(), is_public_key: true }
     }
 
     /// The DER that goes into the PDS.

@@ -35,11 +35,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod cga;
 mod error;
 mod generate;
 mod hash;
 mod key;
 mod parameters;
+mod public_key;
 mod search;
 mod sec;
 mod set;
@@ -48,10 +50,12 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use cga::Cga;
 pub use error::{GenerateError, VerifyError};
-pub use generate::generate_hba;
+pub use generate::{generate_cga, generate_hba};
 pub use key::HbaKey;
 pub use parameters::MAX_PDS_OCTETS;
+pub use public_key::PublicKey;
 pub use sec::Sec;
 pub use set::{Hba, HbaSet, MAX_PREFIXES};
 pub use verify::{

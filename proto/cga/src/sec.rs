@@ -2,9 +2,10 @@ use core::fmt;
 
 /// Security parameter: how many zero bits Hash2 starts with, in units of 16 (RFC 3972 s2).
 ///
-/// It stands in the three leftmost bits of the interface identifier. RFC 4982 gives 0, 1 and 2 the
-/// meaning they have here and leaves the rest to be assigned; until then those are read as RFC 3972
-/// says, which is never weaker.
+/// It stands in the three leftmost bits of the interface identifier, and says which hash function made
+/// the address too (RFC 4982 s4.1): 0, 1 and 2 stand for SHA-1, the others for nothing yet. They can be
+/// held and shown; generation and verification refuse them, as a hash function to be assigned would
+/// make them addresses that SHA-1 must not be held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sec(u8);
 
@@ -13,6 +14,8 @@ impl Sec {
     pub const ZERO: Self = Self(0);
     /// 16 zero bits: 65,536 tries on average, milliseconds.
     pub const ONE: Self = Self(1);
+    /// 32 zero bits: 4,294,967,296 tries on average, minutes to hours. The largest in use.
+    pub const TWO: Self = Self(2);
     /// The largest that three bits hold.
     pub const MAX: Self = Self(7);
 
@@ -32,6 +35,13 @@ impl Sec {
     #[must_use]
     pub const fn value(self) -> u8 {
         self.0
+    }
+
+    /// Whether it stands for SHA-1, the only hash function of CGAs so far (RFC 4982 s6, registry
+    /// "CGA SEC").
+    #[must_use]
+    pub const fn is_sha1(self) -> bool {
+        self.0 <= Self::TWO.0
     }
 
     /// How many leftmost bits of Hash2 must be zero: at most 112.

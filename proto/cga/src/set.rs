@@ -36,8 +36,11 @@ impl HbaSet {
     ///
     /// # Errors
     ///
-    /// The PDS is malformed, has no Multi-Prefix extension, or a Hash2 too weak for `sec`.
+    /// `sec` is above 2, or the PDS is malformed, has no Multi-Prefix extension, or a Hash2 too weak for `sec`.
     pub fn from_pds(pds: &[u8], sec: Sec) -> Result<Self, VerifyError> {
+        if !sec.is_sha1() {
+            return Err(VerifyError::HashFunction { sec });
+        }
         let parameters = Parameters::parse(pds)?;
         let prefixes = parameters.prefixes().ok_or(VerifyError::NoMultiPrefix)?.to_vec();
         if parameters.fields.collision_count > MAX_COLLISION_COUNT {
@@ -131,7 +134,7 @@ impl Hba {
     }
 }
 
-fn join(prefix: [u8; 8], interface_id: [u8; 8]) -> Locator {
+pub(crate) fn join(prefix: [u8; 8], interface_id: [u8; 8]) -> Locator {
     let mut octets = [0; 16];
     octets[..8].copy_from_slice(&prefix);
     octets[8..].copy_from_slice(&interface_id);

@@ -1,3 +1,4 @@
+mod cga;
 mod errors;
 mod locator_set;
 mod properties;

@@ -161,13 +161,17 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// RFC 3972 s5 steps 3 to 7, with the prefix of the address in the PDS.
+    /// RFC 3972 s5 steps 3 to 7, if the hash function is SHA-1 (RFC 4982 s4.1), with the prefix of the address in the PDS.
     fn hashes(&mut self, address: Locator) -> Result<(), VerifyError> {
         let interface_id = address.interface_id();
+        let sec = Sec::of_interface_id(interface_id);
+        if !sec.is_sha1() {
+            return Err(VerifyError::HashFunction { sec });
+        }
         if !is_hash1(interface_id, hash1(self.parameters.pds, address.prefix())) {
             return Err(VerifyError::Hash1);
         }
-        let wanted = Sec::of_interface_id(interface_id).hash2_zero_bits();
+        let wanted = sec.hash2_zero_bits();
         if wanted > 0 {
             let pds = self.parameters.pds;
             let found = self.hash2_zero_bits.get_or_insert_with(|| hash2_zero_bits(pds));

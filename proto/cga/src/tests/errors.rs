@@ -122,8 +122,13 @@ fn sec_of_the_address_is_what_hash2_must_fit() {
     let address = set.locators()[1];
     let (to_sec_0, to_sec_3, to_sec_5) = (1 << 5, 2 << 5, 4 << 5);
     assert_eq!(verify_hba(with_bits(address, to_sec_0), set.pds()), Ok(()));
-    assert_eq!(verify_hba(with_bits(address, to_sec_3), set.pds()), Err(VerifyError::Hash2));
-    assert_eq!(verify_hba(with_bits(address, to_sec_5), set.pds()), Err(VerifyError::Hash2));
+    for (bits, sec) in [(to_sec_3, 3), (to_sec_5, 5)] {
+        let error = VerifyError::HashFunction { sec: Sec::new(sec).unwrap() };
+        assert_eq!(verify_hba(with_bits(address, bits), set.pds()), Err(error));
+    }
+    // The vectors have this too: Sec 2 in an address whose Hash2 fits Sec 1 only.
+    let address = with_bits(address, to_sec_0);
+    assert_eq!(verify_hba(with_bits(address, 2 << 5), set.pds()), Err(VerifyError::Hash2));
 }
 
 /// One zero bit short of Sec 1, and none.
@@ -251,6 +256,7 @@ fn each_error_is_counted_as_what_it_is() {
         (VerifyError::PrefixMismatch, DropReason::Unverified),
         (VerifyError::Hash1, DropReason::Unverified),
         (VerifyError::Hash2, DropReason::Unverified),
+        (VerifyError::HashFunction { sec: Sec::MAX }, DropReason::Unsupported),
         (VerifyError::TooManyLocators, DropReason::TooMany),
         (VerifyError::MethodUnsupported { index: 3 }, DropReason::Unsupported),
     ] {

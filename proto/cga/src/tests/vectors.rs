@@ -1,12 +1,17 @@
 //! Vectors by LinShim6 and by an independent reading of the RFCs. `expect_rfc` is the verdict.
 
 use crate::{
-    GenerateError, HbaKey, HbaSet, Sec, VerifyError, generate_hba, search::Hash2Blocks, verify_cga,
-    verify_hba,
+    Cga, GenerateError, HbaKey, HbaSet, PublicKey, Sec, VerifyError, generate_cga, generate_hba,
+    verify_cga, verify_hba,
 };
 use moorline_types::Locator;
+use moorline_wire::CgaParameters;
 use serde::Deserialize;
-use std::{collections::BTreeMap, string::String, vec::Vec};
+use std::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    vec::Vec,
+};
 
 #[derive(Deserialize)]
 struct File {
@@ -30,7 +35,6 @@ struct Vector {
     sec: Option<u8>,
     collision: Option<u8>,
     start_modifier: Option<String>,
-    ext: Option<String>,
     prefixes: Option<Vec<String>>,
     own_pds: Option<String>,
     p_flag_encoding: Option<String>,
@@ -49,6 +53,11 @@ impl Vector {
         Sec::new(self.sec.unwrap()).unwrap()
     }
 
+    fn public_key(&self, file: &File) -> PublicKey {
+        let spki = &file.keys[self.key.as_ref().unwrap()].spki;
+        PublicKey::from_spki(&hex::decode(spki).unwrap()).unwrap()
+    }
+
     /// The key of an HBA as the vector's maker had it.
     fn hba_key(&self, file: &File) -> HbaKey {
         let name = self.key.as_deref().unwrap();
@@ -56,7 +65,7 @@ impl Vector {
             return HbaKey::extended_modifier(array(nonce));
         }
         let Some(nonce) = name.strip_prefix("raw-nonce:") else {
-            return HbaKey::public_key(&hex::decode(&file.keys[name].spki).unwrap()).unwrap();
+            return HbaKey::of(&self.public_key(file));
         };
         // LinShim6: the BIT STRING holds the nonce itself.
         let spki = hex::decode("3042300d06092a864886f70d0101010500033100").unwrap();
@@ -106,13 +115,13 @@ fn rejected_vectors_fail_at_the_step_that_was_broken() {
         .chain(file.hba.iter().map(|vector| (vector.id.as_str(), (true, vector))))
         .collect();
     for (id, expected) in [
-        ("cga-031", VerifyError::Hash2),
+        ("cga-031", VerifyError::HashFunction { sec: Sec::new(3).unwrap() }),
         ("cga-033", VerifyError::Hash1),
         ("cga-037", VerifyError::PrefixMismatch),
         ("cga-059", VerifyError::CollisionCount),
         ("cga-061", VerifyError::CollisionCount),
         ("cga-067", VerifyError::Hash2),
-        ("cga-069", VerifyError::Hash2),
+        ("cga-069", VerifyError::HashFunction { sec: Sec::MAX }),
         ("cga-071", VerifyError::PublicKey),
         ("cga-073", VerifyError::Truncated),
         ("cga-075", VerifyError::Extension),
@@ -132,21 +141,51 @@ fn rejected_vectors_fail_at_the_step_that_was_broken() {
     }
 }
 
-/// The search of CGA and HBA is the same; only the CGA vectors say where it started.
+/// RFC 3972 appendix A among them: from the modifier that the vector's maker started with.
 #[test]
-fn search_stops_at_the_modifier_of_the_vector() {
+fn cga_generation_gives_the_octets_of_the_vector() {
     let file = file();
     let mut seen = 0;
     for vector in file.cga.iter().filter(|vector| vector.start_modifier.is_some()) {
-        let spki = hex::decode(&file.keys[vector.key.as_ref().unwrap()].spki).unwrap();
-        let extensions = hex::decode(vector.ext.as_ref().unwrap()).unwrap();
-        let mut blocks = Hash2Blocks::new(&[spki, extensions].concat());
-        let start = u128::from_be_bytes(array(vector.start_modifier.as_ref().unwrap()));
-        let found = blocks.search(start, vector.sec(), super::ENOUGH_FOR_SEC_1).unwrap();
-        assert_eq!(found.to_be_bytes(), vector.pds()[..16], "{}", vector.id);
+        let key = vector.public_key(&file);
+        let fields = CgaParameters::parse(&vector.pds()).unwrap();
+        let start = array(vector.start_modifier.as_ref().unwrap());
+        let mut cga = generate_cga(
+            fields.subnet_prefix,
+            vector.sec(),
+            &key,
+            &fields.extensions,
+            start,
+            super::ENOUGH_FOR_SEC_1,
+        )
+        .unwrap();
+        assert_eq!(cga.collision_count(), 0);
+        for _ in 0..vector.collision.unwrap() {
+            cga = cga.after_collision().unwrap();
+        }
+        assert_eq!(cga.pds(), vector.pds(), "{}", vector.id);
+        assert_eq!(cga.address(), vector.address(), "{}", vector.id);
+        assert_eq!(Cga::from_pds(&vector.pds(), vector.sec()), Ok(cga), "{}", vector.id);
         seen += 1;
     }
     assert_eq!(seen, 15);
+}
+
+/// The one example of the RFC, from the modifier that it gives: the search succeeds at the next.
+#[test]
+fn appendix_of_rfc_3972_is_reproduced() {
+    let file = file();
+    let vector = &file.cga[0];
+    assert_eq!(vector.id, "cga-001");
+    let start = array("89a8a8b2e858d8b8f2633f44d2d4ce9a");
+    let key = vector.public_key(&file);
+    let prefix = [0xfe, 0x80, 0, 0, 0, 0, 0, 0];
+    let generate = |start, tries| generate_cga(prefix, Sec::ONE, &key, &[], start, tries);
+    let next_modifier = array("89a8a8b2e858d8b8f2633f44d2d4ce9b");
+    assert_eq!(generate(start, 1), Err(GenerateError::Exhausted { next_modifier }));
+    let cga = generate(next_modifier, 1).unwrap();
+    assert_eq!(cga.address().to_string(), "fe80::3c4a:5bf6:ffb4:ca6c");
+    assert_eq!(generate(start, 2), Ok(cga));
 }
 
 #[test]
