@@ -73,7 +73,7 @@ pub struct ResetArgs {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct DemoArgs {
     /// Silence that counts as failure (RFC 5534: Send Timeout).
-    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = send_timeout)]
     pub send_timeout: Duration,
     /// Octets a second of each program, for machines that are slow or emulated.
     #[arg(long, value_name = "OCTETS", default_value_t = DemoOptions::RATE, hide = true)]
@@ -98,4 +98,15 @@ pub struct SimArgs {
     /// Print the result as one JSON object, and nothing while it runs.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A Send Timeout that the daemon takes too.
+fn send_timeout(text: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write for example 500ms"))?;
+    if (Duration::from_millis(200)..=Duration::from_secs(100)).contains(&span) {
+        Ok(span)
+    } else {
+        Err("outside 200ms to 100s".into())
+    }
 }

@@ -6,7 +6,6 @@ use moorline_lab::interrupt::{EXIT_INTERRUPTED, Interrupted};
 use moorline_lab::preflight;
 use moorline_lab::timeline::{Silent, Style, Timeline, View};
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,10 +35,10 @@ fn show(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
     if args.simulated {
         return simulated(args, view);
     }
-    let obstacles = obstacles();
+    let obstacles = demo::obstacles();
     if !obstacles.is_empty() {
         // Not through the view: with --json this is for a person all the same.
-        eprintln!("The demo cannot run on this machine's kernel: {}.", obstacles.join("; "));
+        eprintln!("The demo cannot run for real here: {}.", obstacles.join("; "));
         eprintln!("The same scenario in the simulator instead, in virtual time:");
         return simulated(args, view);
     }
@@ -48,15 +47,6 @@ fn show(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
     let options =
         DemoOptions { moorlined, send_timeout: args.send_timeout, rate: args.rate.max(1) };
     demo::run(&options, view)
-}
-
-/// Why the real demo cannot run here, for a person.
-fn obstacles() -> Vec<String> {
-    let mut obstacles = demo::obstacles();
-    if !Path::new(KERNEL_TYPES).exists() {
-        obstacles.push(format!("this kernel has no BPF type information ({KERNEL_TYPES})"));
-    }
-    obstacles
 }
 
 fn simulated(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
@@ -69,6 +59,3 @@ fn simulated(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
 fn exit_code(code: i32) -> ExitCode {
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }
-
-/// Without it no eBPF program of ours can be loaded.
-const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
