@@ -77,9 +77,10 @@ impl Machine {
             }
             Verdict::Silent | Verdict::Outdated => {}
             // In Operational (see above) the peer may have waited for an answer until we had
-            // forgotten what we sent. It gets one, and nothing else comes of it.
+            // forgotten what we sent. It gets one, by the way it came: ours may be dead, if what we
+            // have forgotten was an exploration. Nothing else comes of it.
             Verdict::Unknown => {
-                self.probe(None, now);
+                self.probe(self.answer_pair(pair), now);
                 return self.refresh_forget(now);
             }
         }
