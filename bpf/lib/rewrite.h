@@ -16,11 +16,11 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	__u32 mtu = 0;
 	long fits;
 
-	if (!ifindex)
-		return -1 - DROP_NO_UPLINK;
 	/* The header belongs behind these two (s4.6), where there is no making room. */
 	if (ip6->next == NEXT_HOP_BY_HOP || ip6->next == NEXT_ROUTING)
 		return -1 - DROP_HEADER_CHAIN;
+	if (!ifindex)
+		return -1 - DROP_NO_UPLINK;
 	/* The kernel could not segment it with the header, and drops it without a word. */
 	if (skb->gso_segs > 1)
 		return -1 - DROP_ADJUST_ROOM;

@@ -74,23 +74,25 @@ static __always_inline __u64 look_at_keepalive(__u32 slot, const struct context 
 {
 	__u64 first = live->first_rx;
 	__u64 interval = context->keepalive_interval;
+	__u64 due = first + interval;
 
 	if (!first || !context->keepalive_timeout || !interval)
 		return NEVER;
-	if (live->keepalive_base != first) {
-		live->keepalive_base = first;
-		live->keepalive_due = first + interval;
-	}
-	if (now < live->keepalive_due)
-		return live->keepalive_due;
-	if (live->keepalive_due > live->last_rx + context->keepalive_timeout) {
+	/* One was reported in this period already. */
+	if (live->keepalive_base == first)
+		due = live->keepalive_due;
+	if (now < due)
+		return due;
+	if (due > live->last_rx + context->keepalive_timeout) {
 		__sync_val_compare_and_swap(&live->first_rx, first, 0);
 		return NEVER;
 	}
 	if (!report(REPORT_KEEPALIVE_DUE, slot, context->generation, now, NULL))
 		return now + REPORT_RETRY;
-	live->keepalive_due += interval * ((now - live->keepalive_due) / interval + 1);
-	return live->keepalive_due;
+	due += interval * ((now - due) / interval + 1);
+	live->keepalive_due = due;
+	live->keepalive_base = first;
+	return due;
 }
 
 static __always_inline __u64 look_at_idle(__u32 slot, const struct context *context, struct live *live,

@@ -63,7 +63,7 @@ struct live {
 	__u64 rx_bytes;
 	/* When the timer goes off, if armed is the generation of the context. */
 	__u64 deadline;
-	/* first_rx that keepalive_due was worked out from. */
+	/* first_rx of the period in which a keepalive was reported, and when the next one is due. */
 	__u64 keepalive_base;
 	__u64 keepalive_due;
 	/* End of the last payload that an idle report was about. */

@@ -23,7 +23,7 @@ pub(crate) struct Live {
     first_tx: Option<Instant>,
     /// First payload received since the last sent.
     first_rx: Option<Instant>,
-    /// Next keepalive, if it was worked out from `first_rx` already.
+    /// Next keepalive, if one was due since `first_rx`.
     keepalive_due: Option<Instant>,
     /// End of the payload that the last `Idle` was about.
     idle_seen: Option<Instant>,
@@ -140,7 +140,7 @@ impl Live {
     ) -> Option<Instant> {
         let first = self.first_rx.filter(|_| has_keepalives(timers))?;
         let interval = timers.keepalive_interval;
-        let due = *self.keepalive_due.get_or_insert(first + interval);
+        let due = self.keepalive_due.unwrap_or(first + interval);
         if now < due {
             return Some(due);
         }

@@ -1,0 +1,293 @@
+//! Random traffic and updates through the eBPF programs and through `proto/plane`: equal in every octet, report and
+//! counter.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use moorline_host::datapath::{ContextEntry, ReapTimers, Report, TriggerPolicy, Update};
+use moorline_plane::{Inbound, Outbound, Plane};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
+
+use super::can_run;
+use super::harness::Harness;
+
+const SEEDS: u64 = 30;
+const STEPS: u32 = 250;
+const CONTEXTS: u32 = 4;
+
+const TC_ACT_UNSPEC: i32 = -1;
+const TC_ACT_SHOT: i32 = 2;
+const TC_ACT_REDIRECT: i32 = 7;
+
+/// Ours, the peers', and some that nothing is to be done with.
+const LOCALS: [&str; 2] = ["2001:db8:a::1", "2001:db8:b::1"];
+const PEERS: [&str; 3] = ["2001:db8:c::1", "2001:db8:d::1", "2001:db8:e::1"];
+const STRANGE: [&str; 5] = ["fe80::1", "ff02::1", "::", "::1", "2001:db8:ffff::1"];
+
+/// SplitMix64: a failure is told by its seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
+    }
+
+    fn octet(&mut self) -> u8 {
+        self.next().to_be_bytes()[0]
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
+    }
+
+    fn address(&mut self, usual: &[&str]) -> Ipv6Addr {
+        let from = if self.one_in(12) { &STRANGE[..] } else { usual };
+        self.of(from).parse().unwrap()
+    }
+
+    fn context(&mut self) -> ContextId {
+        ContextId(u32::try_from(self.below(CONTEXTS.into())).unwrap())
+    }
+}
+
+/// Both planes, and what they were told.
+struct Both {
+    kernel: Harness,
+    user: Plane,
+    now: u64,
+    live: Vec<ContextEntry>,
+}
+
+#[test]
+fn both_planes_do_the_same_with_random_traffic() {
+    if !can_run("both_planes_do_the_same_with_random_traffic") {
+        return;
+    }
+    let mut moved = 0;
+    for seed in 0..SEEDS {
+        let mut random = Random(seed);
+        let mut both = Both::new();
+        for step in 0..STEPS {
+            let at = format!("seed {seed} step {step}");
+            both.now += random.below(2_000_000_000) + 1;
+            both.kernel.set_now(both.now);
+            match random.below(20) {
+                0 => both.upsert(&mut random),
+                1 if random.one_in(3) => both.remove(&mut random),
+                2 => both.heard(&mut random),
+                3 => both.rearm(&mut random),
+                4 | 5 => both.tick(),
+                even if even % 2 == 0 => moved += u32::from(both.outbound(&mut random, &at)),
+                _ => moved += u32::from(both.inbound(&mut random, &at)),
+            }
+            both.compare(&at);
+        }
+    }
+    // Else it tested little.
+    assert!(moved > STEPS, "{moved} packets rewritten");
+}
+
+impl Both {
+    fn new() -> Self {
+        let trigger = TriggerPolicy { bytes: 3000, ..TriggerPolicy::default() };
+        let kernel = Harness::new(trigger);
+        let settings = moorline_plane::Settings { trigger, ..moorline_plane::Settings::default() };
+        let mut user = Plane::new(settings);
+        for local in LOCALS {
+            kernel.set_local(local.parse().unwrap());
+            user.set_local(Locator(local.parse().unwrap()));
+        }
+        Self { kernel, user, now: 1_000_000_000, live: Vec::new() }
+    }
+
+    fn apply(&mut self, update: &Update) {
+        self.kernel.apply(update);
+        self.user.handle_update(update, Instant::from_nanos(self.now));
+    }
+
+    fn upsert(&mut self, random: &mut Random) {
+        let id = random.context();
+        let known =
+            self.live.iter().position(|entry| entry.id == id).map(|at| self.live.remove(at));
+        let ulids = known.filter(|_| !random.one_in(4)).map_or_else(
+            || {
+                let local = Ulid(random.of(&LOCALS).parse().unwrap());
+                UlidPair::new(local, Ulid(random.of(&PEERS).parse().unwrap()))
+            },
+            |entry| entry.ulids,
+        );
+        // Two contexts of one pair are for the core to avoid.
+        if self.live.iter().any(|entry| entry.ulids == ulids) {
+            if self.user.counters(id).is_some() {
+                self.apply(&Update::Remove { context: id });
+            }
+            return;
+        }
+        let locators = if random.one_in(3) {
+            ulids.as_locators()
+        } else {
+            let local = Locator(random.address(&LOCALS));
+            LocatorPair::new(local, Locator(random.of(&PEERS).parse().unwrap()))
+        };
+        let entry = ContextEntry {
+            id,
+            ulids,
+            local_tag: ContextTag::from_bits(
+                0x5a5a_0000_0000 + u64::from(id.0) + random.below(2) * 16,
+            ),
+            peer_tag: ContextTag::from_bits(random.next()),
+            locators,
+            peer_locators: PEERS[..random.of(&[1, 2, 3])]
+                .iter()
+                .map(|peer| Locator(peer.parse().unwrap()))
+                .collect(),
+            timers: (!random.one_in(3)).then(|| ReapTimers {
+                send: Duration::from_secs(1 + random.below(10)),
+                keepalive_interval: Duration::from_secs(1 + random.below(4)),
+                keepalive_timeout: Duration::from_secs(random.below(15)),
+            }),
+            watch: u32::try_from(random.below(3)).unwrap(),
+            idle: Duration::from_secs(random.below(2) * 20),
+        };
+        self.live.push(entry.clone());
+        self.apply(&Update::Upsert(entry));
+    }
+
+    fn remove(&mut self, random: &mut Random) {
+        let id = random.context();
+        let before = self.live.len();
+        self.live.retain(|entry| entry.id != id);
+        if self.live.len() != before {
+            self.apply(&Update::Remove { context: id });
+        }
+    }
+
+    fn heard(&mut self, random: &mut Random) {
+        let context = random.context();
+        let at = Instant::from_nanos(self.now - random.below(1_000_000_000));
+        if self.live.iter().any(|entry| entry.id == context) {
+            self.apply(&Update::Heard { context, at });
+        }
+    }
+
+    fn rearm(&mut self, random: &mut Random) {
+        let local = Ulid(random.of(&LOCALS).parse().unwrap());
+        let ulids = UlidPair::new(local, Ulid(random.of(&PEERS).parse().unwrap()));
+        self.apply(&Update::Rearm { ulids });
+    }
+
+    fn tick(&mut self) {
+        self.kernel.tick();
+        self.user.handle_timeout(Instant::from_nanos(self.now));
+    }
+
+    fn outbound(&mut self, random: &mut Random, at: &str) -> bool {
+        let packet = {
+            let pair = random_pair(random, &LOCALS, &PEERS);
+            packet(random, pair, &[])
+        };
+        let mut octets = packet.clone();
+        let verdict = self.user.handle_outbound(&mut octets, Instant::from_nanos(self.now));
+        let action = match verdict {
+            Outbound::Pass => TC_ACT_UNSPEC,
+            Outbound::Send { .. } => TC_ACT_REDIRECT,
+            Outbound::Drop(_) => TC_ACT_SHOT,
+        };
+        self.check("uplink_egress", &packet, &octets, action, at);
+        action == TC_ACT_REDIRECT
+    }
+
+    fn inbound(&mut self, random: &mut Random, at: &str) -> bool {
+        let tags: Vec<_> = self.live.iter().map(|entry| entry.local_tag).collect();
+        let packet = {
+            let pair = random_pair(random, &PEERS, &LOCALS);
+            packet(random, pair, &tags)
+        };
+        let mut octets = packet.clone();
+        let verdict = self.user.handle_inbound(&mut octets, Instant::from_nanos(self.now));
+        let action = match verdict {
+            Inbound::Pass | Inbound::Deliver | Inbound::Up => TC_ACT_UNSPEC,
+            Inbound::Drop(_) => TC_ACT_SHOT,
+        };
+        self.check("uplink_ingress", &packet, &octets, action, at);
+        matches!(verdict, Inbound::Deliver)
+    }
+
+    fn check(&self, program: &'static str, packet: &[u8], octets: &[u8], action: i32, at: &str) {
+        let outcome = self.kernel.run(program, packet, 0);
+        assert_eq!(outcome.action, action, "{at}: {program} {}", hex::encode(packet));
+        if action != TC_ACT_SHOT {
+            assert_eq!(
+                hex::encode(&outcome.packet),
+                hex::encode(octets),
+                "{at}: {program} {}",
+                hex::encode(packet)
+            );
+        }
+    }
+
+    /// Reports, drops and counters.
+    fn compare(&mut self, at: &str) {
+        let user: Vec<Report> = std::iter::from_fn(|| self.user.poll_report()).collect();
+        assert_eq!(self.kernel.reports(), user, "{at}");
+        let user: Vec<_> = self.user.drops().iter().filter(|(_, count)| *count != 0).collect();
+        assert_eq!(self.kernel.plane.drops().unwrap(), user, "{at}");
+        for entry in &self.live {
+            let kernel = self.kernel.plane.counters(entry.id).unwrap();
+            assert_eq!(Some(kernel), self.user.counters(entry.id), "{at}: context {}", entry.id);
+        }
+    }
+}
+
+fn random_pair(random: &mut Random, from: &[&str], to: &[&str]) -> [Ipv6Addr; 2] {
+    [random.address(from), random.address(to)]
+}
+
+/// Mostly sound, and of the sort that something is done with.
+fn packet(random: &mut Random, [from, to]: [Ipv6Addr; 2], tags: &[ContextTag]) -> Vec<u8> {
+    let next = random.of(&[6, 17, 17, 58, 0, 43, 44, 60, 59, 140, 140, 140, 140, 140]);
+    let length = random.of(&[0, 1, 7, 8, 9, 20, 100, 1000, 1452, 1453, 1460]);
+    let mut payload: Vec<u8> = (0..length).map(|_| random.octet()).collect();
+    match next {
+        58 if length > 0 => payload[0] = random.of(&[1, 128, 129, 133, 135, 137]),
+        0 | 43 | 44 | 60 if length > 1 => {
+            payload[0] = random.of(&[58, 17, 0, 60, 44]);
+            payload[1] = random.of(&[0, 0, 1]);
+        }
+        140 if length >= 8 => {
+            let tag = if tags.is_empty() { ContextTag::from_bits(1) } else { random.of(tags) };
+            payload[0] = random.of(&[6, 17, 58, 44, 59]);
+            payload[1] = if random.one_in(10) { 1 } else { 0 };
+            payload[2..8].copy_from_slice(&tag.octets());
+            payload[2] |= if random.one_in(6) { 0 } else { 0x80 };
+        }
+        _ => {}
+    }
+    let mut packet =
+        vec![0x60 | random.octet() >> 4, random.octet(), random.octet(), random.octet()];
+    if random.one_in(40) {
+        packet[0] = 0x45;
+    }
+    let said = if random.one_in(20) { random.of(&[0, 4, 8, 2000]) } else { length };
+    packet.extend(u16::try_from(said).unwrap().to_be_bytes());
+    packet.extend([next, 64]);
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    packet.extend(payload);
+    if random.one_in(40) {
+        // BPF_PROG_TEST_RUN refuses less than an IPv6 header.
+        packet.truncate(40 + usize::try_from(random.below(9)).unwrap());
+    }
+    packet
+}
