@@ -16,6 +16,8 @@ use crate::skel::LAYOUT;
 
 /// `BPF_FS_MAGIC` of `linux/magic.h`.
 const BPF_FS_MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
+/// What the names of our folders begin with.
+const PREFIX: &str = "layout-";
 /// Where the system has its bpffs, or wants it.
 const SYSTEM_BPFFS: &str = "/sys/fs/bpf";
 
@@ -27,7 +29,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 /// Makes the folder for this layout, mounts a bpffs if there is none, removes pins of other layouts.
 pub(crate) fn prepare(pin_dir: &Path) -> Result<PathBuf> {
     ensure_bpffs(pin_dir)?;
-    let ours = pin_dir.join(format!("layout-{LAYOUT}"));
+    let ours = pin_dir.join(format!("{PREFIX}{LAYOUT}"));
     for folder in folders(pin_dir)? {
         if folder != ours {
             tracing::info!(path = %folder.display(), "removing pins of another version");
@@ -45,7 +47,10 @@ pub(crate) fn folders(pin_dir: &Path) -> Result<Vec<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed("read", pin_dir))?,
     };
-    Ok(entries.flatten().map(|entry| entry.path()).collect())
+    // A bpffs of its own holds files of the kernel too, a shared one other people's.
+    let ours =
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    Ok(ours.map(|entry| entry.path()).collect())
 }
 
 fn ensure_bpffs(pin_dir: &Path) -> Result<()> {
@@ -90,7 +95,9 @@ pub(crate) fn remove_root(pin_dir: &Path) -> Result<()> {
             .map_err(io::Error::from)
             .map_err(failed("unmount", pin_dir))?;
     }
-    remove_tree(pin_dir)
+    // What is not ours stays, and so does the folder then.
+    let _ = fs::remove_dir(pin_dir);
+    Ok(())
 }
 
 fn is_mount_root(path: &Path) -> bool {

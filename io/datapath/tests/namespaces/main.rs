@@ -392,6 +392,27 @@ fn pins_of_another_shape_are_not_taken_over() {
 }
 
 #[test]
+fn a_bpffs_is_mounted_where_there_is_none_and_goes_with_the_pins() {
+    if !can_run("a_bpffs_is_mounted_where_there_is_none_and_goes_with_the_pins") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pins = Pins(folder.path().join("run/bpf"));
+    let is_mounted = || {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.contains(&format!("{} bpf ", pins.0.display()))
+    };
+    for _ in 0..2 {
+        drop(Datapath::open(&pins.settings(AttachMode::Auto)).unwrap());
+        assert!(is_mounted());
+    }
+    Datapath::remove_pins(&pins.0).unwrap();
+    assert!(!is_mounted() && !pins.0.exists());
+    // Nothing there is nothing to remove.
+    Datapath::remove_pins(&pins.0).unwrap();
+}
+
+#[test]
 fn moved_traffic_outlives_the_process_with_tcx() {
     if can_run("moved_traffic_outlives_the_process_with_tcx") {
         moved_traffic_outlives_the_process(AttachMode::Tcx, "px");
