@@ -50,6 +50,12 @@ pub enum VerifyError {
         /// What the address says, or what was asked for.
         sec: Sec,
     },
+    /// The public key cannot have made a signature that is accepted.
+    #[error("the signature cannot be verified: {0}")]
+    Key(KeyError),
+    /// The signature is not one of this key over this list.
+    #[error("the signature is not of this key, or not over this list")]
+    Signature,
     /// The locator list has more entries than the cap.
     #[error("more than {} locators", crate::MAX_LOCATORS)]
     TooManyLocators,
@@ -77,10 +83,12 @@ impl From<VerifyError> for DropReason {
             | VerifyError::PrefixNotInSet
             | VerifyError::PrefixMismatch
             | VerifyError::Hash1
-            | VerifyError::Hash2 => Self::Unverified,
-            VerifyError::HashFunction { .. } | VerifyError::MethodUnsupported { .. } => {
-                Self::Unsupported
-            }
+            | VerifyError::Hash2
+            | VerifyError::Signature => Self::Unverified,
+            VerifyError::Key(KeyError::Malformed) => Self::BadFormat,
+            VerifyError::Key(_)
+            | VerifyError::HashFunction { .. }
+            | VerifyError::MethodUnsupported { .. } => Self::Unsupported,
         }
     }
 }
@@ -125,4 +133,53 @@ pub enum GenerateError {
     /// Three address collisions: something else is wrong in this network (RFC 5535 s6 step 6.4).
     #[error("three address collisions")]
     Collisions,
+}
+
+/// What is wrong with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Not what it should be: DER of a key, or PEM around it.
+    #[error("the key is malformed")]
+    Malformed,
+    /// Encrypted with a passphrase, for which a daemon has nobody to ask.
+    #[error(
+        "the key is encrypted: decrypt it first, for example with openssl pkey -in FILE -out NEW"
+    )]
+    Encrypted,
+    /// A private key other than RSA without its public key, which is all that addresses need.
+    #[error(
+        "the file holds no public key: give that, for example from openssl pkey -in FILE -pubout"
+    )]
+    NoPublic,
+    /// A public key where a private one is needed to sign.
+    #[error("the file holds a public key, and only the private key can sign")]
+    NoPrivate,
+    /// An algorithm other than RSA, with which RFC 5533 s5.15.5 has no signatures.
+    #[error("the key is not an RSA key, and only those can sign")]
+    NotRsa,
+    /// An RSA key below the minimum for signatures. Addresses may have one.
+    #[error("an RSA key of {bits} bits is too short to sign: {} at least", crate::MIN_SIGNING_BITS)]
+    TooShort {
+        /// Of the modulus.
+        bits: u32,
+    },
+    /// An RSA key whose signatures take too long to verify.
+    #[error("an RSA key of {bits} bits is too long to sign: {} at most", crate::MAX_SIGNING_BITS)]
+    TooLong {
+        /// Of the modulus.
+        bits: u32,
+    },
+}
+
+/// Why nothing was signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignError {
+    /// It is no key to sign with.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The signature did not verify after it was made: the key or the machine is faulty.
+    #[error("the signature came out wrong: the key or the machine is faulty")]
+    Faulty,
 }

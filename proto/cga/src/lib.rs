@@ -40,24 +40,30 @@ mod error;
 mod generate;
 mod hash;
 mod key;
+mod key_file;
 mod parameters;
 mod public_key;
+mod rsa_key;
 mod search;
 mod sec;
 mod set;
+mod signature;
 mod verify;
 
 #[cfg(test)]
 mod tests;
 
 pub use cga::Cga;
-pub use error::{GenerateError, VerifyError};
+pub use error::{GenerateError, KeyError, SignError, VerifyError};
 pub use generate::{generate_cga, generate_hba};
 pub use key::HbaKey;
+pub use key_file::KeyFile;
 pub use parameters::MAX_PDS_OCTETS;
-pub use public_key::PublicKey;
+pub use public_key::{MAX_SIGNING_BITS, MIN_SIGNING_BITS, PublicKey};
+pub use rsa_key::RsaKey;
 pub use sec::Sec;
 pub use set::{Hba, HbaSet, MAX_PREFIXES};
+pub use signature::{MESSAGE_TYPE_TAG, Signer, signed_octets, verify_signature};
 pub use verify::{
     HbaVerified, LocatorSet, MAX_LOCATORS, verify_cga, verify_hba, verify_locator_set,
 };

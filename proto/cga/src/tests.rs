@@ -1,8 +1,10 @@
 mod cga;
 mod errors;
+mod keys;
 mod locator_set;
 mod properties;
 mod search;
+mod signatures;
 mod vectors;
 
 use crate::{HbaKey, HbaSet, Sec, generate_hba};

@@ -1,6 +1,7 @@
 use super::{A, B, C, a_set, encode, encode_multi_prefix};
 use crate::{
-    GenerateError, HbaKey, HbaSet, MAX_PDS_OCTETS, MAX_PREFIXES, Sec, VerifyError, generate_hba,
+    GenerateError, HbaKey, HbaSet, KeyError, MAX_PDS_OCTETS, MAX_PREFIXES, Sec, VerifyError,
+    generate_hba,
     hash::{hash1, hash2_zero_bits, interface_id},
     verify_cga, verify_hba,
 };
@@ -257,6 +258,11 @@ fn each_error_is_counted_as_what_it_is() {
         (VerifyError::Hash1, DropReason::Unverified),
         (VerifyError::Hash2, DropReason::Unverified),
         (VerifyError::HashFunction { sec: Sec::MAX }, DropReason::Unsupported),
+        (VerifyError::Key(KeyError::Malformed), DropReason::BadFormat),
+        (VerifyError::Key(KeyError::NotRsa), DropReason::Unsupported),
+        (VerifyError::Key(KeyError::TooShort { bits: 512 }), DropReason::Unsupported),
+        (VerifyError::Key(KeyError::TooLong { bits: 8192 }), DropReason::Unsupported),
+        (VerifyError::Signature, DropReason::Unverified),
         (VerifyError::TooManyLocators, DropReason::TooMany),
         (VerifyError::MethodUnsupported { index: 3 }, DropReason::Unsupported),
     ] {

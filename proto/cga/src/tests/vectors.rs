@@ -5,7 +5,7 @@ use crate::{
     verify_cga, verify_hba,
 };
 use moorline_types::Locator;
-use moorline_wire::CgaParameters;
+use moorline_wire::{CgaParameters, LocatorEntry, LocatorList, VerificationMethod};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -14,15 +14,49 @@ use std::{
 };
 
 #[derive(Deserialize)]
-struct File {
-    keys: BTreeMap<String, Key>,
+pub(super) struct File {
+    pub(super) keys: BTreeMap<String, Key>,
     cga: Vec<Vector>,
     hba: Vec<Vector>,
+    pub(super) signature: Vec<SignatureVector>,
 }
 
 #[derive(Deserialize)]
-struct Key {
-    spki: String,
+pub(super) struct Key {
+    pub(super) spki: String,
+    pub(super) private_pem: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct SignatureVector {
+    pub(super) id: String,
+    pub(super) key: String,
+    pub(super) generation: u32,
+    /// Contents of the Locator List option.
+    locator_list_contents: String,
+    pub(super) signature: String,
+    pub(super) signed_octets: String,
+    pub(super) pds: String,
+    pub(super) signature_valid_rfc: bool,
+    #[serde(default)]
+    pub(super) negative: bool,
+}
+
+impl SignatureVector {
+    /// Generation, count, methods, padding, locators (RFC 5533 s5.15.2).
+    pub(super) fn list(&self) -> LocatorList {
+        let octets = hex::decode(&self.locator_list_contents).unwrap();
+        let count = usize::from(octets[4]);
+        let methods = octets[5..5 + count].iter().map(|&method| VerificationMethod::new(method));
+        let locators = octets[octets.len() - 16 * count..].as_chunks::<16>().0.iter();
+        LocatorList {
+            generation: u32::from_be_bytes(octets[..4].try_into().unwrap()),
+            entries: methods
+                .zip(locators)
+                .map(|(method, &locator)| LocatorEntry { locator: locator.into(), method })
+                .collect(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -77,7 +111,7 @@ impl Vector {
     }
 }
 
-fn file() -> File {
+pub(super) fn file() -> File {
     serde_json::from_str(include_str!("../../../../tests/vectors/cga_hba.json")).unwrap()
 }
 

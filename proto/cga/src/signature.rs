@@ -1,0 +1,61 @@
+//! Signatures over locator lists (RFC 5533 s5.15.5): RSASSA-PKCS1-v1_5 with SHA-1.
+//!
+//! SHA-1 is what RFC 3972 s6 fixes. Collisions of SHA-1, which can be made, are of no use to a forger
+//! here: what is signed are addresses of the signer's own, which nobody else chooses.
+
+use crate::{PublicKey, SignError, VerifyError, public_key::signing_key};
+use alloc::vec::Vec;
+use moorline_wire::{LocatorList, VerificationMethod};
+use rsa::pkcs1v15::Pkcs1v15Sign;
+use sha1::{Digest, Sha1};
+
+/// CGA Message Type tag of Shim6 (RFC 5533 s17): what is signed for Shim6 says nothing elsewhere.
+pub const MESSAGE_TYPE_TAG: [u8; 16] = [
+    0x4a, 0x30, 0x56, 0x62, 0x48, 0x58, 0x57, 0x4b, 0x36, 0x55, 0x41, 0x6f, 0x50, 0x6a, 0x6d, 0x48,
+];
+
+/// Something that signs: a private key, or what stands in for one.
+///
+/// Signing takes milliseconds. It belongs before the first packet, never in the path of one.
+pub trait Signer {
+    /// The key that verifies what this one signs.
+    fn public_key(&self) -> &PublicKey;
+
+    /// The CGA signature over `octets`. Equal octets give equal signatures, whatever `blinding` is.
+    ///
+    /// `blinding`: 32 random octets, never used before, that hide the private key from who can measure
+    /// the time that this takes.
+    ///
+    /// # Errors
+    ///
+    /// The key is not fit for signatures, or the machine is not fit for the key.
+    fn sign(&self, octets: &[u8], blinding: [u8; 32]) -> Result<Vec<u8>, SignError>;
+}
+
+/// What a CGA signature goes over: tag, generation, and the locators whose method is CGA, in the order
+/// of the list.
+#[must_use]
+pub fn signed_octets(list: &LocatorList) -> Vec<u8> {
+    let mut octets = MESSAGE_TYPE_TAG.to_vec();
+    octets.extend(list.generation.to_be_bytes());
+    let signed = list.entries.iter().filter(|entry| entry.method == VerificationMethod::CGA);
+    octets.extend(signed.flat_map(|entry| entry.locator.octets()));
+    octets
+}
+
+/// Verifies a CGA signature with the public key of a PDS.
+///
+/// # Errors
+///
+/// [`VerifyError::Key`] if the key is none whose signatures count, [`VerifyError::Signature`] if this
+/// one is wrong. It is as long as the modulus, to the octet: LinShim6 took longer ones.
+pub fn verify_signature(spki: &[u8], octets: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
+    signing_key(spki)
+        .map_err(VerifyError::Key)?
+        .verify(scheme(), &Sha1::digest(octets), signature)
+        .map_err(|_| VerifyError::Signature)
+}
+
+pub(crate) fn scheme() -> Pkcs1v15Sign {
+    Pkcs1v15Sign::new::<Sha1>()
+}

@@ -1,0 +1,140 @@
+use super::{signatures::rsa_key, vectors::file};
+use crate::{
+    KeyError, KeyFile, MAX_SIGNING_BITS, MIN_SIGNING_BITS, PublicKey, RsaKey, Signer,
+    verify_signature,
+};
+use std::{format, string::String, vec::Vec};
+
+fn parse(text: &str) -> Result<KeyFile, KeyError> {
+    KeyFile::parse(text.as_bytes())
+}
+
+/// Of the public key, if that is all there is.
+fn address_only(file: &KeyFile) -> Vec<u8> {
+    match file {
+        KeyFile::AddressOnly(key) => key.spki().to_vec(),
+        KeyFile::Rsa(_) => panic!("an RSA private key"),
+    }
+}
+
+fn p256_spki() -> Vec<u8> {
+    hex::decode(&file().keys["p256"].spki).unwrap()
+}
+
+fn p256_sec1() -> String {
+    file().keys["p256"].private_pem.clone().unwrap()
+}
+
+#[test]
+fn equal_seeds_make_equal_keys_and_are_wiped() {
+    let make = |seed: u8| {
+        let mut octets = [seed; 32];
+        let key = RsaKey::generate(1024, &mut octets).unwrap();
+        assert_eq!(octets, [0; 32]);
+        key
+    };
+    let key = make(1);
+    assert_eq!(key.bits(), 1024);
+    assert_eq!(make(1).public_key(), key.public_key());
+    assert_ne!(make(2).public_key(), key.public_key());
+    let signature = key.sign(b"octets", [3; 32]).unwrap();
+    assert_eq!(verify_signature(key.public_key().spki(), b"octets", &signature), Ok(()));
+}
+
+#[test]
+fn keys_of_other_lengths_are_not_made() {
+    let make = |bits| RsaKey::generate(bits, &mut [1; 32]).map(|key| key.bits());
+    for bits in [0, 384, MIN_SIGNING_BITS - 1] {
+        assert_eq!(make(bits), Err(KeyError::TooShort { bits }));
+    }
+    for bits in [MAX_SIGNING_BITS + 1, u32::MAX] {
+        assert_eq!(make(bits), Err(KeyError::TooLong { bits }));
+    }
+}
+
+#[test]
+fn key_comes_back_from_what_it_was_written_to() {
+    let key = rsa_key(&file(), "rsa2048");
+    let pem = key.to_pkcs8_pem().unwrap();
+    assert!(pem.starts_with("-----BEGIN PRIVATE KEY-----\n"));
+    let der = key.to_pkcs8_der().unwrap();
+    for octets in [pem.as_bytes(), &der] {
+        let KeyFile::Rsa(back) = KeyFile::parse(octets).unwrap() else { panic!() };
+        assert_eq!(back.public_key(), key.public_key());
+        assert_eq!(back.sign(b"x", [1; 32]), key.sign(b"x", [2; 32]));
+    }
+}
+
+#[test]
+fn debug_shows_nothing_of_a_private_key() {
+    let key = rsa_key(&file(), "rsa1024");
+    assert_eq!(format!("{key:?}"), "RsaKey { bits: 1024, .. }");
+    assert_eq!(format!("{:?}", KeyFile::Rsa(key)), "Rsa(RsaKey { bits: 1024, .. })");
+}
+
+#[test]
+fn elliptic_curve_keys_come_to_their_public_key() {
+    let spki = p256_spki();
+    for text in [p256_sec1(), P256_PKCS8.into(), format!("{EC_PARAMETERS}{}", p256_sec1())] {
+        for text in [text.clone(), text.replace('\n', "\r\n"), format!("a note\n{text}the end\n")] {
+            assert_eq!(address_only(&parse(&text).unwrap()), spki, "{text}");
+        }
+    }
+    let public = KeyFile::parse(&spki).unwrap();
+    assert_eq!(address_only(&public), spki);
+    assert_eq!(public.public_key(), &PublicKey::from_spki(&spki).unwrap());
+    assert_eq!(public.signer().err(), Some(KeyError::NotRsa));
+}
+
+#[test]
+fn rsa_private_key_signs_if_it_is_long_enough() {
+    let pem = file().keys["rsa1024"].private_pem.clone().unwrap();
+    assert!(parse(&pem).unwrap().signer().is_ok());
+    let public = KeyFile::parse(&hex::decode(&file().keys["rsa1024"].spki).unwrap()).unwrap();
+    assert_eq!(public.signer().err(), Some(KeyError::NoPrivate));
+    let short = KeyFile::parse(&hex::decode(&file().keys["rfc3972-rsa512"].spki).unwrap()).unwrap();
+    assert_eq!(short.signer().err(), Some(KeyError::TooShort { bits: 512 }));
+}
+
+#[test]
+fn what_is_no_key_says_why() {
+    let sealed = P256_PKCS8.replace("PRIVATE", "ENCRYPTED PRIVATE");
+    let sealed_by_openssl = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\
+                             DEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
+    let rsa = file().keys["rsa1024"].private_pem.clone().unwrap();
+    let changed = rsa.replacen("MIICXQIBAAKBgQC", "MIICXQIBAAKBgQD", 1);
+    let cut = format!("{}\n-----END RSA PRIVATE KEY-----\n", &rsa[..200]);
+    for (text, error) in [
+        (&sealed[..], KeyError::Encrypted),
+        (sealed_by_openssl, KeyError::Encrypted),
+        (ED25519, KeyError::NoPublic),
+        (&changed, KeyError::Malformed),
+        (&cut, KeyError::Malformed),
+        (&rsa[..200], KeyError::Malformed),
+        (EC_PARAMETERS, KeyError::Malformed),
+        ("", KeyError::Malformed),
+        ("-----BEGIN ", KeyError::Malformed),
+        ("-----BEGIN KEY-----\n-----END KEY-----", KeyError::Malformed),
+    ] {
+        assert_eq!(parse(text).err(), Some(error), "{text}");
+    }
+    assert_eq!(KeyFile::parse(&[0xff; 40]).err(), Some(KeyError::Malformed));
+}
+
+/// The key of the vectors, as `openssl pkey` writes it.
+const P256_PKCS8: &str = "-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQglJrc5R2Oy76zG9LN
+v1sA/yFGjHQGfuWh35dE4PXs926hRANCAATJHq9GCoozfp9qzuoDw74w5ycmHLcW
+Ejj7BzNjoJsBI7Z1T+kkaGzFW8U5kxe7+KXNzhILMbSDs4Dh4F0n90Ty
+-----END PRIVATE KEY-----
+";
+/// What `openssl ecparam -genkey` writes before the key.
+const EC_PARAMETERS: &str = "-----BEGIN EC PARAMETERS-----
+BggqhkjOPQMBBw==
+-----END EC PARAMETERS-----
+";
+/// A throw-away key in a form that leaves the public key out.
+const ED25519: &str = "-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIGs30UrTtOsvV35ad3eroSi+h+vpFMjkd81Djx+UvZEl
+-----END PRIVATE KEY-----
+";
