@@ -43,6 +43,8 @@ awk -v seconds=$((SECONDS - started)) -v skipped="$skipped" '
             passed + failed, binaries, seconds, passed - skipped, failed
         printf ", %d skipped themselves, %d ignored\n", skipped, ignored
     }' "$log"
+# Measurements and the like, with the reason that their authors gave.
+sed -nE 's/^test (.*) \.\.\. (ignored.*)/  \2: \1/p' "$log"
 if [ "$skipped" -gt 0 ]; then
     grep '^SKIPPED ' "$log" | sort | sed 's|^|  |'
     if [ "${MOORLINE_REQUIRE_ROOT:-0}" = 1 ] && [ "$status" -eq 0 ]; then
