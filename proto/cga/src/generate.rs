@@ -1,7 +1,7 @@
 use crate::{
     Cga, GenerateError, HbaKey, HbaSet, PublicKey, Sec,
     parameters::{MAX_PDS_OCTETS, Parameters},
-    search::Hash2Blocks,
+    search::Hash2Search,
     set::MAX_PREFIXES,
 };
 use alloc::{vec, vec::Vec};
@@ -83,10 +83,12 @@ fn find_modifier(
     if !sec.is_sha1() {
         return Err(GenerateError::HashFunction { sec });
     }
-    Hash2Blocks::new(&pds[CGA_FIXED_LEN..])
-        .search(u128::from_be_bytes(start), sec, max_tries)
-        .map(u128::to_be_bytes)
-        .map_err(|next| GenerateError::Exhausted { next_modifier: next.to_be_bytes() })
+    let start = u128::from_be_bytes(start);
+    let after = |tries: u64| start.wrapping_add(tries.into()).to_be_bytes();
+    match Hash2Search::new(&pds[CGA_FIXED_LEN..], sec).first_fit(start, max_tries) {
+        Some(offset) => Ok(after(offset)),
+        None => Err(GenerateError::Exhausted { next_modifier: after(max_tries) }),
+    }
 }
 
 fn check_prefixes(prefixes: &[[u8; 8]]) -> Result<(), GenerateError> {

@@ -27,10 +27,15 @@
 //! What the hashes do not say: that the address is unicast, global, or reachable. The caller checks
 //! the first two, REAP's return-routability probe the third.
 //!
+//! **The search** ([`Hash2Search`]) makes many tries at once in the lanes of the processor's vectors.
+//! Its result is the first modifier that fits from the starting one on, whichever engine and however
+//! many callers share the work.
+//!
 //! Everything is a function of its inputs. Random octets and a limit on the work come from the caller,
 //! who can go on with a search where the last call stopped.
 #![no_std]
-#![forbid(unsafe_code)]
+// `forbid` but for the vector kernels in `search/x86`.
+#![deny(unsafe_code)]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
@@ -61,6 +66,7 @@ pub use key_file::KeyFile;
 pub use parameters::MAX_PDS_OCTETS;
 pub use public_key::{MAX_SIGNING_BITS, MIN_SIGNING_BITS, PublicKey};
 pub use rsa_key::RsaKey;
+pub use search::{Engine, Hash2Search};
 pub use sec::Sec;
 pub use set::{Hba, HbaSet, MAX_PREFIXES};
 pub use signature::{MESSAGE_TYPE_TAG, Signer, signed_octets, verify_signature};

@@ -1,55 +1,156 @@
 //! The search for a modifier (RFC 3972 s4 steps 2 and 3, RFC 5535 s6 steps 3 and 4).
+//!
+//! Tries count up from a starting modifier, and the first that fits is the result, whichever engine
+//! makes them and however they are cut into calls.
 
-use crate::{Sec, hash::MODIFIER_LEN};
-use alloc::{vec, vec::Vec};
-use moorline_wire::consts::CGA_FIXED_LEN;
-use sha1::block_api::compress;
+mod input;
+mod lanes;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
-/// The input of Hash2, padded as SHA-1 wants it, so that a try is one store and the compressions.
-///
-/// The modifier comes first, hence no part of the hash can be taken once for all tries.
-pub(crate) struct Hash2Blocks(Vec<[u8; BLOCK]>);
+#[cfg(test)]
+mod tests;
 
-impl Hash2Blocks {
-    /// `tail` is the public key and the extensions.
-    pub(crate) fn new(tail: &[u8]) -> Self {
-        // Prefix and collision count are zero in Hash2.
-        let message = CGA_FIXED_LEN + tail.len();
-        let mut blocks = vec![[0; BLOCK]; (message + SHA1_PADDING).div_ceil(BLOCK)];
-        let octets = blocks.as_flattened_mut();
-        octets[CGA_FIXED_LEN..message].copy_from_slice(tail);
-        octets[message] = 0x80;
-        let bits = 8 * message as u64;
-        let length_at = octets.len() - size_of_val(&bits);
-        octets[length_at..].copy_from_slice(&bits.to_be_bytes());
-        Self(blocks)
+use crate::Sec;
+use core::fmt;
+use input::Input;
+#[cfg(target_arch = "x86_64")]
+use x86::{avx2, avx512, sha_ni};
+
+/// Everything of a search but where it starts and how long it may take.
+pub struct Hash2Search {
+    input: Input,
+    sec: Sec,
+    engine: Engine,
+}
+
+impl Hash2Search {
+    /// `tail` is what follows the collision count in the parameters: public key and extensions.
+    #[must_use]
+    pub fn new(tail: &[u8], sec: Sec) -> Self {
+        Self { input: Input::new(tail), sec, engine: Engine::fastest() }
     }
 
-    /// The first modifier from `start` on that fits, within `max_tries`; else the first not tried.
-    pub(crate) fn search(&mut self, start: u128, sec: Sec, max_tries: u64) -> Result<u128, u128> {
-        let zero_bits = sec.hash2_zero_bits();
-        let mut modifier = start;
-        for _ in 0..max_tries {
-            if self.zero_bits(modifier) >= zero_bits {
-                return Ok(modifier);
-            }
-            modifier = modifier.wrapping_add(1);
+    /// Another engine than the fastest.
+    #[must_use]
+    pub fn with_engine(self, engine: Engine) -> Self {
+        Self { engine, ..self }
+    }
+
+    /// The offset from `start` of the first modifier that fits, among `tries` of them. With Sec 0 all
+    /// fit. Modifiers wrap around.
+    #[must_use]
+    pub fn first_fit(&self, start: u128, tries: u64) -> Option<u64> {
+        let zero_bits = self.sec.hash2_zero_bits();
+        if zero_bits == 0 {
+            return (tries > 0).then_some(0);
         }
-        Err(modifier)
+        let mask = u32::MAX.checked_shl(u32::BITS.saturating_sub(zero_bits)).unwrap_or(u32::MAX);
+        let mut tried = 0;
+        while tried < tries {
+            let from = start.wrapping_add(tried.into());
+            let hit = tried + self.engine.first_hit(&self.input, mask, from, tries - tried)?;
+            // The engines look at one word, and Sec may ask for three and a half.
+            let hash2 = self.input.hash2(start.wrapping_add(hit.into()));
+            if hash2.leading_zeros() >= zero_bits {
+                return Some(hit);
+            }
+            tried = hit + 1;
+        }
+        None
     }
 
-    fn zero_bits(&mut self, modifier: u128) -> u32 {
-        self.0[0][..MODIFIER_LEN].copy_from_slice(&modifier.to_be_bytes());
-        let mut state = SHA1_START;
-        compress(&mut state, &self.0);
-        let [a, b, c, d, _] = state.map(u128::from);
-        (a << 96 | b << 64 | c << 32 | d).leading_zeros()
+    /// SHA-1 blocks of one try.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.input.blocks()
+    }
+
+    /// What makes the tries.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        self.engine
     }
 }
 
-/// Octets of a SHA-1 block.
-const BLOCK: usize = 64;
-/// Least padding: the end mark and the length.
-const SHA1_PADDING: usize = 9;
-/// FIPS 180-4 s5.3.1.
-const SHA1_START: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+impl fmt::Debug for Hash2Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { input: _, sec, engine } = self;
+        f.debug_struct("Hash2Search")
+            .field("sec", sec)
+            .field("engine", engine)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A way to compute SHA-1 that this machine has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Engine(Kind);
+
+/// With the proofs, so that no engine can be asked for what the machine cannot do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Proof),
+    #[cfg(target_arch = "x86_64")]
+    ShaNi(sha_ni::Proof),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Proof),
+    Portable,
+}
+
+impl Engine {
+    /// All that this machine has, fastest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        let portable = core::iter::once(Kind::Portable);
+        #[cfg(target_arch = "x86_64")]
+        let kinds = avx512::Proof::find()
+            .map(Kind::Avx512)
+            .into_iter()
+            .chain(avx2::Proof::find().map(Kind::Avx2))
+            .chain(sha_ni::Proof::find().map(Kind::ShaNi))
+            .chain(portable);
+        #[cfg(not(target_arch = "x86_64"))]
+        let kinds = portable;
+        kinds.map(Self)
+    }
+
+    /// The first of [`Engine::available`].
+    #[must_use]
+    pub fn fastest() -> Self {
+        Self::available().next().unwrap_or(Self(Kind::Portable))
+    }
+
+    /// As people know the instructions.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(_) => "AVX-512",
+            #[cfg(target_arch = "x86_64")]
+            Kind::ShaNi(_) => "SHA-NI",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) => "AVX2",
+            Kind::Portable => "portable",
+        }
+    }
+
+    fn first_hit(self, input: &Input, mask: u32, start: u128, tries: u64) -> Option<u64> {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(proof) => avx512::first_hit(proof, input, mask, start, tries),
+            #[cfg(target_arch = "x86_64")]
+            Kind::ShaNi(proof) => sha_ni::first_hit(proof, input, mask, start, tries),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(proof) => avx2::first_hit(proof, input, mask, start, tries),
+            Kind::Portable => portable::first_hit(input, mask, start, tries),
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

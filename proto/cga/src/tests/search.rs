@@ -1,6 +1,6 @@
 use super::{A, B, ENOUGH_FOR_SEC_1, a_set, encode, encode_multi_prefix};
 use crate::{
-    GenerateError, HbaKey, Sec, generate_hba, hash::hash2_zero_bits, search::Hash2Blocks,
+    GenerateError, HbaKey, Sec, generate_hba, hash::hash2_zero_bits, search::Hash2Search,
     verify_cga, verify_hba,
 };
 use std::vec;
@@ -50,8 +50,8 @@ fn search_and_verification_agree_on_hash2_at_every_length() {
         let unknown = [&[0xff, 0xfd, 0, length][..], &vec![0x77; length.into()]].concat();
         let extensions = [&multi_prefix[..], &unknown].concat();
         let tail = [spki.spki(), &extensions].concat();
-        let found = Hash2Blocks::new(&tail).search(0, Sec::ONE, ENOUGH_FOR_SEC_1);
-        let modifier = found.unwrap().to_be_bytes();
+        let found = Hash2Search::new(&tail, Sec::ONE).first_fit(0, ENOUGH_FOR_SEC_1);
+        let modifier = u128::from(found.unwrap()).to_be_bytes();
         let pds = encode(modifier, B, spki.spki(), &extensions);
         assert!(hash2_zero_bits(&pds) >= 16, "{length}");
     }
