@@ -130,6 +130,13 @@ impl Daemon {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).context("randomness of the kernel")?;
         let host = Host::new(host_config(&config), seed, clock::now());
+        // Of a run that was killed: what is not ours any more goes with the first view.
+        let locals = datapath.locals()?.into_iter().collect();
+        for ifindex in datapath.attached_before() {
+            if view.uplink(ifindex).is_none() && ifindex != moor.moor1_ifindex {
+                datapath.detach_uplink(ifindex);
+            }
+        }
         let mut daemon = Self {
             host,
             datapath,
@@ -145,7 +152,7 @@ impl Daemon {
             store,
             attached: BTreeSet::new(),
             placed: BTreeSet::new(),
-            locals: BTreeMap::new(),
+            locals,
             save_at: None,
             config,
         };

@@ -7,12 +7,14 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Turns off everything that lets packets larger than the MTU go in or come out of the link.
+/// Turns off everything that lets packets larger than the MTU go in or come out of the link, and
+/// checksums left to the hardware: behind a Shim6 header some cannot find what to sum.
 pub(crate) fn disable_offloads(name: &str) -> io::Result<()> {
     let control = Control::open(name)?;
     let names = control.feature_names()?;
     let mut change = Features::default();
-    let off = names.iter().enumerate().filter(|(_, name)| is_aggregating(name));
+    let off =
+        names.iter().enumerate().filter(|(_, name)| is_aggregating(name) || is_checksum(name));
     for (index, _) in off {
         if let Some(block) = change.blocks.get_mut(index / 32) {
             block.valid |= 1 << (index % 32);
@@ -29,6 +31,11 @@ fn is_aggregating(feature: &str) -> bool {
         || feature.starts_with("rx-gro")
         || feature.starts_with("rx-udp-gro")
         || feature == "rx-lro"
+}
+
+/// Whether a feature leaves the checksum of what is sent to the hardware.
+fn is_checksum(feature: &str) -> bool {
+    feature.starts_with("tx-checksum-")
 }
 
 struct Control {

@@ -32,6 +32,7 @@ fn the_pair_has_no_addresses_no_neighbours_and_no_offloads() {
             assert_eq!(on.collect::<Vec<_>>(), [""; 0], "{name}");
             assert!(features.contains("generic-segmentation-offload: off"), "{features}");
             assert!(features.contains("tx-udp-segmentation: off"), "{features}");
+            assert!(features.contains("tx-checksumming: off"), "{features}");
         }
     });
 }
