@@ -1,6 +1,8 @@
-use moorline_cga::{HbaSet, MAX_LOCATORS, Sec, verify_cga, verify_hba, verify_locator_set};
-use moorline_types::Locator;
-use moorline_wire::{CgaParameters, VerificationMethod};
+use moorline_cga::{
+    HbaSet, LocatorClaim, LocatorsVerified, MAX_LOCATORS, Sec, VerifyError, verify_cga, verify_hba,
+};
+use moorline_types::{Locator, Ulid};
+use moorline_wire::{CgaParameters, LocatorEntry, LocatorList, VerificationMethod};
 
 /// An address and a PDS: what verifies is what the owner of the PDS would have generated, and nothing
 /// else. The set is made from the PDS too, as a fuzzer cannot guess a hash.
@@ -11,8 +13,7 @@ pub fn cga_verify(octets: &[u8]) -> bool {
     let is_cga = verify_cga(address, pds).is_ok();
     let parameters = CgaParameters::parse(pds);
     assert!(!is_cga || parameters.is_ok_and(|p| p.subnet_prefix == address.prefix()));
-    let list = [(address, VerificationMethod::HBA)];
-    assert_eq!(verify_locator_set(address.as_ulid(), pds, &list).is_ok(), is_hba);
+    assert_eq!(verify_by_hba(address.as_ulid(), pds, &[address]).is_ok(), is_hba);
     let own = HbaSet::from_pds(pds, Sec::of_interface_id(address.interface_id()));
     assert_eq!(own.is_ok_and(|set| set.locators().contains(&without_u_and_g(address))), is_hba);
     match HbaSet::from_pds(pds, Sec::ZERO) {
@@ -27,13 +28,21 @@ fn check_set(set: &HbaSet, pds: &[u8]) {
         assert_eq!(verify_cga(member.address(), member.pds()), Ok(()));
         assert_eq!(HbaSet::from_pds(member.pds(), set.sec()).as_ref(), Ok(set));
     }
-    let list: Vec<_> =
-        set.locators().iter().map(|&locator| (locator, VerificationMethod::HBA)).collect();
-    assert!(list.len() <= MAX_LOCATORS);
+    assert!(set.locators().len() <= MAX_LOCATORS);
     for &locator in set.locators() {
-        let verified = verify_locator_set(locator.as_ulid(), pds, &list).expect("its own set");
-        assert_eq!(verified.locators(), set.locators());
+        let verified = verify_by_hba(locator.as_ulid(), pds, set.locators()).expect("its own set");
+        assert!(verified.locators().eq(set.locators().iter().copied()));
     }
+}
+
+fn verify_by_hba(
+    ulid: Ulid,
+    pds: &[u8],
+    locators: &[Locator],
+) -> Result<LocatorsVerified, VerifyError> {
+    let entry = |&locator| LocatorEntry { locator, method: VerificationMethod::HBA };
+    let list = LocatorList { generation: 0, entries: locators.iter().map(entry).collect() };
+    LocatorClaim { ulid, pds, list: Some(&list), signature: None }.verify()
 }
 
 fn without_u_and_g(address: Locator) -> Locator {

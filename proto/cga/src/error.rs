@@ -50,6 +50,13 @@ pub enum VerifyError {
         /// What the address says, or what was asked for.
         sec: Sec,
     },
+    /// A locator is to be verified by CGA, and the message has no signature (RFC 5533 s5.15.5).
+    #[error("there is no signature, and a locator needs it")]
+    NoSignature,
+    /// A locator is to be verified by CGA, and the parameters are those of an HBA set without a key
+    /// (P flag, RFC 5535 s5).
+    #[error("the Multi-Prefix extension says that there is no public key, and a locator needs it")]
+    NoPublicKey,
     /// The public key cannot have made a signature that is accepted.
     #[error("the signature cannot be verified: {0}")]
     Key(KeyError),
@@ -79,7 +86,9 @@ impl From<VerifyError> for DropReason {
             | VerifyError::MultiPrefixLength
             | VerifyError::DuplicateMultiPrefix
             | VerifyError::CollisionCount => Self::BadFormat,
+            VerifyError::NoSignature => Self::MissingOption,
             VerifyError::NoMultiPrefix
+            | VerifyError::NoPublicKey
             | VerifyError::PrefixNotInSet
             | VerifyError::PrefixMismatch
             | VerifyError::Hash1

@@ -21,8 +21,14 @@
 //! prefix is in the Multi-Prefix extension; with that prefix put into the PDS, Hash1 gives its
 //! interface identifier and Hash2 fits the Sec that the address claims.
 //!
-//! **CGA verification** (RFC 3972 s5) is the same without the extension: the prefix of the PDS must be
-//! that of the address.
+//! **CGA generation** (RFC 3972 s4) is the same for one prefix and a real public key, without the
+//! extension. **CGA verification** (s5) too: the prefix of the PDS must be that of the address.
+//!
+//! **Locator lists** (RFC 5533 s7.2) are verified against the PDS of the peer's ULID, which must be an
+//! HBA or a CGA of it. Each locator says how it is bound to the ULID: as an HBA of the same PDS, or by
+//! a signature with the key in it, over the generation of the list and all the locators that say so
+//! (s5.15.5). Signed locators may be any addresses. The cheap comes first, and the caller can tell
+//! beforehand whether there will be a signature to verify.
 //!
 //! What the hashes do not say: that the address is unicast, global, or reachable. The caller checks
 //! the first two, REAP's return-routability probe the third.
@@ -41,6 +47,7 @@ extern crate alloc;
 extern crate std;
 
 mod cga;
+mod claim;
 mod error;
 mod generate;
 mod hash;
@@ -59,6 +66,7 @@ mod verify;
 mod tests;
 
 pub use cga::Cga;
+pub use claim::{HashesVerified, LocatorClaim, LocatorsVerified, MAX_LOCATORS};
 pub use error::{GenerateError, KeyError, SignError, VerifyError};
 pub use generate::{generate_cga, generate_hba};
 pub use key::HbaKey;
@@ -70,6 +78,4 @@ pub use search::{Engine, Hash2Search};
 pub use sec::Sec;
 pub use set::{Hba, HbaSet, MAX_PREFIXES};
 pub use signature::{MESSAGE_TYPE_TAG, Signer, signed_octets, verify_signature};
-pub use verify::{
-    HbaVerified, LocatorSet, MAX_LOCATORS, verify_cga, verify_hba, verify_locator_set,
-};
+pub use verify::{verify_cga, verify_hba};

@@ -5,11 +5,13 @@ mod locator_set;
 mod properties;
 mod search;
 mod signatures;
+mod signed_lists;
 mod vectors;
 
-use crate::{HbaKey, HbaSet, Sec, generate_hba};
+use crate::{HbaKey, HbaSet, LocatorClaim, LocatorsVerified, Sec, VerifyError, generate_hba};
 use alloc::vec::Vec;
-use moorline_wire::{CgaExtension, MultiPrefix};
+use moorline_types::{Locator, Ulid};
+use moorline_wire::{CgaExtension, LocatorEntry, LocatorList, MultiPrefix, VerificationMethod};
 
 pub(crate) const A: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 0];
 pub(crate) const B: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 2, 0, 0];
@@ -37,4 +39,19 @@ pub(crate) fn encode(
     extensions: &[u8],
 ) -> Vec<u8> {
     [&modifier[..], &prefix, &[0], spki, extensions].concat()
+}
+
+pub(crate) fn list(generation: u32, entries: &[(Locator, VerificationMethod)]) -> LocatorList {
+    let entries =
+        entries.iter().map(|&(locator, method)| LocatorEntry { locator, method }).collect();
+    LocatorList { generation, entries }
+}
+
+/// Verifies a list without a signature.
+pub(crate) fn verify_list(
+    ulid: Ulid,
+    pds: &[u8],
+    entries: &[(Locator, VerificationMethod)],
+) -> Result<LocatorsVerified, VerifyError> {
+    LocatorClaim { ulid, pds, list: Some(&list(1, entries)), signature: None }.verify()
 }

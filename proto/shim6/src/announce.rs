@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_cga::{HbaSet, verify_locator_set};
+use moorline_cga::{HbaSet, LocatorClaim};
 use moorline_types::{DropReason, Locator, Ulid};
 use moorline_wire::{LocatorEntry, LocatorList, Opt, Options, VerificationMethod};
 
@@ -88,11 +88,15 @@ pub(crate) fn verify_peer(ulid: Ulid, options: &Options) -> Result<PeerSet, Drop
     if !entries.iter().all(|entry| is_global_unicast(entry.locator.0)) {
         return Err(DropReason::BadAddress);
     }
-    let entries: Vec<_> = entries.iter().map(|entry| (entry.locator, entry.method)).collect();
     // Without a list it still says whether the parameters are those of the ULID (RFC 5533 s7.13).
-    let verified = verify_locator_set(ulid, pds, &entries)?;
+    let claim = LocatorClaim { ulid, pds, list, signature: options.cga_signature() };
+    // A verification that anybody can ask for needs a limit on how often first.
+    if claim.needs_signature() {
+        return Err(DropReason::Unsupported);
+    }
+    let verified = claim.verify()?;
     let mut locators = alloc::vec![ulid.as_locator()];
-    for &locator in verified.locators() {
+    for locator in verified.locators() {
         if !locators.contains(&locator) {
             locators.push(locator);
         }

@@ -258,6 +258,8 @@ fn each_error_is_counted_as_what_it_is() {
         (VerifyError::Hash1, DropReason::Unverified),
         (VerifyError::Hash2, DropReason::Unverified),
         (VerifyError::HashFunction { sec: Sec::MAX }, DropReason::Unsupported),
+        (VerifyError::NoSignature, DropReason::MissingOption),
+        (VerifyError::NoPublicKey, DropReason::Unverified),
         (VerifyError::Key(KeyError::Malformed), DropReason::BadFormat),
         (VerifyError::Key(KeyError::NotRsa), DropReason::Unsupported),
         (VerifyError::Key(KeyError::TooShort { bits: 512 }), DropReason::Unsupported),

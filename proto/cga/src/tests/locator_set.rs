@@ -1,8 +1,8 @@
-use super::{A, B, C, a_set, encode};
+use super::{A, B, C, a_set, encode, verify_list};
 use crate::{
     HbaKey, HbaSet, MAX_LOCATORS, Sec, VerifyError, generate_hba,
     hash::{hash1, interface_id},
-    verify_cga, verify_locator_set,
+    verify_cga,
 };
 use moorline_types::{Locator, Ulid};
 use moorline_wire::VerificationMethod;
@@ -30,20 +30,22 @@ fn list_of_one_set_passes_in_its_own_order_with_the_pds_of_any_member() {
     let set = a_set(&[A, B, C], Sec::ONE);
     let reversed: Vec<_> = set.locators().iter().rev().copied().collect();
     for member in set.members() {
-        let verified = verify_locator_set(ulid(&set), member.pds(), &by_hba(&reversed)).unwrap();
-        assert_eq!(verified.locators(), reversed);
+        let verified = verify_list(ulid(&set), member.pds(), &by_hba(&reversed)).unwrap();
+        assert_eq!(verified.locators().collect::<Vec<_>>(), reversed);
         assert_eq!(verified.ulid(), ulid(&set));
+        assert_eq!(verified.pds(), member.pds());
+        assert_eq!(verified.generation(), Some(1));
         assert!(verified.contains(set.locators()[2]));
-        assert_eq!(verified.into_inner().locators(), reversed);
+        assert_eq!(verified.method_of(reversed[0]), Some(VerificationMethod::HBA));
+        assert!(!verified.is_signed());
     }
 }
 
 #[test]
 fn list_without_the_ulid_still_contains_it() {
     let set = a_set(&[A, B, C], Sec::ZERO);
-    let verified =
-        verify_locator_set(ulid(&set), set.pds(), &by_hba(&set.locators()[1..2])).unwrap();
-    assert_eq!(verified.locators(), &set.locators()[1..2]);
+    let verified = verify_list(ulid(&set), set.pds(), &by_hba(&set.locators()[1..2])).unwrap();
+    assert_eq!(verified.locators().collect::<Vec<_>>(), &set.locators()[1..2]);
     assert!(verified.contains(set.locators()[0]));
     assert!(!verified.contains(set.locators()[2]));
 }
@@ -59,7 +61,7 @@ fn one_foreign_locator_rejects_the_list() {
         for at in 0..=2 {
             let mut list = by_hba(set.locators());
             list.insert(at, (stranger, VerificationMethod::HBA));
-            assert_eq!(verify_locator_set(ulid(&set), set.pds(), &list), Err(expected));
+            assert_eq!(verify_list(ulid(&set), set.pds(), &list), Err(expected));
         }
     }
 }
@@ -70,8 +72,8 @@ fn pds_that_is_not_of_the_ulid_is_refused() {
     let set = a_set(&[A, B], Sec::ZERO);
     let victim = a_set(&[A, C], Sec::ZERO);
     let list = by_hba(set.locators());
-    assert_eq!(verify_locator_set(ulid(&victim), set.pds(), &list), Err(VerifyError::Hash1));
-    assert_eq!(verify_locator_set(ulid(&victim), set.pds(), &[]), Err(VerifyError::Hash1));
+    assert_eq!(verify_list(ulid(&victim), set.pds(), &list), Err(VerifyError::Hash1));
+    assert_eq!(verify_list(ulid(&victim), set.pds(), &[]), Err(VerifyError::Hash1));
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn hba_without_multi_prefix_extension_is_refused_even_for_the_ulid() {
     let (address, pds) = a_cga(A);
     assert_eq!(verify_cga(address, &pds), Ok(()));
     let list = by_hba(&[address]);
-    let result = verify_locator_set(address.as_ulid(), &pds, &list);
+    let result = verify_list(address.as_ulid(), &pds, &list);
     assert_eq!(result, Err(VerifyError::NoMultiPrefix));
 }
 
@@ -87,30 +89,28 @@ fn hba_without_multi_prefix_extension_is_refused_even_for_the_ulid() {
 fn ulid_alone_may_be_a_cga() {
     let (address, pds) = a_cga(A);
     for list in [&[][..], &[(address, VerificationMethod::CGA)]] {
-        let verified = verify_locator_set(address.as_ulid(), &pds, list).unwrap();
+        let verified = verify_list(address.as_ulid(), &pds, list).unwrap();
         assert_eq!(verified.locators().len(), list.len());
     }
     let (other, _) = a_cga(B);
-    let result = verify_locator_set(other.as_ulid(), &pds, &[]);
+    let result = verify_list(other.as_ulid(), &pds, &[]);
     assert_eq!(result, Err(VerifyError::PrefixMismatch));
 }
 
 #[test]
 fn other_methods_are_unsupported_and_their_place_is_told() {
     let set = a_set(&[A, B, C], Sec::ZERO);
-    for method in
-        [VerificationMethod::CGA, VerificationMethod::new(0), VerificationMethod::new(200)]
-    {
+    for method in [0, 3, 200, 255].map(VerificationMethod::new) {
         let mut list = by_hba(set.locators());
         list[2].1 = method;
-        let result = verify_locator_set(ulid(&set), set.pds(), &list);
+        let result = verify_list(ulid(&set), set.pds(), &list);
         assert_eq!(result, Err(VerifyError::MethodUnsupported { index: 2 }));
     }
     let mut list = by_hba(set.locators());
     list[0].1 = VerificationMethod::CGA;
-    assert!(verify_locator_set(ulid(&set), set.pds(), &list).is_ok());
+    assert!(verify_list(ulid(&set), set.pds(), &list).is_ok());
     list[0].1 = VerificationMethod::new(3);
-    let result = verify_locator_set(ulid(&set), set.pds(), &list);
+    let result = verify_list(ulid(&set), set.pds(), &list);
     assert_eq!(result, Err(VerifyError::MethodUnsupported { index: 0 }));
 }
 
@@ -121,9 +121,9 @@ fn list_at_the_cap_passes_and_one_above_does_not() {
     let set = generate_hba(&prefixes, Sec::ZERO, &key, [0; 16], 1).unwrap();
     let mut list = by_hba(set.locators());
     assert_eq!(list.len(), MAX_LOCATORS);
-    assert!(verify_locator_set(ulid(&set), set.pds(), &list).is_ok());
+    assert!(verify_list(ulid(&set), set.pds(), &list).is_ok());
     list.push(list[0]);
-    let result = verify_locator_set(ulid(&set), set.pds(), &list);
+    let result = verify_list(ulid(&set), set.pds(), &list);
     assert_eq!(result, Err(VerifyError::TooManyLocators));
 }
 
@@ -132,6 +132,6 @@ fn list_with_a_bad_pds_is_refused_for_the_pds() {
     let set = a_set(&[A, B], Sec::ZERO);
     let list = by_hba(set.locators());
     let crash = [vec![0; 25], vec![0x30, 0x84, 0xf0, 0, 0, 0]].concat();
-    assert_eq!(verify_locator_set(ulid(&set), &crash, &list), Err(VerifyError::PublicKey));
-    assert_eq!(verify_locator_set(ulid(&set), &[], &list), Err(VerifyError::Truncated));
+    assert_eq!(verify_list(ulid(&set), &crash, &list), Err(VerifyError::PublicKey));
+    assert_eq!(verify_list(ulid(&set), &[], &list), Err(VerifyError::Truncated));
 }

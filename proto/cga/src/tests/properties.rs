@@ -1,7 +1,5 @@
-use super::{A, B, C};
-use crate::{
-    HbaKey, HbaSet, Sec, VerifyError, generate_hba, verify_cga, verify_hba, verify_locator_set,
-};
+use super::{A, B, C, verify_list};
+use crate::{HbaKey, HbaSet, Sec, VerifyError, generate_hba, verify_cga, verify_hba};
 use moorline_types::Locator;
 use moorline_wire::VerificationMethod;
 use proptest::{collection::btree_set, prelude::*};
@@ -40,7 +38,7 @@ proptest! {
         let list: Vec<_> =
             set.locators().iter().map(|&locator| (locator, VerificationMethod::HBA)).collect();
         let ulid = set.locators()[0].as_ulid();
-        prop_assert!(verify_locator_set(ulid, set.pds(), &list).is_ok());
+        prop_assert!(verify_list(ulid, set.pds(), &list).is_ok());
         prop_assert_eq!(HbaSet::from_pds(set.pds(), set.sec()), Ok(set));
     }
 

@@ -38,6 +38,7 @@ pub(super) struct SignatureVector {
     pub(super) signed_octets: String,
     pub(super) pds: String,
     pub(super) signature_valid_rfc: bool,
+    pub(super) locator_list_valid_rfc: bool,
     #[serde(default)]
     pub(super) negative: bool,
 }
