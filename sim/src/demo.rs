@@ -1,10 +1,12 @@
 use std::time::Duration;
 
 use moorline_host::Event;
-use moorline_types::{Instant, LocatorPair};
+use moorline_types::LocatorPair;
 
-use crate::plan::{End, Failure, Fault, LinkPlan, Plan, Traffic, Workload};
-use crate::world::{BEGIN, World};
+use crate::log::HostEvent;
+use crate::outcome::{Outcome, SAMPLE};
+use crate::plan::{Change, Direction, Kind, Pace, Plan, Port, What, Workload};
+use crate::world::run;
 
 /// The demo's parameters.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +19,6 @@ pub struct DemoConfig {
     pub cut_at: Duration,
     /// Octets a second that the transfer is limited to.
     pub rate: u64,
-    /// One way, from host to host.
-    pub delay: Duration,
-    /// Length of the intervals that throughput is given for.
-    pub interval: Duration,
 }
 
 impl Default for DemoConfig {
@@ -30,8 +28,6 @@ impl Default for DemoConfig {
             send_timeout: Duration::from_secs(2),
             cut_at: Duration::from_secs(2),
             rate: 2_000_000,
-            delay: Duration::from_millis(10),
-            interval: Duration::from_millis(100),
         }
     }
 }
@@ -54,9 +50,9 @@ pub struct DemoRun {
     pub marks: Vec<Mark>,
     /// When ISP 1 died.
     pub cut_at: Duration,
-    /// Every octet of the transfer arrived.
+    /// The transfer came to its end.
     pub survived: bool,
-    /// Whatever arrived was what was sent, to the octet, and nothing forbidden happened.
+    /// All of it arrived as it was sent, to the octet, and no rule was broken.
     pub bytes_ok: bool,
     /// Octets that arrived.
     pub octets: u64,
@@ -99,114 +95,129 @@ pub fn demo_scenario(config: &DemoConfig) -> Demo {
     Demo { with: play(config, true), without: play(config, false) }
 }
 
-fn play(config: &DemoConfig, has_moorline: bool) -> DemoRun {
-    let plan = plan(config, has_moorline);
-    let total = match plan.workloads[0].traffic {
-        Traffic::Stream { octets, .. } => octets,
-        Traffic::Requests { .. } | Traffic::OneWay { .. } => 0,
-    };
-    let mut world = World::new(plan, config.seed);
-    let cut = BEGIN + config.cut_at;
-    let patience = cut + config.send_timeout * 2 + Duration::from_secs(2);
-    loop {
-        world.run_until(world.now + STEP);
-        let octets: u64 = world.arrivals.iter().map(|arrival| arrival.2).sum();
-        let is_over = world.now >= patience && recovery(&world, cut).is_none();
-        if octets == total || is_over || world.now >= patience + LONGEST_END {
-            return finish(&world, config, cut, octets == total);
-        }
-    }
-}
-
-fn plan(config: &DemoConfig, has_moorline: bool) -> Plan {
-    let end = |host| End { host, isp: 0 };
-    let seconds = (config.cut_at + config.send_timeout + AFTER_RECOVERY).as_millis();
-    let octets = config.rate.saturating_mul(u64::try_from(seconds).unwrap_or(u64::MAX)) / 1000;
-    let traffic = Traffic::Stream { octets, rate: config.rate };
-    let silent =
-        |host| Fault { at: config.cut_at, until: None, failure: Failure::Silent(end(host)) };
-    Plan {
-        plain_hosts: if has_moorline { Vec::new() } else { vec![0, 1] },
-        link: LinkPlan {
-            delay: config.delay / 2,
-            rate: Some(config.rate.saturating_mul(2)),
-            ..LinkPlan::default()
-        },
-        send_timeout: config.send_timeout,
-        // Linux's.
-        max_rto: Duration::from_secs(120),
-        workloads: vec![Workload { traffic, from: end(1), to: end(0), start: Duration::ZERO }],
-        // ISP 1 is the same for both hosts.
-        faults: vec![silent(0), silent(1)],
-        ..Plan::pair()
-    }
-}
-
-fn finish(world: &World, config: &DemoConfig, cut: Instant, survived: bool) -> DemoRun {
-    let mut moves = [None; 2];
-    for (at, host, event) in &world.events {
-        if let Event::Moved { to, .. } = event
-            && *at >= cut
-        {
-            moves[*host].get_or_insert((at.since(cut), *to));
-        }
-    }
-    let [a, b] = moves;
+fn play(config: &DemoConfig, moorline: bool) -> DemoRun {
+    let plan = plan(config, moorline);
+    let outcome = run(config.seed, &plan);
+    let transfer = &outcome.workloads[0];
+    let arrived = SAMPLE * u32::try_from(transfer.samples.len()).unwrap_or(u32::MAX);
+    let end = if transfer.intact.is_some() { arrived } else { plan.duration };
     DemoRun {
-        intervals: intervals(world, config.interval),
-        marks: world
-            .events
-            .iter()
-            .map(|&(at, host, event)| Mark { at: at.since(BEGIN), host, event })
-            .collect(),
+        intervals: intervals(&outcome, end),
+        marks: outcome.events.iter().map(mark).collect(),
         cut_at: config.cut_at,
-        survived,
-        bytes_ok: world.oracle.violations.is_empty(),
-        octets: world.arrivals.iter().map(|arrival| arrival.2).sum(),
-        moved: a.and_then(|(a, _)| b.map(|(b, _)| a.max(b))),
-        moved_to: a.map(|(_, to)| to),
-        recovery: recovery(world, cut),
-        waited: world.now.since(cut),
+        survived: outcome.workloads[0].intact.is_some(),
+        bytes_ok: outcome.violations.is_empty() && outcome.workloads[0].intact != Some(false),
+        octets: outcome.workloads[0].octets[0],
+        moved: moved(&outcome, config.cut_at),
+        moved_to: moved_to(&outcome, config.cut_at, 0).map(|(_, to)| to),
+        recovery: recovery(&outcome, config.cut_at),
+        waited: end.saturating_sub(config.cut_at),
     }
 }
 
-/// The first arrival after the packets that were under way at the cut: behind the longest silence.
-fn recovery(world: &World, cut: Instant) -> Option<Duration> {
-    let mut last = cut;
-    let mut longest: Option<(Duration, Instant)> = None;
-    for &(at, _, _) in world.arrivals.iter().filter(|arrival| arrival.0 > cut) {
-        let silence = at.since(last);
-        if silence > SHORT && longest.is_none_or(|(longest, _)| silence > longest) {
-            longest = Some((silence, at));
-        }
-        last = at;
+fn plan(config: &DemoConfig, moorline: bool) -> Plan {
+    let port = |host| Port { host, isp: 0 };
+    let running = config.cut_at + config.send_timeout + AFTER_RECOVERY;
+    let milliseconds = u64::try_from(running.as_millis()).unwrap_or(u64::MAX);
+    let interval = Duration::from_millis(10);
+    let pace = Pace { octets: usize::try_from(config.rate / 100).unwrap_or(1).max(1), interval };
+    let kind =
+        Kind::Stream { bytes: config.rate.saturating_mul(milliseconds) / 1000, pace: Some(pace) };
+    let silent = |host| Change {
+        at: config.cut_at,
+        what: What::Cut { port: port(host), direction: Direction::Both },
+    };
+    let mut plan = Plan {
+        workloads: vec![Workload { from: port(1), to: port(0), start: Duration::ZERO, kind }],
+        // ISP 1 is the same for both hosts.
+        changes: vec![silent(0), silent(1)],
+        ..Plan::pair(config.send_timeout)
+    };
+    for host in &mut plan.hosts {
+        host.moorline = moorline;
     }
-    longest.map(|(_, at)| at.since(cut))
+    // Twice what is needed, as the lab: then it counts as stalled.
+    plan.duration = if moorline {
+        running * 2 + LONGEST_END
+    } else {
+        config.cut_at + config.send_timeout * 2 + Duration::from_secs(2)
+    };
+    plan
 }
 
-fn intervals(world: &World, length: Duration) -> Vec<Interval> {
-    let length = length.max(Duration::from_millis(1));
-    let count = world.elapsed().as_nanos().div_ceil(length.as_nanos());
-    let mut intervals: Vec<_> = (0..u32::try_from(count).unwrap_or(u32::MAX))
-        .map(|n| Interval { from: length * n, to: length * (n + 1), octets: 0 })
-        .collect();
-    for &(at, _, octets) in &world.arrivals {
-        let index = at.since(BEGIN).as_nanos() / length.as_nanos();
-        let interval = usize::try_from(index).ok().and_then(|index| intervals.get_mut(index));
-        if let Some(interval) = interval {
-            interval.octets += octets;
-        }
-    }
-    intervals
+fn mark(told: &HostEvent) -> Mark {
+    Mark { at: told.at, host: told.host, event: told.event }
 }
 
-const STEP: Duration = Duration::from_millis(100);
-/// A pause shorter than this is the stream's own affair.
-const SHORT: Duration = Duration::from_millis(100);
+/// When both hosts had moved.
+fn moved(outcome: &Outcome, cut: Duration) -> Option<Duration> {
+    let [a, b] = [0, 1].map(|host| moved_to(outcome, cut, host));
+    Some(a?.0.max(b?.0))
+}
+
+/// The first move of a host, from the cut on.
+fn moved_to(outcome: &Outcome, cut: Duration, host: usize) -> Option<(Duration, LocatorPair)> {
+    let of_host = outcome.events.iter().filter(|told| told.host == host && told.at >= cut);
+    of_host.filter_map(|told| moved_by(told, cut)).next()
+}
+
+fn moved_by(told: &HostEvent, cut: Duration) -> Option<(Duration, LocatorPair)> {
+    match told.event {
+        Event::Moved { to, .. } => Some((told.at - cut, to)),
+        Event::Initiated { .. }
+        | Event::Established { .. }
+        | Event::Renewed { .. }
+        | Event::Failed { .. }
+        | Event::StateChanged { .. }
+        | Event::Unreachable { .. }
+        | Event::Removed { .. } => None,
+    }
+}
+
+/// The first octet after the longest silence.
+fn recovery(outcome: &Outcome, cut: Duration) -> Option<Duration> {
+    let pause = outcome.workloads[0].longest_pause?;
+    (pause.to > cut && pause.to - pause.from > SAMPLE).then(|| pause.to - cut)
+}
+
+fn intervals(outcome: &Outcome, end: Duration) -> Vec<Interval> {
+    let count = u32::try_from(end.as_nanos().div_ceil(SAMPLE.as_nanos())).unwrap_or(u32::MAX);
+    let samples = &outcome.workloads[0].samples;
+    let octets = samples.iter().copied().chain(std::iter::repeat(0));
+    (0..count)
+        .zip(octets)
+        .map(|(n, octets)| Interval { from: SAMPLE * n, to: SAMPLE * (n + 1), octets })
+        .collect()
+}
+
 /// The transfer is long enough to be seen going on after the recovery.
 const AFTER_RECOVERY: Duration = Duration::from_secs(4);
 /// What it gets to end after it has recovered.
 const LONGEST_END: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_transfer_survives_with_moorline_and_stalls_without() {
+        for millis in [250, 2000, 15_000] {
+            let send_timeout = Duration::from_millis(millis);
+            let config = DemoConfig { send_timeout, rate: 500_000, ..DemoConfig::default() };
+            let demo = demo_scenario(&config);
+            let (with, without) = (&demo.with, &demo.without);
+            assert!(with.survived && with.bytes_ok);
+            assert!(!without.survived && without.bytes_ok && without.recovery.is_none());
+            let (moved, recovery) = (with.moved.unwrap(), with.recovery.unwrap());
+            assert!(moved <= recovery);
+            // The cut may find a period of the Send Timer just begun, or only data under way.
+            assert!(moved > send_timeout / 2 && moved < send_timeout * 2, "{moved:?}");
+            let to = with.moved_to.unwrap();
+            assert_eq!((to.local.prefix()[5], to.peer.prefix()[5]), (0xa2, 0xb2));
+            let sum: u64 = with.intervals.iter().map(|interval| interval.octets).sum();
+            assert_eq!(sum, with.octets);
+            assert!(with.intervals.windows(2).all(|pair| pair[0].to == pair[1].from));
+            assert_eq!(demo_scenario(&config), demo);
+        }
+    }
+}

@@ -1,129 +1,182 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_types::{Instant, Locator};
+use moorline_types::Locator;
 
-use crate::plan::{End, Failure, LinkPlan};
-use crate::random::Random;
+use crate::plan::{Direction, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, Uplink, What};
+use crate::rng::Rng;
 
-/// The uplinks of every host and what lies between them.
+/// Who can reach whom, and what happens to packets on the way.
 #[derive(Debug)]
 pub(crate) struct Network {
-    link: LinkPlan,
-    ends: BTreeMap<Ipv6Addr, End>,
-    /// Failures in force; the same one may be in force twice.
-    failures: Vec<Failure>,
-    /// When the queue of an uplink is empty, outbound and inbound.
-    free_at: BTreeMap<(End, bool), Instant>,
+    ports: BTreeMap<Port, PortState>,
+    by_address: BTreeMap<Ipv6Addr, Port>,
+    cut_paths: BTreeSet<(Port, Port)>,
+    rng: Rng,
+}
+
+/// One uplink.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortState {
+    pub(crate) address: Locator,
+    uplink: Uplink,
+    is_cut_out: bool,
+    is_cut_in: bool,
+    has_carrier: bool,
+    has_address: bool,
+}
+
+impl PortState {
+    /// Whether its host can send from it, as far as it knows.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.has_carrier && self.has_address
+    }
+
+    fn heal(&mut self) {
+        self.is_cut_in = false;
+        self.is_cut_out = false;
+    }
 }
 
 impl Network {
-    pub(crate) fn new(link: LinkPlan) -> Self {
-        Self { link, ends: BTreeMap::new(), failures: Vec::new(), free_at: BTreeMap::new() }
-    }
-
-    pub(crate) fn attach(&mut self, address: Locator, end: End) {
-        self.ends.insert(address.0, end);
-    }
-
-    pub(crate) fn end_of(&self, address: Ipv6Addr) -> Option<End> {
-        self.ends.get(&address).copied()
-    }
-
-    pub(crate) fn begin(&mut self, failure: Failure) {
-        self.failures.push(failure);
-    }
-
-    pub(crate) fn cease(&mut self, failure: Failure) {
-        if let Some(at) = self.failures.iter().position(|&f| f == failure) {
-            self.failures.swap_remove(at);
+    pub(crate) fn new(plan: &Plan, addresses: &[Vec<Locator>], rng: Rng) -> Self {
+        let mut ports = BTreeMap::new();
+        let mut by_address = BTreeMap::new();
+        for (host, (of_host, addresses)) in plan.hosts.iter().zip(addresses).enumerate() {
+            for (isp, (&uplink, &address)) in of_host.uplinks.iter().zip(addresses).enumerate() {
+                let port = Port { host, isp };
+                by_address.insert(address.0, port);
+                let state = PortState {
+                    address,
+                    uplink,
+                    is_cut_out: false,
+                    is_cut_in: false,
+                    has_carrier: true,
+                    has_address: true,
+                };
+                ports.insert(port, state);
+            }
         }
+        Self { ports, by_address, cut_paths: BTreeSet::new(), rng }
     }
 
-    /// Whether the host knows that it cannot use this uplink.
-    pub(crate) fn is_down(&self, end: End) -> bool {
-        self.failures.iter().any(|&f| f == Failure::Carrier(end) || f == Failure::Address(end))
+    pub(crate) fn port_of(&self, address: Ipv6Addr) -> Option<Port> {
+        self.by_address.get(&address).copied()
     }
 
-    /// Whether the host's daemon is not running.
-    pub(crate) fn is_daemon_dead(&self, host: usize) -> bool {
-        self.failures.contains(&Failure::Daemon { host })
+    pub(crate) fn port(&self, port: Port) -> Option<&PortState> {
+        self.ports.get(&port)
     }
 
-    /// Whether packets get from one end to another, but for bad luck.
-    pub(crate) fn works(&self, from: End, to: End) -> bool {
-        self.leaves(from, to) && self.arrives(to)
+    pub(crate) fn of_host(&self, host: usize) -> impl Iterator<Item = &PortState> {
+        self.ports.iter().filter(move |(port, _)| port.host == host).map(|(_, state)| state)
     }
 
-    /// When copies of a packet arrive at the other end; not at all if it is lost on the way.
-    pub(crate) fn send(
-        &mut self,
-        from: End,
-        to: End,
-        octets: usize,
-        random: &mut Random,
-        now: Instant,
-    ) -> Vec<Instant> {
-        if !self.leaves(from, to) || random.chance(self.link.loss_ppm) {
+    /// Whether packets get from one uplink to the other, but for bad luck.
+    pub(crate) fn works(&self, from: Port, to: Port) -> bool {
+        let sends = |state: &PortState| state.is_usable() && !state.is_cut_out;
+        self.port(from).is_some_and(sends)
+            && self.receives(to)
+            && !self.cut_paths.contains(&(from, to))
+    }
+
+    /// Whether a packet on its way to this uplink gets in.
+    pub(crate) fn receives(&self, to: Port) -> bool {
+        self.port(to).is_some_and(|state| state.is_usable() && !state.is_cut_in)
+    }
+
+    /// The times after which a packet arrives: none if it is lost, several if it is repeated.
+    pub(crate) fn carry(&mut self, from: Port, to: Port, is_control: bool) -> Vec<Duration> {
+        if !self.works(from, to) {
             return Vec::new();
         }
-        let Some(out) = self.queue((from, true), octets, now) else { return Vec::new() };
-        let Some(at) = self.queue((to, false), octets, out + self.link.delay) else {
-            return Vec::new();
-        };
-        let copies = 1 + usize::from(random.chance(self.link.duplicate_ppm));
-        let mut arrivals = Vec::with_capacity(copies);
-        for _ in 0..copies {
-            let mut arrival = at + self.link.delay;
-            if !self.link.jitter.is_zero() {
-                arrival = arrival + random.duration(Duration::ZERO, self.link.jitter);
-            }
-            if random.chance(self.link.reorder_ppm) {
-                arrival = arrival + random.duration(Duration::ZERO, LATE);
-            }
-            arrivals.push(arrival);
+        let uplinks = [from, to].map(|port| self.port(port).map(|s| s.uplink).unwrap_or_default());
+        let mut arrivals = Vec::with_capacity(1);
+        if !self.any(&uplinks, |uplink| uplink.loss) {
+            arrivals.push(self.delay(&uplinks));
+        }
+        if self.any(&uplinks, |uplink| uplink.duplication) {
+            arrivals.push(self.delay(&uplinks));
+        }
+        if is_control && self.any(&uplinks, |uplink| uplink.replay) {
+            arrivals.push(self.delay(&uplinks) + self.rng.duration(REPLAY_WITHIN));
         }
         arrivals
     }
 
-    /// Whether what arrives at an uplink now gets through to the host.
-    pub(crate) fn arrives(&self, to: End) -> bool {
-        !self.failures.iter().any(|&failure| match failure {
-            Failure::Silent(end)
-            | Failure::Inbound(end)
-            | Failure::Carrier(end)
-            | Failure::Address(end) => end == to,
-            Failure::Outbound(_) | Failure::Path { .. } | Failure::Daemon { .. } => false,
-        })
-    }
-
-    fn leaves(&self, sender: End, receiver: End) -> bool {
-        !self.failures.iter().any(|&failure| match failure {
-            Failure::Silent(end)
-            | Failure::Outbound(end)
-            | Failure::Carrier(end)
-            | Failure::Address(end) => end == sender,
-            Failure::Path { from, to } => from == sender && to == receiver,
-            Failure::Inbound(_) | Failure::Daemon { .. } => false,
-        })
-    }
-
-    /// When the last bit is through; `None` if the queue is full.
-    fn queue(&mut self, key: (End, bool), octets: usize, now: Instant) -> Option<Instant> {
-        let Some(rate) = self.link.rate else { return Some(now) };
-        let begin = self.free_at.get(&key).map_or(now, |&free| free.max(now));
-        if begin.since(now) > LONGEST_QUEUE {
-            return None;
+    /// Hosts have to be told of their addresses afterwards.
+    pub(crate) fn apply(&mut self, what: What) {
+        match what {
+            What::Cut { port, direction } => self.change(port, |state| {
+                state.is_cut_out |= direction != Direction::In;
+                state.is_cut_in |= direction != Direction::Out;
+            }),
+            What::CutPath { from, to } => {
+                self.cut_paths.insert((from, to));
+            }
+            What::CarrierDown(port) => self.change(port, |state| state.has_carrier = false),
+            What::CarrierUp(port) => self.change(port, |state| state.has_carrier = true),
+            What::AddressRemoved(port) => self.change(port, |state| state.has_address = false),
+            What::AddressAdded(port) => self.change(port, |state| state.has_address = true),
+            What::Heal(port) => {
+                self.cut_paths.retain(|&(from, to)| from != port && to != port);
+                self.change(port, PortState::heal);
+            }
+            What::HealAll => {
+                self.cut_paths.clear();
+                for state in self.ports.values_mut() {
+                    state.heal();
+                    state.has_carrier = true;
+                    state.has_address = true;
+                }
+            }
+            What::Kill { .. } | What::Restart { .. } => {}
         }
-        let nanos = octets as u64 * 1_000_000_000 / rate.max(1);
-        let end = begin + Duration::from_nanos(nanos);
-        self.free_at.insert(key, end);
-        Some(end)
+    }
+
+    /// Longest time that a packet may take one way; a replayed one does not count.
+    pub(crate) fn longest_delay(&self) -> Duration {
+        let of_port = |state: &PortState| {
+            let is_reordering = state.uplink.reordering.0 > 0;
+            let held_back = if is_reordering { REORDER_DELAY } else { Duration::ZERO };
+            state.uplink.delay + state.uplink.jitter + held_back
+        };
+        self.ports.values().map(of_port).max().unwrap_or_default() * 2
+    }
+
+    /// Whether packets are lost by chance.
+    pub(crate) fn is_lossy(&self) -> bool {
+        self.ports.values().any(|state| state.uplink.loss.0 > 0)
+    }
+
+    /// Whether they are lost, held back or replayed by chance.
+    pub(crate) fn is_disorderly(&self) -> bool {
+        let is_so = |uplink: &Uplink| {
+            [uplink.loss, uplink.reordering, uplink.replay].iter().any(|chance| chance.0 > 0)
+        };
+        self.ports.values().any(|state| is_so(&state.uplink))
+    }
+
+    fn change(&mut self, port: Port, change: impl FnOnce(&mut PortState)) {
+        if let Some(state) = self.ports.get_mut(&port) {
+            change(state);
+        }
+    }
+
+    fn any(&mut self, uplinks: &[Uplink], chance: impl Fn(&Uplink) -> crate::Chance) -> bool {
+        // Every die is cast, so that what happens to later packets does not depend on this one.
+        uplinks.iter().filter(|uplink| self.rng.is(chance(uplink))).count() > 0
+    }
+
+    fn delay(&mut self, uplinks: &[Uplink]) -> Duration {
+        let mut delay = Duration::ZERO;
+        for uplink in uplinks {
+            delay += uplink.delay + self.rng.duration(uplink.jitter);
+            if self.rng.is(uplink.reordering) {
+                delay += REORDER_DELAY;
+            }
+        }
+        delay
     }
 }
-
-/// A packet that is out of order is late by up to this much.
-const LATE: Duration = Duration::from_secs(1);
-/// What a queue holds, in time: packets beyond are lost.
-const LONGEST_QUEUE: Duration = Duration::from_millis(50);

@@ -1,101 +1,127 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use moorline_cga::{HbaKey, HbaSet, Sec, generate_hba};
-use moorline_host::{Config, Host, LocalState};
+use moorline_host::{Config, ContextSnapshot, EstablishedView, Host, LocalState};
 use moorline_plane::{Plane, Settings};
-use moorline_types::{Instant, Locator};
+use moorline_types::{Instant, Locator, UlidPair};
 
-use crate::random::Random;
-use crate::workload::Socket;
+use crate::network::Network;
+use crate::plan::HostPlan;
+use crate::rng::Rng;
 
-/// A host: core, data plane, addresses and sockets.
+/// A host: its addresses and, with Moorline, its core and data plane.
 #[derive(Debug)]
 pub(crate) struct Node {
+    pub(crate) set: HbaSet,
+    pub(crate) core: Option<Core>,
+}
+
+/// Core and data plane of a host.
+#[derive(Debug)]
+pub(crate) struct Core {
     pub(crate) host: Host,
     pub(crate) plane: Plane,
-    /// False: plain IPv6, as if neither were there.
-    pub(crate) has_moorline: bool,
-    /// False: the data plane is alone.
-    pub(crate) has_daemon: bool,
+    pub(crate) report_delay: Duration,
     config: Config,
-    /// One on each ISP.
-    pub(crate) addresses: Vec<Locator>,
-    set: HbaSet,
-    /// By port.
-    pub(crate) sockets: BTreeMap<u16, Socket>,
+    /// What a killed core had stored; `None`: it is alive.
+    stored: Option<Vec<ContextSnapshot>>,
+    /// When timers are to be looked at, as told to the queue.
+    pub(crate) wake: Option<Instant>,
 }
 
 impl Node {
-    pub(crate) fn new(
-        index: usize,
-        isps: usize,
-        send_timeout: Duration,
-        has_moorline: bool,
-        random: &mut Random,
-        now: Instant,
-    ) -> Self {
-        let prefixes: Vec<[u8; 8]> = (0..isps).map(|isp| prefix(index, isp)).collect();
-        let key = HbaKey::extended_modifier(random.octets());
-        let sec = Sec::new(0).expect("0 is a Sec");
-        let set = generate_hba(&prefixes, sec, &key, random.octets(), 1)
-            .expect("with Sec 0 the first try is the last");
+    pub(crate) fn new(number: usize, plan: &HostPlan, rng: &mut Rng, now: Instant) -> Self {
+        let set = addresses(number, plan.uplinks.len(), rng);
         let mut config = Config::default();
-        config.shim6.send_timeout = send_timeout;
-        Self {
-            host: Host::new(config.clone(), random.octets(), now),
+        config.shim6.send_timeout = plan.send_timeout;
+        let core = plan.moorline.then(|| Core {
+            host: Host::new(config.clone(), rng.seed(), now),
             plane: Plane::new(Settings::default()),
-            has_moorline,
-            has_daemon: has_moorline,
+            report_delay: plan.report_delay,
             config,
-            addresses: set.locators().to_vec(),
-            set,
-            sockets: BTreeMap::new(),
-        }
+            stored: None,
+            wake: None,
+        });
+        Self { set, core }
     }
 
-    /// A new daemon takes over from one that was killed: it reads what that one had written down, and
-    /// finds the data plane as it is. False if it could not.
-    pub(crate) fn restart(
-        &mut self,
-        is_usable: impl Fn(usize) -> bool,
-        random: &mut Random,
-        now: Instant,
-    ) -> bool {
-        let snapshots: Vec<_> = self.host.snapshot().collect();
-        self.host = Host::new(self.config.clone(), random.octets(), now);
-        self.has_daemon = true;
-        self.set_usable(is_usable, now);
-        snapshots.into_iter().all(|snapshot| self.host.restore(snapshot, now).is_ok())
+    pub(crate) fn locators(&self) -> &[Locator] {
+        self.set.locators()
     }
 
-    /// Which of its addresses can be used now.
-    pub(crate) fn set_usable(&mut self, is_usable: impl Fn(usize) -> bool, now: Instant) {
+    /// Tells core and data plane of the addresses as they are now.
+    pub(crate) fn tell_local(&mut self, number: usize, network: &Network, now: Instant) {
+        let Some(core) = self.core.as_mut().filter(|core| !core.is_dead()) else { return };
         let mut usable = Vec::new();
-        for (isp, &address) in self.addresses.iter().enumerate() {
-            if is_usable(isp) {
-                self.plane.set_local(address);
-                usable.push(address);
+        for port in network.of_host(number) {
+            if port.is_usable() {
+                usable.push(port.address);
+                core.plane.set_local(port.address);
             } else {
-                self.plane.unset_local(address);
+                core.plane.unset_local(port.address);
             }
         }
-        self.host.handle_local(&LocalState { set: Some(self.set.clone()), usable }, now);
+        let set = Some(self.set.clone());
+        core.host.handle_local(&LocalState { set, usable }, now);
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let sockets = self.sockets.values().filter_map(Socket::poll_timeout).min();
-        let core = self.host.poll_timeout().map(|(at, _)| at).filter(|_| self.has_daemon);
-        let plane = self.plane.poll_timeout();
-        if !self.has_moorline {
-            return sockets;
+    /// Kills the core: from now on there is only the data plane.
+    pub(crate) fn kill(&mut self) {
+        if let Some(core) = &mut self.core {
+            let stored = core.host.snapshot().collect();
+            core.stored.get_or_insert(stored);
         }
-        [sockets, core, plane].into_iter().flatten().min()
+    }
+
+    /// Another core goes on with what the one before had stored. False if it could not.
+    pub(crate) fn restart(
+        &mut self,
+        number: usize,
+        network: &Network,
+        rng: &mut Rng,
+        now: Instant,
+    ) -> bool {
+        self.kill();
+        let Some(core) = &mut self.core else { return true };
+        let stored = core.stored.take().unwrap_or_default();
+        core.host = Host::new(core.config.clone(), rng.seed(), now);
+        self.tell_local(number, network, now);
+        let Some(core) = &mut self.core else { return true };
+        stored.into_iter().all(|snapshot| core.host.restore(snapshot, now).is_ok())
     }
 }
 
-/// 2001:db8:<isp>:<host>::/64, both counted from 1.
-fn prefix(host: usize, isp: usize) -> [u8; 8] {
-    let octet = |number: usize| u8::try_from(number + 1).unwrap_or(u8::MAX);
-    [0x20, 0x01, 0x0d, 0xb8, 0, octet(isp), 0, octet(host)]
+impl Core {
+    /// Whether there is only the data plane.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.stored.is_some()
+    }
+
+    /// When its timers are to be looked at.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let host = self.host.poll_timeout().map(|(at, _)| at).filter(|_| !self.is_dead());
+        [host, self.plane.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Whether there is an established context between these addresses, and whether it has moved.
+    pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
+        self.host.contexts().find(|context| context.ulids == ulids)?.established
+    }
+}
+
+/// An HBA set with one address at each ISP: `2001:db8:a1::/64` is host A at ISP 1.
+fn addresses(number: usize, isps: usize, rng: &mut Rng) -> HbaSet {
+    let prefix = |isp: usize| {
+        let site = u8::try_from(0xa0 + number * 0x10 + isp + 1).unwrap_or(u8::MAX);
+        [0x20, 0x01, 0x0d, 0xb8, 0, site, 0, 0]
+    };
+    let prefixes: Vec<_> = (0..isps).map(prefix).collect();
+    let seed = rng.seed();
+    let mut modifier = [0; 16];
+    modifier.copy_from_slice(&seed[..16]);
+    let mut key = [0; 48];
+    key[..32].copy_from_slice(&rng.seed());
+    let sec = Sec::new(0).expect("0 is a Sec");
+    generate_hba(&prefixes, sec, &HbaKey::extended_modifier(key), modifier, 1)
+        .expect("Sec 0 takes one try, and a host has at most a few prefixes")
 }

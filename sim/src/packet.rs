@@ -1,114 +1,221 @@
-//! Packets of the sockets: IPv6, then UDP or a header in the shape of TCP's, checksums included.
+//! Packets of the sockets: IPv6 with TCP, UDP and the one ICMPv6 error that matters here.
 
 use std::net::Ipv6Addr;
 
-use moorline_types::UlidPair;
+use moorline_types::{Ulid, UlidPair};
 
 pub(crate) const IP6_LEN: usize = 40;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const ICMPV6: u8 = 58;
-pub(crate) const TCP_LEN: usize = 20;
-pub(crate) const UDP_LEN: usize = 8;
 
-/// An IPv6 packet around a payload.
-pub(crate) fn ip6(
-    next_header: u8,
-    source: Ipv6Addr,
-    destination: Ipv6Addr,
-    payload: &[u8],
-) -> Vec<u8> {
-    let len = u16::try_from(payload.len()).unwrap_or(u16::MAX);
-    let mut packet = Vec::with_capacity(IP6_LEN + payload.len());
-    packet.extend([0x60, 0x03, 0x14, 0x15]);
-    packet.extend(len.to_be_bytes());
-    packet.extend([next_header, 64]);
-    packet.extend(source.octets());
-    packet.extend(destination.octets());
-    packet.extend(payload);
-    packet
-}
-
-/// Addresses of a packet, source first.
-pub(crate) fn addresses(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
-    let source = packet.get(8..24)?.first_chunk::<16>()?;
-    let destination = packet.get(24..40)?.first_chunk::<16>()?;
-    Some((Ipv6Addr::from(*source), Ipv6Addr::from(*destination)))
-}
-
-/// What the header of a stream's segment says.
+/// The fields of an IPv6 header that are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    /// Offset in the stream of the first octet, or of the next if there is none.
-    pub(crate) offset: u32,
-    /// Offset that the sender awaits.
-    pub(crate) awaited: u32,
+pub(crate) struct Header {
+    pub(crate) next_header: u8,
+    pub(crate) source: Ipv6Addr,
+    pub(crate) destination: Ipv6Addr,
 }
 
-impl Segment {
-    pub(crate) fn emit(self, port: u16, ulids: UlidPair, data: &[u8]) -> Vec<u8> {
-        let mut octets = Vec::with_capacity(TCP_LEN + data.len());
-        octets.extend(port.to_be_bytes());
-        octets.extend(port.to_be_bytes());
-        octets.extend(self.offset.to_be_bytes());
-        octets.extend(self.awaited.to_be_bytes());
-        // Data offset 5, ACK, a window, checksum, no urgent pointer.
-        octets.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
-        octets.extend(data);
-        finish(TCP, ulids, octets, 16)
+impl Header {
+    pub(crate) fn of(next_header: u8, pair: UlidPair) -> Self {
+        Self { next_header, source: pair.local.0, destination: pair.peer.0 }
     }
 
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
-        let word = |at: usize| Some(u32::from_be_bytes(*packet.get(at..)?.first_chunk::<4>()?));
-        Some(Self { offset: word(IP6_LEN + 4)?, awaited: word(IP6_LEN + 8)? })
+        let header = packet.first_chunk::<IP6_LEN>()?;
+        let address =
+            |at: usize| header.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets));
+        Some(Self { next_header: header[6], source: address(8)?, destination: address(24)? })
+    }
+
+    /// The ULID pair as the receiver has it.
+    pub(crate) fn receiver_pair(&self) -> UlidPair {
+        UlidPair::new(Ulid(self.destination), Ulid(self.source))
+    }
+
+    /// An IPv6 packet.
+    pub(crate) fn packet(&self, payload: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::with_capacity(IP6_LEN + payload.len() + 8);
+        packet.extend([0x60, 0, 0, 0]);
+        packet.extend(u16_of(payload.len()).to_be_bytes());
+        packet.extend([self.next_header, HOP_LIMIT]);
+        packet.extend(self.source.octets());
+        packet.extend(self.destination.octets());
+        packet.extend(payload);
+        packet
     }
 }
 
-/// A UDP datagram.
-pub(crate) fn datagram(port: u16, ulids: UlidPair, data: &[u8]) -> Vec<u8> {
-    let len = u16::try_from(UDP_LEN + data.len()).unwrap_or(u16::MAX);
-    let mut octets = Vec::with_capacity(UDP_LEN + data.len());
-    octets.extend(port.to_be_bytes());
-    octets.extend(port.to_be_bytes());
-    octets.extend(len.to_be_bytes());
-    octets.extend([0, 0]);
-    octets.extend(data);
-    finish(UDP, ulids, octets, 6)
+/// What follows the IPv6 header.
+pub(crate) fn payload(packet: &[u8]) -> &[u8] {
+    packet.get(IP6_LEN..).unwrap_or(&[])
 }
 
-/// Port of a packet of a socket: the same at both ends.
+/// Destination port of a TCP or UDP packet.
 pub(crate) fn port(packet: &[u8]) -> Option<u16> {
-    packet.get(IP6_LEN..)?.first_chunk::<2>().map(|octets| u16::from_be_bytes(*octets))
+    let header = Header::read(packet)?;
+    let ports = matches!(header.next_header, TCP | UDP).then(|| payload(packet))?;
+    ports.get(2..)?.first_chunk::<2>().map(|port| u16::from_be_bytes(*port))
 }
 
-/// Whether the transport checksum is right for the addresses that the packet has.
-pub(crate) fn has_right_checksum(packet: &[u8]) -> bool {
-    match (addresses(packet), packet.get(6), packet.get(IP6_LEN..)) {
-        (Some((source, destination)), Some(&next_header), Some(payload)) => {
-            sum(next_header, source, destination, payload) == 0xffff
+/// A TCP segment: the fields that the stream uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment<'a> {
+    pub(crate) port: u16,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) data: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    pub(crate) fn packet(&self, pair: UlidPair) -> Vec<u8> {
+        let mut tcp = Vec::with_capacity(TCP_LEN + self.data.len());
+        tcp.extend(self.port.to_be_bytes());
+        tcp.extend(self.port.to_be_bytes());
+        tcp.extend(self.seq.to_be_bytes());
+        tcp.extend(self.ack.to_be_bytes());
+        // Data offset 5; ACK; a window of 64 KB; no urgent data.
+        tcp.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+        tcp.extend(self.data);
+        checksummed(Header::of(TCP, pair), tcp, 16)
+    }
+
+    /// `None` if it is none or its checksum is wrong.
+    pub(crate) fn read(packet: &'a [u8]) -> Option<Self> {
+        let tcp = checked(packet, TCP)?;
+        let (header, data) = tcp.split_first_chunk::<TCP_LEN>()?;
+        let [_, _, d0, d1, s0, s1, s2, s3, a0, a1, a2, a3, ..] = *header;
+        Some(Self {
+            port: u16::from_be_bytes([d0, d1]),
+            seq: u32::from_be_bytes([s0, s1, s2, s3]),
+            ack: u32::from_be_bytes([a0, a1, a2, a3]),
+            data,
+        })
+    }
+}
+
+/// A UDP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Datagram<'a> {
+    pub(crate) port: u16,
+    pub(crate) data: &'a [u8],
+}
+
+impl<'a> Datagram<'a> {
+    pub(crate) fn packet(&self, pair: UlidPair) -> Vec<u8> {
+        let mut udp = Vec::with_capacity(UDP_LEN + self.data.len());
+        udp.extend(self.port.to_be_bytes());
+        udp.extend(self.port.to_be_bytes());
+        udp.extend(u16_of(UDP_LEN + self.data.len()).to_be_bytes());
+        udp.extend([0, 0]);
+        udp.extend(self.data);
+        checksummed(Header::of(UDP, pair), udp, 6)
+    }
+
+    /// `None` if it is none or its checksum is wrong.
+    pub(crate) fn read(packet: &'a [u8]) -> Option<Self> {
+        let udp = checked(packet, UDP)?;
+        let (&[_, _, d0, d1, ..], data) = udp.split_first_chunk::<UDP_LEN>()?;
+        Some(Self { port: u16::from_be_bytes([d0, d1]), data })
+    }
+}
+
+/// ICMPv6 Parameter Problem, "unrecognized Next Header type encountered" (RFC 4443 s3.4), as a host
+/// without Shim6 sends it, with all of the packet in it.
+pub(crate) fn unrecognized_next_header(quoted: &[u8]) -> Option<Vec<u8>> {
+    let header = Header::read(quoted)?;
+    let mut icmp = vec![4, 1, 0, 0];
+    icmp.extend(NEXT_HEADER_AT.to_be_bytes());
+    icmp.extend(quoted);
+    Some(checksummed(Header::of(ICMPV6, header.receiver_pair()), icmp, 2))
+}
+
+/// The packet that such an error quotes.
+pub(crate) fn quoted_unrecognized(packet: &[u8]) -> Option<&[u8]> {
+    let icmp = checked(packet, ICMPV6)?;
+    let (&[kind, code, ..], quoted) = icmp.split_first_chunk::<8>()?;
+    ((kind, code) == (4, 1)).then_some(quoted)
+}
+
+fn checksummed(header: Header, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
+    let sum = !checksum(&header, &payload);
+    if let Some(field) = payload.get_mut(at..at + 2) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+    header.packet(&payload)
+}
+
+/// The payload, if it is of this kind and its checksum right.
+fn checked(packet: &[u8], next_header: u8) -> Option<&[u8]> {
+    let header = Header::read(packet).filter(|header| header.next_header == next_header)?;
+    let payload = payload(packet);
+    (checksum(&header, payload) == 0xffff).then_some(payload)
+}
+
+/// One's complement sum over the pseudo-header (RFC 8200 s8.1) and the payload.
+fn checksum(header: &Header, payload: &[u8]) -> u16 {
+    let mut sum = payload.len() as u64 + u64::from(header.next_header);
+    for octets in [&header.source.octets()[..], &header.destination.octets()[..], payload] {
+        let words = octets.chunks_exact(2);
+        if let [last] = words.remainder() {
+            sum += u64::from(*last) << 8;
         }
-        _ => false,
+        sum += words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>();
     }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    u16::try_from(sum).unwrap_or(u16::MAX)
 }
 
-fn finish(next_header: u8, ulids: UlidPair, mut octets: Vec<u8>, checksum_at: usize) -> Vec<u8> {
-    let checksum = !sum(next_header, ulids.local.0, ulids.peer.0, &octets);
-    octets[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
-    ip6(next_header, ulids.local.0, ulids.peer.0, &octets)
+/// Packets of this crate are small.
+fn u16_of(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-/// Ones' complement sum over pseudo-header and payload (RFC 8200 s8.1).
-fn sum(next_header: u8, source: Ipv6Addr, destination: Ipv6Addr, payload: &[u8]) -> u16 {
-    let words = |octets: &[u8]| -> u64 {
-        octets
-            .chunks(2)
-            .map(|pair| u64::from(pair[0]) << 8 | u64::from(pair.get(1).copied().unwrap_or(0)))
-            .sum()
-    };
-    let mut total = words(&source.octets()) + words(&destination.octets()) + words(payload);
-    total += payload.len() as u64 + u64::from(next_header);
-    while total > 0xffff {
-        total = (total >> 16) + (total & 0xffff);
+const HOP_LIMIT: u8 = 64;
+const NEXT_HEADER_AT: u32 = 6;
+const TCP_LEN: usize = 20;
+const UDP_LEN: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> UlidPair {
+        let ulid = |text: &str| Ulid(text.parse().expect("an address"));
+        UlidPair::new(ulid("2001:db8::1"), ulid("2001:db8::2"))
     }
-    u16::try_from(total).unwrap_or(0)
+
+    #[test]
+    fn segments_and_datagrams_come_back() {
+        for len in [0, 1, 7, 1400] {
+            let data = vec![7; len];
+            let segment = Segment { port: 5001, seq: 9, ack: 77, data: &data };
+            assert_eq!(Segment::read(&segment.packet(pair())), Some(segment));
+            let datagram = Datagram { port: 5001, data: &data };
+            assert_eq!(Datagram::read(&datagram.packet(pair())), Some(datagram));
+            assert_eq!(port(&datagram.packet(pair())), Some(5001));
+        }
+    }
+
+    #[test]
+    fn a_changed_octet_or_address_fails_the_checksum() {
+        let packet = Datagram { port: 1, data: b"content" }.packet(pair());
+        for at in 8..packet.len() {
+            let mut changed = packet.clone();
+            changed[at] ^= 1;
+            assert_eq!(Datagram::read(&changed), None, "octet {at}");
+        }
+    }
+
+    #[test]
+    fn the_error_quotes_the_packet() {
+        let packet = Header::of(140, pair()).packet(&[1, 2, 3]);
+        let error = unrecognized_next_header(&packet).expect("an error");
+        assert_eq!(quoted_unrecognized(&error), Some(&packet[..]));
+        let back = Header::read(&error).expect("a header");
+        assert_eq!(back.destination, pair().local.0);
+    }
 }

@@ -1,248 +1,263 @@
+use std::fmt;
 use std::time::Duration;
 
-use crate::random::Random;
-
-/// What a run consists of.
-#[derive(Clone, Debug)]
+/// A network, what runs over it, and what breaks when. Times are from the beginning of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Number of hosts.
-    pub hosts: usize,
-    /// ISPs of each host.
-    pub isps: usize,
-    /// Hosts that have no Moorline: plain IPv6, and "unrecognized next header" for the rest.
-    pub plain_hosts: Vec<usize>,
-    /// How every uplink behaves while it works.
-    pub link: LinkPlan,
-    /// Send Timeout of every host.
-    pub send_timeout: Duration,
-    /// Longest retransmission timeout of the streams.
-    pub max_rto: Duration,
-    /// Who sends what to whom.
+    /// The hosts; elsewhere named by their place here.
+    pub hosts: Vec<HostPlan>,
+    /// Traffic between them.
     pub workloads: Vec<Workload>,
-    /// What fails when.
-    pub faults: Vec<Fault>,
-    /// How often someone who is on no path injects forged and repeated packets; zero: never.
-    pub attack_interval: Duration,
-    /// The run ends here at the latest, from the last change of the network.
-    pub limit: Duration,
+    /// What happens to the network, in order of time.
+    pub changes: Vec<Change>,
+    /// Somebody who wishes the hosts ill.
+    pub attack: Option<Attack>,
+    /// Whether a host that has found a path takes back its sockets' retransmission backoff at once
+    /// (RFC 6069). Otherwise the next retransmission finds the path.
+    pub reverts_backoff: bool,
+    /// Longest duration: the run ends before, once nothing is left to wait for.
+    pub duration: Duration,
 }
 
-/// One uplink, each direction alike. A path is the uplinks at its two ends.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkPlan {
-    /// Propagation delay.
+impl Plan {
+    /// Two hosts with Moorline and two ISPs each, 10 ms from one to the other, and nothing else yet.
+    #[must_use]
+    pub fn pair(send_timeout: Duration) -> Self {
+        let host = HostPlan {
+            moorline: true,
+            send_timeout,
+            report_delay: Duration::ZERO,
+            uplinks: vec![Uplink::clean(Duration::from_millis(5)); 2],
+        };
+        Self {
+            hosts: vec![host; 2],
+            workloads: Vec::new(),
+            changes: Vec::new(),
+            attack: None,
+            reverts_backoff: false,
+            duration: Duration::from_secs(600),
+        }
+    }
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPlan {
+    /// Whether it runs Moorline; otherwise it has plain IPv6 and has never heard of protocol 140.
+    pub moorline: bool,
+    /// Its Send Timeout.
+    pub send_timeout: Duration,
+    /// Time that a report of the data plane takes to the core: a ring buffer and a wake-up.
+    pub report_delay: Duration,
+    /// One to each of its ISPs, each with one address.
+    pub uplinks: Vec<Uplink>,
+}
+
+/// What packets suffer between a host and the core of the Internet, either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uplink {
+    /// One-way delay.
     pub delay: Duration,
-    /// Uniform, on top.
+    /// Further delay, up to this, different for each packet. Packets may overtake each other by it.
     pub jitter: Duration,
-    /// Chances in a million that a packet is lost.
-    pub loss_ppm: u32,
-    /// That it arrives twice.
-    pub duplicate_ppm: u32,
-    /// That it is late by up to a second.
-    pub reorder_ppm: u32,
-    /// Octets a second; `None`: as fast as one likes.
-    pub rate: Option<u64>,
+    /// Packets lost.
+    pub loss: Chance,
+    /// Packets that arrive twice.
+    pub duplication: Chance,
+    /// Packets held back for [`REORDER_DELAY`].
+    pub reordering: Chance,
+    /// Control packets that arrive once more, up to [`REPLAY_WITHIN`] later.
+    pub replay: Chance,
 }
 
-/// One end of an access link.
+/// How long a reordered packet is held back at each uplink.
+pub const REORDER_DELAY: Duration = Duration::from_millis(40);
+/// Time within which a replayed packet comes back.
+pub const REPLAY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A probability in parts of a million.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Chance(pub u32);
+
+impl Uplink {
+    /// Nothing but this delay.
+    #[must_use]
+    pub const fn clean(delay: Duration) -> Self {
+        Self {
+            delay,
+            jitter: Duration::ZERO,
+            loss: Chance(0),
+            duplication: Chance(0),
+            reordering: Chance(0),
+            replay: Chance(0),
+        }
+    }
+}
+
+impl Chance {
+    /// In percent.
+    #[must_use]
+    pub const fn percent(percent: u32) -> Self {
+        Self(percent * 10_000)
+    }
+}
+
+/// One end of a path: an uplink of a host, and the address on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct End {
-    /// Number of the host.
+pub struct Port {
+    /// Place of the host in [`Plan::hosts`].
     pub host: usize,
-    /// Number of its ISP.
+    /// Place of the uplink in [`HostPlan::uplinks`].
     pub isp: usize,
 }
 
-/// Traffic between two addresses.
-#[derive(Clone, Copy, Debug)]
-pub struct Workload {
-    /// What kind.
-    pub traffic: Traffic,
-    /// Who begins, and which of its addresses is the ULID.
-    pub from: End,
-    /// With whom.
-    pub to: End,
+impl fmt::Display for Port {
+    /// `A1`: host A, first ISP.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", host_name(self.host), self.isp + 1)
+    }
+}
+
+/// A letter for each host.
+#[must_use]
+pub fn host_name(host: usize) -> char {
+    u8::try_from(host).ok().filter(|host| *host < 26).map_or('?', |host| char::from(b'A' + host))
+}
+
+/// An attacker who can send from any address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attack {
+    /// Time between its packets.
+    pub interval: Duration,
+    /// Whether it hears the control messages of the last minute or so, tags and nonces included, and
+    /// repeats and changes them. Whoever can do that can keep hosts from finding a path, as keepalives
+    /// look all the same (RFC 5534 s8): then nothing is promised but that no rule of safety is broken.
+    /// Otherwise it guesses.
+    pub overhears: bool,
+}
+
+/// Something happens to the network or a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
     /// When.
-    pub start: Duration,
-}
-
-/// Kinds of traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traffic {
-    /// A reliable stream, as TCP: handed to it at `rate` octets a second until `octets` are through.
-    Stream {
-        /// Length.
-        octets: u64,
-        /// Octets a second that the application writes.
-        rate: u64,
-    },
-    /// A datagram each `interval`, each answered by one.
-    Requests {
-        /// Time between requests.
-        interval: Duration,
-    },
-    /// A datagram each `interval`, unanswered.
-    OneWay {
-        /// Time between datagrams.
-        interval: Duration,
-    },
-}
-
-/// A failure and its time.
-#[derive(Clone, Copy, Debug)]
-pub struct Fault {
-    /// From.
     pub at: Duration,
-    /// To; `None`: for ever.
-    pub until: Option<Duration>,
-    /// What fails.
-    pub failure: Failure,
+    /// What.
+    pub what: What,
 }
 
-/// Ways to fail.
+/// What may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The ISP drops every packet and says nothing.
-    Silent(End),
-    /// It drops what the host sends.
-    Outbound(End),
-    /// It drops what the host should receive.
-    Inbound(End),
-    /// Nothing gets from one ISP to another, though both work.
-    Path {
-        /// Sender.
-        from: End,
-        /// Receiver.
-        to: End,
+pub enum What {
+    /// An uplink drops every packet, one way or both, and nobody is told.
+    Cut {
+        /// Which uplink.
+        port: Port,
+        /// Which packets.
+        direction: Direction,
     },
-    /// The host's interface is down, and the host knows.
-    Carrier(End),
-    /// The ISP took the address back, and the host knows.
-    Address(End),
-    /// The host's daemon is killed, its data plane goes on by itself; when the failure is over, a new
-    /// daemon takes over what the old one knew.
-    Daemon {
-        /// Number of the host.
+    /// Packets from one uplink to another vanish; everything else goes through.
+    CutPath {
+        /// Where they come from.
+        from: Port,
+        /// Where they would go.
+        to: Port,
+    },
+    /// The link of an uplink is down, and its host knows.
+    CarrierDown(Port),
+    /// It is up again.
+    CarrierUp(Port),
+    /// The address of an uplink is gone, and its host knows: what is sent to it is lost.
+    AddressRemoved(Port),
+    /// It is back.
+    AddressAdded(Port),
+    /// An uplink's silent cuts are over, and those of the paths from it and to it.
+    Heal(Port),
+    /// All is well again: cuts, links, addresses.
+    HealAll,
+    /// The core of a host is killed. Its data plane, as one in the kernel, goes on by itself.
+    Kill {
+        /// Which host.
+        host: usize,
+    },
+    /// It starts again, killed before or not, with what it had stored.
+    Restart {
+        /// Which host.
         host: usize,
     },
 }
 
-impl Default for LinkPlan {
-    /// 10 ms and nothing wrong.
-    fn default() -> Self {
-        Self {
-            delay: Duration::from_millis(10),
-            jitter: Duration::ZERO,
-            loss_ppm: 0,
-            duplicate_ppm: 0,
-            reorder_ppm: 0,
-            rate: None,
+/// Direction at a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Both ways.
+    Both,
+    /// What it sends.
+    Out,
+    /// What it receives.
+    In,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut { port, direction: Direction::Both } => write!(f, "cut {port} both ways"),
+            Self::Cut { port, direction: Direction::Out } => write!(f, "cut {port} outbound"),
+            Self::Cut { port, direction: Direction::In } => write!(f, "cut {port} inbound"),
+            Self::CutPath { from, to } => write!(f, "cut the path {from} -> {to}"),
+            Self::CarrierDown(port) => write!(f, "carrier of {port} down"),
+            Self::CarrierUp(port) => write!(f, "carrier of {port} up"),
+            Self::AddressRemoved(port) => write!(f, "address of {port} removed"),
+            Self::AddressAdded(port) => write!(f, "address of {port} added"),
+            Self::Heal(port) => write!(f, "heal {port}"),
+            Self::HealAll => f.write_str("heal everything"),
+            Self::Kill { host } => write!(f, "kill the core of {}", host_name(*host)),
+            Self::Restart { host } => write!(f, "restart the core of {}", host_name(*host)),
         }
     }
 }
 
-impl Plan {
-    /// Two hosts with two ISPs each, clean links, no traffic and no faults.
-    #[must_use]
-    pub fn pair() -> Self {
-        Self {
-            hosts: 2,
-            isps: 2,
-            plain_hosts: Vec::new(),
-            link: LinkPlan::default(),
-            send_timeout: Duration::from_secs(2),
-            max_rto: Duration::from_secs(2),
-            workloads: Vec::new(),
-            faults: Vec::new(),
-            attack_interval: Duration::ZERO,
-            limit: Duration::from_secs(1200),
-        }
-    }
-
-    /// A plan drawn from a seed: 2 to 3 hosts, 2 to 3 ISPs, bad links, several kinds of traffic, and up
-    /// to 6 failures that come and go for some time after the first ten seconds.
-    #[must_use]
-    pub fn random(seed: u64) -> Self {
-        let random = &mut Random::new(seed ^ PLAN_STREAM);
-        let hosts = 2 + random.index(2);
-        let isps = 2 + random.index(2);
-        let mut plan = Self {
-            hosts,
-            isps,
-            link: random_link(random),
-            send_timeout: random.duration(Duration::from_millis(500), Duration::from_secs(4)),
-            ..Self::pair()
-        };
-        for _ in 0..=random.index(3) {
-            plan.workloads.push(random_workload(random, hosts, isps));
-        }
-        for _ in 0..random.below(7) {
-            plan.faults.push(random_fault(random, hosts, isps));
-        }
-        if random.chance(300_000) {
-            plan.attack_interval = Duration::from_millis(100);
-        }
-        plan
-    }
-
-    /// When the network changes for the last time.
-    #[must_use]
-    pub fn settled(&self) -> Duration {
-        let ends = self.faults.iter().map(|fault| fault.until.unwrap_or(fault.at));
-        let starts = self.workloads.iter().map(|workload| workload.start);
-        ends.chain(starts).max().unwrap_or_default()
-    }
+/// Traffic between two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Where it begins; the address there is the local ULID.
+    pub from: Port,
+    /// Where it goes.
+    pub to: Port,
+    /// When it begins.
+    pub start: Duration,
+    /// What it is.
+    pub kind: Kind,
 }
 
-fn random_link(random: &mut Random) -> LinkPlan {
-    let millis = |random: &mut Random, end: u64| Duration::from_millis(random.below(end));
-    let is_clean = random.chance(300_000);
-    let mut ppm = |end: u64| {
-        let drawn = random.below(end);
-        if is_clean { 0 } else { u32::try_from(drawn).unwrap_or(0) }
-    };
-    let (loss_ppm, duplicate_ppm, reorder_ppm) = (ppm(30_000), ppm(20_000), ppm(20_000));
-    LinkPlan {
-        delay: millis(random, 60),
-        jitter: millis(random, 20),
-        loss_ppm,
-        duplicate_ppm,
-        reorder_ppm,
-        rate: None,
-    }
+/// Kinds of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes in order, retransmitted until acknowledged, as TCP does.
+    Stream {
+        /// How many.
+        bytes: u64,
+        /// How fast the application writes them; `None`: as fast as they go.
+        pace: Option<Pace>,
+    },
+    /// Numbered packets that the other side answers one by one, as a question to a name server.
+    Requests {
+        /// The payload of either, and the time between requests.
+        pace: Pace,
+    },
+    /// Numbered packets that nobody retransmits, as UDP.
+    Datagrams {
+        /// Their payload and the time between them.
+        pace: Pace,
+        /// Whether the other side sends the same.
+        both_ways: bool,
+    },
 }
 
-fn random_workload(random: &mut Random, hosts: usize, isps: usize) -> Workload {
-    let from = End { host: random.index(hosts), isp: random.index(isps) };
-    let host = (from.host + 1 + random.index(hosts - 1)) % hosts;
-    let interval = random.duration(Duration::from_millis(50), Duration::from_millis(200));
-    let traffic = match random.below(4) {
-        0 | 1 => Traffic::Stream { octets: u64::MAX, rate: 12_000 },
-        2 => Traffic::Requests { interval },
-        _ => Traffic::OneWay { interval },
-    };
-    let start = random.duration(Duration::ZERO, Duration::from_secs(2));
-    Workload { traffic, from, to: End { host, isp: random.index(isps) }, start }
+/// So many octets every interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Octets of payload at a time.
+    pub octets: usize,
+    /// Time between.
+    pub interval: Duration,
 }
-
-fn random_fault(random: &mut Random, hosts: usize, isps: usize) -> Fault {
-    let mut end = || End { host: random.index(hosts), isp: random.index(isps) };
-    let (from, to) = (end(), end());
-    let failure = match random.below(9) {
-        0..=2 => Failure::Silent(from),
-        3 => Failure::Outbound(from),
-        4 => Failure::Inbound(from),
-        5 => Failure::Path { from, to },
-        6 => Failure::Carrier(from),
-        7 => Failure::Address(from),
-        _ => Failure::Daemon { host: from.host },
-    };
-    let at = random.duration(Duration::from_secs(10), Duration::from_secs(25));
-    let until = at + random.duration(Duration::from_millis(100), Duration::from_secs(15));
-    // Nothing is promised for a daemon that stays dead.
-    let ends = random.chance(700_000) || matches!(failure, Failure::Daemon { .. });
-    Fault { at, until: ends.then_some(until), failure }
-}
-
-/// Keeps what a plan is drawn from apart from what happens in the run.
-const PLAN_STREAM: u64 = 0x6d6f_6f72_6c69_6e65;

@@ -1,115 +1,167 @@
-//! Sockets: what applications and their transport do, as much of it as shows whether traffic survives.
+//! Traffic: what applications at the two ends send, and whether it arrives.
 
+mod content;
 mod datagrams;
 mod stream;
 
-use std::time::Duration;
-
 use moorline_types::{Instant, UlidPair};
 
-use crate::plan::Traffic;
-use datagrams::{Receiver as DatagramReceiver, Sender as DatagramSender};
-use stream::{Receiver as StreamReceiver, Sender as StreamSender};
+use crate::plan::{Kind, Workload};
+use datagrams::{Back, Datagrams};
+use stream::Stream;
 
-/// One end of a workload.
+pub(crate) use content::Sum;
+
+/// Which end of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    /// [`Workload::from`].
+    From,
+    /// [`Workload::to`].
+    To,
+}
+
+impl Side {
+    pub(crate) const BOTH: [Self; 2] = [Self::From, Self::To];
+
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::From => Self::To,
+            Self::To => Self::From,
+        }
+    }
+}
+
+/// A workload under way.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    StreamSender(StreamSender),
-    StreamReceiver(StreamReceiver),
-    DatagramSender(DatagramSender),
-    DatagramReceiver(DatagramReceiver),
-}
-
-/// What an application saw of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// Nothing new: a repetition, an acknowledgement.
-    Nothing,
-    /// This many octets that it had waited for.
-    Octets(u64),
-    /// Octets that nobody sent.
-    Wrong,
-}
-
-/// Which end of a workload, and where.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Running {
+    pub(crate) plan: Workload,
+    /// Seen from its first side.
     pub(crate) ulids: UlidPair,
-    pub(crate) port: u16,
-    pub(crate) start: Instant,
-    pub(crate) max_rto: Duration,
+    engine: Engine,
+    /// When [`Running::handle_timeout`] is to be called, as told to the queue.
+    pub(crate) wake: Option<Instant>,
 }
 
-impl Socket {
-    /// The end that begins.
-    pub(crate) fn client(traffic: Traffic, seat: Seat) -> Self {
-        let kind = match traffic {
-            Traffic::Stream { octets, rate } => {
-                Kind::StreamSender(StreamSender::new(seat, octets, rate))
+#[derive(Debug)]
+enum Engine {
+    Stream(Box<Stream>),
+    Datagrams(Datagrams),
+}
+
+/// Something new arrived at an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    /// At which side.
+    pub(crate) to: Side,
+    /// Octets of payload, all of them new.
+    pub(crate) octets: usize,
+}
+
+/// What arrived is not what was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Garbled;
+
+impl Running {
+    pub(crate) fn new(number: usize, plan: Workload, ulids: UlidPair, start: Instant) -> Self {
+        let port = port_of(number);
+        let engine = match plan.kind {
+            Kind::Stream { bytes, pace } => {
+                Engine::Stream(Box::new(Stream::new(port, ulids, bytes, pace, start)))
             }
-            Traffic::Requests { interval } | Traffic::OneWay { interval } => {
-                Kind::DatagramSender(DatagramSender::new(seat, interval))
+            Kind::Requests { pace } => {
+                Engine::Datagrams(Datagrams::new(port, ulids, pace, Back::Answers, start))
+            }
+            Kind::Datagrams { pace, both_ways } => {
+                let back = if both_ways { Back::TheSame } else { Back::Nothing };
+                Engine::Datagrams(Datagrams::new(port, ulids, pace, back, start))
             }
         };
-        Self { kind }
+        Self { plan, ulids, engine, wake: None }
     }
 
-    /// The other one.
-    pub(crate) fn server(traffic: Traffic, seat: Seat) -> Self {
-        let kind = match traffic {
-            Traffic::Stream { .. } => Kind::StreamReceiver(StreamReceiver::new(seat)),
-            Traffic::Requests { .. } => Kind::DatagramReceiver(DatagramReceiver::new(seat, true)),
-            Traffic::OneWay { .. } => Kind::DatagramReceiver(DatagramReceiver::new(seat, false)),
-        };
-        Self { kind }
-    }
-
-    /// A packet from the peer's socket; `out` takes what it makes this one send.
-    pub(crate) fn handle_packet(
-        &mut self,
-        packet: &[u8],
-        out: &mut Vec<Vec<u8>>,
-        now: Instant,
-    ) -> Seen {
-        match &mut self.kind {
-            Kind::StreamSender(sender) => {
-                sender.handle_packet(packet, out, now);
-                Seen::Nothing
-            }
-            Kind::StreamReceiver(receiver) => receiver.handle_packet(packet, out),
-            Kind::DatagramSender(sender) => sender.handle_packet(packet),
-            Kind::DatagramReceiver(receiver) => receiver.handle_packet(packet, out),
+    pub(crate) fn host(&self, side: Side) -> usize {
+        match side {
+            Side::From => self.plan.from.host,
+            Side::To => self.plan.to.host,
         }
     }
 
-    pub(crate) fn handle_timeout(&mut self, out: &mut Vec<Vec<u8>>, now: Instant) {
-        match &mut self.kind {
-            Kind::StreamSender(sender) => sender.handle_timeout(out, now),
-            Kind::DatagramSender(sender) => sender.handle_timeout(out, now),
-            Kind::StreamReceiver(_) | Kind::DatagramReceiver(_) => {}
+    /// The ULID pair as one side has it.
+    pub(crate) fn ulids_of(&self, side: Side) -> UlidPair {
+        match side {
+            Side::From => self.ulids,
+            Side::To => UlidPair::new(self.ulids.peer, self.ulids.local),
+        }
+    }
+
+    /// A packet that came to `side`.
+    pub(crate) fn handle_packet(
+        &mut self,
+        side: Side,
+        packet: &[u8],
+        now: Instant,
+    ) -> Result<Option<Delivery>, Garbled> {
+        match &mut self.engine {
+            Engine::Stream(stream) => stream.handle_packet(side, packet, now),
+            Engine::Datagrams(datagrams) => datagrams.handle_packet(side, packet),
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        match &mut self.engine {
+            Engine::Stream(stream) => stream.handle_timeout(now),
+            Engine::Datagrams(datagrams) => datagrams.handle_timeout(now),
+        }
+    }
+
+    /// The host of `side` has found a path that works: what RFC 6069 makes of the ICMPv6 error that
+    /// the daemon sends to the local socket then.
+    pub(crate) fn handle_path_restored(&mut self, side: Side, now: Instant) {
+        if let (Engine::Stream(stream), Side::From) = (&mut self.engine, side) {
+            stream.handle_path_restored(now);
+        }
+    }
+
+    pub(crate) fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)> {
+        match &mut self.engine {
+            Engine::Stream(stream) => stream.poll_packet(),
+            Engine::Datagrams(datagrams) => datagrams.poll_packet(),
         }
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        match &self.kind {
-            Kind::StreamSender(sender) => sender.poll_timeout(),
-            Kind::DatagramSender(sender) => sender.poll_timeout(),
-            Kind::StreamReceiver(_) | Kind::DatagramReceiver(_) => None,
+        match &self.engine {
+            Engine::Stream(stream) => stream.poll_timeout(),
+            Engine::Datagrams(datagrams) => Some(datagrams.poll_timeout()),
+        }
+    }
+
+    /// Whether all of it has arrived and is known to have.
+    pub(crate) fn is_finished(&self) -> bool {
+        match &self.engine {
+            Engine::Stream(stream) => stream.is_finished(),
+            Engine::Datagrams(_) => false,
+        }
+    }
+
+    /// Whether a stream ended with the sums of both sides equal; `None`: it has not ended, or is none.
+    pub(crate) fn is_intact(&self) -> Option<bool> {
+        match &self.engine {
+            Engine::Stream(stream) => stream.is_finished().then(|| stream.is_intact()),
+            Engine::Datagrams(_) => None,
         }
     }
 }
 
-/// Contents of everything: octet `at` of what a port sends. Aperiodic enough that a piece in the wrong
-/// place is seen.
-pub(crate) fn octet(port: u16, at: u64) -> u8 {
-    let mixed = at.wrapping_add(u64::from(port) << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed.to_be_bytes()[0]
+/// Ports from 5000 on, the same at both ends, tell workloads apart.
+pub(crate) fn port_of(number: usize) -> u16 {
+    FIRST_PORT.saturating_add(u16::try_from(number).unwrap_or(u16::MAX))
 }
 
-#[cfg(test)]
-mod tests;
+/// The workload that a port belongs to.
+pub(crate) fn number_of(port: u16) -> Option<usize> {
+    port.checked_sub(FIRST_PORT).map(usize::from)
+}
+
+const FIRST_PORT: u16 = 5000;

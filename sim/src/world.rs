@@ -2,415 +2,477 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use moorline_host::Event;
+use moorline_host::datapath::Report;
 use moorline_plane::{Inbound, Outbound};
 use moorline_types::{Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
 
+use crate::log::{Log, instant, since_start};
 use crate::network::Network;
 use crate::node::Node;
-use crate::oracle::Oracle;
-use crate::packet;
-use crate::plan::{End, Plan, Workload};
-use crate::random::Random;
-use crate::workload::{Seat, Seen, Socket};
+use crate::outcome::{Outcome, Pause, Rule, SAMPLE, WorkloadOutcome};
+use crate::packet::{self, Header};
+use crate::plan::{Plan, Port, What, host_name};
+use crate::queue::Queue;
+use crate::recovery::Watch;
+use crate::rng::Rng;
+use crate::rules::Rules;
+use attack::Attacker;
+use core::living_core;
+
+use crate::describe;
+use crate::workload::{Running, Side, number_of};
 
 mod attack;
+mod core;
+mod expect;
 
-/// A run under way.
-#[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) plan: Plan,
-    pub(crate) now: Instant,
-    pub(crate) network: Network,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) oracle: Oracle,
-    /// What the hosts told: when, which host, what.
-    pub(crate) events: Vec<(Instant, usize, Event)>,
-    /// What applications got: when, which workload, how much.
-    pub(crate) arrivals: Vec<(Instant, usize, u64)>,
-    pub(crate) packets: u64,
-    pub(crate) fingerprint: u64,
-    random: Random,
-    queue: BTreeMap<(Instant, u64), Happening>,
-    sequence: u64,
-    attacker: attack::Attacker,
+/// Plays a plan. Equal seed and plan give equal packets and events, to the octet.
+#[must_use]
+pub fn run(seed: u64, plan: &Plan) -> Outcome {
+    World::play(seed, plan, false).0
 }
 
-/// What waits in the queue.
-#[derive(Debug)]
-enum Happening {
-    Arrival(Flight),
-    /// Number of the fault, and whether it begins.
-    Fault(usize, bool),
+/// Plays a plan once more and tells what happened, a line for each control packet, event and change,
+/// and for each change of the way that payload takes.
+#[must_use]
+pub fn trace(seed: u64, plan: &Plan) -> String {
+    let (outcome, log) = World::play(seed, plan, true);
+    let mut trace = log.into_trace();
+    for violation in &outcome.violations {
+        trace.push_str(&format!("VIOLATION {violation}\n"));
+    }
+    trace
+}
+
+struct World<'a> {
+    plan: &'a Plan,
+    now: Instant,
+    end: Instant,
+    queue: Queue<Occurrence>,
+    network: Network,
+    nodes: Vec<Node>,
+    workloads: Vec<Running>,
+    outcomes: Vec<WorkloadOutcome>,
+    watches: Vec<Watch>,
+    /// Since when a host's REAP is not Operational.
+    troubles: BTreeMap<(usize, UlidPair), Instant>,
+    /// The way that payload of a workload took last, for the trace.
+    ways: BTreeMap<(usize, Option<u16>), String>,
+    changes_left: usize,
+    has_changed: bool,
+    attacker: Attacker,
+    rules: Rules,
+    log: Log,
+    rng: Rng,
+    outcome: Counts,
+}
+
+/// What [`Outcome`] counts.
+#[derive(Debug, Default)]
+struct Counts {
+    recovered: u32,
+    unrecoverable: u32,
+    unsettled: u32,
+}
+
+/// What is to happen.
+enum Occurrence {
+    Change(What),
+    /// A packet comes to an uplink.
+    Arrival(Port, Rc<Parcel>),
+    /// A report of a data plane comes to its core.
+    Report(usize, Report),
+    /// Timers of a host are due.
+    Wake(usize),
+    /// Timers of a workload are due.
+    Work(usize),
+    /// A workload begins.
+    Start(usize),
+    /// The attacker sends something.
     Attack,
 }
 
 /// A packet under way.
-#[derive(Debug)]
-struct Flight {
+struct Parcel {
     octets: Vec<u8>,
-    to: End,
-    /// What the socket gave to the data plane; `None`: no socket did.
-    origin: Option<Rc<[u8]>>,
+    /// As the socket gave it, if a socket did.
+    original: Option<Rc<Vec<u8>>>,
 }
 
-impl World {
-    pub(crate) fn new(plan: Plan, seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        let mut network = Network::new(plan.link);
-        let mut nodes = Vec::new();
-        for index in 0..plan.hosts {
-            let has_moorline = !plan.plain_hosts.contains(&index);
-            let (isps, send_timeout) = (plan.isps, plan.send_timeout);
-            let node = Node::new(index, isps, send_timeout, has_moorline, &mut random, BEGIN);
-            for (isp, &address) in node.addresses.iter().enumerate() {
-                network.attach(address, End { host: index, isp });
-            }
-            nodes.push(node);
+impl<'a> World<'a> {
+    fn play(seed: u64, plan: &'a Plan, is_tracing: bool) -> (Outcome, Log) {
+        let mut world = Self::new(seed, plan, is_tracing);
+        while let Some((at, occurrence)) = world.queue.pop_until(world.end) {
+            world.now = at;
+            world.on(occurrence);
+            let waiting = world.queue.len();
+            world
+                .check(waiting <= MAX_WAITING, Rule::Bounded, || format!("{waiting} in the queue"));
         }
+        world.now = world.end;
+        world.finish()
+    }
+
+    fn new(seed: u64, plan: &'a Plan, is_tracing: bool) -> Self {
+        let now = instant(Duration::ZERO);
+        let mut rng = Rng::new(seed, HOSTS_STREAM);
+        let nodes: Vec<_> = (0..)
+            .zip(&plan.hosts)
+            .map(|(number, of_host)| Node::new(number, of_host, &mut rng, now))
+            .collect();
+        let addresses: Vec<_> = nodes.iter().map(|node| node.locators().to_vec()).collect();
+        let address = |port: Port| addresses[port.host][port.isp].as_ulid();
+        let workloads: Vec<_> = (0..)
+            .zip(&plan.workloads)
+            .map(|(number, &workload)| {
+                let ulids = UlidPair::new(address(workload.from), address(workload.to));
+                Running::new(number, workload, ulids, instant(workload.start))
+            })
+            .collect();
+        let wanted: Vec<_> = workloads
+            .iter()
+            .flat_map(|workload| {
+                Side::BOTH.map(|side| (workload.host(side), workload.ulids_of(side)))
+            })
+            .collect();
         let mut world = Self {
+            network: Network::new(plan, &addresses, Rng::new(seed, NETWORK_STREAM)),
+            rules: Rules::new(&addresses, wanted),
             plan,
-            now: BEGIN,
-            network,
+            now,
+            end: instant(plan.duration),
+            queue: Queue::new(),
+            outcomes: workloads.iter().map(|_| WorkloadOutcome::new()).collect(),
             nodes,
-            oracle: Oracle::default(),
-            events: Vec::new(),
-            arrivals: Vec::new(),
-            packets: 0,
-            fingerprint: 0xcbf2_9ce4_8422_2325,
-            random,
-            queue: BTreeMap::new(),
-            sequence: 0,
-            attacker: attack::Attacker::default(),
+            workloads,
+            watches: Vec::new(),
+            troubles: BTreeMap::new(),
+            ways: BTreeMap::new(),
+            changes_left: plan.changes.len(),
+            has_changed: false,
+            attacker: Attacker::new(plan.attack, Rng::new(seed, ATTACK_STREAM)),
+            log: Log::new(is_tracing),
+            rng,
+            outcome: Counts::default(),
         };
-        world.prepare();
+        world.fill_queue();
+        world.tell_local();
         world
     }
 
-    fn prepare(&mut self) {
-        for index in 0..self.nodes.len() {
-            self.refresh_usable(index);
+    fn fill_queue(&mut self) {
+        for change in &self.plan.changes {
+            self.queue.push(instant(change.at), Occurrence::Change(change.what));
         }
-        for (index, workload) in self.plan.workloads.clone().iter().enumerate() {
-            self.open_sockets(index, workload);
+        for (number, workload) in self.plan.workloads.iter().enumerate() {
+            self.queue.push(instant(workload.start), Occurrence::Start(number));
         }
-        for (index, fault) in self.plan.faults.clone().iter().enumerate() {
-            self.schedule(BEGIN + fault.at, Happening::Fault(index, true));
-            if let Some(until) = fault.until {
-                self.schedule(BEGIN + until, Happening::Fault(index, false));
+        if let Some(attack) = self.plan.attack {
+            self.queue.push(instant(attack.interval), Occurrence::Attack);
+        }
+    }
+
+    fn on(&mut self, occurrence: Occurrence) {
+        match occurrence {
+            Occurrence::Change(what) => self.on_change(what),
+            Occurrence::Arrival(port, parcel) => self.on_arrival(port, &parcel),
+            Occurrence::Report(host, report) => self.on_report(host, report),
+            Occurrence::Wake(host) => self.on_wake(host),
+            Occurrence::Work(number) => self.on_work(number),
+            Occurrence::Start(number) => self.on_start(number),
+            Occurrence::Attack => self.on_attack(),
+        }
+    }
+
+    fn on_change(&mut self, what: What) {
+        self.end_episodes();
+        self.changes_left -= 1;
+        self.has_changed = true;
+        self.log.line(self.now, || format!("==== {what}"));
+        self.network.apply(what);
+        if let What::Kill { host } | What::Restart { host } = what {
+            self.on_core_change(host, what);
+        }
+        self.tell_local();
+        self.begin_episodes();
+    }
+
+    fn on_start(&mut self, number: usize) {
+        let sides: &[Side] = if self.is_both_ways(number) { &Side::BOTH } else { &[Side::To] };
+        for &side in sides {
+            self.watches.push(Watch::new(number, side, self.now));
+            self.begin_episode(self.watches.len() - 1);
+        }
+        self.on_work(number);
+    }
+
+    fn on_work(&mut self, number: usize) {
+        let Some(workload) = self.workloads.get_mut(number) else { return };
+        workload.wake = None;
+        if workload.poll_timeout().is_some_and(|at| at <= self.now) {
+            workload.handle_timeout(self.now);
+        }
+        self.drain_workload(number);
+    }
+
+    /// A packet comes in from the network.
+    fn on_arrival(&mut self, port: Port, parcel: &Parcel) {
+        let (host, now) = (port.host, self.now);
+        if !self.network.receives(port) {
+            return;
+        }
+        let Some(node) = self.nodes.get_mut(host) else { return };
+        let mut octets = parcel.octets.clone();
+        let Some(core) = &mut node.core else {
+            return self.on_plain_arrival(host, &octets, parcel);
+        };
+        match core.plane.handle_inbound(&mut octets, now) {
+            Inbound::Pass | Inbound::Deliver => self.deliver_to_socket(host, &octets, parcel),
+            Inbound::Up => self.deliver_to_core(host, &octets),
+            Inbound::Drop(reason) => {
+                self.log.line(now, || format!("{port} drops payload: {reason}"));
             }
         }
-        if !self.plan.attack_interval.is_zero() {
-            self.schedule(BEGIN + self.plan.attack_interval, Happening::Attack);
+        self.settle(host);
+    }
+
+    /// The same at a host without Moorline.
+    fn on_plain_arrival(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
+        let is_unknown = Header::read(octets).is_some_and(|header| header.next_header == PROTOCOL);
+        if !is_unknown {
+            return self.deliver_to_socket(host, octets, parcel);
+        }
+        if let Some(error) = packet::unrecognized_next_header(octets) {
+            let original = Rc::new(error.clone());
+            self.transmit(host, Parcel { octets: error, original: Some(original) });
         }
     }
 
-    fn open_sockets(&mut self, index: usize, workload: &Workload) {
-        let ulids = self.ulids(workload);
-        let port = FIRST_PORT + u16::try_from(index).unwrap_or(0);
-        let (start, max_rto) = (BEGIN + workload.start, self.plan.max_rto);
-        let seat = |ulids| Seat { ulids, port, start, max_rto };
-        let reverse = UlidPair::new(ulids.peer, ulids.local);
-        let client = Socket::client(workload.traffic, seat(ulids));
-        let server = Socket::server(workload.traffic, seat(reverse));
-        self.nodes[workload.from.host].sockets.insert(port, client);
-        self.nodes[workload.to.host].sockets.insert(port, server);
-    }
-
-    /// The ULIDs of a workload, as its client has them.
-    pub(crate) fn ulids(&self, workload: &Workload) -> UlidPair {
-        let address = |end: End| self.nodes[end.host].addresses[end.isp].as_ulid();
-        UlidPair::new(address(workload.from), address(workload.to))
-    }
-
-    /// Lets everything happen that is to happen until then.
-    pub(crate) fn run_until(&mut self, end: Instant) {
-        let mut spins = 0;
-        loop {
-            let queued = self.queue.first_key_value().map(|(&(at, _), _)| at);
-            let woken = self.next_wake();
-            let next = match (queued, woken) {
-                (Some(at), Some((wake, _))) => at.min(wake),
-                (Some(at), None) | (None, Some((at, _))) => at,
-                (None, None) => break,
-            };
-            if next > end {
-                break;
-            }
-            spins = if next > self.now { 0 } else { spins + 1 };
-            if spins > MOST_EVENTS_AT_ONCE {
-                self.oracle.violation(self.now, "time stands still".into());
-                break;
-            }
-            self.now = self.now.max(next);
-            match woken.filter(|&(wake, _)| wake <= next) {
-                Some((_, index)) => self.wake(index),
-                None => self.happen(),
-            }
-        }
-        self.now = end;
-    }
-
-    fn next_wake(&self) -> Option<(Instant, usize)> {
-        let wakes = self.nodes.iter().enumerate();
-        wakes.filter_map(|(index, node)| Some((node.poll_timeout()?, index))).min()
-    }
-
-    fn wake(&mut self, index: usize) {
+    fn deliver_to_core(&mut self, host: usize, octets: &[u8]) {
         let now = self.now;
-        let node = &mut self.nodes[index];
-        if node.has_moorline {
-            node.plane.handle_timeout(now);
+        let Some(header) = Header::read(octets) else { return };
+        let pair = header.receiver_pair().as_locators();
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        let message = packet::payload(octets);
+        self.rules.on_control_received(host, message, pair);
+        let before = core.host.contexts().count();
+        core.host.handle_control(message, pair, now);
+        let after = core.host.contexts().count();
+        if after > before {
+            self.rules.on_new_context(host, message, pair, now);
         }
-        if node.has_daemon {
-            node.host.handle_timeout(now);
-        }
-        let mut out = Vec::new();
-        for socket in node.sockets.values_mut() {
-            if socket.poll_timeout().is_some_and(|at| at <= now) {
-                socket.handle_timeout(&mut out, now);
-            }
-        }
-        for packet in out {
-            self.send_payload(index, packet);
-        }
-        self.settle(index);
+        let pairs = self.workloads.len();
+        self.check(after <= pairs, Rule::Bounded, || format!("{after} contexts"));
     }
 
-    fn happen(&mut self) {
-        let Some((_, happening)) = self.queue.pop_first() else { return };
-        match happening {
-            Happening::Arrival(flight) => self.on_arrival(flight),
-            Happening::Fault(index, begins) => self.on_fault(index, begins),
-            Happening::Attack => self.on_attack(),
+    /// A packet has come through to the sockets of a host.
+    fn deliver_to_socket(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
+        let now = self.now;
+        let is_same = parcel.original.as_deref().is_some_and(|original| original == octets);
+        self.check(is_same, Rule::SameOctets, || format!("at {}: {octets:02x?}", host_name(host)));
+        if let Some(quoted) = packet::quoted_unrecognized(octets) {
+            return self.on_unrecognized(host, quoted);
         }
-    }
-
-    fn on_fault(&mut self, index: usize, begins: bool) {
-        let failure = self.plan.faults[index].failure;
-        if begins {
-            self.network.begin(failure);
-        } else {
-            self.network.cease(failure);
-        }
-        for index in 0..self.nodes.len() {
-            self.refresh_daemon(index);
-            self.refresh_usable(index);
-        }
-    }
-
-    /// Kills a daemon, or starts one.
-    fn refresh_daemon(&mut self, index: usize) {
-        let is_alive = !self.network.is_daemon_dead(index);
-        let node = &mut self.nodes[index];
-        if !node.has_moorline || node.has_daemon == is_alive {
-            return;
-        }
-        node.has_daemon = false;
-        let network = &self.network;
-        let is_usable = |isp| !network.is_down(End { host: index, isp });
-        if is_alive && !node.restart(is_usable, &mut self.random, self.now) {
-            self.oracle.violation(self.now, format!("host {index}: context not restored"));
-        }
-    }
-
-    /// Tells a host which of its uplinks it can see to be down.
-    fn refresh_usable(&mut self, index: usize) {
-        if self.nodes[index].has_moorline && !self.nodes[index].has_daemon {
-            return;
-        }
-        let network = &self.network;
-        let is_usable = |isp| !network.is_down(End { host: index, isp });
-        self.nodes[index].set_usable(is_usable, self.now);
-        self.settle(index);
-    }
-
-    fn on_arrival(&mut self, flight: Flight) {
-        if self.network.arrives(flight.to) {
-            self.receive(flight);
-        }
-    }
-
-    /// A packet has come through the network to its host.
-    fn receive(&mut self, flight: Flight) {
-        let Flight { mut octets, to, origin } = flight;
-        let index = to.host;
-        let node = &mut self.nodes[index];
-        let is_shim6 = octets.get(6) == Some(&PROTOCOL);
-        if !node.has_moorline {
-            if is_shim6 {
-                self.refuse(to, &octets);
-            } else {
-                self.deliver(index, &octets, origin.as_deref());
-            }
-            return;
-        }
-        match node.plane.handle_inbound(&mut octets, self.now) {
-            Inbound::Up => self.on_control(index, &octets),
-            Inbound::Pass | Inbound::Deliver if octets.get(6) == Some(&packet::ICMPV6) => {
-                self.on_icmpv6(index, &octets);
-            }
-            Inbound::Pass | Inbound::Deliver => self.deliver(index, &octets, origin.as_deref()),
-            Inbound::Drop(_) => {}
-        }
-        self.settle(index);
-    }
-
-    fn on_control(&mut self, index: usize, octets: &[u8]) {
-        let Some((source, destination)) = packet::addresses(octets) else { return };
-        let locators = LocatorPair::new(Locator(destination), Locator(source));
-        let control = &octets[packet::IP6_LEN..];
-        if !self.nodes[index].has_daemon {
-            return;
-        }
-        self.oracle.on_control_received(index, control, (source, destination));
-        self.nodes[index].host.handle_control(control, locators, self.now);
-    }
-
-    /// "Unrecognized next header", quoting a packet of this host.
-    fn on_icmpv6(&mut self, index: usize, octets: &[u8]) {
-        if !self.nodes[index].has_daemon {
-            return;
-        }
-        let quoted = octets.get(packet::IP6_LEN + 8..).unwrap_or(&[]);
-        let Some((source, destination)) = packet::addresses(quoted) else { return };
-        let locators = LocatorPair::new(Locator(source), Locator(destination));
-        let control = &quoted[packet::IP6_LEN..];
-        self.nodes[index].host.handle_unrecognized(control, locators, self.now);
-    }
-
-    /// What a host without Shim6 answers (RFC 4443 s3.4).
-    fn refuse(&mut self, end: End, octets: &[u8]) {
-        let Some((source, destination)) = packet::addresses(octets) else { return };
-        let mut error = vec![4, 1, 0, 0, 0, 0, 0, 6];
-        error.extend(octets);
-        self.transmit(end.host, packet::ip6(packet::ICMPV6, destination, source, &error), None);
-    }
-
-    /// A packet reaches the sockets.
-    fn deliver(&mut self, index: usize, octets: &[u8], origin: Option<&[u8]>) {
-        if origin != Some(octets) {
-            self.oracle.violation(self.now, format!("host {index}: not as it was sent"));
-            return;
-        }
-        if !packet::has_right_checksum(octets) {
-            self.oracle.violation(self.now, format!("host {index}: transport checksum"));
-        }
-        let Some(port) = packet::port(octets) else { return };
-        let Some(socket) = self.nodes[index].sockets.get_mut(&port) else {
-            self.oracle.violation(self.now, format!("host {index}: nobody on port {port}"));
+        let Some(number) = packet::port(octets).and_then(number_of) else { return };
+        let Some(workload) = self.workloads.get_mut(number) else { return };
+        let ulids = Header::read(octets).map(|header| header.receiver_pair());
+        let side = Side::BOTH.into_iter().find(|&side| Some(workload.ulids_of(side)) == ulids);
+        let Some(side) = side.filter(|&side| workload.host(side) == host) else {
+            self.check(false, Rule::SameOctets, || format!("{ulids:?} at {}", host_name(host)));
             return;
         };
-        let mut out = Vec::new();
-        match socket.handle_packet(octets, &mut out, self.now) {
-            Seen::Nothing => {}
-            Seen::Octets(count) => {
-                self.arrivals.push((self.now, usize::from(port - FIRST_PORT), count));
-            }
-            Seen::Wrong => self.oracle.violation(self.now, format!("host {index}: wrong octets")),
+        let delivery = workload.handle_packet(side, octets, now);
+        self.check(delivery.is_ok(), Rule::SameOctets, || {
+            format!("garbled at {}", host_name(host))
+        });
+        if let Ok(Some(delivery)) = delivery {
+            self.on_delivery(number, delivery.to, delivery.octets);
         }
-        for packet in out {
-            self.send_payload(index, packet);
-        }
+        self.drain_workload(number);
     }
 
-    /// A packet of a socket, through the data plane.
-    fn send_payload(&mut self, index: usize, mut octets: Vec<u8>) {
-        let origin: Rc<[u8]> = octets.as_slice().into();
-        if self.nodes[index].has_moorline {
-            match self.nodes[index].plane.handle_outbound(&mut octets, self.now) {
-                Outbound::Pass if *origin != *octets => {
-                    self.oracle.violation(self.now, format!("host {index}: passed, but changed"));
-                }
-                Outbound::Pass => {}
-                Outbound::Send { .. } => {
-                    let ways = (packet::addresses(&octets), packet::addresses(&origin));
-                    if let (Some(way), Some(ulids)) = ways {
-                        self.oracle.on_moved_payload(index, way, ulids, self.now);
-                    }
-                }
-                Outbound::Drop(_) => return,
-            }
-        }
-        self.transmit(index, octets, Some(origin));
-    }
-
-    /// Carries reports to the core, and what it decides to where it belongs, until all is quiet.
-    fn settle(&mut self, index: usize) {
-        if !self.nodes[index].has_daemon {
-            return;
-        }
+    fn on_unrecognized(&mut self, host: usize, quoted: &[u8]) {
         let now = self.now;
-        loop {
-            let node = &mut self.nodes[index];
-            let mut is_quiet = true;
-            while let Some(report) = node.plane.poll_report() {
-                node.host.handle_report(report, now);
-                is_quiet = false;
-            }
-            while let Some(update) = node.host.poll_datapath() {
-                node.plane.handle_update(&update, now);
-                is_quiet = false;
-            }
-            while let Some(event) = node.host.poll_event() {
-                self.events.push((now, index, event));
-            }
-            let transmits: Vec<_> = std::iter::from_fn(|| node.host.poll_transmit()).collect();
-            for transmit in transmits {
-                let LocatorPair { local, peer } = transmit.locators;
-                self.oracle.on_control_sent(index, &transmit.octets, (local.0, peer.0));
-                self.attacker.overhear(transmit.locators, &transmit.octets);
-                let octets = packet::ip6(PROTOCOL, local.0, peer.0, &transmit.octets);
-                self.transmit(index, octets, None);
-            }
-            if is_quiet {
-                return;
-            }
+        let Some(header) = Header::read(quoted) else { return };
+        let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
+        if let Some(core) = living_core(&mut self.nodes, host) {
+            core.host.handle_unrecognized(packet::payload(quoted), locators, now);
         }
     }
 
-    /// Out of the uplink that the source address belongs to.
-    fn transmit(&mut self, index: usize, octets: Vec<u8>, origin: Option<Rc<[u8]>>) {
-        let Some((source, destination)) = packet::addresses(&octets) else { return };
-        self.note(&octets);
-        let Some(from) = self.network.end_of(source).filter(|end| end.host == index) else {
-            self.oracle.violation(self.now, format!("host {index}: sends from {source}"));
+    fn on_delivery(&mut self, number: usize, to: Side, octets: usize) {
+        let last = self.watches.iter().find(|w| w.workload == number && w.to == to);
+        let last = last.map_or(Duration::ZERO, |watch| since_start(watch.last()));
+        if let Some(outcome) = self.outcomes.get_mut(number) {
+            outcome.add(to, octets, Pause { from: last, to: since_start(self.now) });
+        }
+        let watch =
+            self.watches.iter_mut().find(|watch| watch.workload == number && watch.to == to);
+        let late = watch.and_then(|watch| watch.on_delivery(self.now));
+        self.on_late(number, to, late);
+    }
+
+    /// Sends what a workload has to send, and sees to its timers.
+    fn drain_workload(&mut self, number: usize) {
+        while let Some((side, packet)) = self.workloads[number].poll_packet() {
+            let host = self.workloads[number].host(side);
+            self.send_payload(host, packet);
+        }
+        let workload = &mut self.workloads[number];
+        if let Some(at) = workload.poll_timeout()
+            && workload.wake.is_none_or(|wake| at < wake)
+        {
+            let at = at.max(self.now);
+            workload.wake = Some(at);
+            self.queue.push(at, Occurrence::Work(number));
+        }
+        if workload.is_finished() && self.outcomes[number].intact.is_none() {
+            let is_intact = workload.is_intact();
+            self.outcomes[number].intact = is_intact;
+            self.check(is_intact == Some(true), Rule::Intact, || format!("workload {number}"));
+            self.forget_watches(number);
+        }
+    }
+
+    /// A socket of a host sends a packet.
+    fn send_payload(&mut self, host: usize, packet: Vec<u8>) {
+        let now = self.now;
+        let original = Rc::new(packet);
+        let mut octets = original.to_vec();
+        let Some(core) = self.nodes.get_mut(host).map(|node| &mut node.core) else { return };
+        if let Some(core) = core {
+            match core.plane.handle_outbound(&mut octets, now) {
+                Outbound::Pass => {
+                    self.check(octets == *original, Rule::Untouched, || format!("{octets:02x?}"));
+                }
+                Outbound::Send { .. } => self.rules.on_moved(host, &octets, &original, now),
+                Outbound::Drop(reason) => {
+                    self.log.line(now, || format!("{} drops payload: {reason}", host_name(host)));
+                    return self.settle(host);
+                }
+            }
+        }
+        self.transmit(host, Parcel { octets, original: Some(original) });
+        self.settle(host);
+    }
+
+    /// A packet leaves a host by the uplink of its source address, if that is up.
+    fn transmit(&mut self, host: usize, parcel: Parcel) {
+        let now = self.now;
+        let Some(header) = Header::read(&parcel.octets) else { return };
+        let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
+        let chosen = parcel.original.as_deref().and_then(|original| Header::read(original));
+        self.rules.on_wire(host, locators, chosen.map(|header| Locator(header.destination)), now);
+        self.log.packet(&parcel.octets, now);
+        let ports = [header.source, header.destination].map(|a| self.network.port_of(a));
+        let [Some(from), Some(to)] = ports else { return };
+        let is_control = parcel.original.is_none();
+        let arrivals = self.network.carry(from, to, is_control);
+        if self.log.is_tracing() {
+            let has_bad_luck = arrivals.is_empty() && self.network.works(from, to);
+            self.trace_packet(from, to, locators, &parcel, has_bad_luck);
+        }
+        let parcel = Rc::new(parcel);
+        for after in arrivals {
+            self.queue.push(now + after, Occurrence::Arrival(to, Rc::clone(&parcel)));
+        }
+    }
+
+    fn trace_packet(
+        &mut self,
+        from: Port,
+        to: Port,
+        locators: LocatorPair,
+        parcel: &Parcel,
+        has_bad_luck: bool,
+    ) {
+        let arrow = describe::arrow(from, to);
+        let fate = match (self.network.works(from, to), has_bad_luck) {
+            (false, _) => "  CUT OFF",
+            (true, true) if parcel.original.is_none() => "  LOST",
+            (true, _) => "",
+        };
+        let Some(original) = &parcel.original else {
+            let what = describe::control(packet::payload(&parcel.octets), locators);
+            self.log.line(self.now, || format!("{arrow}  {what}{fate}"));
             return;
         };
-        let Some(to) = self.network.end_of(destination) else { return };
-        let arrivals = self.network.send(from, to, octets.len(), &mut self.random, self.now);
-        for at in arrivals {
-            let flight = Flight { octets: octets.clone(), to, origin: origin.clone() };
-            self.schedule(at, Happening::Arrival(flight));
+        let way = format!("{arrow}{fate}");
+        let key = (from.host, packet::port(original));
+        if self.ways.get(&key) != Some(&way) {
+            self.ways.insert(key, way);
+            let what = describe::payload(original);
+            self.log.line(self.now, || format!("{arrow}  payload from now on: {what}{fate}"));
         }
     }
 
-    fn schedule(&mut self, at: Instant, happening: Happening) {
-        self.sequence += 1;
-        self.queue.insert((at, self.sequence), happening);
+    fn check(&mut self, holds: bool, rule: Rule, detail: impl FnOnce() -> String) {
+        self.rules.check(holds, rule, self.now, detail);
     }
 
-    /// FNV-1a over times and octets.
-    fn note(&mut self, octets: &[u8]) {
-        self.packets += 1;
-        let words = octets
-            .chunks(8)
-            .map(|chunk| chunk.iter().fold(0u64, |word, &octet| word << 8 | u64::from(octet)));
-        for word in std::iter::once(self.now.as_nanos()).chain(words) {
-            self.fingerprint = (self.fingerprint ^ word).wrapping_mul(0x0100_0000_01b3);
+    fn finish(mut self) -> (Outcome, Log) {
+        self.end_episodes();
+        let mut drops = Vec::new();
+        for (host, node) in self.nodes.iter().enumerate() {
+            let mut of_host = BTreeMap::new();
+            if let Some(core) = &node.core {
+                for (reason, times) in core.host.drops().iter().chain(core.plane.drops().iter()) {
+                    *of_host.entry(reason).or_insert(0) += times;
+                }
+            }
+            let of_host: Vec<_> = of_host.into_iter().collect();
+            if self.plan.attack.is_none() {
+                self.rules.on_drops(host, &of_host, self.now);
+            }
+            drops.push(of_host);
         }
-    }
-
-    /// Time since the beginning of the run.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.now.since(BEGIN)
+        let outcome = Outcome {
+            recovered: self.outcome.recovered,
+            unrecoverable: self.outcome.unrecoverable,
+            unsettled: self.outcome.unsettled,
+            violations: self.rules.violations,
+            events: self.log.events.clone(),
+            workloads: self.outcomes,
+            drops,
+            packets: self.log.packets,
+            digest: self.log.digest(),
+            duration: since_start(self.now),
+        };
+        (outcome, self.log)
     }
 }
 
-/// When runs begin: zero means "not yet" to the hosts.
-pub(crate) const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
-/// Port of workload 0.
-const FIRST_PORT: u16 = 40_000;
-/// More things than this at one time mean that a timer never gets anywhere.
-const MOST_EVENTS_AT_ONCE: u32 = 100_000;
+impl WorkloadOutcome {
+    const fn new() -> Self {
+        Self { octets: [0; 2], samples: Vec::new(), longest_pause: None, intact: None }
+    }
+
+    /// Something arrived after a pause.
+    fn add(&mut self, to: Side, octets: usize, pause: Pause) {
+        let at = pause.to;
+        let octets = octets as u64;
+        match to {
+            Side::From => self.octets[1] += octets,
+            Side::To => {
+                self.octets[0] += octets;
+                let sample = usize::try_from(at.as_millis() / SAMPLE.as_millis()).unwrap_or(0);
+                if self.samples.len() <= sample {
+                    self.samples.resize(sample + 1, 0);
+                }
+                self.samples[sample] += octets;
+                let length = |pause: Pause| pause.to.saturating_sub(pause.from);
+                if self.longest_pause.is_none_or(|longest| length(longest) < length(pause)) {
+                    self.longest_pause = Some(pause);
+                }
+            }
+        }
+    }
+}
+
+/// Streams of the seed: hosts and network do not depend on each other.
+const HOSTS_STREAM: u64 = 1;
+const NETWORK_STREAM: u64 = 2;
+const ATTACK_STREAM: u64 = 4;
+/// Packets and timers under way, at most.
+const MAX_WAITING: usize = 10_000;

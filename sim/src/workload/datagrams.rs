@@ -1,102 +1,105 @@
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use moorline_types::Instant;
+use moorline_types::{Instant, UlidPair};
 
-use super::{Seat, Seen, octet};
-use crate::packet;
+use super::content::content;
+use super::{Delivery, Garbled, Side};
+use crate::packet::Datagram;
+use crate::plan::Pace;
 
-/// Sends a numbered datagram each interval, and awaits answers if the other end gives any.
-#[derive(Debug)]
-pub(super) struct Sender {
-    seat: Seat,
-    interval: Duration,
-    next: u64,
-    at: Instant,
-    answered: Window,
+/// What the second side sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Back {
+    Nothing,
+    /// One packet for each that comes.
+    Answers,
+    TheSame,
 }
 
-/// Checks what comes in, and answers it if asked to.
+/// Numbered packets, one way or both.
 #[derive(Debug)]
-pub(super) struct Receiver {
-    seat: Seat,
-    answers: bool,
-    seen: Window,
+pub(super) struct Datagrams {
+    port: u16,
+    ulids: UlidPair,
+    pace: Pace,
+    back: Back,
+    ways: [Way; 2],
+    packets: VecDeque<(Side, Vec<u8>)>,
 }
 
-impl Sender {
-    pub(super) fn new(seat: Seat, interval: Duration) -> Self {
-        Self { at: seat.start, seat, interval, next: 1, answered: Window::default() }
+/// One direction, by the side that sends.
+#[derive(Debug)]
+struct Way {
+    next: Option<Instant>,
+    sent: u64,
+    /// One more than the highest number that arrived.
+    received: u64,
+}
+
+impl Datagrams {
+    pub(super) fn new(port: u16, ulids: UlidPair, pace: Pace, back: Back, start: Instant) -> Self {
+        // Half an interval apart, as two applications would not send at the same instant.
+        let second = (back == Back::TheSame).then(|| start + pace.interval / 2);
+        let ways = [Some(start), second].map(|next| Way { next, sent: 0, received: 0 });
+        Self { port, ulids, pace, back, ways, packets: VecDeque::new() }
     }
 
-    pub(super) fn handle_packet(&mut self, datagram: &[u8]) -> Seen {
-        let Some(number) = number(datagram).filter(|&number| number < self.next) else {
-            return Seen::Wrong;
+    pub(super) fn handle_packet(
+        &mut self,
+        side: Side,
+        packet: &[u8],
+    ) -> Result<Option<Delivery>, Garbled> {
+        let data = Datagram::read(packet).ok_or(Garbled)?.data;
+        let number = u64::from_be_bytes(*data.first_chunk().ok_or(Garbled)?);
+        let way = &mut self.ways[side.other() as usize];
+        if number >= way.sent || data != payload(self.port, number, self.pace.octets) {
+            return Err(Garbled);
+        }
+        if number < way.received {
+            return Ok(None);
+        }
+        way.received = number + 1;
+        if self.back == Back::Answers && side == Side::To {
+            self.send(side);
+        }
+        Ok(Some(Delivery { to: side, octets: data.len() }))
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        for side in Side::BOTH {
+            while let Some(next) = self.ways[side as usize].next.filter(|&next| next <= now) {
+                self.send(side);
+                self.ways[side as usize].next = Some(next + self.pace.interval);
+            }
+        }
+    }
+
+    pub(super) fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)> {
+        self.packets.pop_front()
+    }
+
+    pub(super) fn poll_timeout(&self) -> Instant {
+        let next = self.ways.iter().filter_map(|way| way.next).min();
+        next.unwrap_or(Instant::from_nanos(u64::MAX))
+    }
+}
+
+impl Datagrams {
+    fn send(&mut self, side: Side) {
+        let way = &mut self.ways[side as usize];
+        let data = payload(self.port, way.sent, self.pace.octets);
+        way.sent += 1;
+        let pair = match side {
+            Side::From => self.ulids,
+            Side::To => UlidPair::new(self.ulids.peer, self.ulids.local),
         };
-        let answer = content(self.seat, ANSWER, number);
-        self.answered.see(datagram, &answer, number)
-    }
-
-    pub(super) fn handle_timeout(&mut self, out: &mut Vec<Vec<u8>>, now: Instant) {
-        if now < self.at {
-            return;
-        }
-        let data = content(self.seat, REQUEST, self.next);
-        out.push(packet::datagram(self.seat.port, self.seat.ulids, &data));
-        self.next += 1;
-        self.at = now + self.interval;
-    }
-
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        Some(self.at)
+        let datagram = Datagram { port: self.port, data: &data };
+        self.packets.push_back((side, datagram.packet(pair)));
     }
 }
 
-impl Receiver {
-    pub(super) fn new(seat: Seat, answers: bool) -> Self {
-        Self { seat, answers, seen: Window::default() }
-    }
-
-    pub(super) fn handle_packet(&mut self, datagram: &[u8], out: &mut Vec<Vec<u8>>) -> Seen {
-        let Some(number) = number(datagram) else { return Seen::Wrong };
-        let seen = self.seen.see(datagram, &content(self.seat, REQUEST, number), number);
-        if self.answers && seen != Seen::Wrong {
-            let answer = content(self.seat, ANSWER, number);
-            out.push(packet::datagram(self.seat.port, self.seat.ulids, &answer));
-        }
-        if self.answers && seen != Seen::Wrong { Seen::Nothing } else { seen }
-    }
-}
-
-/// Numbers that came in; the last thousand are told apart.
-#[derive(Debug, Default)]
-struct Window(BTreeSet<u64>);
-
-impl Window {
-    fn see(&mut self, datagram: &[u8], expected: &[u8], number: u64) -> Seen {
-        if datagram.get(packet::IP6_LEN + packet::UDP_LEN..) != Some(expected) {
-            return Seen::Wrong;
-        }
-        let is_new = self.0.insert(number);
-        if self.0.len() > 1000 {
-            self.0.pop_first();
-        }
-        if is_new { Seen::Octets(expected.len() as u64) } else { Seen::Nothing }
-    }
-}
-
-fn number(datagram: &[u8]) -> Option<u64> {
-    let data = datagram.get(packet::IP6_LEN + packet::UDP_LEN..)?;
-    data.first_chunk::<8>().map(|octets| u64::from_be_bytes(*octets))
-}
-
-fn content(seat: Seat, len: u64, number: u64) -> Vec<u8> {
+fn payload(port: u16, number: u64, octets: usize) -> Vec<u8> {
     let mut data = number.to_be_bytes().to_vec();
-    data.extend((0..len).map(|at| octet(seat.port, number * 1024 + at)));
+    data.extend(content(port, number * 7, octets.saturating_sub(data.len())));
     data
 }
-
-/// Octets of a datagram behind its number.
-const REQUEST: u64 = 120;
-/// The same for an answer.
-const ANSWER: u64 = 300;

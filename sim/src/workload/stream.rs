@@ -1,233 +1,315 @@
-//! A reliable stream: sequence numbers, cumulative acknowledgements, slow start, congestion avoidance,
-//! fast retransmit (RFC 5681, RFC 6582) and the retransmission timer of RFC 6298 with Linux's least
-//! value. No handshake and no end.
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use moorline_types::Instant;
+use moorline_types::{Instant, UlidPair};
 
-use super::{Seat, Seen, octet};
-use crate::packet::{IP6_LEN, Segment, TCP_LEN};
+use super::content::{Sum, content};
+use super::{Delivery, Garbled, Side};
+use crate::packet::Segment;
+use crate::plan::Pace;
 
-/// The end that sends data.
+/// Bytes from one side to the other, in order and complete: what TCP does, without its handshake.
+///
+/// Cumulative acknowledgements, slow start and a fixed window, fast retransmission after three
+/// duplicates, a retransmission timer as in RFC 6298 (but with Linux's least value).
 #[derive(Debug)]
-pub(super) struct Sender {
-    seat: Seat,
-    total: u64,
-    rate: u64,
-    /// First octet that is not acknowledged.
+pub(super) struct Stream {
+    port: u16,
+    ulids: UlidPair,
+    bytes: u64,
+    pace: Option<Pace>,
+    sender: Sender,
+    receiver: Receiver,
+    packets: VecDeque<(Side, Vec<u8>)>,
+}
+
+#[derive(Debug)]
+struct Sender {
+    /// When the application writes again; `None`: it has written all.
+    next_write: Option<Instant>,
+    written: u64,
+    /// Acknowledged up to here.
     una: u64,
-    /// Next octet to send.
-    next: u64,
-    /// Behind the last octet that was ever sent.
-    sent: u64,
+    /// To be sent next.
+    nxt: u64,
+    /// Sent up to here at some time.
+    highest: u64,
     window: u64,
-    threshold: u64,
-    repeated: u32,
-    /// Losses below this have been answered for.
+    duplicates: u32,
+    /// Fast retransmission is over when this is acknowledged.
     recover: u64,
+    rtt: Rtt,
     backoff: u32,
-    rtt: Option<(Duration, Duration)>,
-    /// Offset whose acknowledgement gives a round trip time, and when it was sent.
-    timed: Option<(u64, Instant)>,
-    retransmit_at: Option<Instant>,
-    write_at: Option<Instant>,
+    deadline: Option<Instant>,
+    sum: Sum,
 }
 
-/// The end that acknowledges it.
 #[derive(Debug)]
-pub(super) struct Receiver {
-    seat: Seat,
-    awaited: u64,
-    /// Pieces behind a gap: begin and end.
-    early: BTreeMap<u64, u64>,
+struct Receiver {
+    next: u64,
+    /// What came before its time.
+    ahead: BTreeMap<u64, Vec<u8>>,
+    sum: Sum,
 }
 
-impl Sender {
-    pub(super) fn new(seat: Seat, total: u64, rate: u64) -> Self {
-        Self {
-            write_at: Some(seat.start),
-            seat,
-            total,
-            rate,
+impl Stream {
+    pub(super) fn new(
+        port: u16,
+        ulids: UlidPair,
+        bytes: u64,
+        pace: Option<Pace>,
+        start: Instant,
+    ) -> Self {
+        let sender = Sender {
+            next_write: Some(start),
+            written: 0,
             una: 0,
-            next: 0,
-            sent: 0,
-            window: 10 * SEGMENT,
-            threshold: LARGEST_WINDOW,
-            repeated: 0,
+            nxt: 0,
+            highest: 0,
+            window: INITIAL_WINDOW,
+            duplicates: 0,
             recover: 0,
+            rtt: Rtt::default(),
             backoff: 0,
-            rtt: None,
-            timed: None,
-            retransmit_at: None,
+            deadline: None,
+            sum: Sum::new(),
+        };
+        let receiver = Receiver { next: 0, ahead: BTreeMap::new(), sum: Sum::new() };
+        Self { port, ulids, bytes, pace, sender, receiver, packets: VecDeque::new() }
+    }
+
+    pub(super) fn handle_packet(
+        &mut self,
+        side: Side,
+        packet: &[u8],
+        now: Instant,
+    ) -> Result<Option<Delivery>, Garbled> {
+        let segment = Segment::read(packet).ok_or(Garbled)?;
+        match side {
+            Side::To => self.on_data(&segment),
+            Side::From => {
+                self.on_ack(segment.ack, now);
+                Ok(None)
+            }
         }
     }
 
-    pub(super) fn handle_packet(&mut self, packet: &[u8], out: &mut Vec<Vec<u8>>, now: Instant) {
-        let Some(segment) = Segment::read(packet) else { return };
-        let new = u64::from(segment.awaited.wrapping_sub(low(self.una)));
-        if new > self.sent - self.una {
-            return;
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.sender.next_write.is_some_and(|at| at <= now) {
+            self.write(now);
         }
-        if new == 0 {
-            self.on_repeated(out);
-        } else {
-            self.on_acknowledged(new, out, now);
+        if self.sender.deadline.is_some_and(|at| at <= now) {
+            self.sender.backoff += 1;
+            self.go_back(now);
         }
-        self.transmit(out, now);
+        self.send(now);
     }
 
-    pub(super) fn handle_timeout(&mut self, out: &mut Vec<Vec<u8>>, now: Instant) {
-        if self.retransmit_at.is_some_and(|at| at <= now) {
-            self.threshold = ((self.sent - self.una) / 2).max(2 * SEGMENT);
-            self.window = SEGMENT;
-            self.recover = self.sent;
-            self.next = self.una;
-            self.backoff = (self.backoff + 1).min(16);
-            self.timed = None;
-            self.retransmit_at = None;
+    /// RFC 6069: the backoff is taken back, and what is due then is sent again at once.
+    pub(super) fn handle_path_restored(&mut self, now: Instant) {
+        if self.sender.una < self.sender.highest && self.sender.backoff > 0 {
+            self.sender.backoff = 0;
+            self.go_back(now);
+            self.send(now);
         }
-        self.transmit(out, now);
+    }
+
+    pub(super) fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)> {
+        self.packets.pop_front()
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        [self.retransmit_at, self.write_at].into_iter().flatten().min()
+        [self.sender.next_write, self.sender.deadline].into_iter().flatten().min()
     }
 
-    fn on_repeated(&mut self, out: &mut Vec<Vec<u8>>) {
-        if self.una == self.sent {
+    pub(super) fn is_finished(&self) -> bool {
+        self.sender.una == self.bytes
+    }
+
+    pub(super) fn is_intact(&self) -> bool {
+        self.receiver.next == self.bytes && self.receiver.sum == self.sender.sum
+    }
+
+    fn write(&mut self, now: Instant) {
+        let sender = &mut self.sender;
+        let left = self.bytes - sender.written;
+        let (octets, next) = match self.pace {
+            None => (left, None),
+            Some(pace) => (left.min(pace.octets as u64), Some(now + pace.interval)),
+        };
+        sender.written += octets;
+        sender.next_write = next.filter(|_| sender.written < self.bytes);
+    }
+
+    fn go_back(&mut self, now: Instant) {
+        let sender = &mut self.sender;
+        sender.nxt = sender.una;
+        sender.window = SEGMENT;
+        sender.duplicates = 0;
+        sender.recover = sender.highest;
+        sender.rtt.timed = None;
+        sender.arm(now);
+    }
+
+    fn send(&mut self, now: Instant) {
+        while let Some(len) = self.sender.next_segment() {
+            let at = self.sender.nxt;
+            self.push_data(at, len);
+            let sender = &mut self.sender;
+            sender.nxt = at + len;
+            if sender.nxt > sender.highest {
+                sender.sum.add(&content(
+                    self.port,
+                    sender.highest,
+                    usize_of(sender.nxt - sender.highest),
+                ));
+                sender.highest = sender.nxt;
+                sender.rtt.timed.get_or_insert((sender.nxt, now));
+            }
+            if sender.deadline.is_none() {
+                sender.arm(now);
+            }
+        }
+    }
+
+    fn push_data(&mut self, at: u64, len: u64) {
+        let data = content(self.port, at, usize_of(len));
+        let segment = Segment { port: self.port, seq: low32(at), ack: 0, data: &data };
+        self.packets.push_back((Side::From, segment.packet(self.ulids)));
+    }
+
+    fn on_ack(&mut self, ack: u32, now: Instant) {
+        let sender = &mut self.sender;
+        let new = u64::from(ack.wrapping_sub(low32(sender.una)));
+        if new > sender.highest - sender.una {
             return;
         }
-        self.repeated += 1;
-        if self.repeated == 3 && self.una >= self.recover {
-            self.threshold = ((self.sent - self.una) / 2).max(2 * SEGMENT);
-            self.window = self.threshold;
-            self.recover = self.sent;
-            self.timed = None;
-            self.resend_first(out);
+        if new == 0 {
+            self.on_duplicate_ack();
+            return;
+        }
+        sender.una += new;
+        sender.nxt = sender.nxt.max(sender.una);
+        sender.backoff = 0;
+        sender.duplicates = 0;
+        sender.window = (sender.window + SEGMENT).min(MAX_WINDOW);
+        sender.rtt.on_ack(sender.una, now);
+        sender.deadline = None;
+        if sender.una < sender.highest {
+            sender.arm(now);
+            // RFC 6582: a partial acknowledgement means that the next one is lost too.
+            if sender.una < sender.recover && sender.nxt == sender.highest {
+                let (at, len) = (sender.una, (sender.highest - sender.una).min(SEGMENT));
+                self.push_data(at, len);
+            }
+        }
+        self.send(now);
+    }
+
+    fn on_duplicate_ack(&mut self) {
+        let sender = &mut self.sender;
+        if sender.una == sender.highest || sender.una < sender.recover {
+            return;
+        }
+        sender.duplicates += 1;
+        if sender.duplicates == DUPLICATES {
+            sender.duplicates = 0;
+            sender.recover = sender.highest;
+            sender.window = (sender.window / 2).max(2 * SEGMENT);
+            let (at, len) = (sender.una, (sender.highest - sender.una).min(SEGMENT));
+            self.push_data(at, len);
         }
     }
 
-    fn on_acknowledged(&mut self, new: u64, out: &mut Vec<Vec<u8>>, now: Instant) {
-        self.una += new;
-        self.next = self.next.max(self.una);
-        self.repeated = 0;
-        self.backoff = 0;
-        if let Some((_, sent)) = self.timed.filter(|&(offset, _)| offset <= self.una) {
-            self.on_round_trip(now.since(sent));
-            self.timed = None;
+    fn on_data(&mut self, segment: &Segment<'_>) -> Result<Option<Delivery>, Garbled> {
+        let before = self.receiver.next;
+        // Distance in serial arithmetic, as sequence numbers have 32 bits.
+        let distance = i64::from(segment.seq.wrapping_sub(low32(before)).cast_signed());
+        let at = before.checked_add_signed(distance).ok_or(Garbled)?;
+        if segment.data != content(self.port, at, segment.data.len()) {
+            return Err(Garbled);
         }
-        if self.una < self.recover && self.next == self.sent {
-            // RFC 6582: a partial acknowledgement tells of the next loss.
-            self.resend_first(out);
-        } else if self.window < self.threshold {
-            self.window += new.min(SEGMENT);
-        } else {
-            self.window += SEGMENT * new.min(SEGMENT) / self.window;
-        }
-        self.window = self.window.min(LARGEST_WINDOW);
-        self.retransmit_at = (self.una < self.sent).then(|| now + self.timeout());
+        self.receiver.accept(at, segment.data);
+        let ack = Segment { port: self.port, seq: 0, ack: low32(self.receiver.next), data: &[] };
+        let back = UlidPair::new(self.ulids.peer, self.ulids.local);
+        self.packets.push_back((Side::To, ack.packet(back)));
+        let octets = usize_of(self.receiver.next - before);
+        Ok((octets > 0).then_some(Delivery { to: Side::To, octets }))
+    }
+}
+
+impl Sender {
+    /// Octets of the next segment to send, if there is one and the window has room.
+    fn next_segment(&self) -> Option<u64> {
+        let in_flight = self.nxt - self.una;
+        let len = (self.written - self.nxt).min(SEGMENT);
+        (len > 0 && in_flight + len <= self.window).then_some(len)
     }
 
-    fn on_round_trip(&mut self, sample: Duration) {
-        self.rtt = Some(match self.rtt {
+    fn arm(&mut self, now: Instant) {
+        let rto = self.rtt.timeout().saturating_mul(1 << self.backoff.min(16));
+        self.deadline = Some(now + rto.min(MAX_RTO));
+    }
+}
+
+impl Receiver {
+    fn accept(&mut self, at: u64, data: &[u8]) {
+        if self.ahead.len() < MAX_AHEAD {
+            self.ahead.insert(at, data.to_vec());
+        }
+        while let Some(entry) = self.ahead.first_entry().filter(|entry| *entry.key() <= self.next) {
+            let (at, data) = entry.remove_entry();
+            if let Some(new) = data.get(usize_of(self.next - at)..) {
+                self.sum.add(new);
+                self.next += new.len() as u64;
+            }
+        }
+    }
+}
+
+/// Round trip time (RFC 6298 s2).
+#[derive(Debug, Default)]
+struct Rtt {
+    smoothed: Option<(Duration, Duration)>,
+    /// The end of the segment that is timed, and when it left.
+    timed: Option<(u64, Instant)>,
+}
+
+impl Rtt {
+    fn on_ack(&mut self, una: u64, now: Instant) {
+        let Some((_, left)) = self.timed.take_if(|(end, _)| *end <= una) else { return };
+        let sample = now.since(left);
+        self.smoothed = Some(match self.smoothed {
             None => (sample, sample / 2),
-            Some((mean, deviation)) => {
-                let deviation = (deviation * 3 + mean.abs_diff(sample)) / 4;
-                ((mean * 7 + sample) / 8, deviation)
+            Some((mean, variation)) => {
+                ((mean * 7 + sample) / 8, (variation * 3 + mean.abs_diff(sample)) / 4)
             }
         });
     }
 
     fn timeout(&self) -> Duration {
-        let base = self.rtt.map_or(FIRST_TIMEOUT, |(mean, deviation)| mean + deviation * 4);
-        base.max(LEAST_TIMEOUT).saturating_mul(1 << self.backoff).min(self.seat.max_rto)
-    }
-
-    /// Sends what the window and the application allow.
-    fn transmit(&mut self, out: &mut Vec<Vec<u8>>, now: Instant) {
-        let elapsed = u64::try_from(now.since(self.seat.start).as_micros()).unwrap_or(u64::MAX);
-        let written = (elapsed.saturating_mul(self.rate) / 1_000_000).min(self.total);
-        while self.next < written && self.next - self.una < self.window {
-            let len = SEGMENT.min(written - self.next);
-            if len < SEGMENT && written < self.total && self.una < self.next {
-                break;
-            }
-            self.send(self.next, len, out);
-            self.next += len;
-            if self.next > self.sent {
-                self.sent = self.next;
-                self.timed.get_or_insert((self.next, now));
-            }
-        }
-        if self.una < self.sent {
-            let timeout = self.timeout();
-            self.retransmit_at.get_or_insert(now + timeout);
-        }
-        self.write_at = (written < self.total).then(|| now.max(self.seat.start) + WRITE_INTERVAL);
-    }
-
-    fn resend_first(&mut self, out: &mut Vec<Vec<u8>>) {
-        self.send(self.una, SEGMENT.min(self.sent - self.una), out);
-    }
-
-    fn send(&self, offset: u64, len: u64, out: &mut Vec<Vec<u8>>) {
-        let data: Vec<u8> = (offset..offset + len).map(|at| octet(self.seat.port, at)).collect();
-        let segment = Segment { offset: low(offset), awaited: 0 };
-        out.push(segment.emit(self.seat.port, self.seat.ulids, &data));
+        let (mean, variation) = self.smoothed.unwrap_or((Duration::from_secs(1), Duration::ZERO));
+        (mean + variation * 4).max(MIN_RTO)
     }
 }
 
-impl Receiver {
-    pub(super) fn new(seat: Seat) -> Self {
-        Self { seat, awaited: 0, early: BTreeMap::new() }
-    }
-
-    pub(super) fn handle_packet(&mut self, packet: &[u8], out: &mut Vec<Vec<u8>>) -> Seen {
-        let Some(segment) = Segment::read(packet) else { return Seen::Wrong };
-        let data = packet.get(IP6_LEN + TCP_LEN..).unwrap_or(&[]);
-        let ahead = segment.offset.wrapping_sub(low(self.awaited)).cast_signed();
-        let Some(begin) = self.awaited.checked_add_signed(i64::from(ahead)) else {
-            return Seen::Wrong;
-        };
-        let port = self.seat.port;
-        if !(begin..).zip(data).all(|(at, &seen)| seen == octet(port, at)) {
-            return Seen::Wrong;
-        }
-        let end = begin + data.len() as u64;
-        let early = self.early.entry(begin).or_insert(end);
-        *early = end.max(*early);
-        let before = self.awaited;
-        while let Some((&begin, &end)) = self.early.first_key_value() {
-            if begin > self.awaited {
-                break;
-            }
-            self.awaited = self.awaited.max(end);
-            self.early.pop_first();
-        }
-        let answer = Segment { offset: 0, awaited: low(self.awaited) };
-        out.push(answer.emit(port, self.seat.ulids, &[]));
-        match self.awaited - before {
-            0 => Seen::Nothing,
-            new => Seen::Octets(new),
-        }
-    }
+fn low32(offset: u64) -> u32 {
+    u32::try_from(offset & 0xffff_ffff).unwrap_or(0)
 }
 
-/// The lower 32 bits: what the header holds.
-fn low(offset: u64) -> u32 {
-    u32::try_from(offset & u64::from(u32::MAX)).unwrap_or(0)
+fn usize_of(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
 }
 
-/// Octets of data in a segment: fits 1500 with the payload header and some.
+/// Octets of data in a segment: leaves room for the payload header within 1500.
 const SEGMENT: u64 = 1400;
-/// Most octets under way.
-const LARGEST_WINDOW: u64 = 256 * 1024;
-/// Retransmission timeout before the first round trip is known (RFC 6298).
-const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Linux's, and most others' (RFC 6298 says 1 s).
-const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
-/// How often the application writes.
-const WRITE_INTERVAL: Duration = Duration::from_millis(50);
+/// Ten segments (RFC 6928).
+const INITIAL_WINDOW: u64 = 10 * SEGMENT;
+const MAX_WINDOW: u64 = 64 * SEGMENT;
+const DUPLICATES: u32 = 3;
+/// As Linux; RFC 6298 has 1 s.
+const MIN_RTO: Duration = Duration::from_millis(200);
+/// RFC 6298 s2.5: at least 60 s.
+const MAX_RTO: Duration = Duration::from_secs(60);
+/// Segments kept out of order.
+const MAX_AHEAD: usize = 256;

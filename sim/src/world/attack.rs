@@ -1,69 +1,102 @@
-//! Someone who is on no path, but has overheard control messages and can send from any address.
-
 use std::collections::VecDeque;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
 
-use moorline_types::LocatorPair;
+use moorline_types::{LocatorPair, UlidPair};
 use moorline_wire::{PROTOCOL, fill_checksum};
 
-use super::{Flight, Happening, World};
-use crate::packet;
+use super::{Occurrence, Parcel, World};
+use crate::packet::{self, Header};
+use crate::plan::Attack;
+use crate::rng::Rng;
 
-/// What the attacker remembers.
-#[derive(Debug, Default)]
+/// See [`Attack`].
+#[derive(Debug)]
 pub(super) struct Attacker {
+    overhears: bool,
     overheard: VecDeque<(LocatorPair, Vec<u8>)>,
+    rng: Rng,
 }
 
 impl Attacker {
-    pub(super) fn overhear(&mut self, way: LocatorPair, octets: &[u8]) {
+    pub(super) fn new(attack: Option<Attack>, rng: Rng) -> Self {
+        let overhears = attack.is_some_and(|attack| attack.overhears);
+        Self { overhears, overheard: VecDeque::new(), rng }
+    }
+
+    pub(super) fn overhear(&mut self, locators: LocatorPair, octets: &[u8]) {
+        let mut octets = octets.to_vec();
+        if !self.overhears {
+            // It knows what a message looks like, and its addresses, and guesses the rest.
+            let guess = self.rng.seed();
+            let secret = octets.iter_mut().skip(FIXED_PART);
+            secret.zip(guess.iter().cycle()).for_each(|(octet, &guess)| *octet = guess);
+            fill_checksum(&mut octets);
+        }
         if self.overheard.len() >= MEMORY {
             self.overheard.pop_front();
         }
-        self.overheard.push_back((way, octets.to_vec()));
+        self.overheard.push_back((locators, octets));
     }
-}
 
-impl World {
-    pub(super) fn on_attack(&mut self) {
-        self.schedule(self.now + self.plan.attack_interval, Happening::Attack);
-        if self.attacker.overheard.is_empty() {
-            return;
-        }
-        let which = self.random.index(self.attacker.overheard.len());
-        let (way, mut octets) = self.attacker.overheard[which].clone();
-        let mut source = way.local.0;
-        match self.random.below(6) {
+    /// Something made out of what was heard: source, destination and what follows the IPv6 header.
+    fn invent(&mut self) -> Option<(LocatorPair, Vec<u8>)> {
+        let rng = &mut self.rng;
+        let (mut locators, mut octets) =
+            self.overheard.get(rng.index(self.overheard.len()))?.clone();
+        let guess = rng.seed();
+        match rng.below(7) {
             // Repeated as it was.
             0 => {}
             // From somewhere else.
-            1 => source = "2001:db8:bad::1".parse().expect("an address"),
+            1 => locators.local = ELSEWHERE.into(),
             // With another tag and nonce.
             2 => {
-                let guess: [u8; 10] = self.random.octets();
-                octets.iter_mut().skip(6).zip(guess).for_each(|(octet, guess)| *octet = guess);
+                let fields = octets.iter_mut().skip(6).take(10);
+                fields.zip(guess).for_each(|(octet, guess)| *octet = guess);
                 fill_checksum(&mut octets);
             }
-            // Damaged, checksum and all.
+            // One octet changed, the checksum put right.
             3 => {
-                let at = self.random.index(octets.len());
-                octets[at] ^= 1 << self.random.below(8);
+                let at = rng.index(octets.len());
+                octets[at] ^= guess[0];
+                fill_checksum(&mut octets);
+            }
+            // Damaged.
+            4 => {
+                let at = rng.index(octets.len());
+                octets[at] ^= 1 << rng.below(8);
             }
             // Cut off.
-            4 => octets.truncate(self.random.index(octets.len())),
+            5 => octets.truncate(rng.index(octets.len())),
             // Payload with a guessed tag.
             _ => {
-                let guess: [u8; 6] = self.random.octets();
                 octets = vec![packet::UDP, 0];
-                octets.extend(guess);
+                octets.extend_from_slice(&guess[..6]);
                 octets[2] |= 0x80;
                 octets.extend([7; 40]);
             }
         }
-        let Some(to) = self.network.end_of(way.peer.0) else { return };
-        let octets = packet::ip6(PROTOCOL, source, way.peer.0, &octets);
-        self.receive(Flight { octets, to, origin: None });
+        Some((locators, octets))
     }
 }
 
+impl World<'_> {
+    pub(super) fn on_attack(&mut self) {
+        let Some(attack) = self.plan.attack else { return };
+        self.queue.push(self.now + attack.interval, Occurrence::Attack);
+        let Some((locators, octets)) = self.attacker.invent() else { return };
+        let Some(to) = self.network.port_of(locators.peer.0) else { return };
+        let pair = UlidPair::new(locators.local.as_ulid(), locators.peer.as_ulid());
+        let octets = Header::of(PROTOCOL, pair).packet(&octets);
+        self.log.line(self.now, || format!("attack on {to} from {}", locators.local));
+        self.on_arrival(to, &Rc::new(Parcel { octets, original: None }));
+    }
+}
+
+/// Type, lengths and checksum; tags and nonces come after.
+const FIXED_PART: usize = 6;
 /// Messages that the attacker remembers.
 const MEMORY: usize = 64;
+/// An address that nobody has.
+const ELSEWHERE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1);

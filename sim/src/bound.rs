@@ -1,0 +1,146 @@
+use std::time::Duration;
+
+use moorline_reap::{Config, INITIAL_PROBE_TIMEOUT};
+
+/// What the time that recovery may take depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    /// The longer Send Timeout of the two hosts.
+    pub send_timeout: Duration,
+    /// Longest time a packet takes one way.
+    pub one_way: Duration,
+    /// Longest time between packets that the applications send.
+    pub gap: Duration,
+    /// Longest time that a report of a data plane takes to its core.
+    pub report_delay: Duration,
+    /// Locator pairs of the context.
+    pub pairs: u32,
+    /// How many of them work both ways.
+    pub both_ways: u32,
+    /// How many work from one host to the other, and back: the fewer.
+    pub one_direction: u32,
+    /// How long one of the hosts had been exploring when the paths got as they are.
+    pub exploring: Duration,
+    /// Probes in a row that may be lost, with the worst luck that is accepted.
+    pub losses: u32,
+}
+
+/// Time within which traffic must flow again, from the moment on that some pair works each way.
+///
+/// RFC 5534 gives no such bound; it follows from its timers.
+///
+/// **Detection.** Payload that goes unanswered is noticed a Send Timeout after it left (s4.1). With
+/// traffic one way only and its forward path broken, the receiver still owes keepalives for a Keepalive
+/// Timeout after the last payload that it got (s6.1), which is the sender's Send Timeout (s5.3): the
+/// sender's timer begins only then. A host in InboundOk waits for its peer for a Send Timeout too, or for
+/// a round of probes if that is longer ([`Config::inbound_ok_timeout`]). So
+/// `2 * send_timeout + walk`, and a payload interval and a few one-way delays.
+///
+/// **Exploration.** A host probes pair by pair: Number of Initial Probes (4) at Initial Probe Timeout
+/// (0.5 s), then at intervals that double up to Max Probe Timeout (60 s) (s4.3, s7). If `both_ways` of
+/// `pairs` work both ways, one of `pairs - both_ways + 1` probes in a row takes one of these, and the peer
+/// answers by it at once. It may be that only different pairs work in the two directions. Then a probe
+/// gets there after `pairs - one_direction + 1`, and the peer's answers walk its pairs likewise; the
+/// peer's walk goes on with each probe that reaches it, so the product of the two is enough.
+///
+/// **Exploration that was under way** has grown slow: the probes of a walk that began `exploring` ago
+/// come at the intervals that the backoff has reached by then. It may also still settle for a pair that
+/// worked a moment before, whereupon detection and exploration start from the beginning. So both walks
+/// count, with a detection after the first.
+///
+/// **Bad luck.** Each probe, answer or final acknowledgement may be lost as often as `losses`; each time
+/// the walk comes round to the pair again after `pairs` probes more.
+#[must_use]
+pub fn recovery_bound(conditions: &Conditions) -> Duration {
+    let config = Config { send_timeout: conditions.send_timeout, ..Config::default() };
+    let pairs = usize::try_from(conditions.pairs).unwrap_or(usize::MAX);
+    let detection = conditions.send_timeout * 2
+        + config.inbound_ok_timeout(pairs)
+        + conditions.gap
+        + conditions.one_way * 2
+        + conditions.report_delay * 2;
+    let probes = probes_needed(conditions);
+    let fresh = walk(&config, 0, probes);
+    let slow = if conditions.exploring.is_zero() {
+        Duration::ZERO
+    } else {
+        detection + walk(&config, probes_within(&config, conditions.exploring), probes)
+    };
+    // Probe, answer, acknowledgement, and the first packet; at each end the report of one.
+    let exchange = (conditions.one_way + conditions.report_delay) * 4 + INITIAL_PROBE_TIMEOUT;
+    detection + fresh + slow + exchange
+}
+
+/// Probes in a row of which one brings the two together.
+fn probes_needed(conditions: &Conditions) -> u32 {
+    let until = |good: u32| conditions.pairs.saturating_sub(good) + 1;
+    let first = if conditions.both_ways > 0 {
+        until(conditions.both_ways)
+    } else {
+        until(conditions.one_direction) * until(conditions.one_direction)
+    };
+    first + conditions.losses * conditions.pairs
+}
+
+/// Time that `count` probes take from the one on that comes after `sent`.
+fn walk(config: &Config, sent: u32, count: u32) -> Duration {
+    (sent + 1..=sent + count).map(|n| config.probe_timeout(n)).sum()
+}
+
+/// How many probes may have left in this time: jitter cuts each interval by up to a quarter.
+fn probes_within(config: &Config, time: Duration) -> u32 {
+    let mut left = time;
+    let mut sent = 1;
+    loop {
+        let interval = config.probe_timeout(sent) * 3 / 4;
+        match left.checked_sub(interval) {
+            Some(rest) => left = rest,
+            None => return sent,
+        }
+        sent += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions() -> Conditions {
+        Conditions {
+            send_timeout: Duration::from_secs(15),
+            one_way: Duration::from_millis(50),
+            gap: Duration::from_millis(100),
+            report_delay: Duration::ZERO,
+            pairs: 4,
+            both_ways: 4,
+            one_direction: 4,
+            exploring: Duration::ZERO,
+            losses: 0,
+        }
+    }
+
+    #[test]
+    fn with_every_other_pair_working_it_is_little_more_than_detection() {
+        let bound = recovery_bound(&conditions());
+        // Twice 15 s, InboundOk's 15 s, one probe interval, and delays.
+        assert!(bound > Duration::from_secs(45) && bound < Duration::from_secs(47), "{bound:?}");
+    }
+
+    #[test]
+    fn fewer_pairs_and_longer_exploration_take_longer() {
+        let all = recovery_bound(&conditions());
+        let one = recovery_bound(&Conditions { both_ways: 1, ..conditions() });
+        let slow = Conditions { exploring: Duration::from_secs(60), ..conditions() };
+        assert_eq!(one - all, Duration::from_millis(500 + 500 + 1000));
+        assert!(recovery_bound(&slow) > all + Duration::from_secs(32));
+    }
+
+    #[test]
+    fn backoff_ends_at_max_probe_timeout() {
+        let config = Config::default();
+        // Cut by a quarter: 0.375 three times, then 0.75, 1.5, 3, 6, 12, 24.
+        assert_eq!(probes_within(&config, Duration::from_millis(374)), 1);
+        assert_eq!(probes_within(&config, Duration::from_millis(375 * 3)), 4);
+        assert_eq!(walk(&config, 100, 2), Duration::from_secs(120));
+    }
+}

@@ -1,0 +1,49 @@
+use std::collections::BTreeMap;
+
+use moorline_types::Instant;
+
+/// What is to happen, in order of time; of two at the same time the one put in first.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    entries: BTreeMap<(Instant, u64), T>,
+    seq: u64,
+}
+
+impl<T> Queue<T> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: BTreeMap::new(), seq: 0 }
+    }
+
+    pub(crate) fn push(&mut self, at: Instant, entry: T) {
+        self.entries.insert((at, self.seq), entry);
+        self.seq += 1;
+    }
+
+    /// The next, if it is not later than `end`.
+    pub(crate) fn pop_until(&mut self, end: Instant) -> Option<(Instant, T)> {
+        let entry = self.entries.first_entry().filter(|entry| entry.key().0 <= end)?;
+        let ((at, _), entry) = entry.remove_entry();
+        Some((at, entry))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_time_then_arrival() {
+        let mut queue = Queue::new();
+        for (at, name) in [(2, 'c'), (1, 'a'), (1, 'b'), (3, 'd')] {
+            queue.push(Instant::from_nanos(at), name);
+        }
+        let end = Instant::from_nanos(2);
+        let names: Vec<_> = std::iter::from_fn(|| queue.pop_until(end)).map(|(_, n)| n).collect();
+        assert_eq!(names, ['a', 'b', 'c']);
+        assert_eq!(queue.len(), 1);
+    }
+}

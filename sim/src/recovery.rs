@@ -1,0 +1,171 @@
+//! Whether traffic recovers, and whether it could.
+//!
+//! Between two changes of the network lies an episode. At its begin it is known which pairs work for
+//! the whole of it, and so by when each direction of each workload must flow, if at all.
+
+use std::time::Duration;
+
+use moorline_types::Instant;
+
+use crate::workload::Side;
+
+/// What is expected of one direction of a workload in an episode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expectation {
+    /// From here on something arrives at least as often as `patience`; `None`: nothing is promised.
+    pub(crate) deadline: Option<Instant>,
+    /// Longest pause that loss and retransmission explain.
+    pub(crate) patience: Duration,
+    /// The pair that the sender used at the begin does not work any more.
+    pub(crate) is_cut: bool,
+    /// No pair works, or no context could use it.
+    pub(crate) is_hopeless: bool,
+    /// What was under way at the begin has arrived by then.
+    pub(crate) settled: Instant,
+}
+
+/// One direction of a workload.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) workload: usize,
+    /// Where it arrives.
+    pub(crate) to: Side,
+    /// When something last arrived; at first the begin of the traffic.
+    last: Instant,
+    episode: Option<Episode>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    since: Instant,
+    expectation: Expectation,
+    has_failed: bool,
+}
+
+/// Traffic that should have flowed did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Late {
+    /// Begin of the episode.
+    pub(crate) since: Instant,
+    /// By when it was due.
+    pub(crate) deadline: Instant,
+    /// When something had arrived before.
+    pub(crate) last: Instant,
+}
+
+/// How an episode ended for a direction that was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Recovered,
+    Unrecoverable,
+    Unsettled,
+}
+
+impl Watch {
+    pub(crate) fn new(workload: usize, to: Side, start: Instant) -> Self {
+        Self { workload, to, last: start, episode: None }
+    }
+
+    pub(crate) fn last(&self) -> Instant {
+        self.last
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.episode?.expectation.deadline
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.episode.map_or(Duration::ZERO, |episode| episode.expectation.patience)
+    }
+
+    /// Another episode; the one before must have been ended.
+    pub(crate) fn begin(&mut self, expectation: Expectation, now: Instant) {
+        self.episode = Some(Episode { since: now, expectation, has_failed: false });
+    }
+
+    /// Something arrived.
+    pub(crate) fn on_delivery(&mut self, now: Instant) -> Option<Late> {
+        let late = self.check(now);
+        self.last = now;
+        late
+    }
+
+    /// The episode is over.
+    pub(crate) fn end(&mut self, now: Instant) -> (Option<Late>, Option<End>) {
+        let late = self.check(now);
+        let Some(Episode { expectation, has_failed, .. }) = self.episode.take() else {
+            return (None, None);
+        };
+        let end = expectation.is_cut.then(|| {
+            let flows =
+                self.last > expectation.settled && now.since(self.last) <= expectation.patience;
+            match expectation.is_hopeless {
+                _ if flows && !has_failed => End::Recovered,
+                true => End::Unrecoverable,
+                false => End::Unsettled,
+            }
+        });
+        (late, end.filter(|_| !has_failed))
+    }
+
+    fn check(&mut self, now: Instant) -> Option<Late> {
+        let last = self.last;
+        let episode = self.episode.as_mut().filter(|episode| !episode.has_failed)?;
+        let deadline = episode.expectation.deadline.filter(|&deadline| now > deadline)?;
+        if now.since(last.max(episode.since)) <= episode.expectation.patience {
+            return None;
+        }
+        episode.has_failed = true;
+        Some(Late { since: episode.since, deadline, last })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn watch(deadline: Option<u64>) -> Watch {
+        let mut watch = Watch::new(0, Side::To, at(1));
+        watch.on_delivery(at(99));
+        let expectation = Expectation {
+            deadline: deadline.map(at),
+            patience: Duration::from_secs(2),
+            is_cut: true,
+            is_hopeless: deadline.is_none(),
+            settled: at(100),
+        };
+        watch.begin(expectation, at(100));
+        watch
+    }
+
+    #[test]
+    fn traffic_in_time_is_recovered() {
+        let mut watch = watch(Some(120));
+        for second in 119..130 {
+            assert_eq!(watch.on_delivery(at(second)), None);
+        }
+        assert_eq!(watch.end(at(131)), (None, Some(End::Recovered)));
+    }
+
+    #[test]
+    fn traffic_too_late_or_with_a_gap_is_a_violation_once() {
+        let mut late = watch(Some(120));
+        assert_eq!(late.on_delivery(at(121)).map(|late| late.last), Some(at(99)));
+        assert_eq!(late.on_delivery(at(140)), None);
+        let mut paused = watch(Some(120));
+        assert_eq!(paused.on_delivery(at(119)), None);
+        assert_eq!(paused.on_delivery(at(123)).map(|late| late.last), Some(at(119)));
+        let (late, end) = watch(Some(120)).end(at(121));
+        assert!(late.is_some() && end.is_none());
+    }
+
+    #[test]
+    fn nothing_is_a_violation_before_the_deadline_or_without_one() {
+        assert_eq!(watch(Some(120)).end(at(119)), (None, Some(End::Unsettled)));
+        assert_eq!(watch(None).end(at(500)), (None, Some(End::Unrecoverable)));
+    }
+}

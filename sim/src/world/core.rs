@@ -1,0 +1,166 @@
+use moorline_host::datapath::Report;
+use moorline_host::{Event, ReapState};
+use moorline_types::UlidPair;
+use moorline_wire::PROTOCOL;
+
+use super::{Occurrence, Parcel, World};
+use crate::node::{Core, Node};
+use crate::outcome::Rule;
+use crate::packet::Header;
+use crate::plan::{What, host_name};
+use crate::workload::Side;
+
+/// Cores: what they are told, and what becomes of what they want.
+impl World<'_> {
+    pub(super) fn on_core_change(&mut self, host: usize, what: What) {
+        let Some(node) = self.nodes.get_mut(host) else { return };
+        if matches!(what, What::Kill { .. }) {
+            return node.kill();
+        }
+        let has_restored = node.restart(host, &self.network, &mut self.rng, self.now);
+        self.check(has_restored, Rule::Restored, || format!("{}", host_name(host)));
+        self.troubles.retain(|&(of, _), _| of != host);
+    }
+
+    pub(super) fn tell_local(&mut self) {
+        for host in 0..self.nodes.len() {
+            self.nodes[host].tell_local(host, &self.network, self.now);
+            self.settle(host);
+        }
+    }
+
+    pub(super) fn on_wake(&mut self, host: usize) {
+        let now = self.now;
+        let Some(core) = self.nodes.get_mut(host).and_then(|node| node.core.as_mut()) else {
+            return;
+        };
+        // Served already, or moved to an earlier time.
+        if core.wake != Some(now) {
+            return;
+        }
+        core.wake = None;
+        if core.plane.poll_timeout().is_some_and(|at| at <= now) {
+            core.plane.handle_timeout(now);
+        }
+        if !core.is_dead() && core.host.poll_timeout().is_some_and(|(at, _)| at <= now) {
+            core.host.handle_timeout(now);
+        }
+        let next = core.next_timeout();
+        self.check(next.is_none_or(|at| at > now), Rule::TimersAdvance, || {
+            format!("{} asks for {next:?}", host_name(host))
+        });
+        self.settle(host);
+    }
+
+    pub(super) fn on_report(&mut self, host: usize, report: Report) {
+        let now = self.now;
+        if let Some(core) = living_core(&mut self.nodes, host) {
+            core.host.handle_report(report, now);
+        }
+        self.settle(host);
+    }
+
+    /// Carries out what core and data plane of a host want, until they want no more.
+    pub(super) fn settle(&mut self, host: usize) {
+        let now = self.now;
+        let mut restored = Vec::new();
+        let mut steps = 0;
+        loop {
+            let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) else { return };
+            steps += 1;
+            if let Some(report) = core.plane.poll_report() {
+                if core.is_dead() {
+                    // Nobody reads it.
+                } else if core.report_delay.is_zero() {
+                    core.host.handle_report(report, now);
+                } else {
+                    let at = now + core.report_delay;
+                    self.queue.push(at, Occurrence::Report(host, report));
+                }
+            } else if core.is_dead() {
+                break;
+            } else if let Some(update) = core.host.poll_datapath() {
+                core.plane.handle_update(&update, now);
+                self.rules.on_update(host, &update, now);
+            } else if let Some(transmit) = core.host.poll_transmit() {
+                let pair = transmit.locators;
+                self.rules.on_control_sent(host, &transmit.octets, pair, now);
+                self.attacker.overhear(pair, &transmit.octets);
+                let ulids = UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid());
+                let octets = Header::of(PROTOCOL, ulids).packet(&transmit.octets);
+                self.transmit(host, Parcel { octets, original: None });
+            } else if let Some(event) = core.host.poll_event() {
+                restored.extend(self.on_event(host, event));
+            } else {
+                break;
+            }
+            if steps > MAX_STEPS {
+                self.check(false, Rule::Bounded, || format!("{} never ends", host_name(host)));
+                break;
+            }
+        }
+        self.schedule_wake(host);
+        for ulids in restored.into_iter().filter(|_| self.plan.reverts_backoff) {
+            self.on_path_restored(host, ulids);
+        }
+    }
+
+    fn schedule_wake(&mut self, host: usize) {
+        let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) else { return };
+        if let Some(at) = core.next_timeout().map(|at| at.max(self.now))
+            && core.wake.is_none_or(|wake| at < wake || wake < self.now)
+        {
+            core.wake = Some(at);
+            self.queue.push(at, Occurrence::Wake(host));
+        }
+    }
+
+    /// Notes an event; the ULIDs of a context that has found a path.
+    fn on_event(&mut self, host: usize, event: Event) -> Option<UlidPair> {
+        self.log.line(self.now, || format!("{}: {event:?}", host_name(host)));
+        self.log.event(host, event, self.now);
+        match event {
+            Event::StateChanged { ulids, to: ReapState::Operational, .. } => {
+                self.troubles.remove(&(host, ulids));
+                Some(ulids)
+            }
+            Event::StateChanged { ulids, to, .. } => {
+                let is_alarm = to == ReapState::Exploring;
+                let is_calm = !self.has_changed && self.plan.attack.is_none();
+                let is_false = is_alarm && is_calm && !self.network.is_disorderly();
+                self.check(!is_false, Rule::FalseAlarm, || format!("{}", host_name(host)));
+                self.troubles.entry((host, ulids)).or_insert(self.now);
+                None
+            }
+            Event::Moved { ulids, .. } => Some(ulids),
+            Event::Removed { ulids, .. } => {
+                self.troubles.remove(&(host, ulids));
+                None
+            }
+            Event::Initiated { .. }
+            | Event::Established { .. }
+            | Event::Renewed { .. }
+            | Event::Failed { .. }
+            | Event::Unreachable { .. } => None,
+        }
+    }
+
+    fn on_path_restored(&mut self, host: usize, ulids: UlidPair) {
+        for number in 0..self.workloads.len() {
+            for side in Side::BOTH {
+                let workload = &mut self.workloads[number];
+                if workload.host(side) == host && workload.ulids_of(side) == ulids {
+                    workload.handle_path_restored(side, self.now);
+                }
+            }
+            self.drain_workload(number);
+        }
+    }
+}
+
+pub(super) fn living_core(nodes: &mut [Node], host: usize) -> Option<&mut Core> {
+    nodes.get_mut(host)?.core.as_mut().filter(|core| !core.is_dead())
+}
+
+/// Reports, updates, packets and events that one input brings, at most.
+const MAX_STEPS: usize = 200;

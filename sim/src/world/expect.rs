@@ -1,0 +1,232 @@
+use std::time::Duration;
+
+use moorline_host::EstablishedView;
+use moorline_types::{Instant, Locator};
+
+use super::World;
+use crate::bound::{Conditions, recovery_bound};
+use crate::log::since_start;
+use crate::node::Core;
+use crate::outcome::Rule;
+use crate::plan::{Kind, Pace, Port};
+use crate::recovery::{End, Expectation, Late};
+use crate::workload::Side;
+
+/// Episodes: see [`crate::recovery`].
+impl World<'_> {
+    pub(super) fn is_both_ways(&self, number: usize) -> bool {
+        match self.workloads[number].plan.kind {
+            Kind::Stream { .. } => false,
+            Kind::Requests { .. } => true,
+            Kind::Datagrams { both_ways, .. } => both_ways,
+        }
+    }
+
+    pub(super) fn begin_episodes(&mut self) {
+        for index in 0..self.watches.len() {
+            self.begin_episode(index);
+        }
+    }
+
+    pub(super) fn begin_episode(&mut self, index: usize) {
+        let Some(watch) = self.watches.get(index) else { return };
+        let expectation = self.expectation(watch.workload, watch.to, watch.last());
+        if let Some(watch) = self.watches.get_mut(index) {
+            watch.begin(expectation, self.now);
+        }
+        self.shorten();
+    }
+
+    pub(super) fn end_episodes(&mut self) {
+        for index in 0..self.watches.len() {
+            self.end_episode(index);
+        }
+    }
+
+    /// A stream is complete: nothing more is expected of it.
+    pub(super) fn forget_watches(&mut self, number: usize) {
+        for index in 0..self.watches.len() {
+            if self.watches[index].workload == number {
+                self.end_episode(index);
+            }
+        }
+        self.watches.retain(|watch| watch.workload != number);
+        self.shorten();
+    }
+
+    pub(super) fn on_late(&mut self, number: usize, to: Side, late: Option<Late>) {
+        let Some(Late { since, deadline, last }) = late else { return };
+        let seconds = |at: Instant| since_start(at).as_secs_f64();
+        self.check(false, Rule::Recovery, || {
+            format!(
+                "workload {number} to {to:?}: paths as they are since {:.3} s, due by {:.3} s, \
+                 last arrival {:.3} s",
+                seconds(since),
+                seconds(deadline),
+                seconds(last)
+            )
+        });
+    }
+
+    fn end_episode(&mut self, index: usize) {
+        let now = self.now;
+        let Some(watch) = self.watches.get_mut(index) else { return };
+        let (number, to) = (watch.workload, watch.to);
+        let (late, end) = watch.end(now);
+        match end {
+            Some(End::Recovered) => self.outcome.recovered += 1,
+            Some(End::Unrecoverable) => self.outcome.unrecoverable += 1,
+            Some(End::Unsettled) => self.outcome.unsettled += 1,
+            None => {}
+        }
+        self.on_late(number, to, late);
+    }
+
+    /// After the last change the run is over when all that is promised has had its time.
+    fn shorten(&mut self) {
+        if self.changes_left > 0 || self.watches.len() < self.unfinished() {
+            return;
+        }
+        let until = |watch: &crate::recovery::Watch| {
+            watch.deadline().unwrap_or(self.now) + watch.patience() * 2 + AFTERWARDS
+        };
+        let end = self.watches.iter().map(until).max().unwrap_or(self.now + AFTERWARDS);
+        self.end = self.end.min(end.max(self.now));
+    }
+
+    /// Directions of workloads that have not come to an end.
+    fn unfinished(&self) -> usize {
+        (0..self.workloads.len())
+            .filter(|&number| !self.workloads[number].is_finished())
+            .map(|number| if self.is_both_ways(number) { 2 } else { 1 })
+            .sum()
+    }
+
+    fn expectation(&self, number: usize, to: Side, last: Instant) -> Expectation {
+        let workload = &self.workloads[number];
+        let one_way = self.network.longest_delay();
+        let patience = self.patience(workload.plan.kind);
+        let established = [to.other(), to].map(|side| {
+            let core = self.nodes[workload.host(side)].core.as_ref()?;
+            core.established(workload.ulids_of(side))
+        });
+        let ulids = workload.ulids_of(to.other()).as_locators();
+        let in_use = established[0].as_ref().map_or(ulids, |view| view.locators);
+        let is_cut = !self.works(in_use.local, in_use.peer);
+        let deadline = match &established {
+            [Some(sender), Some(_)] => self.protected_deadline(number, to, sender),
+            // One side alone: its traffic must not have moved, as the other would not know the tag.
+            views => {
+                let is_plain = views.iter().flatten().all(|view| {
+                    view.locators.local == ulids.local || view.locators.local == ulids.peer
+                });
+                let works =
+                    self.works(ulids.local, ulids.peer) && self.works(ulids.peer, ulids.local);
+                (is_plain && works).then(|| self.now + one_way * 2)
+            }
+        };
+        // A retransmission that was backed off in the silence comes after as long again, at most.
+        let is_protected = established.iter().all(Option::is_some);
+        let reverts = is_protected && self.plan.reverts_backoff;
+        let backoff = match (workload.plan.kind, deadline) {
+            (Kind::Stream { .. }, Some(deadline)) if !reverts => {
+                let silence = deadline.since(last) + Duration::from_secs(2);
+                let retransmissions = if self.network.is_lossy() { 1 + BAD_LUCK } else { 1 };
+                silence.min(MAX_BACKOFF) * retransmissions
+            }
+            (Kind::Stream { .. }, _) => patience,
+            (Kind::Requests { .. } | Kind::Datagrams { .. }, _) => Duration::ZERO,
+        };
+        let is_headless = Side::BOTH.into_iter().any(|side| {
+            let core = self.nodes[workload.host(side)].core.as_ref();
+            core.is_some_and(Core::is_dead)
+        });
+        let overhears = self.plan.attack.is_some_and(|attack| attack.overhears);
+        let is_at_mercy = is_protected && overhears;
+        Expectation {
+            deadline: deadline.map(|at| at + backoff).filter(|_| !is_headless && !is_at_mercy),
+            patience,
+            is_cut,
+            is_hopeless: deadline.is_none(),
+            settled: self.now + one_way,
+        }
+    }
+
+    /// When traffic of a context that both ends have must flow, if some pair works each way.
+    fn protected_deadline(
+        &self,
+        number: usize,
+        to: Side,
+        sender: &EstablishedView,
+    ) -> Option<Instant> {
+        let workload = &self.workloads[number];
+        let works = |a: Locator, b: Locator| (self.works(a, b), self.works(b, a));
+        let ways: Vec<_> = sender
+            .local_locators
+            .iter()
+            .flat_map(|&local| sender.peer_locators.iter().map(move |&peer| (local, peer)))
+            .map(|(local, peer)| works(local, peer))
+            .collect();
+        let count = |f: fn(&(bool, bool)) -> bool| {
+            u32::try_from(ways.iter().filter(|way| f(way)).count()).unwrap_or(u32::MAX)
+        };
+        let one_direction = count(|way| way.0).min(count(|way| way.1));
+        if one_direction == 0 {
+            return None;
+        }
+        let sides = [to.other(), to];
+        let exploring = sides
+            .iter()
+            .filter_map(|&side| self.troubles.get(&(workload.host(side), workload.ulids_of(side))))
+            .map(|&since| self.now.since(since))
+            .max();
+        let hosts = sides.map(|side| &self.plan.hosts[workload.host(side)]);
+        let conditions = Conditions {
+            send_timeout: hosts.iter().map(|host| host.send_timeout).max().unwrap_or_default(),
+            one_way: self.network.longest_delay(),
+            gap: self.gap(workload.plan.kind),
+            report_delay: hosts.iter().map(|host| host.report_delay).max().unwrap_or_default(),
+            pairs: u32::try_from(ways.len()).unwrap_or(u32::MAX),
+            both_ways: count(|way| way.0 && way.1),
+            one_direction,
+            exploring: exploring.unwrap_or_default(),
+            losses: if self.network.is_lossy() { BAD_LUCK } else { 0 },
+        };
+        Some(self.now + recovery_bound(&conditions))
+    }
+
+    fn gap(&self, kind: Kind) -> Duration {
+        match kind {
+            Kind::Stream { pace, .. } => {
+                pace.map_or(Duration::ZERO, |Pace { interval, .. }| interval)
+            }
+            Kind::Requests { pace } | Kind::Datagrams { pace, .. } => pace.interval,
+        }
+    }
+
+    fn patience(&self, kind: Kind) -> Duration {
+        let one_way = self.network.longest_delay();
+        match (kind, self.network.is_lossy()) {
+            (Kind::Requests { pace } | Kind::Datagrams { pace, .. }, is_lossy) => {
+                pace.interval * if is_lossy { IN_A_ROW } else { 2 } + one_way * 4
+            }
+            // Retransmissions after 0.2 s, then twice as long each.
+            (Kind::Stream { .. }, false) => self.gap(kind) + one_way * 8 + Duration::from_secs(3),
+            (Kind::Stream { .. }, true) => self.gap(kind) + one_way * 8 + Duration::from_secs(30),
+        }
+    }
+
+    fn works(&self, from: Locator, to: Locator) -> bool {
+        let ports: [Option<Port>; 2] = [from, to].map(|end| self.network.port_of(end.0));
+        matches!(ports, [Some(from), Some(to)] if self.network.works(from, to))
+    }
+}
+
+/// Traffic after the last deadline, to see that it goes on.
+const AFTERWARDS: Duration = Duration::from_secs(5);
+/// Probes lost in a row for which the bound has room where packets get lost.
+const BAD_LUCK: u32 = 3;
+/// Datagrams lost in a row that are put down to chance.
+const IN_A_ROW: u32 = 12;
+/// No retransmission waits longer.
+const MAX_BACKOFF: Duration = Duration::from_secs(65);
