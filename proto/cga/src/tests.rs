@@ -2,6 +2,7 @@ mod cga;
 mod errors;
 mod keys;
 mod locator_set;
+mod memory;
 mod properties;
 mod search;
 mod signatures;
