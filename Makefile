@@ -11,16 +11,20 @@ UNITDIR ?= $(shell test -d /etc/systemd/system && echo /etc/systemd/system)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 
-.PHONY: help demo test check build deps install uninstall clean
+.PHONY: help demo test test-vm check build deps install uninstall clean
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: build ## Show a TCP transfer that survives the death of its ISP (root for the real thing).
 	@$(TARGET)/release/moorline demo
 
 test: deps ## Run every test and say what ran (root for those with namespaces and BPF).
 	@scripts/test.sh
+
+# Not a part of `make test`: it takes long, and downloads a kernel the first time. KERNEL=6.1 or a package.
+test-vm: deps ## Try it on another kernel, in a virtual machine (Debian 12's; KERNEL=... for others).
+	@scripts/vm/test.sh $(KERNEL)
 
 check: deps ## Check format, lints, documentation, shell scripts and the list of dependencies.
 	@scripts/check.sh
