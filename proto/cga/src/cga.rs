@@ -1,5 +1,5 @@
 use crate::{
-    GenerateError, Sec, VerifyError,
+    GenerateError, PublicKey, Sec, VerifyError,
     hash::{MODIFIER_LEN, hash1, hash2_zero_bits, interface_id},
     parameters::Parameters,
     set::{MAX_COLLISION_COUNT, join},
@@ -16,6 +16,7 @@ use moorline_wire::consts::CGA_FIXED_LEN;
 pub struct Cga {
     sec: Sec,
     address: Locator,
+    key: PublicKey,
     pds: Vec<u8>,
 }
 
@@ -36,7 +37,8 @@ impl Cga {
         if hash2_zero_bits(pds) < sec.hash2_zero_bits() {
             return Err(VerifyError::Hash2);
         }
-        Ok(Self::assemble(pds.to_vec(), sec))
+        let key = parameters.public_key();
+        Ok(Self::assemble(pds.to_vec(), key, sec))
     }
 
     /// The address after duplicate address detection has found this one taken (RFC 3972 s4 step 8).
@@ -51,7 +53,7 @@ impl Cga {
         }
         let mut pds = self.pds.clone();
         pds[COLLISION_COUNT_AT] = collision_count;
-        Ok(Self::assemble(pds, self.sec))
+        Ok(Self::assemble(pds, self.key.clone(), self.sec))
     }
 
     /// The address of the same key under another prefix, without a search: neither prefix nor
@@ -64,7 +66,7 @@ impl Cga {
         let mut pds = self.pds.clone();
         pds[MODIFIER_LEN..COLLISION_COUNT_AT].copy_from_slice(&prefix);
         pds[COLLISION_COUNT_AT] = 0;
-        Self::assemble(pds, self.sec)
+        Self::assemble(pds, self.key.clone(), self.sec)
     }
 
     /// The address.
@@ -77,6 +79,12 @@ impl Cga {
     #[must_use]
     pub fn pds(&self) -> &[u8] {
         &self.pds
+    }
+
+    /// The public key that it is bound to.
+    #[must_use]
+    pub fn public_key(&self) -> &PublicKey {
+        &self.key
     }
 
     /// Its security parameter.
@@ -92,11 +100,11 @@ impl Cga {
     }
 
     /// RFC 3972 s4 steps 5 to 7. `pds` has been parsed or made here, so its fixed part is there.
-    pub(crate) fn assemble(pds: Vec<u8>, sec: Sec) -> Self {
+    pub(crate) fn assemble(pds: Vec<u8>, key: PublicKey, sec: Sec) -> Self {
         let mut prefix = [0; 8];
         prefix.copy_from_slice(&pds[MODIFIER_LEN..COLLISION_COUNT_AT]);
         let address = join(prefix, interface_id(hash1(&pds, prefix), sec));
-        Self { sec, address, pds }
+        Self { sec, address, key, pds }
     }
 }
 

@@ -35,7 +35,7 @@ pub fn generate_cga(
     // Lists of ours pass with what `HbaSet` makes; these extensions are the caller's.
     Parameters::parse(&pds).map_err(GenerateError::Extensions)?;
     parameters.modifier = find_modifier(&pds, sec, modifier_start, max_tries)?;
-    Ok(Cga::assemble(parameters.emit(), sec))
+    Ok(Cga::assemble(parameters.emit(), key.clone(), sec))
 }
 
 /// Makes an HBA set (RFC 5535 s6), one address for each prefix.

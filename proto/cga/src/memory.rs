@@ -4,7 +4,7 @@ use moorline_types::Ulid;
 
 /// The parameters that peers have proved their ULIDs with, for the messages that leave them out.
 ///
-/// RFC 5533 s5.14 has the PDS in an Update Request only if the peer was not sent it before, and a peer
+/// RFC 5533 s5.10 has the PDS in an Update Request only if the peer was not sent it before, and a peer
 /// that has lost its context may think that it was. What was verified once goes on to verify the
 /// locators of the same ULID: the parameters are no secret, and bind whoever sends them. They are held
 /// against the ULID anew each time, which takes two hashes.

@@ -1,6 +1,6 @@
 //! The CGA Parameters data structure with the checks that verification adds to the codec's.
 
-use crate::VerifyError;
+use crate::{PublicKey, VerifyError};
 use der::Decode;
 use moorline_wire::{
     CgaExtension, CgaParameters, WireError,
@@ -40,6 +40,11 @@ impl<'a> Parameters<'a> {
         })?;
         check_multi_prefix(&fields)?;
         Ok(Self { pds, fields })
+    }
+
+    /// What stands in the Public Key field, whether or not it is a real key.
+    pub(crate) fn public_key(&self) -> PublicKey {
+        PublicKey::of_pds(&self.fields.public_key)
     }
 
     /// The prefixes of the set; `None` for a CGA that is no HBA.

@@ -32,6 +32,11 @@ impl PublicKey {
         Ok(Self { spki: spki.to_vec() })
     }
 
+    /// From a PDS that has been parsed, and with it the frame of the key.
+    pub(crate) fn of_pds(spki: &[u8]) -> Self {
+        Self { spki: spki.to_vec() }
+    }
+
     /// The DER.
     #[must_use]
     pub fn spki(&self) -> &[u8] {

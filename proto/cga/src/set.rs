@@ -1,11 +1,11 @@
 use crate::{
-    GenerateError, Sec, VerifyError,
+    GenerateError, PublicKey, Sec, VerifyError,
     hash::{hash1, hash2_zero_bits, interface_id},
     parameters::Parameters,
 };
 use alloc::vec::Vec;
 use moorline_types::Locator;
-use moorline_wire::CgaParameters;
+use moorline_wire::{CgaParameters, MultiPrefix};
 
 /// Most prefixes in a set of our own: as many as a locator list may have locators.
 pub const MAX_PREFIXES: usize = moorline_wire::consts::MAX_PREFIXES;
@@ -91,6 +91,13 @@ impl HbaSet {
     #[must_use]
     pub fn pds_of(&self, address: Locator) -> Option<&[u8]> {
         self.members.iter().find(|member| member.address == address).map(Hba::pds)
+    }
+
+    /// The public key that the addresses are bound to too; `None` for a set without one (P flag).
+    #[must_use]
+    pub fn public_key(&self) -> Option<PublicKey> {
+        let has_key = self.parameters.multi_prefix().is_some_and(MultiPrefix::has_public_key);
+        has_key.then(|| PublicKey::of_pds(&self.parameters.public_key))
     }
 
     /// The security parameter of all the addresses.

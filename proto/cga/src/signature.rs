@@ -16,7 +16,8 @@ pub const MESSAGE_TYPE_TAG: [u8; 16] = [
 
 /// Something that signs: a private key, or what stands in for one.
 ///
-/// Signing takes milliseconds. It belongs before the first packet, never in the path of one.
+/// Signing takes milliseconds. It belongs before the first packet, never in the path of one; see
+/// [`crate::LocalProof`].
 pub trait Signer {
     /// The key that verifies what this one signs.
     fn public_key(&self) -> &PublicKey;

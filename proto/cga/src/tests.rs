@@ -3,6 +3,7 @@ mod errors;
 mod keys;
 mod locator_set;
 mod memory;
+mod proofs;
 mod properties;
 mod search;
 mod signatures;

@@ -1,0 +1,293 @@
+use crate::{
+    Cga, HbaSet, KeyError, MAX_LOCATORS, PublicKey, SignError, Signer, signature::signed_octets,
+};
+use alloc::{collections::BTreeMap, vec::Vec};
+use chacha20::ChaCha20Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
+use moorline_types::{Locator, Ulid};
+use moorline_wire::{LocatorEntry, LocatorList, Opt, VerificationMethod, consts::MAX_MESSAGE_LEN};
+
+/// The addresses of this host, and what proves them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalAddresses {
+    /// Those that peers may send to now, the most wanted first. Any addresses.
+    pub present: Vec<Locator>,
+    /// The HBA sets. A member that is not present can still be the ULID of a context.
+    pub sets: Vec<HbaSet>,
+    /// The CGAs, also without those that are no more present.
+    pub cgas: Vec<Cga>,
+}
+
+/// What peers are told of our addresses, with its proof: made once for each change of the addresses,
+/// before any peer asks, signatures included.
+///
+/// It goes by the ULID that the peer knows us by, whose parameters it is that prove the rest:
+///
+/// * an HBA: the other members of its set as HBAs, and if the set has a public key that can sign, all
+///   other addresses by signature;
+/// * a CGA: all other addresses by signature;
+/// * any other address, or a CGA whose key cannot sign: nothing, and so there is no announcement.
+///
+/// Signed locators come first in the list, as LinShim6 wants them. Each signature is made once for all
+/// ULIDs whose key and list are the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalProof {
+    generation: u32,
+    addresses: LocalAddresses,
+    by_ulid: BTreeMap<Ulid, ForUlid>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ForUlid {
+    announcement: Option<Announcement>,
+    left_out: Vec<(Locator, LeftOut)>,
+}
+
+/// A locator list with its parameters, and its signature if one of the locators needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    list: LocatorList,
+    pds: Vec<u8>,
+    signature: Option<Vec<u8>>,
+}
+
+/// Why peers are not told of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeftOut {
+    /// The ULID is neither an HBA nor a CGA of ours.
+    #[error("the address in use is neither HBA nor CGA")]
+    NoProof,
+    /// The ULID is of an HBA set without a public key, and the address is not in the set.
+    #[error(
+        "it is not in the HBA set of the address in use, which has no public key to sign for it"
+    )]
+    NotInSet,
+    /// The private key to the public key of the ULID's parameters is not at hand.
+    #[error("the private key of the address in use is not there to sign for it")]
+    NoSigner,
+    /// The public key of the ULID's parameters cannot sign.
+    #[error(transparent)]
+    Key(KeyError),
+    /// The signature came out wrong.
+    #[error(transparent)]
+    Sign(SignError),
+    /// The list has as many locators as a peer takes, or a message has room for.
+    #[error("there are more addresses than a message has room for")]
+    NoRoom,
+}
+
+impl LocalProof {
+    /// Makes all announcements, and all signatures that they need and a signer has the key for.
+    ///
+    /// `generation` must be another one after each change, of the signers too: peers take two lists of
+    /// one generation for the same (RFC 5533 s5.15.2). `seed`: 32 random octets that blind the
+    /// signatures. Takes some milliseconds for each signature: as many as there are keys, or twice.
+    #[must_use]
+    pub fn new(
+        generation: u32,
+        addresses: LocalAddresses,
+        signers: &[&dyn Signer],
+        seed: [u8; 32],
+    ) -> Self {
+        let mut maker = Maker {
+            generation,
+            present: &addresses.present,
+            signers,
+            random: ChaCha20Rng::from_seed(seed),
+            signatures: BTreeMap::new(),
+        };
+        let mut by_ulid = BTreeMap::new();
+        for cga in &addresses.cgas {
+            by_ulid.insert(cga.address().as_ulid(), maker.for_cga(cga));
+        }
+        for set in &addresses.sets {
+            for member in set.members() {
+                by_ulid.insert(member.address().as_ulid(), maker.for_hba(set, member.pds()));
+            }
+        }
+        Self { generation, addresses, by_ulid }
+    }
+
+    /// Of all the lists.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// What it was made from.
+    #[must_use]
+    pub fn addresses(&self) -> &LocalAddresses {
+        &self.addresses
+    }
+
+    /// What a peer that knows us by this ULID is told; `None`: nothing that it could verify.
+    #[must_use]
+    pub fn announcement_for(&self, ulid: Ulid) -> Option<&Announcement> {
+        self.by_ulid.get(&ulid)?.announcement.as_ref()
+    }
+
+    /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it.
+    #[must_use]
+    pub fn locators_for(&self, ulid: Ulid) -> Vec<Locator> {
+        let entries = self.announcement_for(ulid).map_or(&[][..], |told| &told.list.entries);
+        let mut locators: Vec<_> = entries.iter().map(|entry| entry.locator).collect();
+        if !locators.contains(&ulid.as_locator()) {
+            locators.insert(0, ulid.as_locator());
+        }
+        locators
+    }
+
+    /// The addresses, other than the ULID, that such a peer is not told of, and why: for people.
+    #[must_use]
+    pub fn left_out_for(&self, ulid: Ulid) -> Vec<(Locator, LeftOut)> {
+        match self.by_ulid.get(&ulid) {
+            Some(known) => known.left_out.clone(),
+            None => {
+                let others = self.addresses.present.iter().filter(|&&l| l != ulid.as_locator());
+                others.map(|&locator| (locator, LeftOut::NoProof)).collect()
+            }
+        }
+    }
+}
+
+impl Announcement {
+    /// The list.
+    #[must_use]
+    pub fn list(&self) -> &LocatorList {
+        &self.list
+    }
+
+    /// The parameters of the ULID.
+    #[must_use]
+    pub fn pds(&self) -> &[u8] {
+        &self.pds
+    }
+
+    /// Over the locators with the method CGA; `None` if there is none.
+    #[must_use]
+    pub fn signature(&self) -> Option<&[u8]> {
+        self.signature.as_deref()
+    }
+
+    /// As options of I2, R2 or Update Request.
+    #[must_use]
+    pub fn options(&self) -> Vec<Opt> {
+        let signature = self.signature.clone().map(Opt::CgaSignature);
+        [Opt::LocatorList(self.list.clone()), Opt::Pds(self.pds.clone())]
+            .into_iter()
+            .chain(signature)
+            .collect()
+    }
+}
+
+/// What it takes to make the announcements.
+struct Maker<'a> {
+    generation: u32,
+    present: &'a [Locator],
+    signers: &'a [&'a dyn Signer],
+    random: ChaCha20Rng,
+    signatures: BTreeMap<ToSign, Result<Vec<u8>, SignError>>,
+}
+
+/// Public key and signed octets.
+type ToSign = (Vec<u8>, Vec<u8>);
+
+impl Maker<'_> {
+    fn for_hba(&mut self, set: &HbaSet, pds: &[u8]) -> ForUlid {
+        let is_member = |locator: &Locator| set.locators().contains(locator);
+        let (members, others): (Vec<_>, Vec<_>) = self.present.iter().partition(|l| is_member(l));
+        let key = set.public_key().ok_or(LeftOut::NotInSet);
+        self.signed(pds, key, &others, &members).unwrap_or_else(|why| ForUlid {
+            announcement: Some(Announcement {
+                list: self.list(&[], &members),
+                pds: pds.to_vec(),
+                signature: None,
+            }),
+            left_out: others.iter().map(|&locator| (locator, why)).collect(),
+        })
+    }
+
+    fn for_cga(&mut self, cga: &Cga) -> ForUlid {
+        let ulid = cga.address();
+        let present = self.present;
+        let key = Ok(cga.public_key().clone());
+        let mut result = self.signed(cga.pds(), key, present, &[]).unwrap_or_else(|why| ForUlid {
+            // RFC 5533 s5.15.5: a list with a CGA in it needs a signature.
+            announcement: None,
+            left_out: present.iter().map(|&locator| (locator, why)).collect(),
+        });
+        result.left_out.retain(|&(locator, _)| locator != ulid);
+        result
+    }
+
+    /// A list with as many signed locators as there is room for, or why there are none.
+    fn signed(
+        &mut self,
+        pds: &[u8],
+        key: Result<PublicKey, LeftOut>,
+        signed: &[Locator],
+        members: &[Locator],
+    ) -> Result<ForUlid, LeftOut> {
+        if signed.is_empty() {
+            // No locator is left out for it.
+            return Err(LeftOut::NotInSet);
+        }
+        let key = key?;
+        key.check_can_sign().map_err(LeftOut::Key)?;
+        let signer = self.signers.iter().find(|signer| *signer.public_key() == key);
+        let signer = *signer.ok_or(LeftOut::NoSigner)?;
+        let room = room_for_signed(pds, &key, members.len())?.min(signed.len());
+        let list = self.list(&signed[..room], members);
+        let octets = signed_octets(&list);
+        let mut blinding = [0; 32];
+        self.random.fill_bytes(&mut blinding);
+        let signature = self
+            .signatures
+            .entry((key.spki().to_vec(), octets.clone()))
+            .or_insert_with(|| signer.sign(&octets, blinding))
+            .clone()
+            .map_err(LeftOut::Sign)?;
+        let left_out = signed[room..].iter().map(|&locator| (locator, LeftOut::NoRoom)).collect();
+        let announcement = Announcement { list, pds: pds.to_vec(), signature: Some(signature) };
+        Ok(ForUlid { announcement: Some(announcement), left_out })
+    }
+
+    fn list(&self, signed: &[Locator], members: &[Locator]) -> LocatorList {
+        let by = |method| move |&locator: &Locator| LocatorEntry { locator, method };
+        let entries = signed.iter().map(by(VerificationMethod::CGA));
+        let entries = entries.chain(members.iter().map(by(VerificationMethod::HBA))).collect();
+        LocatorList { generation: self.generation, entries }
+    }
+}
+
+/// How many signed locators fit into a message, besides those of the set; one at least.
+fn room_for_signed(pds: &[u8], key: &PublicKey, members: usize) -> Result<usize, LeftOut> {
+    let signature = key.rsa_bits().map_err(LeftOut::Key)?.div_ceil(8);
+    let signature = usize::try_from(signature).map_err(|_| LeftOut::NoRoom)?;
+    let taken = OTHERS + option(pds.len()) + option(signature);
+    let fits = |&count: &usize| taken + list_option(count) <= MAX_MESSAGE_LEN;
+    let count = (0..=MAX_LOCATORS).rev().find(fits).unwrap_or(0);
+    match count.saturating_sub(members) {
+        0 => Err(LeftOut::NoRoom),
+        room => Ok(room),
+    }
+}
+
+/// Octets of a Locator List option: fixed part, methods, padding, locators (RFC 5533 s5.15.2).
+const fn list_option(count: usize) -> usize {
+    option(LIST_FIXED + count) + 16 * count
+}
+
+/// Octets of an option with its padding (RFC 5533 s5.15).
+const fn option(contents: usize) -> usize {
+    (4 + contents).next_multiple_of(8)
+}
+
+/// Generation and number of locators.
+const LIST_FIXED: usize = 5;
+/// Octets of the longest message with an announcement and of its other options: I2bis (32), a validator
+/// of 16 octets (24), Keepalive Timeout (8) and the private option next to it (8). A ULID-pair option
+/// (40) has room too, except with a key of 4096 bits or close to 32 locators: there is
+/// `Message::fits` for those.
+const OTHERS: usize = 72;
