@@ -1,12 +1,11 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_cga::{HbaSet, LocatorClaim};
-use moorline_types::{DropReason, Locator, Ulid};
-use moorline_wire::{LocatorEntry, LocatorList, Opt, Options, VerificationMethod};
+use moorline_cga::HbaSet;
+use moorline_types::{Locator, Ulid};
+use moorline_wire::{LocatorEntry, LocatorList, Opt, VerificationMethod};
 
-use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
-use crate::machine::is_global_unicast;
+use crate::consts::DEFAULT_SEND_TIMEOUT;
 
 /// Our locators and their proof, as peers are told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,60 +57,5 @@ impl LocalSet {
             }
         }
         options
-    }
-}
-
-/// What a peer told of itself in I2 or R2, verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerSet {
-    /// Ls(peer), the ULID first.
-    pub locators: Vec<Locator>,
-    /// Generation of its list; `None`: it told no list.
-    pub generation: Option<u32>,
-    /// Its Send Timeout: how long we owe it keepalives (RFC 5534 s5.3).
-    pub send_timeout: Duration,
-}
-
-/// Reads and verifies locator list and parameters of a peer (RFC 5533 s7.2).
-pub(crate) fn verify_peer(ulid: Ulid, options: &Options) -> Result<PeerSet, DropReason> {
-    let send_timeout = peer_send_timeout(options);
-    let list = options.locator_list();
-    let entries = list.map_or(&[][..], |list| &list.entries);
-    let Some(pds) = options.pds() else {
-        let alone = alloc::vec![ulid.as_locator()];
-        return match list {
-            None => Ok(PeerSet { locators: alone, generation: None, send_timeout }),
-            Some(_) => Err(DropReason::MissingOption),
-        };
-    };
-    // An HBA can be made under any prefix; what is no global unicast address is no locator.
-    if !entries.iter().all(|entry| is_global_unicast(entry.locator.0)) {
-        return Err(DropReason::BadAddress);
-    }
-    // Without a list it still says whether the parameters are those of the ULID (RFC 5533 s7.13).
-    let claim = LocatorClaim { ulid, pds, list, signature: options.cga_signature() };
-    // A verification that anybody can ask for needs a limit on how often first.
-    if claim.needs_signature() {
-        return Err(DropReason::Unsupported);
-    }
-    let verified = claim.verify()?;
-    let mut locators = alloc::vec![ulid.as_locator()];
-    for locator in verified.locators() {
-        if !locators.contains(&locator) {
-            locators.push(locator);
-        }
-    }
-    if locators.len() > MAX_LOCATORS {
-        return Err(DropReason::TooMany);
-    }
-    Ok(PeerSet { locators, generation: list.map(|list| list.generation), send_timeout })
-}
-
-/// RFC 5534 s5.3, with the private option for less than a second before it if the peer sent one.
-fn peer_send_timeout(options: &Options) -> Duration {
-    match (options.send_timeout_millis(), options.keepalive_timeout()) {
-        (Some(millis), _) if millis > 0 => Duration::from_millis(u64::from(millis)),
-        (_, Some(seconds)) if seconds > 0 => Duration::from_secs(u64::from(seconds)),
-        _ => DEFAULT_SEND_TIMEOUT,
     }
 }

@@ -29,5 +29,13 @@ pub const MAX_PEER_VALIDATOR_LEN: usize = 64;
 pub const MAX_LOCATORS: usize = 32;
 /// Negative answers remembered; beyond that the one that ends first goes.
 pub const MAX_NEGATIVES: usize = 4096;
+/// RSA verifications for one source prefix: one in this time, 10 ms.
+pub const SIGNATURE_INTERVAL: Duration = Duration::from_millis(10);
+/// RSA verifications for one source prefix at once.
+pub const SIGNATURE_BURST: u32 = 50;
+/// Source prefixes with verifications to pay off; more are refused.
+pub const MAX_LIMITED_PREFIXES: usize = 4096;
+/// ULIDs whose parameters are remembered, for messages that leave them out.
+pub const MAX_REMEMBERED_PARAMETERS: usize = 4096;
 /// Messages and events waiting to be polled; the caller drains after each input.
 pub const MAX_QUEUED: usize = 1024;

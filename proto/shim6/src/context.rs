@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
 
-use crate::announce::PeerSet;
+use crate::peer::PeerSet;
 
 /// One ULID-pair context (RFC 5533 s6.1).
 #[derive(Clone, Debug)]

@@ -5,7 +5,6 @@ use moorline_types::{ContextId, DropReason, Instant, LocatorPair, UlidPair};
 use moorline_wire::{I1, I2, Message, Opt, Options, Packet};
 use rand_core::RngCore;
 
-use crate::announce::verify_peer;
 use crate::consts::{I1_RETRIES_MAX, I2_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
 use crate::context::{Established, I1Sent, I2Sent, Role, State};
 use crate::event::{Event, Failure, Via};
@@ -58,6 +57,7 @@ impl Machine {
         &mut self,
         packet: &Packet<'_>,
         locators: LocatorPair,
+        now: Instant,
     ) -> Result<(), DropReason> {
         let ulids = as_ulids(locators);
         let context = self.table.by_ulids(ulids).ok_or(DropReason::UnexpectedState)?;
@@ -72,7 +72,7 @@ impl Machine {
         if r2.initiator_nonce != nonce {
             return Err(DropReason::BadNonce);
         }
-        let peer = verify_peer(ulids.peer, &r2.options)?;
+        let peer = self.verify_peer(ulids.peer, &r2.options, locators.peer, now)?;
         let established = Established::new(r2.responder_tag, local_locators, peer, Role::Initiator);
         self.table.set_state(id, State::Established(established));
         self.negatives.remove(ulids);

@@ -32,8 +32,10 @@ mod consts;
 mod context;
 mod event;
 mod initiator;
+mod limit;
 mod machine;
 mod negative;
+mod peer;
 mod responder;
 mod table;
 mod update;
@@ -42,10 +44,11 @@ mod validator;
 #[cfg(test)]
 mod tests;
 
-pub use announce::{LocalSet, PeerSet};
+pub use announce::LocalSet;
 pub use config::Config;
 pub use consts::*;
 pub use context::{Context, Established, Role, State};
 pub use event::{Event, Failure, Transmit, Via};
 pub use machine::Machine;
+pub use peer::PeerSet;
 pub use validator::Validators;

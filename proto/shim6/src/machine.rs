@@ -1,5 +1,6 @@
 use alloc::collections::VecDeque;
 
+use moorline_cga::ParameterMemory;
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
 use moorline_wire::{Message, MessageType, OptionType, Packet};
 use rand_chacha::ChaCha20Rng;
@@ -7,9 +8,10 @@ use rand_core::SeedableRng;
 
 use crate::announce::LocalSet;
 use crate::config::Config;
-use crate::consts::MAX_QUEUED;
+use crate::consts::{MAX_QUEUED, MAX_REMEMBERED_PARAMETERS};
 use crate::context::{Context, State};
 use crate::event::{Event, Failure, Transmit, Via};
+use crate::limit::RateLimit;
 use crate::negative::Negatives;
 use crate::table::Table;
 use crate::validator::Validators;
@@ -26,6 +28,10 @@ pub struct Machine {
     pub(crate) local: LocalSet,
     pub(crate) table: Table,
     pub(crate) negatives: Negatives,
+    /// Parameters that peers have proved themselves with.
+    pub(crate) parameters: ParameterMemory,
+    /// RSA verifications.
+    pub(crate) signatures: RateLimit,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
 }
@@ -42,6 +48,8 @@ impl Machine {
             rng,
             local: LocalSet::default(),
             negatives: Negatives::default(),
+            parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS),
+            signatures: RateLimit::default(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -86,8 +94,8 @@ impl Machine {
             MessageType::I2 => self.on_i2(packet, locators, now),
             MessageType::I1 => self.on_i1(packet, locators, now),
             MessageType::R1 => self.on_r1(packet, locators, now),
-            MessageType::R2 => self.on_r2(packet, locators),
-            MessageType::UPDATE_REQUEST => self.on_update_request(packet, locators),
+            MessageType::R2 => self.on_r2(packet, locators, now),
+            MessageType::UPDATE_REQUEST => self.on_update_request(packet, locators, now),
             MessageType::UPDATE_ACK => self.on_update_ack(packet, locators),
             _ => Err(DropReason::Unsupported),
         }

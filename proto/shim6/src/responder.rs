@@ -1,10 +1,10 @@
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
 use moorline_wire::{I2, Message, Opt, OptionType, Options, Packet, R1, R2};
 
-use crate::announce::{PeerSet, verify_peer};
 use crate::context::{Context, Established, Role, State};
 use crate::event::{Event, Via};
 use crate::machine::{Machine, as_ulids};
+use crate::peer::PeerSet;
 use crate::validator::Bound;
 
 /// The responder's half: stateless answers to I1, state only by a valid I2.
@@ -53,7 +53,7 @@ impl Machine {
         self.validators.check(&bound, responder_nonce, validator, &mut self.rng, now)?;
         Self::refuse_unsupported(packet)?;
         let Message::I2(i2) = packet.message()? else { return Err(DropReason::UnknownType) };
-        let peer = verify_peer(ulids.peer, &i2.options)?;
+        let peer = self.verify_peer(ulids.peer, &i2.options, locators.peer, now)?;
         let id = match self.table.by_ulids(ulids) {
             None => self.accept(ulids, &i2, peer)?,
             Some(context) => {

@@ -3,7 +3,9 @@ use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use moorline_cga::{HbaKey, HbaSet, Sec, generate_hba};
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{
+    ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Ulid, UlidPair,
+};
 use moorline_wire::{
     I1, I2, LocatorEntry, LocatorList, Message, Opt, Options, Packet, R1, R2, UpdateAck,
     UpdateRequest, VerificationMethod,
@@ -479,4 +481,86 @@ fn an_update_from_a_strange_locator_or_that_proves_nothing_changes_nothing() {
     assert_eq!(deliver(&mut b, &lie, NOW), Err(DropReason::Unverified));
     let known = b.contexts().next().and_then(|c| c.established()).expect("b");
     assert_eq!(known.peer.locators, locators(1));
+}
+
+/// The signed list of the vectors: generation, list, parameters and signature of another
+/// implementation.
+fn signed_list() -> (Ulid, LocatorList, Vec<u8>, Vec<u8>) {
+    let file = include_str!("../../../tests/vectors/cga_hba.json");
+    let vectors: serde_json::Value = serde_json::from_str(file).expect("vectors");
+    let vector = &vectors["signature"][0];
+    let octets = |field: &str| hex::decode(vector[field].as_str().expect("hex")).expect("hex");
+    let contents = octets("locator_list_contents");
+    let address =
+        |at: usize| Locator::from(<[u8; 16]>::try_from(&contents[at..at + 16]).expect("16"));
+    let entries: Vec<_> = [12, 28, 44]
+        .into_iter()
+        .map(|at| LocatorEntry { locator: address(at), method: VerificationMethod::CGA })
+        .collect();
+    let ulid = entries[0].locator.as_ulid();
+    (ulid, LocatorList { generation: 0, entries }, octets("pds"), octets("signature"))
+}
+
+/// A context of side 2 with the signer of the vectors, and what tells it of the signed list.
+fn context_with_signer() -> (Machine, UlidPair, impl Fn(&Machine, Vec<Opt>) -> Transmit) {
+    let (ulid, ..) = signed_list();
+    let seen_by_signer = UlidPair::new(ulid, ulids().peer);
+    let (mut a, mut b) = (Machine::new(Config::default(), [5; 32], NOW), machine(2));
+    a.handle_trigger(seen_by_signer, NOW).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    let r1 = only(&mut b);
+    deliver(&mut a, &r1, NOW).expect("R1");
+    let i2 = only(&mut a);
+    deliver(&mut b, &i2, NOW).expect("I2");
+    let _ = (sent(&mut b), events(&mut b));
+    let request = move |b: &Machine, options: Vec<Opt>| {
+        let receiver_tag = b.contexts().next().expect("b").local_tag;
+        let options = Options::from(options);
+        let request = UpdateRequest { receiver_tag, request_nonce: 7, options };
+        let via = Via::Pair(seen_by_signer.as_locators());
+        Transmit { via, message: Message::UpdateRequest(request) }
+    };
+    (b, seen_by_signer, request)
+}
+
+#[test]
+fn a_signed_list_is_taken_whatever_its_addresses() {
+    let (_, list, pds, signature) = signed_list();
+    let (mut b, _, request) = context_with_signer();
+    let expected: Vec<_> = list.entries.iter().map(|entry| entry.locator).collect();
+    let options = alloc::vec![Opt::LocatorList(list), Opt::Pds(pds), Opt::CgaSignature(signature)];
+    let request = request(&b, options);
+    deliver(&mut b, &request, NOW).expect("signed");
+    let known = b.contexts().next().and_then(|c| c.established()).expect("b");
+    assert_eq!(known.peer.locators, expected);
+}
+
+#[test]
+fn a_wrong_signature_changes_nothing_and_verifications_are_limited() {
+    let (_, list, pds, mut signature) = signed_list();
+    let (mut b, _, request) = context_with_signer();
+    signature[0] ^= 1;
+    let options = alloc::vec![Opt::LocatorList(list), Opt::Pds(pds), Opt::CgaSignature(signature)];
+    let forged = request(&b, options);
+    for _ in 0..crate::SIGNATURE_BURST {
+        assert_eq!(deliver(&mut b, &forged, NOW), Err(DropReason::Unverified));
+    }
+    assert_eq!(deliver(&mut b, &forged, NOW), Err(DropReason::RateLimited));
+    let known = b.contexts().next().and_then(|c| c.established()).expect("b");
+    assert_eq!(known.peer.locators.len(), 1);
+}
+
+#[test]
+fn parameters_once_verified_serve_messages_without() {
+    let (_, list, pds, signature) = signed_list();
+    let (mut b, _, request) = context_with_signer();
+    let bare = alloc::vec![Opt::LocatorList(list), Opt::CgaSignature(signature)];
+    let without = request(&b, bare.clone());
+    assert_eq!(deliver(&mut b, &without, NOW), Err(DropReason::MissingOption));
+    let only_pds = request(&b, alloc::vec![Opt::Pds(pds)]);
+    deliver(&mut b, &only_pds, NOW).expect("parameters of the ULID");
+    sent(&mut b);
+    deliver(&mut b, &without, NOW).expect("remembered");
+    assert!(matches!(only(&mut b).message, Message::UpdateAck(_)));
 }

@@ -5,7 +5,6 @@ use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 use moorline_wire::{Message, Options, Packet, UpdateAck, UpdateRequest};
 use rand_core::RngCore;
 
-use crate::announce::verify_peer;
 use crate::consts::MAX_UPDATE_TIMEOUT;
 use crate::context::{Established, State, Update};
 use crate::event::{Event, Via};
@@ -69,6 +68,7 @@ impl Machine {
         &mut self,
         packet: &Packet<'_>,
         locators: LocatorPair,
+        now: Instant,
     ) -> Result<(), DropReason> {
         let (id, established) = self.established_of(packet, locators)?;
         let Message::UpdateRequest(request) = packet.message()? else {
@@ -77,15 +77,20 @@ impl Machine {
         if request.options.locator_preferences().is_some() {
             return Err(DropReason::Unsupported);
         }
-        if let Some(list) = request.options.locator_list() {
-            let known = established.peer.generation;
-            let repeats = known == Some(list.generation);
-            if !repeats && known.is_some_and(|known| !is_newer(list.generation, known)) {
-                return Err(DropReason::Replayed);
-            }
-            if !repeats {
-                let ulid = self.table.get(id).ok_or(DropReason::UnknownTag)?.ulids.peer;
-                let peer = verify_peer(ulid, &request.options)?;
+        let generation = request.options.locator_list().map(|list| list.generation);
+        let known = established.peer.generation;
+        let is_repetition = generation.is_some() && generation == known;
+        if let (Some(generation), Some(known)) = (generation, known)
+            && !is_repetition
+            && !is_newer(generation, known)
+        {
+            return Err(DropReason::Replayed);
+        }
+        if !is_repetition {
+            let ulid = self.table.get(id).ok_or(DropReason::UnknownTag)?.ulids.peer;
+            // Parameters are verified whether or not a list comes with them.
+            let peer = self.verify_peer(ulid, &request.options, locators.peer, now)?;
+            if generation.is_some() {
                 let established = Established { peer, ..established };
                 self.table.set_state(id, State::Established(established));
                 self.push_event(Event::Renewed { context: id });
