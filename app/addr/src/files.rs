@@ -1,0 +1,132 @@
+//! Files that are there whole or not at all.
+
+use crate::Error;
+use std::{
+    fs::{File, Permissions},
+    io::{self, Read, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+use tempfile::NamedTempFile;
+use zeroize::Zeroizing;
+
+/// Writes a file that anybody may read, over the old one if there is one.
+///
+/// # Errors
+///
+/// [`Error::Write`], and the old file stays.
+pub fn write_public(path: &Path, octets: &[u8]) -> Result<(), Error> {
+    write(path, octets, PUBLIC, Over::Old)
+}
+
+/// Writes a file for the owner alone. A file that is there already stays, and is an error.
+///
+/// # Errors
+///
+/// [`Error::Write`].
+pub fn write_new_private(path: &Path, octets: &[u8]) -> Result<(), Error> {
+    write(path, octets, PRIVATE, Over::Nothing)
+}
+
+/// Writes a file for the owner alone, over the old one if there is one.
+pub(crate) fn write_private(path: &Path, octets: &[u8]) -> Result<(), Error> {
+    write(path, octets, PRIVATE, Over::Old)
+}
+
+/// Reads a whole file into memory that is wiped, with its mode.
+pub(crate) fn read(path: &Path, max: usize) -> Result<(Zeroizing<Vec<u8>>, u32), Error> {
+    let failed = |error| Error::Read { path: path.to_owned(), error };
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode();
+    // All the room at once: growing would leave copies behind.
+    let mut octets = Zeroizing::new(Vec::with_capacity(max + 1));
+    file.take(max as u64 + 1).read_to_end(&mut octets).map_err(failed)?;
+    if octets.len() > max {
+        return Err(Error::FileTooLong { path: path.to_owned(), max });
+    }
+    Ok((octets, mode))
+}
+
+enum Over {
+    Old,
+    Nothing,
+}
+
+fn write(path: &Path, octets: &[u8], mode: u32, over: Over) -> Result<(), Error> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let write = || -> io::Result<()> {
+        let folder_itself = File::open(folder)?;
+        // Made for the owner alone, so the octets are never more open than they are meant to be.
+        let mut file = NamedTempFile::new_in(folder)?;
+        file.as_file_mut().write_all(octets)?;
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.as_file().sync_all()?;
+        match over {
+            Over::Old => file.persist(path)?,
+            Over::Nothing => file.persist_noclobber(path)?,
+        };
+        folder_itself.sync_all()
+    };
+    write().map_err(|error| Error::Write { path: path.to_owned(), error: plain(error) })
+}
+
+/// Without the name of the temporary file, which says nothing to anybody.
+fn plain(error: io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
+const PUBLIC: u32 = 0o644;
+const PRIVATE: u32 = 0o600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn private_files_are_for_their_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        write_new_private(&path, b"secret").unwrap();
+        let (octets, mode) = read(&path, 100).unwrap();
+        assert_eq!((&octets[..], mode & 0o7777), (&b"secret"[..], 0o600));
+    }
+
+    #[test]
+    fn new_files_do_not_replace_old_ones_and_public_ones_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write_public(&path, b"old").unwrap();
+        let error = write_new_private(&path, b"new").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("cannot write {}: File exists (os error 17)", path.display())
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        write_public(&path, b"newer").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"newer");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o644);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else stays");
+    }
+
+    #[test]
+    fn a_missing_folder_is_told_with_the_path_that_was_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none").join("file");
+        let expected =
+            format!("cannot write {}: No such file or directory (os error 2)", path.display());
+        assert_eq!(write_public(&path, b"").unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn long_files_are_refused_at_the_cap() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write_public(&path, &[0; 11]).unwrap();
+        assert!(read(&path, 11).is_ok());
+        assert!(matches!(read(&path, 10), Err(Error::FileTooLong { max: 10, .. })));
+    }
+}

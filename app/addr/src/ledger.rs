@@ -1,0 +1,159 @@
+use crate::Shard;
+use std::collections::BTreeSet;
+
+/// Who has searched what: the chunks of a shard, numbered from zero within the shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ledger {
+    shard: Shard,
+    chunk_tries: u64,
+    /// To be handed out.
+    next: u64,
+    /// All below have been searched.
+    done: u64,
+    /// Searched, and above `done`.
+    ahead: BTreeSet<u64>,
+    /// The lowest chunk with a fit so far, and the offset of the fit in the whole search.
+    found: Option<(u64, u64)>,
+}
+
+/// A piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    number: u64,
+    /// Of its first try in the whole search.
+    pub(crate) offset: u64,
+}
+
+impl Ledger {
+    /// `done` chunks have been searched in vain.
+    pub(crate) fn new(shard: Shard, chunk_tries: u64, done: u64) -> Self {
+        Self { shard, chunk_tries, next: done, done, ahead: BTreeSet::new(), found: None }
+    }
+
+    /// The next piece; `None` when no more pieces can change the result.
+    pub(crate) fn hand_out(&mut self) -> Option<Chunk> {
+        if self.found.is_some_and(|(number, _)| number < self.next) {
+            return None;
+        }
+        let number = self.next;
+        let offset = number
+            .checked_mul(self.shard.count().into())?
+            .checked_add(self.shard.index().into())?
+            .checked_mul(self.chunk_tries)?;
+        self.next += 1;
+        Some(Chunk { number, offset })
+    }
+
+    /// A piece is back, with where in it the first fit is.
+    pub(crate) fn take_back(&mut self, chunk: Chunk, fit: Option<u64>) {
+        if let Some(fit) = fit
+            && self.found.is_none_or(|(number, _)| chunk.number < number)
+        {
+            self.found = Some((chunk.number, chunk.offset + fit));
+        }
+        self.ahead.insert(chunk.number);
+        while self.ahead.remove(&self.done) {
+            self.done += 1;
+        }
+    }
+
+    /// The result, once nothing can come before it.
+    pub(crate) fn result(&self) -> Option<u64> {
+        self.found.filter(|&(number, _)| number < self.done).map(|(_, offset)| offset)
+    }
+
+    /// Whether every offset has been tried in vain.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.found.is_none() && self.next == self.done && self.clone().hand_out().is_none()
+    }
+
+    /// Chunks that need not be searched again.
+    pub(crate) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Tries of all chunks that are back.
+    pub(crate) fn tries(&self) -> u64 {
+        (self.done + self.ahead.len() as u64).saturating_mul(self.chunk_tries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn shards_take_turns() {
+        let offsets = |shard: &str| -> Vec<u64> {
+            let mut ledger = Ledger::new(shard.parse().unwrap(), 10, 1);
+            (0..3).map(|_| ledger.hand_out().unwrap().offset).collect()
+        };
+        assert_eq!(offsets("0/1"), [10, 20, 30]);
+        assert_eq!(offsets("0/3"), [30, 60, 90]);
+        assert_eq!(offsets("2/3"), [50, 80, 110]);
+    }
+
+    #[test]
+    fn a_fit_counts_when_everything_before_it_is_back() {
+        let mut ledger = Ledger::new(Shard::WHOLE, 10, 0);
+        let [a, b, c] = [(); 3].map(|()| ledger.hand_out().unwrap());
+        ledger.take_back(c, Some(3));
+        assert_eq!((ledger.result(), ledger.done(), ledger.tries()), (None, 0, 10));
+        assert_eq!(ledger.hand_out(), None, "what comes later cannot be the first");
+        ledger.take_back(a, None);
+        assert_eq!((ledger.result(), ledger.done()), (None, 1));
+        ledger.take_back(b, Some(9));
+        assert_eq!((ledger.result(), ledger.done(), ledger.tries()), (Some(19), 3, 30));
+    }
+
+    #[test]
+    fn a_chunk_that_is_out_below_a_fit_may_be_handed_out_still() {
+        let mut ledger = Ledger::new(Shard::WHOLE, 10, 0);
+        let first = ledger.hand_out().unwrap();
+        ledger.take_back(first, Some(0));
+        assert_eq!((ledger.result(), ledger.hand_out()), (Some(0), None));
+    }
+
+    #[test]
+    fn offsets_end_at_2_to_the_64() {
+        let mut ledger = Ledger::new(Shard::WHOLE, 1 << 63, 0);
+        let chunks = [(); 2].map(|()| ledger.hand_out().unwrap());
+        assert_eq!(ledger.hand_out(), None);
+        assert!(!ledger.is_exhausted());
+        for chunk in chunks {
+            ledger.take_back(chunk, None);
+        }
+        assert!(ledger.is_exhausted());
+    }
+
+    proptest! {
+        /// Whoever is slow: chunks come back in any order.
+        #[test]
+        fn the_first_fit_of_the_shard_is_the_result(
+            fits in prop::collection::btree_set(0u64..300, 1..5),
+            shard in (1u32..5).prop_flat_map(|count| (0..count, Just(count))),
+            workers in 1usize..6,
+            order in prop::collection::vec(any::<prop::sample::Index>(), 400),
+        ) {
+            let shard = Shard::new(shard.0, shard.1).unwrap();
+            let of_shard = |offset: &u64| offset / 10 % u64::from(shard.count()) == u64::from(shard.index());
+            let Some(expected) = fits.iter().copied().find(of_shard) else { return Ok(()) };
+            let mut ledger = Ledger::new(shard, 10, 0);
+            let mut out = Vec::new();
+            for index in order {
+                while out.len() < workers {
+                    let Some(chunk) = ledger.hand_out() else { break };
+                    out.push(chunk);
+                }
+                if out.is_empty() {
+                    break;
+                }
+                let chunk = out.swap_remove(index.index(out.len()));
+                let fit = fits.range(chunk.offset..chunk.offset + 10).next();
+                ledger.take_back(chunk, fit.map(|fit| fit - chunk.offset));
+            }
+            prop_assert_eq!(ledger.result(), Some(expected));
+        }
+    }
+}

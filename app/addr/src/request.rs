@@ -1,0 +1,135 @@
+use crate::{Error, Job, Search, SetKey, Shard, state::State};
+use moorline_cga::{PublicKey, Sec};
+use sha2::{Digest, Sha256};
+use std::path::Path;
+
+/// What a person or the daemon asks for. What is `None` is settled by [`Request::resolve`].
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// One for a CGA, one or more for an HBA set.
+    pub prefixes: Vec<[u8; 8]>,
+    /// An HBA set. With a key each of its addresses is a CGA too.
+    pub hba: bool,
+    /// The public key. An HBA set may be without.
+    pub key: Option<PublicKey>,
+    /// Security parameter.
+    pub sec: Sec,
+    /// First modifier of the search.
+    pub start: Option<[u8; 16]>,
+    /// What to take in place of random octets, so that others come to the same.
+    pub seed: Option<[u8; 32]>,
+    /// Which part of the search.
+    pub shard: Shard,
+}
+
+impl Request {
+    /// Settles what is open, from the state file if it is there, else with random octets.
+    ///
+    /// # Errors
+    ///
+    /// The request makes no sense, or the state is of another one.
+    pub fn resolve(&self, state: Option<&Path>) -> Result<Search, Error> {
+        if let Some(path) = state
+            && let Some(state) = State::load(path)?
+        {
+            let search = state.into_search(path)?;
+            return match self.difference(&search)? {
+                None => Ok(search),
+                Some(what) => Err(Error::OtherSearch { path: path.to_owned(), what }),
+            };
+        }
+        let search = Search::new(self.fresh_job()?, self.shard);
+        Ok(match state {
+            Some(path) => search.with_state(path),
+            None => search,
+        })
+    }
+
+    fn fresh_job(&self) -> Result<Job, Error> {
+        if self.shard.is_part() && self.key.is_none() && self.seed.is_none() {
+            return Err(Error::NoSeed);
+        }
+        let job = self.job()?;
+        Ok(match (self.start, self.seed) {
+            (Some(start), _) => job.with_start(start),
+            // Who has the seed must come to the same start, and who has none must not.
+            (None, Some(_)) => job.with_start(self.seed_or_random(b"start")?),
+            (None, None) if self.shard.is_part() => {
+                let start = job.agreed_start();
+                job.with_start(start)
+            }
+            (None, None) => job.with_start(random()?),
+        })
+    }
+
+    /// With a start that is yet to come.
+    fn job(&self) -> Result<Job, Error> {
+        let start = [0; 16];
+        if self.hba {
+            let key = match &self.key {
+                Some(key) => SetKey::Public(key.clone()),
+                None => SetKey::Random(self.seed_or_random(b"key")?),
+            };
+            return Ok(Job::hba(self.prefixes.clone(), self.sec, key, start)?);
+        }
+        let key = self.key.clone().ok_or(Error::NoKey)?;
+        match self.prefixes[..] {
+            [prefix] => Ok(Job::cga(prefix, self.sec, key, start)?),
+            _ => Err(Error::OnePrefix),
+        }
+    }
+
+    /// What the request asks for and a search that has begun is not about.
+    fn difference(&self, search: &Search) -> Result<Option<&'static str>, Error> {
+        let begun = search.job();
+        if self.shard != search.shard() {
+            return Ok(Some("shard"));
+        }
+        if self.sec != begun.sec() {
+            return Ok(Some("Sec"));
+        }
+        if self.start.is_some_and(|start| start != begun.start()) {
+            return Ok(Some("start"));
+        }
+        if self.hba != begun.is_hba() {
+            return Ok(Some("kind of address"));
+        }
+        if self.prefixes != begun.prefixes() {
+            return Ok(Some("list of prefixes"));
+        }
+        let is_key = match (&self.key, self.seed) {
+            (Some(key), _) => begun.public_key() == Some(key),
+            // Any random one will do.
+            (None, None) => begun.public_key().is_none(),
+            (None, Some(_)) => self.job()?.extended_modifier() == begun.extended_modifier(),
+        };
+        Ok((!is_key).then_some("key"))
+    }
+
+    fn seed_or_random<const N: usize>(&self, purpose: &[u8]) -> Result<[u8; N], Error> {
+        let Some(seed) = self.seed else { return random() };
+        let mut octets = [0; N];
+        for (chunk, counter) in octets.chunks_mut(32).zip(0u8..) {
+            let digest = Sha256::new()
+                .chain_update(SEED_LABEL)
+                .chain_update(seed)
+                .chain_update([counter])
+                .chain_update(purpose)
+                .finalize();
+            chunk.copy_from_slice(&digest.0[..chunk.len()]);
+        }
+        Ok(octets)
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut octets = [0; N];
+    getrandom::fill(&mut octets).map_err(Error::Random)?;
+    Ok(octets)
+}
+
+/// So that these octets are those of nothing else.
+const SEED_LABEL: &[u8] = b"moorline: from a seed";
+
+#[cfg(test)]
+mod tests;
