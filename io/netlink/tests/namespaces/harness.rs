@@ -79,7 +79,22 @@ pub(crate) fn ip(arguments: &str) -> String {
 }
 
 /// All that Moorline could have changed, as people see it.
+///
+/// Read until two readings in a row are equal: a dump of routes that meets a change (the kernel takes
+/// down a link in its own time) may leave entries out that are there.
 pub(crate) fn state() -> String {
+    let mut last = read_state();
+    for _ in 0..100 {
+        let again = read_state();
+        if again == last {
+            break;
+        }
+        last = again;
+    }
+    last
+}
+
+fn read_state() -> String {
     ["-6 rule show", "-6 route show table all", "-d link show", "-d addr show"]
         .map(ip)
         .join("---\n")
