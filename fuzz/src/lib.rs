@@ -13,10 +13,12 @@
 #![forbid(unsafe_code)]
 
 mod cga;
+mod cga_list;
 mod host;
 mod wire;
 
 pub use cga::cga_verify;
+pub use cga_list::{cga_key_file, cga_signed_list};
 pub use host::host;
 pub use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
 
@@ -36,5 +38,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wire_cga_parameters", run: wire_cga_parameters },
     Target { name: "payload_header", run: payload_header },
     Target { name: "cga_verify", run: cga_verify },
+    Target { name: "cga_signed_list", run: cga_signed_list },
+    Target { name: "cga_key_file", run: cga_key_file },
     Target { name: "host", run: host },
 ];

@@ -1,0 +1,157 @@
+use moorline_cga::{
+    KeyFile, LocatorClaim, LocatorsVerified, MAX_LOCATORS, ParameterMemory, RsaKey, Signer,
+    VerifyError, signed_octets, verify_cga, verify_hba, verify_signature,
+};
+use moorline_types::{Locator, Ulid};
+use moorline_wire::{CgaParameters, LocatorEntry, LocatorList, VerificationMethod};
+use std::sync::OnceLock;
+
+/// A locator list as a peer sends it, with parameters and signature: a list passes if each locator
+/// would pass alone, and the signature by itself, and never for another reason.
+///
+/// ULID (16), whether to sign (1), octets of the signature (2) and of the PDS (2), both, generation (4),
+/// then method and locator (17) as often as there are. As a fuzzer cannot sign, an odd second field has
+/// the signature made with the key below.
+pub fn cga_signed_list(octets: &[u8]) -> bool {
+    let Some(input) = Input::parse(octets) else { return false };
+    let signature = input.signature.as_deref();
+    let claim =
+        LocatorClaim { ulid: input.ulid, pds: input.pds, list: Some(&input.list), signature };
+    let entries = &input.list.entries;
+    let by_signature = |entry: &LocatorEntry| {
+        entry.method == VerificationMethod::CGA && entry.locator != input.ulid.as_locator()
+    };
+    assert_eq!(claim.needs_signature(), entries.iter().any(by_signature));
+    let checked = claim.check();
+    let verdict = claim.verify();
+    match (&checked, &verdict) {
+        (Err(early), late) => assert_eq!(late.as_ref().err(), Some(early)),
+        (Ok(checked), late) => {
+            assert_eq!(checked.needs_signature(), claim.needs_signature());
+            // The hashes passed, so it is the signature or nothing.
+            let is_signature = matches!(late, Err(VerifyError::Signature | VerifyError::Key(_)));
+            assert!(late.is_ok() || is_signature && claim.needs_signature());
+        }
+    }
+    match &verdict {
+        Ok(verified) => check_accepted(&claim, verified),
+        Err(error) => {
+            let at = claim.inconsistent_method(*error);
+            assert!(at.is_none_or(|at| at < entries.len()));
+        }
+    }
+    checked.is_ok()
+}
+
+fn check_accepted(claim: &LocatorClaim<'_>, verified: &LocatorsVerified) {
+    let list = claim.list.expect("the target gives one");
+    let ulid = claim.ulid.as_locator();
+    assert_eq!(verified.entries(), list.entries);
+    assert!(list.entries.len() <= MAX_LOCATORS);
+    assert!(verify_hba(ulid, claim.pds).is_ok() || verify_cga(ulid, claim.pds).is_ok());
+    for entry in &list.entries {
+        match entry.method {
+            VerificationMethod::HBA => assert_eq!(verify_hba(entry.locator, claim.pds), Ok(())),
+            method => assert_eq!(method, VerificationMethod::CGA),
+        }
+    }
+    assert_eq!(verified.is_signed(), claim.needs_signature());
+    if claim.needs_signature() {
+        check_signed(claim, list);
+    }
+    let mut memory = ParameterMemory::new(1);
+    memory.remember(verified);
+    assert_eq!(memory.recall(claim.ulid), Some(claim.pds));
+}
+
+fn check_signed(claim: &LocatorClaim<'_>, list: &LocatorList) {
+    let signature = claim.signature.expect("it was verified");
+    let fields = CgaParameters::parse(claim.pds).expect("it was verified");
+    assert!(fields.multi_prefix().is_none_or(|set| set.has_public_key()));
+    let verdict = verify_signature(&fields.public_key, &signed_octets(list), signature);
+    assert_eq!(verdict, Ok(()));
+    let later = LocatorList { generation: list.generation.wrapping_add(1), ..list.clone() };
+    let replayed = LocatorClaim { list: Some(&later), ..*claim };
+    assert_eq!(replayed.verify(), Err(VerifyError::Signature));
+    let unsigned = LocatorClaim { signature: None, ..*claim };
+    assert_eq!(unsigned.verify(), Err(VerifyError::NoSignature));
+}
+
+struct Input<'a> {
+    ulid: Ulid,
+    signature: Option<Vec<u8>>,
+    pds: &'a [u8],
+    list: LocatorList,
+}
+
+impl<'a> Input<'a> {
+    fn parse(octets: &'a [u8]) -> Option<Self> {
+        let (ulid, rest) = octets.split_first_chunk::<16>()?;
+        let (&[make, s0, s1, p0, p1], rest) = rest.split_first_chunk()?;
+        let (signature, rest) = rest.split_at_checked(u16::from_be_bytes([s0, s1]).into())?;
+        let (pds, rest) = rest.split_at_checked(u16::from_be_bytes([p0, p1]).into())?;
+        let (generation, rest) = rest.split_first_chunk()?;
+        let entry = |&[method, ref locator @ ..]: &[u8; 17]| LocatorEntry {
+            locator: Locator::from(*locator),
+            method: VerificationMethod::new(method),
+        };
+        let list = LocatorList {
+            generation: u32::from_be_bytes(*generation),
+            entries: rest.as_chunks().0.iter().map(entry).collect(),
+        };
+        let signature = match make % 2 {
+            0 => Some(signature.to_vec()).filter(|signature| !signature.is_empty()),
+            _ => key().sign(&signed_octets(&list), [make; 32]).ok(),
+        };
+        Some(Self { ulid: Locator::from(*ulid).as_ulid(), signature, pds, list })
+    }
+}
+
+/// A key file, as `moorline key import` takes it: what is read can be written, read again and, if it
+/// may sign, signs so that it verifies.
+pub fn cga_key_file(octets: &[u8]) -> bool {
+    let Ok(file) = KeyFile::parse(octets) else { return false };
+    let public = file.public_key().clone();
+    match &file {
+        KeyFile::Rsa(key) => {
+            let pem = key.to_pkcs8_pem().expect("a key that was read");
+            let again = KeyFile::parse(pem.as_bytes()).expect("what was just written");
+            assert_eq!(again.public_key(), &public);
+        }
+        KeyFile::AddressOnly(_) => {
+            let again = KeyFile::parse(public.spki()).expect("what was just read");
+            assert_eq!(again.public_key(), &public);
+        }
+    }
+    // One whose numbers fit each other, but not primes, signs nothing.
+    if let Ok(Ok(signature)) = file.signer().map(|key| key.sign(b"octets", [7; 32])) {
+        assert_eq!(verify_signature(public.spki(), b"octets", &signature), Ok(()));
+    }
+    true
+}
+
+fn key() -> &'static RsaKey {
+    static KEY: OnceLock<RsaKey> = OnceLock::new();
+    KEY.get_or_init(|| match KeyFile::parse(KEY_OF_THE_VECTORS.as_bytes()) {
+        Ok(KeyFile::Rsa(key)) => key,
+        _ => panic!("the constant is an RSA key"),
+    })
+}
+
+/// The throw-away key of `tests/vectors/cga_hba.json`.
+const KEY_OF_THE_VECTORS: &str = "-----BEGIN RSA PRIVATE KEY-----
+MIICXQIBAAKBgQCbXo2Y6oC4xgnmz6EnEw5k35FRj/UmEsmj9WJKcPmgj6wJ69bP
+3HMX9mI7itOqkgeFGI+kh9V7+GHZg3Cmn6Ozv61/mV6txzz0JIJxmlWTdfZlMfnr
+CKWbv7TnA8Pjso02hLKHrn3DtKSolyBG80A4JWZmD42yaSPWrlndBjGP2QIDAQAB
+AoGACILHcub1oimHBVO+WiubED+G8FbYcPt6fDbG6ZkCs57rJ6f5nm1PCLMAco6K
+Rb+2Fb5gr/yY3y+d/JJMq3P3PZ2aS0RHUEHOU+9yaCqdlWQwcFkcSbptJGp1wDxO
+aJ69Z/wmFKNKqoXfAuCv1vRzO7aAlBeQGp9s5jtFL3M0owECQQDKMIbEdd+tVT0L
+EOpM4558pwJLhUAPRKtoSFZvJv8hdbyc0XGFyPDruAUT8WVGWxZ4AVRngKHWG7ZX
+D9/+NLyRAkEAxLgYvMP4qgz1AwcprATadoqI3mx6k1gt1qC2p9IGAAwD2XhZPAJr
+xqz6PvXcF7PqpT6piPI9P1lM9+s9CfpiyQJATTxqTuQkVOdp0S9eAY81/LIjm0vE
+o9B8lfKEKiPAdDywl0sezZdsCO+b6Ple0Zh8Jc2EO6GUsOCXL/zdeRMWMQJBAIVE
+ao3G/XjGWl34xkRg7VcNNvfn6YpUXIlgSx2Z7LKvcRQssdczlKv9l3J7wOTV4Aqe
+TuAVq2R1LO1vkeRmmfECQQCM13iVsFOA3u6O31HCaJ7VHLE/bGXj7zrr2ogha0gE
+PaNNzBvtbzho+RqlDSBnwOTGSjxZMcyGfp1y5F8zi/Wu
+-----END RSA PRIVATE KEY-----
+";
