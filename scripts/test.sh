@@ -13,6 +13,7 @@ target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
 log=$target/test.log
 if [ "$(id -u)" -ne 0 ]; then
+    # shellcheck disable=SC2016 # a command to type, not to run here
     echo 'Not root: tests that need network namespaces or BPF will skip. `sudo -E make test` runs all.'
 fi
 
