@@ -30,6 +30,9 @@
 //! (s5.15.5). Signed locators may be any addresses. The cheap comes first, and the caller can tell
 //! beforehand whether there will be a signature to verify.
 //!
+//! **Our own lists** are made when our addresses change, one for each ULID that we can prove, with
+//! parameters and signature: nothing is signed when a packet comes.
+//!
 //! What the hashes do not say: that the address is unicast, global, or reachable. The caller checks
 //! the first two, REAP's return-routability probe the third.
 //!

@@ -22,7 +22,7 @@ impl RsaKey {
     /// Makes a key of [`crate::MIN_SIGNING_BITS`] to [`crate::MAX_SIGNING_BITS`], with the exponent 65537.
     ///
     /// Equal seeds give equal keys: `seed` must be 32 random octets, is as secret as the key, and is
-    /// wiped. Takes about a second for 2048 bits, and now and then several.
+    /// wiped. Takes tens of milliseconds to a second for 2048 bits, and seconds for 4096.
     ///
     /// # Errors
     ///
