@@ -5,6 +5,7 @@ use crate::context::{Context, Established, Role, State};
 use crate::event::{Event, Via};
 use crate::machine::{Machine, as_ulids};
 use crate::peer::PeerSet;
+use crate::update::is_newer;
 use crate::validator::Bound;
 
 /// The responder's half: stateless answers to I1, state only by a valid I2.
@@ -87,7 +88,14 @@ impl Machine {
             // A repeated I2 takes nothing back that an update has told since.
             new.local_locators.clone_from(&old.local_locators);
             new.update.clone_from(&old.update);
-            if *old == new {
+            // With the same tag it is the same context, and only a newer list is news: an I2 that was
+            // overheard and comes again, its list cut off, takes nothing away.
+            let is_news = match (new.peer.generation, old.peer.generation) {
+                (Some(new), Some(old)) => is_newer(new, old),
+                (new, None) => new.is_some(),
+                (None, Some(_)) => false,
+            };
+            if old.peer_tag == new.peer_tag && !is_news {
                 return;
             }
         }

@@ -564,3 +564,25 @@ fn parameters_once_verified_serve_messages_without() {
     deliver(&mut b, &without, NOW).expect("remembered");
     assert!(matches!(only(&mut b).message, Message::UpdateAck(_)));
 }
+
+#[test]
+fn an_overheard_i2_without_its_list_takes_no_locators_away() {
+    let (mut a, mut b) = (machine(1), machine(2));
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    let r1 = only(&mut b);
+    deliver(&mut a, &r1, NOW).expect("R1");
+    let i2 = only(&mut a);
+    deliver(&mut b, &i2, NOW).expect("I2");
+    let Message::I2(mut stripped) = i2.message.clone() else { panic!("{i2:?}") };
+    let validator = stripped.options.validator().expect("validator").to_vec();
+    stripped.options = Options::from(alloc::vec![Opt::Validator(validator)]);
+    let stripped = Transmit { via: i2.via, message: Message::I2(stripped) };
+    let _ = (sent(&mut b), events(&mut b));
+    deliver(&mut b, &stripped, NOW).expect("answered like the I2 it once was");
+    assert!(matches!(only(&mut b).message, Message::R2(_)));
+    assert!(events(&mut b).is_empty());
+    let known = b.contexts().next().and_then(|c| c.established()).expect("b");
+    assert_eq!(known.peer.locators, locators(1));
+}

@@ -140,7 +140,7 @@ impl Machine {
 }
 
 /// Whether a generation comes after another, in serial arithmetic (design s6).
-const fn is_newer(generation: u32, known: u32) -> bool {
+pub(crate) const fn is_newer(generation: u32, known: u32) -> bool {
     let ahead = generation.wrapping_sub(known);
     ahead != 0 && ahead < 1 << 31
 }
