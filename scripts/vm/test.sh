@@ -34,7 +34,7 @@ fail() { echo "$1" >&2; exit 1; }
 install_missing() {
     local missing=() package
     command -v qemu-system-x86_64 >/dev/null || missing+=(qemu-system-x86)
-    busybox --list 2>/dev/null | grep -qx setsid || missing+=(busybox-static)
+    [[ $(busybox --list 2>/dev/null) == *setsid* ]] || missing+=(busybox-static)
     command -v cpio >/dev/null || missing+=(cpio)
     command -v modprobe >/dev/null || missing+=(kmod)
     [ ${#missing[@]} = 0 ] && return
