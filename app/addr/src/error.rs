@@ -11,6 +11,14 @@ pub enum Error {
         /// What was given.
         text: String,
     },
+    /// Multicast, or what is reserved.
+    #[error(
+        "{text} has no addresses of hosts: give a prefix of this network, like 2001:db8:1::/64"
+    )]
+    NoHosts {
+        /// What was given.
+        text: String,
+    },
     /// No shard.
     #[error("{text} is no shard: write it like 0/16, counting from 0")]
     Shard {
@@ -33,7 +41,7 @@ pub enum Error {
     #[error("the shards of an HBA set without a key must agree: give all of them the same seed")]
     NoSeed,
     /// The addresses that were asked for cannot be made.
-    #[error("{0}")]
+    #[error(transparent)]
     Generate(#[from] GenerateError),
     /// The key is not fit.
     #[error("{}: {error}", path.display())]
@@ -43,6 +51,9 @@ pub enum Error {
         /// What is wrong.
         error: KeyError,
     },
+    /// A public key that is none.
+    #[error("{0}")]
+    PublicKey(KeyError),
     /// No such key is made here.
     #[error("{0}")]
     KeyBits(KeyError),

@@ -19,6 +19,15 @@ pub fn write_public(path: &Path, octets: &[u8]) -> Result<(), Error> {
     write(path, octets, PUBLIC, Over::Old)
 }
 
+/// Writes a file that anybody may read. A file that is there already stays, and is an error.
+///
+/// # Errors
+///
+/// [`Error::Write`].
+pub fn write_new_public(path: &Path, octets: &[u8]) -> Result<(), Error> {
+    write(path, octets, PUBLIC, Over::Nothing)
+}
+
 /// Writes a file for the owner alone. A file that is there already stays, and is an error.
 ///
 /// # Errors

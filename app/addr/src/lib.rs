@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod describe;
 mod error;
 mod files;
 mod job;
@@ -25,10 +26,12 @@ mod request;
 mod search;
 mod shard;
 mod state;
+mod verdict;
 
 pub use bench::{EngineRate, bench};
+pub use describe::{ExtensionView, KeyView, ParamsView, public_key_pem};
 pub use error::Error;
-pub use files::{write_new_private, write_public};
+pub use files::{write_new_private, write_new_public, write_public};
 pub use job::{Addresses, Job, SetKey};
 pub use keys::{generate_key, read_key, write_key};
 pub use params::{params_from_hex, read_params};
@@ -37,3 +40,4 @@ pub use progress::Progress;
 pub use request::Request;
 pub use search::{Found, Search};
 pub use shard::Shard;
+pub use verdict::Verdict;

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 ///
 /// # Errors
 ///
-/// [`Error::Prefix`], also if bits behind the prefix are set.
+/// [`Error::Prefix`], also if bits behind the prefix are set; [`Error::NoHosts`].
 pub fn parse_prefix(text: &str) -> Result<[u8; 8], Error> {
     let parse = || {
         let address = match text.split_once('/') {
@@ -17,7 +17,12 @@ pub fn parse_prefix(text: &str) -> Result<[u8; 8], Error> {
         let ([prefix, rest], _) = octets.as_chunks() else { return None };
         (*rest == [0; 8]).then_some(*prefix)
     };
-    parse().ok_or_else(|| Error::Prefix { text: text.to_owned() })
+    let prefix = parse().ok_or_else(|| Error::Prefix { text: text.to_owned() })?;
+    // RFC 4291 s2.4: unspecified, loopback, IPv4-mapped; multicast.
+    if prefix == [0; 8] || prefix[0] == 0xff {
+        return Err(Error::NoHosts { text: text.to_owned() });
+    }
+    Ok(prefix)
 }
 
 /// The same the other way round.
@@ -37,10 +42,15 @@ mod tests {
         assert_eq!(parse_prefix("2001:db8:1::/64").unwrap(), prefix);
         assert_eq!(parse_prefix("2001:DB8:1:0::").unwrap(), prefix);
         assert_eq!(prefix_text(prefix), "2001:db8:1::/64");
-        for wrong in ["2001:db8::/48", "2001:db8::1/64", "2001:db8", "10.0.0.0/64", "", "::/64/64"]
+        for wrong in
+            ["2001:db8::/48", "2001:db8::1/64", "2001:db8", "10.0.0.0/64", "", "fe80::/64/64"]
         {
             let said = parse_prefix(wrong).unwrap_err().to_string();
             assert!(said.starts_with(&format!("{wrong} is no prefix of 64 bits")), "{said}");
+        }
+        assert!(parse_prefix("fe80::/64").is_ok());
+        for no_hosts in ["ff02::/64", "::/64"] {
+            assert!(matches!(parse_prefix(no_hosts), Err(Error::NoHosts { .. })), "{no_hosts}");
         }
     }
 }

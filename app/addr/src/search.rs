@@ -126,7 +126,7 @@ impl Search {
     /// average search, long enough for them to meet seldom. Part of what makes a shard's result, so it
     /// depends on nothing but Sec.
     pub(crate) fn chunk_tries(&self) -> u64 {
-        if self.job.sec() <= Sec::ONE { 1 << 12 } else { 1 << 22 }
+        if self.job.sec() <= Sec::ONE { 1 << 12 } else { 1 << 20 }
     }
 
     /// After `chunks_done` in vain, and perhaps with the result already.

@@ -75,6 +75,11 @@ impl State {
         let shard: Shard =
             self.shard.parse().map_err(|error: Error| wrong(path, error.to_string()))?;
         let job = self.job().map_err(|error| wrong(path, error.to_string()))?;
+        if let Some(offset) = self.offset
+            && job.finish(offset).is_err()
+        {
+            return Err(wrong(path, "its result is none".to_owned()));
+        }
         let search = Search::new(job, shard);
         if self.chunk_tries != search.chunk_tries() {
             return Err(wrong(path, "its chunks are of another length".to_owned()));

@@ -1,3 +1,10 @@
+mod addr;
+
+pub(crate) use addr::{
+    AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
+    KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
+};
+
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
 use moorline_lab::demo::DemoOptions;
@@ -34,6 +41,12 @@ pub enum Command {
     Demo(DemoArgs),
     /// Play random failure schedules in the simulator: the same seed gives the same run.
     Sim(SimArgs),
+    /// Make, verify and show addresses that prove whose they are.
+    #[command(subcommand)]
+    Addr(AddrCommand),
+    /// Make, show and import the keys of such addresses.
+    #[command(subcommand)]
+    Key(KeyCommand),
 }
 
 /// How to show it.

@@ -1,9 +1,15 @@
+mod addr;
 mod demo;
+mod key;
 mod reset;
 mod sim;
 mod simulated;
 
+#[cfg(test)]
+pub(crate) use addr::GeneratedAddress;
+pub(crate) use addr::{Generated, addr};
 pub(crate) use demo::demo;
+pub(crate) use key::key;
 pub(crate) use reset::reset;
 pub(crate) use sim::sim;
 

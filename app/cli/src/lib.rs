@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod progress;
 pub mod render;
 
 pub use args::{Args, Command};
@@ -25,6 +26,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Reset(reset) => commands::reset(args, reset),
         Command::Demo(demo) => commands::demo(demo, out),
         Command::Sim(sim) => commands::sim(sim, out),
+        Command::Addr(command) => commands::addr(command, out),
+        Command::Key(command) => commands::key(command, out),
     }
 }
 

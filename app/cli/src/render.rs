@@ -1,14 +1,17 @@
 //! What a person reads, from values alone: no clock, no terminal.
 
+mod addr;
 mod contexts;
 mod events;
 mod status;
 mod table;
 pub mod units;
 
+pub(crate) use addr::{generated, key, params, progress, rates, verdict};
 pub use contexts::contexts;
 pub use events::event;
 pub use status::status;
+pub(crate) use units::count;
 
 #[cfg(test)]
 mod tests;

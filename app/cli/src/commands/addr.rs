@@ -1,0 +1,228 @@
+use super::write_json;
+use crate::args::{AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, ShowArgs, VerifyArgs};
+use crate::progress::SearchBar;
+use crate::render;
+use anyhow::{Context, bail};
+use moorline_addr::{
+    EngineRate, Error, Found, KeyView, ParamsView, Request, Search, Verdict, read_key, write_public,
+};
+use moorline_cga::Sec;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{IsTerminal, Write};
+use std::net::Ipv6Addr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub(crate) fn addr(command: &AddrCommand, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match command {
+        AddrCommand::Generate(args) => generate(args, out),
+        AddrCommand::Verify(args) => verify(args, out),
+        AddrCommand::Show(args) => show(args, out),
+        AddrCommand::Convert(args) => convert(args, out),
+        AddrCommand::Bench(args) => bench(args, out),
+    }
+}
+
+/// What `moorline addr generate --json` prints.
+#[derive(Debug, Serialize)]
+pub(crate) struct Generated {
+    pub(crate) kind: &'static str,
+    pub(crate) sec: u8,
+    pub(crate) collision_count: u8,
+    pub(crate) addresses: Vec<GeneratedAddress>,
+    /// Why the key cannot sign for locators that come later, unless it can or there is none.
+    pub(crate) cannot_sign: Option<String>,
+    /// In hex.
+    pub(crate) start: String,
+    /// How far from the start the modifier is.
+    pub(crate) offset: u64,
+    pub(crate) shard: String,
+    /// Of this run.
+    pub(crate) tries: u64,
+    pub(crate) seconds: f64,
+    pub(crate) threads: usize,
+    pub(crate) engine: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct GeneratedAddress {
+    pub(crate) address: Ipv6Addr,
+    /// In hex.
+    pub(crate) params: String,
+}
+
+fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let request = request(args)?;
+    let search = match request.resolve(args.state.as_deref()) {
+        Err(error @ (Error::OnePrefix | Error::NoKey | Error::NoSeed | Error::Generate(_))) => {
+            return Ok(wrong_question(&error));
+        }
+        other => other?,
+    };
+    let search = match args.threads {
+        Some(threads) => search.with_threads(threads),
+        None => search,
+    };
+    let found = match run(&search) {
+        Err(Error::Cancelled { tries }) => {
+            let again = if args.state.is_some() {
+                "the same command goes on"
+            } else {
+                "--state FILE would let it go on"
+            };
+            bail!("interrupted after {} tries; {again}", render::count(tries));
+        }
+        other => other?,
+    };
+    let generated = Generated::new(args, &search, &found)?;
+    if args.json {
+        write_json(out, &generated)?;
+    } else {
+        out.write_all(render::generated(&generated, args.out.as_deref()).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn request(args: &GenerateArgs) -> Result<Request, Error> {
+    let key = args.key.as_deref().map(read_key).transpose()?;
+    Ok(Request {
+        prefixes: args.prefixes.clone(),
+        hba: args.hba,
+        key: key.map(|key| key.public_key().clone()),
+        sec: args.sec,
+        start: args.modifier.map(|octets| octets.0),
+        seed: args.seed.map(|octets| octets.0),
+        shard: args.shard,
+    })
+}
+
+fn run(search: &Search) -> Result<Found, Error> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let mut ids = Vec::new();
+    for signal in [SIGINT, SIGTERM] {
+        // Without it the signal ends the program at once, which loses seconds of a state.
+        ids.extend(signal_hook::flag::register(signal, Arc::clone(&cancel)));
+    }
+    let bar = (search.job().sec() >= Sec::TWO).then(|| SearchBar::new(search));
+    let result = search.run(&cancel, |progress| {
+        if let Some(bar) = &bar {
+            bar.show(progress);
+        }
+    });
+    for id in ids {
+        signal_hook::low_level::unregister(id);
+    }
+    result
+}
+
+impl Generated {
+    fn new(args: &GenerateArgs, search: &Search, found: &Found) -> anyhow::Result<Self> {
+        let mut made = found.addresses.clone();
+        for _ in 0..args.collision_count {
+            made = made.after_collision()?;
+        }
+        if let Some(path) = &args.out {
+            write_public(path, made.params())?;
+        }
+        let job = search.job();
+        let kind = match (job.is_hba(), job.public_key()) {
+            (false, _) => "cga",
+            (true, Some(_)) => "hba-compatible",
+            (true, None) => "hba",
+        };
+        let addresses = made
+            .members()
+            .into_iter()
+            .map(|(address, params)| GeneratedAddress { address, params: hex::encode(params) });
+        Ok(Self {
+            kind,
+            sec: job.sec().value(),
+            collision_count: args.collision_count,
+            addresses: addresses.collect(),
+            cannot_sign: job.public_key().and_then(|key| KeyView::new(key).cannot_sign),
+            start: hex::encode(job.start()),
+            offset: found.offset,
+            shard: search.shard().to_string(),
+            tries: found.tries,
+            seconds: found.elapsed.as_secs_f64(),
+            threads: search.threads().get(),
+            engine: search.engine().name(),
+        })
+    }
+}
+
+fn verify(args: &VerifyArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let params = match args.params.read() {
+        Ok(params) => params,
+        Err(error) => return Ok(wrong_question(&error)),
+    };
+    let verdict = Verdict::new(args.address, &params, args.hba);
+    if args.json {
+        write_json(out, &verdict)?;
+    } else {
+        out.write_all(render::verdict(&verdict).as_bytes())?;
+    }
+    Ok(if verdict.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let view = ParamsView::new(&args.params.read()?).context(NO_PARAMS)?;
+    if args.json {
+        write_json(out, &view)?;
+    } else {
+        out.write_all(render::params(&view).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn convert(args: &ConvertArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let params = args.params.read()?;
+    // Nothing that is none goes on as if it were some.
+    ParamsView::new(&params).context(NO_PARAMS)?;
+    let octets = match args.to {
+        Form::Der => params,
+        Form::Hex => format!("{}\n", hex::encode(params)).into_bytes(),
+    };
+    match &args.out {
+        Some(path) => write_public(path, &octets)?,
+        None if args.to == Form::Der && std::io::stdout().is_terminal() => {
+            bail!("octets are not for a terminal: name a file with --out");
+        }
+        None => out.write_all(&octets)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `moorline addr bench --json` prints.
+#[derive(Debug, Serialize)]
+struct Rates {
+    engines: Vec<EngineRate>,
+}
+
+fn bench(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let tail = match &args.key {
+        Some(path) => read_key(path)?.public_key().spki().to_vec(),
+        None => vec![0; P256_SPKI_OCTETS],
+    };
+    let engines = moorline_addr::bench(&tail, Duration::from_secs_f64(args.seconds));
+    if args.json {
+        write_json(out, &Rates { engines })?;
+    } else {
+        out.write_all(render::rates(&engines).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what is wrong with the question, which is not the same as a bad answer.
+fn wrong_question(error: &Error) -> ExitCode {
+    eprintln!("moorline: {error}");
+    ExitCode::from(BAD_USAGE)
+}
+
+/// As clap has it.
+const BAD_USAGE: u8 = 2;
+const NO_PARAMS: &str = "these are no parameters of an address";
+const P256_SPKI_OCTETS: usize = 91;
