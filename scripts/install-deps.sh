@@ -33,6 +33,7 @@ missing_to_run() {
     has nft || echo nftables
     has tcpdump || echo tcpdump
     has ethtool || echo ethtool
+    has radvd || echo radvd
 }
 
 has() {

@@ -9,6 +9,26 @@ pub enum Error {
     /// No netlink socket.
     #[error("cannot open a netlink socket: {0}")]
     Open(#[source] io::Error),
+    /// No raw socket for router advertisements.
+    #[error("cannot open a raw ICMPv6 socket: {0}. It needs CAP_NET_RAW: run as root")]
+    OpenRaw(#[source] io::Error),
+    /// Routers cannot be listened to any more.
+    #[error("cannot listen to routers: {0}")]
+    Routers(#[source] io::Error),
+    /// A system control could not be read or set.
+    #[error("cannot set {path}: {source}{}", hint(source))]
+    Control {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The interface has gone.
+    #[error("there is no interface {ifindex} any more")]
+    NoInterface {
+        /// Its index.
+        ifindex: u32,
+    },
     /// The kernel could not be asked, or its answer not be read.
     #[error("cannot read the host's {what}: {source}")]
     Read {
@@ -90,6 +110,7 @@ fn hint(source: &io::Error) -> &'static str {
         }
         Some(libc::ENETDOWN) => ". The interface is down",
         Some(libc::ENODEV) => ". The interface is gone",
+        Some(libc::EROFS) => ". /proc/sys is read-only here, as in a container without privileges",
         _ => "",
     }
 }

@@ -1,4 +1,4 @@
-use crate::view::{DefaultRoute, Interfaces, Uplink, UplinkAddress, is_uplink};
+use crate::view::{AddressFlags, DefaultRoute, Interfaces, Uplink, UplinkAddress, is_uplink};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
@@ -49,6 +49,14 @@ pub enum Change {
         address: Ipv6Addr,
         /// Whether it can.
         preferred: bool,
+    },
+    /// Duplicate address detection has found that somebody else on the link has the address: it is
+    /// on the interface, and of no use.
+    AddressDuplicate {
+        /// Index of the interface.
+        ifindex: u32,
+        /// The address.
+        address: Ipv6Addr,
     },
     /// The last default route through the interface is gone.
     DefaultRouteLost {
@@ -153,9 +161,15 @@ fn compare_addresses(
             Some(_) => {}
         }
     }
+    let is_duplicate = |one: &UplinkAddress| one.flags.contains(AddressFlags::DAD_FAILED);
     for is in new {
-        if !old.iter().any(|was| was.address == is.address) {
+        let was = old.iter().find(|was| was.address == is.address);
+        if was.is_none() {
             changes.push(Change::AddressAdded { ifindex, address: *is });
+        }
+        // Detection may be over by the time the new address is read.
+        if is_duplicate(is) && !was.is_some_and(is_duplicate) {
+            changes.push(Change::AddressDuplicate { ifindex, address: is.address });
         }
     }
 }
@@ -167,6 +181,7 @@ const fn is_good_news(change: &Change) -> bool {
         | Change::AddressRemoved { .. }
         | Change::DefaultRouteLost { .. }
         | Change::UplinkLost { .. }
+        | Change::AddressDuplicate { .. }
         | Change::AddressPreference { preferred: false, .. } => false,
         Change::UplinkAdded { .. }
         | Change::CarrierBack { .. }

@@ -51,6 +51,17 @@ pub enum Record {
         /// Length of its prefix, bits.
         prefix_len: u8,
     },
+    /// A system control of an interface that is not ours was set.
+    Control {
+        /// Index of the interface.
+        ifindex: u32,
+        /// Its name under `/proc/sys/net/ipv6/conf/INTERFACE`.
+        control: String,
+        /// What it was.
+        before: String,
+        /// What it was set to.
+        ours: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

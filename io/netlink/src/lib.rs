@@ -7,6 +7,11 @@
 //! read again: the state compared is always a whole dump, so a lost notice (ENOBUFS) costs nothing
 //! but another dump.
 //!
+//! **Routers.** [`Netlink::advertisements`] hears what routers say of prefixes: from the kernel, which
+//! tells of each it has believed, and on a raw socket, for who said it and where the kernel does not
+//! listen. [`AdvertisedPrefixes`] keeps what holds. [`Netlink::hold_autoconf`] keeps the kernel from
+//! making addresses of its own meanwhile.
+//!
 //! **Doing.** Everything the daemon changes goes through [`Netlink`], is idempotent, and carries a
 //! mark: routes, rules and addresses our protocol number, links our alias. A change whose undoing
 //! needs more than the mark is written to the [`Journal`] *before* it is made. So
@@ -27,8 +32,11 @@
 //! IPv6 address away makes the kernel look up every cached route again.
 
 mod address;
+mod advertised;
+mod advertisements;
 mod attributes;
 mod conflicts;
+mod control;
 mod error;
 mod ethtool;
 mod event;
@@ -40,12 +48,18 @@ mod message;
 mod monitor;
 mod moor;
 mod moved;
+mod ndp;
+mod router_socket;
 mod rules;
 mod settings;
 mod undo;
 mod view;
 
 pub use address::AddressSpec;
+pub use advertised::{
+    AdvertisedPrefix, AdvertisedPrefixes, Advertisement, Origin, PrefixInformation,
+};
+pub use advertisements::Advertisements;
 pub use conflicts::Conflict;
 pub use error::{Error, JournalError};
 pub use event::Change;

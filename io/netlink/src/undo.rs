@@ -1,6 +1,7 @@
 //! Undoing: what the journal has, then whatever else bears our marks.
 
 use crate::address::IFA_PROTO;
+use crate::control::solicit_for_kernel;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
@@ -68,11 +69,13 @@ impl Netlink {
         let routes = settle(self.undo_routes().await, "routes", &mut report);
         let addresses = settle(self.undo_addresses().await, "addresses", &mut report);
         let links = settle(self.undo_links().await, "links", &mut report);
+        let controls = settle(Ok(self.undo_controls().await), "system controls", &mut report);
         let forgotten = self.forget_all(|change| match change {
             Record::Rules { .. } => rules,
             Record::Table { .. } => routes,
             Record::Address { .. } => addresses,
             Record::Link { .. } => links,
+            Record::Control { .. } => controls,
         });
         if let Err(error) = forgotten {
             let what = "the journal of changes".to_owned();
@@ -139,6 +142,23 @@ impl Netlink {
             report.push(Undone::new(what, done));
         }
         Ok(report)
+    }
+
+    /// Last: from here on the kernel makes addresses of its own again.
+    async fn undo_controls(&self) -> Vec<Undone> {
+        let mut report = Vec::new();
+        let mut interfaces = BTreeSet::new();
+        for change in self.changes() {
+            let Record::Control { ifindex, ref control, ref ours, .. } = change else { continue };
+            let what = format!("{control} = {ours} of interface {ifindex}");
+            let done = self.restore_control(&change).await;
+            if matches!(done, Ok(true)) {
+                interfaces.insert(ifindex);
+            }
+            report.push(Undone::new(what, done));
+        }
+        interfaces.into_iter().for_each(solicit_for_kernel);
+        report
     }
 
     async fn undo_links(&self) -> Result<Vec<Undone>, Error> {

@@ -9,6 +9,8 @@ use std::net::Ipv6Addr;
 pub struct HostView {
     /// Interfaces with a global address and a default route.
     pub uplinks: Vec<Uplink>,
+    /// Interfaces that only lack a global address in use to be uplinks.
+    pub candidates: Vec<Uplink>,
 }
 
 impl HostView {
@@ -42,6 +44,9 @@ pub struct Uplink {
     pub default_routes: Vec<DefaultRoute>,
     /// Global addresses, those not in use (tentative, deprecated) included.
     pub addresses: Vec<UplinkAddress>,
+    /// Routers that advertise a prefix. Empty as the kernel does not tell: for who listens to
+    /// [`crate::Advertisements`] to fill in before [`crate::Netlink::ensure_rules`].
+    pub advertisers: Vec<(Prefix, Ipv6Addr)>,
 }
 
 impl Uplink {
@@ -51,14 +56,18 @@ impl Uplink {
         self.addresses.iter().any(|own| own.address == address)
     }
 
-    /// The router for packets from this prefix: that of a default route for the source, else the
-    /// general one.
+    /// The router for packets from this prefix: that of a default route for the source, else one that
+    /// advertises the prefix (RFC 8028 s3.1), else the general one.
     pub(crate) fn gateway_for(&self, prefix: Prefix) -> Option<&DefaultRoute> {
-        let fits = |route: &&DefaultRoute| route.source.is_some_and(|from| from.covers(prefix));
-        self.default_routes
-            .iter()
-            .find(fits)
-            .or_else(|| self.default_routes.iter().find(|route| route.source.is_none()))
+        let general = || self.default_routes.iter().filter(|route| route.source.is_none());
+        let is_for = |route: &&DefaultRoute| route.source.is_some_and(|from| from.covers(prefix));
+        let advertises = |route: &&DefaultRoute| {
+            self.advertisers.iter().any(|(advertised, router)| {
+                advertised.covers(prefix) && route.gateway == Some(*router)
+            })
+        };
+        let special = self.default_routes.iter().find(is_for);
+        special.or_else(|| general().find(advertises)).or_else(|| general().next())
     }
 }
 
@@ -226,7 +235,12 @@ impl Interfaces {
 
     /// Those that are uplinks now.
     pub(crate) fn view(&self) -> HostView {
-        HostView { uplinks: self.0.values().filter(|one| is_uplink(one)).cloned().collect() }
+        let mut view = HostView::default();
+        for interface in self.0.values().filter(|one| !one.default_routes.is_empty()) {
+            let kind = if is_uplink(interface) { &mut view.uplinks } else { &mut view.candidates };
+            kind.push(interface.clone());
+        }
+        view
     }
 }
 
@@ -247,6 +261,7 @@ fn read_link(row: &Row, settings: &Settings) -> Option<Uplink> {
         gateway: None,
         default_routes: Vec::new(),
         addresses: Vec::new(),
+        advertisers: Vec::new(),
     })
 }
 

@@ -105,3 +105,18 @@ fn an_uplink_whose_lifetimes_run_is_not_told() {
     new.addresses[0].lifetimes.valid = 5;
     assert_eq!(changes(&[&old], &[&new]), []);
 }
+
+#[test]
+fn a_duplicate_is_told_once_whether_the_address_is_new_or_was_there() {
+    let without = uplink(3, &["2001:db8:1::1/64"]);
+    let mut tentative = uplink(3, &["2001:db8:1::1/64", "2001:db8:1::2/64"]);
+    tentative.addresses[1].preferred = false;
+    let mut duplicate = tentative.clone();
+    duplicate.addresses[1].flags = AddressFlags::DAD_FAILED;
+    let address = duplicate.addresses[1];
+    let told = Change::AddressDuplicate { ifindex: 3, address: address.address };
+    assert_eq!(changes(&[&tentative], &[&duplicate]), std::slice::from_ref(&told));
+    let added = Change::AddressAdded { ifindex: 3, address };
+    assert_eq!(changes(&[&without], &[&duplicate]), [told, added]);
+    assert_eq!(changes(&[&duplicate], &[&duplicate]), []);
+}

@@ -12,7 +12,7 @@ struct Kernel {
 
 impl Kernel {
     fn plan(&self, uplinks: &[Uplink]) -> Result<Plan, Error> {
-        let view = HostView { uplinks: uplinks.to_vec() };
+        let view = HostView { uplinks: uplinks.to_vec(), ..HostView::default() };
         let rules: Vec<Rule> = self.rules.iter().copied().collect();
         let routes: Vec<Route> = self.routes.iter().copied().collect();
         let is_held = |one: Prefix| self.held.iter().any(|address| one.contains(*address));

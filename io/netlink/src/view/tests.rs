@@ -26,6 +26,7 @@ pub(crate) fn uplink(ifindex: u32, addresses: &[&str]) -> Uplink {
         gateway,
         default_routes: vec![DefaultRoute { metric: 1024, gateway, source: None }],
         addresses: addresses.iter().map(address).collect(),
+        advertisers: Vec::new(),
     }
 }
 
@@ -74,4 +75,17 @@ fn a_default_route_for_the_source_comes_before_the_general_one() {
     assert_eq!(both.gateway_for(prefix("2001:db8:1::/64")).unwrap().gateway, both.gateway);
     both.default_routes.remove(0);
     assert_eq!(both.gateway_for(prefix("2001:db8:1::/64")), None);
+}
+
+#[test]
+fn of_two_routers_the_one_that_advertises_the_prefix_is_taken() {
+    let mut both = uplink(1, &["2001:db8:1::1/64", "2001:db8:2::1/64"]);
+    let other: Ipv6Addr = "fe80::99".parse().unwrap();
+    both.default_routes.push(DefaultRoute { metric: 2000, gateway: Some(other), source: None });
+    both.advertisers.push((prefix("2001:db8:2::/64"), other));
+    // One that advertises and is no default router any more.
+    both.advertisers.push((prefix("2001:db8:1::/64"), "fe80::77".parse().unwrap()));
+    let router = |text| both.gateway_for(prefix(text)).unwrap().gateway;
+    assert_eq!(router("2001:db8:2::/64"), Some(other));
+    assert_eq!(router("2001:db8:1::/64"), both.gateway);
 }

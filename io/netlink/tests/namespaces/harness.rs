@@ -57,12 +57,16 @@ impl Host {
     }
 }
 
-/// Waits until the link-local addresses of the links are there, so that they are not taken for
-/// changes.
+/// Waits until the addresses of the links are there with their routes, which the kernel makes a
+/// moment later, so that they are not taken for changes.
 fn settle() {
     for _ in 0..1000 {
         let addresses = ip("-6 addr show scope link");
-        if addresses.matches("inet6").count() == 2 && !addresses.contains("tentative") {
+        let routes = ip("-6 route show table local");
+        if addresses.matches("inet6").count() == 2
+            && !addresses.contains("tentative")
+            && routes.matches(" dev up").count() == 6
+        {
             return;
         }
         thread::sleep(Duration::from_millis(10));

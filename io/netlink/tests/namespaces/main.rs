@@ -6,5 +6,7 @@ mod changes;
 mod discovery;
 mod harness;
 mod monitoring;
+mod router;
+mod routers;
 mod routing;
 mod undoing;

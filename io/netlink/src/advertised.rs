@@ -1,0 +1,299 @@
+//! What routers advertise, and how long it holds.
+
+use crate::view::{Lifetimes, Prefix};
+use moorline_types::Instant;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+/// What a router, or the kernel on its behalf, has said about a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advertisement {
+    /// The interface that it came in on.
+    pub ifindex: u32,
+    /// Who says so.
+    pub origin: Origin,
+    /// The prefixes of the link that it names.
+    pub prefixes: Vec<PrefixInformation>,
+    /// Whether the interface believes short lifetimes (`ra_honor_pio_life`) at once.
+    pub honors_zero: bool,
+}
+
+/// Who has said something about a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The kernel, which has believed a router (`RTM_NEWPREFIX`).
+    Kernel,
+    /// A router, which the kernel need not have believed.
+    Router {
+        /// Its link-local address.
+        address: Ipv6Addr,
+        /// How long it is a default router; zero: it is none.
+        lifetime: Duration,
+    },
+}
+
+/// A Prefix Information option (RFC 4861 s4.6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixInformation {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// Whether its addresses are on the link (L flag).
+    pub on_link: bool,
+    /// Whether hosts may make addresses in it (A flag).
+    pub autonomous: bool,
+    /// Lifetimes of addresses made in it.
+    pub lifetimes: Lifetimes,
+}
+
+/// The prefixes that hold now. A pure table: what is heard goes in, and what time takes goes out.
+///
+/// Where the kernel tells of a prefix, its word is the only one that counts: it has the rules of the
+/// host (`accept_ra*`). What only routers tell is kept too, for hosts on which a network manager listens to them
+/// instead of the kernel; see [`AdvertisedPrefix::accepted`].
+#[derive(Clone, Debug, Default)]
+pub struct AdvertisedPrefixes {
+    prefixes: BTreeMap<(u32, Prefix), Entry>,
+    /// Default routers and what they advertise.
+    routers: BTreeMap<(u32, Ipv6Addr), Router>,
+}
+
+/// A prefix that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdvertisedPrefix {
+    /// The interface that it is advertised on.
+    pub ifindex: u32,
+    /// The prefix.
+    pub prefix: Prefix,
+    /// Whether its addresses are on the link.
+    pub on_link: bool,
+    /// Whether hosts may make addresses in it.
+    pub autonomous: bool,
+    /// Whether the kernel believes it. If not, somebody else on the host has to: an address in it
+    /// that is there shows as much.
+    pub accepted: bool,
+    /// When addresses in it are no longer for new traffic; `None`: never.
+    pub preferred_until: Option<Instant>,
+    /// When addresses in it are gone; `None`: never.
+    pub valid_until: Option<Instant>,
+}
+
+impl AdvertisedPrefix {
+    /// What is left of its lifetimes, in whole seconds.
+    #[must_use]
+    pub fn lifetimes(&self, now: Instant) -> Lifetimes {
+        let left = |until: Option<Instant>| match until {
+            None => u32::MAX,
+            Some(until) => u32::try_from(until.since(now).as_secs()).unwrap_or(u32::MAX - 1),
+        };
+        Lifetimes { preferred: left(self.preferred_until), valid: left(self.valid_until) }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    on_link: bool,
+    autonomous: bool,
+    accepted: bool,
+    preferred_until: Option<Instant>,
+    valid_until: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+struct Router {
+    until: Instant,
+    prefixes: Vec<Prefix>,
+}
+
+impl AdvertisedPrefixes {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in what was said. True if something new holds, or something no longer does; lifetimes
+    /// that only go on are nothing new.
+    pub fn handle_advertisement(&mut self, said: &Advertisement, now: Instant) -> bool {
+        let routers = self.on_router(said, now);
+        let mut prefixes = false;
+        for information in &said.prefixes {
+            prefixes |= self.on_prefix(said, information, now);
+        }
+        routers | prefixes
+    }
+
+    /// Forgets all that was said on interfaces that are gone.
+    pub fn retain_interfaces(&mut self, is_there: impl Fn(u32) -> bool) {
+        self.prefixes.retain(|(ifindex, _), _| is_there(*ifindex));
+        self.routers.retain(|(ifindex, _), _| is_there(*ifindex));
+    }
+
+    /// Takes out what does not hold any more.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.prefixes.retain(|_, entry| entry.valid_until.is_none_or(|until| until > now));
+        self.routers.retain(|_, router| router.until > now);
+    }
+
+    /// When the next prefix is deprecated or a prefix or router stops to hold; changes with each
+    /// `handle_*`.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let ends = |entry: &Entry| [entry.preferred_until, entry.valid_until];
+        let prefixes = self.prefixes.values().flat_map(ends).flatten();
+        let routers = self.routers.values().map(|router| router.until);
+        // A prefix that is deprecated already stays in the table, and has nothing to wait for.
+        prefixes.chain(routers).filter(|until| *until > now).min()
+    }
+
+    /// The prefixes, in order of interface and prefix.
+    pub fn prefixes(&self) -> impl Iterator<Item = AdvertisedPrefix> {
+        self.prefixes.iter().map(|(&(ifindex, prefix), entry)| AdvertisedPrefix {
+            ifindex,
+            prefix,
+            on_link: entry.on_link,
+            autonomous: entry.autonomous,
+            accepted: entry.accepted,
+            preferred_until: entry.preferred_until,
+            valid_until: entry.valid_until,
+        })
+    }
+
+    /// The default routers that advertise a prefix, in whole or in part, on this interface
+    /// (RFC 8028 s3.1: packets from it go to one of them).
+    pub fn routers_of(&self, ifindex: u32, prefix: Prefix) -> impl Iterator<Item = Ipv6Addr> {
+        self.routers.iter().filter_map(move |(&(at, address), router)| {
+            let advertises = router.prefixes.iter().any(|one| one.covers(prefix));
+            (at == ifindex && advertises).then_some(address)
+        })
+    }
+
+    fn on_router(&mut self, said: &Advertisement, now: Instant) -> bool {
+        let Origin::Router { address, lifetime } = said.origin else { return false };
+        let key = (said.ifindex, address);
+        if lifetime.is_zero() {
+            return self.routers.remove(&key).is_some();
+        }
+        let known = self.routers.keys().filter(|(at, _)| *at == said.ifindex).count();
+        if known >= MAX_ROUTERS && !self.routers.contains_key(&key) {
+            return false;
+        }
+        let holds = said.prefixes.iter().filter(|one| one.lifetimes.valid > 0);
+        let named: Vec<Prefix> = holds.map(|one| one.prefix).take(MAX_PREFIXES).collect();
+        let mut is_new = false;
+        let router = self.routers.entry(key).or_insert_with(|| {
+            is_new = true;
+            Router { until: now, prefixes: Vec::new() }
+        });
+        // A router may spread its prefixes over several messages (RFC 4861 s6.2.3), so what one
+        // does not name still holds unless it is withdrawn.
+        let withdrawn = |prefix: &Prefix| {
+            said.prefixes.iter().any(|one| one.prefix == *prefix && one.lifetimes.valid == 0)
+        };
+        let before = router.prefixes.clone();
+        router.until = now + lifetime;
+        router.prefixes.retain(|prefix| !withdrawn(prefix));
+        for prefix in named {
+            if !router.prefixes.contains(&prefix) && router.prefixes.len() < MAX_PREFIXES {
+                router.prefixes.push(prefix);
+            }
+        }
+        is_new || router.prefixes != before
+    }
+
+    /// RFC 4862 s5.5.3.
+    fn on_prefix(
+        &mut self,
+        said: &Advertisement,
+        information: &PrefixInformation,
+        now: Instant,
+    ) -> bool {
+        let PrefixInformation { prefix, on_link, autonomous, lifetimes } = *information;
+        let accepted = said.origin == Origin::Kernel;
+        if !is_for_addresses(prefix) || lifetimes.preferred > lifetimes.valid {
+            return false;
+        }
+        let key = (said.ifindex, prefix);
+        let preferred_until = end(lifetimes.preferred, now);
+        let Some(known) = self.prefixes.get_mut(&key) else {
+            let others = self.prefixes.keys().filter(|(at, _)| *at == said.ifindex).count();
+            if lifetimes.valid == 0 || others >= MAX_PREFIXES {
+                return false;
+            }
+            let valid_until = end(lifetimes.valid, now);
+            let entry = Entry { on_link, autonomous, accepted, preferred_until, valid_until };
+            self.prefixes.insert(key, entry);
+            return true;
+        };
+        if known.accepted && !accepted {
+            return false;
+        }
+        let was = *known;
+        known.on_link = on_link;
+        known.autonomous = autonomous;
+        known.accepted = accepted;
+        known.preferred_until = preferred_until;
+        // What was not believed before has no hold on what is now.
+        let held = if accepted && !was.accepted { Some(now) } else { was.valid_until };
+        known.valid_until = prolong(held, lifetimes.valid, said.honors_zero, now);
+        let is_preferred = |until: Option<Instant>| until.is_none_or(|until| until > now);
+        let is_news = (was.on_link, was.autonomous, was.accepted) != (on_link, autonomous, accepted)
+            || is_preferred(was.preferred_until) != is_preferred(preferred_until)
+            // Earlier than was thought: the addresses have to hear of it.
+            || is_sooner(known.valid_until, was.valid_until);
+        if known.valid_until.is_some_and(|until| until <= now) {
+            self.prefixes.remove(&key);
+        }
+        is_news
+    }
+}
+
+/// Global and of a length that leaves room for an interface identifier; a link-local prefix must be
+/// ignored (RFC 4862 s5.5.3 b).
+fn is_for_addresses(prefix: Prefix) -> bool {
+    let address = prefix.address();
+    prefix.length() > 0
+        && prefix.length() < 128
+        && !address.is_unicast_link_local()
+        && !address.is_multicast()
+        && !address.is_loopback()
+        && !address.is_unspecified()
+}
+
+/// `None` is never.
+fn end(seconds: u32, now: Instant) -> Option<Instant> {
+    (seconds != u32::MAX).then(|| now + Duration::from_secs(seconds.into()))
+}
+
+fn is_sooner(this: Option<Instant>, other: Option<Instant>) -> bool {
+    match (this, other) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(this), Some(other)) => this < other,
+    }
+}
+
+/// RFC 4862 s5.5.3 e: no single unauthenticated message takes a valid lifetime below two hours,
+/// unless it was there before. Where the host honours what routers say (RFC 9096) it does.
+fn prolong(was: Option<Instant>, seconds: u32, honors_zero: bool, now: Instant) -> Option<Instant> {
+    let said = end(seconds, now);
+    let guarded = now + TWO_HOURS;
+    let is_longer = said.is_none_or(|said| said > guarded) || is_sooner(was, said);
+    if honors_zero || is_longer {
+        said
+    } else if was.is_some_and(|was| was <= guarded) {
+        was
+    } else {
+        Some(guarded)
+    }
+}
+
+/// RFC 4862 s5.5.3 e.
+const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
+/// Prefixes kept for each interface: as many addresses as Linux makes (`max_addresses`).
+const MAX_PREFIXES: usize = 16;
+/// Default routers kept for each interface.
+const MAX_ROUTERS: usize = 8;
+
+#[cfg(test)]
+mod tests;

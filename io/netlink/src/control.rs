@@ -1,0 +1,154 @@
+//! System controls of interfaces: the kernel's own address configuration, off and back on.
+
+use crate::error::Error;
+use crate::handle::Netlink;
+use crate::journal::Record;
+use crate::router_socket::solicit_once;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// A control of an interface under `/proc/sys/net/ipv6/conf`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Control {
+    path: PathBuf,
+}
+
+impl Control {
+    pub(crate) fn new(interface: &str, name: &str) -> Self {
+        Self { path: [ROOT, interface, name].iter().collect() }
+    }
+
+    pub(crate) fn read(&self) -> io::Result<String> {
+        fs::read_to_string(&self.path).map(|text| text.trim().to_owned())
+    }
+
+    pub(crate) fn write(&self, value: &str) -> io::Result<()> {
+        fs::write(&self.path, value)
+    }
+}
+
+impl Netlink {
+    /// Keeps the kernel from making addresses on an interface by itself. Those that it has made stay
+    /// until their lifetimes end: connections use them. Prefixes are still told of
+    /// ([`crate::Advertisements`]), routes and default routes go on as before.
+    ///
+    /// True if something was changed.
+    ///
+    /// # Errors
+    /// The interface is gone, the journal cannot be written, or `/proc/sys` cannot.
+    pub async fn hold_autoconf(&self, ifindex: u32) -> Result<bool, Error> {
+        let name = self.interface_name(ifindex).await?;
+        let mut is_changed = false;
+        for (control, ours) in AUTOCONF {
+            is_changed |= self.set_control(ifindex, &name, control, ours)?;
+        }
+        Ok(is_changed)
+    }
+
+    /// Lets the kernel make addresses on an interface again, if it did before, and asks routers to
+    /// advertise so that it does so at once.
+    ///
+    /// True if something was changed.
+    ///
+    /// # Errors
+    /// `/proc/sys` or the journal cannot be written.
+    pub async fn release_autoconf(&self, ifindex: u32) -> Result<bool, Error> {
+        let mut is_changed = false;
+        for change in self.changes() {
+            if matches!(&change, Record::Control { ifindex: at, .. } if *at == ifindex) {
+                is_changed |= self.restore_control(&change).await?;
+                self.forget(&change)?;
+            }
+        }
+        if is_changed {
+            solicit_for_kernel(ifindex);
+        }
+        Ok(is_changed)
+    }
+
+    /// Whether the kernel has been told not to make addresses on this interface.
+    #[must_use]
+    pub fn is_autoconf_held(&self, ifindex: u32) -> bool {
+        let is_of = |change: &Record| matches!(change, Record::Control { ifindex: at, .. } if *at == ifindex);
+        self.changes().iter().any(is_of)
+    }
+
+    fn set_control(
+        &self,
+        ifindex: u32,
+        name: &str,
+        control: &str,
+        ours: &str,
+    ) -> Result<bool, Error> {
+        let file = Control::new(name, control);
+        let failed = |source| Error::Control { path: file.path.clone(), source };
+        let before = match file.read() {
+            // A kernel without privacy addresses.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            read => read.map_err(failed)?,
+        };
+        // Use of temporary addresses can be "-1", which is off, too.
+        if before == ours || before.starts_with('-') {
+            return Ok(false);
+        }
+        let is_recorded = self.changes().iter().any(|change| {
+            let Record::Control { ifindex: at, control: one, .. } = change else { return false };
+            *at == ifindex && one == control
+        });
+        // Somebody has set it back since: that is how they want it.
+        if is_recorded {
+            return Ok(false);
+        }
+        let record =
+            Record::Control { ifindex, control: control.to_owned(), before, ours: ours.to_owned() };
+        self.record(record.clone())?;
+        if let Err(error) = file.write(ours) {
+            self.forget(&record)?;
+            return Err(failed(error));
+        }
+        Ok(true)
+    }
+
+    /// True if the control was put back; false if there is nothing left to put back.
+    pub(crate) async fn restore_control(&self, change: &Record) -> Result<bool, Error> {
+        let Record::Control { ifindex, control, before, ours } = change else { return Ok(false) };
+        let Ok(name) = self.interface_name(*ifindex).await else { return Ok(false) };
+        let file = Control::new(&name, control);
+        let failed = |source| Error::Control { path: file.path.clone(), source };
+        match file.read() {
+            Ok(now) if now == *ours => file.write(before).map(|()| true).map_err(failed),
+            // Others have set it since, and mean it.
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn interface_name(&self, ifindex: u32) -> Result<String, Error> {
+        let links = self.links().await?;
+        let found = links.into_iter().find(|link| link.ifindex == ifindex);
+        found.map(|link| link.name).ok_or(Error::NoInterface { ifindex })
+    }
+}
+
+/// The kernel asks routers by itself only when an interface comes up.
+pub(crate) fn solicit_for_kernel(ifindex: u32) {
+    if let Err(error) = solicit_once(ifindex) {
+        tracing::debug!(%error, ifindex, "cannot solicit routers");
+    }
+}
+
+/// Whether addresses on the interface give up at once when a router says so.
+pub(crate) fn honors_zero(ifindex: u32) -> bool {
+    let Some(name) = interface_name_of(ifindex) else { return false };
+    Control::new(&name, "ra_honor_pio_life").read().is_ok_and(|value| value == "1")
+}
+
+fn interface_name_of(ifindex: u32) -> Option<String> {
+    nix::net::if_::if_indextoname(ifindex).ok()?.into_string().ok()
+}
+
+const ROOT: &str = "/proc/sys/net/ipv6/conf";
+/// What makes the kernel form addresses, and what turns it off.
+const AUTOCONF: [(&str, &str); 2] = [("autoconf", "0"), ("use_tempaddr", "0")];

@@ -1,0 +1,370 @@
+use crate::harness::{Host, address, ip, next, on_host};
+use crate::router::{Router, has_radvd};
+use moorline_netlink::{
+    AddressFlags, AddressSpec, AdvertisedPrefix, AdvertisedPrefixes, Advertisements, Change,
+    HostView, Netlink, Origin, Prefix,
+};
+use moorline_types::Instant;
+use std::time::Duration;
+
+fn control(name: &str) -> String {
+    std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/net1/{name}")).unwrap()
+}
+
+fn set_control(name: &str, value: &str) {
+    std::fs::write(format!("/proc/sys/net/ipv6/conf/net1/{name}"), value).unwrap();
+}
+
+fn net1() -> u32 {
+    let shown: serde_json::Value = serde_json::from_str(&ip("-j link show net1")).unwrap();
+    u32::try_from(shown[0]["ifindex"].as_u64().unwrap()).unwrap()
+}
+
+fn prefix(text: &str) -> Prefix {
+    Prefix::new(address(text), 64)
+}
+
+/// Listens and remembers, as the daemon does.
+struct Listener {
+    heard: Advertisements,
+    table: AdvertisedPrefixes,
+    started: std::time::Instant,
+}
+
+impl Listener {
+    fn new(netlink: &Netlink) -> Self {
+        let heard = netlink.advertisements().unwrap();
+        Self { heard, table: AdvertisedPrefixes::new(), started: std::time::Instant::now() }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(1) + self.started.elapsed()
+    }
+
+    /// Asks and listens until what is known fulfils the condition.
+    async fn until(
+        &mut self,
+        condition: impl Fn(&[AdvertisedPrefix], &AdvertisedPrefixes) -> bool,
+    ) {
+        self.heard.solicit(net1());
+        let listening = async {
+            loop {
+                let known: Vec<_> = self.table.prefixes().collect();
+                if condition(&known, &self.table) {
+                    return;
+                }
+                // An answer from before the router was given other things to say ends the asking.
+                match tokio::time::timeout(ASK_AGAIN, self.heard.next()).await {
+                    Ok(said) => {
+                        self.table.handle_advertisement(&said.unwrap(), self.now());
+                    }
+                    Err(_) => self.heard.solicit(net1()),
+                }
+            }
+        };
+        let listened = tokio::time::timeout(Duration::from_secs(20), listening).await;
+        assert!(listened.is_ok(), "known: {:?}", self.table);
+    }
+}
+
+/// Routers answer within half a second, but not more often than every three (RFC 4861 s10).
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+fn candidate(view: &HostView) -> bool {
+    view.candidates.iter().any(|one| one.name == "net1")
+}
+
+#[test]
+fn prefixes_are_learned_although_the_kernel_makes_no_addresses_of_them() {
+    on_host(async |host: Host| {
+        if !has_radvd() {
+            return;
+        }
+        let mut router = Router::connect();
+        let netlink = host.netlink();
+        let mut listener = Listener::new(&netlink);
+        assert!(netlink.hold_autoconf(net1()).await.unwrap());
+        router.advertise(&[("2001:db8:5::/64", 1000, 2000), ("2001:db8:6::/64", 3000, 4000)]);
+        listener.until(|known, _| known.len() == 2 && known.iter().all(|one| one.accepted)).await;
+        let routers = |table: &AdvertisedPrefixes| -> Vec<_> {
+            table.routers_of(net1(), prefix("2001:db8:6::")).collect()
+        };
+        listener.until(|_, table| routers(table) == [address("fe80::99")]).await;
+        let [first, _] = listener.table.prefixes().collect::<Vec<_>>()[..] else { panic!() };
+        assert_eq!((first.ifindex, first.prefix), (net1(), prefix("2001:db8:5::")));
+        assert!(first.on_link && first.autonomous);
+        let left = first.lifetimes(listener.now());
+        assert!((1..=1000).contains(&left.preferred), "{left:?}");
+        assert!((1001..=2000).contains(&left.valid), "{left:?}");
+        assert_eq!(ip("-6 addr show dev net1 scope global"), "");
+        let view = netlink.view().await.unwrap();
+        assert!(candidate(&view), "it lacks only an address: {view:?}");
+        assert!(view.uplinks.iter().all(|uplink| uplink.name != "net1"));
+    });
+}
+
+#[test]
+fn a_prefix_that_is_renumbered_is_deprecated_and_its_successor_known() {
+    on_host(async |host: Host| {
+        if !has_radvd() {
+            return;
+        }
+        let mut router = Router::connect();
+        let netlink = host.netlink();
+        let mut listener = Listener::new(&netlink);
+        router.advertise(&[("2001:db8:5::/64", 1000, 2000)]);
+        listener.until(|known, _| known.len() == 1).await;
+        router.advertise(&[("2001:db8:5::/64", 0, 1500), ("2001:db8:6::/64", 1000, 2000)]);
+        let started = listener.started;
+        let is_deprecated = move |one: &AdvertisedPrefix| {
+            let now = Instant::from_nanos(1) + started.elapsed();
+            one.lifetimes(now).preferred == 0
+        };
+        let renumbered = |known: &[AdvertisedPrefix]| {
+            known.iter().map(is_deprecated).collect::<Vec<_>>() == [true, false]
+                && known.iter().all(|one| one.accepted)
+        };
+        listener.until(|known, _| renumbered(known)).await;
+        let old = listener.table.prefixes().next().unwrap().lifetimes(listener.now());
+        assert!(
+            old.valid > 1500,
+            "a router alone cannot shorten it to less than two hours: {old:?}"
+        );
+    });
+}
+
+#[test]
+fn a_prefix_that_is_withdrawn_is_gone_at_once_where_the_host_honours_that() {
+    on_host(async |host: Host| {
+        if !has_radvd() {
+            return;
+        }
+        let mut router = Router::connect();
+        if std::fs::metadata("/proc/sys/net/ipv6/conf/net1/ra_honor_pio_life").is_err() {
+            eprintln!("SKIPPED withdrawal: needs ra_honor_pio_life (Linux 6.7)");
+            return;
+        }
+        set_control("ra_honor_pio_life", "1");
+        let netlink = host.netlink();
+        let mut listener = Listener::new(&netlink);
+        router.advertise(&[("2001:db8:5::/64", 1000, 2000)]);
+        listener.until(|known, _| known.len() == 1).await;
+        router.advertise(&[("2001:db8:5::/64", 0, 0)]);
+        let routers =
+            |table: &AdvertisedPrefixes| table.routers_of(net1(), prefix("2001:db8:5::")).count();
+        listener.until(|known, table| known.is_empty() && routers(table) == 0).await;
+    });
+}
+
+#[test]
+fn a_router_that_stops_is_no_router_and_the_link_no_uplink() {
+    on_host(async |host: Host| {
+        if !has_radvd() {
+            return;
+        }
+        let mut router = Router::connect();
+        let netlink = host.netlink();
+        netlink.hold_autoconf(net1()).await.unwrap();
+        let mut listener = Listener::new(&netlink);
+        router.advertise(&[("2001:db8:5::/64", 1000, 2000)]);
+        let of =
+            |table: &AdvertisedPrefixes| table.routers_of(net1(), prefix("2001:db8:5::")).count();
+        listener.until(|_, table| of(table) == 1).await;
+        assert!(candidate(&netlink.view().await.unwrap()));
+        let mut monitor = netlink.monitor().await.unwrap();
+        router.stop();
+        listener.until(|_, table| of(table) == 0).await;
+        assert_eq!(listener.table.prefixes().count(), 1, "the prefix still holds");
+        while candidate(&next(&mut monitor).await.view) {}
+    });
+}
+
+#[test]
+fn where_the_kernel_does_not_listen_routers_are_heard_but_not_accepted() {
+    on_host(async |host: Host| {
+        if !has_radvd() {
+            return;
+        }
+        let mut router = Router::connect();
+        set_control("accept_ra", "0");
+        let netlink = host.netlink();
+        let mut listener = Listener::new(&netlink);
+        router.advertise(&[("2001:db8:5::/64", 1000, 2000)]);
+        listener.until(|known, _| known.len() == 1).await;
+        assert!(!listener.table.prefixes().next().unwrap().accepted);
+    });
+}
+
+#[test]
+fn what_a_router_says_is_taken_with_its_own_lifetime() {
+    on_host(async |host: Host| {
+        if !has_radvd() {
+            return;
+        }
+        let mut router = Router::connect();
+        let netlink = host.netlink();
+        let mut heard = netlink.advertisements().unwrap();
+        router.advertise(&[("2001:db8:5::/64", 1000, 2000)]);
+        heard.solicit(net1());
+        let said = loop {
+            let said = tokio::time::timeout(Duration::from_secs(20), heard.next()).await;
+            let said = said.expect("an answer").unwrap();
+            if said.origin != Origin::Kernel {
+                break said;
+            }
+        };
+        let lifetime = Duration::from_secs(1800);
+        assert_eq!(said.origin, Origin::Router { address: address("fe80::99"), lifetime });
+        assert_eq!((said.ifindex, said.prefixes.len()), (net1(), 1));
+    });
+}
+
+/// What the host's own configuration has to find as it was.
+fn configuration() -> [String; 2] {
+    ["autoconf", "use_tempaddr"].map(control)
+}
+
+#[test]
+fn the_kernels_addresses_stay_while_it_makes_no_more_and_all_is_put_back() {
+    on_host(async |host: Host| {
+        if !has_radvd() {
+            return;
+        }
+        let mut router = Router::connect();
+        router.is_quiet = true;
+        let netlink = host.netlink();
+        let mut listener = Listener::new(&netlink);
+        let before = configuration();
+        assert_eq!(before, ["1\n", "2\n"]);
+        router.advertise(&[("2001:db8:5::/64", 1000, 2000)]);
+        listener.until(|known, _| known.len() == 1).await;
+        let made = || ip("-6 addr show dev net1 scope global").matches("inet6").count();
+        assert_eq!(made(), 2, "the kernel's own: stable and temporary");
+
+        assert!(netlink.hold_autoconf(net1()).await.unwrap());
+        assert!(!netlink.hold_autoconf(net1()).await.unwrap());
+        assert!(netlink.is_autoconf_held(net1()));
+        assert_eq!(configuration(), ["0\n", "0\n"]);
+        router.advertise(&[("2001:db8:5::/64", 1000, 2000), ("2001:db8:6::/64", 1000, 2000)]);
+        listener.until(|known, _| known.len() == 2).await;
+        assert_eq!(made(), 2, "none for the new prefix, and the old ones stay");
+
+        let report = netlink.undo_all().await;
+        assert!(report.iter().all(|one| !one.is_failure()), "{report:?}");
+        assert_eq!(configuration(), before);
+        assert!(!host.has_journal());
+        // The routers were asked, so the kernel goes on where it was.
+        for _ in 0..2000 {
+            if made() == 4 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{}", ip("-6 addr show dev net1"));
+    });
+}
+
+#[test]
+fn another_process_puts_the_controls_back_after_a_crash() {
+    on_host(async |host: Host| {
+        let _router = Router::connect();
+        let before = configuration();
+        host.netlink().hold_autoconf(net1()).await.unwrap();
+        // A daemon that comes back takes over, and does not take our values for the host's.
+        let netlink = host.netlink();
+        assert!(!netlink.hold_autoconf(net1()).await.unwrap());
+        assert!(netlink.is_autoconf_held(net1()));
+        // The record names the interface by its index.
+        ip("link set net1 down");
+        ip("link set net1 name wan1");
+        let report = host.netlink().undo_all().await;
+        assert_eq!(report.len(), 2, "{report:?}");
+        ip("link set wan1 name net1");
+        assert_eq!(configuration(), before);
+        assert!(!host.has_journal());
+    });
+}
+
+#[test]
+fn one_interface_is_released_alone() {
+    on_host(async |host: Host| {
+        let _router = Router::connect();
+        let (before, netlink) = (configuration(), host.netlink());
+        netlink.hold_autoconf(net1()).await.unwrap();
+        let up1 = netlink.view().await.unwrap().uplinks[0].ifindex;
+        netlink.hold_autoconf(up1).await.unwrap();
+        assert!(netlink.release_autoconf(net1()).await.unwrap());
+        assert_eq!(configuration(), before);
+        assert!(!netlink.release_autoconf(net1()).await.unwrap());
+        assert!(netlink.is_autoconf_held(up1) && !netlink.is_autoconf_held(net1()));
+    });
+}
+
+#[test]
+fn controls_that_others_have_set_meanwhile_are_left_alone() {
+    on_host(async |host: Host| {
+        let _router = Router::connect();
+        let netlink = host.netlink();
+        netlink.hold_autoconf(net1()).await.unwrap();
+        set_control("use_tempaddr", "1");
+        assert!(!netlink.hold_autoconf(net1()).await.unwrap());
+        netlink.undo_all().await;
+        assert_eq!(configuration(), ["1\n", "1\n"]);
+
+        netlink.hold_autoconf(net1()).await.unwrap();
+        ip("link del net1");
+        let report = netlink.undo_all().await;
+        assert!(report.iter().all(|one| !one.is_failure()), "{report:?}");
+        assert!(!host.has_journal());
+    });
+}
+
+#[test]
+fn an_interface_without_autoconf_is_not_touched() {
+    on_host(async |host: Host| {
+        let _router = Router::connect();
+        set_control("autoconf", "0");
+        set_control("use_tempaddr", "-1");
+        assert!(!host.netlink().hold_autoconf(net1()).await.unwrap());
+        assert_eq!(configuration(), ["0\n", "-1\n"]);
+        assert!(!host.has_journal());
+        assert!(host.netlink().hold_autoconf(4_000).await.is_err());
+    });
+}
+
+#[test]
+fn an_address_that_somebody_else_has_is_told_as_a_duplicate_and_stays_for_us_to_remove() {
+    on_host(async |host: Host| {
+        let router = Router::connect();
+        set_control("accept_dad", "1");
+        ip("-6 route add default via fe80::99 dev net1 metric 1030");
+        ip("-6 addr add 2001:db8:5::1/64 dev net1 nodad");
+        router.run("ip addr add 2001:db8:5::77/64 dev lan nodad");
+        let netlink = host.netlink();
+        let mut monitor = netlink.monitor().await.unwrap();
+        let taken = address("2001:db8:5::77");
+        assert!(netlink.add_address(net1(), taken, 64).await.unwrap());
+        let mut seen = Vec::new();
+        let view = loop {
+            let notice = next(&mut monitor).await;
+            seen.extend(notice.changes);
+            if seen.iter().any(|one| matches!(one, Change::AddressDuplicate { .. })) {
+                break notice.view;
+            }
+        };
+        assert!(seen.contains(&Change::AddressDuplicate { ifindex: net1(), address: taken }));
+        let uplink = view.uplink(net1()).unwrap();
+        let found = uplink.addresses.iter().find(|own| own.address == taken).unwrap();
+        assert!(found.flags.contains(AddressFlags::DAD_FAILED) && !found.preferred);
+
+        // One that nobody has is tentative for a moment, and then in use.
+        let free = address("2001:db8:5::78");
+        netlink.add_address_with(net1(), AddressSpec::new(free, 64)).await.unwrap();
+        let is_in_use = |view: &HostView| {
+            let addresses = &view.uplink(net1()).unwrap().addresses;
+            addresses.iter().any(|own| own.address == free && own.preferred)
+        };
+        while !is_in_use(&next(&mut monitor).await.view) {}
+        assert!(netlink.remove_address(net1(), taken, 64).await.unwrap());
+    });
+}
