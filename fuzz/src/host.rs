@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use moorline_cga::{HbaKey, Sec, generate_hba};
+use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_host::datapath::{Report, Update};
 use moorline_host::{Config, Host, LocalState, Transmit};
 use moorline_types::{ContextId, Instant, LocatorPair, UlidPair};
@@ -173,7 +173,9 @@ fn local(side: u8) -> LocalState {
     let key = HbaKey::extended_modifier([side; 48]);
     let sec = Sec::new(0).expect("0 is a Sec");
     let set = generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0 takes one try");
-    LocalState { usable: set.locators().to_vec(), set: Some(set) }
+    let usable = set.locators().to_vec();
+    let addresses = LocalAddresses { present: usable.clone(), sets: vec![set], cgas: Vec::new() };
+    LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
 }
 
 const fn turned(locators: LocatorPair) -> LocatorPair {

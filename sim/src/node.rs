@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_cga::{HbaKey, HbaSet, Sec, generate_hba};
+use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_host::{Config, ContextSnapshot, EstablishedView, Host, LocalState};
 use moorline_plane::{Plane, Settings};
 use moorline_types::{Instant, Locator, UlidPair};
@@ -61,8 +61,7 @@ impl Node {
                 core.plane.unset_local(port.address);
             }
         }
-        let set = Some(self.set.clone());
-        core.host.handle_local(&LocalState { set, usable }, now);
+        core.host.handle_local(&LocalState { proof: proof_of(&self.set), usable }, now);
     }
 
     /// Kills the core: from now on there is only the data plane.
@@ -107,6 +106,12 @@ impl Core {
     pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
         self.host.contexts().find(|context| context.ulids == ulids)?.established
     }
+}
+
+/// The set never changes, so its generation does not either.
+fn proof_of(set: &HbaSet) -> LocalProof {
+    let (present, sets) = (set.locators().to_vec(), vec![set.clone()]);
+    LocalProof::new(1, LocalAddresses { present, sets, cgas: Vec::new() }, &[], [0; 32])
 }
 
 /// An HBA set with one address at each ISP: `2001:db8:a1::/64` is host A at ISP 1.

@@ -2,7 +2,7 @@ use std::net::Ipv6Addr;
 
 use anyhow::Context as _;
 use moorline_api::{LocatorInfo, Proof, Uplink};
-use moorline_cga::{HbaKey, HbaSet, Sec, generate_hba};
+use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_host::LocalState;
 use moorline_netlink::{self as netlink, AddressFlags, HostView};
 use moorline_types::Locator;
@@ -15,6 +15,8 @@ use crate::store::Store;
 pub(crate) struct Local {
     mode: AddressMode,
     set: Option<HbaSet>,
+    /// Of what peers are told: random at first, then one more for each set.
+    generation: u32,
 }
 
 /// An address that should be on an uplink.
@@ -31,7 +33,8 @@ impl Local {
             AddressMode::Hba => store.load_hba()?,
             AddressMode::Off => None,
         };
-        Ok(Self { mode, set })
+        let generation = getrandom::u32().context("randomness of the kernel")?;
+        Ok(Self { mode, set, generation })
     }
 
     /// Makes a new set if an uplink has a prefix that the present one lacks. A prefix that is gone
@@ -46,6 +49,7 @@ impl Local {
         let set = make_set(&prefixes)?;
         store.save_hba(&set)?;
         self.set = Some(set);
+        self.generation = self.generation.wrapping_add(1);
         Ok(true)
     }
 
@@ -64,7 +68,7 @@ impl Local {
     pub(crate) fn state(&self, view: &HostView) -> LocalState {
         let usable = view.uplinks.iter().filter(|uplink| uplink.carrier);
         LocalState {
-            set: self.set.clone(),
+            proof: LocalProof::new(self.generation, self.addresses(), &[], [0; 32]),
             usable: usable.flat_map(usable_addresses).map(Locator).collect(),
         }
     }
@@ -114,6 +118,15 @@ impl Local {
             );
         }
         warnings
+    }
+
+    /// All of the set, whether its prefix is there at the moment or not.
+    fn addresses(&self) -> LocalAddresses {
+        LocalAddresses {
+            present: self.locators().to_vec(),
+            sets: self.set.iter().cloned().collect(),
+            cgas: Vec::new(),
+        }
     }
 
     fn locators(&self) -> &[Locator] {

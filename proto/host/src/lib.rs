@@ -37,6 +37,6 @@ pub use drops::DropCounters;
 pub use event::{Cause, Event, Removal, TimerKind, Transmit};
 pub use machine::{Host, LocalState};
 pub use moorline_reap::State as ReapState;
-pub use moorline_shim6::{Failure, LocalSet, Role};
+pub use moorline_shim6::{Failure, Role};
 pub use snapshot::ContextSnapshot;
 pub use view::{ContextView, EstablishedView, NegativeView};

@@ -2,10 +2,10 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use moorline_cga::HbaSet;
+use moorline_cga::LocalProof;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
-use moorline_shim6::{LocalSet, Via};
+use moorline_shim6::Via;
 use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -36,8 +36,9 @@ pub struct Host {
 /// Our addresses as they are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalState {
-    /// What peers are told and can verify.
-    pub set: Option<HbaSet>,
+    /// What peers are told and can verify. Its generation is another one after each change: the next,
+    /// and the first at random (RFC 5533 s5.15.2). A proof of the generation before is not looked at.
+    pub proof: LocalProof,
     /// Addresses that can be sent from now: there, not tentative, their link up, a route out.
     pub usable: Vec<Locator>,
 }
@@ -49,11 +50,8 @@ impl Host {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let mut shim6_seed = [0; 32];
         rng.fill_bytes(&mut shim6_seed);
-        let mut shim6 = shim6::Machine::new(config.shim6.clone(), shim6_seed, now);
-        // Design s6: the first generation is random, then each is one more.
-        shim6.set_local(LocalSet { generation: rng.next_u32(), set: None }, now);
         Self {
-            shim6,
+            shim6: shim6::Machine::new(config.shim6.clone(), shim6_seed, now),
             reap_config: Arc::new(reap::Config {
                 send_timeout: config.shim6.send_timeout,
                 ..reap::Config::default()
@@ -73,12 +71,8 @@ impl Host {
     /// Our addresses, at the start and whenever one comes, goes, or its uplink fails: contexts whose
     /// current locator cannot be used any more explore at once.
     pub fn handle_local(&mut self, local: &LocalState, now: Instant) {
-        let announced = self.shim6.local();
-        if announced.set != local.set {
-            let generation = announced.generation.wrapping_add(1);
-            self.shim6.set_local(LocalSet { generation, set: local.set.clone() }, now);
-            self.drain_shim6(now);
-        }
+        self.shim6.set_local(&local.proof, now);
+        self.drain_shim6(now);
         if self.usable == local.usable {
             return;
         }

@@ -81,6 +81,8 @@ impl Host {
             state: State::Established(established),
         })?;
         self.activate(snapshot.id, snapshot.locators, now);
+        self.shim6.update_if_outdated(snapshot.id, now);
+        self.drain_shim6(now);
         Ok(())
     }
 }

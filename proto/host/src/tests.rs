@@ -3,11 +3,13 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_cga::{HbaKey, Sec, generate_hba};
+use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::datapath::{ContextEntry, Report, Update};
 use crate::{Config, Event, Host, LocalState};
+
+mod proofs;
 
 /// Two hosts, the entries their data planes would hold, and a network of perfect or cut paths.
 struct Pair {
@@ -23,6 +25,10 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
+        Self::with([local_state(0), local_state(1)])
+    }
+
+    fn with(locals: [LocalState; 2]) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let mut config = Config::default();
         config.shim6.send_timeout = Duration::from_secs(2);
@@ -36,12 +42,16 @@ impl Pair {
             dead: BTreeSet::new(),
             now,
         };
-        for side in 0..2 {
-            let local = local_state(u8::try_from(side).expect("two sides"));
-            pair.locators[side].clone_from(&local.usable);
-            pair.hosts[side].handle_local(&local, now);
+        for (side, local) in locals.iter().enumerate() {
+            pair.tell(side, local);
         }
+        pair.settle();
         pair
+    }
+
+    fn tell(&mut self, side: usize, local: &LocalState) {
+        self.locators[side].clone_from(&local.usable);
+        self.hosts[side].handle_local(local, self.now);
     }
 
     fn ulids(&self, side: usize) -> UlidPair {
@@ -124,7 +134,14 @@ fn local_state(side: u8) -> LocalState {
     let key = HbaKey::extended_modifier([side; 48]);
     let set =
         generate_hba(&prefixes, Sec::new(0).expect("valid"), &key, [side; 16], 1).expect("Sec 0");
-    LocalState { usable: set.locators().to_vec(), set: Some(set) }
+    state_of(set)
+}
+
+fn state_of(set: HbaSet) -> LocalState {
+    let usable = set.locators().to_vec();
+    let addresses =
+        LocalAddresses { present: usable.clone(), sets: [set].into(), cgas: Vec::new() };
+    LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
 }
 
 #[test]
@@ -244,6 +261,25 @@ fn a_snapshot_goes_on_in_another_run() {
     assert_eq!(pair.entries[0][0].peer_locators, before.peer_locators);
     pair.send_expired(0);
     assert!(pair.entries[0][0].timers.is_some(), "the peer answers the probes of the new run");
+}
+
+#[test]
+fn a_restored_context_tells_of_addresses_that_came_since() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let snapshots: Vec<_> = pair.hosts[0].snapshot().collect();
+    let mut host = Host::new(Config::default(), [9; 32], pair.now);
+    let mut local = local_state(0);
+    let mut addresses = local.proof.addresses().clone();
+    addresses.present.pop();
+    local.proof = LocalProof::new(2, addresses, &[], [0; 32]);
+    host.handle_local(&local, pair.now);
+    for snapshot in snapshots {
+        host.restore(snapshot, pair.now).expect("restored");
+    }
+    pair.hosts[0] = host;
+    pair.settle();
+    assert_eq!(pair.entries[1][0].peer_locators, [pair.locators[0][0]]);
 }
 
 #[test]

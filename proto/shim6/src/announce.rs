@@ -1,51 +1,31 @@
 use alloc::vec::Vec;
-use core::time::Duration;
 
-use moorline_cga::HbaSet;
 use moorline_types::{Locator, Ulid};
-use moorline_wire::{LocatorEntry, LocatorList, Opt, VerificationMethod};
+use moorline_wire::Opt;
 
 use crate::consts::DEFAULT_SEND_TIMEOUT;
+use crate::machine::Machine;
 
-/// Our locators and their proof, as peers are told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LocalSet {
-    /// Generation of the list, for peers to tell old from new (RFC 5533 s5.15.2).
-    pub generation: u32,
-    /// The addresses that prove each other; `None`: there is nothing that a peer could verify.
-    pub set: Option<HbaSet>,
-}
-
-impl LocalSet {
-    /// Ls(local) of a context, what its peer may be sent from and to: the whole set if the ULID is
-    /// one of it, or else the ULID alone.
-    #[must_use]
-    pub fn locators_for(&self, ulid: Ulid) -> Vec<Locator> {
-        match self.proof_of(ulid) {
-            Some((set, _)) => set.locators().to_vec(),
-            None => alloc::vec![ulid.as_locator()],
-        }
+/// What peers are told of us.
+impl Machine {
+    /// Ls(local) of a context, what its peer may be sent from and to: all that the ULID proves, and
+    /// always the ULID itself.
+    pub(crate) fn locators_for(&self, ulid: Ulid) -> Vec<Locator> {
+        self.local
+            .as_ref()
+            .map_or_else(|| alloc::vec![ulid.as_locator()], |proof| proof.locators_for(ulid))
     }
 
+    /// Whether there is anything that a peer could verify.
     pub(crate) fn proves(&self, ulid: Ulid) -> bool {
-        self.proof_of(ulid).is_some()
+        self.local.as_ref().is_some_and(|proof| proof.announcement_for(ulid).is_some())
     }
 
-    fn proof_of(&self, ulid: Ulid) -> Option<(&HbaSet, &[u8])> {
-        let set = self.set.as_ref()?;
-        Some((set, set.pds_of(ulid.as_locator())?))
-    }
-
-    /// The options of I2 and R2 that tell our locators and Send Timeout.
-    pub(crate) fn options_for(&self, ulid: Ulid, send_timeout: Duration) -> Vec<Opt> {
-        let mut options = Vec::new();
-        if let Some((set, pds)) = self.proof_of(ulid) {
-            let entry =
-                |&locator: &Locator| LocatorEntry { locator, method: VerificationMethod::HBA };
-            let entries = set.locators().iter().map(entry).collect();
-            options.push(Opt::LocatorList(LocatorList { generation: self.generation, entries }));
-            options.push(Opt::Pds(pds.to_vec()));
-        }
+    /// The options of I2, R2 and Update Request that tell our locators and Send Timeout.
+    pub(crate) fn options_for(&self, ulid: Ulid) -> Vec<Opt> {
+        let announcement = self.local.as_ref().and_then(|proof| proof.announcement_for(ulid));
+        let mut options = announcement.map(|told| told.options()).unwrap_or_default();
+        let send_timeout = self.config.send_timeout;
         // RFC 5534 s5.3: a node with a non-default Send Timeout MUST tell it.
         if send_timeout != DEFAULT_SEND_TIMEOUT {
             let whole = send_timeout.as_secs() + u64::from(send_timeout.subsec_nanos() > 0);

@@ -63,7 +63,7 @@ impl Machine {
         let context = self.table.by_ulids(ulids).ok_or(DropReason::UnexpectedState)?;
         let (nonce, local_locators) = match &context.state {
             // Crossing I1s: our R2 has told, or is about to tell, what we have now.
-            State::I1Sent(state) => (state.nonce, self.local.locators_for(ulids.local)),
+            State::I1Sent(state) => (state.nonce, self.locators_for(ulids.local)),
             State::I2Sent(state) => (state.nonce, state.local_locators.clone()),
             State::Established(_) => return Err(DropReason::UnexpectedState),
         };
@@ -77,6 +77,7 @@ impl Machine {
         self.table.set_state(id, State::Established(established));
         self.negatives.remove(ulids);
         self.push_event(Event::Established { context: id, role: Role::Initiator });
+        self.update_if_outdated(id, now);
         Ok(())
     }
 
@@ -143,9 +144,9 @@ impl Machine {
         state.deadline = now + self.backed_off(self.config.i2_timeout, state.retries);
         let Some(context) = self.table.get(id) else { return };
         let ulids = context.ulids;
-        state.local_locators = self.local.locators_for(ulids.local);
+        state.local_locators = self.locators_for(ulids.local);
         let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
-        options.extend(self.local.options_for(ulids.local, self.config.send_timeout));
+        options.extend(self.options_for(ulids.local));
         let i2 = I2 {
             initiator_tag: context.local_tag,
             initiator_nonce: state.nonce,

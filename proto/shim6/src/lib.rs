@@ -1,7 +1,7 @@
 //! Shim6 context establishment and lookup (RFC 5533).
 //!
 //! Two hosts that exchange enough traffic between a pair of addresses agree on a *context*: each
-//! gives the other a 47-bit tag and its list of locators, proved to belong together by HBA. From
+//! gives the other a 47-bit tag and its list of locators, proved to belong together by HBA and CGA. From
 //! then on packets between the pair, the context's ULIDs, may take any pair of those locators, with
 //! a payload header that carries the receiver's tag.
 //!
@@ -44,7 +44,6 @@ mod validator;
 #[cfg(test)]
 mod tests;
 
-pub use announce::LocalSet;
 pub use config::Config;
 pub use consts::*;
 pub use context::{Context, Established, Role, State};

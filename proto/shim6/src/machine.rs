@@ -1,12 +1,11 @@
 use alloc::collections::VecDeque;
 
-use moorline_cga::ParameterMemory;
+use moorline_cga::{LocalProof, ParameterMemory};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
 use moorline_wire::{Message, MessageType, OptionType, Packet};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
-use crate::announce::LocalSet;
 use crate::config::Config;
 use crate::consts::{MAX_QUEUED, MAX_REMEMBERED_PARAMETERS};
 use crate::context::{Context, State};
@@ -25,7 +24,8 @@ pub struct Machine {
     pub(crate) config: Config,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) validators: Validators,
-    pub(crate) local: LocalSet,
+    /// What peers are told; `None` before the first [`set_local`](Self::set_local).
+    pub(crate) local: Option<LocalProof>,
     pub(crate) table: Table,
     pub(crate) negatives: Negatives,
     /// Parameters that peers have proved themselves with.
@@ -46,7 +46,7 @@ impl Machine {
             config,
             validators: Validators::new(&mut rng, now),
             rng,
-            local: LocalSet::default(),
+            local: None,
             negatives: Negatives::default(),
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS),
             signatures: RateLimit::default(),
@@ -55,16 +55,15 @@ impl Machine {
         }
     }
 
-    /// What to tell peers about ourselves from now on, and those of our contexts at once.
-    pub fn set_local(&mut self, local: LocalSet, now: Instant) {
-        self.local = local;
-        self.update_all(now);
-    }
-
-    /// What peers are told about ourselves.
-    #[must_use]
-    pub fn local(&self) -> &LocalSet {
-        &self.local
+    /// What to tell peers about ourselves from now on, and those of our contexts at once. A proof of
+    /// the present generation is taken for the one that is there.
+    pub fn set_local(&mut self, proof: &LocalProof, now: Instant) {
+        let is_known =
+            self.local.as_ref().is_some_and(|known| known.generation() == proof.generation());
+        if !is_known {
+            self.local = Some(proof.clone());
+            self.update_all(now);
+        }
     }
 
     /// Traffic between these addresses deserves a context: sends I1 unless there is one, or the

@@ -60,9 +60,8 @@ impl Machine {
                 locators.push(locator);
             }
         }
-        if locators.len() > MAX_LOCATORS {
-            return Err(DropReason::TooMany);
-        }
+        // A full list that the ULID is not in, as its prefix is gone: the least wanted one gives way.
+        locators.truncate(MAX_LOCATORS);
         Ok(PeerSet { locators, generation: list.map(|list| list.generation), send_timeout })
     }
 }

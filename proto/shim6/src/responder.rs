@@ -123,13 +123,13 @@ impl Machine {
 
     fn send_r2(&mut self, id: ContextId, initiator_nonce: u32) {
         let Some(Context { ulids, local_tag, .. }) = self.table.get(id) else { return };
-        let options = self.local.options_for(ulids.local, self.config.send_timeout).into();
+        let options = Options::from(self.options_for(ulids.local));
         let r2 = R2 { responder_tag: *local_tag, initiator_nonce, options };
         self.push_transmit(Via::Pair(ulids.as_locators()), Message::R2(r2));
     }
 
     fn established(&self, ulids: UlidPair, i2: &I2, peer: PeerSet, role: Role) -> Established {
-        let local_locators = self.local.locators_for(ulids.local);
+        let local_locators = self.locators_for(ulids.local);
         Established::new(i2.initiator_tag, local_locators, peer, role)
     }
 }

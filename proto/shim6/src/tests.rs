@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_cga::{HbaKey, HbaSet, Sec, generate_hba};
+use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_types::{
     ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Ulid, UlidPair,
 };
@@ -11,18 +11,26 @@ use moorline_wire::{
     UpdateRequest, VerificationMethod,
 };
 
-use crate::{Config, Event, Failure, LocalSet, Machine, Role, State, Transmit, Via};
+use crate::{Config, Event, Failure, Machine, Role, State, Transmit, Via};
+
+mod proofs;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
 fn machine(side: u8) -> Machine {
     let mut machine = Machine::new(Config::default(), [side; 32], NOW);
-    machine.set_local(local(side), NOW);
+    machine.set_local(&local(side), NOW);
     machine
 }
 
-fn local(side: u8) -> LocalSet {
-    LocalSet { generation: 1, set: Some(hba_set(side, [1, 2])) }
+fn local(side: u8) -> LocalProof {
+    proof_of(1, alloc::vec![hba_set(side, [1, 2])])
+}
+
+/// Without a signature.
+fn proof_of(generation: u32, sets: Vec<HbaSet>) -> LocalProof {
+    let present = sets.iter().flat_map(|set| set.locators().to_vec()).collect();
+    LocalProof::new(generation, LocalAddresses { present, sets, cgas: Vec::new() }, &[], [0; 32])
 }
 
 fn locators(side: u8) -> Vec<Locator> {
@@ -218,7 +226,7 @@ fn a_locator_list_without_parameters_is_refused() {
 #[test]
 fn a_host_without_proof_announces_nothing() {
     let (mut a, mut b) = (machine(1), machine(2));
-    a.set_local(LocalSet::default(), NOW);
+    a.set_local(&proof_of(2, Vec::new()), NOW);
     a.handle_trigger(ulids(), NOW).expect("I1");
     let i1 = only(&mut a);
     deliver(&mut b, &i1, NOW).expect("I1");
@@ -273,7 +281,7 @@ fn a_peer_that_lost_its_state_makes_the_context_anew() {
     let (_, mut b) = established();
     let old = b.contexts().next().and_then(|c| c.established()).expect("b").peer_tag;
     let mut fresh = Machine::new(Config::default(), [9; 32], NOW);
-    fresh.set_local(local(1), NOW);
+    fresh.set_local(&local(1), NOW);
     fresh.handle_trigger(ulids(), NOW).expect("I1");
     let i1 = only(&mut fresh);
     deliver(&mut b, &i1, NOW).expect("I1");

@@ -15,20 +15,21 @@ impl Machine {
     /// Tells the peers of all contexts whose ULID the present set proves. A newer list takes the place
     /// of one that is not acknowledged yet (s10.3).
     pub(crate) fn update_all(&mut self, now: Instant) {
-        let outdated: Vec<ContextId> = self
-            .table
-            .iter()
-            .filter(|context| {
-                let Some(established) = context.established() else { return false };
-                let told = established.update.as_ref();
-                let told =
-                    told.map_or(&established.local_locators, |update| &update.local_locators);
-                self.local.proves(context.ulids.local)
-                    && self.local.locators_for(context.ulids.local) != *told
-            })
-            .map(|context| context.id)
-            .collect();
-        for id in outdated {
+        let ids: Vec<ContextId> = self.table.iter().map(|context| context.id).collect();
+        for id in ids {
+            self.update_if_outdated(id, now);
+        }
+    }
+
+    /// Tells the peer of a context, unless it knows or will when what is under way arrives: for
+    /// contexts that were restored, the others are told by themselves.
+    pub fn update_if_outdated(&mut self, id: ContextId, now: Instant) {
+        let Some(context) = self.table.get(id) else { return };
+        let Some(established) = context.established() else { return };
+        let under_way = established.update.as_ref().map(|update| &update.local_locators);
+        let told = under_way.unwrap_or(&established.local_locators);
+        let ulid = context.ulids.local;
+        if self.proves(ulid) && self.locators_for(ulid) != *told {
             let nonce = self.rng.next_u32();
             self.send_update(id, nonce, 0, now);
         }
@@ -52,12 +53,12 @@ impl Machine {
         let Some(established) = context.established() else { return };
         let ulid = context.ulids.local;
         let mut established = established.clone();
-        let local_locators = self.local.locators_for(ulid);
+        let local_locators = self.locators_for(ulid);
         established.update = Some(Box::new(Update { nonce, local_locators, retries, deadline }));
         let request = UpdateRequest {
             receiver_tag: established.peer_tag,
             request_nonce: nonce,
-            options: Options::from(self.local.options_for(ulid, self.config.send_timeout)),
+            options: Options::from(self.options_for(ulid)),
         };
         self.table.set_state(id, State::Established(established));
         self.push_transmit(Via::Current(id), Message::UpdateRequest(request));
