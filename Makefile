@@ -11,10 +11,10 @@ UNITDIR ?= $(shell test -d /etc/systemd/system && echo /etc/systemd/system)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 
-.PHONY: help demo test test-vm check build deps install uninstall clean
+.PHONY: help demo test test-vm check conformance build deps install uninstall clean
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: build ## Show a TCP transfer that survives the death of its ISP (root for the real thing).
 	@$(TARGET)/release/moorline demo

@@ -1,0 +1,189 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+/// What one RFC demands, as `conformance/rfcNNNN.toml` says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RequirementList {
+    /// The RFC's number.
+    pub rfc: u32,
+    /// Its title.
+    pub title: String,
+    /// Upper-case key words of each section that has any, counted in the text.
+    keywords: BTreeMap<String, usize>,
+    /// Heading of each section.
+    pub sections: BTreeMap<String, String>,
+    /// In the order of the text.
+    #[serde(rename = "requirement")]
+    pub requirements: Vec<Requirement>,
+}
+
+/// One key word of an RFC and what it is about.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Requirement {
+    /// Section and ordinal, as in `7.13-2`.
+    pub id: String,
+    /// The key word.
+    pub level: Level,
+    /// A paraphrase.
+    pub says: String,
+    /// Why nothing does it, where nothing does.
+    pub not_done: Option<String>,
+    /// What a reader should know besides.
+    pub note: Option<String>,
+}
+
+/// Key words of RFC 2119.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Level {
+    /// MUST
+    Must,
+    /// MUST NOT
+    #[serde(rename = "MUST NOT")]
+    MustNot,
+    /// SHOULD
+    Should,
+    /// SHOULD NOT
+    #[serde(rename = "SHOULD NOT")]
+    ShouldNot,
+    /// RECOMMENDED
+    Recommended,
+    /// MAY
+    May,
+    /// OPTIONAL
+    Optional,
+}
+
+impl Level {
+    /// The key word as the RFC writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Must => "MUST",
+            Self::MustNot => "MUST NOT",
+            Self::Should => "SHOULD",
+            Self::ShouldNot => "SHOULD NOT",
+            Self::Recommended => "RECOMMENDED",
+            Self::May => "MAY",
+            Self::Optional => "OPTIONAL",
+        }
+    }
+
+    /// Whether conformance hangs on it.
+    #[must_use]
+    pub fn is_must(self) -> bool {
+        matches!(self, Self::Must | Self::MustNot)
+    }
+}
+
+impl Requirement {
+    /// The section that it stands in.
+    #[must_use]
+    pub fn section(&self) -> &str {
+        self.id.rsplit_once('-').map_or("", |(section, _)| section)
+    }
+}
+
+impl RequirementList {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let list = Self::parse(&text).with_context(|| format!("in {}", path.display()))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        ensure!(name == list.marker_name(), "{} is about RFC {}", path.display(), list.rfc);
+        Ok(list)
+    }
+
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        let list: Self = toml::from_str(text)?;
+        list.check()?;
+        Ok(list)
+    }
+
+    /// How markers name the RFC.
+    #[must_use]
+    pub fn marker_name(&self) -> String {
+        format!("rfc{}", self.rfc)
+    }
+
+    /// Ordinals count from 1 without a hole, and every key word of the text has its entry.
+    fn check(&self) -> anyhow::Result<()> {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        for requirement in &self.requirements {
+            let section = requirement.section();
+            ensure!(self.sections.contains_key(section), "{}: no such section", requirement.id);
+            let ordinal = seen.entry(section).or_default();
+            *ordinal += 1;
+            let expected = format!("{section}-{ordinal}");
+            ensure!(
+                requirement.id == expected,
+                "{} stands where {expected} should",
+                requirement.id
+            );
+        }
+        for (section, &count) in &self.keywords {
+            let listed = seen.remove(section.as_str()).unwrap_or(0);
+            ensure!(listed == count, "section {section} has {count} key words, {listed} listed");
+        }
+        ensure!(seen.is_empty(), "no key words are counted in {:?}", seen.keys());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = r#"
+        rfc = 9999
+        title = "Example"
+        keywords = { "1.2" = 2 }
+        sections = { "1" = "One", "1.2" = "One and two", "1.10" = "One and ten" }
+        requirement = [
+            { id = "1.2-1", level = "MUST", says = "Do." },
+            { id = "1.2-2", level = "SHOULD NOT", says = "Do not.", not-done = "We do." },
+        ]
+    "#;
+
+    fn error(text: &str) -> String {
+        RequirementList::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_list_that_fits_its_counts_is_taken() {
+        let list = RequirementList::parse(LIST).unwrap();
+        assert_eq!(list.marker_name(), "rfc9999");
+        assert_eq!(list.requirements[1].level, Level::ShouldNot);
+        assert_eq!(list.requirements[1].section(), "1.2");
+    }
+
+    #[test]
+    fn a_key_word_without_an_entry_is_an_error() {
+        let text = LIST.replace(r#""1.2" = 2"#, r#""1.2" = 3"#);
+        assert_eq!(error(&text), "section 1.2 has 3 key words, 2 listed");
+    }
+
+    #[test]
+    fn an_entry_that_nobody_counted_is_an_error() {
+        let text = LIST.replace(r#""1.2" = 2"#, "");
+        assert_eq!(error(&text), r#"no key words are counted in ["1.2"]"#);
+    }
+
+    #[test]
+    fn ordinals_leave_no_hole() {
+        let text = LIST.replace("1.2-2", "1.2-3");
+        assert_eq!(error(&text), "1.2-3 stands where 1.2-2 should");
+    }
+
+    #[test]
+    fn a_section_that_is_not_there_is_an_error() {
+        let text = LIST.replace("1.2-2", "1.3-1");
+        assert_eq!(error(&text), "1.3-1: no such section");
+    }
+}

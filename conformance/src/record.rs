@@ -1,0 +1,199 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::list::{Requirement, RequirementList};
+use crate::marker::{Marker, Markers, Place};
+use crate::page;
+
+/// Lists and markers put together.
+#[derive(Debug)]
+pub struct Record {
+    rfcs: Vec<Rfc>,
+    problems: Vec<String>,
+}
+
+/// One RFC with what points at it.
+#[derive(Debug)]
+pub struct Rfc {
+    /// What it demands.
+    pub list: RequirementList,
+    /// By requirement or section.
+    entries: BTreeMap<String, Entry>,
+}
+
+/// Where a requirement is done and what shows it.
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// Code.
+    pub code: BTreeSet<Place>,
+    /// Tests.
+    pub tests: BTreeSet<Place>,
+}
+
+impl Record {
+    /// Reads the lists and all sources of the repository.
+    pub fn read(root: &Path) -> anyhow::Result<Self> {
+        let folder = root.join("conformance");
+        let mut paths: Vec<_> = fs::read_dir(&folder)
+            .with_context(|| format!("cannot read {}", folder.display()))?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with("rfc") && name.ends_with(".toml")
+            })
+            .collect();
+        paths.sort();
+        let lists = paths.iter().map(|path| RequirementList::read(path));
+        Ok(Self::new(lists.collect::<Result<_, _>>()?, Markers::read(root)?))
+    }
+
+    pub(crate) fn new(lists: Vec<RequirementList>, markers: Markers) -> Self {
+        let rfcs = lists.into_iter().map(|list| Rfc { list, entries: BTreeMap::new() }).collect();
+        let mut record = Self { rfcs, problems: markers.problems };
+        for marker in markers.found {
+            if let Err(problem) = record.add(marker) {
+                record.problems.push(problem);
+            }
+        }
+        record
+    }
+
+    fn add(&mut self, marker: Marker) -> Result<(), String> {
+        let Marker { rfc, id, place, is_test } = marker;
+        let unknown = || format!("{}: {} names no requirement: {rfc}#{id}", place.file, place.item);
+        let rfc = self
+            .rfcs
+            .iter_mut()
+            .find(|known| known.list.marker_name() == rfc)
+            .ok_or_else(unknown)?;
+        match rfc.list.requirements.iter().find(|known| known.id == id) {
+            Some(Requirement { not_done: Some(_), .. }) if !is_test => {
+                return Err(format!(
+                    "{}: {} does {}#{id}, which the list calls not done",
+                    place.file,
+                    place.item,
+                    rfc.list.marker_name()
+                ));
+            }
+            Some(_) => {}
+            None if rfc.list.sections.contains_key(&id) => {}
+            None => return Err(unknown()),
+        }
+        let entry = rfc.entries.entry(id).or_default();
+        let places = if is_test { &mut entry.tests } else { &mut entry.code };
+        places.insert(place);
+        Ok(())
+    }
+
+    /// The RFCs by number.
+    #[must_use]
+    pub fn rfcs(&self) -> &[Rfc] {
+        &self.rfcs
+    }
+
+    /// Markers that mean nothing or contradict a list.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Each MUST without code or without a test, and each other requirement without code, that has
+    /// no reason either.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<String> {
+        self.rfcs.iter().flat_map(Rfc::gaps).collect()
+    }
+
+    /// The page that the record makes.
+    #[must_use]
+    pub fn page(&self) -> String {
+        page::render(self)
+    }
+}
+
+impl Rfc {
+    /// What points at a requirement or section.
+    #[must_use]
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.entries.get(id)
+    }
+
+    fn gaps(&self) -> impl Iterator<Item = String> + '_ {
+        let missing = |requirement: &Requirement| {
+            let entry = self.entry(&requirement.id);
+            let has_code = entry.is_some_and(|entry| !entry.code.is_empty());
+            let has_test = entry.is_some_and(|entry| !entry.tests.is_empty());
+            match (has_code, has_test) {
+                _ if requirement.not_done.is_some() => None,
+                (false, false) => Some("code, test or reason"),
+                (false, true) => Some("code"),
+                (true, false) if requirement.level.is_must() => Some("test"),
+                (true, _) => None,
+            }
+        };
+        self.list.requirements.iter().filter_map(move |requirement| {
+            let what = missing(requirement)?;
+            let Requirement { id, level, says, .. } = requirement;
+            Some(format!(
+                "{}#{id} ({}) has no {what}: {says}",
+                self.list.marker_name(),
+                level.as_str()
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = r#"
+        rfc = 1
+        title = "Example"
+        keywords = { "2" = 3 }
+        sections = { "2" = "Two", "3" = "Three" }
+        requirement = [
+            { id = "2-1", level = "MUST", says = "Do." },
+            { id = "2-2", level = "MAY", says = "Perhaps." },
+            { id = "2-3", level = "MUST NOT", says = "Never.", not-done = "Not ours." },
+        ]
+    "#;
+
+    fn record(source: &str) -> Record {
+        let mut markers = Markers::default();
+        markers.read_source("a.rs", source);
+        Record::new(vec![RequirementList::parse(LIST).unwrap()], markers)
+    }
+
+    const CODE: &str = "//= rfc1#2-1 rfc1#2-2\nfn code() {}\n";
+
+    #[test]
+    fn a_must_wants_code_and_a_test() {
+        assert_eq!(record("").gaps().len(), 2);
+        assert_eq!(record(CODE).gaps(), ["rfc1#2-1 (MUST) has no test: Do."]);
+        let test = "//= rfc1#2-1 (test)\n#[test]\nfn shows() {}\n";
+        assert!(record(test).gaps()[0].starts_with("rfc1#2-1 (MUST) has no code"));
+        let both = record(&format!("{CODE}{test}"));
+        assert!(both.gaps().is_empty() && both.problems().is_empty());
+        assert!(both.page().contains("[`shows`](../a.rs)"));
+    }
+
+    #[test]
+    fn a_marker_may_name_a_section_and_nothing_else() {
+        assert!(record("//= rfc1#3\nfn code() {}\n").problems().is_empty());
+        for name in ["rfc1#4", "rfc1#2-4", "rfc2#2-1"] {
+            let record = record(&format!("//= {name}\nfn code() {{}}\n"));
+            assert_eq!(record.problems(), [format!("a.rs: code names no requirement: {name}")]);
+        }
+    }
+
+    #[test]
+    fn code_for_what_is_called_not_done_is_a_contradiction() {
+        assert_eq!(record("//= rfc1#2-3\nfn code() {}\n").problems().len(), 1);
+        let test = "//= rfc1#2-3 (test)\n#[test]\nfn shows() {}\n";
+        assert!(record(test).problems().is_empty());
+    }
+}
