@@ -68,6 +68,7 @@ impl KeyFile {
             Ok(_) => RsaKey::from_der(der).map(Self::Rsa),
             Err(_) => match Sec1::from_der(der) {
                 Ok(sec1) => address_only(EC_PUBLIC_KEY, sec1.curve, sec1.public_key),
+                Err(_) if is_encrypted(der) => Err(KeyError::Encrypted),
                 Err(_) => RsaKey::from_der(der).map(Self::Rsa),
             },
         }
@@ -110,6 +111,19 @@ fn address_only(
     let spki = spki.to_der().map_err(|_| KeyError::Malformed)?;
     let key = PublicKey::from_spki(&spki).map_err(|_| KeyError::Malformed)?;
     Ok(KeyFile::AddressOnly(key))
+}
+
+/// `EncryptedPrivateKeyInfo` (RFC 5958 s3).
+fn is_encrypted(der: &[u8]) -> bool {
+    let parse = || {
+        let mut reader = SliceReader::new(der)?;
+        reader.sequence(|reader| {
+            reader.decode::<AlgorithmIdentifierRef<'_>>()?;
+            reader.decode::<&OctetStringRef>()
+        })?;
+        reader.finish()
+    };
+    parse().is_ok()
 }
 
 /// `ECPrivateKey` (RFC 5915 s3) without the private key.

@@ -82,11 +82,6 @@ impl Block {
         let words_and_constants = from_fn(|t| word(t).wrapping_add(constant(t)));
         Self { words, words_and_constants }
     }
-
-    /// `W[t]`.
-    pub(super) fn word(&self, t: usize) -> u32 {
-        self.words[t / 4].0[3 - t % 4]
-    }
 }
 
 /// Message schedules side by side: row `t` holds `W[t]` of each.

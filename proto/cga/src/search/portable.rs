@@ -1,19 +1,24 @@
 //! SHA-1 in plain loops over tries, which compilers turn into the vector instructions that every
 //! processor of the target has.
 
-use super::input::{Block, Input, ROUNDS, START, Schedule, batches, constant};
+use super::input::{Input, ROUNDS, START, Schedule, batches, constant};
+use core::array;
 
 pub(super) fn first_hit(input: &Input, mask: u32, start: u128, tries: u64) -> Option<u64> {
     let differences = Schedule::<TRIES>::of_differences();
+    let (differences, _) = differences.rows.as_chunks::<AT_ONCE>();
     for batch in batches(start, tries, TRIES) {
-        let base = Block::new(input.first(batch.modifier));
+        let mut base = Schedule::<1>::new(input.first(batch.modifier).map(|word| [word]));
+        base.expand();
         let mut state = START.map(|word| [word; TRIES]);
-        compress(&mut state, |t| {
-            let word = base.word(t);
-            differences.rows[t].map(|difference| (word ^ difference).wrapping_add(constant(t)))
+        compress(&mut state, |t| Different {
+            base: array::from_fn(|round| base.rows[t + round][0]),
+            differences: &differences[t / AT_ONCE],
+            constant: constant(t),
         });
         for block in input.further() {
-            compress(&mut state, |t| [block.words_and_constants[t]; TRIES]);
+            let words = &block.words_and_constants;
+            compress(&mut state, |t| Same(array::from_fn(|round| words[t + round])));
         }
         let mut hits = (0..TRIES).filter(|&index| state[0][index] & mask == 0);
         if let Some(offset) = hits.find_map(|index| batch.offset(index)) {
@@ -26,16 +31,43 @@ pub(super) fn first_hit(input: &Input, mask: u32, start: u128, tries: u64) -> Op
 /// One word of every try.
 type Words = [u32; TRIES];
 
-#[inline(always)]
-fn compress(state: &mut [Words; 5], word_and_constant: impl Fn(usize) -> Words) {
+/// What some rounds add in every try: `W[t] + K[t]`.
+trait Added {
+    fn word_and_constant(&self, round: usize, n: usize) -> u32;
+}
+
+/// In the first block, whose words depend on the modifier.
+struct Different<'a> {
+    base: [u32; AT_ONCE],
+    differences: &'a [Words; AT_ONCE],
+    constant: u32,
+}
+
+/// In a further block.
+struct Same([u32; AT_ONCE]);
+
+impl Added for Different<'_> {
+    #[inline(always)]
+    fn word_and_constant(&self, round: usize, n: usize) -> u32 {
+        (self.base[round] ^ self.differences[round][n]).wrapping_add(self.constant)
+    }
+}
+
+impl Added for Same {
+    #[inline(always)]
+    fn word_and_constant(&self, round: usize, _: usize) -> u32 {
+        self.0[round]
+    }
+}
+
+/// `added` gives what is added from round `t` on.
+fn compress<A: Added>(state: &mut [Words; 5], added: impl Fn(usize) -> A) {
     let before = *state;
-    for t in (0..ROUNDS).step_by(5) {
-        let [a, b, c, d, e] = state;
-        let word = |n: usize| word_and_constant(t + n);
+    for t in (0..ROUNDS).step_by(AT_ONCE) {
         match t / 20 {
-            0 => five(ch, word, a, b, c, d, e),
-            2 => five(maj, word, a, b, c, d, e),
-            _ => five(parity, word, a, b, c, d, e),
+            0 => rounds(ch, &added(t), state),
+            2 => rounds(maj, &added(t), state),
+            _ => rounds(parity, &added(t), state),
         }
     }
     for (words, before) in state.iter_mut().zip(before) {
@@ -45,38 +77,19 @@ fn compress(state: &mut [Words; 5], word_and_constant: impl Fn(usize) -> Words) 
     }
 }
 
-/// Five rounds, after which the names are back where they were.
-#[inline(always)]
-fn five(
-    f: impl Fn(u32, u32, u32) -> u32,
-    word: impl Fn(usize) -> Words,
-    a: &mut Words,
-    b: &mut Words,
-    c: &mut Words,
-    d: &mut Words,
-    e: &mut Words,
-) {
-    round(&f, &word(0), a, b, c, d, e);
-    round(&f, &word(1), e, a, b, c, d);
-    round(&f, &word(2), d, e, a, b, c);
-    round(&f, &word(3), c, d, e, a, b);
-    round(&f, &word(4), b, c, d, e, a);
-}
-
+/// Some rounds of every try: the state of as many tries as a vector holds stays in registers for all
+/// of them.
 #[inline(never)]
-fn round(
-    f: &impl Fn(u32, u32, u32) -> u32,
-    word: &Words,
-    a: &Words,
-    b: &mut Words,
-    c: &Words,
-    d: &Words,
-    e: &mut Words,
-) {
+fn rounds(f: impl Fn(u32, u32, u32) -> u32, added: &impl Added, state: &mut [Words; 5]) {
+    let [all_a, all_b, all_c, all_d, all_e] = state;
     for n in 0..TRIES {
-        let sum = e[n].wrapping_add(word[n]).wrapping_add(f(b[n], c[n], d[n]));
-        e[n] = sum.wrapping_add(a[n].rotate_left(5));
-        b[n] = b[n].rotate_left(30);
+        let (mut a, mut b, mut c, mut d, mut e) =
+            (all_a[n], all_b[n], all_c[n], all_d[n], all_e[n]);
+        for round in 0..AT_ONCE {
+            let sum = e.wrapping_add(added.word_and_constant(round, n)).wrapping_add(f(b, c, d));
+            (a, b, c, d, e) = (sum.wrapping_add(a.rotate_left(5)), a, b.rotate_left(30), c, d);
+        }
+        (all_a[n], all_b[n], all_c[n], all_d[n], all_e[n]) = (a, b, c, d, e);
     }
 }
 
@@ -94,3 +107,5 @@ fn maj(x: u32, y: u32, z: u32) -> u32 {
 
 /// Tries side by side: enough for several vectors, and their words stay in the nearest cache.
 const TRIES: usize = 32;
+/// Rounds of a try before the next one's turn.
+const AT_ONCE: usize = 10;

@@ -119,6 +119,9 @@ fn what_is_no_key_says_why() {
         assert_eq!(parse(text).err(), Some(error), "{text}");
     }
     assert_eq!(KeyFile::parse(&[0xff; 40]).err(), Some(KeyError::Malformed));
+    // PBES2 without its parameters, and some octets.
+    let sealed = hex::decode("3011300b06092a864886f70d01050d04020102").unwrap();
+    assert_eq!(KeyFile::parse(&sealed).err(), Some(KeyError::Encrypted));
 }
 
 /// The key of the vectors, as `openssl pkey` writes it.
