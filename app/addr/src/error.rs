@@ -109,6 +109,14 @@ pub enum Error {
         /// Of this run and those before.
         tries: u64,
     },
+    /// The system gives no more threads.
+    #[error("cannot start {wanted} threads: {error}")]
+    Threads {
+        /// How many.
+        wanted: usize,
+        /// What the system says.
+        error: io::Error,
+    },
     /// No more offsets. Nobody will see this.
     #[error("2^64 tries found nothing")]
     Exhausted,

@@ -1,8 +1,9 @@
 //! Files that are there whole or not at all.
 
 use crate::Error;
+use rustix::fs::{Access, access};
 use std::{
-    fs::{File, Permissions},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, Read, Write},
     os::unix::fs::PermissionsExt,
     path::Path,
@@ -10,13 +11,37 @@ use std::{
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
-/// Writes a file that anybody may read, over the old one if there is one.
+/// Writes a file that anybody may read, over the old one if there is one. What is no file, such as
+/// `/dev/stdout` or a pipe, is written to and not replaced.
 ///
 /// # Errors
 ///
 /// [`Error::Write`], and the old file stays.
 pub fn write_public(path: &Path, octets: &[u8]) -> Result<(), Error> {
+    if is_special(path) {
+        let write = || OpenOptions::new().write(true).open(path)?.write_all(octets);
+        return write().map_err(|error| failed(path, error));
+    }
     write(path, octets, PUBLIC, Over::Old)
+}
+
+/// Whether [`write_public`] would find a folder that takes files, so that it is known before hours
+/// of work and not after them.
+///
+/// # Errors
+///
+/// [`Error::Write`].
+pub fn check_public(path: &Path) -> Result<(), Error> {
+    let check = || -> io::Result<()> {
+        if path.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if !is_special(path) {
+            access(folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?;
+        }
+        Ok(())
+    };
+    check().map_err(|error| failed(path, error))
 }
 
 /// Writes a file that anybody may read. A file that is there already stays, and is an error.
@@ -62,10 +87,7 @@ enum Over {
 }
 
 fn write(path: &Path, octets: &[u8], mode: u32, over: Over) -> Result<(), Error> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     let write = || -> io::Result<()> {
         let folder_itself = File::open(folder)?;
         // Made for the owner alone, so the octets are never more open than they are meant to be.
@@ -79,12 +101,26 @@ fn write(path: &Path, octets: &[u8], mode: u32, over: Over) -> Result<(), Error>
         };
         folder_itself.sync_all()
     };
-    write().map_err(|error| Error::Write { path: path.to_owned(), error: plain(error) })
+    write().map_err(|error| failed(path, error))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A device or a pipe: root could rename a file over it.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
 /// Without the name of the temporary file, which says nothing to anybody.
-fn plain(error: io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+fn failed(path: &Path, error: io::Error) -> Error {
+    let code = error.raw_os_error();
+    let plain = code.map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+    Error::Write { path: path.to_owned(), error: plain }
 }
 
 const PUBLIC: u32 = 0o644;
@@ -93,7 +129,6 @@ const PRIVATE: u32 = 0o600;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn private_files_are_for_their_owner_alone() {
@@ -128,6 +163,30 @@ mod tests {
         let expected =
             format!("cannot write {}: No such file or directory (os error 2)", path.display());
         assert_eq!(write_public(&path, b"").unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to_and_stays_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        check_public(&path).unwrap();
+        let error = write_public(&path, b"octets").unwrap_err();
+        let expected = "No space left on device (os error 28)";
+        assert_eq!(error.to_string(), format!("cannot write {}: {expected}", path.display()));
+        assert!(path.is_symlink() && is_special(&path));
+        let error = write_public(folder.path(), b"octets").unwrap_err();
+        assert!(matches!(error, Error::Write { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_place_that_takes_no_file_is_known_beforehand() {
+        let folder = tempfile::tempdir().unwrap();
+        check_public(&folder.path().join("file")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        for wrong in [folder.path().join("none/file"), folder.path().to_owned()] {
+            assert!(matches!(check_public(&wrong), Err(Error::Write { .. })), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,11 @@
-use crate::{Addresses, Error, Job, Progress, Shard, ledger::Ledger, state::State};
+use crate::{
+    Addresses, Error, Job, Progress, Shard,
+    ledger::{Chunk, Ledger},
+    state::State,
+};
 use moorline_cga::{Engine, Hash2Search, Sec};
 use std::{
+    io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{
@@ -111,7 +116,7 @@ impl Search {
         }
         // A state that cannot be saved is better known now than after an hour.
         self.save(self.chunks_done, None)?;
-        let ledger = self.search(cancel, began, &mut on_progress);
+        let ledger = self.search(cancel, began, &mut on_progress)?;
         let tries = ledger.tries();
         let result = ledger.result();
         let saved = self.save(ledger.done(), result);
@@ -152,7 +157,7 @@ impl Search {
         cancel: &AtomicBool,
         began: Instant,
         on_progress: &mut dyn FnMut(&Progress),
-    ) -> Ledger {
+    ) -> Result<Ledger, Error> {
         let shared = Shared {
             hash2: Hash2Search::new(self.job.tail(), self.job.sec()).with_engine(self.engine),
             start: u128::from_be_bytes(self.job.start()),
@@ -160,17 +165,17 @@ impl Search {
             cancel,
             desk: Mutex::new(Desk {
                 ledger: Ledger::new(self.shard, self.chunk_tries(), self.chunks_done),
-                workers: self.threads.get(),
+                workers: 0,
+                is_short_handed: false,
             }),
             last_left: Condvar::new(),
         };
         thread::scope(|scope| {
-            for _ in 0..self.threads.get() {
-                scope.spawn(|| shared.work());
-            }
+            let started = (0..self.threads.get()).try_for_each(|_| shared.start_worker(scope));
             self.watch(&shared, began, on_progress);
-        });
-        shared.desk.into_inner().unwrap_or_else(PoisonError::into_inner).ledger
+            started.map_err(|error| Error::Threads { wanted: self.threads.get(), error })
+        })?;
+        Ok(shared.desk.into_inner().unwrap_or_else(PoisonError::into_inner).ledger)
     }
 
     /// Until the last worker leaves.
@@ -211,13 +216,29 @@ struct Desk {
     ledger: Ledger,
     /// Not gone yet.
     workers: usize,
+    /// Not all workers could be started, so the others may go.
+    is_short_handed: bool,
 }
 
 impl Shared<'_> {
+    fn start_worker<'scope, 'env>(
+        &'env self,
+        scope: &'scope thread::Scope<'scope, 'env>,
+    ) -> io::Result<()> {
+        self.desk().workers += 1;
+        let started = thread::Builder::new().spawn_scoped(scope, || self.work());
+        if started.is_err() {
+            let mut desk = self.desk();
+            desk.workers -= 1;
+            desk.is_short_handed = true;
+        }
+        started.map(drop)
+    }
+
     fn work(&self) {
         // Drops, and so counts, even if the work panics: the watcher would wait for ever.
         let _leaving = Leaving(self);
-        let mut chunk = self.desk().ledger.hand_out();
+        let mut chunk = self.desk().next();
         while let Some(now) = chunk {
             if self.cancel.load(Ordering::Relaxed) {
                 break;
@@ -226,12 +247,18 @@ impl Shared<'_> {
             let fit = self.hash2.first_fit(start, self.chunk_tries);
             let mut desk = self.desk();
             desk.ledger.take_back(now, fit);
-            chunk = desk.ledger.hand_out();
+            chunk = desk.next();
         }
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Desk {
+    fn next(&mut self) -> Option<Chunk> {
+        if self.is_short_handed { None } else { self.ledger.hand_out() }
     }
 }
 

@@ -10,7 +10,7 @@ impl SearchBar {
     pub(crate) fn new(search: &Search) -> Self {
         // Draws on the standard error, and only if that is a terminal.
         let bar = ProgressBar::new(STEPS);
-        let style = ProgressStyle::with_template("{bar:30} {msg}");
+        let style = ProgressStyle::with_template("{bar:16} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_message(format!("searching on {} threads", search.threads()));
         bar.tick();

@@ -218,7 +218,7 @@ fn an_interrupted_search_says_how_to_go_on() {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(130), "as a shell gives it for Ctrl-C");
     let said = text(&output.stderr);
     assert!(said.starts_with("moorline: interrupted after "), "{said}");
     assert!(said.ends_with(" tries; the same command goes on\n"), "{said}");
@@ -235,6 +235,65 @@ fn an_interrupted_search_says_how_to_go_on() {
     let expected = "moorline: state is the state of a search with another Sec: \
                     remove it or name another file\n";
     assert_eq!((code, said.as_str()), (1, expected));
+}
+
+#[test]
+fn a_place_that_takes_no_file_is_told_before_the_search() {
+    let folder = Folder::new();
+    // Were it told after the search, this would take minutes.
+    let (code, said) = folder.fails(&format!("addr generate --prefix {A} --hba --sec 2 --out n/p"));
+    let expected = "moorline: cannot write n/p: No such file or directory (os error 2)\n";
+    assert_eq!((code, said.as_str()), (1, expected));
+}
+
+#[test]
+fn what_was_found_is_shown_though_its_file_could_not_be_written() {
+    let folder = Folder::new();
+    std::os::unix::fs::symlink("/dev/full", folder.path("params")).unwrap();
+    let output = folder.run(&format!("addr generate --prefix {A} --hba --out params"));
+    assert_eq!(output.status.code(), Some(1));
+    let said = "moorline: cannot write params: No space left on device (os error 28)\n";
+    assert_eq!(text(&output.stderr), said);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("\nparameters  hex:"), "{shown}");
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_half_written() {
+    let folder = Folder::new();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED a full disk: only root can make one");
+        assert!(std::env::var_os("MOORLINE_REQUIRE_ROOT").is_none(), "it may not be skipped");
+        return;
+    }
+    fs::create_dir(folder.path("disk")).unwrap();
+    // A file system of two pages, in a mount namespace that ends with the shell.
+    let script = format!(
+        "mount -t tmpfs -o size=8k none disk || exit 99; cd disk
+        {{ $M key generate --bits 1024 --out key.pem && $M addr generate --prefix {A} --hba --out params
+        }} > /dev/null || exit 98
+        cat key.pem params > ../before
+        head -c 100000 /dev/zero > fill 2> /dev/null
+        $M key generate --bits 1024 --out k; echo $?
+        $M key import key.pem --out k; echo $?
+        $M addr generate --prefix {A} --hba --out params > /dev/null; echo $?
+        $M addr generate --prefix {A} --hba --state k; echo $?
+        $M addr convert --params params --to hex --out k; echo $?
+        cat key.pem params | cmp - ../before && ls -A"
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .current_dir(folder.0.path())
+        .env("M", env!("CARGO_BIN_EXE_moorline"))
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(said.lines().count(), 5, "{said}");
+    for (line, name) in said.lines().zip(["k", "k", "params", "k", "k"]) {
+        let expected = format!("moorline: cannot write {name}: No space left on device");
+        assert!(line.starts_with(&expected), "{line}");
+    }
+    assert_eq!(text(&output.stdout), "1\n1\n1\n1\n1\nfill\nkey.pem\nparams\n");
 }
 
 #[test]
@@ -263,9 +322,20 @@ fn keys_are_for_their_owner_and_never_lost_or_shown() {
     );
     assert_eq!(fs::read_to_string(folder.path("key.pem")).unwrap(), before);
     let line_of_key = before.lines().nth(2).unwrap();
-    for command in ["key show key.pem", "key show key.pem --json", "key show key.pem --public"] {
+    for command in [
+        "key show key.pem",
+        "key show key.pem --json",
+        "key show key.pem --public",
+        "addr generate --prefix fe80:: --key key.pem --state state --json",
+        "key import key.pem --out other.pem --json",
+    ] {
         assert!(!folder.ok(command).contains(line_of_key), "{command}");
     }
+    // The state has the public key; what it may not have is a number of the private one.
+    let state = fs::read_to_string(folder.path("state")).unwrap();
+    let spki = folder.ok("key show key.pem --public").lines().count();
+    assert!(spki > 2 && state.contains("\"public-key\": \"30819f30"), "{state}");
+    assert!(state.len() < 2 * 162 + 500, "{state}");
     folder.ok("key import key.pem --out copy.pem");
     assert_eq!(fs::read_to_string(folder.path("copy.pem")).unwrap(), before);
     assert_eq!(mode(&folder.path("copy.pem")), 0o600);

@@ -4,9 +4,11 @@ use crate::progress::SearchBar;
 use crate::render;
 use anyhow::{Context, bail};
 use moorline_addr::{
-    EngineRate, Error, Found, KeyView, ParamsView, Request, Search, Verdict, read_key, write_public,
+    Addresses, EngineRate, Error, Found, KeyView, ParamsView, Request, Search, Verdict,
+    check_public, read_key, write_public,
 };
 use moorline_cga::Sec;
+use moorline_lab::interrupt::EXIT_INTERRUPTED;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
@@ -66,24 +68,34 @@ fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
         Some(threads) => search.with_threads(threads),
         None => search,
     };
+    // A place that takes no file is better known now than after an hour.
+    args.out.as_deref().map(check_public).transpose()?;
     let found = match run(&search) {
-        Err(Error::Cancelled { tries }) => {
-            let again = if args.state.is_some() {
-                "the same command goes on"
-            } else {
-                "--state FILE would let it go on"
-            };
-            bail!("interrupted after {} tries; {again}", render::count(tries));
-        }
+        Err(Error::Cancelled { tries }) => return Ok(interrupted(tries, args.state.is_some())),
         other => other?,
     };
-    let generated = Generated::new(args, &search, &found)?;
+    let made = after_collisions(&found, args.collision_count)?;
+    let written = args.out.as_deref().map_or(Ok(()), |path| write_public(path, made.params()));
+    let generated = Generated::new(args, &search, &found, &made);
+    // A long search is not lost because its file could not be written.
+    let file = args.out.as_deref().filter(|_| written.is_ok());
     if args.json {
         write_json(out, &generated)?;
     } else {
-        out.write_all(render::generated(&generated, args.out.as_deref()).as_bytes())?;
+        out.write_all(render::generated(&generated, file).as_bytes())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(written.map(|()| ExitCode::SUCCESS)?)
+}
+
+fn interrupted(tries: u64, has_state: bool) -> ExitCode {
+    let again =
+        if has_state { "the same command goes on" } else { "--state FILE would let it go on" };
+    eprintln!("moorline: interrupted after {} tries; {again}", render::count(tries));
+    u8::try_from(EXIT_INTERRUPTED).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+fn after_collisions(found: &Found, count: u8) -> Result<Addresses, Error> {
+    (0..count).try_fold(found.addresses.clone(), |made, _| Ok(made.after_collision()?))
 }
 
 fn request(args: &GenerateArgs) -> Result<Request, Error> {
@@ -119,14 +131,7 @@ fn run(search: &Search) -> Result<Found, Error> {
 }
 
 impl Generated {
-    fn new(args: &GenerateArgs, search: &Search, found: &Found) -> anyhow::Result<Self> {
-        let mut made = found.addresses.clone();
-        for _ in 0..args.collision_count {
-            made = made.after_collision()?;
-        }
-        if let Some(path) = &args.out {
-            write_public(path, made.params())?;
-        }
+    fn new(args: &GenerateArgs, search: &Search, found: &Found, made: &Addresses) -> Self {
         let job = search.job();
         let kind = match (job.is_hba(), job.public_key()) {
             (false, _) => "cga",
@@ -137,7 +142,7 @@ impl Generated {
             .members()
             .into_iter()
             .map(|(address, params)| GeneratedAddress { address, params: hex::encode(params) });
-        Ok(Self {
+        Self {
             kind,
             sec: job.sec().value(),
             collision_count: args.collision_count,
@@ -150,7 +155,7 @@ impl Generated {
             seconds: found.elapsed.as_secs_f64(),
             threads: search.threads().get(),
             engine: search.engine().name(),
-        })
+        }
     }
 }
 

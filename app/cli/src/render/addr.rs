@@ -99,11 +99,11 @@ pub(crate) fn rates(engines: &[EngineRate]) -> String {
     table(&["ENGINE", "BLOCKS/S", "TRIES/S"], &[1, 2], rows)
 }
 
-/// What stands behind the bar.
+/// What stands behind the bar, and fits an old terminal with it.
 pub(crate) fn progress(progress: &Progress) -> String {
     let left = progress.expected_left.map_or_else(|| "?".to_owned(), coarse);
     format!(
-        "{:.1} M tries/s, {:.1} % of searches are over by now, {left} more on average",
+        "{:.1} M tries/s, chance so far {:.1} %, {left} left on average",
         progress.tries_per_s / 1e6,
         100.0 * progress.probability,
     )
@@ -130,76 +130,4 @@ fn line(name: &str, value: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use insta::assert_snapshot;
-
-    #[test]
-    fn a_long_search_says_what_can_be_known() {
-        let shown = progress(&Progress {
-            tries: 1 << 31,
-            tries_per_s: 94_250_000.0,
-            probability: 0.3935,
-            expected_left: Some(Duration::from_millis(45_570)),
-        });
-        let expected = "94.2 M tries/s, 39.4 % of searches are over by now, 45 s more on average";
-        assert_eq!(shown, expected);
-    }
-
-    #[test]
-    fn rates_are_a_table() {
-        let rate =
-            |name, blocks_per_s| EngineRate { name, blocks_per_s, tries_per_s: blocks_per_s / 2.0 };
-        assert_snapshot!(rates(&[rate("AVX-512", 188.8e6), rate("portable", 24.2e6)]), @r"
-        ENGINE    BLOCKS/S  TRIES/S
-        AVX-512    188.8 M   94.4 M
-        portable    24.2 M   12.1 M
-        ");
-    }
-
-    #[test]
-    fn a_verdict_is_one_sentence() {
-        let valid = Verdict {
-            address: "2001:db8:1::1".parse().unwrap(),
-            method: "hba",
-            sec: 1,
-            valid: true,
-            step: None,
-            reason: None,
-        };
-        assert_eq!(verdict(&valid), "2001:db8:1::1 is valid: HBA, Sec 1\n");
-        let reason = Some("Hash2 has too few zero bits".to_owned());
-        let wrong = Verdict { valid: false, step: Some("hash 2"), reason, ..valid };
-        let expected = "2001:db8:1::1 is not valid: hash 2: Hash2 has too few zero bits\n";
-        assert_eq!(verdict(&wrong), expected);
-    }
-
-    #[test]
-    fn an_address_of_a_shard_says_which() {
-        let made = Generated {
-            kind: "hba",
-            sec: 1,
-            collision_count: 1,
-            addresses: vec![crate::commands::GeneratedAddress {
-                address: "2001:db8:1::1".parse().unwrap(),
-                params: "0102".to_owned(),
-            }],
-            cannot_sign: None,
-            start: "00".repeat(16),
-            offset: 70_000,
-            shard: "1/4".to_owned(),
-            tries: 70_001,
-            seconds: 0.0012,
-            threads: 1,
-            engine: "AVX2",
-        };
-        assert_snapshot!(generated(&made, None), @r"
-        address     2001:db8:1::1
-        kind        HBA set without a key: the addresses prove each other
-        Sec         1
-        collisions  1
-        parameters  hex:0102
-        search      70 k tries in 1.2 ms on 1 thread (AVX2), shard 1/4, offset 70000
-        ");
-    }
-}
+mod tests;
