@@ -19,6 +19,10 @@ const volatile enum control_op control_op_type;
 const volatile enum context_flags context_flags_type;
 const volatile enum report_kind report_kind_type;
 const volatile enum drop_reason drop_reason_type;
+const volatile enum policy_flags policy_flags_type;
+const volatile enum rule_flags rule_flags_type;
+const volatile enum sizes sizes_type;
+const volatile enum settings_flags settings_flags_type;
 
 SEC("tcx/ingress")
 int uplink_ingress(struct __sk_buff *skb)

@@ -75,6 +75,22 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
+/* Two sets of trigger rules: the one in force, and the one being written. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * MAX_RULES);
+	__type(key, __u32);
+	__type(value, struct rule);
+} rules SEC(".maps");
+
+/* Whose socket sent last from a port, where rules name cgroups. LRU: what is lost is learned again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct port);
+	__type(value, struct cgroups);
+} senders SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 262144);

@@ -3,6 +3,8 @@
 #ifndef MOORLINE_PACKET_H
 #define MOORLINE_PACKET_H
 
+#include <linux/in.h>
+
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
@@ -107,23 +109,52 @@ static __always_inline bool is_neighbour_discovery(struct __sk_buff *skb, __u32 
 	return type >= ND_FIRST && type <= ND_LAST;
 }
 
-/* ICMPv6, also behind a few extension headers. */
-static __always_inline bool is_icmpv6(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
+/* What is behind IPv6 and a few extension headers. */
+struct upper {
+	__u8 protocol;
+	/* Of TCP and UDP, and if the packet has them. */
+	bool has_ports;
+	/* Network order. */
+	__be16 source;
+	__be16 destination;
+};
+
+static __always_inline void load_ports(struct __sk_buff *skb, __u32 offset, struct upper *upper)
+{
+	__be16 ports[2];
+
+	if (upper->protocol != IPPROTO_TCP && upper->protocol != IPPROTO_UDP)
+		return;
+	if (bpf_skb_load_bytes(skb, offset, ports, sizeof(ports)))
+		return;
+	upper->source = ports[0];
+	upper->destination = ports[1];
+	upper->has_ports = true;
+}
+
+static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+				       struct upper *upper)
 {
 	__u32 offset = l2 + sizeof(*ip6);
-	__u8 next = ip6->next;
-	__u8 header[2];
+	bool later_fragment = false;
+	__u8 header[4];
 
+	*upper = (struct upper){ .protocol = ip6->next };
 	for (int i = 0; i < MAX_CHAIN; i++) {
+		__u8 next = upper->protocol;
+
 		if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING && next != NEXT_FRAGMENT &&
 		    next != NEXT_DESTINATION)
 			break;
 		if (bpf_skb_load_bytes(skb, offset, header, sizeof(header)))
-			return false;
+			return;
+		if (next == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
+			later_fragment = true;
 		offset += next == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
-		next = header[0];
+		upper->protocol = header[0];
 	}
-	return next == NEXT_ICMPV6;
+	if (!later_fragment)
+		load_ports(skb, offset, upper);
 }
 
 #endif

@@ -41,8 +41,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
 	if (!find_ulids(&ulids, &found)) {
-		if (!is_icmpv6(skb, l2, &ip6))
-			trigger_count(&ulids, ip6_octets(skb, l2, &ip6));
+		trigger_count(skb, l2, &ip6, &ulids, false);
 		return TC_ACT_UNSPEC;
 	}
 	if (is_neighbour_discovery(skb, l2, &ip6))
@@ -98,8 +97,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 	ulids.local = ip6.destination;
 	ulids.peer = ip6.source;
 	if (!find_ulids(&ulids, &found)) {
-		if (!is_icmpv6(skb, l2, &ip6))
-			trigger_count(&ulids, ip6_octets(skb, l2, &ip6));
+		trigger_count(skb, l2, &ip6, &ulids, true);
 		return TC_ACT_UNSPEC;
 	}
 	if (!is_neighbour_discovery(skb, l2, &ip6))

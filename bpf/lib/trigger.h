@@ -3,7 +3,90 @@
 #ifndef MOORLINE_TRIGGER_H
 #define MOORLINE_TRIGGER_H
 
+#include "cgroup.h"
 #include "context.h"
+
+/* A packet of a pair without a context. */
+struct traffic {
+	struct pair pair;
+	struct cgroups cgroups;
+	__u32 octets;
+	__u32 packets;
+	/* Host order. */
+	__u16 local_port;
+	__u16 peer_port;
+	__u8 protocol;
+	bool has_ports;
+};
+
+static __always_inline bool address_fits(const struct address *address, const struct address *value,
+					 const struct address *mask)
+{
+	return !(((address->word[0] ^ value->word[0]) & mask->word[0]) |
+		 ((address->word[1] ^ value->word[1]) & mask->word[1]));
+}
+
+static __always_inline bool rule_fits(const struct rule *rule, const struct traffic *traffic)
+{
+	if (!address_fits(&traffic->pair.local, &rule->addresses.local, &rule->mask.local) ||
+	    !address_fits(&traffic->pair.peer, &rule->addresses.peer, &rule->mask.peer))
+		return false;
+	if (rule->protocol != 0xffff && rule->protocol != traffic->protocol)
+		return false;
+	if (rule->flags & RULE_PORTS &&
+	    (!traffic->has_ports || traffic->local_port < rule->local_ports[0] ||
+	     traffic->local_port > rule->local_ports[1] || traffic->peer_port < rule->peer_ports[0] ||
+	     traffic->peer_port > rule->peer_ports[1]))
+		return false;
+	return !rule->cgroup || is_in_cgroup(&traffic->cgroups, rule->cgroup);
+}
+
+/* Index of the first rule that fits, or a negative number: they stand in order. Not static, so that the verifier looks
+ * at it once and not for each program.
+ */
+__attribute__((noinline)) int find_rule(const struct traffic *traffic)
+{
+	__u32 zero = 0;
+	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+	__u32 first;
+	__u32 count;
+
+	if (!set || !traffic)
+		return -1;
+	first = set->first_rule;
+	count = set->rules;
+	for (__u32 i = 0; i < MAX_RULES && i < count; i++) {
+		__u32 key = first + i;
+		const struct rule *rule = bpf_map_lookup_elem(&rules, &key);
+
+		if (rule && rule_fits(rule, traffic))
+			return key;
+	}
+	return -1;
+}
+
+static __always_inline const struct policy *find_policy(const struct settings *set,
+							const struct traffic *traffic)
+{
+	const struct rule *rule;
+	__u32 key;
+	int found;
+
+	if (!set->rules)
+		return &set->trigger;
+	found = find_rule(traffic);
+	if (found < 0)
+		return &set->trigger;
+	key = found;
+	rule = bpf_map_lookup_elem(&rules, &key);
+	return rule ? &rule->policy : &set->trigger;
+}
+
+/* RFC 4291 appendix A: the identifier was made from a link-layer address. */
+static __always_inline bool address_is_eui64(const struct address *address)
+{
+	return (bpf_be64_to_cpu(address->word[1]) >> 24 & 0xffff) == 0xfffe;
+}
 
 static __always_inline void flow_begin(const struct pair *key, __u64 now)
 {
@@ -24,33 +107,76 @@ static __always_inline void flow_report(const struct pair *key, struct flow *flo
 		flow->reported = 0;
 }
 
-/* Counts a packet of a pair without a context. */
-static __always_inline void trigger_count(const struct pair *key, __u32 octets)
+static __always_inline void flow_count(const struct traffic *traffic, const struct policy *policy)
 {
-	__u32 zero = 0;
-	__u64 now = clock_now();
-	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+	const struct pair *key = &traffic->pair;
 	struct flow *flow = bpf_map_lookup_elem(&flows, key);
+	__u64 now = clock_now();
+	__u32 packets;
 	__u64 bytes;
 
-	if (!set)
-		return;
 	if (!flow) {
 		flow_begin(key, now);
 		flow = bpf_map_lookup_elem(&flows, key);
 		if (!flow)
 			return;
-	} else if (now - flow->last >= set->trigger_idle && now > flow->last) {
+	} else if (now - flow->last >= policy->idle && now > flow->last) {
 		flow->first = now;
 		flow->bytes = 0;
+		flow->packets = 0;
 		flow->reported = 0;
 	}
 	flow->last = now;
-	bytes = __sync_fetch_and_add(&flow->bytes, octets) + octets;
+	bytes = __sync_fetch_and_add(&flow->bytes, traffic->octets) + traffic->octets;
+	packets = __sync_fetch_and_add(&flow->packets, traffic->packets) + traffic->packets;
 	if (flow->reported)
 		return;
-	if (bytes >= set->trigger_bytes || now - flow->first >= set->trigger_age)
+	if (bytes >= policy->bytes || packets >= policy->packets || now - flow->first >= policy->age)
 		flow_report(key, flow, now);
+}
+
+static __always_inline void load_cgroups(struct __sk_buff *skb, bool inbound, struct traffic *traffic)
+{
+	struct port port = { .number = traffic->local_port, .protocol = traffic->protocol };
+
+	if (virtual_clock)
+		cgroups_of_test(skb, &traffic->cgroups);
+	else if (inbound)
+		cgroups_of_receiver(&port, &traffic->cgroups);
+	else
+		cgroups_of_sender(skb, &port, &traffic->cgroups);
+}
+
+/* Counts a packet of a pair without a context. */
+static __always_inline void trigger_count(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+					  const struct pair *pair, bool inbound)
+{
+	struct traffic traffic = { .pair = *pair };
+	const struct policy *policy;
+	struct settings *set;
+	struct upper upper;
+	__u32 zero = 0;
+
+	set = bpf_map_lookup_elem(&settings, &zero);
+	if (!set)
+		return;
+	load_upper(skb, l2, ip6, &upper);
+	if (upper.protocol == NEXT_ICMPV6)
+		return;
+	traffic.protocol = upper.protocol;
+	traffic.has_ports = upper.has_ports;
+	traffic.local_port = bpf_ntohs(inbound ? upper.destination : upper.source);
+	traffic.peer_port = bpf_ntohs(inbound ? upper.source : upper.destination);
+	traffic.octets = ip6_octets(skb, l2, ip6);
+	traffic.packets = packet_count(skb);
+	if (set->flags & SETTINGS_CGROUPS)
+		load_cgroups(skb, inbound, &traffic);
+	policy = find_policy(set, &traffic);
+	if (policy->flags & POLICY_NEVER)
+		return;
+	if (!(policy->flags & POLICY_EUI64) && address_is_eui64(&pair->peer))
+		return;
+	flow_count(&traffic, policy);
 }
 
 #endif

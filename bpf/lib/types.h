@@ -93,10 +93,61 @@ struct flow {
 	__u64 first;
 	__u64 last;
 	__u64 bytes;
-	__u64 reported;
+	__u32 packets;
+	__u32 reported;
 };
 
 _Static_assert(sizeof(struct flow) == 32, "flow");
+
+enum policy_flags {
+	/* Nothing triggers. */
+	POLICY_NEVER = 1,
+	/* Peers with EUI-64 identifiers too. */
+	POLICY_EUI64 = 2,
+};
+
+/* When traffic deserves a context: at the first limit that it reaches. Times in nanoseconds. */
+struct policy {
+	__u64 bytes;
+	__u64 age;
+	__u64 idle;
+	__u32 packets;
+	__u32 flags;
+};
+
+_Static_assert(sizeof(struct policy) == 32, "policy");
+
+enum rule_flags {
+	/* About ports: packets without are not meant. */
+	RULE_PORTS = 1,
+};
+
+/* Whose traffic a policy is for. */
+struct rule {
+	struct pair addresses;
+	/* Ones where addresses are compared. */
+	struct pair mask;
+	/* 0: any. */
+	__u64 cgroup;
+	/* First and last, host order. */
+	__u16 local_ports[2];
+	__u16 peer_ports[2];
+	struct policy policy;
+	/* 0xffff: any. */
+	__u16 protocol;
+	__u16 flags;
+	__u32 zero;
+};
+
+_Static_assert(sizeof(struct rule) == 120, "rule");
+_Static_assert(__builtin_offsetof(struct rule, policy) == 80, "rule.policy");
+
+enum sizes {
+	/* In one set: MAX_TRIGGER_RULES of the contract. */
+	MAX_RULES = 64,
+	/* Ancestors of a cgroup that rules can name, with the root. */
+	CGROUP_LEVELS = 8,
+};
 
 enum report_kind {
 	REPORT_TRIGGER = 1,
@@ -118,15 +169,36 @@ struct report {
 
 _Static_assert(sizeof(struct report) == 56, "report");
 
-struct settings {
-	__u64 trigger_bytes;
-	__u64 trigger_age;
-	__u64 trigger_idle;
-	/* The time, for tests: see clock.h. */
-	__u64 virtual_now;
+/* Of TCP or UDP, on this host. */
+struct port {
+	/* Host order; 0: none. */
+	__u16 number;
+	__u8 protocol;
+	__u8 zero;
 };
 
-_Static_assert(sizeof(struct settings) == 32, "settings");
+/* The numbers of a socket's cgroup and of those above it, from the root on; 0 for what is not known. */
+struct cgroups {
+	__u64 id[CGROUP_LEVELS];
+};
+
+/* What the rules look at besides addresses. */
+enum settings_flags {
+	SETTINGS_CGROUPS = 1,
+};
+
+struct settings {
+	/* Where no rule holds. */
+	struct policy trigger;
+	/* The time, for tests: see clock.h. */
+	__u64 virtual_now;
+	/* The set in force: the index of its first rule, how many there are, what they look at. */
+	__u16 first_rule;
+	__u16 rules;
+	__u32 flags;
+};
+
+_Static_assert(sizeof(struct settings) == 48, "settings");
 
 /* cb[0] of the control program; cb[1] is the slot, cb[2] and cb[3] a time (upper, lower half). */
 enum control_op {

@@ -1,11 +1,20 @@
 //! Between the core's types and the programs'.
 
+use core::net::Ipv6Addr;
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use moorline_host::datapath::{ContextEntry, ReapTimers, TriggerPolicy};
+use moorline_host::datapath::{
+    ContextEntry, MAX_TRIGGER_RULES, ReapTimers, TriggerPolicy, TriggerRule, Triggers,
+};
 use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Ulid, UlidPair};
 
 use crate::skel::types;
+
+/// Rules in one of the two sets.
+pub(crate) const MAX_RULES: u16 = 64;
+const _: () = assert!(MAX_RULES as u32 == types::sizes::MAX_RULES.0);
+const _: () = assert!(MAX_RULES as usize == MAX_TRIGGER_RULES);
 
 pub(crate) fn address(octets: [u8; 16]) -> types::address {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = octets;
@@ -107,11 +116,55 @@ pub(crate) fn entry(
     }
 }
 
-pub(crate) fn settings(trigger: &TriggerPolicy) -> types::settings {
+pub(crate) fn policy(policy: &TriggerPolicy) -> types::policy {
+    let mut flags = 0;
+    if policy.is_never() {
+        flags |= types::policy_flags::POLICY_NEVER.0;
+    }
+    if policy.eui64 {
+        flags |= types::policy_flags::POLICY_EUI64.0;
+    }
+    types::policy {
+        bytes: policy.bytes,
+        age: nanos(policy.age),
+        idle: nanos(policy.idle),
+        packets: policy.packets,
+        flags,
+    }
+}
+
+pub(crate) fn rule(rule: &TriggerRule) -> types::rule {
+    let pair = |local: Ipv6Addr, peer: Ipv6Addr| types::pair {
+        local: address(local.octets()),
+        peer: address(peer.octets()),
+    };
+    let ports = |range: &Option<RangeInclusive<u16>>| {
+        range.as_ref().map_or([0, u16::MAX], |range| [*range.start(), *range.end()])
+    };
+    let flags = if rule.has_ports() { types::rule_flags::RULE_PORTS.0 } else { 0 };
+    types::rule {
+        addresses: pair(rule.local.address(), rule.peer.address()),
+        mask: pair(rule.local.mask(), rule.peer.mask()),
+        cgroup: rule.cgroup.unwrap_or(0),
+        local_ports: ports(&rule.local_ports),
+        peer_ports: ports(&rule.peer_ports),
+        policy: policy(&rule.policy),
+        protocol: rule.protocol.map_or(u16::MAX, u16::from),
+        flags: u16::try_from(flags).unwrap_or(0),
+        zero: 0,
+    }
+}
+
+/// Of the rules from this index on.
+pub(crate) fn settings(triggers: &Triggers, first_rule: u16) -> types::settings {
+    let rules = triggers.rules();
+    let has_cgroups = rules.iter().any(|rule| rule.cgroup.is_some());
+    let flags = if has_cgroups { types::settings_flags::SETTINGS_CGROUPS.0 } else { 0 };
     types::settings {
-        trigger_bytes: trigger.bytes,
-        trigger_age: nanos(trigger.age),
-        trigger_idle: nanos(trigger.idle),
+        trigger: policy(triggers.default_policy()),
         virtual_now: 0,
+        first_rule,
+        rules: u16::try_from(rules.len()).unwrap_or(0),
+        flags,
     }
 }

@@ -3,7 +3,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::Object;
-use moorline_host::datapath::{ContextCounters, ContextEntry, Report, TriggerPolicy, Update};
+use moorline_host::datapath::{ContextCounters, ContextEntry, Report, Triggers, Update};
 use moorline_types::{ContextId, DropReason, Instant};
 
 use crate::attach::{self, Attachments, Hook};
@@ -16,6 +16,7 @@ use crate::load;
 use crate::pins;
 use crate::reports::{self, Reports};
 use crate::settings::{AttachMode, Settings};
+use crate::skel::types;
 use crate::tables::Tables;
 
 /// The loaded programs and their tables.
@@ -64,17 +65,27 @@ impl Datapath {
             object,
             tables,
         };
-        datapath.set_trigger(&settings.trigger)?;
+        datapath.set_triggers(&settings.trigger.into())?;
         Ok(datapath)
     }
 
-    /// Changes when traffic deserves a context.
+    /// Changes when traffic deserves a context: from the next packet on, for all of the rules at once. What was
+    /// counted so far, and what was reported, stays so.
     ///
     /// # Errors
     ///
     /// [`Error::Table`].
-    pub fn set_trigger(&self, trigger: &TriggerPolicy) -> Result<()> {
-        self.tables.settings.insert(&0, &convert::settings(trigger))
+    pub fn set_triggers(&self, triggers: &Triggers) -> Result<()> {
+        let settings = &self.tables.settings;
+        let old = settings.lookup(&0)?.unwrap_or_default();
+        // Into the half that is not in force.
+        let half = convert::MAX_RULES;
+        let first = if old.first_rule == 0 { half } else { 0 };
+        for (index, rule) in (u32::from(first)..).zip(triggers.rules()) {
+            self.tables.rules.insert(&index, &convert::rule(rule))?;
+        }
+        let new = convert::settings(triggers, first);
+        settings.insert(&0, &types::settings { virtual_now: old.virtual_now, ..new })
     }
 
     /// Puts the programs on an uplink.

@@ -13,6 +13,8 @@
 //! | `lives` | slot | times, counters | programs |
 //! | `timers` | slot | one `bpf_timer` | programs |
 //! | `flows` | address pair | octets, age: the trigger | programs |
+//! | `rules` | number | a trigger rule: two sets, one in force | us |
+//! | `senders` | port | cgroups of the socket that sent from it last | programs |
 //! | `reports` | ring buffer to the core | | programs |
 //! | `drops` | reason | count | programs |
 //!

@@ -45,5 +45,6 @@ plain! {
     types::peer_locator: 24,
     types::flow: 32,
     types::report: 56,
-    types::settings: 32,
+    types::rule: 120,
+    types::settings: 48,
 }

@@ -7,9 +7,9 @@
 //! What a plane does for each packet between a local and a peer address:
 //!
 //! * **No context**: unicast packets other than ICMPv6 are counted per address pair, both directions
-//!   together. At [`TriggerPolicy::bytes`], or when the pair has been in use for
-//!   [`TriggerPolicy::age`], one [`Report::Trigger`] goes up; the pair is not reported again before
-//!   [`Update::Rearm`] or before it was idle for [`TriggerPolicy::idle`].
+//!   together. At one of the limits that [`Triggers`] set for the packet, one [`Report::Trigger`] goes
+//!   up; the pair is not reported again before [`Update::Rearm`] or before it was idle for
+//!   [`TriggerPolicy::idle`].
 //! * **Context, outbound**: the transmit time is noted. If the context's locators differ from its
 //!   ULIDs, the addresses are replaced and the 8-octet payload header goes in behind the IPv6 header.
 //! * **Context, inbound**: the receive time is noted. A payload header with a tag of ours is taken
@@ -25,10 +25,17 @@
 //! * `Received` once after an [`Update::Upsert`] whose `watch` differs from the last one reported,
 //!   at the next payload received.
 
+mod trigger;
+
 use core::time::Duration;
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
 
 use alloc::vec::Vec;
+
+pub use trigger::{
+    MAX_TRIGGER_RULES, Prefix, TooManyRules, Traffic, TriggerPolicy, TriggerRule, Triggers,
+    is_eui64,
+};
 
 /// What a data plane tells the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,24 +138,6 @@ pub struct ReapTimers {
     pub keepalive_interval: Duration,
     /// How long keepalives go on after the last payload received; zero: none are due.
     pub keepalive_timeout: Duration,
-}
-
-/// When traffic deserves a context (RFC 5533 leaves the heuristic open).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TriggerPolicy {
-    /// Octets of IPv6 packets, both directions.
-    pub bytes: u64,
-    /// Time since the first packet, if it is still in use.
-    pub age: Duration,
-    /// A pair unused for this long is forgotten.
-    pub idle: Duration,
-}
-
-impl Default for TriggerPolicy {
-    /// 2 KB or 60 s, as LinShim6; idle 120 s.
-    fn default() -> Self {
-        Self { bytes: 2048, age: Duration::from_secs(60), idle: Duration::from_secs(120) }
-    }
 }
 
 /// Locators a context accepts payload from: what fits the data plane's entry (design s5: 32).

@@ -24,6 +24,8 @@ pub(crate) struct Flows {
 struct Node {
     pair: UlidPair,
     flow: Flow,
+    /// Packets since it became a newcomer.
+    uses: u8,
     is_in_use: bool,
     newer: Option<usize>,
     older: Option<usize>,
@@ -34,7 +36,7 @@ struct Flow {
     first: Instant,
     last: Instant,
     octets: u64,
-    packets: u64,
+    packets: u32,
     is_reported: bool,
 }
 
@@ -76,7 +78,8 @@ impl Flows {
         };
         let Some(node) = self.nodes.get_mut(at) else { return false };
         let deserves = node.flow.count(octets, policy, now);
-        node.is_in_use |= node.flow.packets >= PACKETS_IN_USE;
+        node.uses = node.uses.saturating_add(1);
+        node.is_in_use |= node.uses >= PACKETS_IN_USE;
         self.link_as_newest(at);
         self.demote_beyond_share();
         deserves
@@ -116,7 +119,7 @@ impl Flows {
             }
         }
         let flow = Flow { first: now, last: now, octets: 0, packets: 0, is_reported: false };
-        let node = Node { pair, flow, is_in_use: false, newer: None, older: None };
+        let node = Node { pair, flow, uses: 0, is_in_use: false, newer: None, older: None };
         let at = match self.free.pop() {
             Some(at) => {
                 if let Some(slot) = self.nodes.get_mut(at) {
@@ -141,7 +144,7 @@ impl Flows {
         self.unlink(at);
         if let Some(node) = self.nodes.get_mut(at) {
             node.is_in_use = false;
-            node.flow.packets = 0;
+            node.uses = 0;
         }
         self.link_as_newest(at);
     }
@@ -182,7 +185,9 @@ impl Flow {
         self.last = now;
         self.packets = self.packets.saturating_add(1);
         self.octets = self.octets.saturating_add(octets as u64);
-        let deserves = self.octets >= policy.bytes || now.since(self.first) >= policy.age;
+        let deserves = self.octets >= policy.bytes
+            || self.packets >= policy.packets
+            || now.since(self.first) >= policy.age;
         let is_news = deserves && !self.is_reported;
         self.is_reported |= deserves;
         is_news
@@ -190,7 +195,7 @@ impl Flow {
 }
 
 /// Packets, both directions together, that make a pair one in use.
-const PACKETS_IN_USE: u64 = 3;
+const PACKETS_IN_USE: u8 = 3;
 /// With fewer pairs than this there would be no two lists.
 const LEAST_CAPACITY: usize = 4;
 

@@ -9,6 +9,21 @@ use core::net::Ipv6Addr;
 use moorline_types::{ContextTag, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
 
+/// What is behind IPv6 and its extension headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Upper {
+    pub(crate) protocol: u8,
+    /// Source and destination, of TCP and UDP.
+    pub(crate) ports: Option<(u16, u16)>,
+}
+
+impl Upper {
+    /// With the ports as a receiver has them.
+    pub(crate) fn reversed(self) -> Self {
+        Self { ports: self.ports.map(|(source, destination)| (destination, source)), ..self }
+    }
+}
+
 /// What the plane reads of an IPv6 header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ip6 {
@@ -68,21 +83,34 @@ impl Ip6 {
         self.next_header == ICMPV6 && packet.get(IP6_LEN).is_some_and(|kind| ND.contains(kind))
     }
 
-    /// Whether the upper layer is ICMPv6, behind up to [`MAX_CHAIN`] extension headers.
-    pub(crate) fn is_icmpv6(&self, packet: &[u8]) -> bool {
-        let mut next_header = self.next_header;
+    /// The upper layer, behind up to [`MAX_CHAIN`] extension headers.
+    pub(crate) fn upper(&self, packet: &[u8]) -> Upper {
+        let mut upper = Upper { protocol: self.next_header, ports: None };
         let mut at = IP6_LEN;
+        let mut is_later_fragment = false;
         for _ in 0..MAX_CHAIN {
-            if !EXTENSIONS.contains(&next_header) {
+            if !EXTENSIONS.contains(&upper.protocol) {
                 break;
             }
-            let Some(&[next, len]) = packet.get(at..).and_then(<[u8]>::first_chunk::<2>) else {
-                return false;
+            let Some(&[next, len, offset, flags]) =
+                packet.get(at..).and_then(<[u8]>::first_chunk::<4>)
+            else {
+                return upper;
             };
-            at += if next_header == FRAGMENT { 8 } else { (usize::from(len) + 1) * 8 };
-            next_header = next;
+            if upper.protocol == FRAGMENT {
+                is_later_fragment |= u16::from_be_bytes([offset, flags]) >> 3 != 0;
+                at += 8;
+            } else {
+                at += (usize::from(len) + 1) * 8;
+            }
+            upper.protocol = next;
         }
-        next_header == ICMPV6
+        if !is_later_fragment && matches!(upper.protocol, TCP | UDP) {
+            let ports = packet.get(at..).and_then(<[u8]>::first_chunk::<4>);
+            upper.ports =
+                ports.map(|&[a, b, c, d]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
+        }
+        upper
     }
 
     /// Whether a header comes first that the payload header has to stand behind (RFC 5533 s4.6).
@@ -147,7 +175,9 @@ const PAYLOAD_HEADER_OCTETS: u16 = 8;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
-const ICMPV6: u8 = 58;
+pub(crate) const ICMPV6: u8 = 58;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 const DESTINATION_OPTIONS: u8 = 60;
 const EXTENSIONS: [u8; 4] = [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION_OPTIONS];
 /// Router Solicitation to Redirect.

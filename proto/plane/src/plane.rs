@@ -2,20 +2,20 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use moorline_host::DropCounters;
-use moorline_host::datapath::{ContextCounters, Report, Update};
-use moorline_types::{ContextId, DropReason, Instant, Locator, UlidPair};
+use moorline_host::datapath::{ContextCounters, Report, Traffic, Triggers, Update};
+use moorline_types::{ContextId, DropReason, Instant, Locator};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
 
 use crate::contexts::Contexts;
 use crate::flows::Flows;
-use crate::packet::Ip6;
+use crate::packet::{ICMPV6, Ip6, Upper};
 use crate::reports::Reports;
 use crate::settings::{DEFAULT_MTU, Settings};
 
 /// The data plane of one host.
 #[derive(Debug)]
 pub struct Plane {
-    settings: Settings,
+    triggers: Triggers,
     /// Our addresses, with the MTU of the uplink of each.
     locals: BTreeMap<Locator, usize>,
     contexts: Contexts,
@@ -56,13 +56,19 @@ impl Plane {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
-            settings,
+            triggers: settings.trigger.into(),
             locals: BTreeMap::new(),
             contexts: Contexts::default(),
             flows: Flows::new(settings.max_flows),
             reports: Reports::default(),
             drops: DropCounters::new(),
         }
+    }
+
+    /// Changes when traffic deserves a context: from the next packet on. What was counted so far, and what was
+    /// reported, stays so.
+    pub fn set_triggers(&mut self, triggers: Triggers) {
+        self.triggers = triggers;
     }
 
     /// An address of ours, on an uplink with [`DEFAULT_MTU`].
@@ -99,7 +105,17 @@ impl Plane {
 
     /// A packet that a socket sends, from its IPv6 header on.
     pub fn handle_outbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Outbound {
-        let verdict = self.on_outbound(packet, now).unwrap_or_else(|reason| {
+        self.handle_outbound_of(packet, &[], now)
+    }
+
+    /// The same, from a socket in these cgroups.
+    pub fn handle_outbound_of(
+        &mut self,
+        packet: &mut Vec<u8>,
+        cgroups: &[u64],
+        now: Instant,
+    ) -> Outbound {
+        let verdict = self.on_outbound(packet, cgroups, now).unwrap_or_else(|reason| {
             self.drops.count(reason);
             Outbound::Drop(reason)
         });
@@ -109,7 +125,17 @@ impl Plane {
 
     /// A packet from the network, from its IPv6 header on.
     pub fn handle_inbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Inbound {
-        let verdict = self.on_inbound(packet, now).unwrap_or_else(|reason| {
+        self.handle_inbound_of(packet, &[], now)
+    }
+
+    /// The same, for a socket in these cgroups.
+    pub fn handle_inbound_of(
+        &mut self,
+        packet: &mut Vec<u8>,
+        cgroups: &[u64],
+        now: Instant,
+    ) -> Inbound {
+        let verdict = self.on_inbound(packet, cgroups, now).unwrap_or_else(|reason| {
             self.drops.count(reason);
             Inbound::Drop(reason)
         });
@@ -148,7 +174,12 @@ impl Plane {
         &self.drops
     }
 
-    fn on_outbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Result<Outbound, DropReason> {
+    fn on_outbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        cgroups: &[u64],
+        now: Instant,
+    ) -> Result<Outbound, DropReason> {
         let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
         // Control messages, and payload that has its header already.
         if ip6.next_header == PROTOCOL || !ip6.is_routed() {
@@ -157,7 +188,8 @@ impl Plane {
         let ulids = ip6.outbound();
         let octets = ip6.octets(packet);
         let Some(slot) = self.contexts.by_ulids(ulids) else {
-            self.count_flow(&ip6, packet, ulids, now);
+            let Upper { protocol, ports } = ip6.upper(packet);
+            self.count_flow(&Traffic { pair: ulids, protocol, ports, cgroups }, octets, now);
             return Ok(Outbound::Pass);
         };
         if ip6.is_neighbour_discovery(packet) {
@@ -182,7 +214,12 @@ impl Plane {
         Ok(verdict)
     }
 
-    fn on_inbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Result<Inbound, DropReason> {
+    fn on_inbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        cgroups: &[u64],
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
         let Some(ip6) = Ip6::read(packet).filter(Ip6::is_routed) else { return Ok(Inbound::Pass) };
         if ip6.next_header == PROTOCOL {
             return self.on_shim6(&ip6, packet, now);
@@ -190,7 +227,8 @@ impl Plane {
         let ulids = ip6.inbound();
         let octets = ip6.octets(packet);
         let Some(slot) = self.contexts.by_ulids(ulids) else {
-            self.count_flow(&ip6, packet, ulids, now);
+            let Upper { protocol, ports } = ip6.upper(packet).reversed();
+            self.count_flow(&Traffic { pair: ulids, protocol, ports, cgroups }, octets, now);
             return Ok(Inbound::Pass);
         };
         let id = slot.entry.id;
@@ -224,13 +262,14 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    fn count_flow(&mut self, ip6: &Ip6, packet: &[u8], ulids: UlidPair, now: Instant) {
-        if ip6.is_icmpv6(packet) {
+    fn count_flow(&mut self, traffic: &Traffic<'_>, octets: usize, now: Instant) {
+        if traffic.protocol == ICMPV6 {
             return;
         }
-        let octets = ip6.octets(packet);
+        let Some(policy) = self.triggers.policy(traffic) else { return };
+        let ulids = traffic.pair;
         // Other hosts' traffic, forwarded, is marked too, so that it costs the look-up only once.
-        if self.flows.count(ulids, octets, &self.settings.trigger, now)
+        if self.flows.count(ulids, octets, policy, now)
             && self.locals.contains_key(&ulids.local.as_locator())
             && !self.reports.push(Report::Trigger { ulids })
         {

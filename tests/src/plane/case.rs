@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_host::datapath::{ContextEntry, ReapTimers, Report, TriggerPolicy};
+use moorline_host::datapath::{
+    ContextEntry, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers,
+};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use serde::Deserialize;
 
@@ -19,6 +21,8 @@ pub struct Case {
     pub planes: Vec<String>,
     #[serde(default)]
     trigger: Option<Trigger>,
+    #[serde(default)]
+    rules: Vec<Rule>,
     /// Our addresses, each on an uplink of its own.
     pub locals: Vec<Ipv6Addr>,
     /// What happens, and what must be so then.
@@ -65,6 +69,11 @@ pub enum Input {
         /// Which pair.
         rearm: OfPair,
     },
+    /// The trigger policy changes.
+    Policy {
+        /// To this default and these rules.
+        policy: Policy,
+    },
     /// The timers of every context are looked at.
     Tick {
         /// Always true.
@@ -79,6 +88,9 @@ pub enum Input {
         /// Segments of a super-packet.
         #[serde(default)]
         gso: Option<u32>,
+        /// Cgroup of the socket.
+        #[serde(default)]
+        cgroup: Option<u32>,
         /// `pass`, `up`, `deliver`, `redirect`, `drop:<reason>`.
         verdict: String,
         /// Source of the uplink it leaves by.
@@ -136,12 +148,37 @@ pub struct Timers {
     pub keepalive_timeout: u64,
 }
 
+/// What is left out is no limit; `idle` is 120 s then.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Trigger {
-    bytes: u64,
-    age: u64,
-    idle: u64,
+    bytes: Option<u64>,
+    packets: Option<u32>,
+    age: Option<u64>,
+    idle: Option<u64>,
+    #[serde(default)]
+    eui64: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    local: Option<(Ipv6Addr, u8)>,
+    peer: Option<(Ipv6Addr, u8)>,
+    protocol: Option<u8>,
+    local_ports: Option<[u16; 2]>,
+    peer_ports: Option<[u16; 2]>,
+    cgroup: Option<u64>,
+    policy: Trigger,
+}
+
+/// Another default, and other rules.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    trigger: Option<Trigger>,
+    #[serde(default)]
+    rules: Vec<Rule>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -193,12 +230,52 @@ pub struct CountersText {
 impl Case {
     /// When traffic triggers in this case.
     #[must_use]
-    pub fn trigger(&self) -> TriggerPolicy {
-        self.trigger.map_or_else(TriggerPolicy::default, |trigger| TriggerPolicy {
-            bytes: trigger.bytes,
-            age: Duration::from_nanos(trigger.age),
-            idle: Duration::from_nanos(trigger.idle),
-        })
+    pub fn triggers(&self) -> Triggers {
+        triggers(self.trigger, &self.rules)
+    }
+}
+
+impl From<&Policy> for Triggers {
+    fn from(policy: &Policy) -> Self {
+        triggers(policy.trigger, &policy.rules)
+    }
+}
+
+fn triggers(default: Option<Trigger>, rules: &[Rule]) -> Triggers {
+    let default = default.map_or_else(TriggerPolicy::default, TriggerPolicy::from);
+    let rules = rules.iter().map(TriggerRule::from).collect();
+    Triggers::new(default, rules).expect("as many rules as a plane takes")
+}
+
+impl From<Trigger> for TriggerPolicy {
+    fn from(trigger: Trigger) -> Self {
+        Self {
+            bytes: trigger.bytes.unwrap_or(u64::MAX),
+            packets: trigger.packets.unwrap_or(u32::MAX),
+            age: trigger.age.map_or(Duration::MAX, Duration::from_nanos),
+            idle: trigger.idle.map_or(Self::NEVER.idle, Duration::from_nanos),
+            eui64: trigger.eui64,
+        }
+    }
+}
+
+impl From<&Rule> for TriggerRule {
+    fn from(rule: &Rule) -> Self {
+        let prefix = |prefix: Option<(Ipv6Addr, u8)>| {
+            prefix.map_or(Prefix::ALL, |(address, len)| {
+                Prefix::new(address, len).expect("a prefix has at most 128 bits")
+            })
+        };
+        let ports = |ports: Option<[u16; 2]>| ports.map(|[first, last]| first..=last);
+        Self {
+            local: prefix(rule.local),
+            peer: prefix(rule.peer),
+            protocol: rule.protocol,
+            local_ports: ports(rule.local_ports),
+            peer_ports: ports(rule.peer_ports),
+            cgroup: rule.cgroup,
+            policy: rule.policy.into(),
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use super::case::{Case, Check, CountersText, Hook, Input, Step, ulids};
 /// # Errors
 /// What came out otherwise than the case says, and at which step.
 pub fn play(case: &Case) -> Result<(), String> {
-    let mut plane = Plane::new(Settings { trigger: case.trigger(), ..Settings::default() });
+    let mut plane = Plane::new(Settings::default());
+    plane.set_triggers(case.triggers());
     for &local in &case.locals {
         plane.set_local(Locator(local));
     }
@@ -40,15 +41,19 @@ fn on_input(plane: &mut Plane, input: &Input, now: Instant) -> Result<(), String
         Input::Rearm { rearm } => {
             plane.handle_update(&Update::Rearm { ulids: ulids(rearm.ulids) }, now);
         }
+        Input::Policy { policy } => plane.set_triggers(policy.into()),
         Input::Tick { .. } => plane.handle_timeout(now),
-        Input::Packet { packet, hook, gso, verdict, via, out } => {
+        Input::Packet { packet, hook, gso, cgroup, verdict, via, out } => {
             if gso.is_some_and(|segments| segments > 1) {
                 return Err("super-packets are for the kernel alone".into());
             }
+            let cgroups: Vec<u64> = cgroup.iter().copied().map(u64::from).collect();
             let mut bytes = hex::decode(packet).map_err(|error| error.to_string())?;
             let seen = match hook {
-                Hook::UplinkEgress | Hook::MoorIngress => outbound(plane, &mut bytes, now),
-                Hook::UplinkIngress => inbound(plane, &mut bytes, now),
+                Hook::UplinkEgress | Hook::MoorIngress => {
+                    outbound(plane, &mut bytes, &cgroups, now)
+                }
+                Hook::UplinkIngress => inbound(plane, &mut bytes, &cgroups, now),
             };
             let expected = (verdict.clone(), via.map(Locator));
             compare("verdict", &seen, &expected)?;
@@ -58,16 +63,26 @@ fn on_input(plane: &mut Plane, input: &Input, now: Instant) -> Result<(), String
     Ok(())
 }
 
-fn outbound(plane: &mut Plane, packet: &mut Vec<u8>, now: Instant) -> (String, Option<Locator>) {
-    match plane.handle_outbound(packet, now) {
+fn outbound(
+    plane: &mut Plane,
+    packet: &mut Vec<u8>,
+    cgroups: &[u64],
+    now: Instant,
+) -> (String, Option<Locator>) {
+    match plane.handle_outbound_of(packet, cgroups, now) {
         Outbound::Pass => ("pass".into(), None),
         Outbound::Send { source } => ("redirect".into(), Some(source)),
         Outbound::Drop(reason) => (format!("drop:{reason}"), None),
     }
 }
 
-fn inbound(plane: &mut Plane, packet: &mut Vec<u8>, now: Instant) -> (String, Option<Locator>) {
-    let verdict = match plane.handle_inbound(packet, now) {
+fn inbound(
+    plane: &mut Plane,
+    packet: &mut Vec<u8>,
+    cgroups: &[u64],
+    now: Instant,
+) -> (String, Option<Locator>) {
+    let verdict = match plane.handle_inbound_of(packet, cgroups, now) {
         Inbound::Pass => "pass".into(),
         Inbound::Deliver => "deliver".into(),
         Inbound::Up => "up".into(),

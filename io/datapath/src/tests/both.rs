@@ -4,12 +4,14 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_host::datapath::{ContextEntry, ReapTimers, Report, TriggerPolicy, Update};
+use moorline_host::datapath::{
+    ContextEntry, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers, Update,
+};
 use moorline_plane::{Inbound, Outbound, Plane};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
 use super::can_run;
-use super::harness::Harness;
+use super::harness::{Harness, Outcome};
 
 const SEEDS: u64 = 30;
 const STEPS: u32 = 250;
@@ -22,7 +24,8 @@ const TC_ACT_REDIRECT: i32 = 7;
 /// Ours, the peers', and some that nothing is to be done with.
 const LOCALS: [&str; 2] = ["2001:db8:a::1", "2001:db8:b::1"];
 const PEERS: [&str; 3] = ["2001:db8:c::1", "2001:db8:d::1", "2001:db8:e::1"];
-const STRANGE: [&str; 5] = ["fe80::1", "ff02::1", "::", "::1", "2001:db8:ffff::1"];
+const STRANGE: [&str; 6] =
+    ["fe80::1", "ff02::1", "::", "::1", "2001:db8:ffff::1", "2001:db8:ffff::211:22ff:fe33:4455"];
 
 /// SplitMix64: a failure is told by its seed.
 struct Random(u64);
@@ -86,6 +89,7 @@ fn both_planes_do_the_same_with_random_traffic() {
                 0 => both.upsert(&mut random),
                 1 if random.one_in(3) => both.remove(&mut random),
                 2 => both.heard(&mut random),
+                3 if random.one_in(3) => both.set_triggers(&mut random),
                 3 => both.rearm(&mut random),
                 4 | 5 => both.tick(),
                 even if even % 2 == 0 => moved += u32::from(both.outbound(&mut random, &at)),
@@ -101,7 +105,7 @@ fn both_planes_do_the_same_with_random_traffic() {
 impl Both {
     fn new() -> Self {
         let trigger = TriggerPolicy { bytes: 3000, ..TriggerPolicy::default() };
-        let kernel = Harness::new(trigger);
+        let kernel = Harness::new(&trigger.into());
         let settings = moorline_plane::Settings { trigger, ..moorline_plane::Settings::default() };
         let mut user = Plane::new(settings);
         for local in LOCALS {
@@ -181,6 +185,14 @@ impl Both {
         }
     }
 
+    fn set_triggers(&mut self, random: &mut Random) {
+        let count = random.below(6);
+        let rules = (0..count).map(|_| random_rule(random)).collect();
+        let triggers = Triggers::new(random_policy(random), rules).unwrap();
+        self.kernel.plane.set_triggers(&triggers).unwrap();
+        self.user.set_triggers(triggers);
+    }
+
     fn rearm(&mut self, random: &mut Random) {
         let local = Ulid(random.of(&LOCALS).parse().unwrap());
         let ulids = UlidPair::new(local, Ulid(random.of(&PEERS).parse().unwrap()));
@@ -198,13 +210,17 @@ impl Both {
             packet(random, pair, &[])
         };
         let mut octets = packet.clone();
-        let verdict = self.user.handle_outbound(&mut octets, Instant::from_nanos(self.now));
+        let cgroup = u32::try_from(random.below(3)).unwrap();
+        let cgroups = [cgroup.into()];
+        let now = Instant::from_nanos(self.now);
+        let verdict = self.user.handle_outbound_of(&mut octets, &cgroups, now);
         let action = match verdict {
             Outbound::Pass => TC_ACT_UNSPEC,
             Outbound::Send { .. } => TC_ACT_REDIRECT,
             Outbound::Drop(_) => TC_ACT_SHOT,
         };
-        self.check("uplink_egress", &packet, &octets, action, at);
+        let outcome = self.kernel.run_of("uplink_egress", &packet, 0, cgroup);
+        check(&outcome, &packet, &octets, action, at);
         action == TC_ACT_REDIRECT
     }
 
@@ -215,26 +231,17 @@ impl Both {
             packet(random, pair, &tags)
         };
         let mut octets = packet.clone();
-        let verdict = self.user.handle_inbound(&mut octets, Instant::from_nanos(self.now));
+        let cgroup = u32::try_from(random.below(3)).unwrap();
+        let cgroups = [cgroup.into()];
+        let now = Instant::from_nanos(self.now);
+        let verdict = self.user.handle_inbound_of(&mut octets, &cgroups, now);
         let action = match verdict {
             Inbound::Pass | Inbound::Deliver | Inbound::Up => TC_ACT_UNSPEC,
             Inbound::Drop(_) => TC_ACT_SHOT,
         };
-        self.check("uplink_ingress", &packet, &octets, action, at);
+        let outcome = self.kernel.run_of("uplink_ingress", &packet, 0, cgroup);
+        check(&outcome, &packet, &octets, action, at);
         matches!(verdict, Inbound::Deliver)
-    }
-
-    fn check(&self, program: &'static str, packet: &[u8], octets: &[u8], action: i32, at: &str) {
-        let outcome = self.kernel.run(program, packet, 0);
-        assert_eq!(outcome.action, action, "{at}: {program} {}", hex::encode(packet));
-        if action != TC_ACT_SHOT {
-            assert_eq!(
-                hex::encode(&outcome.packet),
-                hex::encode(octets),
-                "{at}: {program} {}",
-                hex::encode(packet)
-            );
-        }
     }
 
     /// Reports, drops and counters.
@@ -247,6 +254,44 @@ impl Both {
             let kernel = self.kernel.plane.counters(entry.id).unwrap();
             assert_eq!(Some(kernel), self.user.counters(entry.id), "{at}: context {}", entry.id);
         }
+    }
+}
+
+fn check(outcome: &Outcome, packet: &[u8], octets: &[u8], action: i32, at: &str) {
+    assert_eq!(outcome.action, action, "{at}: {}", hex::encode(packet));
+    if action != TC_ACT_SHOT {
+        let (kernel, user) = (hex::encode(&outcome.packet), hex::encode(octets));
+        assert_eq!(kernel, user, "{at}: {}", hex::encode(packet));
+    }
+}
+
+fn random_policy(random: &mut Random) -> TriggerPolicy {
+    TriggerPolicy {
+        bytes: random.of(&[u64::MAX, 3000, 500]),
+        packets: random.of(&[u32::MAX, 5, 2]),
+        age: random.of(&[Duration::MAX, Duration::from_secs(10)]),
+        idle: random.of(&[Duration::from_secs(120), Duration::from_secs(20)]),
+        eui64: random.one_in(2),
+    }
+}
+
+fn random_rule(random: &mut Random) -> TriggerRule {
+    let ports = |random: &mut Random| {
+        let [first, last] =
+            [(); 2].map(|()| u16::from(random.octet()) << 8 | u16::from(random.octet()));
+        random.one_in(3).then(|| first.min(last)..=first.max(last))
+    };
+    let prefix = |random: &mut Random, from: &[&str]| {
+        Prefix::new(random.address(from), random.of(&[0, 32, 47, 48, 64, 128])).unwrap()
+    };
+    TriggerRule {
+        local: prefix(random, &LOCALS),
+        peer: prefix(random, &PEERS),
+        protocol: random.of(&[None, None, Some(6), Some(17), Some(59)]),
+        local_ports: ports(random),
+        peer_ports: ports(random),
+        cgroup: random.of(&[None, None, Some(1), Some(2)]),
+        policy: random_policy(random),
     }
 }
 

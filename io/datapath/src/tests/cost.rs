@@ -1,7 +1,9 @@
 //! Time of the programs, told and not asserted: `cargo test -p moorline-datapath -- --ignored --nocapture cost`.
 
 use libbpf_rs::ProgramInput;
-use moorline_host::datapath::{ContextEntry, Update};
+use moorline_host::datapath::{
+    ContextEntry, MAX_TRIGGER_RULES, TriggerPolicy, TriggerRule, Triggers, Update,
+};
 use moorline_types::LocatorPair;
 
 use super::can_run;
@@ -31,12 +33,28 @@ fn cost() {
         ("context not moved", "uplink_egress", packet(LOCAL, PEER, 1400)),
         ("context not moved", "uplink_ingress", packet(PEER, LOCAL, 1400)),
     ] {
-        let frame = [&ETHERNET, packet.as_slice()].concat();
-        let input =
-            ProgramInput { data_in: Some(&frame), repeat: REPEAT, ..ProgramInput::default() };
-        let output = load::run(&plane.object, program, input).unwrap();
-        println!("{program:16} {what:20} {:4} ns", output.duration.as_nanos());
+        tell(&plane, what, program, &packet);
     }
+    let mut rule = TriggerRule::any(TriggerPolicy::NEVER);
+    rule.peer_ports = Some(1..=2);
+    for (what, cgroup) in [("64 rules, none fits", None), ("the same with cgroups", Some(1 << 40))]
+    {
+        let rules = vec![TriggerRule { cgroup, ..rule.clone() }; MAX_TRIGGER_RULES];
+        let triggers = Triggers::new(TriggerPolicy::default(), rules).unwrap();
+        plane.set_triggers(&triggers).unwrap();
+        for program in ["uplink_egress", "uplink_ingress"] {
+            let (from, to) =
+                if program == "uplink_egress" { (LOCAL, stranger) } else { (stranger, LOCAL) };
+            tell(&plane, what, program, &packet(from, to, 1400));
+        }
+    }
+}
+
+fn tell(plane: &Datapath, what: &str, program: &'static str, packet: &[u8]) {
+    let frame = [&ETHERNET, packet].concat();
+    let input = ProgramInput { data_in: Some(&frame), repeat: REPEAT, ..ProgramInput::default() };
+    let output = load::run(&plane.object, program, input).unwrap();
+    println!("{program:16} {what:22} {:4} ns", output.duration.as_nanos());
 }
 
 fn packet_of(next: u8) -> Vec<u8> {

@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command};
 
 use libbpf_rs::ProgramInput;
-use moorline_host::datapath::{Report, TriggerPolicy, Update};
+use moorline_host::datapath::{Report, Triggers, Update};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::skel::types;
-use crate::{Datapath, Settings, control, convert, load};
+use crate::{Datapath, Settings, control, load};
 
 pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
 /// The loopback, which is the first interface of any namespace.
@@ -57,19 +57,18 @@ pub(crate) struct Outcome {
 
 pub(crate) struct Harness {
     pub(crate) plane: Datapath,
-    trigger: TriggerPolicy,
     _namespace: Namespace,
 }
 
 impl Harness {
-    pub(crate) fn new(trigger: TriggerPolicy) -> Self {
+    pub(crate) fn new(triggers: &Triggers) -> Self {
         let namespace = Namespace::new();
         // In older kernels (6.1 for one) each processor takes 128 entries of an LRU table for itself, and a
         // smaller table forgets early.
-        let settings =
-            Settings { max_contexts: 64, max_flows: 4096, trigger, ..Settings::default() };
+        let settings = Settings { max_contexts: 64, max_flows: 4096, ..Settings::default() };
         let plane = Datapath::open_with(&settings, true).unwrap();
-        Self { plane, trigger, _namespace: namespace }
+        plane.set_triggers(triggers).unwrap();
+        Self { plane, _namespace: namespace }
     }
 
     pub(crate) fn set_local(&self, address: Ipv6Addr) {
@@ -78,8 +77,9 @@ impl Harness {
 
     /// The time that the programs see, in nanoseconds.
     pub(crate) fn set_now(&self, now: u64) {
-        let settings = types::settings { virtual_now: now, ..convert::settings(&self.trigger) };
-        self.plane.tables.settings.insert(&0, &settings).unwrap();
+        let table = &self.plane.tables.settings;
+        let settings = table.lookup(&0).unwrap().unwrap();
+        table.insert(&0, &types::settings { virtual_now: now, ..settings }).unwrap();
     }
 
     pub(crate) fn apply(&mut self, update: &Update) {
@@ -101,11 +101,24 @@ impl Harness {
 
     /// Runs a program on an IPv6 packet, of so many segments.
     pub(crate) fn run(&self, program: &'static str, packet: &[u8], segments: u32) -> Outcome {
+        self.run_of(program, packet, segments, 0)
+    }
+
+    /// The same, with a socket in this cgroup.
+    pub(crate) fn run_of(
+        &self,
+        program: &'static str,
+        packet: &[u8],
+        segments: u32,
+        cgroup: u32,
+    ) -> Outcome {
         let frame = [&ETHERNET, packet].concat();
         let mut out = vec![0; frame.len() + 64];
         let mut context = [0; size_of::<types::__sk_buff>()];
         let offset = core::mem::offset_of!(types::__sk_buff, gso_segs);
         context[offset..offset + 4].copy_from_slice(&segments.to_ne_bytes());
+        let offset = core::mem::offset_of!(types::__sk_buff, cb);
+        context[offset..offset + 4].copy_from_slice(&cgroup.to_ne_bytes());
         let input = ProgramInput {
             context_in: Some(&mut context),
             data_in: Some(&frame),

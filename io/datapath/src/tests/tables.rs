@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_host::datapath::{ContextEntry, ReapTimers, Report, TriggerPolicy, Update};
+use moorline_host::datapath::{ContextEntry, ReapTimers, Report, Triggers, Update};
 use moorline_types::{
     ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Ulid, UlidPair,
 };
@@ -39,7 +39,7 @@ pub(crate) fn entry(id: u32, peer: &str) -> ContextEntry {
 }
 
 fn harness() -> Harness {
-    let harness = Harness::new(TriggerPolicy::default());
+    let harness = Harness::new(&Triggers::default());
     harness.set_local(address(LOCAL));
     harness.set_local(address("2001:db8:b::1"));
     harness.set_now(1);

@@ -36,7 +36,7 @@ fn every_case_comes_out_as_it_says() {
 }
 
 fn play(case: &Case) -> Result<(), String> {
-    let mut harness = Harness::new(case.trigger());
+    let mut harness = Harness::new(&case.triggers());
     for &local in &case.locals {
         harness.set_local(local);
     }
@@ -67,11 +67,15 @@ fn on_input(harness: &mut Harness, input: &Input) -> Result<(), String> {
             let [local, peer] = rearm.ulids;
             harness.apply(&Update::Rearm { ulids: UlidPair::new(Ulid(local), Ulid(peer)) });
         }
+        Input::Policy { policy } => {
+            harness.plane.set_triggers(&policy.into()).unwrap();
+        }
         Input::Tick { .. } => harness.tick(),
-        Input::Packet { packet, hook, gso, verdict, via, out } => {
+        Input::Packet { packet, hook, gso, cgroup, verdict, via, out } => {
             let octets = hex::decode(packet).map_err(|error| error.to_string())?;
             let before = drops(harness);
-            let outcome = harness.run(program(*hook), &octets, gso.unwrap_or(0));
+            let outcome =
+                harness.run_of(program(*hook), &octets, gso.unwrap_or(0), cgroup.unwrap_or(0));
             check_drop(verdict, &before, &drops(harness))?;
             check_action(verdict, &outcome)?;
             // Of what is dropped, nobody sees the octets.

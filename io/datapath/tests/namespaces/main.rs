@@ -4,6 +4,7 @@
 mod capture;
 mod net;
 mod throughput;
+mod triggers;
 mod tun;
 
 use std::io::{Read, Write};

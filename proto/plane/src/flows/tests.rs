@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
 }
 
 const POLICY: TriggerPolicy =
-    TriggerPolicy { bytes: 2048, age: Duration::from_secs(60), idle: Duration::from_secs(120) };
+    TriggerPolicy { bytes: 2048, age: Duration::from_secs(60), ..TriggerPolicy::NEVER };
 
 #[test]
 fn the_packet_that_reaches_the_octets_is_news_once() {
@@ -23,6 +23,14 @@ fn the_packet_that_reaches_the_octets_is_news_once() {
     assert!(!flows.count(pair(1), 2047, &POLICY, at(1)));
     assert!(flows.count(pair(1), 1, &POLICY, at(2)));
     assert!(!flows.count(pair(1), 5000, &POLICY, at(3)));
+}
+
+#[test]
+fn the_packet_that_reaches_the_packets_is_news_once() {
+    let policy = TriggerPolicy { packets: 3, ..TriggerPolicy::NEVER };
+    let mut flows = Flows::new(16);
+    let news: Vec<_> = (1..=5).map(|now| flows.count(pair(1), 9000, &policy, at(now))).collect();
+    assert_eq!(news, [false, false, true, false, false]);
 }
 
 #[test]

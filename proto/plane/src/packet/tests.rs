@@ -15,7 +15,7 @@ fn ip6(next_header: u8, source: &str, destination: &str, payload: &[u8]) -> Vec<
 
 fn is_icmpv6(next_header: u8, payload: &[u8]) -> bool {
     let packet = ip6(next_header, "2001:db8::1", "2001:db8::2", payload);
-    Ip6::read(&packet).unwrap().is_icmpv6(&packet)
+    Ip6::read(&packet).unwrap().upper(&packet).protocol == ICMPV6
 }
 
 #[test]
@@ -61,9 +61,29 @@ fn icmpv6_is_found_behind_four_headers_and_no_more() {
 
 #[test]
 fn a_chain_that_is_cut_off_is_not_icmpv6() {
-    assert!(!is_icmpv6(43, &[58]));
-    assert!(is_icmpv6(43, &[58, 0]));
+    assert!(!is_icmpv6(43, &[58, 0, 0]));
+    assert!(is_icmpv6(43, &[58, 0, 0, 0]));
     assert!(!is_icmpv6(43, &[60, 255, 0, 0]));
+}
+
+#[test]
+fn ports_are_those_of_tcp_and_udp_in_whole_packets_and_first_fragments() {
+    let upper = |next_header, payload: &[u8]| {
+        let packet = ip6(next_header, "2001:db8::1", "2001:db8::2", payload);
+        Ip6::read(&packet).unwrap().upper(&packet)
+    };
+    let ports = Some((0x1234, 0x5678));
+    for protocol in [6, 17] {
+        let upper = upper(protocol, &[0x12, 0x34, 0x56, 0x78]);
+        assert_eq!(upper, Upper { protocol, ports });
+        assert_eq!(upper.reversed().ports, Some((0x5678, 0x1234)));
+    }
+    assert_eq!(upper(6, &[0x12, 0x34, 0x56]).ports, None);
+    assert_eq!(upper(132, &[0x12, 0x34, 0x56, 0x78]).ports, None);
+    let mut fragment = vec![17, 0, 0, 1, 0, 0, 0, 9, 0x12, 0x34, 0x56, 0x78];
+    assert_eq!(upper(44, &fragment), Upper { protocol: 17, ports });
+    fragment[3] = 9;
+    assert_eq!(upper(44, &fragment), Upper { protocol: 17, ports: None });
 }
 
 #[test]
@@ -115,7 +135,7 @@ proptest! {
     #[test]
     fn nothing_panics(packet in proptest::collection::vec(any::<u8>(), 0..120)) {
         let Some(ip6) = Ip6::read(&packet) else { return Ok(()) };
-        ip6.is_icmpv6(&packet);
+        ip6.upper(&packet);
         ip6.is_neighbour_discovery(&packet);
         let mut moved = packet.clone();
         let pair = ip6.outbound().as_locators();

@@ -2,7 +2,7 @@ use super::*;
 use alloc::vec;
 use core::time::Duration;
 use moorline_host::datapath::{ContextEntry, ReapTimers};
-use moorline_types::{ContextTag, LocatorPair, Ulid};
+use moorline_types::{ContextTag, LocatorPair, Ulid, UlidPair};
 use proptest::prelude::*;
 
 const OURS: [&str; 2] = ["2001:db8:a::1", "2001:db8:b::1"];

@@ -1,0 +1,99 @@
+use alloc::vec;
+
+use super::*;
+
+fn pair(peer: &str) -> UlidPair {
+    UlidPair::new(
+        Ulid("2001:db8:a::1".parse().expect("address")),
+        Ulid(peer.parse().expect("address")),
+    )
+}
+
+fn traffic(peer: &str) -> Traffic<'static> {
+    Traffic { pair: pair(peer), protocol: 6, ports: Some((40_000, 22)), cgroups: &[1, 7] }
+}
+
+fn prefix(address: &str, len: u8) -> Prefix {
+    Prefix::new(address.parse().expect("address"), len).expect("length")
+}
+
+/// A rule that can be told from others by its limit.
+fn rule(bytes: u64, change: impl Fn(&mut TriggerRule)) -> TriggerRule {
+    let mut rule = TriggerRule::any(TriggerPolicy { bytes, ..TriggerPolicy::default() });
+    change(&mut rule);
+    rule
+}
+
+fn bytes(rules: Vec<TriggerRule>, traffic: &Traffic<'_>) -> Option<u64> {
+    let triggers = Triggers::new(TriggerPolicy::default(), rules).expect("few rules");
+    triggers.policy(traffic).map(|policy| policy.bytes)
+}
+
+#[test]
+fn the_longest_prefix_decides_wherever_it_stands() {
+    let wide = rule(1, |rule| rule.peer = prefix("2001:db8::", 32));
+    let narrow = rule(2, |rule| rule.peer = prefix("2001:db8:c::", 48));
+    for rules in [vec![wide.clone(), narrow.clone()], vec![narrow, wide]] {
+        assert_eq!(bytes(rules.clone(), &traffic("2001:db8:c::1")), Some(2));
+        assert_eq!(bytes(rules.clone(), &traffic("2001:db8:d::1")), Some(1));
+        assert_eq!(bytes(rules, &traffic("2001:db9::1")), Some(2048));
+    }
+}
+
+#[test]
+fn cgroup_before_ports_before_protocol_before_prefixes() {
+    let rules = vec![
+        rule(1, |rule| rule.local = prefix("2001:db8:a::1", 128)),
+        rule(2, |rule| rule.peer = prefix("2001:db8:c::1", 128)),
+        rule(3, |rule| rule.protocol = Some(6)),
+        rule(4, |rule| rule.peer_ports = Some(1..=1023)),
+        rule(5, |rule| rule.cgroup = Some(7)),
+        rule(6, |rule| rule.cgroup = Some(7)),
+    ];
+    let mut traffic = traffic("2001:db8:c::1");
+    assert_eq!(bytes(rules.clone(), &traffic), Some(5));
+    traffic.cgroups = &[1];
+    assert_eq!(bytes(rules.clone(), &traffic), Some(4));
+    traffic.ports = Some((22, 40_000));
+    assert_eq!(bytes(rules.clone(), &traffic), Some(3));
+    traffic.protocol = 17;
+    assert_eq!(bytes(rules.clone(), &traffic), Some(2));
+    traffic.pair = pair("2001:db8:d::1");
+    assert_eq!(bytes(rules, &traffic), Some(1));
+}
+
+#[test]
+fn a_rule_about_ports_is_not_about_packets_without() {
+    let rules = vec![
+        rule(1, |rule| rule.local_ports = Some(0..=u16::MAX)),
+        rule(2, |rule| rule.peer_ports = Some(0..=u16::MAX)),
+    ];
+    let traffic = Traffic { ports: None, ..traffic("2001:db8:c::1") };
+    assert_eq!(bytes(rules, &traffic), Some(2048));
+}
+
+#[test]
+fn never_and_eui64_peers_are_not_counted() {
+    let eui64 = "2001:db8:c::0211:22ff:fe33:4455";
+    assert_eq!(bytes(vec![], &traffic(eui64)), None);
+    assert_eq!(bytes(vec![rule(9, |rule| rule.policy.eui64 = true)], &traffic(eui64)), Some(9));
+    let never = vec![TriggerRule::any(TriggerPolicy::NEVER)];
+    assert_eq!(bytes(never, &traffic("2001:db8:c::1")), None);
+    let of_age = TriggerPolicy { age: Duration::from_secs(1), ..TriggerPolicy::NEVER };
+    assert!(!of_age.is_never());
+}
+
+#[test]
+fn too_many_rules_are_refused() {
+    let rules = |count| vec![TriggerRule::any(TriggerPolicy::NEVER); count];
+    assert!(Triggers::new(TriggerPolicy::default(), rules(MAX_TRIGGER_RULES)).is_ok());
+    let refused = Triggers::new(TriggerPolicy::default(), rules(MAX_TRIGGER_RULES + 1));
+    assert_eq!(refused, Err(TooManyRules(65)));
+}
+
+#[test]
+fn prefixes_keep_no_bits_behind_their_length() {
+    assert_eq!(prefix("2001:db8:c::1", 32), prefix("2001:db8::", 32));
+    assert_eq!(prefix("2001:db8:c::1", 0), Prefix::ALL);
+    assert_eq!(Prefix::new(Ipv6Addr::UNSPECIFIED, 129), None);
+}
