@@ -29,6 +29,9 @@ test-vm: deps ## Try it on another kernel, in a virtual machine (Debian 12's; KE
 check: deps ## Check format, lints, documentation, shell scripts and the list of dependencies.
 	@scripts/check.sh
 
+conformance: ## Write docs/conformance.md anew from the markers in code and tests.
+	@$(CARGO) run --quiet --locked -p moorline-conformance
+
 build: deps ## Build the release binaries.
 	@$(CARGO) build --release --locked -p moorline -p moorlined
 

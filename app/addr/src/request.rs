@@ -45,6 +45,7 @@ impl Request {
         })
     }
 
+    //= rfc3972#4-2 rfc3972#7.3-1
     fn fresh_job(&self) -> Result<Job, Error> {
         if self.shard.is_part() && self.key.is_none() && self.seed.is_none() {
             return Err(Error::NoSeed);

@@ -46,6 +46,7 @@ impl Cga {
     /// # Errors
     ///
     /// [`GenerateError::Collisions`] the third time.
+    //= rfc3972#4-1
     pub fn after_collision(&self) -> Result<Self, GenerateError> {
         let collision_count = self.collision_count() + 1;
         if collision_count > MAX_COLLISION_COUNT {
@@ -61,6 +62,7 @@ impl Cga {
     ///
     /// Who sees the parameters of both can tell that they are of one owner; from a signed locator
     /// list everybody can. Not for an address that is to be hard to link (RFC 3972 s7.3).
+    //= rfc3972#4-9 rfc3972#4-10
     #[must_use]
     pub fn under_prefix(&self, prefix: [u8; 8]) -> Self {
         let mut pds = self.pds.clone();

@@ -53,6 +53,7 @@ impl<'a> LocatorClaim<'a> {
     ///
     /// The step that failed, for the ULID or the first locator that does not pass. One bad locator
     /// rejects the list.
+    //= rfc5533#7.2-4
     pub fn check(&self) -> Result<HashesVerified<'a>, VerifyError> {
         check_methods(self.entries())?;
         if self.needs_signature() && self.signature.is_none() {
@@ -62,6 +63,7 @@ impl<'a> LocatorClaim<'a> {
         if self.needs_signature() {
             check_key(verifier.parameters(), self.signature.unwrap_or_default())?;
         }
+        //= rfc3972#6-2
         self.check_ulid(&mut verifier)?;
         let ulid = self.ulid.as_locator();
         for entry in self.entries().iter().filter(|entry| is_hba(entry) && entry.locator != ulid) {
@@ -143,6 +145,7 @@ impl HashesVerified<'_> {
     /// # Errors
     ///
     /// [`VerifyError::Signature`], or [`VerifyError::Key`] if there is no such key.
+    //= rfc3972#6-3
     pub fn verify_signature(self) -> Result<LocatorsVerified, VerifyError> {
         let Self { claim, spki } = self;
         let is_signed = claim.needs_signature();

@@ -16,6 +16,7 @@ use moorline_wire::{CgaExtension, CgaParameters, MultiPrefix, consts::CGA_FIXED_
 /// # Errors
 ///
 /// Nothing to make, or [`GenerateError::Exhausted`] after `max_tries`, with where to go on.
+//= rfc3972#4-1 rfc3972#4-6 rfc3972#4-7 rfc3972#4-8
 pub fn generate_cga(
     prefix: [u8; 8],
     sec: Sec,
@@ -47,6 +48,7 @@ pub fn generate_cga(
 /// # Errors
 ///
 /// Nothing to make, or [`GenerateError::Exhausted`] after `max_tries`, with where to go on.
+//= rfc5535#6
 pub fn generate_hba(
     prefixes: &[[u8; 8]],
     sec: Sec,

@@ -7,6 +7,7 @@ use moorline_wire::consts::CGA_FIXED_LEN;
 use sha1::{Digest, Sha1};
 
 /// Hash1 of a PDS with this prefix in its prefix field.
+//= rfc3972#3-8 rfc3972#5-9
 pub(crate) fn hash1(pds: &[u8], prefix: [u8; 8]) -> [u8; 8] {
     let digest = Sha1::new()
         .chain_update(&pds[..MODIFIER_LEN])
@@ -19,6 +20,7 @@ pub(crate) fn hash1(pds: &[u8], prefix: [u8; 8]) -> [u8; 8] {
 
 /// How many leftmost bits of Hash2 are zero. Prefix and collision count are not in it, so it is the
 /// same for all addresses of a set.
+//= rfc3972#3-8 rfc3972#5-9
 pub(crate) fn hash2_zero_bits(pds: &[u8]) -> u32 {
     let digest = Sha1::new()
         .chain_update(&pds[..MODIFIER_LEN])
@@ -30,6 +32,7 @@ pub(crate) fn hash2_zero_bits(pds: &[u8]) -> u32 {
 }
 
 /// Writes Sec into the three leftmost bits of Hash1 and clears `u` and `g`.
+//= rfc3972#2
 pub(crate) const fn interface_id(hash1: [u8; 8], sec: Sec) -> [u8; 8] {
     let mut id = hash1;
     id[0] = id[0] & FIRST_OCTET_MASK | sec.value() << 5;

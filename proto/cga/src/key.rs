@@ -13,6 +13,7 @@ impl HbaKey {
     ///
     /// They become the modulus of an RSA key with exponent 65537. The leftmost bit is set, so that
     /// every parser finds a key of 384 bits.
+    //= rfc5535#6-1 rfc5535#6-2 rfc5535#6-3 rfc5535#6-4
     #[must_use]
     pub fn extended_modifier(mut random: [u8; 48]) -> Self {
         random[0] |= 0x80;

@@ -59,6 +59,7 @@ pub(crate) fn is_public_key(octets: &[u8]) -> bool {
 }
 
 /// Strict DER, bounded by the slice: what follows one `SubjectPublicKeyInfo`.
+//= rfc3972#3-2
 fn after_public_key(octets: &[u8]) -> Option<&[u8]> {
     SubjectPublicKeyInfoRef::from_der_partial(octets).ok().map(|(_, rest)| rest)
 }

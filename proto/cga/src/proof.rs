@@ -171,6 +171,7 @@ impl Announcement {
     }
 
     /// As options of I2, R2 or Update Request.
+    //= rfc5533#5.6-8 rfc5533#5.6-9 rfc5533#5.6-10 rfc5533#5.7-3 rfc5533#5.9-5
     #[must_use]
     pub fn options(&self) -> Vec<Opt> {
         let signature = self.signature.clone().map(Opt::CgaSignature);

@@ -68,6 +68,7 @@ pub(crate) fn signing_bits(spki: &[u8]) -> Result<u32, KeyError> {
     check_signing_bits(bits).map(|()| bits)
 }
 
+//= rfc5533#16-1 rfc3972#3-6 rfc3972#5-7
 pub(crate) fn check_signing_bits(bits: u32) -> Result<(), KeyError> {
     match bits {
         ..MIN_SIGNING_BITS => Err(KeyError::TooShort { bits }),
@@ -84,6 +85,7 @@ pub(crate) fn signing_key(spki: &[u8]) -> Result<RsaPublicKey, KeyError> {
 
 /// RFC 3972 s3: "The algorithm identifier MUST be rsaEncryption", so RSASSA-PSS keys are no RSA keys
 /// here. RFC 3279 s2.3.1: its parameters are NULL.
+//= rfc3972#3-4 rfc3972#3-5
 fn rsa_parts(spki: &[u8]) -> Result<RsaPublicKeyRef<'_>, KeyError> {
     let spki = SubjectPublicKeyInfoRef::from_der(spki).map_err(|_| KeyError::Malformed)?;
     if spki.algorithm.oid != RSA_ENCRYPTION {

@@ -27,6 +27,7 @@ impl RsaKey {
     /// # Errors
     ///
     /// `bits` out of range.
+    //= rfc5533#16-1 rfc3972#7.1-1
     pub fn generate(bits: u32, seed: &mut [u8; 32]) -> Result<Self, KeyError> {
         let mut random = ChaCha20Rng::from_seed(*seed);
         seed.zeroize();
@@ -84,6 +85,7 @@ impl Signer for RsaKey {
         &self.public
     }
 
+    //= rfc3972#6-1
     fn sign(&self, octets: &[u8], mut blinding: [u8; 32]) -> Result<Vec<u8>, SignError> {
         let mut random = ChaCha20Rng::from_seed(blinding);
         blinding.zeroize();

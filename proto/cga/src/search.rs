@@ -40,6 +40,7 @@ impl Hash2Search {
 
     /// The offset from `start` of the first modifier that fits, among `tries` of them. With Sec 0 all
     /// fit. Modifiers wrap around.
+    //= rfc3972#4-5
     #[must_use]
     pub fn first_fit(&self, start: u128, tries: u64) -> Option<u64> {
         let zero_bits = self.sec.hash2_zero_bits();

@@ -149,4 +149,5 @@ pub(crate) fn join(prefix: [u8; 8], interface_id: [u8; 8]) -> Locator {
 }
 
 /// RFC 3972 s3: "MUST be 0, 1, or 2".
+//= rfc3972#3-1
 pub(crate) const MAX_COLLISION_COUNT: u8 = 2;

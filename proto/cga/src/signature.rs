@@ -10,6 +10,7 @@ use rsa::pkcs1v15::Pkcs1v15Sign;
 use sha1::{Digest, Sha1};
 
 /// CGA Message Type tag of Shim6 (RFC 5533 s17): what is signed for Shim6 says nothing elsewhere.
+//= rfc3972#7.4-2
 pub const MESSAGE_TYPE_TAG: [u8; 16] = [
     0x4a, 0x30, 0x56, 0x62, 0x48, 0x58, 0x57, 0x4b, 0x36, 0x55, 0x41, 0x6f, 0x50, 0x6a, 0x6d, 0x48,
 ];
@@ -18,6 +19,7 @@ pub const MESSAGE_TYPE_TAG: [u8; 16] = [
 ///
 /// Signing takes milliseconds. It belongs before the first packet, never in the path of one; see
 /// [`crate::LocalProof`].
+//= rfc3972#7.4-3 rfc3972#7.4-4
 pub trait Signer {
     /// The key that verifies what this one signs.
     fn public_key(&self) -> &PublicKey;
@@ -35,6 +37,7 @@ pub trait Signer {
 
 /// What a CGA signature goes over: tag, generation, and the locators whose method is CGA, in the order
 /// of the list.
+//= rfc5533#5.15.5-1
 #[must_use]
 pub fn signed_octets(list: &LocatorList) -> Vec<u8> {
     let mut octets = MESSAGE_TYPE_TAG.to_vec();
@@ -50,6 +53,7 @@ pub fn signed_octets(list: &LocatorList) -> Vec<u8> {
 ///
 /// [`VerifyError::Key`] if the key is none whose signatures count, [`VerifyError::Signature`] if this
 /// one is wrong. It is as long as the modulus, to the octet: LinShim6 took longer ones.
+//= rfc3972#6-2
 pub fn verify_signature(spki: &[u8], octets: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
     signing_key(spki)
         .map_err(VerifyError::Key)?

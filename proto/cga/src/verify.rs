@@ -47,6 +47,7 @@ impl<'a> Verifier<'a> {
         self.parameters.fields.public_key
     }
 
+    //= rfc5535#7.2
     pub(crate) fn hba(&mut self, address: Locator) -> Result<(), VerifyError> {
         let prefixes = self.parameters.prefixes().ok_or(VerifyError::NoMultiPrefix)?;
         if !prefixes.contains(&address.prefix()) {
@@ -56,6 +57,7 @@ impl<'a> Verifier<'a> {
         self.hashes(address)
     }
 
+    //= rfc3972#5-1 rfc5535#7.1
     pub(crate) fn cga(&mut self, address: Locator) -> Result<(), VerifyError> {
         self.collision_count()?;
         if address.prefix() != self.parameters.fields.subnet_prefix {
@@ -64,6 +66,7 @@ impl<'a> Verifier<'a> {
         self.hashes(address)
     }
 
+    //= rfc3972#3-1
     fn collision_count(&self) -> Result<(), VerifyError> {
         if self.parameters.fields.collision_count > MAX_COLLISION_COUNT {
             return Err(VerifyError::CollisionCount);
@@ -72,6 +75,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// RFC 3972 s5 steps 3 to 7, if the hash function is SHA-1 (RFC 4982 s4.1), with the prefix of the address in the PDS.
+    //= rfc3972#5-1 rfc3972#5-2
     fn hashes(&mut self, address: Locator) -> Result<(), VerifyError> {
         let interface_id = address.interface_id();
         let sec = Sec::of_interface_id(interface_id);

@@ -30,6 +30,8 @@ impl ContextTag {
     }
 
     /// Reads six octets in network order; the top bit (R or P) is ignored.
+    //= rfc5533#5.4-2 rfc5533#5.6-2 rfc5533#5.7-2 rfc5533#5.8-2 rfc5533#5.9-2 rfc5533#5.10-2
+    //= rfc5533#5.11-2 rfc5534#5.1-3 rfc5534#5.2-3
     #[must_use]
     pub const fn from_octets(octets: [u8; 6]) -> Self {
         let [a, b, c, d, e, f] = octets;

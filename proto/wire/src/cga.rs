@@ -103,6 +103,7 @@ impl CgaExtension {
         Ok(if kind == MultiPrefix::EXTENSION_TYPE {
             Self::MultiPrefix(MultiPrefix::decode(data)?)
         } else {
+            //= rfc3972#3-7 rfc3972#5-8
             Self::Unknown { kind, data: data.to_vec() }
         })
     }
@@ -135,6 +136,7 @@ impl MultiPrefix {
     pub const P_FLAG: u32 = 0x8000_0000;
 
     /// With the P flag as told and the reserved bits zero.
+    //= rfc5535#5-1
     #[must_use]
     pub const fn new(has_public_key: bool, prefixes: Vec<[u8; 8]>) -> Self {
         Self { flags: if has_public_key { Self::P_FLAG } else { 0 }, prefixes }
@@ -142,10 +144,12 @@ impl MultiPrefix {
 
     /// The P flag.
     #[must_use]
+    //= rfc5535#5-1
     pub const fn has_public_key(&self) -> bool {
         self.flags & Self::P_FLAG != 0
     }
 
+    //= rfc5535#5
     fn decode(data: &[u8]) -> Result<Self, WireError> {
         let (flags, prefixes) = data.split_first_chunk().ok_or(WireError::BadLength)?;
         let (prefixes, rest) = prefixes.as_chunks::<8>();

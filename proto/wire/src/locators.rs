@@ -62,6 +62,7 @@ impl LocatorList {
         entries.len() == self.entries.len()
     }
 
+    //= rfc5533#5.15.2
     // The locators start on a multiple of 8 octets, counted from the start of the option.
     const fn padding(count: usize) -> usize {
         let end = OPTION_HEADER_LEN + Self::METHODS_AT + count;
@@ -126,6 +127,7 @@ impl LocatorPreferences {
     }
 
     /// In the order of the list. Octets of an element beyond the third are skipped.
+    //= rfc5533#5.15.3-1
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LocatorPreference> + '_ {
         // Neither `new` nor `decode` leaves it zero.
         self.elements.chunks(usize::from(self.element_len).max(1)).map(|element| {

@@ -34,6 +34,7 @@ pub enum Message {
 
 impl Message {
     /// Its type.
+    //= rfc5534#5.1-1 rfc5534#5.2-1
     #[must_use]
     pub const fn kind(&self) -> MessageType {
         match self {
@@ -88,11 +89,13 @@ impl Message {
 
     /// Whether [`Message::octets`] holds all of it, rather than the options, locators and reports that
     /// found room (RFC 5533 s5.1: "omit part of the locator address information").
+    //= rfc5533#5.1
     #[must_use]
     pub fn fits(&self) -> bool {
         self.writer().finish().1
     }
 
+    //= rfc5533#5.5-2 rfc5533#5.6-3 rfc5533#5.9-3 rfc5534#5.1-4 rfc5534#5.1-5
     pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
         let fields = Fields(packet);
         Ok(match packet.kind() {
@@ -303,6 +306,7 @@ pub struct Keepalive {
 }
 
 /// Something critical in a message could not be processed.
+//= rfc5533#5.14
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorMessage {
     /// What.

@@ -38,6 +38,7 @@ impl<'a> OptionIter<'a> {
             self.octets.split_first_chunk().ok_or(WireError::Truncated)?;
         let type_and_critical = u16::from_be_bytes([t0, t1]);
         let len = usize::from(u16::from_be_bytes([l0, l1]));
+        //= rfc5533#5.15-4
         let contents = body.get(..len).ok_or(WireError::Truncated)?;
         let total = padded(OPTION_HEADER_LEN + len);
         self.octets = self.octets.get(total..).ok_or(WireError::Truncated)?;

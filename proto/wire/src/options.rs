@@ -43,6 +43,7 @@ pub enum Opt {
 
 impl Opt {
     /// Its type on the wire.
+    //= rfc5534#5.3-5
     #[must_use]
     pub const fn kind(&self) -> OptionType {
         match self {
@@ -83,6 +84,7 @@ impl Opt {
                 Self::ForkedInstance(u32::from_be_bytes(exactly(contents)?))
             }
             OptionType::KEEPALIVE_TIMEOUT => {
+                //= rfc5534#5.3-7
                 let [_, _, seconds @ ..] = exactly::<4>(contents)?;
                 Self::KeepaliveTimeout(u16::from_be_bytes(seconds))
             }
@@ -119,6 +121,7 @@ impl Opt {
             Self::ForkedInstance(value) | Self::SendTimeoutMillis(value) => {
                 out.extend(value.to_be_bytes());
             }
+            //= rfc5534#5.3-6
             Self::KeepaliveTimeout(seconds) => out.extend(u32::from(*seconds).to_be_bytes()),
         }
         true
@@ -264,6 +267,7 @@ impl<'a> IntoIterator for &'a Options {
     }
 }
 
+//= rfc5533#5.15.6-3
 fn decode_ulid_pair(contents: &[u8]) -> Result<Opt, WireError> {
     let octets: [u8; ULID_PAIR_RESERVED + 32] = exactly(contents)?;
     match octets[ULID_PAIR_RESERVED..].as_chunks::<16>().0 {

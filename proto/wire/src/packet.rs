@@ -23,9 +23,12 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// All but [`WireError::UnknownType`] and [`WireError::TooMany`].
+    //= rfc5533#5.3 rfc5533#12.3
     pub fn parse(octets: &'a [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, WireError> {
         let &[_, ext_len, p_and_type, code_and_s, ..] =
             octets.first_chunk::<CONTROL_HEADER_LEN>().ok_or(WireError::Truncated)?;
+        //= rfc5533#5.4-1 rfc5533#5.5-1 rfc5533#5.6-1 rfc5533#5.7-1 rfc5533#5.8-1 rfc5533#5.9-1
+        //= rfc5533#5.10-1 rfc5533#5.11-1 rfc5534#5.1-2 rfc5534#5.2-2
         // P set: a payload header. S set: HIP (RFC 5533 s5.3).
         if p_and_type & 0x80 != 0 || code_and_s & 1 != 0 {
             return Err(WireError::BadFormat);
@@ -118,6 +121,7 @@ impl<'a> Packet<'a> {
     /// Offset of the first option that has the critical bit set and is unknown, or known but not
     /// listed for this type of message. It is the Pointer of the Error message that is due, and
     /// nothing else of the message may be processed (RFC 5533 s5.15).
+    //= rfc5533#5.15-5
     #[must_use]
     pub fn unknown_critical(&self) -> Option<u16> {
         self.options()
@@ -172,6 +176,8 @@ impl<'a> Packet<'a> {
     }
 }
 
+//= rfc5533#7.9-1 rfc5533#7.11-1 rfc5533#7.13-1 rfc5533#7.16-1 rfc5533#7.18-1 rfc5533#7.20-1
+//= rfc5533#10.4-1 rfc5533#10.5-1
 fn options_at(kind: MessageType, octets: &[u8]) -> Result<usize, WireError> {
     let Some(fixed) = kind.fixed_len() else { return Ok(octets.len()) };
     if octets.len() < fixed {

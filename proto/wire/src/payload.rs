@@ -18,6 +18,7 @@ impl PayloadHeader {
     /// # Errors
     /// [`WireError::Truncated`]; [`WireError::BadFormat`] if the P bit is clear (a control message);
     /// [`WireError::BadLength`] if Hdr Ext Len is not zero.
+    //= rfc5533#5.2
     pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
         let &[next_header, ext_len, tag @ ..] =
             octets.first_chunk::<PAYLOAD_HEADER_LEN>().ok_or(WireError::Truncated)?;
@@ -53,6 +54,7 @@ mod tests {
 
     const GOLDEN: [u8; 8] = [6, 0, 0xe0, 0xbd, 0x47, 0xf6, 0x09, 0x2d];
 
+    //= rfc5533#5.2 (test)
     #[test]
     fn golden_both_ways() {
         let header = PayloadHeader { next_header: 6, tag: ContextTag::from_bits(0x60bd_47f6_092d) };

@@ -55,6 +55,7 @@ impl Probe {
         let receiver_tag = packet.receiver_tag().ok_or(WireError::BadFormat)?;
         let mut reader = Reader::new(packet.octets_from(COUNTS_AT));
         let [counts, state, _, _] = reader.array()?;
+        //= rfc5534#5.2-8
         let state = match state >> 6 {
             0 => ProbeState::Operational,
             1 => ProbeState::Exploring,
@@ -64,6 +65,7 @@ impl Probe {
         };
         let (received, sent) = (counts >> 4, counts & 0xf);
         if sent == 0 {
+            //= rfc5534#5.2-4
             // RFC 5534 s5.2: "the minimum value for this field is 1".
             return Err(WireError::BadFormat);
         }
@@ -73,6 +75,7 @@ impl Probe {
         Ok(Self { receiver_tag, state, sent, received, options })
     }
 
+    //= rfc5534#5.2-7
     pub(crate) fn writer(&self) -> Writer {
         let (sent, received) = (capped(&self.sent), capped(&self.received));
         let counts = count(received) << 4 | count(sent);

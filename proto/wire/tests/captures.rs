@@ -5,6 +5,7 @@ mod common;
 use common::{Capture, captures};
 use moorline_wire::{CgaParameters, Message, MessageType, OptionType, Packet, VerificationMethod};
 
+//= rfc5533#5.15-1 rfc5533#5.15-2 rfc5533#5.15-3 (test)
 #[test]
 fn every_packet_is_emitted_again_octet_by_octet() {
     for c in captures() {

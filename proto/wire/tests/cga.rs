@@ -6,6 +6,7 @@ use moorline_wire::{CgaExtension, CgaParameters, MultiPrefix, WireError};
 /// RFC 3972 s3 by hand: modifier, prefix, collision count, a key of 5 octets.
 const START: &str = "78ee51a273540d02025e917b90eea5b9 20010db800010000 01 3003020101";
 
+//= rfc5535#5-1 (test)
 #[test]
 fn golden_with_multi_prefix_and_unknown_extension() {
     let golden = octets(&format!(
@@ -94,6 +95,7 @@ fn multi_prefix_holds_whole_prefixes_up_to_the_cap() {
     assert_eq!(with(9), Err(WireError::BadLength));
 }
 
+//= rfc5535#5-1 (test)
 #[test]
 fn reserved_bits_are_kept_and_the_flag_of_linshim6_is_not_ours() {
     let structure = octets(&format!("{START} 0012 000c 00000080 20010db800010000"));

@@ -30,6 +30,7 @@ fn r1bis() {
     );
 }
 
+//= rfc5534#5.3-5 (test)
 #[test]
 fn i2bis_with_ulid_pair_instance_and_timeouts() {
     let message = Message::I2bis(I2bis {
@@ -84,6 +85,7 @@ fn error_with_the_start_of_the_packet() {
     both_ways(&message, "3b02 4404 16c9 0028 3b017f00123411223344556601020304");
 }
 
+//= rfc5533#5.15-1 rfc5533#5.15-2 rfc5533#5.15-3 (test)
 #[test]
 fn update_request_with_three_octet_preferences() {
     let entry = |locator: &str, method| LocatorEntry { locator: locator_of(locator), method };
@@ -121,6 +123,7 @@ fn update_request_with_flags_only() {
     );
 }
 
+//= rfc5534#5.1-1 rfc5534#5.1-5 (test)
 #[test]
 fn keepalive_with_unknown_critical_option() {
     let message = Message::Keepalive(Keepalive {
@@ -138,6 +141,7 @@ fn keepalive_with_unknown_critical_option() {
     );
 }
 
+//= rfc5534#5.2-1 (test)
 #[test]
 fn probe_with_nonce_and_data_of_both_reports() {
     let report = |src, dst, nonce, data| ProbeReport {

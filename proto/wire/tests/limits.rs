@@ -36,6 +36,7 @@ fn octets_behind_the_message_are_no_part_of_it() {
     }
 }
 
+//= rfc5533#12.3 (test)
 #[test]
 fn every_single_bit_error_is_noticed() {
     let mut caught = 0;
@@ -51,6 +52,7 @@ fn every_single_bit_error_is_noticed() {
     assert!(caught > 10_000);
 }
 
+//= rfc5533#5.3 (test)
 #[test]
 fn payload_header_and_hip_are_no_control_messages() {
     let mut octets = captures()[0].octets.clone();
@@ -61,6 +63,7 @@ fn payload_header_and_hip_are_no_control_messages() {
     assert_eq!(decode(&octets), Err(WireError::BadFormat));
 }
 
+//= rfc5533#12.3 (test)
 #[test]
 fn multicast_and_unspecified_addresses_are_refused() {
     let octets = captures()[0].octets.clone();
@@ -86,6 +89,8 @@ fn message_longer_than_the_minimum_mtu_is_refused() {
     assert_ne!(decode(&octets), Err(WireError::BadLength));
 }
 
+//= rfc5533#7.9-1 rfc5533#7.11-1 rfc5533#7.13-1 rfc5533#7.16-1 rfc5533#7.18-1 rfc5533#7.20-1 (test)
+//= rfc5533#10.4-1 rfc5533#10.5-1 (test)
 #[test]
 fn message_shorter_than_its_fixed_fields_is_refused() {
     for kind in MessageType::KNOWN {
@@ -169,6 +174,7 @@ fn more_locators_than_the_cap_are_refused() {
     assert_eq!(i2_with(&tlv(2, &[0, 0, 0, 1, 255, 1, 1, 1])), Err(WireError::TooMany));
 }
 
+//= rfc5533#5.15.2 (test)
 #[test]
 fn locator_list_of_another_length_than_its_count_is_refused() {
     let list = |contents: &[u8]| i2_with(&tlv(2, contents));
@@ -217,6 +223,7 @@ fn preferences_must_be_whole_elements() {
     assert_eq!(preferences(&many(MAX_LOCATORS + 1)), Err(WireError::TooMany));
 }
 
+//= rfc5533#5.15.3-1 (test)
 #[test]
 fn octets_of_long_preferences_beyond_the_third_survive() {
     let octets = i2_octets(&tlv(3, &[0, 0, 0, 1, 5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
@@ -228,6 +235,7 @@ fn octets_of_long_preferences_beyond_the_third_survive() {
     assert_eq!(read, [preference(1, 2, 3), preference(6, 7, 8)]);
 }
 
+//= rfc5534#5.3-6 (test)
 #[test]
 fn options_of_fixed_length_must_have_it() {
     for (kind, len) in [(6, 36), (7, 4), (10, 4), (0x4d4c, 4)] {
@@ -244,6 +252,7 @@ fn parameters_above_the_cap_are_refused() {
     assert_eq!(i2_with(&tlv(4, &vec![0; MAX_PDS_LEN + 1])), Err(WireError::TooMany));
 }
 
+//= rfc5533#5.15-4 (test)
 #[test]
 fn padding_and_reserved_bits_are_not_checked() {
     let octets = i2_octets(&[tlv(6, &[0x20; 36]), tlv(1, &[7; 3])].concat());
@@ -278,6 +287,7 @@ fn option_not_listed_for_the_type_is_not_looked_into() {
     assert_eq!(packet.unknown_critical(), Some(16));
 }
 
+//= rfc5533#5.15-5 (test)
 #[test]
 fn critical_bit_of_a_listed_option_is_no_reason_to_refuse() {
     let mut octets = i2_octets(&tlv(1, &[7; 4]));
@@ -288,6 +298,7 @@ fn critical_bit_of_a_listed_option_is_no_reason_to_refuse() {
     assert_eq!(packet.raw_option(OptionType::RESPONDER_VALIDATOR), Some(&[7; 4][..]));
 }
 
+//= rfc5533#5.15-5 (test)
 #[test]
 fn pointer_to_an_unknown_critical_option_counts_from_the_header() {
     let unknown = [0x80, 0x03, 0, 0, 0, 0, 0, 0];
@@ -339,6 +350,7 @@ fn probe_with_more_reports_than_octets_is_refused() {
     }
 }
 
+//= rfc5534#5.2-4 (test)
 #[test]
 fn probe_without_itself_or_with_a_fourth_state_is_refused() {
     let mut octets = probe(1, 0).octets();
@@ -365,6 +377,7 @@ fn reports_above_the_cap_stay_behind() {
     assert_eq!(decode(&message.octets()), Ok(probe(MAX_PROBE_REPORTS, MAX_PROBE_REPORTS)));
 }
 
+//= rfc5533#5.1 (test)
 #[test]
 fn options_that_do_not_fit_stay_behind_whole() {
     let message = |options| {
@@ -404,6 +417,7 @@ fn locators_above_the_cap_stay_behind() {
     assert_eq!(preferences.iter().len(), MAX_LOCATORS);
 }
 
+//= rfc5533#5.14 (test)
 #[test]
 fn error_message_holds_as_much_of_the_packet_as_fits() {
     let error = |packet| {

@@ -48,6 +48,7 @@ fn what_makes_no_sense_is_refused_before_the_search() {
     }
 }
 
+//= rfc3972#4-2 rfc3972#7.3-1 (test)
 #[test]
 fn two_requests_draw_different_octets_and_two_with_a_seed_the_same() {
     let job = |request: &Request| request.resolve(None).unwrap().job().clone();

@@ -145,6 +145,7 @@ fn starts() -> impl Strategy<Value = u128> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
+    //= rfc3972#4-5 rfc3972#4-6 (test)
     #[test]
     fn every_engine_agrees_with_the_book(
         tail in prop::collection::vec(any::<u8>(), 0..700),

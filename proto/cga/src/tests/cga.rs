@@ -18,6 +18,7 @@ fn a_cga(sec: Sec, extensions: &[CgaExtension]) -> Cga {
     generate_cga(A, sec, &key(), extensions, [7; 16], ENOUGH_FOR_SEC_1).unwrap()
 }
 
+//= rfc3972#4-6 rfc3972#4-7 rfc3972#4-8 (test)
 #[test]
 fn generated_cga_verifies_and_comes_back_from_its_parameters() {
     for sec in [Sec::ZERO, Sec::ONE] {
@@ -30,6 +31,7 @@ fn generated_cga_verifies_and_comes_back_from_its_parameters() {
     }
 }
 
+//= rfc3972#3-7 rfc3972#5-8 rfc3972#5-9 (test)
 #[test]
 fn extensions_are_hashed_and_otherwise_ignored() {
     let plain = a_cga(Sec::ZERO, &[]);
@@ -51,6 +53,7 @@ fn cga_with_multi_prefix_extension_is_an_hba_too() {
     assert_eq!(HbaSet::from_pds(cga.pds(), Sec::ONE).unwrap().locators()[0], cga.address());
 }
 
+//= rfc3972#3-1 rfc3972#4-1 (test)
 #[test]
 fn third_collision_of_a_cga_is_the_last() {
     let first = a_cga(Sec::ONE, &[]);
@@ -64,6 +67,7 @@ fn third_collision_of_a_cga_is_the_last() {
     assert_eq!(verify_cga(first.address(), second.pds()), Err(VerifyError::Hash1));
 }
 
+//= rfc3972#4-9 rfc3972#4-10 (test)
 #[test]
 fn another_prefix_takes_no_search_and_starts_without_collisions() {
     let here = a_cga(Sec::ONE, &[unknown(b"x")]).after_collision().unwrap();
@@ -92,6 +96,7 @@ fn cga_search_in_pieces_finds_what_one_search_finds() {
 }
 
 /// RFC 4982: another hash function would be another Sec, so SHA-1 says nothing about those.
+//= rfc3972#5-5 (test)
 #[test]
 fn sec_that_is_not_for_sha_1_is_refused_everywhere() {
     let set = super::a_set(&[A, B], Sec::ONE);

@@ -133,6 +133,7 @@ fn sec_of_the_address_is_what_hash2_must_fit() {
 }
 
 /// One zero bit short of Sec 1, and none.
+//= rfc3972#3-8 (test)
 #[test]
 fn hash2_is_held_against_sec_to_the_bit() {
     let extension = encode_multi_prefix(&[A]);
@@ -149,6 +150,7 @@ fn hash2_is_held_against_sec_to_the_bit() {
     }
 }
 
+//= rfc3972#2 (test)
 #[test]
 fn u_and_g_are_ignored() {
     let set = a_set(&[A, B], Sec::ONE);
@@ -193,6 +195,7 @@ fn generation_refuses_what_makes_no_set() {
     assert_eq!(result, Err(GenerateError::Exhausted { next_modifier: [0; 16] }));
 }
 
+//= rfc3972#3-2 (test)
 #[test]
 fn public_key_must_be_one_spki_and_no_more() {
     let spki = key();

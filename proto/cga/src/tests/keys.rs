@@ -41,6 +41,7 @@ fn equal_seeds_make_equal_keys_and_are_wiped() {
     assert_eq!(verify_signature(key.public_key().spki(), b"octets", &signature), Ok(()));
 }
 
+//= rfc5533#16-1 (test)
 #[test]
 fn keys_of_other_lengths_are_not_made() {
     let make = |bits| RsaKey::generate(bits, &mut [1; 32]).map(|key| key.bits());
@@ -141,3 +142,27 @@ const ED25519: &str = "-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIGs30UrTtOsvV35ad3eroSi+h+vpFMjkd81Djx+UvZEl
 -----END PRIVATE KEY-----
 ";
+
+/// No source of this crate calls what decrypts or encrypts: the private key signs, and that is all.
+//= rfc3972#7.4-3 rfc3972#7.4-4 (test)
+#[test]
+fn keys_do_nothing_but_sign() {
+    let mut folders =
+        std::vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+    let mut calls = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("tests") {
+                folders.push(path);
+            } else if path.is_file() {
+                let source = std::fs::read_to_string(&path).unwrap();
+                for word in ["decrypt(", "encrypt(", "15Encrypt", "Oaep"] {
+                    assert!(!source.contains(word), "{} in {}", word, path.display());
+                }
+                calls += source.matches(".sign_with_rng(").count();
+            }
+        }
+    }
+    assert_eq!(calls, 1);
+}

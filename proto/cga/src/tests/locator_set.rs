@@ -76,6 +76,7 @@ fn pds_that_is_not_of_the_ulid_is_refused() {
     assert_eq!(verify_list(ulid(&victim), set.pds(), &[]), Err(VerifyError::Hash1));
 }
 
+//= rfc5533#7.2-4 (test)
 #[test]
 fn hba_without_multi_prefix_extension_is_refused_even_for_the_ulid() {
     let (address, pds) = a_cga(A);
@@ -97,6 +98,7 @@ fn ulid_alone_may_be_a_cga() {
     assert_eq!(result, Err(VerifyError::PrefixMismatch));
 }
 
+//= rfc5533#7.2-4 (test)
 #[test]
 fn other_methods_are_unsupported_and_their_place_is_told() {
     let set = a_set(&[A, B, C], Sec::ZERO);

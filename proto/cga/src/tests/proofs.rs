@@ -82,6 +82,7 @@ fn hba_set_without_a_key_proves_its_members_only() {
 }
 
 /// A prefix that comes later: a CGA of the same key, signed for, with all three as ULIDs.
+//= rfc5533#5.6-10 (test)
 #[test]
 fn later_prefix_is_proved_by_signature() {
     let key = key();
@@ -294,6 +295,7 @@ prop_compose! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+    //= rfc5533#5.6-8 rfc5533#5.6-9 rfc5533#5.7-3 rfc5533#5.9-5 (test)
     #[test]
     fn whatever_is_announced_verifies_and_the_rest_is_accounted_for(addresses in any_addresses()) {
         let signer = key();

@@ -5,6 +5,7 @@ use crate::{
 };
 use std::vec;
 
+//= rfc5535#7.1 rfc5535#7.2 (test)
 #[test]
 fn sec_1_set_verifies_as_hba_crosswise_and_as_cga_with_its_own_parameters() {
     let set = a_set(&[A, B], Sec::ONE);
@@ -42,6 +43,7 @@ fn modifier_wraps_around() {
 }
 
 /// The padding by hand, at each length around the ends of blocks.
+//= rfc3972#4-8 (test)
 #[test]
 fn search_and_verification_agree_on_hash2_at_every_length() {
     let multi_prefix = encode_multi_prefix(&[A]);
@@ -57,6 +59,7 @@ fn search_and_verification_agree_on_hash2_at_every_length() {
     }
 }
 
+//= rfc5535#6-1 rfc5535#6-2 rfc5535#6-3 rfc5535#6-4 (test)
 #[test]
 fn extended_modifier_is_an_rsa_key_of_384_bits() {
     use der::{Decode, Reader, SliceReader, asn1::UintRef};

@@ -17,6 +17,7 @@ fn spki(file: &File, name: &str) -> Vec<u8> {
     hex::decode(&file.keys[name].spki).unwrap()
 }
 
+//= rfc3972#7.4-2 rfc5533#5.15.5-1 (test)
 #[test]
 fn signed_octets_are_those_of_the_vectors() {
     let file = file();
@@ -30,6 +31,7 @@ fn signed_octets_are_those_of_the_vectors() {
     }
 }
 
+//= rfc3972#6-1 (test)
 #[test]
 fn signatures_are_those_of_the_vectors_whatever_blinds_them() {
     let file = file();
@@ -46,6 +48,7 @@ fn signatures_are_those_of_the_vectors_whatever_blinds_them() {
     assert_eq!(seen, 6);
 }
 
+//= rfc3972#6-2 (test)
 #[test]
 fn signature_verdicts_are_those_of_the_rfc() {
     let file = file();
@@ -105,6 +108,7 @@ fn signature_that_is_not_below_the_modulus_is_refused() {
     assert_eq!(verify_signature(&spki, &octets, &sum), Err(VerifyError::Signature));
 }
 
+//= rfc3972#3-4 rfc3972#3-6 rfc5533#16-1 (test)
 #[test]
 fn keys_that_cannot_sign_are_refused_by_name() {
     let file = file();
@@ -141,6 +145,7 @@ fn short_private_key_has_addresses_and_no_signatures() {
 }
 
 /// Whatever a peer writes there: an error, and no panic in the arithmetic.
+//= rfc3972#3-5 (test)
 #[test]
 fn degenerate_rsa_keys_are_refused() {
     let full = std::vec![0xff; 128];

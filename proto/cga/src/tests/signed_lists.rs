@@ -45,6 +45,7 @@ fn verify(
     LocatorClaim { ulid, pds, list: Some(list), signature }.verify()
 }
 
+//= rfc3972#6-3 (test)
 #[test]
 fn list_verdicts_are_those_of_the_rfc() {
     for vector in &file().signature {
@@ -164,6 +165,7 @@ fn cga_ulid_beside_a_set_of_its_parameters_is_accepted() {
     assert_eq!(result, Err(VerifyError::PrefixNotInSet));
 }
 
+//= rfc5533#5.15.5-1 (test)
 #[test]
 fn generation_order_and_members_are_signed() {
     let key = key();
@@ -254,6 +256,7 @@ fn caller_can_tell_before_any_work_whether_there_is_a_signature_to_verify() {
 }
 
 /// A signature binds addresses to a key; that the key is the ULID's takes the hashes.
+//= rfc3972#6-3 (test)
 #[test]
 fn signed_list_with_the_parameters_of_somebody_else_is_refused() {
     let key = key();

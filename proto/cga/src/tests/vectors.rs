@@ -120,6 +120,7 @@ fn array<const N: usize>(text: &str) -> [u8; N] {
     hex::decode(text).unwrap().try_into().unwrap()
 }
 
+//= rfc5535#7.2 (test)
 #[test]
 fn hba_verdicts_are_those_of_the_rfc() {
     let file = file();
@@ -130,6 +131,7 @@ fn hba_verdicts_are_those_of_the_rfc() {
     }
 }
 
+//= rfc3972#5-1 (test)
 #[test]
 fn cga_verdicts_are_those_of_the_rfc() {
     let file = file();
@@ -140,6 +142,7 @@ fn cga_verdicts_are_those_of_the_rfc() {
     }
 }
 
+//= rfc3972#3-1 rfc3972#5-2 (test)
 #[test]
 fn rejected_vectors_fail_at_the_step_that_was_broken() {
     let file = file();
@@ -177,6 +180,7 @@ fn rejected_vectors_fail_at_the_step_that_was_broken() {
 }
 
 /// RFC 3972 appendix A among them: from the modifier that the vector's maker started with.
+//= rfc3972#4-1 rfc3972#4-7 (test)
 #[test]
 fn cga_generation_gives_the_octets_of_the_vector() {
     let file = file();
@@ -207,6 +211,7 @@ fn cga_generation_gives_the_octets_of_the_vector() {
 }
 
 /// The one example of the RFC, from the modifier that it gives: the search succeeds at the next.
+//= rfc3972#3-8 rfc3972#4-1 (test)
 #[test]
 fn appendix_of_rfc_3972_is_reproduced() {
     let file = file();
@@ -240,6 +245,7 @@ fn sets_come_back_from_any_pds_of_theirs() {
     assert_eq!(seen, 24);
 }
 
+//= rfc5535#6 (test)
 #[test]
 fn generation_gives_the_octets_of_the_vector() {
     let file = file();
