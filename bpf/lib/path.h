@@ -28,6 +28,7 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 	return action;
 }
 
+//= rfc5533#11
 static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 {
 	struct ip6 ip6;
@@ -53,6 +54,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 }
 
 /* Payload with a payload header, or a control message. */
+//= rfc5533#12.2 rfc5533#12.4
 static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
 {
 	struct rewrite rewrite;

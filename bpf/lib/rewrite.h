@@ -8,6 +8,7 @@
 /* Puts the payload header behind the IPv6 header, the locators into it, and sends the packet out of the uplink
  * of the source locator. An action, or a negative number when the packet is to be dropped: -1 - reason.
  */
+//= rfc5533#11.1-1 rfc5533#4.6
 static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					const struct rewrite *rewrite)
 {
@@ -42,6 +43,7 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 }
 
 /* Takes the payload header out and puts the ULIDs back. */
+//= rfc5533#11.1-1 rfc5533#12.2
 static __always_inline bool shim6_strip(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6,
 					const struct shim6 *shim6, const struct pair *ulids)
 {

@@ -53,6 +53,7 @@ static __always_inline void timer_arm(__u32 slot, const struct context *context,
 	timer_start(entry, context, live, deadline, now);
 }
 
+//= rfc5534#6.4
 static __always_inline __u64 look_at_send(__u32 slot, const struct context *context, struct live *live,
 					  __u64 now)
 {
@@ -69,6 +70,7 @@ static __always_inline __u64 look_at_send(__u32 slot, const struct context *cont
 	return NEVER;
 }
 
+//= rfc5534#4.1-3 rfc5534#6.1-2
 static __always_inline __u64 look_at_keepalive(__u32 slot, const struct context *context, struct live *live,
 					       __u64 now)
 {

@@ -91,6 +91,7 @@ fn tcp_survives_losing_one_direction_whichever_it_is_and_whoever_sends() {
     }
 }
 
+//= rfc5534#3.2-2 (test)
 #[test]
 fn tcp_survives_losing_the_carrier_on_either_side_whoever_sends() {
     for sender in [Sender::Client, Sender::Server] {
@@ -103,6 +104,7 @@ fn tcp_survives_losing_the_carrier_on_either_side_whoever_sends() {
 }
 
 /// The ULID stays usable for its connections when the address has gone from the uplink.
+//= rfc5534#3.1-1 (test)
 #[test]
 fn tcp_survives_losing_its_address() {
     let Some(mut hosts) = protected("address removed", &["a", "b"], &[]) else { return };

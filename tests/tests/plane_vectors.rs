@@ -2,6 +2,8 @@
 
 use moorline_tests::plane::{cases, play};
 
+//= rfc5533#11.1-1 rfc5533#11 rfc5533#11.1 rfc5533#12.1 rfc5533#12.2 rfc5534#4.1-3 (test)
+//= rfc5534#6.4 (test)
 #[test]
 fn every_case_comes_out_as_it_says() {
     let mut played = 0;

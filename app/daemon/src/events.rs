@@ -27,6 +27,7 @@ impl Events {
     }
 
     /// Adds an event with its time; `fill` sets what belongs to its kind.
+    //= rfc5534#9-1
     pub(crate) fn push(&self, kind: EventKind, fill: impl FnOnce(&mut Event)) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let mut event = Event::new(kept.next, clock::unix_ms(), clock::now().as_nanos(), kind);
@@ -77,6 +78,7 @@ const KEPT: usize = 4096;
 mod tests {
     use super::*;
 
+    //= rfc5534#9-1 (test)
     #[test]
     fn events_are_numbered_and_replayed() {
         let events = Events::new();

@@ -114,6 +114,7 @@ impl Interfaces {
     }
 }
 
+//= rfc5534#3.2-2
 fn compare(old: &Uplink, new: &Uplink, changes: &mut Vec<Change>) {
     let ifindex = old.ifindex;
     match (old.carrier, new.carrier) {
@@ -144,6 +145,7 @@ fn compare_routes(
     }
 }
 
+//= rfc5534#3.1-1
 fn compare_addresses(
     ifindex: u32,
     old: &[UplinkAddress],

@@ -112,6 +112,7 @@ impl Live {
         [send, keepalive, idle].into_iter().flatten().min()
     }
 
+    //= rfc5534#6.4
     fn look_at_send(
         &mut self,
         entry: &ContextEntry,
@@ -131,6 +132,7 @@ impl Live {
         None
     }
 
+    //= rfc5534#4.1-3 rfc5534#6.1-2
     fn look_at_keepalive(
         &mut self,
         entry: &ContextEntry,

@@ -126,6 +126,7 @@ impl Ip6 {
 
     /// Puts in the payload header and the locators. `None`, and the packet untouched, if the length
     /// field cannot hold 8 more.
+    //= rfc5533#11.1-1
     pub(crate) fn insert(
         &self,
         packet: &mut Vec<u8>,
@@ -140,6 +141,7 @@ impl Ip6 {
     }
 
     /// Takes out the payload header and puts the ULIDs back. `packet` must have one.
+    //= rfc5533#11.1-1 rfc5533#12.2
     pub(crate) fn strip(&self, packet: &mut Vec<u8>, header: PayloadHeader, ulids: UlidPair) {
         packet.drain(IP6_LEN..IP6_LEN + PAYLOAD_HEADER_LEN);
         let len = self.payload_len.saturating_sub(PAYLOAD_HEADER_OCTETS);

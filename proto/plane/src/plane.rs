@@ -174,6 +174,7 @@ impl Plane {
         &self.drops
     }
 
+    //= rfc5533#11 rfc5533#11.1
     fn on_outbound(
         &mut self,
         packet: &mut Vec<u8>,
@@ -214,6 +215,7 @@ impl Plane {
         Ok(verdict)
     }
 
+    //= rfc5533#12.1
     fn on_inbound(
         &mut self,
         packet: &mut Vec<u8>,
@@ -238,6 +240,7 @@ impl Plane {
         Ok(Inbound::Pass)
     }
 
+    //= rfc5533#12.2 rfc5533#12.4
     fn on_shim6(
         &mut self,
         ip6: &Ip6,

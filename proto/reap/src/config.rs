@@ -10,6 +10,7 @@ pub const KEEPALIVE_DIVISOR: u32 = 3;
 /// configurable for experiments.
 pub const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Number of Initial Probes: 4, sent before the backoff begins (RFC 5534 s7). As above.
+//= rfc5534#7
 pub const INITIAL_PROBES: u32 = 4;
 /// Max Probe Timeout: 60 s, no interval between probes is longer (RFC 5534 s4.3). Configurable.
 pub const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -85,6 +86,7 @@ impl Default for Config {
 
 impl Config {
     /// Time between keepalives for a Keepalive Timeout (RFC 5534 s7).
+    //= rfc5534#4.1-2
     #[must_use]
     pub fn keepalive_interval(&self, keepalive_timeout: Duration) -> Duration {
         (keepalive_timeout / self.keepalive_divisor.max(1)).max(MIN_PROBE_TIMEOUT)

@@ -94,6 +94,7 @@ impl Exploration {
     }
 
     /// The pair to probe next: in order, passing over those probed a moment ago.
+    //= rfc5534#4.3-1 rfc5534#4.3-2
     pub(crate) fn next_pair(
         &mut self,
         config: &Config,
@@ -114,6 +115,7 @@ impl Exploration {
     }
 
     /// Sends a probe, and keeps its nonce.
+    //= rfc5534#6.1-1 rfc5534#5.2-9
     pub(crate) fn send_probe(
         &mut self,
         config: &Config,
@@ -130,12 +132,14 @@ impl Exploration {
         let probe = ProbeOut {
             state,
             sent: self.records.sent_reports(config.sent_reports.clamp(1, MAX_REPORTS)),
+            //= rfc5534#5.2-5 rfc5534#5.2-6
             received: self.records.received_reports(config.received_reports.clamp(1, MAX_REPORTS)),
         };
         push(&mut self.transmits, Transmit { pair, message: Message::Probe(probe) });
     }
 
     /// Arms the retransmission after a probe that left of our own accord.
+    //= rfc5534#4.3-2
     pub(crate) fn pace(&mut self, config: &Config, now: Instant) {
         self.paced = self.paced.saturating_add(1);
         self.last_probe = now;

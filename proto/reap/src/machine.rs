@@ -80,6 +80,7 @@ impl Machine {
     }
 
     /// The peer's Keepalive Timeout option: its Send Timeout (RFC 5534 s5.3).
+    //= rfc5534#5.3-4
     pub fn handle_keepalive_timeout(&mut self, timeout: Duration) {
         self.keepalive_timeout = timeout;
     }
@@ -87,6 +88,7 @@ impl Machine {
     /// The data plane's Send Timer ran out: payload left at `since` and nothing came back.
     ///
     /// Ignored if the peer was heard since then: the data plane had not been told yet.
+    //= rfc5534#3.3-1
     pub fn handle_send_expired(&mut self, since: Instant, now: Instant) {
         if since >= self.heard {
             self.step(Input::SendTimeout, Cause::SendTimeout, None, now);
@@ -123,6 +125,7 @@ impl Machine {
     }
 
     /// A keepalive came in.
+    //= rfc5534#6.6
     pub fn handle_keepalive(&mut self, now: Instant) {
         self.heard = now;
         self.step(Input::KeepaliveReceived, Cause::KeepaliveReceived, None, now);
@@ -132,6 +135,7 @@ impl Machine {
     ///
     /// If the current pair is not among them any more, exploration begins at once. If new ones turn
     /// up during an exploration, they are tried first. Only the first [`MAX_LOCATORS`] of a side count.
+    //= rfc5534#3.1-1 rfc5534#4.1-1
     pub fn handle_candidates(&mut self, local: &[Locator], peer: &[Locator], now: Instant) {
         let old_local = core::mem::replace(&mut self.local, cut(local));
         let old_peer = core::mem::replace(&mut self.peer, cut(peer));
@@ -153,6 +157,7 @@ impl Machine {
 
     /// The host knows that the current pair does not work: carrier lost, route gone. The locators
     /// stay candidates and are tried last.
+    //= rfc5534#3.2-2 rfc5534#4.1-1
     pub fn handle_local_failure(&mut self, now: Instant) {
         self.is_current_down = true;
         self.step(Input::PathGone, Cause::LocalFailure, None, now);
@@ -397,6 +402,7 @@ impl Machine {
     }
 
     /// Makes a pair current that the peer has proven.
+    //= rfc5534#8-1
     fn move_to(&mut self, to: LocatorPair, cause: Cause) {
         let from = core::mem::replace(&mut self.current, to);
         self.is_current_down = false;

@@ -16,6 +16,7 @@ impl Random {
         Self(rng)
     }
 
+    //= rfc5534#5.2-10
     pub(crate) fn nonce(&mut self) -> u32 {
         self.0.next_u32()
     }

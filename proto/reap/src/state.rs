@@ -107,10 +107,12 @@ pub(crate) struct Transition {
 ///
 /// Where the RFC has no timer run in Exploring, the cells that lead there stop both; those that
 /// lead to InboundOk stop the Keepalive Timer, which runs in Operational only.
+//= rfc5534#6-1
 pub(crate) const fn transition(state: State, input: Input) -> Transition {
     use Act::{Keep, Restart, Start, Stop};
     use State::{Exploring, InboundOk, Operational};
     match (input, state) {
+        //= rfc5534#6.1
         (Input::PayloadReceived, Operational) => cell(Send::Nothing, Stop, Stop, Operational),
         (Input::ControlReceived, Operational) => cell(Send::Nothing, Stop, Start, Operational),
         (Input::KeepaliveReceived, Operational) => cell(Send::Nothing, Stop, Keep, Operational),
@@ -121,13 +123,16 @@ pub(crate) const fn transition(state: State, input: Input) -> Transition {
             cell(Send::Nothing, Stop, Keep, InboundOk)
         }
 
+        //= rfc5534#6.2
         (Input::ControlSent, Operational) => cell(Send::Nothing, Start, Stop, Operational),
         (Input::ControlSent, Exploring) => nothing(Exploring),
         (Input::ControlSent, InboundOk) => cell(Send::Nothing, Start, Keep, InboundOk),
 
+        //= rfc5534#6.3
         (Input::KeepaliveTimeout, Operational) => cell(Send::Keepalive, Keep, Keep, Operational),
         (Input::KeepaliveTimeout, Exploring | InboundOk) => nothing(state),
 
+        //= rfc5534#6.4
         (Input::SendTimeout | Input::PathGone, Operational) => {
             cell(Send::Probe, Stop, Stop, Exploring)
         }
@@ -135,10 +140,12 @@ pub(crate) const fn transition(state: State, input: Input) -> Transition {
         (Input::SendTimeout, Exploring) => nothing(Exploring),
         (Input::PathGone, Exploring | InboundOk) => nothing(state),
 
+        //= rfc5534#6.5
         (Input::Retransmission, Operational) => nothing(Operational),
         (Input::Retransmission, Exploring) => cell(Send::Probe, Keep, Keep, Exploring),
         (Input::Retransmission, InboundOk) => cell(Send::Probe, Start, Keep, InboundOk),
 
+        //= rfc5534#6.7 rfc5534#6.8 rfc5534#6.9
         (Input::ProbeExploring, _) => cell(Send::Probe, Restart, Stop, InboundOk),
         (Input::ProbeInboundOk, _) => cell(Send::Probe, Restart, Stop, Operational),
         (Input::ProbeOperational, _) => cell(Send::Nothing, Stop, Start, Operational),

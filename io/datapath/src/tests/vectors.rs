@@ -15,6 +15,8 @@ const TC_ACT_UNSPEC: i32 = -1;
 const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 
+//= rfc5533#11.1-1 rfc5533#11 rfc5533#11.1 rfc5533#12.1 rfc5533#12.2 rfc5534#4.1-3 (test)
+//= rfc5534#6.4 (test)
 #[test]
 fn every_case_comes_out_as_it_says() {
     if !can_run("every_case_comes_out_as_it_says") {

@@ -203,6 +203,7 @@ fn check_moved(packets: &[Vec<u8>], from: &str, to: &str) {
     }
 }
 
+//= rfc5533#11.1-1 (test)
 #[test]
 fn a_tcp_connection_survives_a_move_with_tcx() {
     if can_run("a_tcp_connection_survives_a_move_with_tcx") {
@@ -217,6 +218,7 @@ fn a_tcp_connection_survives_a_move_with_classic_tc() {
     }
 }
 
+//= rfc5534#6.4 (test)
 #[test]
 fn send_timer_tells_of_the_first_unanswered_packet_once() {
     if !can_run("send_timer_tells_of_the_first_unanswered_packet_once") {
@@ -248,6 +250,7 @@ fn send_timer_tells_of_the_first_unanswered_packet_once() {
     assert_eq!(a.wait_for_reports(), [Report::SendExpired { context: ID, since }]);
 }
 
+//= rfc5534#4.1-3 rfc5534#6.1-2 (test)
 #[test]
 fn keepalives_are_due_until_the_timeout_and_idle_is_told() {
     if !can_run("keepalives_are_due_until_the_timeout_and_idle_is_told") {

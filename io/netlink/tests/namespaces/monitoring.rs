@@ -2,6 +2,7 @@ use crate::harness::{Host, address, index, ip, next, on_host};
 use moorline_netlink::{AddressSpec, Change};
 use moorline_types::{Ulid, UlidPair};
 
+//= rfc5534#3.2-2 (test)
 #[test]
 fn carrier_lost_and_back() {
     on_host(async |host: Host| {
@@ -17,6 +18,7 @@ fn carrier_lost_and_back() {
     });
 }
 
+//= rfc5534#3.1-1 (test)
 #[test]
 fn address_removed_and_another_added() {
     on_host(async |host: Host| {
@@ -35,6 +37,7 @@ fn address_removed_and_another_added() {
     });
 }
 
+//= rfc5534#3.1-1 (test)
 #[test]
 fn deprecated_address() {
     on_host(async |host: Host| {

@@ -77,6 +77,7 @@ fn keepalive(second: u64) -> (u64, Report) {
     (second, Report::KeepaliveDue { context: ID })
 }
 
+//= rfc5534#6.4 (test)
 #[test]
 fn send_timer() {
     // Steps, reports, when to look again.
@@ -109,6 +110,7 @@ fn send_timer() {
     assert!(reports.iter().all(|(_, report)| *report == Report::KeepaliveDue { context: ID }));
 }
 
+//= rfc5534#4.1-3 rfc5534#6.1-2 (test)
 #[test]
 fn keepalive_timer() {
     type Row = (&'static [(u64, Step)], Vec<(u64, Report)>, Option<u64>);

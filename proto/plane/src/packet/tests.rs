@@ -96,6 +96,7 @@ fn octets_are_those_of_the_length_field_unless_it_is_zero() {
 }
 
 proptest! {
+    //= rfc5533#11.1-1 (test)
     #[test]
     fn strip_undoes_insert(
         header in proptest::array::uniform8(any::<u8>()),

@@ -64,6 +64,7 @@ fn reports(plane: &mut Plane) -> Vec<Report> {
     core::iter::from_fn(|| plane.poll_report()).collect()
 }
 
+//= rfc5533#11 rfc5533#12.1 (test)
 #[test]
 fn unmoved_payload_carries_not_one_extra_octet() {
     let mut plane = plane(Some(entry(3)));
@@ -84,6 +85,7 @@ fn unmoved_payload_carries_not_one_extra_octet() {
     assert_eq!(plane.counters(ContextId(3)), Some(expected));
 }
 
+//= rfc5533#11.1 (test)
 #[test]
 fn moved_payload_takes_the_locators_and_the_tag() {
     let mut plane = plane(Some(moved(3)));
@@ -99,6 +101,7 @@ fn moved_payload_takes_the_locators_and_the_tag() {
     assert_eq!(plane.counters(ContextId(3)).unwrap().tx_bytes, 140);
 }
 
+//= rfc5533#12.2 rfc5533#12.4 (test)
 #[test]
 fn payload_from_a_peer_locator_is_delivered_with_ulids() {
     for context in [entry(3), moved(3)] {

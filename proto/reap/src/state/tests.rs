@@ -69,6 +69,8 @@ const TABLES: &[(Input, [&str; 3])] = &[
     ),
 ];
 
+//= rfc5534#6-1 rfc5534#6.1 rfc5534#6.2 rfc5534#6.3 rfc5534#6.4 rfc5534#6.5 rfc5534#6.6 (test)
+//= rfc5534#6.7 rfc5534#6.8 rfc5534#6.9 (test)
 #[test]
 fn every_cell_is_as_in_the_rfc() {
     for (input, cells) in TABLES {

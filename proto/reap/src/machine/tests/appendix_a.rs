@@ -19,6 +19,7 @@ fn nonces(reports: &[Report]) -> Vec<u32> {
 }
 
 /// A has one address, B has two; B1 dies.
+//= rfc5534#6-1 (test)
 #[test]
 fn example_4_failure_scenario() {
     let (a, b1, b2) = (locator(A, 1), locator(B, 1), locator(B, 2));
@@ -77,6 +78,7 @@ fn example_4_as_peer_a_sees_it() {
 }
 
 /// A's packets no longer reach B by A1-B1; the way back works.
+//= rfc5534#5.2-5 rfc5534#6-1 (test)
 #[test]
 fn example_5_one_way_failure_as_peer_a_sees_it() {
     let mut peer_a = machine();

@@ -13,6 +13,7 @@ fn a_quiet_machine_is_small_and_asks_for_nothing() {
     assert_eq!(timers.keepalive_timeout, ms(15_000));
 }
 
+//= rfc5534#4.1-2 rfc5534#5.3-4 (test)
 #[test]
 fn the_peers_send_timeout_is_our_keepalive_timeout() {
     let mut machine = machine();
@@ -50,6 +51,7 @@ fn a_send_timer_that_was_overtaken_by_a_message_is_ignored() {
     assert_eq!(machine.state(), State::Exploring);
 }
 
+//= rfc5534#4.1-3 (test)
 #[test]
 fn probe_operational_is_followed_by_keepalives_until_the_timeout() {
     let mut machine = machine_in(State::Operational);
@@ -151,6 +153,7 @@ fn short_send_timeouts_leave_inbound_ok_a_round_of_the_pairs() {
     assert_eq!(Config::default().inbound_ok_timeout(1_000), SEND_TIMEOUT, "the RFC's values rule");
 }
 
+//= rfc5534#6.1 rfc5534#6.2 (test)
 #[test]
 fn control_messages_count_as_payload() {
     let mut machine = machine();

@@ -22,6 +22,7 @@ fn the_first_probe_leaves_at_once_by_a_disjoint_pair() {
     }
 }
 
+//= rfc5534#4.3-2 rfc5534#7 (test)
 #[test]
 fn four_probes_half_a_second_apart_then_backoff_to_a_minute() {
     let mut machine = machine_in(State::Exploring);
@@ -48,6 +49,7 @@ fn seeds_differ_in_jitter() {
     assert_eq!(fifth(3), fifth(3));
 }
 
+//= rfc5534#4.3-1 (test)
 #[test]
 fn all_pairs_are_tried_the_failed_one_last() {
     let mut machine = machine();
@@ -75,6 +77,7 @@ fn reaching_the_max_probe_timeout_is_told_once() {
     assert!(matches!(told[0].1, Event::Unreachable { probes: 10 }), "{told:?}");
 }
 
+//= rfc5534#5.2-9 rfc5534#5.2-10 (test)
 #[test]
 fn nonces_differ_within_and_between_explorations() {
     let mut seen = alloc::collections::BTreeSet::new();
@@ -99,6 +102,7 @@ fn nonces_differ_within_and_between_explorations() {
     }
 }
 
+//= rfc5534#3.1-1 rfc5534#4.1-1 (test)
 #[test]
 fn a_current_pair_that_is_gone_is_explored_away_from_at_once() {
     for (local, peer) in [
@@ -157,6 +161,7 @@ fn a_machine_without_candidates_waits_for_some() {
     assert_eq!(log[0].1.pair, ab(7, 1));
 }
 
+//= rfc5534#3.2-2 (test)
 #[test]
 fn local_failure_explores_at_once_and_tries_the_pair_last() {
     let mut machine = machine();
@@ -167,6 +172,7 @@ fn local_failure_explores_at_once_and_tries_the_pair_last() {
     assert_eq!(log[2].1.pair, ab(1, 1));
 }
 
+//= rfc5534#8-1 (test)
 #[test]
 fn a_known_local_failure_needs_proof_to_end() {
     let mut machine = machine();

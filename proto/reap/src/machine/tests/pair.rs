@@ -35,6 +35,7 @@ fn quiet_and_busy_paths_need_no_messages() {
     }
 }
 
+//= rfc5534#4.1-3 rfc5534#6.1-2 (test)
 #[test]
 fn one_way_traffic_is_kept_alive_by_keepalives() {
     let mut net = Net::new(&Config::default(), 2, 1);
@@ -57,6 +58,7 @@ fn a_dead_pair_is_left_for_a_disjoint_one_within_a_round_trip() {
     assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
 }
 
+//= rfc5534#3.3-1 rfc5534#4.3-1 (test)
 #[test]
 fn every_combination_of_dead_pairs_is_survived() {
     for config in [Config::default(), quick()] {

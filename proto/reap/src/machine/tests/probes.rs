@@ -230,6 +230,7 @@ fn a_repeated_call_is_answered_by_other_pairs_in_turn() {
     assert!(pairs.iter().skip(1).step_by(2).all(|&p| p != ab(2, 2)), "{pairs:?}");
 }
 
+//= rfc5534#5.2-5 rfc5534#5.2-6 (test)
 #[test]
 fn probes_list_what_was_received_since_exploring_newest_first() {
     let mut machine = machine();

@@ -56,6 +56,7 @@ fn deadlines(machine: &Machine) -> (Option<Instant>, Option<Instant>) {
     machine.exploration.as_ref().map_or((None, None), |e| (e.deadlines.send, e.deadlines.keepalive))
 }
 
+//= rfc5534#6-1 rfc5534#6.1-1 (test)
 #[test]
 fn inputs_do_what_the_tables_say() {
     for state in State::ALL {
