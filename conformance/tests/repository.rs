@@ -17,3 +17,20 @@ fn the_page_is_what_the_markers_say() {
     let is_current = page == record.page();
     assert!(is_current, "{PAGE} is stale: cargo run -p moorline-conformance");
 }
+
+/// Links such as [`a_test`](../proto/reap/src/machine/tests.rs).
+#[test]
+fn every_test_that_the_security_page_names_is_there() {
+    let docs = repository().join("docs");
+    let page = fs::read_to_string(docs.join("security.md")).unwrap();
+    let mut links = 0;
+    for link in page.split("[`").skip(1) {
+        let (name, rest) = link.split_once("`](").unwrap();
+        let (file, _) = rest.split_once(')').unwrap();
+        let source = fs::read_to_string(docs.join(file)).unwrap_or_default();
+        let is_there = source.contains(&format!("fn {name}("));
+        assert!(is_there, "docs/security.md names {name}, which is not in {file}");
+        links += 1;
+    }
+    assert!(links > 40);
+}
