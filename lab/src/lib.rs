@@ -14,6 +14,7 @@
 
 pub mod capture;
 pub mod clock;
+pub mod cost;
 pub mod daemon;
 pub mod demo;
 pub mod failure;

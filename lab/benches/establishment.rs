@@ -1,0 +1,58 @@
+//! Context establishment in the core machine: octets in, octets out, everything drained.
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use moorline_lab::cost::{Exchanges, Peers, Responder, Security};
+
+fn main() {
+    divan::main();
+}
+
+/// I1s of many peers answered with R1s, without state.
+#[divan::bench(args = [0, 100_000])]
+fn i1(bencher: Bencher<'_, '_>, contexts: u32) {
+    let mut responder = responder_with(contexts);
+    let peers = Peers::new(Security::Hba).expect("no key to make");
+    let asking: Vec<_> = (0..PEERS)
+        .map(|number| {
+            let peer = peers.peer(u32::MAX - number).expect("Sec is 0");
+            (peer.i1(), responder.locators(&peer))
+        })
+        .collect();
+    bencher.counter(ItemsCount::new(asking.len())).bench_local(|| {
+        for (octets, locators) in &asking {
+            divan::black_box(responder.handle(octets, *locators).answer);
+        }
+    });
+}
+
+/// The responder's share of I1 to R2 with HBA peers: two messages in, two out, one context.
+#[divan::bench(args = [0, 100_000])]
+fn responder(bencher: Bencher<'_, '_>, contexts: u32) {
+    let mut responder = responder_with(contexts);
+    let peers = Peers::new(Security::Hba).expect("no key to make");
+    let asking: Vec<_> = (0..PEERS).map(|n| peers.peer(u32::MAX - n).expect("Sec is 0")).collect();
+    bencher.counter(ItemsCount::new(asking.len())).bench_local(|| {
+        for peer in &asking {
+            let context = responder.establish(peer).expect("a context");
+            responder.forget(context);
+        }
+    });
+}
+
+/// Trigger to R2, initiators and responder in one thread: twice the work that a host has.
+#[divan::bench]
+fn both_sides(bencher: Bencher<'_, '_>) {
+    let mut exchanges = Exchanges::new(PEERS).expect("hosts");
+    bencher.counter(ItemsCount::new(PEERS)).bench_local(|| exchanges.run().expect("contexts"));
+}
+
+fn responder_with(contexts: u32) -> Responder {
+    let mut responder = Responder::new(contexts + PEERS).expect("a host");
+    let peers = Peers::new(Security::Hba).expect("no key to make");
+    for number in 0..contexts {
+        responder.establish(&peers.peer(number).expect("Sec is 0")).expect("a context");
+    }
+    responder
+}
+
+const PEERS: u32 = 1000;

@@ -1,0 +1,127 @@
+use crate::cost::peers::Peer;
+use anyhow::{Context as _, bail};
+use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
+use moorline_host::datapath::Update;
+use moorline_host::{Config, Host, LocalState, Removal, Transmit};
+use moorline_types::{ContextId, Instant, LocatorPair, Ulid};
+use moorline_wire::{Message, Packet};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// A host with two prefixes that answers peers, on a clock that goes on by a step for each of them.
+#[derive(Debug)]
+pub struct Responder {
+    host: Host,
+    ulid: Ulid,
+    now: Instant,
+}
+
+/// An I2 ready to be handed in.
+#[derive(Debug)]
+pub struct Prepared {
+    octets: Vec<u8>,
+    locators: LocatorPair,
+}
+
+/// What came of a packet.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The last packet sent.
+    pub answer: Option<Transmit>,
+    /// The context that the data plane was told of.
+    pub context: Option<ContextId>,
+}
+
+impl Responder {
+    /// A host without contexts, and with room for so many.
+    pub fn new(max_contexts: u32) -> anyhow::Result<Self> {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut config = Config::default();
+        config.shim6.max_contexts = max_contexts;
+        let mut host = Host::new(config, [42; 32], now);
+        let prefixes = [[0x20, 1, 0xd, 0xb8, 0, 0, 0, 1], [0x20, 1, 0xd, 0xb8, 0, 0, 0, 2]];
+        let set =
+            generate_hba(&prefixes, Sec::ZERO, &HbaKey::extended_modifier([2; 48]), [3; 16], 1)?;
+        let present = set.locators().to_vec();
+        let ulid = present[0].as_ulid();
+        let addresses = LocalAddresses { present: present.clone(), sets: vec![set], cgas: vec![] };
+        let proof = LocalProof::new(1, addresses, &[], [4; 32]);
+        host.handle_local(&LocalState { proof, usable: present }, now);
+        Ok(Self { host, ulid, now })
+    }
+
+    /// The machine.
+    pub fn host(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// The address that peers know.
+    #[must_use]
+    pub fn ulid(&self) -> Ulid {
+        self.ulid
+    }
+
+    /// The time now.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Our and the peer's address in a packet from its ULID to ours.
+    #[must_use]
+    pub fn locators(&self, peer: &Peer) -> LocatorPair {
+        LocatorPair::new(self.ulid.as_locator(), peer.ulid.as_locator())
+    }
+
+    /// Takes a packet in, as the daemon does: queues drained, timeout asked for.
+    pub fn handle(&mut self, octets: &[u8], locators: LocatorPair) -> Outcome {
+        self.host.handle_control(octets, locators, self.now);
+        let mut outcome = Outcome::default();
+        while let Some(transmit) = self.host.poll_transmit() {
+            outcome.answer = Some(transmit);
+        }
+        while let Some(update) = self.host.poll_datapath() {
+            if let Update::Upsert(entry) = update {
+                outcome.context = Some(entry.id);
+            }
+        }
+        while let Some(event) = self.host.poll_event() {
+            black_box(event);
+        }
+        black_box(self.host.poll_timeout());
+        outcome
+    }
+
+    /// I1 and R1 with a peer, up to its I2.
+    pub fn prepare(&mut self, peer: &Peer) -> anyhow::Result<Prepared> {
+        self.now = self.now + STEP;
+        let locators = self.locators(peer);
+        let answer = self.handle(&peer.i1(), locators).answer.context("no answer to I1")?;
+        let packet = Packet::parse(&answer.octets, locators.local.0, locators.peer.0)?;
+        let Message::R1(r1) = packet.message()? else { bail!("the answer to I1 is no R1") };
+        let validator = r1.options.validator().context("an R1 without validator")?;
+        Ok(Prepared { octets: peer.i2(r1.responder_nonce, validator), locators })
+    }
+
+    /// The I2, which makes the context. This is what is timed.
+    pub fn accept(&mut self, prepared: &Prepared) -> Outcome {
+        self.handle(&prepared.octets, prepared.locators)
+    }
+
+    /// Makes a context. Gives its slot.
+    pub fn establish(&mut self, peer: &Peer) -> anyhow::Result<ContextId> {
+        let prepared = self.prepare(peer)?;
+        let context = self.accept(&prepared).context;
+        context.with_context(|| format!("an I2 was dropped: {:?}", self.host.drops()))
+    }
+
+    /// Forgets a context.
+    pub fn forget(&mut self, context: ContextId) {
+        self.host.remove(context, Removal::Requested);
+        while self.host.poll_datapath().is_some() {}
+        while self.host.poll_event().is_some() {}
+    }
+}
+
+/// Between two peers: one RSA verification is allowed for each prefix in 10 ms, and they are many.
+const STEP: Duration = Duration::from_micros(50);
