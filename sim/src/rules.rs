@@ -19,13 +19,13 @@ pub(crate) struct Rules {
     addresses: Vec<BTreeSet<Locator>>,
     /// ULID pairs of the workloads, as each host has them.
     wanted: BTreeSet<(usize, UlidPair)>,
-    /// Responder nonce and validator of every R1 that a host sent.
+    /// Responder nonce and validator of every R1 and R1bis that a host sent.
     validators: Vec<BTreeSet<(u32, Vec<u8>)>>,
-    /// Where an I1 came from, as the receiver sees it: the answer takes no state and goes back there.
+    /// Where Shim6 packets came from, as the receiver sees it: answers that take no state go back there.
     asked: BTreeSet<(usize, LocatorPair)>,
-    /// Probes that a host sent: the pair and the nonce.
+    /// Probes, I1s and I2s that a host sent: the pair and the nonce.
     probes: BTreeSet<(usize, LocatorPair, u32)>,
-    /// Pairs by which the peer says that it got a probe of this host.
+    /// Pairs by which the peer says that it got one of them, or echoes a validator.
     probed: BTreeSet<(usize, LocatorPair)>,
 }
 
@@ -102,7 +102,10 @@ impl Rules {
         now: Instant,
     ) {
         let Ok(packet) = Packet::parse(octets, locators.local.0, locators.peer.0) else { return };
-        let is_answer = packet.kind() == MessageType::R1 || self.is_proven(host, locators.peer);
+        let stateless = [MessageType::R1, MessageType::R1BIS, MessageType::ERROR];
+        let is_answer = stateless.contains(&packet.kind())
+            && self.asked.contains(&(host, locators))
+            || self.is_proven(host, locators.peer);
         self.check(is_answer, Rule::ProvenDestination, now, || {
             format!("{} sends {:?} by {locators}", name(host), packet.kind())
         });
@@ -111,7 +114,11 @@ impl Rules {
                 self.probes.insert((host, locators, own.nonce));
             }
         }
-        if packet.kind() != MessageType::R1 {
+        let asks = [MessageType::I1, MessageType::I2, MessageType::I2BIS];
+        if let Some(nonce) = packet.initiator_nonce().filter(|_| asks.contains(&packet.kind())) {
+            self.probes.insert((host, locators, nonce));
+        }
+        if ![MessageType::R1, MessageType::R1BIS].contains(&packet.kind()) {
             return;
         }
         if let (Some(key), Some(of_host)) = (validator(&packet), self.validators.get_mut(host)) {
@@ -125,9 +132,15 @@ impl Rules {
         octets: &[u8],
         locators: LocatorPair,
     ) {
+        self.asked.insert((host, locators));
         let Ok(packet) = Packet::parse(octets, locators.peer.0, locators.local.0) else { return };
-        if packet.kind() == MessageType::I1 {
-            self.asked.insert((host, locators));
+        let answers = [MessageType::R1, MessageType::R2].contains(&packet.kind());
+        let nonce = packet.initiator_nonce().filter(|_| answers);
+        let is_answer = nonce.is_some_and(|nonce| self.probes.contains(&(host, locators, nonce)));
+        let of_host = self.validators.get(host);
+        let is_echo = validator(&packet).zip(of_host).is_some_and(|(key, of)| of.contains(&key));
+        if is_answer || is_echo {
+            self.probed.insert((host, locators));
         }
         for report in probe(&packet).into_iter().flat_map(|probe| probe.received) {
             let pair = LocatorPair::new(report.src, report.dst);
@@ -161,7 +174,7 @@ impl Rules {
     ) {
         let echoed = Packet::parse(octets, locators.peer.0, locators.local.0)
             .ok()
-            .filter(|packet| packet.kind() == MessageType::I2)
+            .filter(|packet| [MessageType::I2, MessageType::I2BIS].contains(&packet.kind()))
             .and_then(|packet| validator(&packet));
         let of_host = self.validators.get(host);
         let is_valid = echoed.zip(of_host).is_some_and(|(key, of_host)| of_host.contains(&key));

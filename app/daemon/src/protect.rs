@@ -187,6 +187,7 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
             let reason = match removal {
                 Removal::Idle => "idle",
                 Removal::Requested => "requested",
+                Removal::Confused => "confused",
             };
             (EventKind::ContextRemoved, Some(*context), *ulids, Some(reason.to_owned()))
         }

@@ -132,6 +132,8 @@ struct SavedContext {
     peer_generation: Option<u32>,
     peer_send_timeout_ms: u64,
     initiator: bool,
+    #[serde(default)]
+    forked_instance: u32,
 }
 
 impl SavedContext {
@@ -146,6 +148,7 @@ impl SavedContext {
             peer_generation: context.peer_generation,
             peer_send_timeout_ms: crate::clock::millis(context.peer_send_timeout),
             initiator: context.role == Role::Initiator,
+            forked_instance: context.forked_instance,
         }
     }
 
@@ -153,6 +156,7 @@ impl SavedContext {
         ContextSnapshot {
             id: ContextId(self.id),
             ulids: UlidPair::new(Ulid(self.ulids.0), Ulid(self.ulids.1)),
+            forked_instance: self.forked_instance,
             local_tag: ContextTag::from_bits(self.tags.0),
             peer_tag: ContextTag::from_bits(self.tags.1),
             locators: LocatorPair::new(self.locators.0.into(), self.locators.1.into()),

@@ -93,6 +93,7 @@ fn dormant(negative: &NegativeView) -> Context {
     let context = ContextView {
         id: moorline_types::ContextId(u32::MAX),
         ulids: negative.ulids,
+        forked_instance: 0,
         state: "",
         established: None,
     };

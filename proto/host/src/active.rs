@@ -1,6 +1,8 @@
+use core::time::Duration;
+
 use moorline_reap as reap;
 use moorline_shim6::{Context, Established};
-use moorline_types::Instant;
+use moorline_types::{Instant, LocatorPair};
 
 use crate::config::Config;
 use crate::datapath::{ContextEntry, ReapTimers};
@@ -12,6 +14,8 @@ pub(crate) struct Active {
     pub reap: reap::Machine,
     /// Entry in the data plane.
     pub entry: ContextEntry,
+    /// When the last control message went out on this context, for its answers to be believed.
+    pub control_sent: Option<Instant>,
     /// When the current pair was chosen, and why; `None`: it is the first.
     pub since: Instant,
     pub cause: Option<Cause>,
@@ -28,7 +32,15 @@ impl Active {
         now: Instant,
     ) -> Self {
         let entry = entry(context, established, &reap, config);
-        Self { reap, entry, since: now, cause: None, deadline: None }
+        Self { reap, entry, control_sent: None, since: now, cause: None, deadline: None }
+    }
+
+    /// Whether an R1bis by this pair can be the answer to something we sent: only what carries the tag
+    /// is answered by one.
+    pub(crate) fn expects_r1bis(&self, locators: LocatorPair, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.since(at) <= R1BIS_WINDOW;
+        self.entry.is_moved() && self.entry.locators == locators
+            || self.control_sent.is_some_and(is_recent)
     }
 }
 
@@ -41,7 +53,7 @@ pub(crate) fn entry(
 ) -> ContextEntry {
     let mut entry = ContextEntry {
         id: context.id,
-        ulids: context.ulids,
+        ulids: context.key.ulids,
         local_tag: context.local_tag,
         peer_tag: established.peer_tag,
         locators: reap.current_pair(),
@@ -57,3 +69,6 @@ pub(crate) fn entry(
     entry.idle = config.idle_of(&entry);
     entry
 }
+
+/// How long after a control message an R1bis is taken for its answer: as long as validators live.
+const R1BIS_WINDOW: Duration = Duration::from_secs(30);

@@ -36,26 +36,18 @@ impl Host {
     ) -> Result<(), DropReason> {
         if PayloadHeader::is_payload(octets) {
             let header = PayloadHeader::parse(octets)?;
-            return self.shim6.handle_payload(header.tag, now);
+            return self.shim6.handle_payload(header.tag, locators, now);
         }
         let packet = Packet::parse(octets, locators.peer.0, locators.local.0)?;
+        self.shim6.check(&packet, locators, now)?;
         match packet.kind() {
             MessageType::KEEPALIVE | MessageType::PROBE => self.on_reap(&packet, locators, now),
-            MessageType::I1
-            | MessageType::R1
-            | MessageType::I2
-            | MessageType::R2
-            | MessageType::UPDATE_REQUEST
-            | MessageType::UPDATE_ACK => {
-                if packet.unknown_critical().is_some() {
-                    return Err(DropReason::UnknownCriticalOption);
-                }
-                self.shim6.handle_message(&packet, locators, now)
+            MessageType::UPDATE_REQUEST | MessageType::UPDATE_ACK => {
+                self.shim6.handle_message(&packet, locators, now)?;
+                self.on_control_heard(&packet, now)
             }
-            MessageType::R1BIS | MessageType::I2BIS | MessageType::ERROR => {
-                Err(DropReason::Unsupported)
-            }
-            _ => Err(DropReason::UnknownType),
+            MessageType::R1BIS => self.on_r1bis(&packet, locators, now),
+            _ => self.shim6.handle_message(&packet, locators, now),
         }
     }
 
@@ -66,30 +58,48 @@ impl Host {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
-        let context = self.shim6.by_tag(tag).ok_or(DropReason::UnknownTag)?;
-        let id = context.id;
-        if context.established().is_none() {
-            return Err(DropReason::UnexpectedState);
-        }
+        let id = self.shim6.addressed(packet, locators, now)?;
         let active = self.active.get_mut(&id).ok_or(DropReason::UnexpectedState)?;
-        if !context.has_locators(locators) {
-            return Err(DropReason::WrongLocators);
-        }
-        if packet.unknown_critical().is_some() {
-            return Err(DropReason::UnknownCriticalOption);
-        }
         if let Message::Probe(probe) = packet.message()? {
             let (sent, received) = (reports(&probe.sent), reports(&probe.received));
             let probe =
                 reap::ProbeIn { state: reap_state(probe.state), sent: &sent, received: &received };
             active.reap.handle_probe(locators, &probe, now)?;
         } else {
-            active.reap.handle_keepalive(now);
+            active.reap.handle_keepalive(now)?;
         }
         self.push_update(Update::Heard { context: id, at: now });
         self.drain_reap(id, now);
         Ok(())
+    }
+
+    //= rfc5534#6.1
+    // "Shim6 control messages other than the Keepalive and Probe messages are treated the same".
+    fn on_control_heard(&mut self, packet: &Packet<'_>, now: Instant) -> Result<(), DropReason> {
+        let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
+        let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
+        let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
+        active.reap.handle_control(now);
+        self.push_update(Update::Heard { context: id, at: now });
+        self.drain_reap(id, now);
+        Ok(())
+    }
+
+    /// R1bis is believed only where we have sent something that it can be the answer to: someone who
+    /// knows the tags must not make us give up a context that nobody has used.
+    fn on_r1bis(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
+        let context = self.shim6.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
+        let active = self.active.get(&context.id).ok_or(DropReason::UnexpectedState)?;
+        if !active.expects_r1bis(locators, now) {
+            return Err(DropReason::UnexpectedState);
+        }
+        self.shim6.handle_message(packet, locators, now)
     }
 }
 

@@ -101,6 +101,8 @@ pub enum Removal {
     Idle,
     /// The caller wanted it.
     Requested,
+    /// The peer has lost it and given its tag to another context (RFC 5533 s7.15).
+    Confused,
 }
 
 /// Which timer a timeout is of.

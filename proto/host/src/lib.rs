@@ -22,6 +22,7 @@ mod active;
 mod config;
 mod control;
 pub mod datapath;
+mod drain;
 mod drops;
 mod event;
 mod machine;

@@ -1,18 +1,18 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use moorline_cga::LocalProof;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
-use moorline_shim6::Via;
-use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{ContextId, DropReason, Instant, Locator, UlidPair};
+use moorline_wire::LocatorPreference;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::active::{self, Active};
+use crate::active::Active;
 use crate::config::Config;
-use crate::control;
 use crate::datapath::Update;
 use crate::drops::DropCounters;
 use crate::event::{Event, Removal, TimerKind, Transmit};
@@ -21,15 +21,15 @@ use crate::event::{Event, Removal, TimerKind, Transmit};
 #[derive(Debug)]
 pub struct Host {
     pub(crate) config: Config,
-    reap_config: Arc<reap::Config>,
+    pub(crate) reap_config: Arc<reap::Config>,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) shim6: shim6::Machine,
     pub(crate) active: BTreeMap<ContextId, Active>,
-    usable: Vec<Locator>,
-    deadlines: BTreeSet<(Instant, ContextId)>,
-    transmits: VecDeque<Transmit>,
-    updates: VecDeque<Update>,
-    events: VecDeque<Event>,
+    pub(crate) usable: Vec<Locator>,
+    pub(crate) deadlines: BTreeSet<(Instant, ContextId)>,
+    pub(crate) transmits: VecDeque<Transmit>,
+    pub(crate) updates: VecDeque<Update>,
+    pub(crate) events: VecDeque<Event>,
     drops: DropCounters,
 }
 
@@ -77,6 +77,7 @@ impl Host {
             return;
         }
         self.usable.clone_from(&local.usable);
+        self.shim6.set_usable(&local.usable);
         let ids: Vec<_> = self.active.keys().copied().collect();
         for id in ids {
             self.refresh_candidates(id, now);
@@ -103,15 +104,40 @@ impl Host {
     /// Forgets a context; its traffic goes on as plain IPv6.
     pub fn remove(&mut self, id: ContextId, removal: Removal) {
         let Some(context) = self.shim6.remove(id) else { return };
-        if let Some(active) = self.active.remove(&id) {
-            if let Some(deadline) = active.deadline {
-                self.deadlines.remove(&(deadline, id));
+        self.on_removed(id, context.key.ulids, removal);
+    }
+
+    /// Makes one more context between two ULIDs (RFC 5533 s4.2). The slot that it has once established.
+    ///
+    /// # Errors
+    /// The addresses cannot have a context, or there is no room.
+    pub fn fork(&mut self, ulids: UlidPair, now: Instant) -> Result<ContextId, DropReason> {
+        let id = self.shim6.fork(ulids, now)?;
+        self.drain_shim6(now);
+        Ok(id)
+    }
+
+    /// What peers are told to think of our locators (RFC 5533 s5.15.3); of those not named, nothing.
+    /// Costs an Update Request for each context.
+    pub fn set_preferences(&mut self, preferences: &[(Locator, LocatorPreference)], now: Instant) {
+        self.shim6.set_preferences(preferences, now);
+        self.drain_shim6(now);
+    }
+
+    /// Another Send Timeout from now on, of which peers are told (RFC 5534 s5.3).
+    pub fn set_send_timeout(&mut self, send_timeout: Duration, now: Instant) {
+        let config = reap::Config { send_timeout, ..reap::Config::clone(&self.reap_config) };
+        self.reap_config = Arc::new(config);
+        self.config.shim6.send_timeout = send_timeout;
+        self.shim6.set_send_timeout(send_timeout, now);
+        let ids: Vec<_> = self.active.keys().copied().collect();
+        for id in ids {
+            if let Some(active) = self.active.get_mut(&id) {
+                active.reap.handle_config(Arc::clone(&self.reap_config));
+                self.drain_reap(id, now);
             }
-            self.updates.push_back(Update::Remove { context: id });
         }
-        let ulids = context.ulids;
-        self.updates.push_back(Update::Rearm { ulids });
-        self.events.push_back(Event::Removed { context: id, ulids, removal });
+        self.drain_shim6(now);
     }
 
     /// The next control packet to send; `None` until the next `handle_*`.
@@ -147,7 +173,7 @@ impl Host {
     }
 
     pub(crate) fn ulids(&self, id: ContextId) -> Option<UlidPair> {
-        self.shim6.context(id).map(|context| context.ulids)
+        self.shim6.context(id).map(|context| context.key.ulids)
     }
 
     pub(crate) fn count(&mut self, outcome: Result<(), DropReason>) {
@@ -156,122 +182,15 @@ impl Host {
         }
     }
 
+    pub(crate) fn push_transmit(&mut self, transmit: Transmit) {
+        self.transmits.push_back(transmit);
+    }
+
     pub(crate) fn push_update(&mut self, update: Update) {
         self.updates.push_back(update);
     }
 
     pub(crate) fn push_event(&mut self, event: Event) {
         self.events.push_back(event);
-    }
-
-    /// Carries out what context establishment has decided.
-    pub(crate) fn drain_shim6(&mut self, now: Instant) {
-        while let Some(transmit) = self.shim6.poll_transmit() {
-            let locators = match transmit.via {
-                Via::Pair(locators) => locators,
-                Via::Current(id) => {
-                    let Some(active) = self.active.get(&id) else { continue };
-                    active.reap.current_pair()
-                }
-            };
-            self.transmits.push_back(control::emit(locators, &transmit.message));
-        }
-        while let Some(event) = self.shim6.poll_event() {
-            self.on_shim6_event(event, now);
-        }
-    }
-
-    fn on_shim6_event(&mut self, event: shim6::Event, now: Instant) {
-        match event {
-            shim6::Event::Initiated { context, ulids } => {
-                self.push_event(Event::Initiated { context, ulids });
-            }
-            shim6::Event::Established { context, role } => {
-                if let Some(ulids) = self.ulids(context) {
-                    self.activate(context, ulids.as_locators(), now);
-                    self.push_event(Event::Established { context, ulids, role });
-                }
-            }
-            shim6::Event::Renewed { context } => {
-                if let Some(ulids) = self.ulids(context) {
-                    self.push_event(Event::Renewed { context, ulids });
-                }
-                self.refresh_candidates(context, now);
-            }
-            shim6::Event::Announced { context } => self.refresh_candidates(context, now),
-            shim6::Event::Failed { context: _, ulids, failure } => {
-                self.push_event(Event::Failed { ulids, failure });
-            }
-            shim6::Event::HolddownOver { ulids } => self.push_update(Update::Rearm { ulids }),
-        }
-    }
-
-    /// Starts reachability detection of an established context and tells the data plane of it.
-    pub(crate) fn activate(&mut self, id: ContextId, current: LocatorPair, now: Instant) {
-        let Some(context) = self.shim6.context(id) else { return };
-        let Some(established) = context.established() else { return };
-        let mut seed = [0; 32];
-        self.rng.fill_bytes(&mut seed);
-        let mut reap = reap::Machine::new(Arc::clone(&self.reap_config), current, seed, now);
-        reap.handle_keepalive_timeout(established.peer.send_timeout);
-        let active = Active::new(context, established, reap, &self.config, now);
-        self.updates.push_back(Update::Upsert(active.entry.clone()));
-        self.active.insert(id, active);
-        self.refresh_candidates(id, now);
-    }
-
-    fn refresh_candidates(&mut self, id: ContextId, now: Instant) {
-        let Some(active) = self.active.get_mut(&id) else { return };
-        let Some(established) = self.shim6.context(id).and_then(|context| context.established())
-        else {
-            return;
-        };
-        let mut local = established.local_locators.clone();
-        local.retain(|locator| self.usable.contains(locator));
-        active.reap.handle_keepalive_timeout(established.peer.send_timeout);
-        active.reap.handle_candidates(&local, &established.peer.locators, now);
-        self.drain_reap(id, now);
-    }
-
-    /// Carries out what a context's REAP machine has decided.
-    pub(crate) fn drain_reap(&mut self, id: ContextId, now: Instant) {
-        let Some(active) = self.active.get_mut(&id) else { return };
-        let Some(context) = self.shim6.context(id) else { return };
-        let Some(established) = context.established() else { return };
-        let ulids = context.ulids;
-        while let Some(transmit) = active.reap.poll_transmit() {
-            let message = control::reap_message(established.peer_tag, transmit.message);
-            self.transmits.push_back(control::emit(transmit.pair, &message));
-        }
-        let entry = active::entry(context, established, &active.reap, &self.config);
-        if entry != active.entry {
-            active.entry = entry.clone();
-            self.updates.push_back(Update::Upsert(entry));
-        }
-        let deadline = active.reap.poll_timeout().map(|(at, _)| at);
-        if deadline != active.deadline {
-            if let Some(old) = active.deadline {
-                self.deadlines.remove(&(old, id));
-            }
-            if let Some(new) = deadline {
-                self.deadlines.insert((new, id));
-            }
-            active.deadline = deadline;
-        }
-        while let Some(event) = active.reap.poll_event() {
-            self.events.push_back(match event {
-                reap::Event::StateChanged { from, to, cause } => {
-                    Event::StateChanged { context: id, ulids, from, to, cause }
-                }
-                reap::Event::Moved { from, to, cause } => {
-                    active.since = now;
-                    active.cause = Some(cause);
-                    Event::Moved { context: id, ulids, from, to, cause }
-                }
-                reap::Event::Unreachable { probes } => {
-                    Event::Unreachable { context: id, ulids, probes }
-                }
-            });
-        }
     }
 }

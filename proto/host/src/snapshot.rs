@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_shim6::{Context, Established, PeerSet, Role, State};
+use moorline_shim6::{Context, Established, Key, PeerSet, Role, State};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::machine::Host;
@@ -14,6 +14,8 @@ pub struct ContextSnapshot {
     pub id: ContextId,
     /// The addresses sockets see.
     pub ulids: UlidPair,
+    /// Forked Instance Identifier; zero: no fork.
+    pub forked_instance: u32,
     /// The tag in what we receive.
     pub local_tag: ContextTag,
     /// The tag in what we send.
@@ -40,7 +42,8 @@ impl Host {
             let active = self.active.get(&context.id)?;
             Some(ContextSnapshot {
                 id: context.id,
-                ulids: context.ulids,
+                ulids: context.key.ulids,
+                forked_instance: context.key.forked_instance,
                 local_tag: context.local_tag,
                 peer_tag: established.peer_tag,
                 locators: active.reap.current_pair(),
@@ -69,14 +72,17 @@ impl Host {
             snapshot.local_locators,
             PeerSet {
                 locators: snapshot.peer_locators,
+                // Not kept: preferences without a list are refused until the peer tells its list again.
+                listed: 0,
                 generation: snapshot.peer_generation,
                 send_timeout: snapshot.peer_send_timeout,
+                preferences: Vec::new(),
             },
             snapshot.role,
         );
         self.shim6.restore(Context {
             id: snapshot.id,
-            ulids,
+            key: Key { ulids, forked_instance: snapshot.forked_instance },
             local_tag: snapshot.local_tag,
             state: State::Established(established),
         })?;

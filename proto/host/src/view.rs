@@ -14,6 +14,8 @@ pub struct ContextView {
     pub id: ContextId,
     /// The addresses sockets see.
     pub ulids: UlidPair,
+    /// Forked Instance Identifier; zero: no fork.
+    pub forked_instance: u32,
     /// RFC 5533's name of the state, in lower case with hyphens.
     pub state: &'static str,
     /// The rest, once it is established.
@@ -68,7 +70,8 @@ impl Host {
             });
             ContextView {
                 id: context.id,
-                ulids: context.ulids,
+                ulids: context.key.ulids,
+                forked_instance: context.key.forked_instance,
                 state: context.state.name(),
                 established,
             }

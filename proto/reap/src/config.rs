@@ -33,6 +33,9 @@ pub const MAX_REPORTS: usize = 15;
 pub const MAX_RECORDS: usize = 16;
 /// Locators of one side that are explored; further ones are left out (design: 32). Not configurable.
 pub const MAX_LOCATORS: usize = 32;
+/// Keepalives without a probe among them that count in an exploration: 8, more than come in a Keepalive
+/// Timeout. Not configurable.
+pub const MAX_EXPLORING_KEEPALIVES: u32 = 8;
 /// Messages, and events, that wait to be polled; the oldest goes. Not configurable.
 pub const MAX_QUEUED: usize = 16;
 

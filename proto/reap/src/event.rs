@@ -51,6 +51,8 @@ pub enum Cause {
     ProbeOperational,
     /// An address of the current pair is none of ours, or none of the peer's, any more.
     LocatorGone,
+    /// The peer says that its locator of the current pair is broken.
+    LocatorBroken,
     /// The host knows that the current pair does not work: carrier, route, address state.
     LocalFailure,
 }
@@ -68,6 +70,7 @@ impl Cause {
             Self::ProbeInboundOk => "probe_inbound_ok",
             Self::ProbeOperational => "probe_operational",
             Self::LocatorGone => "locator_gone",
+            Self::LocatorBroken => "locator_broken",
             Self::LocalFailure => "local_failure",
         }
     }

@@ -2,12 +2,12 @@
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
-use moorline_types::{Instant, Locator, LocatorPair};
+use moorline_types::{Instant, LocatorPair};
 
 use crate::config::{Config, MAX_QUEUED, MAX_REPORTS};
 use crate::event::Event;
 use crate::message::{Message, ProbeOut, Transmit};
-use crate::order::Order;
+use crate::order::{Order, Sets};
 use crate::random::Random;
 use crate::records::Records;
 use crate::state::State;
@@ -30,6 +30,8 @@ pub(crate) struct Exploration {
     last_probe: Instant,
     is_unreachable: bool,
     answers: Answers,
+    /// Keepalives since the last probe of the peer's, or since the exploration began.
+    pub(crate) keepalives: u32,
     /// The watched payload counts only from here on.
     pub(crate) watch_since: Instant,
     transmits: VecDeque<Transmit>,
@@ -49,6 +51,7 @@ impl Exploration {
             last_probe: Instant::ZERO,
             is_unreachable: false,
             answers: Answers::default(),
+            keepalives: 0,
             watch_since: Instant::ZERO,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -56,9 +59,13 @@ impl Exploration {
     }
 
     /// Leaves Operational: nothing learnt before counts.
-    pub(crate) fn begin(&mut self, local: &[Locator], peer: &[Locator], failed: LocatorPair) {
+    pub(crate) fn begin(&mut self, sets: Sets<'_>, failed: LocatorPair, hint: Option<LocatorPair>) {
         self.records.forget_sent();
-        self.order = Order::new(local, peer, failed, &mut self.random);
+        self.keepalives = 0;
+        self.order = Order::new(sets, failed, &mut self.random);
+        if let Some(hint) = hint.filter(|hint| *hint != failed) {
+            self.order.prefer(sets, |pair| pair == hint);
+        }
         self.paced = 0;
         self.probes = 0;
         self.hastened = None;
@@ -68,13 +75,12 @@ impl Exploration {
     /// Builds the order anew, pairs that `is_new` in front.
     pub(crate) fn reorder(
         &mut self,
-        local: &[Locator],
-        peer: &[Locator],
+        sets: Sets<'_>,
         failed: LocatorPair,
         is_new: impl Fn(LocatorPair) -> bool,
     ) {
-        self.order = Order::new(local, peer, failed, &mut self.random);
-        self.order.prefer(local, peer, is_new);
+        self.order = Order::new(sets, failed, &mut self.random);
+        self.order.prefer(sets, is_new);
     }
 
     /// The pace is fast again, once and then no more often than every Max Probe Timeout: a path that
@@ -98,13 +104,12 @@ impl Exploration {
     pub(crate) fn next_pair(
         &mut self,
         config: &Config,
-        local: &[Locator],
-        peer: &[Locator],
+        sets: Sets<'_>,
         now: Instant,
     ) -> Option<LocatorPair> {
         let mut next = None;
         for _ in 0..self.order.len() {
-            let pair = self.order.advance(local, peer)?;
+            let pair = self.order.advance(sets)?;
             let last = self.records.last_sent_by(pair);
             if last.is_none_or(|at| now.since(at) >= config.probe_timeout(1)) {
                 return Some(pair);

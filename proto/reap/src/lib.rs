@@ -92,5 +92,6 @@ pub use config::*;
 pub use event::{Cause, Event};
 pub use machine::Machine;
 pub use message::{Message, ProbeIn, ProbeOut, Report, Transmit};
+pub use order::Rank;
 pub use state::State;
 pub use timers::{Timer, Timers};

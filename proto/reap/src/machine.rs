@@ -3,13 +3,13 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
-use moorline_types::{Instant, Locator, LocatorPair};
+use moorline_types::{DropReason, Instant, Locator, LocatorPair};
 
-use crate::config::{Config, MAX_LOCATORS};
+use crate::config::{Config, MAX_EXPLORING_KEEPALIVES, MAX_LOCATORS};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{Message, Transmit};
-use crate::order;
+use crate::order::{self, Rank, Sets};
 use crate::random::Random;
 use crate::state::{self, Act, Input, Send, State, Transition, transition};
 use crate::timers::{Timer, Timers};
@@ -32,6 +32,8 @@ pub struct Machine {
     current: LocatorPair,
     local: Box<[Locator]>,
     peer: Box<[Locator]>,
+    /// What most machines have nothing of.
+    extra: Option<Box<Extra>>,
     /// What the peer named, or the default.
     keepalive_timeout: Duration,
     /// When anything of the peer's was last heard by way of the core.
@@ -68,6 +70,7 @@ impl Machine {
             current,
             local: Box::new([current.local]),
             peer: Box::new([current.peer]),
+            extra: None,
             heard: now,
             explorations: 0,
             watch: 0,
@@ -125,10 +128,28 @@ impl Machine {
     }
 
     /// A keepalive came in.
-    //= rfc5534#6.6
-    pub fn handle_keepalive(&mut self, now: Instant) {
+    ///
+    /// # Errors
+    /// [`Replayed`](DropReason::Replayed): too many without a probe. Nothing tells a new keepalive from a
+    /// repeated one, so in an exploration, where the peer owes us probes, only
+    /// [`MAX_EXPLORING_KEEPALIVES`] of them pass for a sign of life.
+    pub fn handle_keepalive(&mut self, now: Instant) -> Result<(), DropReason> {
+        //= rfc5534#6.6
+        if let (true, Some(exploration)) = (self.state != State::Operational, &mut self.exploration)
+        {
+            exploration.keepalives = exploration.keepalives.saturating_add(1);
+            if exploration.keepalives > MAX_EXPLORING_KEEPALIVES {
+                return Err(DropReason::Replayed);
+            }
+        }
         self.heard = now;
         self.step(Input::KeepaliveReceived, Cause::KeepaliveReceived, None, now);
+        Ok(())
+    }
+
+    /// Other settings from now on. Timers that run are left as they are.
+    pub fn handle_config(&mut self, config: impl Into<Arc<Config>>) {
+        self.config = config.into();
     }
 
     /// The locators of either side, all of them: ours that work, the peer's that are verified.
@@ -137,15 +158,35 @@ impl Machine {
     /// up during an exploration, they are tried first. Only the first [`MAX_LOCATORS`] of a side count.
     //= rfc5534#3.1-1 rfc5534#4.1-1
     pub fn handle_candidates(&mut self, local: &[Locator], peer: &[Locator], now: Instant) {
+        self.handle_ranked_candidates(local, peer, &[], now);
+    }
+
+    /// [`handle_candidates`](Self::handle_candidates) with what the peer says of its locators, in their
+    /// order; empty: nothing. If it says that the one in use is broken, exploration begins (RFC 5533
+    /// s10.4).
+    pub fn handle_ranked_candidates(
+        &mut self,
+        local: &[Locator],
+        peer: &[Locator],
+        ranks: &[Rank],
+        now: Instant,
+    ) {
+        let was_broken = self.is_current_broken();
         let old_local = core::mem::replace(&mut self.local, cut(local));
         let old_peer = core::mem::replace(&mut self.peer, cut(peer));
-        if *old_local == *self.local && *old_peer == *self.peer {
+        let has_new_ranks = *self.ranks() != *ranks;
+        if has_new_ranks {
+            self.change_extra(|extra| extra.ranks = cut(ranks));
+        }
+        if *old_local == *self.local && *old_peer == *self.peer && !has_new_ranks {
             return;
         }
         let was_operational = self.state == State::Operational;
         if !self.is_candidate(self.current) {
             self.is_current_down = true;
             self.step(Input::PathGone, Cause::LocatorGone, None, now);
+        } else if self.is_current_broken() && !was_broken {
+            self.step(Input::PathGone, Cause::LocatorBroken, None, now);
         }
         if was_operational {
             return;
@@ -153,6 +194,14 @@ impl Machine {
         let is_new =
             |pair: LocatorPair| !old_local.contains(&pair.local) || !old_peer.contains(&pair.peer);
         self.rearrange(is_new, now);
+    }
+
+    /// Another context has left the pair that is current here, and found this one to work: the next
+    /// exploration tries it first, if it is a candidate. `None`: there is no such thing.
+    pub fn handle_hint(&mut self, hint: Option<LocatorPair>) {
+        if hint.is_some() || self.extra.is_some() {
+            self.change_extra(|extra| extra.hint = hint);
+        }
     }
 
     /// The host knows that the current pair does not work: carrier lost, route gone. The locators
@@ -321,8 +370,10 @@ impl Machine {
     fn begin(&mut self) {
         self.is_keepalive_due = false;
         let current = self.current;
-        let (exploration, local, peer) = self.explore_with_sets();
-        exploration.begin(local, peer, current);
+        let hint = self.extra.as_ref().and_then(|extra| extra.hint);
+        self.handle_hint(None);
+        let (exploration, sets) = self.explore_with_sets();
+        exploration.begin(sets, current, hint);
     }
 
     fn on_entry(&mut self, from: State, cause: Cause, now: Instant) {
@@ -390,11 +441,11 @@ impl Machine {
     fn probe(&mut self, via: Option<LocatorPair>, now: Instant) {
         let config = Arc::clone(&self.config);
         let (state, current) = (self.state, self.current);
-        let (exploration, local, peer) = self.explore_with_sets();
+        let (exploration, sets) = self.explore_with_sets();
         let pair = match (state, via) {
             (State::Operational, _) => Some(current),
             (_, Some(via)) => Some(via),
-            (_, None) => exploration.next_pair(&config, local, peer, now),
+            (_, None) => exploration.next_pair(&config, sets, now),
         };
         if let Some(pair) = pair {
             exploration.send_probe(&config, state, pair, now);
@@ -420,8 +471,8 @@ impl Machine {
             .iter()
             .flat_map(|&l| self.peer.iter().map(move |&p| LocatorPair::new(l, p)))
             .any(&is_new);
-        let (exploration, local, peer) = self.explore_with_sets();
-        exploration.reorder(local, peer, current, is_new);
+        let (exploration, sets) = self.explore_with_sets();
+        exploration.reorder(sets, current, is_new);
         if any_new {
             exploration.probe_soon(&config, now);
         }
@@ -448,6 +499,21 @@ impl Machine {
         self.is_watching = is_wanted;
     }
 
+    fn is_current_broken(&self) -> bool {
+        let index = self.peer.iter().position(|peer| *peer == self.current.peer);
+        index.and_then(|index| self.ranks().get(index)).is_some_and(|rank| rank.is_broken)
+    }
+
+    fn ranks(&self) -> &[Rank] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.ranks)
+    }
+
+    fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {
+        let mut extra = self.extra.take().unwrap_or_default();
+        change(&mut extra);
+        self.extra = Some(extra).filter(|extra| **extra != Extra::default());
+    }
+
     fn is_candidate(&self, pair: LocatorPair) -> bool {
         self.local.contains(&pair.local) && self.peer.contains(&pair.peer) && order::is_usable(pair)
     }
@@ -456,14 +522,24 @@ impl Machine {
         self.explore_with_sets().0
     }
 
-    fn explore_with_sets(&mut self) -> (&mut Exploration, &[Locator], &[Locator]) {
+    fn explore_with_sets(&mut self) -> (&mut Exploration, Sets<'_>) {
         let (seed, explorations) = (self.seed.0, &mut self.explorations);
         let exploration = self.exploration.get_or_insert_with(|| {
             *explorations = explorations.wrapping_add(1);
             Box::new(Exploration::new(Random::new(seed, u64::from(*explorations))))
         });
-        (exploration, &self.local, &self.peer)
+        let ranks = self.extra.as_ref().map_or(&[][..], |extra| &extra.ranks);
+        (exploration, Sets { local: &self.local, peer: &self.peer, ranks })
     }
+}
+
+/// What most machines have nothing of, so that it costs them a pointer.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Extra {
+    /// What the peer says of its locators, in their order; empty: nothing.
+    ranks: Box<[Rank]>,
+    /// The pair to try first in the next exploration.
+    hint: Option<LocatorPair>,
 }
 
 /// Not for logs.
@@ -475,7 +551,7 @@ impl core::fmt::Debug for Seed {
     }
 }
 
-fn cut(set: &[Locator]) -> Box<[Locator]> {
+fn cut<T: Copy>(set: &[T]) -> Box<[T]> {
     set.iter().take(MAX_LOCATORS).copied().collect()
 }
 

@@ -6,6 +6,25 @@ use moorline_types::{Locator, LocatorPair};
 use crate::config::MAX_LOCATORS;
 use crate::random::Random;
 
+/// What a peer says of one of its locators (RFC 5533 s5.15.3); less is better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank {
+    /// Known not to work: tried last.
+    pub is_broken: bool,
+    /// Less stable than others.
+    pub is_transient: bool,
+    /// Of those that are otherwise equal, the lower first.
+    pub priority: u8,
+}
+
+/// The locators of both sides, and what the peer says of its own: nothing, or something of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sets<'a> {
+    pub(crate) local: &'a [Locator],
+    pub(crate) peer: &'a [Locator],
+    pub(crate) ranks: &'a [Rank],
+}
+
 /// Index of a local locator and of a peer locator.
 type Indices = (u8, u8);
 
@@ -15,6 +34,9 @@ type Indices = (u8, u8);
 /// somewhere on the way. Both sets are shuffled and walked diagonally, so that two pairs in a row
 /// share an end only when one side has one locator left. Then the pairs that share one end, last the
 /// failed pair itself. Then all over again.
+///
+/// What the peer calls broken comes after all others. Among pairs that are equal as to what they share
+/// with the failed one, the peer's order counts before chance.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     pairs: Vec<Indices>,
@@ -22,12 +44,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(
-        local: &[Locator],
-        peer: &[Locator],
-        failed: LocatorPair,
-        random: &mut Random,
-    ) -> Self {
+    pub(crate) fn new(sets: Sets<'_>, failed: LocatorPair, random: &mut Random) -> Self {
+        let Sets { local, peer, ranks } = sets;
         let (local_others, local_failed) = split(local, failed.local, random);
         let (peer_others, peer_failed) = split(peer, failed.peer, random);
         let mut pairs = Vec::with_capacity(local.len() * peer.len());
@@ -43,7 +61,14 @@ impl Order {
             random.shuffle(shared);
         }
         diagonal(&local_failed, &peer_failed, &mut pairs);
-        pairs.retain(|&indices| resolve(local, peer, indices).is_some_and(is_usable));
+        pairs.retain(|&indices| resolve(sets, indices).is_some_and(is_usable));
+        if !ranks.is_empty() {
+            pairs.sort_by_key(|&indices| {
+                let rank = ranks.get(usize::from(indices.1)).copied().unwrap_or_default();
+                let shared = resolve(sets, indices).map_or(0, |pair| shared_ends(pair, failed));
+                (rank.is_broken, shared, rank)
+            });
+        }
         Self { pairs, cursor: 0 }
     }
 
@@ -52,20 +77,15 @@ impl Order {
     }
 
     /// The pair whose turn it is; the next call gives the one after it.
-    pub(crate) fn advance(&mut self, local: &[Locator], peer: &[Locator]) -> Option<LocatorPair> {
+    pub(crate) fn advance(&mut self, sets: Sets<'_>) -> Option<LocatorPair> {
         let indices = *self.pairs.get(self.cursor % self.pairs.len().max(1))?;
         self.cursor = (self.cursor + 1) % self.pairs.len();
-        resolve(local, peer, indices)
+        resolve(sets, indices)
     }
 
     /// Puts the pairs that `is_new` says are new in front, otherwise keeps the order.
-    pub(crate) fn prefer(
-        &mut self,
-        local: &[Locator],
-        peer: &[Locator],
-        is_new: impl Fn(LocatorPair) -> bool,
-    ) {
-        self.pairs.sort_by_key(|&indices| !resolve(local, peer, indices).is_some_and(&is_new));
+    pub(crate) fn prefer(&mut self, sets: Sets<'_>, is_new: impl Fn(LocatorPair) -> bool) {
+        self.pairs.sort_by_key(|&indices| !resolve(sets, indices).is_some_and(&is_new));
         self.cursor = 0;
     }
 }
@@ -97,8 +117,12 @@ fn diagonal(local: &[u8], peer: &[u8], pairs: &mut Vec<Indices>) {
     }
 }
 
-fn resolve(local: &[Locator], peer: &[Locator], (l, p): Indices) -> Option<LocatorPair> {
-    Some(LocatorPair::new(*local.get(usize::from(l))?, *peer.get(usize::from(p))?))
+fn resolve(sets: Sets<'_>, (l, p): Indices) -> Option<LocatorPair> {
+    Some(LocatorPair::new(*sets.local.get(usize::from(l))?, *sets.peer.get(usize::from(p))?))
+}
+
+fn shared_ends(pair: LocatorPair, failed: LocatorPair) -> u8 {
+    u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer)
 }
 
 #[cfg(test)]

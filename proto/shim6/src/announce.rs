@@ -1,19 +1,63 @@
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use moorline_types::{Locator, Ulid};
-use moorline_wire::Opt;
+use moorline_cga::LocalProof;
+use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_wire::{LocatorPreference, LocatorPreferences, Opt};
 
 use crate::consts::DEFAULT_SEND_TIMEOUT;
+use crate::context::Told;
 use crate::machine::Machine;
 
 /// What peers are told of us.
 impl Machine {
+    /// What to tell peers about ourselves from now on, and those of our contexts at once. A proof of
+    /// the present generation is taken for the one that is there.
+    pub fn set_local(&mut self, proof: &LocalProof, now: Instant) {
+        let is_known =
+            self.local.as_ref().is_some_and(|known| known.generation() == proof.generation());
+        if !is_known {
+            self.local = Some(proof.clone());
+            self.update_all(now);
+        }
+    }
+
+    /// The addresses that can be sent from: where the ULID is not one of them, a context is
+    /// established by another that the ULID proves.
+    pub fn set_usable(&mut self, usable: &[Locator]) {
+        self.usable = usable.to_vec();
+    }
+
+    /// What to tell peers about our locators from now on; locators that are not named are as any
+    /// other. Costs an Update Request for each context, and peers that know no preferences, such as
+    /// LinShim6, ignore messages with them: only where they are needed.
+    pub fn set_preferences(&mut self, preferences: &[(Locator, LocatorPreference)], now: Instant) {
+        if self.preferences != preferences {
+            self.preferences = preferences.to_vec();
+            self.edition = self.edition.wrapping_add(1);
+            self.update_all(now);
+        }
+    }
+
+    /// Our Send Timeout from now on; peers are told (RFC 5534 s5.3).
+    pub fn set_send_timeout(&mut self, send_timeout: Duration, now: Instant) {
+        if self.config.send_timeout != send_timeout {
+            self.config.send_timeout = send_timeout;
+            self.edition = self.edition.wrapping_add(1);
+            self.update_all(now);
+        }
+    }
+
     /// Ls(local) of a context, what its peer may be sent from and to: all that the ULID proves, and
     /// always the ULID itself.
     pub(crate) fn locators_for(&self, ulid: Ulid) -> Vec<Locator> {
-        self.local
-            .as_ref()
-            .map_or_else(|| alloc::vec![ulid.as_locator()], |proof| proof.locators_for(ulid))
+        let proof = self.local.as_ref();
+        proof.map_or_else(|| [ulid.as_locator()].into(), |proof| proof.locators_for(ulid))
+    }
+
+    /// What the options of a message sent now tell.
+    pub(crate) fn telling(&self, ulid: Ulid) -> Told {
+        Told { locators: self.locators_for(ulid), edition: self.edition }
     }
 
     /// Whether there is anything that a peer could verify.
@@ -21,20 +65,62 @@ impl Machine {
         self.local.as_ref().is_some_and(|proof| proof.announcement_for(ulid).is_some())
     }
 
-    /// The options of I2, R2 and Update Request that tell our locators and Send Timeout.
-    pub(crate) fn options_for(&self, ulid: Ulid) -> Vec<Opt> {
-        let announcement = self.local.as_ref().and_then(|proof| proof.announcement_for(ulid));
-        let mut options = announcement.map(|told| told.options()).unwrap_or_default();
+    /// Whether the ULID is an address of this host.
+    pub(crate) fn is_ours(&self, ulid: Ulid) -> bool {
+        let is_present = |proof: &LocalProof| {
+            proof.addresses().present.contains(&ulid.as_locator())
+                || proof.announcement_for(ulid).is_some()
+        };
+        self.local.as_ref().is_some_and(is_present)
+    }
+
+    /// The pair that the first message between two ULIDs takes: they themselves, or if ours cannot be
+    /// sent from, another locator that it proves.
+    pub(crate) fn first_pair(&self, ulids: UlidPair) -> LocatorPair {
+        let pair = ulids.as_locators();
+        if self.usable.is_empty() || self.usable.contains(&pair.local) {
+            return pair;
+        }
+        let mut proved = self.locators_for(ulids.local).into_iter();
+        let other = proved.find(|locator| self.usable.contains(locator));
+        other.map_or(pair, |local| LocatorPair { local, ..pair })
+    }
+
+    /// The options of I2, I2bis, R2 and Update Request that tell our locators and Send Timeout.
+    pub(crate) fn options_for(&self, ulid: Ulid, with_preferences: bool) -> Vec<Opt> {
+        let mut options = Vec::new();
+        if let Some(told) = self.local.as_ref().and_then(|proof| proof.announcement_for(ulid)) {
+            options = told.options();
+            let list = told.list();
+            let of = |locator| {
+                let known = self.preferences.iter().find(|(known, _)| *known == locator);
+                known.map(|(_, preference)| *preference)
+            };
+            let preferences: Vec<_> = list.entries.iter().map(|e| of(e.locator)).collect();
+            if with_preferences && preferences.iter().any(Option::is_some) {
+                //= rfc5533#10.1
+                let all: Vec<_> = preferences.iter().map(|p| p.unwrap_or_default()).collect();
+                let preferences = LocatorPreferences::new(list.generation, &all);
+                options.push(Opt::LocatorPreferences(preferences));
+            }
+        }
+        options.extend(self.timeout_options());
+        options
+    }
+
+    //= rfc5534#5.3
+    // "A node ... MUST" tell a Send Timeout other than the default; and that it is again the default.
+    fn timeout_options(&self) -> Vec<Opt> {
         let send_timeout = self.config.send_timeout;
-        // RFC 5534 s5.3: a node with a non-default Send Timeout MUST tell it.
-        if send_timeout != DEFAULT_SEND_TIMEOUT {
+        let mut options = Vec::new();
+        if send_timeout != DEFAULT_SEND_TIMEOUT || self.edition > 0 {
             let whole = send_timeout.as_secs() + u64::from(send_timeout.subsec_nanos() > 0);
             options.push(Opt::KeepaliveTimeout(u16::try_from(whole).unwrap_or(u16::MAX)));
-            // LinShim6 drops messages with options it does not know: only when it says more.
-            if send_timeout.subsec_nanos() > 0 {
-                let millis = u32::try_from(send_timeout.as_millis()).unwrap_or(u32::MAX);
-                options.push(Opt::SendTimeoutMillis(millis));
-            }
+        }
+        // LinShim6 drops messages with options it does not know: only when it says more.
+        if send_timeout.subsec_nanos() > 0 {
+            let millis = u32::try_from(send_timeout.as_millis()).unwrap_or(u32::MAX);
+            options.push(Opt::SendTimeoutMillis(millis));
         }
         options
     }

@@ -1,8 +1,8 @@
 use core::time::Duration;
 
 use crate::consts::{
-    DEFAULT_SEND_TIMEOUT, I1_TIMEOUT, I2_TIMEOUT, ICMP_HOLDDOWN_TIME, NO_R1_HOLDDOWN_TIME,
-    UPDATE_TIMEOUT,
+    DEFAULT_SEND_TIMEOUT, I1_TIMEOUT, I2_TIMEOUT, I2BIS_TIMEOUT, ICMP_HOLDDOWN_TIME,
+    NO_R1_HOLDDOWN_TIME, UPDATE_TIMEOUT,
 };
 
 /// Settings of a [`crate::Machine`]; the defaults are RFC 5533's constants.
@@ -14,6 +14,8 @@ pub struct Config {
     pub i1_timeout: Duration,
     /// Nominal I2 retransmission time.
     pub i2_timeout: Duration,
+    /// Nominal I2bis retransmission time.
+    pub i2bis_timeout: Duration,
     /// Nominal Update Request retransmission time.
     pub update_timeout: Duration,
     /// How long E-FAILED is remembered.
@@ -30,6 +32,7 @@ impl Default for Config {
             max_contexts: 65_536,
             i1_timeout: I1_TIMEOUT,
             i2_timeout: I2_TIMEOUT,
+            i2bis_timeout: I2BIS_TIMEOUT,
             update_timeout: UPDATE_TIMEOUT,
             no_r1_holddown: NO_R1_HOLDDOWN_TIME,
             icmp_holddown: ICMP_HOLDDOWN_TIME,

@@ -8,6 +8,10 @@ pub const I1_TIMEOUT: Duration = Duration::from_secs(4);
 pub const I2_RETRIES_MAX: u8 = 2;
 /// Nominal time before an I2 is sent again, doubled each time (RFC 5533 s14). Configurable.
 pub const I2_TIMEOUT: Duration = Duration::from_secs(4);
+/// I2bis retransmissions before falling back to I1 (RFC 5533 s14). Not configurable.
+pub const I2BIS_RETRIES_MAX: u8 = 2;
+/// Nominal time before an I2bis is sent again, doubled each time (RFC 5533 s14). Configurable.
+pub const I2BIS_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long "no answer to I1" is remembered (RFC 5533 s14). Configurable downwards.
 pub const NO_R1_HOLDDOWN_TIME: Duration = Duration::from_secs(60);
 /// How long "peer has no Shim6" is remembered (RFC 5533 s14). Configurable downwards.
@@ -33,7 +37,19 @@ pub const MAX_NEGATIVES: usize = 4096;
 pub const SIGNATURE_INTERVAL: Duration = Duration::from_millis(10);
 /// RSA verifications for one source prefix at once.
 pub const SIGNATURE_BURST: u32 = 50;
-/// Source prefixes with verifications to pay off; more are refused.
+/// R1bis and Error messages to one source prefix: one in this time, 10 ms.
+pub const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
+/// R1bis and Error messages to one source prefix at once.
+pub const ANSWER_BURST: u32 = 50;
+/// Update Requests of one change that go out at once; the others follow at the interval below, so a
+/// change of address with N contexts takes N / 1000 s to be told.
+pub const UPDATE_BURST: u32 = 100;
+/// Time between the Update Requests of one change: 1 ms.
+pub const UPDATE_INTERVAL: Duration = Duration::from_millis(1);
+/// Retransmissions of an Update Request or I2 that still carry Locator Preferences: a peer that drops
+/// messages with options it does not know, as LinShim6, gets the list without.
+pub const PREFERENCES_RETRIES_MAX: u8 = 1;
+/// Source prefixes with verifications to pay off; more share one allowance.
 pub const MAX_LIMITED_PREFIXES: usize = 4096;
 /// ULIDs whose parameters are remembered, for messages that leave them out.
 pub const MAX_REMEMBERED_PARAMETERS: usize = 4096;

@@ -1,8 +1,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair};
 
+use crate::key::Key;
 use crate::peer::PeerSet;
 
 /// One ULID-pair context (RFC 5533 s6.1).
@@ -10,8 +11,8 @@ use crate::peer::PeerSet;
 pub struct Context {
     /// Its slot.
     pub id: ContextId,
-    /// The addresses that sockets see.
-    pub ulids: UlidPair,
+    /// The addresses that sockets see, and which of several contexts between them it is.
+    pub key: Key,
     /// CT(local): the tag in what we receive.
     pub local_tag: ContextTag,
     /// Where it stands and what belongs to that.
@@ -24,7 +25,9 @@ pub enum State {
     /// I1 sent, R1 awaited.
     I1Sent(I1Sent),
     /// I2 sent, R2 awaited.
-    I2Sent(I2Sent),
+    I2Sent(Box<I2Sent>),
+    /// The peer has lost the context: I2bis sent, R2 awaited. Payload goes on as before.
+    I2bisSent(Box<I2bisSent>),
     /// In use.
     Established(Established),
 }
@@ -36,6 +39,7 @@ impl State {
         match self {
             Self::I1Sent(_) => "i1-sent",
             Self::I2Sent(_) => "i2-sent",
+            Self::I2bisSent(_) => "i2bis-sent",
             Self::Established(_) => "established",
         }
     }
@@ -45,6 +49,8 @@ impl State {
 #[derive(Clone, Debug)]
 pub struct I1Sent {
     pub(crate) nonce: u32,
+    /// The pair it went by: the ULIDs, if they can be used.
+    pub(crate) via: LocatorPair,
     /// I1s sent after the first, in this establishment as a whole.
     pub(crate) retries: u8,
     pub(crate) deadline: Instant,
@@ -54,12 +60,31 @@ pub struct I1Sent {
 #[derive(Clone, Debug)]
 pub struct I2Sent {
     pub(crate) nonce: u32,
+    pub(crate) via: LocatorPair,
     pub(crate) responder_nonce: u32,
     pub(crate) validator: Vec<u8>,
     /// What the I2 told of us.
-    pub(crate) local_locators: Vec<Locator>,
+    pub(crate) told: Told,
     pub(crate) retries: u8,
     pub(crate) i1_retries: u8,
+    /// It was sent once more because payload came: not again before its time.
+    pub(crate) is_hastened: bool,
+    pub(crate) deadline: Instant,
+}
+
+/// What I2BIS-SENT keeps: enough to send the I2bis again, and the context as it was.
+#[derive(Clone, Debug)]
+pub struct I2bisSent {
+    /// As before, with the CT(peer) that the peer has lost.
+    pub established: Established,
+    pub(crate) nonce: u32,
+    /// The pair of the R1bis.
+    pub(crate) via: LocatorPair,
+    pub(crate) responder_nonce: u32,
+    pub(crate) validator: Vec<u8>,
+    pub(crate) told: Told,
+    pub(crate) retries: u8,
+    pub(crate) is_hastened: bool,
     pub(crate) deadline: Instant,
 }
 
@@ -74,12 +99,21 @@ pub struct Established {
     pub peer: PeerSet,
     /// Which side we were.
     pub role: Role,
+    /// Edition of what else it has been told: preferences, Send Timeout.
+    pub(crate) edition: u32,
     /// What the peer has been told and has not acknowledged.
     pub(crate) update: Option<Box<Update>>,
 }
 
+/// What a peer has been told of us.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub locators: Vec<Locator>,
+    pub edition: u32,
+}
+
 impl Established {
-    /// A context with nothing on its way to the peer.
+    /// A context with nothing on its way to the peer, which was told no preferences.
     #[must_use]
     pub const fn new(
         peer_tag: ContextTag,
@@ -87,7 +121,16 @@ impl Established {
         peer: PeerSet,
         role: Role,
     ) -> Self {
-        Self { peer_tag, local_locators, peer, role, update: None }
+        Self { peer_tag, local_locators, peer, role, edition: 0, update: None }
+    }
+
+    pub(crate) fn with(peer_tag: ContextTag, told: Told, peer: PeerSet, role: Role) -> Self {
+        Self { edition: told.edition, ..Self::new(peer_tag, told.locators, peer, role) }
+    }
+
+    /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).
+    pub(crate) fn has_locators(&self, locators: LocatorPair) -> bool {
+        self.peer.locators.contains(&locators.peer) && self.local_locators.contains(&locators.local)
     }
 }
 
@@ -95,9 +138,10 @@ impl Established {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Update {
     pub nonce: u32,
-    /// The locators it tells of.
-    pub local_locators: Vec<Locator>,
-    pub retries: u8,
+    /// What it tells.
+    pub told: Told,
+    /// How often it went out; zero: it waits for its turn.
+    pub sent: u8,
     pub deadline: Instant,
 }
 
@@ -111,11 +155,13 @@ pub enum Role {
 }
 
 impl Context {
-    /// The data of ESTABLISHED, if that is the state.
+    /// What there is of the peer, in the two states where payload may use it: ESTABLISHED and
+    /// I2BIS-SENT (RFC 5533 s11).
     #[must_use]
     pub fn established(&self) -> Option<&Established> {
         match &self.state {
             State::Established(established) => Some(established),
+            State::I2bisSent(state) => Some(&state.established),
             State::I1Sent(_) | State::I2Sent(_) => None,
         }
     }
@@ -123,17 +169,25 @@ impl Context {
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).
     #[must_use]
     pub fn has_locators(&self, locators: LocatorPair) -> bool {
-        self.established().is_some_and(|established| {
-            established.peer.locators.contains(&locators.peer)
-                && established.local_locators.contains(&locators.local)
-        })
+        self.established().is_some_and(|established| established.has_locators(locators))
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.state {
             State::I1Sent(state) => Some(state.deadline),
             State::I2Sent(state) => Some(state.deadline),
+            State::I2bisSent(state) => Some(state.deadline),
             State::Established(state) => state.update.as_ref().map(|update| update.deadline),
+        }
+    }
+
+    /// The nonce and the pair by which R1 and R2 find it.
+    pub(crate) fn awaits(&self) -> Option<(u32, LocatorPair)> {
+        match &self.state {
+            State::I1Sent(state) => Some((state.nonce, state.via)),
+            State::I2Sent(state) => Some((state.nonce, state.via)),
+            State::I2bisSent(state) => Some((state.nonce, state.via)),
+            State::Established(_) => None,
         }
     }
 }

@@ -19,6 +19,8 @@ pub enum Via {
     Pair(LocatorPair),
     /// The current pair of this context, which REAP knows.
     Current(ContextId),
+    /// Back the way that a message of this context came.
+    Reply(ContextId, LocatorPair),
 }
 
 /// What the caller has to know of.
@@ -37,6 +39,8 @@ pub enum Event {
         context: ContextId,
         /// Which side we were.
         role: Role,
+        /// The pair that the messages took.
+        locators: LocatorPair,
     },
     /// The peer made the context anew or changed its locators: tag or locators may differ.
     Renewed {
@@ -47,6 +51,19 @@ pub enum Event {
     Announced {
         /// The context.
         context: ContextId,
+    },
+    /// The peer has lost the context and could not make it anew: back to I1-SENT, where payload goes
+    /// untouched. `Established` or `Failed` follows.
+    Lapsed {
+        /// The context.
+        context: ContextId,
+    },
+    /// The peer has lost the context and given its tag to another: it is forgotten (RFC 5533 s7.15).
+    Confused {
+        /// The slot that is free again.
+        context: ContextId,
+        /// Between these addresses.
+        ulids: UlidPair,
     },
     /// No context; the traffic goes on as plain IPv6.
     Failed {

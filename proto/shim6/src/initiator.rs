@@ -1,24 +1,28 @@
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 use core::time::Duration;
 
-use moorline_types::{ContextId, DropReason, Instant, LocatorPair, UlidPair};
+use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 use moorline_wire::{I1, I2, Message, Opt, Options, Packet};
 use rand_core::RngCore;
 
-use crate::consts::{I1_RETRIES_MAX, I2_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
-use crate::context::{Established, I1Sent, I2Sent, Role, State};
+use crate::consts::{
+    I1_RETRIES_MAX, I2_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN, PREFERENCES_RETRIES_MAX,
+};
+use crate::context::{Established, I1Sent, I2Sent, Role, State, Told};
 use crate::event::{Event, Failure, Via};
-use crate::machine::{Machine, as_ulids};
+use crate::key::Key;
+use crate::machine::Machine;
 
 /// The initiator's half: I1, R1, I2, R2 as seen by the side that wants the context.
 impl Machine {
-    pub(crate) fn initiate(&mut self, ulids: UlidPair, now: Instant) -> Result<(), DropReason> {
+    pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
         let local_tag = self.table.unused_tag(&mut self.rng);
-        let state = State::I1Sent(I1Sent { nonce: 0, retries: 0, deadline: now });
-        let id = self.table.insert(ulids, local_tag, state)?;
-        self.push_event(Event::Initiated { context: id, ulids });
-        self.send_i1(id, 0, now);
-        Ok(())
+        let via = self.first_pair(key.ulids);
+        let state = State::I1Sent(I1Sent { nonce: 0, via, retries: 0, deadline: now });
+        let id = self.table.insert(key, local_tag, state)?;
+        self.push_event(Event::Initiated { context: id, ulids: key.ulids });
+        self.send_i1(id, via, 0, now);
+        Ok(id)
     }
 
     /// R1: echo its validator in an I2 (RFC 5533 s7.11).
@@ -28,24 +32,25 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let context = self.table.by_ulids(as_ulids(locators)).ok_or(DropReason::UnexpectedState)?;
+        //= rfc5533#7.11
+        let nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
+        let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
         let State::I1Sent(state) = &context.state else { return Err(DropReason::UnexpectedState) };
-        let (id, nonce, retries) = (context.id, state.nonce, state.retries);
+        let (id, via, i1_retries) = (context.id, state.via, state.retries);
         let Message::R1(r1) = packet.message()? else { return Err(DropReason::UnknownType) };
-        if r1.initiator_nonce != nonce {
-            return Err(DropReason::BadNonce);
-        }
         let validator = r1.options.validator().ok_or(DropReason::MissingOption)?;
         if validator.len() > MAX_PEER_VALIDATOR_LEN {
             return Err(DropReason::TooMany);
         }
         let state = I2Sent {
             nonce: self.rng.next_u32(),
+            via,
             responder_nonce: r1.responder_nonce,
             validator: validator.to_vec(),
-            local_locators: Vec::new(),
+            told: Told::default(),
             retries: 0,
-            i1_retries: retries,
+            i1_retries,
+            is_hastened: false,
             deadline: now,
         };
         self.send_i2(id, state, now);
@@ -59,24 +64,31 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let ulids = as_ulids(locators);
-        let context = self.table.by_ulids(ulids).ok_or(DropReason::UnexpectedState)?;
-        let (nonce, local_locators) = match &context.state {
+        //= rfc5533#7.16
+        let nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
+        let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
+        let (id, key) = (context.id, context.key);
+        let (told, role, was_established) = match &context.state {
             // Crossing I1s: our R2 has told, or is about to tell, what we have now.
-            State::I1Sent(state) => (state.nonce, self.locators_for(ulids.local)),
-            State::I2Sent(state) => (state.nonce, state.local_locators.clone()),
+            State::I1Sent(_) => (self.telling(key.ulids.local), Role::Initiator, false),
+            State::I2Sent(state) => (state.told.clone(), Role::Initiator, false),
+            State::I2bisSent(state) => (state.told.clone(), state.established.role, true),
             State::Established(_) => return Err(DropReason::UnexpectedState),
         };
-        let id = context.id;
         let Message::R2(r2) = packet.message()? else { return Err(DropReason::UnknownType) };
-        if r2.initiator_nonce != nonce {
-            return Err(DropReason::BadNonce);
+        let peer = self.offered(key.ulids.peer, packet, &r2.options, locators, now)?;
+        if !peer.locators.contains(&locators.peer) {
+            return Err(DropReason::WrongLocators);
         }
-        let peer = self.verify_peer(ulids.peer, &r2.options, locators.peer, now)?;
-        let established = Established::new(r2.responder_tag, local_locators, peer, Role::Initiator);
+        let established = Established::with(r2.responder_tag, told, peer, role);
         self.table.set_state(id, State::Established(established));
-        self.negatives.remove(ulids);
-        self.push_event(Event::Established { context: id, role: Role::Initiator });
+        self.negatives.remove(key.ulids);
+        self.push_event(if was_established {
+            Event::Renewed { context: id }
+        } else {
+            Event::Established { context: id, role, locators }
+        });
+        self.resolve_confusion(id);
         self.update_if_outdated(id, now);
         Ok(())
     }
@@ -85,9 +97,9 @@ impl Machine {
         let Some(State::I1Sent(state)) = self.table.get(id).map(|context| &context.state) else {
             return;
         };
-        let retries = state.retries;
+        let (via, retries) = (state.via, state.retries);
         if retries < I1_RETRIES_MAX {
-            self.send_i1(id, retries + 1, now);
+            self.send_i1(id, via, retries + 1, now);
         } else {
             self.fail(id, Failure::NoAnswer, now);
         }
@@ -97,64 +109,82 @@ impl Machine {
         let Some(State::I2Sent(state)) = self.table.get(id).map(|context| &context.state) else {
             return;
         };
-        let mut state = state.clone();
+        let mut state = I2Sent::clone(state);
         if state.retries < I2_RETRIES_MAX {
             state.retries += 1;
+            state.is_hastened = false;
             self.send_i2(id, state, now);
         } else if state.i1_retries < I1_RETRIES_MAX {
-            // RFC 5533 s7.12: the validator may be too old by now, start over.
-            self.send_i1(id, state.i1_retries + 1, now);
+            //= rfc5533#7.12
+            // The validator may be too old by now.
+            self.send_i1(id, state.via, state.i1_retries + 1, now);
         } else {
             self.fail(id, Failure::NoAnswer, now);
         }
     }
 
-    pub(crate) fn send_i2_again(&mut self, id: ContextId, now: Instant) {
-        if let Some(State::I2Sent(state)) = self.table.get(id).map(|context| &context.state) {
-            let state = state.clone();
-            self.send_i2(id, state, now);
+    /// Payload came while the R2 is late: the I2 goes out once more before its time, and so no more
+    /// often than twice as often as by its timer, however much payload there is.
+    pub(crate) fn hasten_i2(&mut self, id: ContextId, now: Instant) {
+        match self.table.get(id).map(|context| &context.state) {
+            Some(State::I2Sent(state)) if !state.is_hastened => {
+                let state = I2Sent { is_hastened: true, ..I2Sent::clone(state) };
+                self.send_i2(id, state, now);
+            }
+            Some(State::I2bisSent(_)) => self.hasten_i2bis(id, now),
+            Some(State::I1Sent(_) | State::I2Sent(_) | State::Established(_)) | None => {}
         }
     }
 
     pub(crate) fn fail(&mut self, id: ContextId, failure: Failure, now: Instant) {
         let Some(context) = self.table.remove(id) else { return };
+        let ulids = context.key.ulids;
+        //= rfc5533#7.8
         let holddown = match failure {
             Failure::NoAnswer => self.config.no_r1_holddown,
             Failure::NoSupport => self.config.icmp_holddown,
         };
-        self.negatives.insert(context.ulids, failure, now + holddown);
-        self.push_event(Event::Failed { context: id, ulids: context.ulids, failure });
+        if context.key == Key::of(ulids) {
+            self.negatives.insert(ulids, failure, now + holddown);
+        }
+        self.push_event(Event::Failed { context: id, ulids, failure });
     }
 
-    fn send_i1(&mut self, id: ContextId, retries: u8, now: Instant) {
+    /// By `via` while we can send from there.
+    pub(crate) fn send_i1(&mut self, id: ContextId, via: LocatorPair, retries: u8, now: Instant) {
         let nonce = self.rng.next_u32();
+        //= rfc5533#7.8
         let deadline = now + self.backed_off(self.config.i1_timeout, retries);
         let Some(context) = self.table.get(id) else { return };
+        let key = context.key;
+        let is_usable = self.usable.is_empty() || self.usable.contains(&via.local);
+        let via = if is_usable { via } else { self.first_pair(key.ulids) };
         let i1 = I1 {
             initiator_tag: context.local_tag,
             initiator_nonce: nonce,
-            options: Options::default(),
+            options: key.options(via).collect::<alloc::vec::Vec<_>>().into(),
         };
-        let locators = context.ulids.as_locators();
-        self.table.set_state(id, State::I1Sent(I1Sent { nonce, retries, deadline }));
-        self.push_transmit(Via::Pair(locators), Message::I1(i1));
+        self.table.set_state(id, State::I1Sent(I1Sent { nonce, via, retries, deadline }));
+        self.push_transmit(Via::Pair(via), Message::I1(i1));
     }
 
     fn send_i2(&mut self, id: ContextId, mut state: I2Sent, now: Instant) {
         state.deadline = now + self.backed_off(self.config.i2_timeout, state.retries);
         let Some(context) = self.table.get(id) else { return };
-        let ulids = context.ulids;
-        state.local_locators = self.locators_for(ulids.local);
+        let (key, via) = (context.key, state.via);
+        let ulid = key.ulids.local;
+        state.told = self.telling(ulid);
         let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
-        options.extend(self.options_for(ulids.local));
+        options.extend(key.options(via));
+        options.extend(self.options_for(ulid, state.retries <= PREFERENCES_RETRIES_MAX));
         let i2 = I2 {
             initiator_tag: context.local_tag,
             initiator_nonce: state.nonce,
             responder_nonce: state.responder_nonce,
             options: Options::from(options),
         };
-        self.table.set_state(id, State::I2Sent(state));
-        self.push_transmit(Via::Pair(ulids.as_locators()), Message::I2(i2));
+        self.table.set_state(id, State::I2Sent(Box::new(state)));
+        self.push_transmit(Via::Pair(via), Message::I2(i2));
     }
 
     /// Binary backoff, then a random factor of 0.5 to 1.5 (RFC 5533 s14).

@@ -27,15 +27,19 @@
 extern crate alloc;
 
 mod announce;
+mod complaint;
 mod config;
+mod confusion;
 mod consts;
 mod context;
 mod event;
 mod initiator;
+mod key;
 mod limit;
 mod machine;
 mod negative;
 mod peer;
+mod recovery;
 mod responder;
 mod table;
 mod update;
@@ -48,6 +52,7 @@ pub use config::Config;
 pub use consts::*;
 pub use context::{Context, Established, Role, State};
 pub use event::{Event, Failure, Transmit, Via};
+pub use key::Key;
 pub use machine::Machine;
 pub use peer::PeerSet;
 pub use validator::Validators;

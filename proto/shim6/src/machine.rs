@@ -1,15 +1,20 @@
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use moorline_cga::{LocalProof, ParameterMemory};
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
-use moorline_wire::{Message, MessageType, OptionType, Packet};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_wire::{LocatorPreference, Message, MessageType, Packet};
 use rand_chacha::ChaCha20Rng;
-use rand_core::SeedableRng;
+use rand_core::{RngCore, SeedableRng};
 
 use crate::config::Config;
-use crate::consts::{MAX_QUEUED, MAX_REMEMBERED_PARAMETERS};
+use crate::consts::{
+    ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED, MAX_REMEMBERED_PARAMETERS, SIGNATURE_BURST,
+    SIGNATURE_INTERVAL,
+};
 use crate::context::{Context, State};
 use crate::event::{Event, Failure, Transmit, Via};
+use crate::key::Key;
 use crate::limit::RateLimit;
 use crate::negative::Negatives;
 use crate::table::Table;
@@ -26,12 +31,20 @@ pub struct Machine {
     pub(crate) validators: Validators,
     /// What peers are told; `None` before the first [`set_local`](Self::set_local).
     pub(crate) local: Option<LocalProof>,
+    /// Addresses that can be sent from; empty: nobody has said.
+    pub(crate) usable: Vec<Locator>,
+    /// What peers are told of our locators.
+    pub(crate) preferences: Vec<(Locator, LocatorPreference)>,
+    /// Of preferences and Send Timeout: one more for each change.
+    pub(crate) edition: u32,
     pub(crate) table: Table,
     pub(crate) negatives: Negatives,
     /// Parameters that peers have proved themselves with.
     pub(crate) parameters: ParameterMemory,
     /// RSA verifications.
     pub(crate) signatures: RateLimit,
+    /// R1bis and Error messages.
+    pub(crate) answers: RateLimit,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
 }
@@ -47,22 +60,15 @@ impl Machine {
             validators: Validators::new(&mut rng, now),
             rng,
             local: None,
+            usable: Vec::new(),
+            preferences: Vec::new(),
+            edition: 0,
             negatives: Negatives::default(),
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS),
-            signatures: RateLimit::default(),
+            signatures: RateLimit::new(SIGNATURE_INTERVAL, SIGNATURE_BURST),
+            answers: RateLimit::new(ANSWER_INTERVAL, ANSWER_BURST),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
-        }
-    }
-
-    /// What to tell peers about ourselves from now on, and those of our contexts at once. A proof of
-    /// the present generation is taken for the one that is there.
-    pub fn set_local(&mut self, proof: &LocalProof, now: Instant) {
-        let is_known =
-            self.local.as_ref().is_some_and(|known| known.generation() == proof.generation());
-        if !is_known {
-            self.local = Some(proof.clone());
-            self.update_all(now);
         }
     }
 
@@ -72,10 +78,25 @@ impl Machine {
         if !is_global_unicast(ulids.local.0) || !is_global_unicast(ulids.peer.0) {
             return Err(DropReason::BadAddress);
         }
-        if self.table.by_ulids(ulids).is_some() || self.negatives.contains(ulids) {
+        let key = Key::of(ulids);
+        if self.table.by_key(key).is_some() || self.negatives.contains(ulids) {
             return Ok(());
         }
-        self.initiate(ulids, now)
+        self.initiate(key, now).map(|_| ())
+    }
+
+    /// Makes one more context between two ULIDs, which takes its own paths (RFC 5533 s4.2). Its
+    /// Forked Instance Identifier is chosen at random.
+    pub fn fork(&mut self, ulids: UlidPair, now: Instant) -> Result<ContextId, DropReason> {
+        if !is_global_unicast(ulids.local.0) || !is_global_unicast(ulids.peer.0) {
+            return Err(DropReason::BadAddress);
+        }
+        loop {
+            let key = Key { ulids, forked_instance: self.rng.next_u32() };
+            if key != Key::of(ulids) && self.table.by_key(key).is_none() {
+                return self.initiate(key, now);
+            }
+        }
     }
 
     /// A control message whose header has been checked. Messages of contexts (Keepalive, Probe) are
@@ -95,20 +116,12 @@ impl Machine {
             MessageType::R1 => self.on_r1(packet, locators, now),
             MessageType::R2 => self.on_r2(packet, locators, now),
             MessageType::UPDATE_REQUEST => self.on_update_request(packet, locators, now),
-            MessageType::UPDATE_ACK => self.on_update_ack(packet, locators),
-            _ => Err(DropReason::Unsupported),
+            MessageType::UPDATE_ACK => self.on_update_ack(packet, locators, now),
+            MessageType::R1BIS => self.on_r1bis(packet, locators, now),
+            MessageType::I2BIS => self.on_i2bis(packet, locators, now),
+            MessageType::ERROR => self.on_error(packet, locators, now),
+            _ => Err(DropReason::UnknownType),
         }
-    }
-
-    /// Payload whose tag the data plane does not know (RFC 5533 s12.2). In I2-SENT the R2 is late or
-    /// lost, so the I2 goes out again; the answer to other tags, R1bis, is not given yet.
-    pub fn handle_payload(&mut self, tag: ContextTag, now: Instant) -> Result<(), DropReason> {
-        let context = self.table.by_tag(tag).ok_or(DropReason::UnknownTag)?;
-        if matches!(context.state, State::I2Sent(_)) {
-            let id = context.id;
-            self.send_i2_again(id, now);
-        }
-        Err(DropReason::UnexpectedState)
     }
 
     /// ICMPv6 "unrecognized next header" that quotes an I1 (RFC 5533 s7.8): believed if the I1 is
@@ -120,18 +133,19 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         let Message::I1(i1) = quoted.message()? else { return Err(DropReason::UnknownType) };
-        let ulids = as_ulids(locators);
-        let context = self.table.by_ulids(ulids).ok_or(DropReason::UnknownTag)?;
+        //= rfc5533#7.8
+        let context = self.table.by_nonce(i1.initiator_nonce, locators);
+        let context = context.ok_or(DropReason::BadNonce)?;
         match &context.state {
-            State::I1Sent(state)
-                if state.nonce == i1.initiator_nonce && context.local_tag == i1.initiator_tag =>
-            {
+            State::I1Sent(_) if context.local_tag == i1.initiator_tag => {
                 let id = context.id;
                 self.fail(id, Failure::NoSupport, now);
                 Ok(())
             }
             State::I1Sent(_) => Err(DropReason::BadNonce),
-            State::I2Sent(_) | State::Established(_) => Err(DropReason::UnexpectedState),
+            State::I2Sent(_) | State::I2bisSent(_) | State::Established(_) => {
+                Err(DropReason::UnexpectedState)
+            }
         }
     }
 
@@ -142,6 +156,7 @@ impl Machine {
             match context.state {
                 State::I1Sent(_) => self.on_i1_timeout(id, now),
                 State::I2Sent(_) => self.on_i2_timeout(id, now),
+                State::I2bisSent(_) => self.on_i2bis_timeout(id, now),
                 State::Established(_) => self.on_update_timeout(id, now),
             }
         }
@@ -200,18 +215,6 @@ impl Machine {
         self.negatives.iter()
     }
 
-    /// Refuses what this version has no procedure for, before it costs anything.
-    pub(crate) fn refuse_unsupported(packet: &Packet<'_>) -> Result<(), DropReason> {
-        let asks_more = packet.raw_option(OptionType::ULID_PAIR).is_some()
-            || packet.raw_option(OptionType::FORKED_INSTANCE).is_some();
-        if asks_more { Err(DropReason::Unsupported) } else { Ok(()) }
-    }
-
-    pub(crate) fn peer_tag(&self, id: ContextId) -> Result<ContextTag, DropReason> {
-        let established = self.table.get(id).and_then(Context::established);
-        established.map(|established| established.peer_tag).ok_or(DropReason::UnexpectedState)
-    }
-
     pub(crate) fn push_transmit(&mut self, via: Via, message: Message) {
         if self.transmits.len() < MAX_QUEUED {
             self.transmits.push_back(Transmit { via, message });
@@ -221,11 +224,6 @@ impl Machine {
     pub(crate) fn push_event(&mut self, event: Event) {
         self.events.push_back(event);
     }
-}
-
-/// In context establishment without the ULID-pair option the locators are the ULIDs.
-pub(crate) fn as_ulids(locators: LocatorPair) -> UlidPair {
-    UlidPair::new(locators.local.as_ulid(), locators.peer.as_ulid())
 }
 
 /// RFC 5533 s12.3 and more: link-local and loopback addresses are no locators either.

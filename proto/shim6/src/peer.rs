@@ -2,21 +2,75 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
-use moorline_types::{DropReason, Instant, Locator, Ulid};
-use moorline_wire::Options;
+use moorline_types::{DropReason, Instant, Locator, LocatorPair, Ulid};
+use moorline_wire::{ErrorCode, LocatorPreference, LocatorPreferences, Options, Packet};
 
 use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
 use crate::machine::{Machine, is_global_unicast};
 
-/// What a peer told of itself in I2 or R2, verified.
+/// What a peer told of itself, verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSet {
-    /// Ls(peer), the ULID first.
+    /// Ls(peer): its list in its order, then the ULID if that is not in it.
     pub locators: Vec<Locator>,
+    /// How many locators its list had: what Locator Preferences refer to.
+    pub listed: usize,
     /// Generation of its list; `None`: it told no list.
     pub generation: Option<u32>,
     /// Its Send Timeout: how long we owe it keepalives (RFC 5534 s5.3).
     pub send_timeout: Duration,
+    /// What it says of its locators, in their order; empty: nothing.
+    pub preferences: Vec<LocatorPreference>,
+}
+
+impl PeerSet {
+    /// A peer that told nothing.
+    #[must_use]
+    pub fn of_ulid(ulid: Ulid) -> Self {
+        Self {
+            locators: alloc::vec![ulid.as_locator()],
+            listed: 0,
+            generation: None,
+            send_timeout: DEFAULT_SEND_TIMEOUT,
+            preferences: Vec::new(),
+        }
+    }
+
+    /// What it says of a locator.
+    #[must_use]
+    pub fn preference_of(&self, locator: Locator) -> LocatorPreference {
+        let index = self.locators.iter().position(|known| *known == locator);
+        index.and_then(|index| self.preferences.get(index).copied()).unwrap_or_default()
+    }
+
+    fn take_list(
+        &mut self,
+        generation: u32,
+        locators: impl ExactSizeIterator<Item = Locator>,
+        ulid: Ulid,
+    ) {
+        self.generation = Some(generation);
+        self.listed = locators.len();
+        self.locators = locators.collect();
+        if !self.locators.contains(&ulid.as_locator()) {
+            // A full list that the ULID is not in, as its prefix is gone: the last one gives way.
+            self.locators.truncate(MAX_LOCATORS - 1);
+            self.locators.push(ulid.as_locator());
+        }
+    }
+
+    /// Takes preferences over, or says which Error they deserve (RFC 5533 s10.4).
+    pub(crate) fn prefer(&mut self, preferences: &LocatorPreferences) -> Result<(), ErrorCode> {
+        //= rfc5533#10.4
+        if self.generation != Some(preferences.generation) {
+            return Err(ErrorCode::GENERATION);
+        }
+        if preferences.iter().len() != self.listed {
+            return Err(ErrorCode::LOCATOR_COUNT);
+        }
+        self.preferences = preferences.iter().take(self.locators.len()).collect();
+        Ok(())
+    }
 }
 
 impl Machine {
@@ -25,52 +79,60 @@ impl Machine {
     pub(crate) fn verify_peer(
         &mut self,
         ulid: Ulid,
+        packet: &Packet<'_>,
         options: &Options,
-        source: Locator,
+        source: LocatorPair,
         now: Instant,
     ) -> Result<PeerSet, DropReason> {
-        let send_timeout = peer_send_timeout(options);
+        let mut peer = PeerSet::of_ulid(ulid);
+        peer.send_timeout = peer_send_timeout(options).unwrap_or(peer.send_timeout);
         let list = options.locator_list();
         let pds = match (options.pds(), list) {
             (Some(pds), _) => pds.to_vec(),
             (None, Some(_)) => {
                 self.parameters.recall(ulid).ok_or(DropReason::MissingOption)?.to_vec()
             }
-            (None, None) => {
-                let locators = alloc::vec![ulid.as_locator()];
-                return Ok(PeerSet { locators, generation: None, send_timeout });
-            }
+            (None, None) => return Ok(peer),
         };
         // An HBA can be made under any prefix; what is no global unicast address is no locator.
         let entries = list.map_or(&[][..], |list| &list.entries);
         if !entries.iter().all(|entry| is_global_unicast(entry.locator.0)) {
             return Err(DropReason::BadAddress);
         }
-        // Without a list it still says whether the parameters are those of the ULID (s7.13).
+        //= rfc5533#7.13
+        // Without a list it still says whether the parameters are those of the ULID.
         let claim = LocatorClaim { ulid, pds: &pds, list, signature: options.cga_signature() };
-        let hashes = claim.check()?;
+        let hashes = match claim.check() {
+            Ok(hashes) => hashes,
+            Err(error) => {
+                //= rfc5533#7.2
+                if let Some(index) = claim.inconsistent_method(error)
+                    && let Some(pointer) = packet.verification_method_offset(index)
+                {
+                    let code = ErrorCode::VERIFICATION_METHOD;
+                    self.complain(packet, source, code, pointer, now);
+                }
+                return Err(error.into());
+            }
+        };
         if hashes.needs_signature() {
-            self.signatures.take(source, now)?;
+            self.signatures.take(source.peer, now)?;
         }
         let verified = hashes.verify_signature()?;
         self.parameters.remember(&verified);
-        let mut locators = alloc::vec![ulid.as_locator()];
-        for locator in verified.locators() {
-            if !locators.contains(&locator) {
-                locators.push(locator);
-            }
+        if let Some(list) = list {
+            peer.take_list(list.generation, verified.locators(), ulid);
         }
-        // A full list that the ULID is not in, as its prefix is gone: the least wanted one gives way.
-        locators.truncate(MAX_LOCATORS);
-        Ok(PeerSet { locators, generation: list.map(|list| list.generation), send_timeout })
+        Ok(peer)
     }
 }
 
 /// RFC 5534 s5.3, with the private option for less than a second before it if the peer sent one.
-fn peer_send_timeout(options: &Options) -> Duration {
+pub(crate) fn peer_send_timeout(options: &Options) -> Option<Duration> {
+    //= rfc5534#5.3
     match (options.send_timeout_millis(), options.keepalive_timeout()) {
-        (Some(millis), _) if millis > 0 => Duration::from_millis(u64::from(millis)),
-        (_, Some(seconds)) if seconds > 0 => Duration::from_secs(u64::from(seconds)),
-        _ => DEFAULT_SEND_TIMEOUT,
+        (Some(millis), _) if millis > 0 => Some(Duration::from_millis(u64::from(millis))),
+        (_, Some(seconds)) if seconds > 0 => Some(Duration::from_secs(u64::from(seconds))),
+        _ => None,
     }
 }

@@ -1,14 +1,23 @@
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
-use moorline_wire::{I2, Message, Opt, OptionType, Options, Packet, R1, R2};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid};
+use moorline_wire::{Message, Opt, OptionType, Options, Packet, R1, R2};
 
 use crate::context::{Context, Established, Role, State};
 use crate::event::{Event, Via};
-use crate::machine::{Machine, as_ulids};
+use crate::key::{Key, as_ulids};
+use crate::machine::{Machine, is_global_unicast};
 use crate::peer::PeerSet;
 use crate::update::is_newer;
 use crate::validator::Bound;
 
-/// The responder's half: stateless answers to I1, state only by a valid I2.
+/// What an I2 or I2bis asks for, its validator found right.
+pub(crate) struct Offer<'a> {
+    pub key: Key,
+    pub initiator_tag: ContextTag,
+    pub initiator_nonce: u32,
+    pub options: &'a Options,
+}
+
+/// The responder's half: stateless answers to I1, state only by a valid I2 or I2bis.
 impl Machine {
     /// I1: R1 without state, or R2 where we have the context or want it too (RFC 5533 s7.9).
     pub(crate) fn on_i1(
@@ -17,23 +26,30 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        Self::refuse_unsupported(packet)?;
-        let Message::I1(i1) = packet.message()? else { return Err(DropReason::UnknownType) };
-        let ulids = as_ulids(locators);
-        let answer_with = match self.table.by_ulids(ulids) {
+        //= rfc5533#7.9
+        let key = Key::read(packet, locators)?;
+        let initiator_tag = packet.sender_tag().ok_or(DropReason::Truncated)?;
+        let initiator_nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
+        self.check_ulids(key, locators)?;
+        let answer_with = match self.table.by_key(key) {
             None => None,
             Some(context) => match &context.state {
                 // Crossing I1s (s7.4): each side answers with its tag.
-                State::I1Sent(_) | State::I2Sent(_) => Some(context.id),
+                State::I1Sent(_) | State::I2Sent(_) | State::I2bisSent(_) => Some(context.id),
                 // The R2 was lost.
-                State::Established(state) if state.peer_tag == i1.initiator_tag => Some(context.id),
+                State::Established(state)
+                    if state.peer_tag == initiator_tag
+                        && state.peer.locators.contains(&locators.peer) =>
+                {
+                    Some(context.id)
+                }
                 // The peer has lost the context and makes it anew.
                 State::Established(_) => None,
             },
         };
         match answer_with {
-            Some(id) => self.send_r2(id, i1.initiator_nonce),
-            None => self.send_r1(locators, i1.initiator_tag, i1.initiator_nonce, now),
+            Some(id) => self.send_r2(id, initiator_nonce, locators),
+            None => self.send_r1(key, locators, initiator_tag, initiator_nonce, now),
         }
         Ok(())
     }
@@ -45,48 +61,109 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let ulids = as_ulids(locators);
+        //= rfc5533#7.13
+        let key = Key::read(packet, locators)?;
         let initiator_tag = packet.sender_tag().ok_or(DropReason::Truncated)?;
         let responder_nonce = packet.responder_nonce().ok_or(DropReason::Truncated)?;
         let validator =
             packet.raw_option(OptionType::RESPONDER_VALIDATOR).ok_or(DropReason::MissingOption)?;
-        let bound = Bound { ulids, initiator_tag };
+        let bound = Bound::R1 { key, locators, initiator_tag };
         self.validators.check(&bound, responder_nonce, validator, &mut self.rng, now)?;
-        Self::refuse_unsupported(packet)?;
         let Message::I2(i2) = packet.message()? else { return Err(DropReason::UnknownType) };
-        let peer = self.verify_peer(ulids.peer, &i2.options, locators.peer, now)?;
-        let id = match self.table.by_ulids(ulids) {
-            None => self.accept(ulids, &i2, peer)?,
-            Some(context) => {
-                let id = context.id;
-                self.renew(id, &i2, peer);
+        let offer =
+            Offer { key, initiator_tag, initiator_nonce: i2.initiator_nonce, options: &i2.options };
+        self.admit(packet, &offer, locators, now)
+    }
+
+    /// The ULIDs must be addresses that a context can be between, ours one of ours. Those in the IPv6
+    /// header are known to be: the packet came here.
+    fn check_ulids(&self, key: Key, locators: LocatorPair) -> Result<(), DropReason> {
+        if key.ulids == as_ulids(locators) {
+            return Ok(());
+        }
+        if !is_global_unicast(key.ulids.local.0) || !is_global_unicast(key.ulids.peer.0) {
+            return Err(DropReason::BadAddress);
+        }
+        if self.is_ours(key.ulids.local) { Ok(()) } else { Err(DropReason::NotOurs) }
+    }
+
+    /// Verifies what an I2 or I2bis says, makes or renews the context, and answers with R2.
+    pub(crate) fn admit(
+        &mut self,
+        packet: &Packet<'_>,
+        offer: &Offer<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let key = offer.key;
+        self.check_ulids(key, locators)?;
+        let peer = self.offered(key.ulids.peer, packet, offer.options, locators, now)?;
+        //= rfc5533#7.13
+        // The source is the ULID, in the list, or known from before.
+        let known = self.table.by_key(key);
+        let is_known = known
+            .and_then(Context::established)
+            .is_some_and(|established| established.peer.locators.contains(&locators.peer));
+        if !is_known && !peer.locators.contains(&locators.peer) {
+            return Err(DropReason::WrongLocators);
+        }
+        let id = match known.map(|context| context.id) {
+            None => self.accept(offer, peer, locators)?,
+            Some(id) => {
+                self.renew(id, offer, peer, locators);
                 id
             }
         };
-        self.negatives.remove(ulids);
-        self.send_r2(id, i2.initiator_nonce);
+        self.negatives.remove(key.ulids);
+        //= rfc5533#7.14
+        self.resolve_confusion(id);
+        self.send_r2(id, offer.initiator_nonce, locators);
+        self.update_if_outdated(id, now);
         Ok(())
     }
 
-    fn accept(&mut self, ulids: UlidPair, i2: &I2, peer: PeerSet) -> Result<ContextId, DropReason> {
+    /// What I2, I2bis or R2 tell of the peer, verified. Preferences for another list say nothing.
+    pub(crate) fn offered(
+        &mut self,
+        ulid: Ulid,
+        packet: &Packet<'_>,
+        options: &Options,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<PeerSet, DropReason> {
+        let mut peer = self.verify_peer(ulid, packet, options, locators, now)?;
+        if let Some(preferences) = options.locator_preferences() {
+            peer.prefer(preferences).ok();
+        }
+        Ok(peer)
+    }
+
+    fn accept(
+        &mut self,
+        offer: &Offer<'_>,
+        peer: PeerSet,
+        locators: LocatorPair,
+    ) -> Result<ContextId, DropReason> {
         let local_tag = self.table.unused_tag(&mut self.rng);
-        let state = State::Established(self.established(ulids, i2, peer, Role::Responder));
-        let context = self.table.insert(ulids, local_tag, state)?;
-        self.push_event(Event::Established { context, role: Role::Responder });
+        let state = State::Established(self.established(offer, peer, Role::Responder));
+        let context = self.table.insert(offer.key, local_tag, state)?;
+        self.push_event(Event::Established { context, role: Role::Responder, locators });
         Ok(context)
     }
 
     /// An I2 for a context that is there: crossed with ours, sent again, or the peer starts anew.
-    fn renew(&mut self, id: ContextId, i2: &I2, peer: PeerSet) {
+    fn renew(&mut self, id: ContextId, offer: &Offer<'_>, peer: PeerSet, locators: LocatorPair) {
         let Some(context) = self.table.get(id) else { return };
-        let (role, was_established) = match &context.state {
-            State::Established(state) => (state.role, true),
-            State::I1Sent(_) | State::I2Sent(_) => (Role::Responder, false),
+        let (role, old) = match (&context.state, context.established()) {
+            (_, Some(established)) => (established.role, Some(established.clone())),
+            (_, None) => (Role::Responder, None),
         };
-        let mut new = self.established(context.ulids, i2, peer, role);
-        if let Some(old) = context.established() {
+        let is_recovering = matches!(context.state, State::I2bisSent(_));
+        let mut new = self.established(offer, peer, role);
+        if let Some(old) = &old {
             // A repeated I2 takes nothing back that an update has told since.
             new.local_locators.clone_from(&old.local_locators);
+            new.edition = old.edition;
             new.update.clone_from(&old.update);
             // With the same tag it is the same context, and only a newer list is news: an I2 that was
             // overheard and comes again, its list cut off, takes nothing away.
@@ -95,41 +172,47 @@ impl Machine {
                 (new, None) => new.is_some(),
                 (None, Some(_)) => false,
             };
-            if old.peer_tag == new.peer_tag && !is_news {
+            if old.peer_tag == new.peer_tag && !is_news && !is_recovering {
                 return;
+            }
+            if old.peer_tag == new.peer_tag && !is_news {
+                new.peer.clone_from(&old.peer);
             }
         }
         self.table.set_state(id, State::Established(new));
-        self.push_event(if was_established {
+        self.push_event(if old.is_some() {
             Event::Renewed { context: id }
         } else {
-            Event::Established { context: id, role }
+            Event::Established { context: id, role, locators }
         });
     }
 
     fn send_r1(
         &mut self,
+        key: Key,
         locators: LocatorPair,
         initiator_tag: ContextTag,
         initiator_nonce: u32,
         now: Instant,
     ) {
-        let bound = Bound { ulids: as_ulids(locators), initiator_tag };
+        //= rfc5533#7.10
+        let bound = Bound::R1 { key, locators, initiator_tag };
         let (responder_nonce, validator) = self.validators.make(&bound, &mut self.rng, now);
         let options = Options::from(alloc::vec![Opt::Validator(validator.to_vec())]);
         let r1 = R1 { initiator_nonce, responder_nonce, options };
         self.push_transmit(Via::Pair(locators), Message::R1(r1));
     }
 
-    fn send_r2(&mut self, id: ContextId, initiator_nonce: u32) {
-        let Some(Context { ulids, local_tag, .. }) = self.table.get(id) else { return };
-        let options = Options::from(self.options_for(ulids.local));
+    /// By the pair that the question came by.
+    fn send_r2(&mut self, id: ContextId, initiator_nonce: u32, locators: LocatorPair) {
+        let Some(Context { key, local_tag, .. }) = self.table.get(id) else { return };
+        let options = Options::from(self.options_for(key.ulids.local, true));
         let r2 = R2 { responder_tag: *local_tag, initiator_nonce, options };
-        self.push_transmit(Via::Pair(ulids.as_locators()), Message::R2(r2));
+        self.push_transmit(Via::Pair(locators), Message::R2(r2));
     }
 
-    fn established(&self, ulids: UlidPair, i2: &I2, peer: PeerSet, role: Role) -> Established {
-        let local_locators = self.locators_for(ulids.local);
-        Established::new(i2.initiator_tag, local_locators, peer, role)
+    fn established(&self, offer: &Offer<'_>, peer: PeerSet, role: Role) -> Established {
+        let told = self.telling(offer.key.ulids.local);
+        Established::with(offer.initiator_tag, told, peer, role)
     }
 }

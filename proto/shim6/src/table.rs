@@ -1,20 +1,23 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, UlidPair};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
 use crate::context::{Context, State};
+use crate::key::Key;
 
-/// All contexts, by slot, ULID pair, tag and deadline (RFC 5533 s12.4).
+/// All contexts, by slot, key, tags, nonce and deadline (RFC 5533 s12.4).
 #[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Option<Context>>,
     free: Vec<ContextId>,
     max: u32,
-    by_ulids: BTreeMap<UlidPair, ContextId>,
+    by_key: BTreeMap<Key, ContextId>,
     by_tag: BTreeMap<ContextTag, ContextId>,
+    by_peer_tag: BTreeSet<(ContextTag, ContextId)>,
+    by_nonce: BTreeSet<(u32, ContextId)>,
     deadlines: BTreeSet<(Instant, ContextId)>,
 }
 
@@ -24,8 +27,10 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             max,
-            by_ulids: BTreeMap::new(),
+            by_key: BTreeMap::new(),
             by_tag: BTreeMap::new(),
+            by_peer_tag: BTreeSet::new(),
+            by_nonce: BTreeSet::new(),
             deadlines: BTreeSet::new(),
         }
     }
@@ -34,12 +39,25 @@ impl Table {
         self.slots.get(id.0 as usize)?.as_ref()
     }
 
-    pub(crate) fn by_ulids(&self, ulids: UlidPair) -> Option<&Context> {
-        self.get(*self.by_ulids.get(&ulids)?)
+    pub(crate) fn by_key(&self, key: Key) -> Option<&Context> {
+        self.get(*self.by_key.get(&key)?)
     }
 
     pub(crate) fn by_tag(&self, tag: ContextTag) -> Option<&Context> {
         self.get(*self.by_tag.get(&tag)?)
+    }
+
+    /// The contexts with this CT(peer): several, if they are with different peers.
+    pub(crate) fn by_peer_tag(&self, tag: ContextTag) -> impl Iterator<Item = &Context> + '_ {
+        let of_tag = (tag, ContextId(0))..=(tag, ContextId(u32::MAX));
+        self.by_peer_tag.range(of_tag).filter_map(|(_, id)| self.get(*id))
+    }
+
+    /// The context that waits for an R1 or R2 with this Initiator Nonce by this pair.
+    pub(crate) fn by_nonce(&self, nonce: u32, via: LocatorPair) -> Option<&Context> {
+        let of_nonce = (nonce, ContextId(0))..=(nonce, ContextId(u32::MAX));
+        let mut contexts = self.by_nonce.range(of_nonce).filter_map(|(_, id)| self.get(*id));
+        contexts.find(|context| context.awaits() == Some((nonce, via)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Context> + '_ {
@@ -48,6 +66,7 @@ impl Table {
 
     /// A tag that no context of ours has (RFC 5533 s7.7): random, so never one of a recent past.
     pub(crate) fn unused_tag(&self, rng: &mut ChaCha20Rng) -> ContextTag {
+        //= rfc5533#7.1
         loop {
             let tag = ContextTag::from_bits(rng.next_u64());
             if !self.by_tag.contains_key(&tag) {
@@ -58,7 +77,7 @@ impl Table {
 
     pub(crate) fn insert(
         &mut self,
-        ulids: UlidPair,
+        key: Key,
         local_tag: ContextTag,
         state: State,
     ) -> Result<ContextId, DropReason> {
@@ -73,7 +92,7 @@ impl Table {
                 ContextId(next)
             }
         };
-        self.put(Context { id, ulids, local_tag, state });
+        self.put(Context { id, key, local_tag, state });
         Ok(id)
     }
 
@@ -88,7 +107,7 @@ impl Table {
             self.free.push(ContextId(next));
             self.slots.push(None);
         }
-        if self.get(context.id).is_some() || self.by_ulids.contains_key(&context.ulids) {
+        if self.get(context.id).is_some() || self.by_key.contains_key(&context.key) {
             return Err(DropReason::Replayed);
         }
         self.free.retain(|free| *free != context.id);
@@ -97,25 +116,15 @@ impl Table {
     }
 
     pub(crate) fn set_state(&mut self, id: ContextId, state: State) {
-        let Some(context) = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) else {
-            return;
-        };
-        if let Some(old) = context.deadline() {
-            self.deadlines.remove(&(old, id));
-        }
+        let Some(mut context) = self.take(id) else { return };
         context.state = state;
-        if let Some(new) = context.deadline() {
-            self.deadlines.insert((new, id));
-        }
+        self.put(context);
     }
 
     pub(crate) fn remove(&mut self, id: ContextId) -> Option<Context> {
-        let context = self.slots.get_mut(id.0 as usize)?.take()?;
-        self.by_ulids.remove(&context.ulids);
+        let context = self.take(id)?;
+        self.by_key.remove(&context.key);
         self.by_tag.remove(&context.local_tag);
-        if let Some(deadline) = context.deadline() {
-            self.deadlines.remove(&(deadline, id));
-        }
         self.free.push(id);
         Some(context)
     }
@@ -130,12 +139,33 @@ impl Table {
         if *at > now { None } else { self.get(*id) }
     }
 
+    /// Out of its slot and the indices that depend on its state.
+    fn take(&mut self, id: ContextId) -> Option<Context> {
+        let context = self.slots.get_mut(id.0 as usize)?.take()?;
+        if let Some(deadline) = context.deadline() {
+            self.deadlines.remove(&(deadline, id));
+        }
+        if let Some((nonce, _)) = context.awaits() {
+            self.by_nonce.remove(&(nonce, id));
+        }
+        if let Some(established) = context.established() {
+            self.by_peer_tag.remove(&(established.peer_tag, id));
+        }
+        Some(context)
+    }
+
     fn put(&mut self, context: Context) {
         let id = context.id;
-        self.by_ulids.insert(context.ulids, id);
+        self.by_key.insert(context.key, id);
         self.by_tag.insert(context.local_tag, id);
         if let Some(deadline) = context.deadline() {
             self.deadlines.insert((deadline, id));
+        }
+        if let Some((nonce, _)) = context.awaits() {
+            self.by_nonce.insert((nonce, id));
+        }
+        if let Some(established) = context.established() {
+            self.by_peer_tag.insert((established.peer_tag, id));
         }
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
             *slot = Some(context);

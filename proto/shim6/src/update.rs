@@ -1,67 +1,90 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
-use moorline_wire::{Message, Options, Packet, UpdateAck, UpdateRequest};
+use moorline_cga::LocatorClaim;
+use moorline_types::{ContextId, DropReason, Instant, LocatorPair, Ulid};
+use moorline_wire::{ErrorCode, Message, OptionType, Options, Packet, UpdateAck, UpdateRequest};
 use rand_core::RngCore;
 
-use crate::consts::MAX_UPDATE_TIMEOUT;
-use crate::context::{Established, State, Update};
+use crate::consts::{MAX_UPDATE_TIMEOUT, PREFERENCES_RETRIES_MAX, UPDATE_BURST, UPDATE_INTERVAL};
+use crate::context::{Context, Established, State, Update};
 use crate::event::{Event, Via};
 use crate::machine::Machine;
+use crate::peer::{PeerSet, peer_send_timeout};
 
 /// Telling the peer of another locator list, and being told (RFC 5533 s10).
 impl Machine {
     /// Tells the peers of all contexts whose ULID the present set proves. A newer list takes the place
     /// of one that is not acknowledged yet (s10.3).
     pub(crate) fn update_all(&mut self, now: Instant) {
-        let ids: Vec<ContextId> = self.table.iter().map(|context| context.id).collect();
-        for id in ids {
-            self.update_if_outdated(id, now);
+        let is_outdated = |context: &&Context| self.is_outdated(context);
+        let ids: Vec<_> = self.table.iter().filter(is_outdated).map(|context| context.id).collect();
+        for (turn, id) in (0u32..).zip(ids) {
+            let nonce = self.rng.next_u32();
+            match turn.checked_sub(UPDATE_BURST) {
+                None => self.send_update(id, nonce, 0, now),
+                Some(later) => {
+                    let at = now + UPDATE_INTERVAL * later.saturating_add(1);
+                    self.set_update(id, nonce, 0, at);
+                }
+            }
         }
     }
 
     /// Tells the peer of a context, unless it knows or will when what is under way arrives: for
     /// contexts that were restored, the others are told by themselves.
     pub fn update_if_outdated(&mut self, id: ContextId, now: Instant) {
-        let Some(context) = self.table.get(id) else { return };
-        let Some(established) = context.established() else { return };
-        let under_way = established.update.as_ref().map(|update| &update.local_locators);
-        let told = under_way.unwrap_or(&established.local_locators);
-        let ulid = context.ulids.local;
-        if self.proves(ulid) && self.locators_for(ulid) != *told {
+        if self.table.get(id).is_some_and(|context| self.is_outdated(context)) {
             let nonce = self.rng.next_u32();
             self.send_update(id, nonce, 0, now);
         }
     }
 
+    fn is_outdated(&self, context: &Context) -> bool {
+        let State::Established(established) = &context.state else { return false };
+        let (locators, edition) = match &established.update {
+            Some(update) => (&update.told.locators, update.told.edition),
+            None => (&established.local_locators, established.edition),
+        };
+        let ulid = context.key.ulids.local;
+        edition != self.edition || self.proves(ulid) && self.locators_for(ulid) != *locators
+    }
+
     pub(crate) fn on_update_timeout(&mut self, id: ContextId, now: Instant) {
-        let Some(established) = self.table.get(id).and_then(|context| context.established()) else {
+        let Some(State::Established(established)) = self.table.get(id).map(|c| &c.state) else {
             return;
         };
-        // For ever, s10.2: what ends it is that the context is torn down.
+        //= rfc5533#10.2
+        // For ever: what ends it is that the context is torn down.
         if let Some(update) = &established.update {
-            let (nonce, retries) = (update.nonce, update.retries.saturating_add(1));
-            self.send_update(id, nonce, retries, now);
+            self.send_update(id, update.nonce, update.sent, now);
         }
     }
 
-    fn send_update(&mut self, id: ContextId, nonce: u32, retries: u8, now: Instant) {
-        let timeout = self.backed_off(self.config.update_timeout, retries);
+    /// `sent`: how often it went out before.
+    fn send_update(&mut self, id: ContextId, nonce: u32, sent: u8, now: Instant) {
+        let timeout = self.backed_off(self.config.update_timeout, sent);
         let deadline = now + timeout.min(MAX_UPDATE_TIMEOUT);
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
-        let ulid = context.ulids.local;
-        let mut established = established.clone();
-        let local_locators = self.locators_for(ulid);
-        established.update = Some(Box::new(Update { nonce, local_locators, retries, deadline }));
+        let options = self.options_for(context.key.ulids.local, sent <= PREFERENCES_RETRIES_MAX);
         let request = UpdateRequest {
             receiver_tag: established.peer_tag,
             request_nonce: nonce,
-            options: Options::from(self.options_for(ulid)),
+            options: Options::from(options),
         };
-        self.table.set_state(id, State::Established(established));
+        self.set_update(id, nonce, sent.saturating_add(1), deadline);
         self.push_transmit(Via::Current(id), Message::UpdateRequest(request));
+    }
+
+    fn set_update(&mut self, id: ContextId, nonce: u32, sent: u8, deadline: Instant) {
+        let Some(context) = self.table.get(id) else { return };
+        let State::Established(established) = &context.state else { return };
+        //= rfc5533#10.3
+        let told = self.telling(context.key.ulids.local);
+        let update = Some(Box::new(Update { nonce, told, sent, deadline }));
+        let established = Established { update, ..established.clone() };
+        self.table.set_state(id, State::Established(established));
     }
 
     /// Update Request: verify, take over, acknowledge (s10.4).
@@ -71,39 +94,69 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let (id, established) = self.established_of(packet, locators)?;
+        let id = self.addressed(packet, locators, now)?;
+        let ulid = self.table.get(id).ok_or(DropReason::UnknownTag)?.key.ulids.peer;
         let Message::UpdateRequest(request) = packet.message()? else {
             return Err(DropReason::UnknownType);
         };
-        if request.options.locator_preferences().is_some() {
-            return Err(DropReason::Unsupported);
-        }
-        let generation = request.options.locator_list().map(|list| list.generation);
-        let known = established.peer.generation;
-        let is_repetition = generation.is_some() && generation == known;
-        if let (Some(generation), Some(known)) = (generation, known)
-            && !is_repetition
-            && !is_newer(generation, known)
-        {
-            return Err(DropReason::Replayed);
-        }
-        if !is_repetition {
-            let ulid = self.table.get(id).ok_or(DropReason::UnknownTag)?.ulids.peer;
-            // Parameters are verified whether or not a list comes with them.
-            let peer = self.verify_peer(ulid, &request.options, locators.peer, now)?;
-            if generation.is_some() {
-                let established = Established { peer, ..established };
-                self.table.set_state(id, State::Established(established));
-                self.push_event(Event::Renewed { context: id });
-            }
-        }
+        let mut established = self.established_of(id)?.clone();
+        let peer =
+            self.updated(packet, &request.options, &established.peer, ulid, locators, now)?;
         let ack = UpdateAck {
-            receiver_tag: self.peer_tag(id)?,
+            receiver_tag: established.peer_tag,
             request_nonce: request.request_nonce,
             options: Options::default(),
         };
-        self.push_transmit(Via::Pair(locators), Message::UpdateAck(ack));
+        if peer != established.peer {
+            established.peer = peer;
+            self.set_established(id, established);
+            self.push_event(Event::Renewed { context: id });
+        }
+        self.push_transmit(Via::Reply(id, locators), Message::UpdateAck(ack));
         Ok(())
+    }
+
+    /// What is known of the peer after an Update Request.
+    fn updated(
+        &mut self,
+        packet: &Packet<'_>,
+        options: &Options,
+        known: &PeerSet,
+        ulid: Ulid,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<PeerSet, DropReason> {
+        let mut peer = known.clone();
+        match (options.locator_list().map(|list| list.generation), known.generation) {
+            (Some(generation), Some(known)) if generation == known => {
+                check_parameters(ulid, options)?;
+            }
+            (Some(generation), Some(known)) if !is_newer(generation, known) => {
+                return Err(DropReason::Replayed);
+            }
+            (Some(_), _) => {
+                //= rfc5533#10.4
+                let verified = self.verify_peer(ulid, packet, options, locators, now)?;
+                peer = PeerSet { send_timeout: peer.send_timeout, ..verified };
+            }
+            // Parameters by themselves serve messages that leave them out.
+            (None, _) => {
+                self.verify_peer(ulid, packet, options, locators, now)?;
+            }
+        }
+        //= rfc5534#5.3
+        peer.send_timeout = peer_send_timeout(options).unwrap_or(peer.send_timeout);
+        if let Some(preferences) = options.locator_preferences()
+            && let Err(code) = peer.prefer(preferences)
+        {
+            let option = packet.options().map_while(Result::ok);
+            let mut option = option.filter(|raw| raw.kind == OptionType::LOCATOR_PREFERENCES);
+            let at = if code == ErrorCode::GENERATION { CONTENTS_AT } else { LENGTH_AT };
+            let pointer = option.next().map_or(0, |raw| raw.offset.saturating_add(at));
+            self.complain(packet, locators, code, pointer, now);
+            return Err(DropReason::BadFormat);
+        }
+        Ok(peer)
     }
 
     /// Update Acknowledgement: the peer can verify what it was told (s10.5).
@@ -111,33 +164,83 @@ impl Machine {
         &mut self,
         packet: &Packet<'_>,
         locators: LocatorPair,
+        now: Instant,
     ) -> Result<(), DropReason> {
-        let (id, mut established) = self.established_of(packet, locators)?;
+        let id = self.addressed(packet, locators, now)?;
         let nonce = packet.request_nonce().ok_or(DropReason::Truncated)?;
-        match established.update.take_if(|update| update.nonce == nonce) {
-            None => Err(DropReason::BadNonce),
-            Some(update) => {
-                established.local_locators = update.local_locators;
-                self.table.set_state(id, State::Established(established));
-                self.push_event(Event::Announced { context: id });
-                Ok(())
-            }
-        }
+        let mut established = self.established_of(id)?.clone();
+        //= rfc5533#10.5
+        let is_for = |update: &mut Box<Update>| update.nonce == nonce && update.sent > 0;
+        let update = established.update.take_if(is_for).ok_or(DropReason::BadNonce)?;
+        established.local_locators = update.told.locators;
+        established.edition = update.told.edition;
+        self.set_established(id, established);
+        self.push_event(Event::Announced { context: id });
+        Ok(())
     }
 
-    fn established_of(
-        &self,
+    /// The context that a message names by its Receiver Context Tag and comes by the locators of. If
+    /// there is none, an R1bis says so (RFC 5533 s12.4).
+    ///
+    /// # Errors
+    /// [`UnknownTag`](DropReason::UnknownTag) and [`WrongLocators`](DropReason::WrongLocators) with an
+    /// R1bis, [`RateLimited`](DropReason::RateLimited) without. In I1-SENT and I2-SENT
+    /// [`UnexpectedState`](DropReason::UnexpectedState).
+    pub fn addressed(
+        &mut self,
         packet: &Packet<'_>,
         locators: LocatorPair,
-    ) -> Result<(ContextId, Established), DropReason> {
+        now: Instant,
+    ) -> Result<ContextId, DropReason> {
+        //= rfc5533#12.4
         let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
-        let context = self.table.by_tag(tag).ok_or(DropReason::UnknownTag)?;
-        let established = context.established().ok_or(DropReason::UnexpectedState)?;
-        if !context.has_locators(locators) {
-            return Err(DropReason::WrongLocators);
+        let Some(context) = self.table.by_tag(tag) else {
+            return Err(self.refer_to_r1bis(tag, locators, now));
+        };
+        let id = context.id;
+        let has_locators = context.has_locators(locators);
+        match &context.state {
+            State::I1Sent(_) => return Err(DropReason::UnexpectedState),
+            State::I2Sent(_) => {
+                self.hasten_i2(id, now);
+                return Err(DropReason::UnexpectedState);
+            }
+            State::I2bisSent(_) if has_locators => self.hasten_i2bis(id, now),
+            State::I2bisSent(_) | State::Established(_) => {}
         }
-        Ok((context.id, established.clone()))
+        if has_locators {
+            return Ok(id);
+        }
+        let _ = self.refer_to_r1bis(tag, locators, now);
+        Err(DropReason::WrongLocators)
     }
+
+    fn established_of(&self, id: ContextId) -> Result<&Established, DropReason> {
+        let established = self.table.get(id).and_then(Context::established);
+        established.ok_or(DropReason::UnexpectedState)
+    }
+
+    /// In the state that the context is in.
+    fn set_established(&mut self, id: ContextId, established: Established) {
+        let state = match self.table.get(id).map(|context| &context.state) {
+            Some(State::I2bisSent(state)) => {
+                let mut state = state.clone();
+                state.established = established;
+                State::I2bisSent(state)
+            }
+            Some(State::Established(_)) => State::Established(established),
+            Some(State::I1Sent(_) | State::I2Sent(_)) | None => return,
+        };
+        self.table.set_state(id, state);
+    }
+}
+
+/// Parameters must be those of the ULID, whatever comes with them (s10.4).
+fn check_parameters(ulid: Ulid, options: &Options) -> Result<(), DropReason> {
+    if let Some(pds) = options.pds() {
+        LocatorClaim { ulid, pds, list: None, signature: None }.check()?;
+    }
+    Ok(())
 }
 
 /// Whether a generation comes after another, in serial arithmetic (design s6).
@@ -145,3 +248,7 @@ pub(crate) const fn is_newer(generation: u32, known: u32) -> bool {
     let ahead = generation.wrapping_sub(known);
     ahead != 0 && ahead < 1 << 31
 }
+
+/// Octets into an option where its Length and its contents are.
+const LENGTH_AT: u16 = 2;
+const CONTENTS_AT: u16 = 4;

@@ -1,19 +1,42 @@
 use core::fmt;
 use core::hash::Hasher;
 
-use moorline_types::{ContextTag, DropReason, Instant, UlidPair};
+use moorline_types::{ContextTag, DropReason, Instant, LocatorPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::consts::{VALIDATOR_LEN, VALIDATOR_MIN_LIFETIME};
+use crate::key::Key;
 
-/// What a Responder Validator binds (RFC 5533 s7.10.1); ULIDs are the locators here.
+/// What a Responder Validator binds, seen from the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bound {
-    /// The ULID pair, seen from the responder.
-    pub ulids: UlidPair,
-    pub initiator_tag: ContextTag,
+pub(crate) enum Bound {
+    /// In R1 and I2 (RFC 5533 s7.10.1).
+    R1 { key: Key, locators: LocatorPair, initiator_tag: ContextTag },
+    /// In R1bis and I2bis (s7.17.1).
+    R1bis { locators: LocatorPair, packet_tag: ContextTag },
+}
+
+impl Bound {
+    fn hash(&self, hasher: &mut SipHasher24) {
+        let (locators, tag) = match self {
+            Self::R1 { key, locators, initiator_tag } => {
+                hasher.write(&[1]);
+                hasher.write(&key.ulids.local.octets());
+                hasher.write(&key.ulids.peer.octets());
+                hasher.write(&key.forked_instance.to_be_bytes());
+                (locators, initiator_tag)
+            }
+            Self::R1bis { locators, packet_tag } => {
+                hasher.write(&[2]);
+                (locators, packet_tag)
+            }
+        };
+        hasher.write(&locators.local.octets());
+        hasher.write(&locators.peer.octets());
+        hasher.write(&tag.octets());
+    }
 }
 
 /// Makes and checks Responder Validators without state per initiator (RFC 5533 s7.10.1).
@@ -38,7 +61,7 @@ impl Validators {
         validators
     }
 
-    /// Nonce and validator for an R1.
+    /// Nonce and validator for an R1 or R1bis.
     pub(crate) fn make(
         &mut self,
         bound: &Bound,
@@ -49,7 +72,7 @@ impl Validators {
         (self.nonce, tag(&self.current, self.nonce, bound))
     }
 
-    /// Checks nonce and validator of an I2.
+    /// Checks nonce and validator of an I2 or I2bis.
     pub(crate) fn check(
         &mut self,
         bound: &Bound,
@@ -99,9 +122,7 @@ impl fmt::Debug for Validators {
 fn tag(secret: &[u8; 16], nonce: u32, bound: &Bound) -> [u8; VALIDATOR_LEN] {
     let mut hasher = SipHasher24::new_with_key(secret);
     hasher.write(&nonce.to_be_bytes());
-    hasher.write(&bound.ulids.local.octets());
-    hasher.write(&bound.ulids.peer.octets());
-    hasher.write(&bound.initiator_tag.octets());
+    bound.hash(&mut hasher);
     hasher.finish128().as_bytes()
 }
 

@@ -145,7 +145,9 @@ impl Machine {
 
     fn accept(&mut self, report: Report, now: Instant) {
         self.heard = now;
-        self.explore().records.note_received(report);
+        let exploration = self.explore();
+        exploration.keepalives = 0;
+        exploration.records.note_received(report);
     }
 
     /// Believes those reports that name a nonce and the pair it went by.

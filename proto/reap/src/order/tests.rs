@@ -11,9 +11,13 @@ fn set(site: u16, count: u16) -> Vec<Locator> {
     (0..count).map(|isp| locator(site, isp)).collect()
 }
 
+const fn sets<'a>(local: &'a [Locator], peer: &'a [Locator]) -> Sets<'a> {
+    Sets { local, peer, ranks: &[] }
+}
+
 fn walk(local: &[Locator], peer: &[Locator], failed: LocatorPair, seed: u8) -> Vec<LocatorPair> {
-    let mut order = Order::new(local, peer, failed, &mut Random::new([seed; 32], 0));
-    (0..order.len()).filter_map(|_| order.advance(local, peer)).collect()
+    let mut order = Order::new(sets(local, peer), failed, &mut Random::new([seed; 32], 0));
+    (0..order.len()).filter_map(|_| order.advance(sets(local, peer))).collect()
 }
 
 /// 0: shares no end with the failed pair, 1: shares one, 2: is the failed pair.
@@ -70,8 +74,8 @@ fn seeds_give_different_first_pairs() {
 fn the_walk_begins_again_after_the_last_pair() {
     let (local, peer) = (set(1, 2), set(2, 2));
     let failed = LocatorPair::new(local[0], peer[0]);
-    let mut order = Order::new(&local, &peer, failed, &mut Random::new([0; 32], 0));
-    let twice: Vec<_> = (0..8).map(|_| order.advance(&local, &peer)).collect();
+    let mut order = Order::new(sets(&local, &peer), failed, &mut Random::new([0; 32], 0));
+    let twice: Vec<_> = (0..8).map(|_| order.advance(sets(&local, &peer))).collect();
     assert_eq!(twice[..4], twice[4..]);
 }
 
@@ -102,8 +106,26 @@ fn pairs_of_different_scope_are_left_out() {
 fn new_pairs_jump_the_queue() {
     let (local, peer) = (set(1, 3), set(2, 1));
     let failed = LocatorPair::new(local[0], peer[0]);
-    let mut order = Order::new(&local, &peer, failed, &mut Random::new([0; 32], 0));
-    order.advance(&local, &peer);
-    order.prefer(&local, &peer, |pair| pair.local == local[2]);
-    assert_eq!(order.advance(&local, &peer), Some(LocatorPair::new(local[2], peer[0])));
+    let mut order = Order::new(sets(&local, &peer), failed, &mut Random::new([0; 32], 0));
+    order.advance(sets(&local, &peer));
+    order.prefer(sets(&local, &peer), |pair| pair.local == local[2]);
+    assert_eq!(order.advance(sets(&local, &peer)), Some(LocatorPair::new(local[2], peer[0])));
+}
+
+#[test]
+fn what_the_peer_calls_broken_comes_last_and_its_order_counts_before_chance() {
+    let (local, peer) = (set(1, 2), set(2, 4));
+    let failed = LocatorPair::new(local[0], peer[0]);
+    let rank = |is_broken, is_transient, priority| Rank { is_broken, is_transient, priority };
+    let ranks =
+        [rank(false, false, 0), rank(true, false, 0), rank(false, true, 1), rank(false, false, 9)];
+    for seed in 0..32 {
+        let sets = Sets { local: &local, peer: &peer, ranks: &ranks };
+        let mut order = Order::new(sets, failed, &mut Random::new([seed; 32], 0));
+        let walked: Vec<_> = (0..order.len()).filter_map(|_| order.advance(sets)).collect();
+        assert_eq!(walked[0], LocatorPair::new(local[1], peer[3]), "disjoint, stable");
+        assert_eq!(walked[1], LocatorPair::new(local[1], peer[2]), "disjoint, transient");
+        assert!(walked[6..].iter().all(|pair| pair.peer == peer[1]), "{walked:?}");
+        assert_eq!(walked[5], failed);
+    }
 }

@@ -44,7 +44,7 @@ fn keepalives_go_by_the_current_pair() {
 #[test]
 fn a_send_timer_that_was_overtaken_by_a_message_is_ignored() {
     let mut machine = machine();
-    machine.handle_keepalive(at(14_990));
+    machine.handle_keepalive(at(14_990)).unwrap();
     machine.handle_send_expired(at(0), at(15_000));
     assert_eq!(machine.state(), State::Operational);
     machine.handle_send_expired(at(14_995), at(30_000));
@@ -163,7 +163,7 @@ fn control_messages_count_as_payload() {
     assert_eq!(machine.poll_timeout(), Some((at(5_100), Timer::Keepalive)));
     machine.handle_control_sent(at(200));
     assert_eq!(machine.poll_timeout(), Some((at(15_200), Timer::Send)));
-    machine.handle_keepalive(at(300));
+    machine.handle_keepalive(at(300)).unwrap();
     assert_eq!(machine.poll_timeout().map(|t| t.1), Some(Timer::Forget));
 }
 

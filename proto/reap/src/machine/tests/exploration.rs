@@ -96,7 +96,7 @@ fn nonces_differ_within_and_between_explorations() {
         deliver(&mut machine, back, State::InboundOk, nonce, &probe.sent[..1], start + ms(5_000))
             .unwrap();
         drain(&mut machine);
-        machine.handle_keepalive(start + ms(5_001));
+        machine.handle_keepalive(start + ms(5_001)).unwrap();
         run(&mut machine, start + ms(100_000));
         assert!(machine.exploration.is_none(), "each exploration begins from nothing");
     }
@@ -191,7 +191,8 @@ fn hearing_the_peer_again_makes_the_pace_fast_but_not_twice_a_minute() {
     let mut sent = 0;
     for minute in 0..10u64 {
         let start = 300_000 + minute * 30_000;
-        machine.handle_keepalive(at(start));
+        let nonce = u32::try_from(start).unwrap();
+        deliver(&mut machine, ba(2, 2), State::Operational, nonce, &[], at(start)).unwrap();
         assert_eq!(machine.state(), State::InboundOk);
         sent += drain(&mut machine).0.len() + run(&mut machine, at(start + 29_999)).len();
         assert_eq!(machine.state(), State::Exploring, "nothing more was heard");

@@ -219,10 +219,10 @@ impl Host {
     fn receive(&mut self, pair: LocatorPair, packet: &Packet, now: Instant) {
         match packet {
             Packet::Payload => self.receive_payload(now),
-            Packet::Reap(Message::Keepalive) => {
-                self.machine.handle_keepalive(now);
-                self.plane.first_sent = None;
-            }
+            Packet::Reap(Message::Keepalive) => match self.machine.handle_keepalive(now) {
+                Ok(()) => self.plane.first_sent = None,
+                Err(reason) => self.drops.push(reason),
+            },
             Packet::Reap(Message::Probe(probe)) => {
                 match self.machine.handle_probe(pair, &probe.as_received(), now) {
                     Ok(()) => self.plane.first_sent = None,

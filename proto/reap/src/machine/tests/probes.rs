@@ -261,7 +261,7 @@ fn probes_list_what_was_received_since_exploring_newest_first() {
 fn a_late_inbound_ok_is_answered_after_all_is_forgotten() {
     let (mut machine, real) = exploring();
     deliver(&mut machine, ba(2, 2), State::InboundOk, 10, &[real], at(15_010)).unwrap();
-    machine.handle_keepalive(at(15_020));
+    machine.handle_keepalive(at(15_020)).unwrap();
     run(&mut machine, at(100_000));
     assert!(machine.exploration.is_none());
     drain(&mut machine);

@@ -127,7 +127,7 @@ impl Model {
             Op::Payload { ago } => machine.handle_payload(now - ms(*ago), now),
             Op::Control => machine.handle_control(now),
             Op::ControlSent => machine.handle_control_sent(now),
-            Op::Keepalive => machine.handle_keepalive(now),
+            Op::Keepalive => drop(machine.handle_keepalive(now)),
             Op::LocalFailure => machine.handle_local_failure(now),
             Op::Candidates(bits) => {
                 let set = |host, shift: u8| -> Vec<Locator> {

@@ -35,7 +35,7 @@ fn feed(machine: &mut Machine, input: Input, now: Instant) {
                 machine.handle_timeout(at);
             }
         }
-        Input::KeepaliveReceived => machine.handle_keepalive(now),
+        Input::KeepaliveReceived => machine.handle_keepalive(now).unwrap(),
         Input::ProbeExploring => {
             deliver(machine, ba(2, 2), State::Exploring, 1, &proof, now).unwrap();
         }

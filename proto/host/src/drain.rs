@@ -1,0 +1,182 @@
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use moorline_reap as reap;
+use moorline_shim6 as shim6;
+use moorline_shim6::Via;
+use moorline_types::{ContextId, Instant, LocatorPair, UlidPair};
+use moorline_wire::{LocatorPreference, Message};
+use rand_core::RngCore;
+
+use crate::active::{self, Active};
+use crate::control;
+use crate::datapath::Update;
+use crate::event::{Event, Removal};
+use crate::machine::Host;
+
+/// Carries out what context establishment and reachability detection have decided.
+impl Host {
+    pub(crate) fn drain_shim6(&mut self, now: Instant) {
+        while let Some(transmit) = self.shim6.poll_transmit() {
+            self.transmit(transmit.via, &transmit.message, now);
+        }
+        while let Some(event) = self.shim6.poll_event() {
+            self.on_shim6_event(event, now);
+        }
+        while let Some(transmit) = self.shim6.poll_transmit() {
+            self.transmit(transmit.via, &transmit.message, now);
+        }
+    }
+
+    fn transmit(&mut self, via: Via, message: &Message, now: Instant) {
+        let (locators, context) = match via {
+            Via::Pair(locators) => (locators, None),
+            Via::Reply(id, locators) => (locators, Some(id)),
+            Via::Current(id) => {
+                let Some(active) = self.active.get(&id) else { return };
+                (active.reap.current_pair(), Some(id))
+            }
+        };
+        self.push_transmit(control::emit(locators, message));
+        //= rfc5534#6.2
+        if let Some(id) = context
+            && let Some(active) = self.active.get_mut(&id)
+        {
+            active.control_sent = Some(now);
+            active.reap.handle_control_sent(now);
+            self.drain_reap(id, now);
+        }
+    }
+
+    fn on_shim6_event(&mut self, event: shim6::Event, now: Instant) {
+        match event {
+            shim6::Event::Initiated { context, ulids } => {
+                self.push_event(Event::Initiated { context, ulids });
+            }
+            shim6::Event::Established { context, role, locators } => {
+                if let Some(ulids) = self.ulids(context) {
+                    self.activate(context, locators, now);
+                    self.push_event(Event::Established { context, ulids, role });
+                }
+            }
+            shim6::Event::Renewed { context } => {
+                if let Some(ulids) = self.ulids(context) {
+                    self.push_event(Event::Renewed { context, ulids });
+                }
+                self.refresh_candidates(context, now);
+            }
+            shim6::Event::Announced { context } => self.refresh_candidates(context, now),
+            shim6::Event::Lapsed { context } => self.deactivate(context),
+            shim6::Event::Confused { context, ulids } => {
+                self.on_removed(context, ulids, Removal::Confused);
+            }
+            shim6::Event::Failed { context: _, ulids, failure } => {
+                self.push_event(Event::Failed { ulids, failure });
+            }
+            shim6::Event::HolddownOver { ulids } => self.push_update(Update::Rearm { ulids }),
+        }
+    }
+
+    /// Starts reachability detection of an established context and tells the data plane of it.
+    pub(crate) fn activate(&mut self, id: ContextId, current: LocatorPair, now: Instant) {
+        let Some(context) = self.shim6.context(id) else { return };
+        let Some(established) = context.established() else { return };
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        let mut reap = reap::Machine::new(Arc::clone(&self.reap_config), current, seed, now);
+        reap.handle_keepalive_timeout(established.peer.send_timeout);
+        let active = Active::new(context, established, reap, &self.config, now);
+        let entry = active.entry.clone();
+        self.active.insert(id, active);
+        self.push_update(Update::Upsert(entry));
+        self.refresh_candidates(id, now);
+    }
+
+    /// The data plane forgets a context.
+    pub(crate) fn deactivate(&mut self, id: ContextId) {
+        if let Some(active) = self.active.remove(&id) {
+            if let Some(deadline) = active.deadline {
+                self.deadlines.remove(&(deadline, id));
+            }
+            self.push_update(Update::Remove { context: id });
+        }
+    }
+
+    /// A context is gone: its traffic is plain IPv6, and may bring another one.
+    pub(crate) fn on_removed(&mut self, id: ContextId, ulids: UlidPair, removal: Removal) {
+        self.deactivate(id);
+        self.push_update(Update::Rearm { ulids });
+        self.push_event(Event::Removed { context: id, ulids, removal });
+    }
+
+    pub(crate) fn refresh_candidates(&mut self, id: ContextId, now: Instant) {
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let Some(established) = self.shim6.context(id).and_then(|context| context.established())
+        else {
+            return;
+        };
+        let peer = &established.peer;
+        let mut local = established.local_locators.clone();
+        local.retain(|locator| self.usable.contains(locator));
+        let ranks: Vec<_> = if peer.preferences.is_empty() {
+            Vec::new()
+        } else {
+            peer.locators.iter().map(|locator| rank(peer.preference_of(*locator))).collect()
+        };
+        active.reap.handle_keepalive_timeout(peer.send_timeout);
+        active.reap.handle_ranked_candidates(&local, &peer.locators, &ranks, now);
+        self.drain_reap(id, now);
+    }
+
+    /// Carries out what a context's REAP machine has decided.
+    pub(crate) fn drain_reap(&mut self, id: ContextId, now: Instant) {
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let Some(context) = self.shim6.context(id) else { return };
+        let Some(established) = context.established() else { return };
+        let ulids = context.key.ulids;
+        while let Some(transmit) = active.reap.poll_transmit() {
+            let message = control::reap_message(established.peer_tag, transmit.message);
+            active.control_sent = Some(now);
+            self.transmits.push_back(control::emit(transmit.pair, &message));
+        }
+        let entry = active::entry(context, established, &active.reap, &self.config);
+        if entry != active.entry {
+            active.entry = entry.clone();
+            self.updates.push_back(Update::Upsert(entry));
+        }
+        let deadline = active.reap.poll_timeout().map(|(at, _)| at);
+        if deadline != active.deadline {
+            if let Some(old) = active.deadline {
+                self.deadlines.remove(&(old, id));
+            }
+            if let Some(new) = deadline {
+                self.deadlines.insert((new, id));
+            }
+            active.deadline = deadline;
+        }
+        while let Some(event) = active.reap.poll_event() {
+            self.events.push_back(match event {
+                reap::Event::StateChanged { from, to, cause } => {
+                    Event::StateChanged { context: id, ulids, from, to, cause }
+                }
+                reap::Event::Moved { from, to, cause } => {
+                    active.since = now;
+                    active.cause = Some(cause);
+                    Event::Moved { context: id, ulids, from, to, cause }
+                }
+                reap::Event::Unreachable { probes } => {
+                    Event::Unreachable { context: id, ulids, probes }
+                }
+            });
+        }
+    }
+}
+
+/// What a peer says of a locator, as REAP takes it: less is better.
+fn rank(preference: LocatorPreference) -> reap::Rank {
+    reap::Rank {
+        is_broken: preference.is_broken(),
+        is_transient: preference.is_transient(),
+        priority: preference.priority.unwrap_or(0),
+    }
+}

@@ -1,0 +1,122 @@
+use moorline_types::{DropReason, Instant, LocatorPair};
+use moorline_wire::{ErrorCode, ErrorMessage, Message, MessageType, Packet};
+
+use crate::context::{Context, State};
+use crate::event::{Failure, Via};
+use crate::machine::Machine;
+
+/// Error messages (RFC 5533 s5.14): sent to who sends what we do not know, and taken from peers who do
+/// not know what we sent.
+impl Machine {
+    /// Refuses a message of a type or with a critical option that we do not know, and says so.
+    ///
+    /// # Errors
+    /// [`UnknownType`](DropReason::UnknownType) and
+    /// [`UnknownCriticalOption`](DropReason::UnknownCriticalOption).
+    pub fn check(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        //= rfc5533#12.3
+        if !packet.kind().is_known() {
+            self.complain(packet, locators, ErrorCode::UNKNOWN_MESSAGE_TYPE, TYPE_AT, now);
+            return Err(DropReason::UnknownType);
+        }
+        match packet.unknown_critical() {
+            None => Ok(()),
+            Some(pointer) => {
+                self.complain(packet, locators, ErrorCode::CRITICAL_OPTION, pointer, now);
+                Err(DropReason::UnknownCriticalOption)
+            }
+        }
+    }
+
+    /// Sends an Error if the limit for its receiver lets it through. As much of the message goes back
+    /// as leaves the answer no longer than the question, so that nobody can have more sent to an address
+    /// than they sent themselves.
+    pub(crate) fn complain(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        code: ErrorCode,
+        pointer: u16,
+        now: Instant,
+    ) {
+        if packet.kind() == MessageType::ERROR || self.answers.take(locators.peer, now).is_err() {
+            return;
+        }
+        let octets = packet.octets();
+        let quoted = octets.len().saturating_sub(ERROR_HEADER_LEN);
+        let packet = octets.get(..quoted).unwrap_or(octets).to_vec();
+        let error = Message::Error(ErrorMessage { code, pointer, packet });
+        self.push_transmit(Via::Pair(locators), error);
+    }
+
+    /// An Error is believed if it quotes a message of ours that waits for its answer, tag and nonce
+    /// included. Then there is no point in sending that again.
+    pub(crate) fn on_error(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let Message::Error(error) = packet.message()? else { return Err(DropReason::UnknownType) };
+        let quoted = Quoted::read(&error.packet).ok_or(DropReason::Truncated)?;
+        let context = match quoted.kind {
+            MessageType::UPDATE_REQUEST => self.by_peer_tag(quoted.tag, locators),
+            MessageType::I1 | MessageType::I2 | MessageType::I2BIS => {
+                let waiting = self.table.by_nonce(quoted.nonce, locators);
+                waiting.filter(|context| context.local_tag == quoted.tag)
+            }
+            _ => None,
+        };
+        let context = context.ok_or(DropReason::UnexpectedState)?;
+        let Context { id, state, .. } = context;
+        let id = *id;
+        match (quoted.kind, state) {
+            (MessageType::I1, State::I1Sent(_)) | (MessageType::I2, State::I2Sent(_)) => {
+                self.fail(id, Failure::NoSupport, now);
+            }
+            (MessageType::I2BIS, State::I2bisSent(state)) => {
+                let via = state.via;
+                self.start_anew(id, via, now);
+            }
+            (MessageType::UPDATE_REQUEST, State::Established(established))
+                if established.update.as_ref().is_some_and(|u| u.nonce == quoted.nonce) =>
+            {
+                let mut established = established.clone();
+                established.update = None;
+                self.table.set_state(id, State::Established(established));
+            }
+            _ => return Err(DropReason::BadNonce),
+        }
+        Ok(())
+    }
+}
+
+/// The start of a message of ours: what tells it from one that was made up. I1, I2, I2bis and Update
+/// Request have tag and nonce in the same place.
+struct Quoted {
+    kind: MessageType,
+    tag: moorline_types::ContextTag,
+    nonce: u32,
+}
+
+impl Quoted {
+    fn read(octets: &[u8]) -> Option<Self> {
+        let &[_, _, kind, _, _, _, t0, t1, t2, t3, t4, t5, n0, n1, n2, n3] =
+            octets.first_chunk::<16>()?;
+        Some(Self {
+            kind: MessageType::new(kind),
+            tag: moorline_types::ContextTag::from_octets([t0, t1, t2, t3, t4, t5]),
+            nonce: u32::from_be_bytes([n0, n1, n2, n3]),
+        })
+    }
+}
+
+/// Octets of an Error before the packet it is about.
+const ERROR_HEADER_LEN: usize = 8;
+/// Of the Type in a control message.
+const TYPE_AT: u16 = 2;

@@ -1,0 +1,172 @@
+use alloc::boxed::Box;
+
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
+use moorline_wire::{I2bis, Message, Opt, OptionType, Options, Packet, R1bis};
+use rand_core::RngCore;
+
+use crate::consts::{I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN, PREFERENCES_RETRIES_MAX};
+use crate::context::{Context, I2bisSent, State, Told};
+use crate::event::{Event, Via};
+use crate::key::Key;
+use crate::machine::Machine;
+use crate::responder::Offer;
+use crate::validator::Bound;
+
+/// One end has lost a context that the other uses (RFC 5533 s7.5): R1bis and I2bis.
+impl Machine {
+    /// Payload whose tag the data plane does not know (RFC 5533 s12.2).
+    ///
+    /// # Errors
+    /// Always: this payload is lost. With [`UnknownTag`](DropReason::UnknownTag) an R1bis is on its way.
+    pub fn handle_payload(
+        &mut self,
+        tag: ContextTag,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        //= rfc5533#12.2
+        match self.table.by_tag(tag).map(|context| context.id) {
+            Some(id) => {
+                self.hasten_i2(id, now);
+                Err(DropReason::UnexpectedState)
+            }
+            None => Err(self.refer_to_r1bis(tag, locators, now)),
+        }
+    }
+
+    /// Answers what refers to a context that is not there (s7.17), if the limit for its source lets it
+    /// through: without state, and no longer than the packet but for the validator.
+    pub(crate) fn refer_to_r1bis(
+        &mut self,
+        packet_tag: ContextTag,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> DropReason {
+        //= rfc5533#7.17
+        if self.answers.take(locators.peer, now).is_err() {
+            return DropReason::RateLimited;
+        }
+        let bound = Bound::R1bis { locators, packet_tag };
+        let (responder_nonce, validator) = self.validators.make(&bound, &mut self.rng, now);
+        let options = Options::from(alloc::vec![Opt::Validator(validator.to_vec())]);
+        let r1bis = R1bis { packet_tag, responder_nonce, options };
+        self.push_transmit(Via::Pair(locators), Message::R1bis(r1bis));
+        DropReason::UnknownTag
+    }
+
+    /// The established context that an R1bis is about: CT(peer) and locators are its own (s7.18).
+    #[must_use]
+    pub fn by_peer_tag(&self, tag: ContextTag, locators: LocatorPair) -> Option<&Context> {
+        self.table.by_peer_tag(tag).find(|context| context.has_locators(locators))
+    }
+
+    /// R1bis: the peer has lost the context, make it anew (s7.18). Whether we have sent anything that it
+    /// can be the answer to is for the caller to say.
+    pub(crate) fn on_r1bis(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        //= rfc5533#7.18
+        let tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
+        let context = self.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
+        let State::Established(established) = &context.state else {
+            return Err(DropReason::UnexpectedState);
+        };
+        let (id, established) = (context.id, established.clone());
+        let Message::R1bis(r1bis) = packet.message()? else { return Err(DropReason::UnknownType) };
+        let validator = r1bis.options.validator().ok_or(DropReason::MissingOption)?;
+        if validator.len() > MAX_PEER_VALIDATOR_LEN {
+            return Err(DropReason::TooMany);
+        }
+        let state = I2bisSent {
+            established,
+            nonce: self.rng.next_u32(),
+            via: locators,
+            responder_nonce: r1bis.responder_nonce,
+            validator: validator.to_vec(),
+            told: Told::default(),
+            retries: 0,
+            is_hastened: false,
+            deadline: now,
+        };
+        self.send_i2bis(id, state, now);
+        Ok(())
+    }
+
+    pub(crate) fn on_i2bis_timeout(&mut self, id: ContextId, now: Instant) {
+        let Some(State::I2bisSent(state)) = self.table.get(id).map(|context| &context.state) else {
+            return;
+        };
+        let mut state = I2bisSent::clone(state);
+        if state.retries < I2BIS_RETRIES_MAX {
+            state.retries += 1;
+            state.is_hastened = false;
+            self.send_i2bis(id, state, now);
+        } else {
+            //= rfc5533#7.19
+            self.start_anew(id, state.via, now);
+        }
+    }
+
+    pub(crate) fn hasten_i2bis(&mut self, id: ContextId, now: Instant) {
+        if let Some(State::I2bisSent(state)) = self.table.get(id).map(|context| &context.state)
+            && !state.is_hastened
+        {
+            let state = I2bisSent { is_hastened: true, ..I2bisSent::clone(state) };
+            self.send_i2bis(id, state, now);
+        }
+    }
+
+    /// Back to I1-SENT, where there is no CT(peer) and payload goes untouched.
+    pub(crate) fn start_anew(&mut self, id: ContextId, via: LocatorPair, now: Instant) {
+        self.push_event(Event::Lapsed { context: id });
+        self.send_i1(id, via, 0, now);
+    }
+
+    fn send_i2bis(&mut self, id: ContextId, mut state: I2bisSent, now: Instant) {
+        state.deadline = now + self.backed_off(self.config.i2bis_timeout, state.retries);
+        let Some(context) = self.table.get(id) else { return };
+        let (key, via) = (context.key, state.via);
+        let ulid = key.ulids.local;
+        state.told = self.telling(ulid);
+        let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
+        options.extend(key.options(via));
+        options.extend(self.options_for(ulid, state.retries <= PREFERENCES_RETRIES_MAX));
+        let i2bis = I2bis {
+            initiator_tag: context.local_tag,
+            initiator_nonce: state.nonce,
+            responder_nonce: state.responder_nonce,
+            packet_tag: state.established.peer_tag,
+            options: Options::from(options),
+        };
+        self.table.set_state(id, State::I2bisSent(Box::new(state)));
+        self.push_transmit(Via::Pair(via), Message::I2bis(i2bis));
+    }
+
+    /// I2bis: as I2, with a validator that is bound to the packet we had no context for (s7.20).
+    pub(crate) fn on_i2bis(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        //= rfc5533#7.20
+        let packet_tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
+        let responder_nonce = packet.responder_nonce().ok_or(DropReason::Truncated)?;
+        let validator =
+            packet.raw_option(OptionType::RESPONDER_VALIDATOR).ok_or(DropReason::MissingOption)?;
+        let bound = Bound::R1bis { locators, packet_tag };
+        self.validators.check(&bound, responder_nonce, validator, &mut self.rng, now)?;
+        let key = Key::read(packet, locators)?;
+        let Message::I2bis(i2bis) = packet.message()? else { return Err(DropReason::UnknownType) };
+        let offer = Offer {
+            key,
+            initiator_tag: i2bis.initiator_tag,
+            initiator_nonce: i2bis.initiator_nonce,
+            options: &i2bis.options,
+        };
+        self.admit(packet, &offer, locators, now)
+    }
+}

@@ -1,0 +1,267 @@
+//! R1bis and I2bis: one end has lost the context (RFC 5533 s7.5, s7.17 to s7.20).
+
+use super::duo::{Duo, Flight};
+use super::*;
+use crate::{ANSWER_BURST, I2BIS_RETRIES_MAX};
+
+/// Another pair than the ULIDs, as side 0 sees it.
+fn other_pair() -> LocatorPair {
+    LocatorPair::new(locators(1)[1], locators(2)[1])
+}
+
+/// Side 1 has lost the context and answers payload of side 0; the R1bis is under way.
+fn until_r1bis(pair: LocatorPair) -> Duo {
+    let mut duo = Duo::established();
+    duo.log.clear();
+    duo.lose(1);
+    assert_eq!(duo.stray_payload(0, pair), DropReason::UnknownTag);
+    assert_eq!(duo.kinds(), [MessageType::R1BIS]);
+    assert_eq!(duo.machines[1].contexts().count(), 0, "no state");
+    duo
+}
+
+#[test]
+fn payload_without_a_context_brings_it_back() {
+    //= rfc5533#7.5 (test)
+    for pair in [ulids().as_locators(), other_pair()] {
+        let mut duo = until_r1bis(pair);
+        duo.settle();
+        assert_eq!(duo.kinds(), [MessageType::R1BIS, MessageType::I2BIS, MessageType::R2]);
+        duo.check_established();
+        assert_eq!(duo.refused, []);
+        assert!(duo.log.iter().all(|f| f.pair == pair || f.pair == turned(pair)), "one way");
+        assert!(events(&mut duo.machines[0]).contains(&Event::Renewed { context: ContextId(0) }));
+        let made = events(&mut duo.machines[1]);
+        assert!(matches!(made[..], [Event::Established { role: Role::Responder, .. }]), "{made:?}");
+    }
+}
+
+#[test]
+fn an_i2bis_names_the_ulids_only_where_the_addresses_do_not() {
+    for (pair, expected) in
+        [(ulids().as_locators(), None), (other_pair(), Some((ulids().local, ulids().peer)))]
+    {
+        let mut duo = until_r1bis(pair);
+        duo.step();
+        let Message::I2bis(i2bis) = &duo.under_way[0].message else {
+            panic!("{:?}", duo.under_way)
+        };
+        assert_eq!(i2bis.options.ulid_pair(), expected);
+        assert_eq!(i2bis.options.forked_instance(), None);
+    }
+}
+
+#[test]
+fn control_messages_without_a_context_bring_it_back_too() {
+    let mut duo = Duo::established();
+    duo.log.clear();
+    duo.lose(1);
+    let present = alloc::vec![locators(1)[0]];
+    let sets = alloc::vec![hba_set(1, [1, 2])];
+    let fewer = LocalAddresses { present, sets, cgas: Vec::new() };
+    duo.machines[0].set_local(&LocalProof::new(2, fewer, &[], [0; 32]), duo.now);
+    // The I2bis tells the new list already.
+    duo.settle();
+    let expected =
+        [MessageType::UPDATE_REQUEST, MessageType::R1BIS, MessageType::I2BIS, MessageType::R2];
+    assert_eq!(duo.kinds(), expected);
+    assert_eq!(duo.of_side(1).peer.locators, [locators(1)[0]]);
+}
+
+#[test]
+fn messages_64_to_127_from_strange_locators_are_referred_to_r1bis() {
+    //= rfc5533#10.4-1 rfc5533#10.4-2 (test)
+    let mut duo = Duo::established();
+    let receiver_tag = duo.context(1).local_tag;
+    let strange = LocatorPair::new(locators(3)[0], locators(2)[0]);
+    for message in [
+        Message::UpdateRequest(UpdateRequest {
+            receiver_tag,
+            request_nonce: 1,
+            options: Options::default(),
+        }),
+        Message::UpdateAck(UpdateAck {
+            receiver_tag,
+            request_nonce: 1,
+            options: Options::default(),
+        }),
+    ] {
+        duo.log.clear();
+        duo.under_way.clear();
+        let flight = Flight { from: 0, pair: strange, message };
+        assert_eq!(duo.hand(&flight), Err(DropReason::WrongLocators));
+        assert_eq!(duo.kinds(), [MessageType::R1BIS]);
+        assert_eq!(duo.under_way[0].pair, turned(strange));
+    }
+}
+
+#[test]
+fn payload_goes_on_while_an_i2bis_waits_for_its_answer() {
+    let mut duo = until_r1bis(other_pair());
+    let before = duo.of_side(0).clone();
+    duo.step();
+    assert_eq!(duo.context(0).state.name(), "i2bis-sent");
+    assert_eq!(*duo.of_side(0), before);
+}
+
+#[test]
+fn an_r1bis_must_match_tag_and_locators() {
+    let mut duo = until_r1bis(other_pair());
+    let Flight { from, pair, message } = duo.under_way.pop_front().expect("R1bis");
+    let Message::R1bis(real) = message else { panic!("{message:?}") };
+    let mut other_tag = real.clone();
+    other_tag.packet_tag = ContextTag::from_bits(5);
+    let wrong = Flight { from, pair, message: Message::R1bis(other_tag) };
+    assert_eq!(duo.hand(&wrong), Err(DropReason::UnknownTag));
+    let strange = LocatorPair::new(locators(3)[0], pair.peer);
+    let wrong = Flight { from, pair: strange, message: Message::R1bis(real.clone()) };
+    assert_eq!(duo.hand(&wrong), Err(DropReason::UnknownTag));
+    let mut bare = real.clone();
+    bare.options = Options::default();
+    let wrong = Flight { from, pair, message: Message::R1bis(bare) };
+    assert_eq!(duo.hand(&wrong), Err(DropReason::MissingOption));
+    assert_eq!(duo.context(0).state.name(), "established");
+    let again = Flight { from, pair, message: Message::R1bis(real) };
+    duo.hand(&again).expect("the real one");
+    assert_eq!(duo.hand(&again), Err(DropReason::UnexpectedState), "repeated");
+}
+
+#[test]
+fn an_i2bis_needs_the_validator_of_its_r1bis() {
+    //= rfc5533#7.20 (test)
+    let mut duo = until_r1bis(other_pair());
+    duo.step();
+    let Flight { from, pair, message } = duo.under_way.pop_front().expect("I2bis");
+    let Message::I2bis(real) = message else { panic!("{message:?}") };
+    let try_with = |duo: &mut Duo, pair, change: &dyn Fn(&mut moorline_wire::I2bis)| {
+        let mut changed = real.clone();
+        change(&mut changed);
+        duo.hand(&Flight { from, pair, message: Message::I2bis(changed) })
+    };
+    let bad = Err(DropReason::BadValidator);
+    assert_eq!(try_with(&mut duo, pair, &|m| m.packet_tag = ContextTag::from_bits(5)), bad);
+    assert_eq!(try_with(&mut duo, ulids().as_locators(), &|_| ()), bad);
+    let stale = Err(DropReason::StaleNonce);
+    assert_eq!(try_with(&mut duo, pair, &|m| m.responder_nonce ^= 0x10), stale);
+    let missing = Err(DropReason::MissingOption);
+    assert_eq!(try_with(&mut duo, pair, &|m| m.options = Options::default()), missing);
+    assert_eq!(duo.machines[1].contexts().count(), 0);
+    try_with(&mut duo, pair, &|_| ()).expect("the real one");
+    duo.pass(Duration::from_secs(61));
+    assert_eq!(try_with(&mut duo, pair, &|_| ()), stale, "too old");
+}
+
+#[test]
+fn an_i2bis_from_where_the_peer_has_no_locator_is_refused() {
+    let mut duo = until_r1bis(other_pair());
+    duo.step();
+    let Flight { from, pair, message } = duo.under_way.pop_front().expect("I2bis");
+    let Message::I2bis(mut i2bis) = message else { panic!("{message:?}") };
+    let without = |option: &&Opt| !matches!(option, Opt::LocatorList(_) | Opt::Pds(_));
+    let options: Vec<_> = i2bis.options.iter().filter(without).cloned().collect();
+    i2bis.options = Options::from(options);
+    let bare = Flight { from, pair, message: Message::I2bis(i2bis) };
+    assert_eq!(duo.hand(&bare), Err(DropReason::WrongLocators));
+    assert_eq!(duo.machines[1].contexts().count(), 0);
+}
+
+#[test]
+fn i2bis_falls_back_to_i1_on_the_pair_that_works() {
+    //= rfc5533#7.19 (test)
+    let mut duo = until_r1bis(other_pair());
+    duo.step();
+    events(&mut duo.machines[0]);
+    for _ in 0..I2BIS_RETRIES_MAX {
+        duo.under_way.clear();
+        duo.wake();
+        assert_eq!(duo.under_way[0].message.kind(), MessageType::I2BIS);
+    }
+    duo.under_way.clear();
+    duo.log.clear();
+    duo.wake();
+    assert_eq!(events(&mut duo.machines[0]), [Event::Lapsed { context: ContextId(0) }]);
+    assert_eq!(duo.context(0).state.name(), "i1-sent");
+    duo.settle();
+    let expected = [MessageType::I1, MessageType::R1, MessageType::I2, MessageType::R2];
+    assert_eq!(duo.kinds(), expected);
+    assert!(duo.log.iter().step_by(2).all(|flight| flight.pair == other_pair()));
+    duo.check_established();
+}
+
+#[test]
+fn a_made_up_r1bis_costs_a_round_trip_and_nothing_else() {
+    let mut duo = Duo::established();
+    let packet_tag = duo.of_side(0).peer_tag;
+    let options = Options::from(alloc::vec![Opt::Validator(alloc::vec![0; 16])]);
+    let forged = Message::R1bis(moorline_wire::R1bis { packet_tag, responder_nonce: 0, options });
+    let pair = turned(ulids().as_locators());
+    duo.hand(&Flight { from: 1, pair, message: forged }).expect("looks like one");
+    for _ in 0..=I2BIS_RETRIES_MAX {
+        duo.settle();
+        duo.wake();
+    }
+    duo.settle();
+    assert!(
+        duo.refused.iter().all(|reason| *reason == DropReason::StaleNonce),
+        "{:?}",
+        duo.refused
+    );
+    duo.check_established();
+}
+
+#[test]
+fn r1bis_are_limited_by_source_prefix() {
+    let mut b = machine(2);
+    let from = |n: u16| {
+        let peer = Ipv6Addr::new(0x2001, 0xdb8, n, 0, 0, 0, 0, 1).into();
+        LocatorPair::new(locators(2)[0], peer)
+    };
+    for n in 0..ANSWER_BURST {
+        let tag = ContextTag::from_bits(u64::from(n));
+        assert_eq!(b.handle_payload(tag, from(9), NOW), Err(DropReason::UnknownTag));
+    }
+    let tag = ContextTag::from_bits(7);
+    assert_eq!(b.handle_payload(tag, from(9), NOW), Err(DropReason::RateLimited));
+    assert_eq!(b.handle_payload(tag, from(8), NOW), Err(DropReason::UnknownTag));
+    assert_eq!(sent(&mut b).len(), ANSWER_BURST as usize + 1);
+}
+
+#[test]
+fn an_r1bis_is_no_longer_than_what_it_answers_but_for_the_validator() {
+    let duo = until_r1bis(other_pair());
+    let Message::R1bis(r1bis) = &duo.under_way[0].message else { panic!("R1bis") };
+    let mut bare = r1bis.clone();
+    bare.options = Options::default();
+    // Payload: an 8-octet header and at least as much behind it.
+    assert_eq!(Message::R1bis(bare).octets().len(), 16);
+    assert_eq!(duo.under_way[0].message.octets().len(), 16 + 24);
+}
+
+#[test]
+fn payload_hastens_an_i2_or_i2bis_once_between_two_of_its_timers() {
+    let (mut a, _, _) = until_r2();
+    let tag = a.contexts().next().expect("a").local_tag;
+    let locators = ulids().as_locators();
+    let storm = |a: &mut Machine, now| {
+        for _ in 0..100 {
+            assert_eq!(a.handle_payload(tag, locators, now), Err(DropReason::UnexpectedState));
+        }
+        sent(a).len()
+    };
+    assert_eq!(storm(&mut a, NOW), 1);
+    let wake = a.poll_timeout().expect("armed");
+    a.handle_timeout(wake);
+    assert_eq!(sent(&mut a).len(), 1, "by its timer");
+    assert_eq!(storm(&mut a, wake), 1);
+
+    let mut duo = until_r1bis(other_pair());
+    duo.step();
+    let tag = duo.context(0).local_tag;
+    duo.log.clear();
+    for _ in 0..100 {
+        let lost = duo.machines[0].handle_payload(tag, other_pair(), duo.now);
+        assert_eq!(lost, Err(DropReason::UnexpectedState));
+    }
+    duo.collect();
+    assert_eq!(duo.kinds(), [MessageType::I2BIS]);
+}
