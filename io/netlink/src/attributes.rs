@@ -21,7 +21,7 @@ impl Row {
         let fixed = match kind {
             libc::RTM_NEWLINK | libc::RTM_DELLINK => 16,
             libc::RTM_NEWADDR | libc::RTM_DELADDR => 8,
-            libc::RTM_NEWPREFIX => 12,
+            libc::RTM_NEWPREFIX | libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => 12,
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE | libc::RTM_NEWRULE | libc::RTM_DELRULE => 12,
             _ => 0,
         };

@@ -12,6 +12,8 @@
 //! listen. [`AdvertisedPrefixes`] keeps what holds. [`Netlink::hold_autoconf`] keeps the kernel from
 //! making addresses of its own meanwhile.
 //!
+//! [`Netlink::reachability`] hears which neighbours the kernel has given up.
+//!
 //! **Doing.** Everything the daemon changes goes through [`Netlink`], is idempotent, and carries a
 //! mark: routes, rules and addresses our protocol number, links our alias. A change whose undoing
 //! needs more than the mark is written to the [`Journal`] *before* it is made. So
@@ -49,6 +51,7 @@ mod monitor;
 mod moor;
 mod moved;
 mod ndp;
+mod reachability;
 mod router_socket;
 mod rules;
 mod settings;
@@ -68,6 +71,7 @@ pub use journal::{Journal, Record};
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
 pub use moved::MovedRoute;
+pub use reachability::{LostNeighbor, Reachability};
 pub use settings::Settings;
 pub use undo::{Outcome, Undone};
 pub use view::{AddressFlags, DefaultRoute, HostView, Lifetimes, Prefix, Uplink, UplinkAddress};

@@ -6,6 +6,7 @@ mod changes;
 mod discovery;
 mod harness;
 mod monitoring;
+mod neighbors;
 mod router;
 mod routers;
 mod routing;

@@ -1,0 +1,82 @@
+//! Routers that do not answer any more.
+
+use crate::harness::{address, index, ip, on_host};
+use crate::router::Router;
+use moorline_netlink::{LostNeighbor, Reachability};
+use std::fs::write;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// The kernel gives up within milliseconds.
+fn hasten(link: &str) {
+    let folder = format!("/proc/sys/net/ipv6/neigh/{link}");
+    for (setting, value) in [
+        ("retrans_time_ms", "20"),
+        ("base_reachable_time_ms", "50"),
+        ("delay_first_probe_time", "1"),
+    ] {
+        write(format!("{folder}/{setting}"), value).unwrap();
+    }
+}
+
+fn send(from: &str) {
+    let socket = UdpSocket::bind((address(from), 0)).unwrap();
+    // Fails once the kernel knows; that is what it is to find out.
+    let _ = socket.send_to(b"anybody?", (address("2001:db8:99::1"), 9));
+}
+
+async fn next(reachability: &mut Reachability) -> LostNeighbor {
+    let next = tokio::time::timeout(Duration::from_secs(20), reachability.next());
+    next.await.expect("a neighbour given up in time")
+}
+
+//= rfc5534#3.2-1 (test)
+#[test]
+fn a_router_that_does_not_answer_is_told_each_time_it_was_needed() {
+    on_host(|host| async move {
+        let netlink = host.netlink();
+        let view = netlink.view().await.unwrap();
+        let mut reachability = netlink.reachability().unwrap();
+        hasten("up1");
+        // Nobody at the far end has this address, and nothing tells the kernel its link address.
+        ip("-6 neigh del fe80::1 dev up1");
+        for _ in 0..2 {
+            send("2001:db8:1::1");
+            let lost = next(&mut reachability).await;
+            let expected =
+                LostNeighbor { ifindex: index(&view, "up1"), address: address("fe80::1") };
+            assert_eq!(lost, expected);
+        }
+    });
+}
+
+//= rfc5534#3.2-1 (test)
+#[test]
+fn a_router_is_told_when_it_falls_silent_and_not_before() {
+    on_host(|host| async move {
+        let netlink = host.netlink();
+        let router = Router::connect();
+        ip("-6 addr add 2001:db8:3::1/64 dev net1 nodad");
+        ip("-6 route add default via fe80::99 dev net1 metric 5");
+        hasten("net1");
+        let mut reachability = netlink.reachability().unwrap();
+        let pause = Duration::from_millis(20);
+        let mut tries = 0..500;
+        while !ip("-6 neigh show fe80::99 dev net1").contains("REACHABLE") {
+            tries.next().expect("it answers");
+            send("2001:db8:3::1");
+            assert!(tokio::time::timeout(pause, reachability.next()).await.is_err());
+        }
+        router.run("ip addr del fe80::99/64 dev lan");
+        let lost = loop {
+            tries.next().expect("the kernel gives up");
+            send("2001:db8:3::1");
+            if let Ok(lost) = tokio::time::timeout(pause, reachability.next()).await {
+                break lost;
+            }
+        };
+        assert_eq!(lost.address, address("fe80::99"));
+        let view = netlink.view().await.unwrap();
+        assert_eq!(lost.ifindex, index(&view, "net1"));
+    });
+}
