@@ -46,6 +46,13 @@ pub fn install() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether a signal came, for work that looks at a flag.
+#[must_use]
+pub fn flag() -> &'static AtomicBool {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    INTERRUPTED.get().map_or(&NEVER, |flag| flag)
+}
+
 /// Fails with [`Interrupted`] once a signal came.
 ///
 /// # Errors

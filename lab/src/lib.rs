@@ -8,8 +8,9 @@
 //! measured one: from the cut to the next byte.
 //!
 //! [`demo`] is one scenario on top; [`timeline`] draws it, or any other run that gives it samples.
+//! [`experiment`]s measure, and give points and plots.
 //!
-//! Everything here needs root; [`preflight::check`] says what is missing.
+//! What makes a network needs root; [`preflight::check`] says what is missing.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -17,6 +18,7 @@ pub mod clock;
 pub mod cost;
 pub mod daemon;
 pub mod demo;
+pub mod experiment;
 pub mod failure;
 pub mod interrupt;
 mod lab;

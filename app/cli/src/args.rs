@@ -1,9 +1,11 @@
 mod addr;
+mod lab;
 
 pub(crate) use addr::{
     AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
     KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
 };
+pub(crate) use lab::{ExperimentArgs, LabCommand, RunArgs};
 
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
@@ -47,6 +49,9 @@ pub enum Command {
     /// Make, show and import the keys of such addresses.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Carry out experiments that measure Moorline, and plot them.
+    #[command(subcommand)]
+    Lab(LabCommand),
 }
 
 /// How to show it.

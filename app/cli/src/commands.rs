@@ -1,6 +1,7 @@
 mod addr;
 mod demo;
 mod key;
+mod lab;
 mod reset;
 mod sim;
 mod simulated;
@@ -10,6 +11,7 @@ pub(crate) use addr::GeneratedAddress;
 pub(crate) use addr::{Generated, addr};
 pub(crate) use demo::demo;
 pub(crate) use key::key;
+pub(crate) use lab::{Listed, lab};
 pub(crate) use reset::reset;
 pub(crate) use sim::sim;
 

@@ -28,6 +28,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Sim(sim) => commands::sim(sim, out),
         Command::Addr(command) => commands::addr(command, out),
         Command::Key(command) => commands::key(command, out),
+        Command::Lab(command) => commands::lab(command, out),
     }
 }
 

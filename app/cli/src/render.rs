@@ -3,6 +3,7 @@
 mod addr;
 mod contexts;
 mod events;
+mod lab;
 mod status;
 mod table;
 pub mod units;
@@ -10,6 +11,7 @@ pub mod units;
 pub(crate) use addr::{generated, key, params, progress, rates, verdict};
 pub use contexts::contexts;
 pub use events::event;
+pub(crate) use lab::{experiments, results};
 pub use status::status;
 pub(crate) use units::count;
 

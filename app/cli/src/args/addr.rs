@@ -217,7 +217,7 @@ impl FromStr for ParamsSource {
     }
 }
 
-fn parse_sec(text: &str) -> Result<Sec, &'static str> {
+pub(super) fn parse_sec(text: &str) -> Result<Sec, &'static str> {
     let sec = text.parse().ok().and_then(Sec::new).filter(|sec| sec.is_sha1());
     sec.ok_or("Sec is 0, 1 or 2; the others stand for no hash function yet (RFC 4982)")
 }

@@ -1,0 +1,163 @@
+use clap::Subcommand;
+use moorline_cga::Sec;
+use moorline_lab::experiment::AddrCost;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread;
+
+use super::FormatArgs;
+use super::addr::parse_sec;
+
+/// What `moorline lab` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum LabCommand {
+    /// List the experiments.
+    List(FormatArgs),
+    /// Carry out an experiment and print what was measured.
+    Run(RunArgs),
+}
+
+/// Which experiment, and where its results go.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunArgs {
+    /// Print the results as one JSON object.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Write NAME.json and the plot, NAME.svg, into this folder.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Which.
+    #[command(subcommand)]
+    pub experiment: ExperimentArgs,
+}
+
+/// The experiments with their parameters.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ExperimentArgs {
+    /// Time to make two addresses, CGA and HBA, and how it grows with their number.
+    ///
+    /// Figure 6 of the LinShim6 paper. With the default parameters it takes about a quarter of an hour
+    /// on two cores with AVX-512, nearly all of it for Sec 2; `--secs 1` takes half a minute.
+    AddrCost(AddrCostArgs),
+}
+
+/// Parameters of `addr-cost`. The addresses follow from them; the times do not.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AddrCostArgs {
+    /// Times that two addresses are made with Sec 0 and 1.
+    #[arg(long, value_name = "N", default_value_t = AddrCost::default().trials)]
+    pub trials: usize,
+    /// The same with Sec 2.
+    #[arg(long, value_name = "N", default_value_t = AddrCost::default().sec_2_trials)]
+    pub sec_2_trials: usize,
+    /// Security parameters.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2", value_parser = parse_sec)]
+    pub secs: Vec<Sec>,
+    /// Numbers of threads; `all` for as many as there are processors.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,all", value_parser = parse_threads)]
+    pub threads: Vec<NonZeroUsize>,
+    /// Numbers of addresses whose cost is compared, with Sec 1 on one thread; `none` for none.
+    #[arg(long, value_name = "LIST", default_value = "2-10", value_parser = parse_sizes)]
+    pub sizes: Sizes,
+    /// Times for each of these numbers.
+    #[arg(long, value_name = "N", default_value_t = AddrCost::default().size_trials)]
+    pub size_trials: usize,
+    /// Bits of the RSA key of the CGAs, 1024 to 4096.
+    #[arg(long, value_name = "BITS", default_value_t = AddrCost::default().key_bits, value_parser = clap::value_parser!(u32).range(1024..=4096))]
+    pub key_bits: u32,
+    /// What the addresses follow from.
+    #[arg(long, value_name = "N", default_value_t = AddrCost::default().seed)]
+    pub seed: u64,
+}
+
+/// Numbers of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes(pub Vec<usize>);
+
+impl AddrCostArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> AddrCost {
+        let mut threads = self.threads.clone();
+        threads.dedup();
+        AddrCost {
+            trials: self.trials,
+            sec_2_trials: self.sec_2_trials,
+            secs: self.secs.clone(),
+            threads,
+            sizes: self.sizes.0.clone(),
+            size_trials: self.size_trials,
+            key_bits: self.key_bits,
+            seed: self.seed,
+        }
+    }
+}
+
+fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
+    match text {
+        "all" => Ok(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)),
+        number => {
+            number.parse().map_err(|_| format!("{number} is no number of threads: 1, 2, all"))
+        }
+    }
+}
+
+/// Numbers and ranges with commas between them.
+fn parse_sizes(text: &str) -> Result<Sizes, String> {
+    let wrong = || format!("{text} is no list of numbers: write it like 2-10 or 2,5,10");
+    if text == "none" {
+        return Ok(Sizes(Vec::new()));
+    }
+    let mut sizes = Vec::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u8, u8) = from.parse().ok().zip(to.parse().ok()).ok_or_else(wrong)?;
+        if from == 0 || from > to {
+            return Err(wrong());
+        }
+        sizes.extend((from..=to).map(usize::from));
+    }
+    Ok(Sizes(sizes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Args;
+    use clap::Parser;
+
+    fn run(line: &str) -> RunArgs {
+        let args = Args::try_parse_from(line.split(' ')).unwrap();
+        let crate::Command::Lab(LabCommand::Run(run)) = args.command else { panic!("{line}") };
+        run
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_experiment() {
+        let RunArgs { json, out, experiment: ExperimentArgs::AddrCost(args) } =
+            run("moorline lab run addr-cost");
+        assert_eq!((json, out), (false, None));
+        let (given, default) = (args.experiment(), AddrCost::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+    }
+
+    #[test]
+    fn options_of_all_experiments_stand_anywhere() {
+        for line in [
+            "moorline lab run --json --out here addr-cost",
+            "moorline lab run addr-cost --out here --json",
+        ] {
+            let args = run(line);
+            assert!(args.json && args.out == Some(PathBuf::from("here")), "{line}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_numbers_and_ranges() {
+        assert_eq!(parse_sizes("2-4,10"), Ok(Sizes(vec![2, 3, 4, 10])));
+        assert_eq!(parse_sizes("none"), Ok(Sizes(vec![])));
+        for wrong in ["", "0-3", "4-2", "a", "2,", "2-", "1000"] {
+            assert!(parse_sizes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

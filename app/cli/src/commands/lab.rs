@@ -1,0 +1,69 @@
+use super::write_json;
+use crate::args::{ExperimentArgs, LabCommand, RunArgs};
+use crate::progress::StageBar;
+use crate::render;
+use moorline_lab::experiment::{self, Experiment};
+use moorline_lab::interrupt::{EXIT_INTERRUPTED, Interrupted};
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+
+pub(crate) fn lab(command: &LabCommand, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match command {
+        LabCommand::List(format) => {
+            let experiments: Vec<_> =
+                experiment::all().iter().map(|one| Listed::new(one.as_ref())).collect();
+            if format.json {
+                write_json(out, &experiments)?;
+            } else {
+                out.write_all(render::experiments(&experiments).as_bytes())?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        LabCommand::Run(args) => run(args, out),
+    }
+}
+
+/// A line of `moorline lab list`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Listed {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Why it cannot run here; empty when it can.
+    pub(crate) obstacles: Vec<String>,
+}
+
+impl Listed {
+    fn new(experiment: &dyn Experiment) -> Self {
+        let obstacles = experiment.obstacles();
+        Self { name: experiment.name(), about: experiment.about(), obstacles }
+    }
+}
+
+fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let experiment: Box<dyn Experiment> = match &args.experiment {
+        ExperimentArgs::AddrCost(args) => Box::new(args.experiment()),
+    };
+    if let Some(folder) = &args.out {
+        // A folder that cannot be made is better known now.
+        experiment::check_folder(folder)?;
+    }
+    let mut bar = StageBar::new();
+    let results = experiment::run(experiment.as_ref(), &mut bar);
+    drop(bar);
+    let results = match results {
+        Err(error) if error.is::<Interrupted>() => {
+            eprintln!("moorline: interrupted; nothing was written");
+            return Ok(u8::try_from(EXIT_INTERRUPTED).map_or(ExitCode::FAILURE, ExitCode::from));
+        }
+        results => results?,
+    };
+    let written = args.out.as_deref().map(|folder| results.write(folder)).transpose();
+    if args.json {
+        write_json(out, &results)?;
+    } else {
+        let files = written.as_ref().ok().and_then(Option::as_ref);
+        out.write_all(render::results(&results, files).as_bytes())?;
+    }
+    written.map(|_| ExitCode::SUCCESS)
+}

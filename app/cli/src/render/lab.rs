@@ -1,0 +1,102 @@
+use super::table::table;
+use crate::commands::Listed;
+use moorline_lab::experiment::Results;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// The experiments, and why some cannot run here.
+pub(crate) fn experiments(experiments: &[Listed]) -> String {
+    let rows = experiments.iter().map(|one| {
+        let note = one.obstacles.join("; ");
+        let about = if note.is_empty() {
+            one.about.to_owned()
+        } else {
+            format!("{} (not here: {note})", one.about)
+        };
+        vec![one.name.to_owned(), about]
+    });
+    table(&["EXPERIMENT", "MEASURES"], &[], rows)
+}
+
+/// The points as a table, and where they are.
+pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String {
+    let names = results.columns;
+    let is_number = |name: &&str| results.points.iter().any(|point| point[*name].is_number());
+    let right: Vec<_> = (0..names.len()).filter(|&index| is_number(&names[index])).collect();
+    let rows =
+        results.points.iter().map(|point| names.iter().map(|&name| cell(&point[name])).collect());
+    let header: Vec<_> = names.iter().map(|name| heading(name)).collect();
+    let header: Vec<_> = header.iter().map(String::as_str).collect();
+    let mut text = table(&header, &right, rows);
+    if let Some([json, svg]) = files {
+        text += &format!("points      {}\nplot        {}\n", json.display(), svg.display());
+    }
+    text
+}
+
+/// `mean_s` becomes `MEAN S`.
+fn heading(name: &str) -> String {
+    name.to_uppercase().replace('_', " ")
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or_else(String::new, digits)
+        }
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+/// Four digits.
+fn digits(number: f64) -> String {
+    let magnitude = if number == 0.0 { 0.0 } else { number.abs().log10().floor() };
+    let decimals = (0_u8..9).rfind(|&decimals| f64::from(decimals) + magnitude <= 3.0).unwrap_or(0);
+    format!("{number:.*}", usize::from(decimals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use insta::assert_snapshot;
+    use serde_json::json;
+
+    #[test]
+    fn points_are_a_table_whatever_they_are_called() {
+        let results = Results {
+            experiment: "some".into(),
+            parameters: Value::Null,
+            points: vec![
+                json!({"kind": "cga", "sec": 1, "mean_s": 0.001_234_56, "tries": 131_072.5}),
+                json!({"kind": "hba", "sec": 2, "mean_s": 93.25, "tries": null, "max_s": 1}),
+            ],
+            columns: &["kind", "sec", "mean_s", "tries"],
+            charts: Vec::new(),
+        };
+        assert_snapshot!(super::results(&results, None), @r"
+        KIND  SEC    MEAN S   TRIES
+        cga     1  0.001235  131072
+        hba     2     93.25       -
+        ");
+        let files = ["some.json", "some.svg"].map(PathBuf::from);
+        let shown = super::results(&results, Some(&files));
+        assert!(shown.ends_with("\npoints      some.json\nplot        some.svg\n"), "{shown}");
+    }
+
+    #[test]
+    fn what_cannot_run_here_says_why() {
+        let listed = |name, obstacles: &[&str]| Listed {
+            name,
+            about: "time to do it",
+            obstacles: obstacles.iter().map(|&text| text.to_owned()).collect(),
+        };
+        let shown = experiments(&[listed("addr-cost", &[]), listed("negotiation", &["not root"])]);
+        assert_snapshot!(shown, @r"
+        EXPERIMENT   MEASURES
+        addr-cost    time to do it
+        negotiation  time to do it (not here: not root)
+        ");
+    }
+}

@@ -1,0 +1,70 @@
+use super::*;
+
+fn bars(values: [Option<f64>; 2]) -> Chart {
+    Chart {
+        title: "Bars & more".into(),
+        x: String::new(),
+        y: "seconds".into(),
+        scale: Scale::Log,
+        data: Data::Bars {
+            groups: vec!["one group".into(), "other group".into()],
+            series: vec![Bars { name: "first series".into(), values: values.into() }],
+        },
+    }
+}
+
+fn lines(points: &[(f64, f64)]) -> Chart {
+    Chart {
+        title: "Lines".into(),
+        x: "addresses".into(),
+        y: "milliseconds".into(),
+        scale: Scale::Linear,
+        data: Data::Lines { series: vec![Line { name: "a line".into(), points: points.into() }] },
+    }
+}
+
+#[test]
+fn a_plot_has_every_chart_with_its_words_and_marks() {
+    let svg = plot::svg(&[bars([Some(0.002), Some(90.0)]), lines(&[(2.0, 1.5), (3.0, 2.0)])]);
+    let svg = svg.unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{svg}");
+    for word in [
+        "Bars &amp; more",
+        "one group",
+        "other group",
+        "first series",
+        "seconds",
+        "Lines",
+        "addresses",
+        "milliseconds",
+        "a line",
+    ] {
+        assert!(svg.contains(&format!("\n{word}\n")), "{word}: {svg}");
+    }
+    // Two bars and two swatches of the legends; two dots.
+    assert_eq!(svg.matches("fill=\"#0072B2\" stroke=\"none\"").count(), 6, "{svg}");
+    assert_eq!(svg.matches("<circle ").count(), 2);
+}
+
+#[test]
+fn what_was_not_measured_has_no_bar() {
+    let svg = plot::svg(&[bars([Some(3.0), None])]).unwrap();
+    assert_eq!(svg.matches("fill=\"#0072B2\" stroke=\"none\"").count(), 2, "{svg}");
+    assert!(svg.contains("\nnone\n"), "{svg}");
+    assert!(!bars([Some(3.0), None]).is_empty() && bars([None, None]).is_empty());
+}
+
+#[test]
+fn one_point_and_no_chart_can_be_drawn() {
+    assert!(plot::svg(&[lines(&[(2.0, 0.0)])]).unwrap().contains("<circle "));
+    assert!(plot::svg(&[]).unwrap().starts_with("<svg "));
+}
+
+#[test]
+fn names_are_said_once_and_fit_a_file() {
+    let names: Vec<_> = all().iter().map(|experiment| experiment.name()).collect();
+    for (index, name) in names.iter().enumerate() {
+        assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{name}");
+        assert!(!names[..index].contains(name), "{name} twice");
+    }
+}

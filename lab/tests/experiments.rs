@@ -1,0 +1,117 @@
+//! Experiments from end to end, with parameters that take a moment.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::fs;
+use std::num::NonZeroUsize;
+
+use moorline_cga::Sec;
+use moorline_lab::experiment::{self, AddrCost, Experiment, Results, Watch};
+use serde_json::Value;
+
+/// Notes what it hears.
+#[derive(Default)]
+struct Notes {
+    stages: Vec<String>,
+    done: Vec<f64>,
+}
+
+impl Watch for Notes {
+    fn stage(&mut self, what: &str) {
+        self.stages.push(what.to_owned());
+    }
+    fn done(&mut self, part: f64) {
+        self.done.push(part);
+    }
+}
+
+fn a_little() -> AddrCost {
+    AddrCost {
+        trials: 3,
+        secs: vec![Sec::ZERO, Sec::ONE],
+        threads: [1, 3].map(|threads| NonZeroUsize::new(threads).unwrap()).into(),
+        sizes: vec![2, 4],
+        size_trials: 2,
+        ..AddrCost::default()
+    }
+}
+
+fn run(experiment: &dyn Experiment) -> (Results, Notes) {
+    let mut notes = Notes::default();
+    let results = experiment::run(experiment, &mut notes).unwrap();
+    (results, notes)
+}
+
+#[test]
+fn addr_cost_measures_what_it_was_asked_for() {
+    let (results, notes) = run(&a_little());
+    let points = &results.points;
+    let pairs: Vec<_> = points.iter().filter(|point| point["part"] == "addresses").collect();
+    assert_eq!(pairs.len(), 2 * 2 * 2, "kinds, Secs, threads");
+    for point in &pairs {
+        assert_eq!((&point["addresses"], &point["trials"]), (&2.into(), &3.into()));
+        let time = |name: &str| point[name].as_f64().unwrap();
+        assert!(0.0 < time("min_s") && time("min_s") <= time("median_s"), "{point}");
+        assert!(time("median_s") <= time("max_s") && time("mean_s") <= time("max_s"), "{point}");
+    }
+    // A CGA is a search of its own; an HBA set is one.
+    let tries = |part: &str, kind: &str, sec: u8, addresses: u8| {
+        let is_it = |point: &&Value| {
+            let numbers = (&point["sec"], &point["addresses"]);
+            point["part"] == part
+                && point["kind"] == kind
+                && numbers == (&sec.into(), &addresses.into())
+        };
+        points.iter().find(is_it).unwrap()["mean_tries"].as_f64().unwrap()
+    };
+    assert_eq!((tries("addresses", "cga", 0, 2), tries("addresses", "hba", 0, 2)), (2.0, 1.0));
+    assert!(tries("sizes", "cga", 1, 4) > 4.0 && tries("sizes", "hba", 1, 4) > 1.0);
+    assert_eq!(points.len(), pairs.len() + 2 * 2, "kinds, sizes");
+    assert_eq!(notes.stages.len(), points.len());
+    assert!(
+        notes.done.is_sorted() && notes.done.last().is_some_and(|last| (last - 1.0).abs() < 1e-9)
+    );
+}
+
+#[test]
+fn equal_seeds_make_equal_addresses_whatever_the_threads() {
+    let tries = |seed: u64| {
+        let experiment = AddrCost { seed, secs: vec![Sec::ONE], sizes: vec![], ..a_little() };
+        let points = run(&experiment).0.points;
+        points.iter().map(|point| point["mean_tries"].clone()).collect::<Vec<_>>()
+    };
+    let one = tries(1);
+    assert_eq!(one, tries(1));
+    assert_ne!(one, tries(2));
+    let [cga_1, cga_3, hba_1, hba_3] = &one[..] else { panic!("{one:?}") };
+    assert_eq!((cga_1, hba_1), (cga_3, hba_3));
+}
+
+#[test]
+fn results_are_written_as_json_and_svg() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("new/folder");
+    experiment::check_folder(&folder).unwrap();
+    let (results, _) = run(&AddrCost { secs: vec![Sec::ZERO], ..a_little() });
+    let [json, svg] = results.write(&folder).unwrap();
+    assert_eq!((json, svg), (folder.join("addr-cost.json"), folder.join("addr-cost.svg")));
+    let text = fs::read_to_string(folder.join("addr-cost.json")).unwrap();
+    let object: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(object["experiment"], "addr-cost");
+    assert_eq!(object["parameters"]["seed"], 1);
+    assert_eq!(object["points"].as_array().unwrap().len(), results.points.len());
+    assert!(fs::read_to_string(folder.join("addr-cost.svg")).unwrap().contains("Sec 0, 3 threads"));
+    let file = folder.join("addr-cost.json");
+    assert!(experiment::check_folder(&file.join("below")).is_err());
+}
+
+#[test]
+fn parameters_that_make_no_sense_are_told() {
+    for wrong in [
+        AddrCost { sizes: vec![0], ..a_little() },
+        AddrCost { sizes: vec![1000], ..a_little() },
+        AddrCost { secs: vec![Sec::MAX], ..a_little() },
+        AddrCost { key_bits: 512, ..a_little() },
+    ] {
+        assert!(experiment::run(&wrong, &mut Notes::default()).is_err(), "{wrong:?}");
+    }
+}
