@@ -161,6 +161,7 @@ fn a_trigger_makes_a_context_at_both_ends() {
     }
 }
 
+//= rfc5533#7.4 rfc5533#7.13-5 (test)
 #[test]
 fn crossing_triggers_make_one_context() {
     let mut pair = Pair::new();
@@ -228,6 +229,7 @@ fn a_peer_that_does_not_answer_is_remembered_and_tried_again_later() {
     assert_eq!(pair.entries[0].len(), 1);
 }
 
+//= rfc5533#9-2 (test)
 #[test]
 fn idle_contexts_are_forgotten_and_may_come_back() {
     let mut pair = Pair::new();

@@ -40,6 +40,7 @@ impl Machine {
     }
 
     /// Our Send Timeout from now on; peers are told (RFC 5534 s5.3).
+    //= rfc5534#5.3-1
     pub fn set_send_timeout(&mut self, send_timeout: Duration, now: Instant) {
         if self.config.send_timeout != send_timeout {
             self.config.send_timeout = send_timeout;
@@ -87,6 +88,7 @@ impl Machine {
     }
 
     /// The options of I2, I2bis, R2 and Update Request that tell our locators and Send Timeout.
+    //= rfc5533#7.6-1 rfc5534#5.3-2
     pub(crate) fn options_for(&self, ulid: Ulid, with_preferences: bool) -> Vec<Opt> {
         let mut options = Vec::new();
         if let Some(told) = self.local.as_ref().and_then(|proof| proof.announcement_for(ulid)) {
@@ -110,6 +112,7 @@ impl Machine {
 
     //= rfc5534#5.3
     // "A node ... MUST" tell a Send Timeout other than the default; and that it is again the default.
+    //= rfc5534#5.3-1
     fn timeout_options(&self) -> Vec<Opt> {
         let send_timeout = self.config.send_timeout;
         let mut options = Vec::new();

@@ -20,6 +20,7 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         //= rfc5533#12.3
+        //= rfc5533#5.15-6 rfc5533#5.15-7 rfc5533#12.3-1
         if !packet.kind().is_known() {
             self.complain(packet, locators, ErrorCode::UNKNOWN_MESSAGE_TYPE, TYPE_AT, now);
             return Err(DropReason::UnknownType);

@@ -11,6 +11,7 @@ impl Machine {
     /// peer has lost them, and given their tag to this one (RFC 5533 s7.15).
     pub(crate) fn resolve_confusion(&mut self, id: ContextId) {
         //= rfc5533#7.15
+        //= rfc5533#7.6-2 rfc5533#7.15-1 rfc5533#7.15-2 rfc5533#7.15-3 rfc5533#7.15-5
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
         let is_of_same_peer = |other: &&Context| {

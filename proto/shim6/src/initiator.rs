@@ -35,6 +35,7 @@ impl Machine {
         //= rfc5533#7.11
         let nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
         let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
+        //= rfc5533#7.11-2
         let State::I1Sent(state) = &context.state else { return Err(DropReason::UnexpectedState) };
         let (id, via, i1_retries) = (context.id, state.via, state.retries);
         let Message::R1(r1) = packet.message()? else { return Err(DropReason::UnknownType) };
@@ -88,6 +89,7 @@ impl Machine {
         } else {
             Event::Established { context: id, role, locators }
         });
+        //= rfc5533#7.16-4
         self.resolve_confusion(id);
         self.update_if_outdated(id, now);
         Ok(())
@@ -110,12 +112,14 @@ impl Machine {
             return;
         };
         let mut state = I2Sent::clone(state);
+        //= rfc5533#7.12-1
         if state.retries < I2_RETRIES_MAX {
             state.retries += 1;
             state.is_hastened = false;
             self.send_i2(id, state, now);
         } else if state.i1_retries < I1_RETRIES_MAX {
             //= rfc5533#7.12
+            //= rfc5533#7.12-2
             // The validator may be too old by now.
             self.send_i1(id, state.via, state.i1_retries + 1, now);
         } else {
@@ -174,6 +178,7 @@ impl Machine {
         let (key, via) = (context.key, state.via);
         let ulid = key.ulids.local;
         state.told = self.telling(ulid);
+        //= rfc5533#5.6-4 rfc5533#5.6-5
         let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
         options.extend(key.options(via));
         options.extend(self.options_for(ulid, state.retries <= PREFERENCES_RETRIES_MAX));
@@ -188,6 +193,7 @@ impl Machine {
     }
 
     /// Binary backoff, then a random factor of 0.5 to 1.5 (RFC 5533 s14).
+    //= rfc5533#14
     pub(crate) fn backed_off(&mut self, nominal: Duration, retries: u8) -> Duration {
         let per_mille = 500 + self.rng.next_u32() % 1001;
         nominal.saturating_mul(1 << retries.min(16)) * per_mille / 1000

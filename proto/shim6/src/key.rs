@@ -43,6 +43,9 @@ impl Key {
     /// helped, as LinShim6 drops what it does not know.
     pub(crate) fn options(&self, via: LocatorPair) -> impl Iterator<Item = Opt> + use<> {
         //= rfc5533#7.7
+        //= rfc5533#5.4-3 rfc5533#5.4-4 rfc5533#5.6-6 rfc5533#5.6-7 rfc5533#5.9-4 rfc5533#5.15.6-1
+        //= rfc5533#5.15.6-2 rfc5533#7.7-1 rfc5533#7.7-2 rfc5533#7.7-3 rfc5533#7.11-3 rfc5533#7.11-4
+        //= rfc5533#7.11-5 rfc5533#7.18-2 rfc5533#7.18-3
         let Self { ulids, forked_instance } = *self;
         let pair = Opt::UlidPair { sender: ulids.local, receiver: ulids.peer };
         let fork = Opt::ForkedInstance(forked_instance);

@@ -100,12 +100,16 @@ impl Machine {
             return Err(DropReason::BadAddress);
         }
         //= rfc5533#7.13
+        //= rfc5533#7.2-1 rfc5533#7.2-2 rfc5533#7.13-3 rfc5533#7.13-4 rfc5533#7.13-6 rfc5533#7.13-8
+        //= rfc5533#7.16-2 rfc5533#7.16-3 rfc5533#7.20-3 rfc5533#7.20-5 rfc5533#7.20-7
+        //= rfc5533#7.20-9 rfc5533#10.4-4
         // Without a list it still says whether the parameters are those of the ULID.
         let claim = LocatorClaim { ulid, pds: &pds, list, signature: options.cga_signature() };
         let hashes = match claim.check() {
             Ok(hashes) => hashes,
             Err(error) => {
                 //= rfc5533#7.2
+                //= rfc5533#7.2-5
                 if let Some(index) = claim.inconsistent_method(error)
                     && let Some(pointer) = packet.verification_method_offset(index)
                 {
@@ -130,6 +134,7 @@ impl Machine {
 /// RFC 5534 s5.3, with the private option for less than a second before it if the peer sent one.
 pub(crate) fn peer_send_timeout(options: &Options) -> Option<Duration> {
     //= rfc5534#5.3
+    //= rfc5534#5.3-4
     match (options.send_timeout_millis(), options.keepalive_timeout()) {
         (Some(millis), _) if millis > 0 => Some(Duration::from_millis(u64::from(millis))),
         (_, Some(seconds)) if seconds > 0 => Some(Duration::from_secs(u64::from(seconds))),

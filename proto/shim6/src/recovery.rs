@@ -25,6 +25,7 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         //= rfc5533#12.2
+        //= rfc5533#12.2-1
         match self.table.by_tag(tag).map(|context| context.id) {
             Some(id) => {
                 self.hasten_i2(id, now);
@@ -100,12 +101,14 @@ impl Machine {
             return;
         };
         let mut state = I2bisSent::clone(state);
+        //= rfc5533#7.19-1
         if state.retries < I2BIS_RETRIES_MAX {
             state.retries += 1;
             state.is_hastened = false;
             self.send_i2bis(id, state, now);
         } else {
             //= rfc5533#7.19
+            //= rfc5533#7.19-2
             self.start_anew(id, state.via, now);
         }
     }

@@ -116,6 +116,7 @@ impl Machine {
         };
         self.negatives.remove(key.ulids);
         //= rfc5533#7.14
+        //= rfc5533#7.13-5 rfc5533#7.13-7 rfc5533#7.14-1 rfc5533#7.20-6 rfc5533#7.20-8
         self.resolve_confusion(id);
         self.send_r2(id, offer.initiator_nonce, locators);
         self.update_if_outdated(id, now);
@@ -144,6 +145,7 @@ impl Machine {
         peer: PeerSet,
         locators: LocatorPair,
     ) -> Result<ContextId, DropReason> {
+        //= rfc5533#7.20-4
         let local_tag = self.table.unused_tag(&mut self.rng);
         let state = State::Established(self.established(offer, peer, Role::Responder));
         let context = self.table.insert(offer.key, local_tag, state)?;
@@ -196,6 +198,7 @@ impl Machine {
         now: Instant,
     ) {
         //= rfc5533#7.10
+        //= rfc5533#5.5-3
         let bound = Bound::R1 { key, locators, initiator_tag };
         let (responder_nonce, validator) = self.validators.make(&bound, &mut self.rng, now);
         let options = Options::from(alloc::vec![Opt::Validator(validator.to_vec())]);

@@ -65,6 +65,7 @@ impl Table {
     }
 
     /// A tag that no context of ours has (RFC 5533 s7.7): random, so never one of a recent past.
+    //= rfc5533#7.1-1 rfc5533#7.1-2 rfc5533#7.1-3
     pub(crate) fn unused_tag(&self, rng: &mut ChaCha20Rng) -> ContextTag {
         //= rfc5533#7.1
         loop {

@@ -104,6 +104,7 @@ fn established() -> (Machine, Machine) {
     (a, b)
 }
 
+//= rfc5533#7.10 (test)
 #[test]
 fn an_i1_leaves_no_state_at_the_responder() {
     let (mut a, mut b) = (machine(1), machine(2));
@@ -115,6 +116,7 @@ fn an_i1_leaves_no_state_at_the_responder() {
     assert!(events(&mut b).is_empty());
 }
 
+//= rfc5533#7.6-1 rfc5533#7.13-4 rfc5533#7.16-3 (test)
 #[test]
 fn both_sides_end_with_each_others_tag_and_locators() {
     let (a, b) = established();
@@ -128,6 +130,7 @@ fn both_sides_end_with_each_others_tag_and_locators() {
     assert_eq!(a.poll_timeout(), None);
 }
 
+//= rfc5533#5.5-3 rfc5533#5.6-4 rfc5533#5.6-5 rfc5533#7.13 (test)
 #[test]
 fn an_i2_needs_a_validator_of_ours_that_is_young() {
     let (mut a, mut b) = (machine(1), machine(2));
@@ -158,6 +161,7 @@ fn an_i2_needs_a_validator_of_ours_that_is_young() {
     assert_eq!(b.contexts().count(), 0);
 }
 
+//= rfc5533#7.13-2 (test)
 #[test]
 fn a_validator_lives_through_one_change_of_secrets() {
     for (seconds, ok) in [(0, true), (29, true), (59, true), (61, false), (600, false)] {
@@ -190,12 +194,14 @@ fn list(options: &mut [Opt]) -> &mut Vec<LocatorEntry> {
     list.expect("a locator list")
 }
 
+//= rfc5533#7.2-1 rfc5533#7.2-2 rfc5533#7.16-3 (test)
 #[test]
 fn locators_that_the_parameters_do_not_prove_bring_no_context() {
     let lie = with_r2_options(|options| list(options)[1].locator = locators(3)[1]);
     assert_eq!(lie, Err(DropReason::Unverified));
 }
 
+//= rfc5533#7.16-2 (test)
 #[test]
 fn parameters_must_be_those_of_the_ulid_even_without_a_list() {
     let keep_pds = |options: &mut Vec<Opt>| options.retain(|option| matches!(option, Opt::Pds(_)));
@@ -241,6 +247,7 @@ fn a_host_without_proof_announces_nothing() {
     assert_eq!(context.established().expect("made").peer.locators, expected);
 }
 
+//= rfc5533#7.11 rfc5533#7.16 (test)
 #[test]
 fn answers_with_another_nonce_or_in_another_state_are_dropped() {
     let (mut a, _, r2) = until_r2();
@@ -257,6 +264,7 @@ fn answers_with_another_nonce_or_in_another_state_are_dropped() {
     assert_eq!(deliver(&mut stranger, &r2, NOW), Err(DropReason::BadNonce));
 }
 
+//= rfc5533#7.9 rfc5533#7.12-1 rfc5533#7.13-7 (test)
 #[test]
 fn a_lost_r2_is_given_again_to_the_same_i1_and_i2() {
     let (mut a, mut b, r2) = until_r2();
@@ -278,6 +286,7 @@ fn a_lost_r2_is_given_again_to_the_same_i1_and_i2() {
     assert!(matches!(only(&mut b).message, Message::R2(R2 { initiator_nonce: 77, .. })));
 }
 
+//= rfc5533#7.9 rfc5533#7.13-7 (test)
 #[test]
 fn a_peer_that_lost_its_state_makes_the_context_anew() {
     let (_, mut b) = established();
@@ -297,6 +306,7 @@ fn a_peer_that_lost_its_state_makes_the_context_anew() {
     assert!(events(&mut b).contains(&Event::Renewed { context: ContextId(0) }));
 }
 
+//= rfc5533#7.12-2 rfc5533#7.8 (test)
 #[test]
 fn i2_falls_back_to_i1_and_in_the_end_gives_up() {
     let (mut a, _, _) = until_r2();
@@ -316,6 +326,7 @@ fn i2_falls_back_to_i1_and_in_the_end_gives_up() {
     assert!(last.since(NOW) > Duration::from_secs(4));
 }
 
+//= rfc5533#7.8 rfc5533#14 (test)
 #[test]
 fn retransmission_times_lie_between_half_and_one_and_a_half_of_the_nominal() {
     for seed in 1..=50u8 {
@@ -334,6 +345,7 @@ fn retransmission_times_lie_between_half_and_one_and_a_half_of_the_nominal() {
     }
 }
 
+//= rfc5533#7.8 (test)
 #[test]
 fn no_support_is_believed_only_for_an_i1_of_ours() {
     let mut a = machine(1);
@@ -433,6 +445,7 @@ fn shorter_list(b: &Machine, generation: u32) -> Transmit {
     Transmit { via, message: Message::UpdateRequest(request) }
 }
 
+//= rfc5533#10.4 (test)
 #[test]
 fn a_newer_list_is_verified_taken_and_acknowledged() {
     let (_, mut b) = established();
@@ -464,6 +477,7 @@ fn an_old_list_does_not_come_back() {
     assert!(sent(&mut b).is_empty());
 }
 
+//= rfc5533#7.2-1 rfc5533#10.4-2 (test)
 #[test]
 fn an_update_from_a_strange_locator_or_that_proves_nothing_changes_nothing() {
     let (_, mut b) = established();

@@ -129,6 +129,7 @@ impl Machine {
         let mut peer = known.clone();
         match (options.locator_list().map(|list| list.generation), known.generation) {
             (Some(generation), Some(known)) if generation == known => {
+                //= rfc5533#10.4-4
                 check_parameters(ulid, options)?;
             }
             (Some(generation), Some(known)) if !is_newer(generation, known) => {
@@ -145,6 +146,7 @@ impl Machine {
             }
         }
         //= rfc5534#5.3
+        //= rfc5534#5.3-3
         peer.send_timeout = peer_send_timeout(options).unwrap_or(peer.send_timeout);
         if let Some(preferences) = options.locator_preferences()
             && let Err(code) = peer.prefer(preferences)
@@ -186,6 +188,7 @@ impl Machine {
     /// [`UnknownTag`](DropReason::UnknownTag) and [`WrongLocators`](DropReason::WrongLocators) with an
     /// R1bis, [`RateLimited`](DropReason::RateLimited) without. In I1-SENT and I2-SENT
     /// [`UnexpectedState`](DropReason::UnexpectedState).
+    //= rfc5533#10.4-2 rfc5533#10.4-3 rfc5533#10.5-2 rfc5533#10.5-3
     pub fn addressed(
         &mut self,
         packet: &Packet<'_>,

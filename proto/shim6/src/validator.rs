@@ -82,6 +82,7 @@ impl Validators {
         now: Instant,
     ) -> Result<(), DropReason> {
         self.rotate(rng, now);
+        //= rfc5533#7.13-2 rfc5533#7.20-2
         let secret = if nonce == self.nonce {
             &self.current
         } else if nonce == self.nonce.wrapping_sub(1) {

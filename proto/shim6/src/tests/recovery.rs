@@ -20,6 +20,7 @@ fn until_r1bis(pair: LocatorPair) -> Duo {
     duo
 }
 
+//= rfc5533#12.2-1 rfc5533#7.17 rfc5533#7.18 rfc5533#7.20 rfc5533#7.20-8 (test)
 #[test]
 fn payload_without_a_context_brings_it_back() {
     //= rfc5533#7.5 (test)
@@ -36,6 +37,7 @@ fn payload_without_a_context_brings_it_back() {
     }
 }
 
+//= rfc5533#5.9-4 rfc5533#7.18-2 rfc5533#5.15.6-1 rfc5533#5.15.6-2 (test)
 #[test]
 fn an_i2bis_names_the_ulids_only_where_the_addresses_do_not() {
     for (pair, expected) in
@@ -51,6 +53,7 @@ fn an_i2bis_names_the_ulids_only_where_the_addresses_do_not() {
     }
 }
 
+//= rfc5533#7.17 (test)
 #[test]
 fn control_messages_without_a_context_bring_it_back_too() {
     let mut duo = Duo::established();
@@ -68,6 +71,7 @@ fn control_messages_without_a_context_bring_it_back_too() {
     assert_eq!(duo.of_side(1).peer.locators, [locators(1)[0]]);
 }
 
+//= rfc5533#10.4-2 rfc5533#10.4-3 rfc5533#10.5-2 rfc5533#10.5-3 (test)
 #[test]
 fn messages_64_to_127_from_strange_locators_are_referred_to_r1bis() {
     //= rfc5533#10.4-1 rfc5533#10.4-2 (test)
@@ -126,6 +130,7 @@ fn an_r1bis_must_match_tag_and_locators() {
     assert_eq!(duo.hand(&again), Err(DropReason::UnexpectedState), "repeated");
 }
 
+//= rfc5533#7.20-2 (test)
 #[test]
 fn an_i2bis_needs_the_validator_of_its_r1bis() {
     //= rfc5533#7.20 (test)
@@ -165,6 +170,7 @@ fn an_i2bis_from_where_the_peer_has_no_locator_is_refused() {
     assert_eq!(duo.machines[1].contexts().count(), 0);
 }
 
+//= rfc5533#7.19-1 rfc5533#7.19-2 (test)
 #[test]
 fn i2bis_falls_back_to_i1_on_the_pair_that_works() {
     //= rfc5533#7.19 (test)
