@@ -6,12 +6,14 @@
 
 mod exchanges;
 mod i2;
+mod isp_loss;
 mod peers;
 mod responder;
 mod spread;
 
 pub use exchanges::Exchanges;
 pub use i2::{I2Cost, I2Point, i2_cost};
+pub use isp_loss::{IspLoss, IspLossOutcome, isp_loss};
 pub use peers::{Peer, Peers, Security};
 pub use responder::{Outcome, Prepared, Responder};
 pub use spread::Spread;

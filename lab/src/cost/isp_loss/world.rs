@@ -1,0 +1,304 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use anyhow::ensure;
+use moorline_host::datapath::Report;
+use moorline_host::{Config, Host, LocalState};
+use moorline_plane::{Inbound, Outbound, Plane, Settings};
+use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_wire::{MessageType, PROTOCOL, Packet};
+
+use super::{IspLoss, IspLossOutcome};
+use crate::cost::{Peers, Security};
+use crate::interrupt;
+
+/// The site, its peers, and packets under way.
+pub(super) struct World<'a> {
+    plan: &'a IspLoss,
+    /// The site, then its peers.
+    ends: Vec<End>,
+    by_locator: BTreeMap<Locator, usize>,
+    site: LocalState,
+    lost_at: Option<Instant>,
+    has_moved: Vec<bool>,
+    queue: BinaryHeap<Reverse<Due>>,
+    sequence: u64,
+    now: Instant,
+    outcome: IspLossOutcome,
+}
+
+/// A host with its data plane.
+struct End {
+    host: Host,
+    plane: Plane,
+    ulid: Ulid,
+    /// When its timers are to be looked at, as told to the queue.
+    wake: Option<Instant>,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Instant,
+    /// What is due at the same time keeps its order.
+    sequence: u64,
+    what: What,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// A packet reaches this end.
+    Arrival(usize, Vec<u8>),
+    /// Timers of this end.
+    Wake(usize),
+    /// The site has a request for this peer.
+    Request(usize),
+    /// Traffic with this peer deserves a context.
+    Trigger(usize),
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(plan: &'a IspLoss) -> anyhow::Result<Self> {
+        let now = Instant::from_nanos(1_000_000_000);
+        let peers = Peers::new(Security::Hba)?;
+        let mut config = Config::default();
+        config.shim6.send_timeout = plan.send_timeout;
+        config.shim6.max_contexts = plan.contexts.max(1);
+        let mut ends = Vec::new();
+        let mut by_locator = BTreeMap::new();
+        for number in 0..=plan.contexts {
+            let peer = peers.peer(number)?;
+            let mut seed = [0; 32];
+            seed[..4].copy_from_slice(&number.to_le_bytes());
+            let mut host = Host::new(config.clone(), seed, now);
+            host.handle_local(&peer.local, now);
+            let mut plane = Plane::new(Settings { max_flows: 4, ..Settings::default() });
+            for &locator in &peer.local.usable {
+                plane.set_local(locator);
+                by_locator.insert(locator, ends.len());
+            }
+            ends.push(End { host, plane, ulid: peer.ulid, wake: None });
+        }
+        Ok(Self {
+            plan,
+            has_moved: vec![false; ends.len()],
+            ends,
+            by_locator,
+            site: peers.peer(0)?.local,
+            lost_at: None,
+            queue: BinaryHeap::new(),
+            sequence: 0,
+            now,
+            outcome: IspLossOutcome::default(),
+        })
+    }
+
+    /// Contexts one after the other, requests spread over their period.
+    pub(super) fn establish(&mut self) -> anyhow::Result<()> {
+        let count = self.plan.contexts.max(1);
+        let each = Duration::from_millis(1);
+        for (number, peer) in (0u32..).zip(1..self.ends.len()) {
+            self.push(self.now + each * number, What::Trigger(peer));
+            let phase = self.plan.period * number / count;
+            self.push(self.now + each * count + phase, What::Request(peer));
+        }
+        self.run(each * count + self.plan.period * 4 + self.plan.round_trip * 4)?;
+        let contexts = self.ends[SITE].host.contexts();
+        let established = contexts.filter(|context| context.established.is_some()).count();
+        ensure!(established + 1 == self.ends.len(), "only {established} contexts were made");
+        Ok(())
+    }
+
+    /// From now on no packet passes the ISP of the ULIDs.
+    pub(super) fn lose(&mut self) {
+        self.lost_at = Some(self.now);
+        if self.plan.is_noticed {
+            let lost = self.lost();
+            self.site.usable.retain(|locator| *locator != lost);
+            self.ends[SITE].plane.unset_local(lost);
+            self.ends[SITE].host.handle_local(&self.site, self.now);
+            self.flush(SITE);
+        }
+    }
+
+    pub(super) fn run(&mut self, duration: Duration) -> anyhow::Result<()> {
+        let end = self.now + duration;
+        let mut steps = 0u32;
+        while self.queue.peek().is_some_and(|Reverse(due)| due.at <= end) && !self.is_over() {
+            let Some(Reverse(due)) = self.queue.pop() else { break };
+            self.now = due.at;
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(4096) {
+                interrupt::check()?;
+            }
+            self.on(due.what);
+        }
+        self.now = end;
+        Ok(())
+    }
+
+    pub(super) fn into_outcome(mut self) -> IspLossOutcome {
+        self.outcome.moved.sort_unstable();
+        self.outcome
+    }
+
+    fn on(&mut self, what: What) {
+        match what {
+            What::Arrival(end, packet) => self.arrive(end, packet),
+            What::Wake(number) => {
+                let end = &mut self.ends[number];
+                if end.wake == Some(self.now) {
+                    end.wake = None;
+                    end.plane.handle_timeout(self.now);
+                    end.host.handle_timeout(self.now);
+                    self.flush(number);
+                }
+            }
+            What::Request(peer) => {
+                self.push(self.now + self.plan.period, What::Request(peer));
+                self.send_payload(SITE, self.ends[peer].ulid);
+            }
+            What::Trigger(peer) => {
+                let ulids = UlidPair::new(self.ends[SITE].ulid, self.ends[peer].ulid);
+                self.ends[SITE].host.handle_report(Report::Trigger { ulids }, self.now);
+                self.flush(SITE);
+            }
+        }
+    }
+
+    fn arrive(&mut self, number: usize, mut packet: Vec<u8>) {
+        if self.is_lost(&packet) {
+            return;
+        }
+        let end = &mut self.ends[number];
+        match end.plane.handle_inbound(&mut packet, self.now) {
+            Inbound::Up => {
+                let Some(pair) = addresses(&packet) else { return };
+                let octets = packet.get(IP6_LEN..).unwrap_or_default();
+                let locators = LocatorPair::new(pair.peer, pair.local);
+                end.host.handle_control(octets, locators, self.now);
+            }
+            Inbound::Pass | Inbound::Deliver => {
+                let Some(pair) = addresses(&packet) else { return };
+                if number == SITE {
+                    self.on_answer(pair.local);
+                } else {
+                    self.send_payload(number, pair.local.as_ulid());
+                }
+            }
+            Inbound::Drop(_) => {}
+        }
+        self.flush(number);
+    }
+
+    fn on_answer(&mut self, peer: Locator) {
+        let (Some(lost_at), Some(&peer)) = (self.lost_at, self.by_locator.get(&peer)) else {
+            return;
+        };
+        if !core::mem::replace(&mut self.has_moved[peer], true) {
+            self.outcome.moved.push(self.now.since(lost_at));
+        }
+    }
+
+    fn send_payload(&mut self, from: usize, to: Ulid) {
+        let end = &mut self.ends[from];
+        let pair = LocatorPair::new(end.ulid.as_locator(), to.as_locator());
+        let mut packet = ip6(pair, UDP, &[0; PAYLOAD_LEN]);
+        match end.plane.handle_outbound(&mut packet, self.now) {
+            Outbound::Pass | Outbound::Send { .. } => self.send(packet),
+            Outbound::Drop(_) => {}
+        }
+        self.flush(from);
+    }
+
+    /// Core and data plane of an end talk until both have said all, and its packets leave.
+    fn flush(&mut self, number: usize) {
+        let mut leaving = Vec::new();
+        let end = &mut self.ends[number];
+        loop {
+            while let Some(update) = end.host.poll_datapath() {
+                end.plane.handle_update(&update, self.now);
+            }
+            while end.host.poll_event().is_some() {}
+            while let Some(transmit) = end.host.poll_transmit() {
+                leaving.push(transmit);
+            }
+            let Some(report) = end.plane.poll_report() else { break };
+            end.host.handle_report(report, self.now);
+        }
+        let host = end.host.poll_timeout().map(|(at, _)| at);
+        let next = [host, end.plane.poll_timeout()].into_iter().flatten().min();
+        let next = next.map(|at| at.max(self.now)).filter(|at| end.wake.is_none_or(|w| *at < w));
+        if let Some(at) = next {
+            end.wake = Some(at);
+            self.push(at, What::Wake(number));
+        }
+        for transmit in leaving {
+            self.count(number, &transmit.octets, transmit.locators);
+            self.send(ip6(transmit.locators, PROTOCOL, &transmit.octets));
+        }
+    }
+
+    fn count(&mut self, number: usize, octets: &[u8], LocatorPair { local, peer }: LocatorPair) {
+        let Some(lost_at) = self.lost_at else { return };
+        let is_probe = Packet::parse(octets, local.0, peer.0)
+            .is_ok_and(|packet| packet.kind() == MessageType::PROBE);
+        if is_probe {
+            let at = self.now.since(lost_at);
+            let Self { outcome: IspLossOutcome { site_probes, peer_probes, .. }, .. } = self;
+            if number == SITE { site_probes.push(at) } else { peer_probes.push(at) }
+        }
+    }
+
+    fn send(&mut self, packet: Vec<u8>) {
+        let Some(pair) = addresses(&packet) else { return };
+        let Some(&to) = self.by_locator.get(&pair.peer) else { return };
+        self.push(self.now + self.plan.round_trip / 2, What::Arrival(to, packet));
+    }
+
+    fn push(&mut self, at: Instant, what: What) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Due { at, sequence: self.sequence, what }));
+    }
+
+    /// The ISP takes packets with it that are under way.
+    fn is_lost(&self, packet: &[u8]) -> bool {
+        let is_on_it = |pair: LocatorPair| [pair.local, pair.peer].contains(&self.lost());
+        self.lost_at.is_some() && addresses(packet).is_some_and(is_on_it)
+    }
+
+    fn lost(&self) -> Locator {
+        self.ends[SITE].ulid.as_locator()
+    }
+
+    fn is_over(&self) -> bool {
+        self.outcome.moved.len() + 1 == self.ends.len()
+    }
+}
+
+fn ip6(pair: LocatorPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(IP6_LEN + payload.len() + 8);
+    packet.extend([0x60, 0, 0, 0]);
+    packet.extend(u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes());
+    packet.extend([next_header, 64]);
+    packet.extend(pair.local.octets());
+    packet.extend(pair.peer.octets());
+    packet.extend(payload);
+    packet
+}
+
+/// Source and destination.
+fn addresses(packet: &[u8]) -> Option<LocatorPair> {
+    let at = |from: usize| {
+        let octets = packet.get(from..)?.first_chunk::<16>()?;
+        Some(Locator(Ipv6Addr::from(*octets)))
+    };
+    Some(LocatorPair::new(at(8)?, at(24)?))
+}
+
+const SITE: usize = 0;
+const IP6_LEN: usize = 40;
+const UDP: u8 = 17;
+/// UDP header and some octets: a context is triggered by us, not by the number of octets.
+const PAYLOAD_LEN: usize = 100;
