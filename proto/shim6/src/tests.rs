@@ -13,9 +13,12 @@ use moorline_wire::{
 
 use crate::{Config, Context, Event, Failure, Machine, Role, State, Transmit, Via};
 
+mod confusion;
 mod duo;
+mod naming;
 mod proofs;
 mod recovery;
+mod refusals;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 

@@ -1,0 +1,126 @@
+//! The peer has lost a context and given its tag to another (RFC 5533 s7.6, s7.15).
+
+use super::duo::{Duo, Flight};
+use super::*;
+
+/// The peer's second locator as its ULID.
+fn second_ulids() -> UlidPair {
+    UlidPair::new(ulids().local, locators(2)[1].as_ulid())
+}
+
+/// Everything that a peer with this set says of itself when its ULID is one of the set.
+fn proof(side: u8, ulid: Ulid) -> Vec<Opt> {
+    let told = local(side);
+    told.announcement_for(ulid).expect("of the set").options()
+}
+
+/// A context, and the peer's tag in it. Side 1 is what the test says it is from now on.
+fn with_old_context() -> (Duo, ContextTag) {
+    let mut duo = Duo::established();
+    let tag = duo.of_side(0).peer_tag;
+    events(&mut duo.machines[0]);
+    (duo, tag)
+}
+
+fn from_peer(pair: LocatorPair, message: Message) -> Flight {
+    Flight { from: 1, pair: turned(pair), message }
+}
+
+/// Only the new context is left, and the old one was told of.
+fn check_resolved(duo: &mut Duo, tag: ContextTag) {
+    let context = duo.context(0);
+    assert_eq!(context.key.ulids, second_ulids());
+    assert_eq!(context.established().expect("established").peer_tag, tag);
+    let told = Event::Confused { context: ContextId(0), ulids: ulids() };
+    assert!(events(&mut duo.machines[0]).contains(&told));
+}
+
+//= rfc5533#7.6-2 rfc5533#7.14-1 rfc5533#7.15-1 rfc5533#7.15-2 rfc5533#7.15-3 rfc5533#7.15-5 (test)
+#[test]
+fn an_i2_with_the_tag_of_another_context_ends_that_one() {
+    let (mut duo, tag) = with_old_context();
+    let pair = second_ulids().as_locators();
+    let i1 = I1 { initiator_tag: tag, initiator_nonce: 1, options: Options::default() };
+    duo.hand(&from_peer(pair, Message::I1(i1))).expect("I1");
+    assert_eq!(duo.machines[0].contexts().count(), 1, "an I1 removes nothing");
+    assert_eq!(duo.context(0).key.ulids, ulids());
+    let Some(Flight { message: Message::R1(r1), .. }) = duo.under_way.pop_front() else {
+        panic!("R1")
+    };
+    let validator = r1.options.validator().expect("validator").to_vec();
+    let mut options = alloc::vec![Opt::Validator(validator)];
+    options.extend(proof(2, second_ulids().peer));
+    let i2 = I2 {
+        initiator_tag: tag,
+        initiator_nonce: 2,
+        responder_nonce: r1.responder_nonce,
+        options: Options::from(options),
+    };
+    duo.hand(&from_peer(pair, Message::I2(i2))).expect("I2");
+    assert!(matches!(duo.under_way[0].message, Message::R2(_)));
+    check_resolved(&mut duo, tag);
+}
+
+//= rfc5533#7.15-1 rfc5533#7.15-5 rfc5533#7.16-4 (test)
+#[test]
+fn an_r2_with_the_tag_of_another_context_ends_that_one() {
+    let (mut duo, tag) = with_old_context();
+    let pair = second_ulids().as_locators();
+    duo.machines[0].handle_trigger(second_ulids(), duo.now).expect("I1");
+    duo.collect();
+    let Some(Flight { message: Message::I1(i1), .. }) = duo.under_way.pop_front() else {
+        panic!("I1")
+    };
+    let r2 = R2 {
+        responder_tag: tag,
+        initiator_nonce: i1.initiator_nonce,
+        options: Options::from(proof(2, second_ulids().peer)),
+    };
+    duo.hand(&from_peer(pair, Message::R2(r2))).expect("R2, as of crossing I1s");
+    check_resolved(&mut duo, tag);
+}
+
+//= rfc5533#7.15-1 rfc5533#7.15-5 (test)
+#[test]
+fn an_i2bis_with_the_tag_of_another_context_ends_that_one() {
+    let (mut duo, tag) = with_old_context();
+    let pair = second_ulids().as_locators();
+    let unknown = ContextTag::from_bits(5);
+    let lost = duo.machines[0].handle_payload(unknown, pair, duo.now);
+    assert_eq!(lost, Err(DropReason::UnknownTag));
+    duo.collect();
+    let Some(Flight { message: Message::R1bis(r1bis), .. }) = duo.under_way.pop_front() else {
+        panic!("R1bis")
+    };
+    let validator = r1bis.options.validator().expect("validator").to_vec();
+    let mut options = alloc::vec![Opt::Validator(validator)];
+    options.extend(proof(2, second_ulids().peer));
+    let i2bis = moorline_wire::I2bis {
+        initiator_tag: tag,
+        initiator_nonce: 2,
+        responder_nonce: r1bis.responder_nonce,
+        packet_tag: unknown,
+        options: Options::from(options),
+    };
+    duo.hand(&from_peer(pair, Message::I2bis(i2bis))).expect("I2bis");
+    check_resolved(&mut duo, tag);
+}
+
+#[test]
+fn two_peers_may_have_given_the_same_tag() {
+    let (mut duo, tag) = with_old_context();
+    let stranger = UlidPair::new(ulids().local, locators(3)[0].as_ulid());
+    duo.machines[0].handle_trigger(stranger, duo.now).expect("I1");
+    duo.collect();
+    let Some(Flight { message: Message::I1(i1), .. }) = duo.under_way.pop_front() else {
+        panic!("I1")
+    };
+    let r2 = R2 {
+        responder_tag: tag,
+        initiator_nonce: i1.initiator_nonce,
+        options: Options::from(proof(3, stranger.peer)),
+    };
+    duo.hand(&from_peer(stranger.as_locators(), Message::R2(r2))).expect("R2");
+    let tags = duo.machines[0].contexts().filter_map(Context::established).map(|e| e.peer_tag);
+    assert_eq!(tags.collect::<Vec<_>>(), [tag; 2]);
+}
