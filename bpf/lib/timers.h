@@ -97,6 +97,7 @@ static __always_inline __u64 look_at_keepalive(__u32 slot, const struct context 
 	return due;
 }
 
+//= rfc5533#9-2
 static __always_inline __u64 look_at_idle(__u32 slot, const struct context *context, struct live *live,
 					  __u64 now)
 {

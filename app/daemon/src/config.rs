@@ -135,6 +135,7 @@ fn duration(key: &str, text: &str) -> anyhow::Result<Duration> {
 /// Read if it is there and no other file is named.
 const DEFAULT_PLACE: &str = "/etc/moorline/moorlined.toml";
 /// Design: any Send Timeout from 200 ms up; RFC 5534 s7 recommends at most 100 s.
+//= rfc5534#7-2
 const SEND_TIMEOUT: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(100);
 

@@ -158,6 +158,7 @@ impl Live {
         Some(next)
     }
 
+    //= rfc5533#9-2
     fn look_at_idle(
         &mut self,
         entry: &ContextEntry,

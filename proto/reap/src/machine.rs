@@ -454,6 +454,7 @@ impl Machine {
 
     /// Makes a pair current that the peer has proven.
     //= rfc5534#8-1
+    //= rfc5533#7.2-3
     fn move_to(&mut self, to: LocatorPair, cause: Cause) {
         let from = core::mem::replace(&mut self.current, to);
         self.is_current_down = false;

@@ -42,6 +42,7 @@ fn packets_go_from_own_addresses_to_proven_ones() {
     assert_eq!(broken(&mut rules), [Rule::ProvenDestination]);
 }
 
+//= rfc5533#7.2-3 (test)
 #[test]
 fn moved_payload_needs_a_report_of_a_probe_that_was_sent() {
     let (mut rules, [ulids, other]) = rules();

@@ -148,6 +148,7 @@ fn keepalive_timer() {
     assert_eq!(play(&mut without, &[(1, Received), (20, Look)]), (vec![], None));
 }
 
+//= rfc5533#9-2 (test)
 #[test]
 fn idle_is_told_once_for_each_last_packet() {
     let idle = |second, since| (second, Report::Idle { context: ID, since: at(since) });

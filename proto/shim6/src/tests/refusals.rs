@@ -1,6 +1,8 @@
 //! What is refused, and the Error messages that say so (RFC 5533 s5.14, s5.15, s7.2, s10.4).
 
-use moorline_wire::{ErrorCode, Keepalive, LocatorPreference, LocatorPreferences, OptionType};
+use moorline_wire::{
+    ErrorCode, I2bis, Keepalive, LocatorPreference, LocatorPreferences, OptionType,
+};
 
 use super::duo::{Duo, Flight};
 use super::*;
@@ -129,12 +131,12 @@ fn with_foreign_parameters(message: &Message) -> Message {
         kept.chain([foreign.clone()]).collect::<Vec<_>>().into()
     };
     let mut message = message.clone();
-    match &mut message {
-        Message::I2(m) => m.options = change(&m.options),
-        Message::I2bis(m) => m.options = change(&m.options),
-        Message::R2(m) => m.options = change(&m.options),
-        Message::UpdateRequest(m) => m.options = change(&m.options),
-        other => panic!("{other:?}"),
+    if let Message::I2(I2 { options, .. })
+    | Message::I2bis(I2bis { options, .. })
+    | Message::R2(R2 { options, .. })
+    | Message::UpdateRequest(UpdateRequest { options, .. }) = &mut message
+    {
+        *options = change(options);
     }
     message
 }
@@ -187,10 +189,10 @@ fn an_update_with_the_parameters_of_somebody_else_is_dropped() {
     let Message::UpdateRequest(request) = &mut same else { panic!("a request") };
     let mut options: Vec<_> = request.options.iter().cloned().collect();
     for option in &mut options {
-        match option {
-            Opt::LocatorList(list) => list.generation = known.peer.generation.expect("a list"),
-            Opt::Pds(pds) => *pds = hba_set(3, [1, 2]).pds().to_vec(),
-            other => panic!("{other:?}"),
+        if let Opt::LocatorList(list) = option {
+            list.generation = known.peer.generation.expect("a list");
+        } else if let Opt::Pds(pds) = option {
+            *pds = hba_set(3, [1, 2]).pds().to_vec();
         }
     }
     request.options = Options::from(options);

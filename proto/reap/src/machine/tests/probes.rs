@@ -17,6 +17,7 @@ fn assert_untouched(machine: &mut Machine, state: State, current: LocatorPair) {
     assert_eq!(drain(machine), (Vec::new(), Vec::new()));
 }
 
+//= rfc5533#7.2-3 (test)
 #[test]
 fn fabricated_reports_do_not_move_the_context() {
     let (mut machine, real) = exploring();
