@@ -1,3 +1,4 @@
+use crate::addresses::InterfaceAddresses;
 use crate::error::Error;
 use crate::event::{Event, EventsQuery};
 use crate::sse::Decoder;
@@ -55,6 +56,14 @@ impl Client {
     /// When there is no answer that can be read.
     pub async fn contexts(&self) -> Result<Vec<Context>, Error> {
         self.json(paths::CONTEXTS).await
+    }
+
+    /// The interfaces that lead to an ISP, and their addresses.
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub async fn addresses(&self) -> Result<Vec<InterfaceAddresses>, Error> {
+        self.json(paths::ADDRESSES).await
     }
 
     /// Events as they happen.
@@ -181,6 +190,14 @@ impl BlockingClient {
     /// When there is no answer that can be read.
     pub fn contexts(&self) -> Result<Vec<Context>, Error> {
         self.runtime.block_on(self.client.contexts())
+    }
+
+    /// As [`Client::addresses`].
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub fn addresses(&self) -> Result<Vec<InterfaceAddresses>, Error> {
+        self.runtime.block_on(self.client.addresses())
     }
 
     /// As [`Client::events`], as an iterator that blocks.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `GET /v1/status` | [`Status`] |
 //! | `GET /v1/contexts` | list of [`Context`] |
+//! | `GET /v1/addresses` | list of [`InterfaceAddresses`] |
 //! | `GET /v1/events?since=SEQ&follow=BOOL` ([`EventsQuery`]) | server-sent events, each one [`Event`] |
 //! | anything that goes wrong | [`ErrorBody`] with a 4xx or 5xx status |
 //!
@@ -16,6 +17,7 @@
 //! `#[serde(default)]`. Anything else is `/v2`.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod client;
 mod error;
 mod event;
@@ -23,6 +25,7 @@ mod open_enum;
 mod sse;
 mod types;
 
+pub use addresses::{AddressInfo, AddressMode, AddressState, InterfaceAddresses};
 pub use client::{BlockingClient, BlockingEvents, Client, Events};
 pub use error::Error;
 pub use event::{Event, EventKind, EventsQuery};
@@ -46,6 +49,8 @@ pub mod paths {
     pub const STATUS: &str = "/v1/status";
     /// `GET`: list of [`Context`](crate::Context).
     pub const CONTEXTS: &str = "/v1/contexts";
+    /// `GET`: list of [`InterfaceAddresses`](crate::InterfaceAddresses).
+    pub const ADDRESSES: &str = "/v1/addresses";
     /// `GET`: server-sent events, with [`EventsQuery`](crate::EventsQuery).
     pub const EVENTS: &str = "/v1/events";
 }

@@ -192,8 +192,12 @@ open_enum! {
 open_enum! {
     /// How a peer can verify a locator.
     Proof {
-        /// Hash-based address (RFC 5535).
+        /// Hash-based address (RFC 5535): the addresses of its set prove each other.
         Hba = "hba",
+        /// Hash-based address with a key: its set proves itself, and the key signs for others.
+        HbaCompatible = "hba-compatible",
+        /// Cryptographically generated address (RFC 3972): its key signs for it and others.
+        Cga = "cga",
         /// It cannot: good as a ULID only, never as a place to move to.
         None = "none",
     }

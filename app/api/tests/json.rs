@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use moorline_api::{
-    Context, ContextCounts, ContextState, DataPlane, Event, EventKind, EventsQuery, LocatorInfo,
-    Pair, Proof, ReapState, Role, Status, Uplink,
+    AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, DataPlane, Event,
+    EventKind, EventsQuery, InterfaceAddresses, LocatorInfo, Pair, Proof, ReapState, Role, Status,
+    Uplink,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -128,8 +129,43 @@ fn assert_both_ways<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: 
     assert_eq!(serde_json::from_value::<T>(text).unwrap(), value);
 }
 
+fn addresses() -> InterfaceAddresses {
+    InterfaceAddresses {
+        interface: "eth0".into(),
+        ifindex: 2,
+        mode: AddressMode::HbaCompatible,
+        kernel_autoconf_held: true,
+        addresses: vec![AddressInfo {
+            address: address("2001:db8:1::5"),
+            prefix_len: 64,
+            proof: Proof::Cga,
+            sec: Some(1),
+            collision_count: Some(0),
+            key: Some("default".into()),
+            set: Some("default".into()),
+            params: Some("00ff".into()),
+            state: AddressState::Preferred,
+            preferred_s: Some(1800),
+            valid_s: None,
+            announced: true,
+        }],
+    }
+}
+
+fn addresses_json() -> Value {
+    json!({
+        "interface": "eth0", "ifindex": 2, "mode": "hba-compatible", "kernel_autoconf_held": true,
+        "addresses": [{
+            "address": "2001:db8:1::5", "prefix_len": 64, "proof": "cga", "sec": 1,
+            "collision_count": 0, "key": "default", "set": "default", "params": "00ff",
+            "state": "preferred", "preferred_s": 1800, "valid_s": null, "announced": true
+        }]
+    })
+}
+
 #[test]
 fn every_type_has_the_json_of_version_1() {
+    assert_both_ways(addresses(), addresses_json());
     assert_both_ways(status(), status_json());
     assert_both_ways(context(), context_json());
     assert_both_ways(event(), event_json());
