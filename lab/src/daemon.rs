@@ -2,13 +2,16 @@
 
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context as _, bail};
-use moorline_api::{BlockingClient, Client, Context, Event, EventKind, EventsQuery, Proof, Status};
+use moorline_api::{
+    BlockingClient, Client, Context, Event, EventKind, EventsQuery, InterfaceAddresses, Proof,
+    Status,
+};
 use rustix::mount::{MountFlags, mount};
 
 use crate::interrupt;
@@ -31,6 +34,16 @@ pub struct DaemonOptions {
     pub binary: PathBuf,
     /// Send Timeout (RFC 5534 s7).
     pub send_timeout: Duration,
+    /// More lines of the configuration file.
+    pub settings: String,
+}
+
+impl DaemonOptions {
+    /// With nothing else in the configuration.
+    #[must_use]
+    pub fn new(binary: PathBuf, send_timeout: Duration) -> Self {
+        Self { binary, send_timeout, settings: String::new() }
+    }
 }
 
 impl Daemon {
@@ -44,11 +57,9 @@ impl Daemon {
         let socket = directory.join("moorlined.sock");
         let config = directory.join("moorlined.toml");
         let timeout = options.send_timeout.as_millis();
-        fs::write(&config, format!("send-timeout = \"{timeout}ms\"\n")).context("configuration")?;
-        let mut command = lab.namespace(host)?.command(&options.binary);
-        command.arg("--socket").arg(&socket);
-        command.arg("--state-dir").arg(directory.join("state"));
-        command.arg("--pin-dir").arg(lasting_bpffs(&directory)?.join("moorline"));
+        let text = format!("send-timeout = \"{timeout}ms\"\n{}\n", options.settings);
+        fs::write(&config, text).context("configuration")?;
+        let mut command = command(lab, host, options)?;
         command.arg("--config").arg(&config).stdout(Stdio::null());
         let mut process = Process::start(&mut command, &directory.join("moorlined.log"))?;
         let client =
@@ -62,6 +73,18 @@ impl Daemon {
         }
         let incoming = follow(socket)?;
         Ok(Self { process, client, incoming, events: Vec::new() })
+    }
+
+    /// Undoes what a killed daemon left on a host, as `moorline reset` does.
+    ///
+    /// # Errors
+    /// What is left.
+    pub fn reset(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<()> {
+        let output = command(lab, host, options)?.arg("--reset").output().context("reset")?;
+        if !output.status.success() {
+            bail!("reset of {host}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(())
     }
 
     /// The daemon at a glance.
@@ -78,6 +101,14 @@ impl Daemon {
     /// It does not answer.
     pub fn contexts(&self) -> anyhow::Result<Vec<Context>> {
         self.client.contexts().context("contexts of moorlined")
+    }
+
+    /// The interfaces of the host and their addresses.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn addresses(&self) -> anyhow::Result<Vec<InterfaceAddresses>> {
+        self.client.addresses().context("addresses of moorlined")
     }
 
     /// Events since its start, as far as they have come in.
@@ -102,11 +133,11 @@ impl Daemon {
     /// # Errors
     /// There is none.
     pub fn verifiable_address(&self, uplink: &str) -> anyhow::Result<Ipv6Addr> {
-        interrupt::wait_for("a hash-based address", START_LIMIT, || {
+        interrupt::wait_for("a provable address", START_LIMIT, || {
             let status = self.status()?;
             let uplinks = status.uplinks.iter().filter(|candidate| candidate.name == uplink);
             let mut locators = uplinks.flat_map(|uplink| &uplink.locators);
-            Ok(locators.find(|l| l.proof == Proof::Hba && l.announced).map(|l| l.address))
+            Ok(locators.find(|l| l.proof != Proof::None && l.announced).map(|l| l.address))
         })
         .with_context(|| format!("uplink {uplink}; log of moorlined:\n{}", tail(&self.log())))
     }
@@ -138,6 +169,24 @@ impl Daemon {
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.process.stop(STOP_LIMIT)
     }
+}
+
+/// The program in its namespace, with the places of a host.
+fn command(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Command> {
+    let directory = lab.directory(host)?;
+    let mut command = lab.namespace(host)?.command(&options.binary);
+    command.arg("--socket").arg(directory.join("moorlined.sock"));
+    command.arg("--state-dir").arg(state_directory(lab, host)?);
+    command.arg("--pin-dir").arg(lasting_bpffs(&directory)?.join("moorline"));
+    Ok(command)
+}
+
+/// Where the daemon of a host keeps its keys and addresses.
+///
+/// # Errors
+/// There is no such host.
+pub fn state_directory(lab: &Lab, host: &str) -> anyhow::Result<PathBuf> {
+    Ok(lab.directory(host)?.join("state"))
 }
 
 /// A BPF file system that outlives the daemon, as a host's /sys/fs/bpf does: a program in a namespace

@@ -108,8 +108,7 @@ fn view_title(view: &mut dyn View, title: &str, rate: u64) {
 
 /// Both at once: each takes a moment to make its addresses.
 fn start_daemons(lab: &Lab, options: &DemoOptions) -> anyhow::Result<Vec<Daemon>> {
-    let options =
-        DaemonOptions { binary: options.moorlined.clone(), send_timeout: options.send_timeout };
+    let options = DaemonOptions::new(options.moorlined.clone(), options.send_timeout);
     thread::scope(|scope| {
         let start = |host| {
             let options = &options;

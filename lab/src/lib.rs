@@ -25,6 +25,7 @@ mod lab;
 pub mod netns;
 pub mod preflight;
 pub mod process;
+pub mod router;
 pub mod sweep;
 pub mod timeline;
 pub mod topology;

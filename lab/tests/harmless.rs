@@ -14,7 +14,7 @@ use moorline_lab::daemon::Daemon;
 use moorline_lab::workload::{
     Direction, Endpoint, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
 };
-use moorline_lab::{Failure, Lab};
+use moorline_lab::{Failure, Lab, Namespace};
 
 const SHIM6: u8 = 140;
 const UDP: u8 = 17;
@@ -226,7 +226,7 @@ fn a_stopped_daemon_leaves_the_host_as_it_found_it() {
             &["-6", "route", "show", "table", "all"],
             &["-6", "neigh", "show", "proxy"],
         ];
-        commands.map(|command| settled(&host.ip(command).unwrap()))
+        (commands.map(|command| settled(&host.ip(command).unwrap())), controls(host))
     };
     let before = picture();
     let daemon = Daemon::start(&lab, "a", &daemon_options()).unwrap();
@@ -234,6 +234,24 @@ fn a_stopped_daemon_leaves_the_host_as_it_found_it() {
     assert_ne!(before, picture(), "the daemon did something");
     daemon.stop().unwrap();
     eventually("the host as before", || before == picture());
+}
+
+/// Every system control of the uplinks.
+fn controls(host: &Namespace) -> BTreeMap<String, String> {
+    let read = || {
+        let mut found = BTreeMap::new();
+        for isp in ["isp1", "isp2"] {
+            for entry in std::fs::read_dir(format!("/proc/sys/net/ipv6/conf/{isp}"))? {
+                let path = entry?.path();
+                // Some cannot be read while they are not set.
+                if let Ok(value) = std::fs::read_to_string(&path) {
+                    found.insert(path.display().to_string(), value);
+                }
+            }
+        }
+        Ok(found)
+    };
+    host.enter(read).unwrap()
 }
 
 /// Lines without what changes by itself: queue numbers and lifetimes, in a fixed order.

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
@@ -6,6 +7,12 @@ use anyhow::{Context as _, bail, ensure};
 use moorline_datapath::AttachMode;
 use moorline_host::datapath::TriggerPolicy;
 use serde::Deserialize;
+
+mod addresses;
+
+pub use addresses::{AddressMode, AddressPolicy, KeySource, Rule, SetSource};
+
+use addresses::{KeyPart, PartOfRule, Parts, SetPart};
 
 /// Validated configuration: the file over the defaults.
 #[derive(Clone, Debug)]
@@ -20,20 +27,10 @@ pub struct Config {
     pub max_contexts: u32,
     /// Interfaces to use; empty: all that have a global address and a default route.
     pub uplinks: Vec<String>,
-    /// Where provable addresses come from.
-    pub addresses: AddressMode,
+    /// Which addresses are made, that prove whose they are.
+    pub addresses: AddressPolicy,
     /// How the programs are attached.
     pub attach: AttachMode,
-}
-
-/// Where provable addresses come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AddressMode {
-    /// An HBA set over the prefixes of all uplinks is made and put on them.
-    Hba,
-    /// No address is made. Contexts then have no locator to move to.
-    Off,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,6 +43,11 @@ struct File {
     max_contexts: u32,
     uplinks: Vec<String>,
     addresses: AddressMode,
+    sec: u8,
+    keys: BTreeMap<String, KeyPart>,
+    sets: BTreeMap<String, SetPart>,
+    interfaces: BTreeMap<String, PartOfRule>,
+    prefixes: BTreeMap<String, PartOfRule>,
     attach: Attach,
 }
 
@@ -67,7 +69,12 @@ impl Default for File {
             idle: "5m".to_owned(),
             max_contexts: 65_536,
             uplinks: Vec::new(),
-            addresses: AddressMode::Hba,
+            addresses: AddressMode::HbaCompatible,
+            sec: 1,
+            keys: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
             attach: Attach::Auto,
         }
     }
@@ -114,7 +121,14 @@ impl Config {
             idle: duration("idle", &file.idle)?,
             max_contexts: file.max_contexts,
             uplinks: file.uplinks,
-            addresses: file.addresses,
+            addresses: AddressPolicy::parse(Parts {
+                mode: file.addresses,
+                sec: file.sec,
+                keys: file.keys,
+                sets: file.sets,
+                interfaces: file.interfaces,
+                prefixes: file.prefixes,
+            })?,
             attach: match file.attach {
                 Attach::Auto => AttachMode::Auto,
                 Attach::Tcx => AttachMode::Tcx,
@@ -148,7 +162,7 @@ mod tests {
         let config = Config::parse("").expect("defaults");
         assert_eq!(config.send_timeout, Duration::from_secs(10));
         assert_eq!(config.trigger, TriggerPolicy::default());
-        assert_eq!(config.addresses, AddressMode::Hba);
+        assert_eq!(config.addresses.rule_of("eth0").mode, AddressMode::HbaCompatible);
     }
 
     #[test]
@@ -157,7 +171,39 @@ mod tests {
         let config = Config::parse(text).expect("valid");
         assert_eq!(config.send_timeout, Duration::from_millis(250));
         assert_eq!(config.uplinks, ["eth0"]);
-        assert_eq!(config.addresses, AddressMode::Off);
+        assert_eq!(config.addresses.rule_of("eth0").mode, AddressMode::Off);
+    }
+
+    #[test]
+    fn what_is_said_of_a_prefix_counts_before_what_is_said_of_its_interface() {
+        let text = r#"
+            addresses = "cga"
+            [keys.work]
+            file = "/etc/moorline/work.pem"
+            [interfaces.eth0]
+            addresses = "hba"
+            set = "servers"
+            [interfaces.eth1]
+            addresses = "off"
+            [prefixes."2001:db8:1::/64"]
+            addresses = "hba-compatible"
+            key = "work"
+        "#;
+        let policy = Config::parse(text).expect("valid").addresses;
+        let prefix = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0];
+        let rule = |interface, prefix| {
+            let Rule { mode, key, set } = policy.rule(interface, prefix);
+            (mode, key, set)
+        };
+        let expected = |mode, key: &str, set: &str| (mode, key.to_owned(), set.to_owned());
+        assert_eq!(rule("eth9", [0; 8]), expected(AddressMode::Cga, "default", "default"));
+        assert_eq!(rule("eth0", [0; 8]), expected(AddressMode::Hba, "default", "servers"));
+        assert_eq!(rule("eth0", prefix), expected(AddressMode::HbaCompatible, "work", "servers"));
+        assert_eq!(policy.rule_of("eth1").mode, AddressMode::Off);
+        assert!(policy.is_managed("eth1"), "for the one prefix");
+        assert_eq!(policy.keys_in_use().into_iter().collect::<Vec<_>>(), ["default", "work"]);
+        assert!(AddressPolicy::of(AddressMode::Hba).keys_in_use().is_empty());
+        assert!(!AddressPolicy::of(AddressMode::Off).is_managed("eth0"));
     }
 
     #[test]
@@ -169,6 +215,15 @@ mod tests {
             ("idle = \"0s\"", "idle"),
             ("max-contexts = 0", "max-contexts"),
             ("addresses = \"magic\"", "addresses"),
+            ("sec = 2", "sec"),
+            ("[sets.a]\nparams = \"/y\"\nsec = 3", "sets.a"),
+            ("[sets.a]\nparams = \"/y\"", "sec"),
+            ("[interfaces.eth0]\nkey = \"work\"", "[keys.work]"),
+            ("[interfaces.eth0]\nset = \"a/b\"", "a/b"),
+            ("[keys.\"../x\"]\nbits = 2048", "../x"),
+            ("[keys.x]\nbits = 512", "keys.x"),
+            ("[keys.x]\nbits = 2048\nfile = \"/y\"", "bits"),
+            ("[prefixes.\"2001:db8::/48\"]\nset = \"a\"", "2001:db8::/48"),
         ] {
             let error = format!("{:#}", Config::parse(text).expect_err(text));
             assert!(error.contains(part), "{text}: {error}");

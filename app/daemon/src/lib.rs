@@ -7,19 +7,19 @@
 //! |---|---|
 //! | `args`, `config` | command line, configuration file |
 //! | `shell` | the main loop: one thread, one task that owns everything |
-//! | `uplinks` | follows links, addresses and routes |
-//! | `local` | the HBA set: what the host machine is told of our side |
+//! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
+//! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
 //! | `privileges` | gives up what is not needed once all is set up |
 //! | `events`, `server` | journal of events, control socket |
-//! | `store` | what survives a crash: HBA set, contexts |
+//! | `store` | what survives a crash: addresses, contexts |
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod args;
 mod clock;
 mod config;
 mod events;
-mod local;
 mod privileges;
 mod protect;
 mod server;
@@ -29,5 +29,5 @@ mod uplinks;
 mod views;
 
 pub use args::Args;
-pub use config::{AddressMode, Config};
+pub use config::{AddressMode, AddressPolicy, Config, KeySource, Rule, SetSource};
 pub use shell::{reset, run};

@@ -1,5 +1,12 @@
 use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
+use rustix::process::DumpableBehavior;
+
+/// Keeps private keys out of core dumps, and away from debuggers of who is not root.
+pub(crate) fn hide_memory() -> anyhow::Result<()> {
+    let behavior = DumpableBehavior::NotDumpable;
+    rustix::process::set_dumpable_behavior(behavior).context("core dumps")
+}
 
 /// Gives up every capability but those that the daemon goes on to need, for good: called when all is
 /// set up, before anything from the network is parsed (docs/decisions/006).

@@ -12,7 +12,8 @@ use axum::routing::get;
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use moorline_api::{
-    Context, ErrorBody, Event, EventKind, EventsQuery, SOCKET_GROUP, Status, paths,
+    Context, ErrorBody, Event, EventKind, EventsQuery, InterfaceAddresses, SOCKET_GROUP, Status,
+    paths,
 };
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
@@ -26,6 +27,7 @@ use crate::events::Events;
 pub(crate) enum Ask {
     Status(oneshot::Sender<Status>),
     Contexts(oneshot::Sender<Vec<Context>>),
+    Addresses(oneshot::Sender<Vec<InterfaceAddresses>>),
 }
 
 #[derive(Clone)]
@@ -41,6 +43,7 @@ pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receive
     let router = Router::new()
         .route(paths::STATUS, get(status))
         .route(paths::CONTEXTS, get(contexts))
+        .route(paths::ADDRESSES, get(addresses))
         .route(paths::EVENTS, get(follow))
         .fallback(unknown)
         .with_state(Shared { ask, events });
@@ -78,6 +81,10 @@ async fn status(State(shared): State<Shared>) -> Response {
 
 async fn contexts(State(shared): State<Shared>) -> Response {
     answer(&shared, Ask::Contexts).await
+}
+
+async fn addresses(State(shared): State<Shared>) -> Response {
+    answer(&shared, Ask::Addresses).await
 }
 
 async fn answer<T: serde::Serialize>(

@@ -8,17 +8,17 @@ use moorline_datapath::{Datapath, Settings};
 use moorline_host::Host;
 use moorline_host::datapath::Update;
 use moorline_link::{Icmp6Socket, Readiness, Shim6Socket};
-use moorline_netlink::{self as netlink, HostView, Journal, Monitor, Netlink};
+use moorline_netlink::{self as netlink, Advertisements, HostView, Journal, Monitor, Netlink};
 use moorline_types::{Instant, Ulid};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time;
 
+use crate::addresses::Addresses;
 use crate::args::Args;
 use crate::clock;
 use crate::config::Config;
 use crate::events::Events;
-use crate::local::Local;
 use crate::privileges;
 use crate::protect::Moved;
 use crate::server::{self, Ask};
@@ -31,8 +31,10 @@ pub(crate) struct Daemon {
     pub(crate) datapath: Datapath,
     pub(crate) netlink: Netlink,
     pub(crate) shim6: Shim6Socket,
-    pub(crate) local: Local,
+    pub(crate) addresses: Addresses,
     pub(crate) view: HostView,
+    /// When the view was taken.
+    pub(crate) view_at: Instant,
     pub(crate) moved: Moved,
     /// ULIDs kept on `moor0`.
     pub(crate) kept: BTreeSet<Ulid>,
@@ -43,8 +45,6 @@ pub(crate) struct Daemon {
     pub(crate) store: Store,
     /// Uplinks that carry the programs.
     pub(crate) attached: BTreeSet<u32>,
-    /// Addresses of the HBA set that were put on an uplink: one that a person takes away stays away.
-    pub(crate) placed: BTreeSet<Ipv6Addr>,
     /// What the data plane takes for our addresses.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     save_at: Option<time::Instant>,
@@ -55,6 +55,7 @@ struct Sources {
     icmp6: Icmp6Socket,
     reports: Readiness,
     monitor: Monitor,
+    routers: Advertisements,
     asked: mpsc::Receiver<Ask>,
 }
 
@@ -63,6 +64,7 @@ struct Sources {
 /// # Errors
 /// What keeps it from starting: rights, kernel features, another daemon, a damaged state directory.
 pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
+    privileges::hide_memory()?;
     let store = Store::open(&args.state_dir)?;
     let events = Events::new();
     // First of all: where another daemon answers, nothing may be touched.
@@ -78,7 +80,6 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     };
     // Tells systemd; fails where there is none.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    daemon.events.push(EventKind::DaemonStarted, |_| {});
     let served = daemon.serve(&mut sources).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
     daemon.stop(args).await?;
@@ -113,7 +114,10 @@ impl Daemon {
         events: Events,
         asked: mpsc::Receiver<Ask>,
     ) -> anyhow::Result<(Self, Sources)> {
+        // Before anything on the host is changed: what is wrong with keys is told here.
+        let addresses = Addresses::open(config.addresses.clone(), &store)?;
         let netlink = connect(&store)?;
+        let mut routers = netlink.advertisements()?;
         let monitor = netlink.monitor().await?;
         let view = monitor.initial_view().clone();
         let moor = netlink.ensure_moor().await.context("segmentation path")?;
@@ -142,8 +146,9 @@ impl Daemon {
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
-            local: Local::load(config.addresses, &store)?,
+            addresses,
             view: HostView::default(),
+            view_at: clock::now(),
             moved: Moved::default(),
             kept: BTreeSet::new(),
             events,
@@ -151,12 +156,12 @@ impl Daemon {
             contexts_changed: false,
             store,
             attached: BTreeSet::new(),
-            placed: BTreeSet::new(),
             locals,
             save_at: None,
             config,
         };
-        daemon.on_view(view).await?;
+        daemon.events.push(EventKind::DaemonStarted, |_| {});
+        daemon.on_view(view, &mut routers).await?;
         daemon.restore().await?;
         let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
         privileges::reduce()?;
@@ -165,10 +170,10 @@ impl Daemon {
             data_plane = daemon.datapath.mode(),
             "started"
         );
-        for warning in daemon.local.warnings(&daemon.view) {
+        for warning in daemon.addresses.warnings(&daemon.view, &[]) {
             tracing::warn!("{warning}");
         }
-        Ok((daemon, Sources { icmp6, reports, monitor, asked }))
+        Ok((daemon, Sources { icmp6, reports, monitor, routers, asked }))
     }
 
     /// Goes on with the contexts of a run that was killed.
@@ -204,6 +209,7 @@ impl Daemon {
                 self.save_at = Some(time::Instant::now() + SAVE_DELAY);
             }
             let save_at = self.save_at;
+            let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
@@ -222,10 +228,15 @@ impl Daemon {
                 notice = sources.monitor.next() => {
                     let notice = notice.context("watching the host's addresses")?;
                     self.tell_changes(&notice);
-                    // An interface may be gone again by now; the next notice tells.
-                    if let Err(error) = self.on_view(notice.view).await {
-                        tracing::warn!("following the uplinks: {error:#}");
-                    }
+                    let followed = self.on_view(notice.view, &mut sources.routers).await;
+                    tell_failure(followed);
+                }
+                said = sources.routers.next() => {
+                    let said = said.context("listening to routers")?;
+                    self.addresses.handle_advertisement(&said, clock::now());
+                }
+                () = sleep_until(addresses_at), if addresses_at.is_some() => {
+                    tell_failure(self.follow(&mut sources.routers).await);
                 }
                 Some(ask) = sources.asked.recv() => self.answer(ask),
                 () = sleep_until(wake), if wake.is_some() => {
@@ -249,6 +260,7 @@ impl Daemon {
         match ask {
             Ask::Status(reply) => drop(reply.send(self.status())),
             Ask::Contexts(reply) => drop(reply.send(self.contexts())),
+            Ask::Addresses(reply) => drop(reply.send(self.interface_addresses())),
         }
     }
 }
@@ -302,6 +314,13 @@ fn host_config(config: &Config) -> moorline_host::Config {
     host.shim6.max_contexts = config.max_contexts;
     host.shim6.send_timeout = config.send_timeout;
     host
+}
+
+/// An interface may be gone again by now; the next notice tells.
+fn tell_failure(followed: anyhow::Result<()>) {
+    if let Err(error) = followed {
+        tracing::warn!("following the uplinks: {error:#}");
+    }
 }
 
 async fn sleep_until(wake: Option<Instant>) {

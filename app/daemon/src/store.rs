@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_cga::{HbaSet, Sec};
 use moorline_host::{ContextSnapshot, Role};
 use moorline_types::{ContextId, ContextTag, LocatorPair, Ulid, UlidPair};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::addresses::SavedAddresses;
 
 /// Files under the state directory, readable by the daemon only: tags are secrets.
 #[derive(Debug)]
@@ -20,11 +21,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn open(directory: &Path) -> anyhow::Result<Self> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .with_context(|| format!("state directory {}", directory.display()))?;
+        make_private_folder(directory)?;
         Ok(Self { directory: directory.to_owned() })
     }
 
@@ -33,23 +30,25 @@ impl Store {
         self.directory.join("journal.json")
     }
 
-    /// The HBA set of the last run, unless it is damaged.
-    pub(crate) fn load_hba(&self) -> anyhow::Result<Option<HbaSet>> {
-        let Some(saved) = self.load::<SavedHba>(HBA)? else { return Ok(None) };
-        let pds = hex::decode(&saved.pds).context("hba.json: pds")?;
-        let sec = Sec::new(saved.sec).context("hba.json: sec")?;
-        let set = HbaSet::from_pds(&pds, sec).map_err(|error| {
-            anyhow::anyhow!(
-                "{}: {error}; remove it to get new addresses",
-                self.place(HBA).display()
-            )
-        })?;
-        Ok(Some(set))
+    /// The folder of the keys that are made here.
+    pub(crate) fn keys(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.place("keys");
+        make_private_folder(&folder)?;
+        Ok(folder)
     }
 
-    pub(crate) fn save_hba(&self, set: &HbaSet) -> anyhow::Result<()> {
-        let saved = SavedHba { pds: hex::encode(set.pds()), sec: set.sec().value() };
-        self.save(HBA, &saved)
+    /// Where our addresses are kept.
+    pub(crate) fn addresses(&self) -> PathBuf {
+        self.place(ADDRESSES)
+    }
+
+    /// The addresses of the last run.
+    pub(crate) fn load_addresses(&self) -> anyhow::Result<Option<SavedAddresses>> {
+        self.load(ADDRESSES).context("remove it to get new addresses")
+    }
+
+    pub(crate) fn save_addresses(&self, addresses: &SavedAddresses) -> anyhow::Result<()> {
+        self.save(ADDRESSES, addresses)
     }
 
     /// The contexts of the last run, if it was since this boot.
@@ -96,23 +95,31 @@ impl Store {
     /// Writes beside, syncs, renames: the old file or the new one is there, never half of one.
     fn save<T: Serialize>(&self, name: &str, value: &T) -> anyhow::Result<()> {
         let place = self.place(name);
-        let write = || -> anyhow::Result<()> {
+        let octets = serde_json::to_vec(value).with_context(|| place.display().to_string())?;
+        let write = || -> io::Result<()> {
+            let directory = fs::File::open(&self.directory)?;
             let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
             file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
-            serde_json::to_writer(&mut file, value)?;
-            file.flush()?;
+            file.write_all(&octets)?;
             file.as_file().sync_all()?;
             file.persist(&place)?;
-            Ok(())
+            directory.sync_all()
         };
-        write().with_context(|| place.display().to_string())
+        // Without the name of the temporary file, which says nothing to anybody.
+        let plain = |error: io::Error| {
+            error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+        };
+        write().map_err(plain).with_context(|| place.display().to_string())
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct SavedHba {
-    pds: String,
-    sec: u8,
+fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("state directory {}", folder.display()))
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -174,5 +181,5 @@ fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-const HBA: &str = "hba.json";
+const ADDRESSES: &str = "addresses.json";
 const CONTEXTS: &str = "contexts.json";

@@ -2,41 +2,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use moorline_api::EventKind;
-use moorline_netlink::{Change, HostView, Notice};
+use moorline_netlink::{Change, Notice};
 
-use crate::clock;
 use crate::shell::Daemon;
 
-/// Following the host's links, addresses and routes.
+/// What comes of the uplinks.
 impl Daemon {
-    /// Follows the host's links, addresses and routes.
-    pub(crate) async fn on_view(&mut self, mut view: HostView) -> anyhow::Result<()> {
-        if !self.config.uplinks.is_empty() {
-            view.uplinks.retain(|uplink| self.config.uplinks.contains(&uplink.name));
-        }
-        if self.local.refresh(&view, &self.store)? {
-            tracing::info!("made a set of hash-based addresses for the prefixes of all uplinks");
-            self.events.push(EventKind::LocatorsChanged, |told| {
-                told.reason = Some("new set of hash-based addresses".to_owned());
-            });
-        }
-        self.netlink.ensure_rules(&view).await.context("source-address rules")?;
-        for wanted in self.local.wanted(&view) {
-            let is_there = view.uplink_of(wanted.address).is_some();
-            if !is_there && self.placed.insert(wanted.address) {
-                self.netlink.add_address(wanted.ifindex, wanted.address, PREFIX_LEN).await?;
-            }
-        }
-        self.view = view;
-        self.attach()?;
-        self.host.handle_local(&self.local.state(&self.view), clock::now());
-        self.pump().await;
-        self.keep_ulids().await;
-        Ok(())
-    }
-
     /// Programs on each uplink, and our addresses in the data plane's table.
-    fn attach(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn attach(&mut self) -> anyhow::Result<()> {
         let present: BTreeSet<_> = self.view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
         for &ifindex in self.attached.difference(&present) {
             self.datapath.detach_uplink(ifindex);
@@ -103,6 +76,3 @@ fn uplink_event(change: &Change) -> Option<(EventKind, u32, &'static str)> {
         | _ => return None,
     })
 }
-
-/// HBA is defined over /64 prefixes (RFC 5535 s4).
-const PREFIX_LEN: u8 = 64;

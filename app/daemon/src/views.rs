@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use moorline_api::{Context, ContextCounts, ContextState, DataPlane, ReapState, Role, Status};
+use moorline_api::{
+    Context, ContextCounts, ContextState, DataPlane, InterfaceAddresses, ReapState, Role, Status,
+};
 use moorline_host::datapath::ContextCounters;
 use moorline_host::{ContextView, EstablishedView, Failure, NegativeView};
-use moorline_types::{Instant, Locator};
+use moorline_types::{Instant, Locator, Ulid};
 
 use crate::clock;
 use crate::shell::Daemon;
@@ -22,10 +24,10 @@ impl Daemon {
             started_unix_ms: self.started_unix_ms,
             send_timeout_ms: clock::millis(self.config.send_timeout),
             data_plane: DataPlane::from(self.datapath.mode().to_owned()),
-            uplinks: self.local.uplinks(&self.view),
+            uplinks: self.addresses.uplinks(&self.view),
             contexts: self.counts(),
             drops,
-            warnings: self.local.warnings(&self.view),
+            warnings: self.addresses.warnings(&self.view, &self.ulids_in_use()),
         }
     }
 
@@ -35,6 +37,17 @@ impl Daemon {
             live(&context, &counters)
         });
         live.chain(self.host.negatives().map(|negative| dormant(&negative))).collect()
+    }
+
+    pub(crate) fn interface_addresses(&self) -> Vec<InterfaceAddresses> {
+        let is_held = |ifindex| self.netlink.is_autoconf_held(ifindex);
+        self.addresses.interfaces(&self.view, self.view_at, is_held, clock::now())
+    }
+
+    /// Of contexts that peers know us by.
+    fn ulids_in_use(&self) -> Vec<Ulid> {
+        let established = self.host.contexts().filter(|context| context.established.is_some());
+        established.map(|context| context.ulids.local).collect()
     }
 
     fn counts(&self) -> ContextCounts {

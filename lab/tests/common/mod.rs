@@ -21,6 +21,13 @@ pub(crate) fn two_by_two(test: &str, programs: &[&str]) -> Option<Lab> {
     Some(Lab::build(topology::two_by_two(true)).unwrap())
 }
 
+/// The same without ingress filtering, for addresses that are not in the plan, and with BPF.
+pub(crate) fn two_by_two_open(test: &str, programs: &[&str]) -> Option<Lab> {
+    let mut reasons = preflight::check(programs);
+    reasons.extend(preflight::check_bpf());
+    (!is_skipped(test, &reasons)).then(|| Lab::build(topology::two_by_two(false)).unwrap())
+}
+
 fn is_skipped(test: &str, reasons: &[String]) -> bool {
     if !reasons.is_empty() {
         eprintln!("SKIPPED {test}: {}", reasons.join("; "));
@@ -58,18 +65,34 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_millis(800);
 pub(crate) fn daemon_options() -> DaemonOptions {
     let binary = preflight::find_daemon()
         .expect("moorlined must be built first: cargo build -p moorlined, or set MOORLINED");
-    DaemonOptions { binary, send_timeout: SEND_TIMEOUT }
+    DaemonOptions::new(binary, SEND_TIMEOUT)
 }
 
 /// The network of the demo with daemons in these hosts; none where a lab cannot run.
 pub(crate) fn protected(test: &str, hosts: &[&str], programs: &[&str]) -> Option<Protected> {
+    protect(test, hosts, programs, [String::new(), String::new()])
+}
+
+/// The same with daemons in both hosts, each with these lines in its configuration.
+pub(crate) fn protected_with(test: &str, settings: [String; 2]) -> Option<Protected> {
+    protect(test, &topology::HOSTS, &[], settings)
+}
+
+fn protect(
+    test: &str,
+    hosts: &[&str],
+    programs: &[&str],
+    settings: [String; 2],
+) -> Option<Protected> {
     let lab = two_by_two(test, programs)?;
     if is_skipped(test, &preflight::check_bpf()) {
         return None;
     }
-    let options = daemon_options();
-    let start = |host: &&str| Daemon::start(&lab, host, &options).unwrap();
-    let daemons: Vec<_> = hosts.iter().map(start).collect();
+    let start = |(host, settings): (&&str, &String)| {
+        let options = DaemonOptions { settings: settings.clone(), ..daemon_options() };
+        Daemon::start(&lab, host, &options).unwrap()
+    };
+    let daemons: Vec<_> = hosts.iter().zip(&settings).map(start).collect();
     let ends = topology::HOSTS.map(|host| {
         let daemon = hosts.iter().position(|with| *with == host).map(|index| &daemons[index]);
         let address =
@@ -77,6 +100,18 @@ pub(crate) fn protected(test: &str, hosts: &[&str], programs: &[&str]) -> Option
         Endpoint { namespace: lab.namespace(host).unwrap().clone(), address }
     });
     Some(Protected { daemons, ends, lab })
+}
+
+/// What daemons can say about a failed test.
+pub(crate) fn story(daemons: &mut [Daemon]) -> String {
+    let mut story = String::new();
+    for daemon in daemons {
+        for event in daemon.events() {
+            story += &format!("{event:?}\n");
+        }
+        story += &format!("{}\n", daemon.log());
+    }
+    story
 }
 
 impl Protected {
@@ -89,14 +124,7 @@ impl Protected {
 
     /// What the daemons can say about a failed test.
     pub(crate) fn story(&mut self) -> String {
-        let mut story = String::new();
-        for daemon in &mut self.daemons {
-            for event in daemon.events() {
-                story += &format!("{event:?}\n");
-            }
-            story += &format!("{}\n", daemon.log());
-        }
-        story
+        story(&mut self.daemons)
     }
 
     /// Whether a daemon has moved payload to ISP 2.

@@ -1,0 +1,94 @@
+use anyhow::Context as _;
+use moorline_api::EventKind;
+use moorline_netlink::{AddressSpec, Advertisements, HostView};
+
+use super::plan::{Action, Note};
+use crate::clock;
+use crate::shell::Daemon;
+
+/// Following the host's links, addresses and routers.
+impl Daemon {
+    /// The host is different now.
+    pub(crate) async fn on_view(
+        &mut self,
+        mut view: HostView,
+        routers: &mut Advertisements,
+    ) -> anyhow::Result<()> {
+        if !self.config.uplinks.is_empty() {
+            let is_ours = |name: &String| self.config.uplinks.contains(name);
+            view.uplinks.retain(|uplink| is_ours(&uplink.name));
+            view.candidates.retain(|candidate| is_ours(&candidate.name));
+        }
+        (self.view, self.view_at) = (view, clock::now());
+        self.follow(routers).await
+    }
+
+    /// Brings the host's addresses, rules and programs in step with what is known now.
+    pub(crate) async fn follow(&mut self, routers: &mut Advertisements) -> anyhow::Result<()> {
+        let now = clock::now();
+        let plan = self.addresses.plan(&self.view, self.view_at, &self.store, now);
+        self.addresses.tell_advertisers(&mut self.view);
+        for note in plan.notes {
+            self.tell_note(note);
+        }
+        self.netlink.ensure_rules(&self.view).await.context("source-address rules")?;
+        for action in &plan.actions {
+            // An interface may be gone again by now; the next view tells.
+            match self.carry_out_action(action, routers).await {
+                Ok(()) => self.addresses.planner.on_done(action, clock::now()),
+                Err(error) => {
+                    tracing::warn!("{error:#}");
+                    self.addresses.look_again(clock::now() + super::RETRY);
+                }
+            }
+        }
+        self.attach()?;
+        let local = self.addresses.local_state(&self.view, &self.store, now);
+        self.host.handle_local(&local, clock::now());
+        self.pump().await;
+        self.keep_ulids().await;
+        Ok(())
+    }
+
+    async fn carry_out_action(
+        &self,
+        action: &Action,
+        routers: &mut Advertisements,
+    ) -> anyhow::Result<()> {
+        match *action {
+            Action::TakeOver { ifindex } => {
+                self.netlink.hold_autoconf(ifindex).await?;
+                routers.solicit(ifindex);
+            }
+            Action::Add { ifindex, address } => {
+                self.netlink.add_address(ifindex, address, PREFIX_LEN).await?;
+            }
+            Action::SetLifetimes { ifindex, address, lifetimes } => {
+                let spec = AddressSpec { lifetimes, ..AddressSpec::new(address, PREFIX_LEN) };
+                self.netlink.add_address_with(ifindex, spec).await?;
+            }
+            Action::Remove { ifindex, address } => {
+                self.netlink.remove_address(ifindex, address, PREFIX_LEN).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_note(&self, note: Note) {
+        let (kind, text) = match note {
+            Note::News(text) => {
+                tracing::info!("{text}");
+                (EventKind::LocatorsChanged, text)
+            }
+            Note::Duplicate { text, address } => {
+                tracing::warn!("{text}");
+                tracing::debug!(%address, "duplicate");
+                (EventKind::Warning, format!("{text} ({address})"))
+            }
+        };
+        self.events.push(kind, |told| told.reason = Some(text));
+    }
+}
+
+/// CGAs and HBAs have prefixes of 64 bits (RFC 3972 s2, RFC 5535 s4).
+const PREFIX_LEN: u8 = 64;

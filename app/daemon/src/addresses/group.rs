@@ -1,0 +1,193 @@
+use std::collections::BTreeMap;
+
+use moorline_cga::{
+    Cga, GenerateError, HbaKey, HbaSet, PublicKey, Sec, generate_cga, generate_hba,
+};
+use moorline_types::Locator;
+use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore as _;
+
+use crate::config::Rule;
+
+/// The addresses that one rule makes: their parameters, from which they can be made again.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub rule: Rule,
+    pub sec: Sec,
+    /// `None` for a mode without one, and for a group of an earlier configuration.
+    pub key: Option<PublicKey>,
+    /// The set and, after collisions, those before it: contexts may have their addresses as ULIDs.
+    pub sets: Vec<HbaSet>,
+    /// What every CGA is made from: of the same key, with its own prefix in it.
+    pub base: Option<Cga>,
+    /// Prefixes that have a CGA, with its collision count.
+    pub cgas: BTreeMap<[u8; 8], u8>,
+    /// Prefixes whose address somebody else has had three times.
+    pub given_up: Vec<[u8; 8]>,
+}
+
+/// How a peer can verify an address of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Cga,
+    Hba,
+    HbaCompatible,
+}
+
+/// An address of a group, and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member<'a> {
+    pub kind: Kind,
+    pub rule: &'a Rule,
+    pub sec: Sec,
+    pub collision_count: u8,
+    pub params: Vec<u8>,
+    /// Whether its place has been taken by another one, after a collision.
+    pub is_former: bool,
+}
+
+/// What follows from a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collision {
+    /// There is another address to try.
+    Another,
+    /// This was the third.
+    GivenUp,
+}
+
+impl Group {
+    pub(crate) fn new(rule: Rule, sec: Sec, key: Option<PublicKey>) -> Self {
+        let (sets, cgas, given_up) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { rule, sec, key, sets, base: None, cgas, given_up }
+    }
+
+    /// Sec of its CGAs: a set with more was made elsewhere, and the daemon has no minutes for a search.
+    pub(crate) fn cga_sec(&self) -> Sec {
+        if self.rule.mode.has_set() { self.sec.min(Sec::ONE) } else { self.sec }
+    }
+
+    /// Whether it has to make a set before it has addresses.
+    pub(crate) fn awaits_set(&self) -> bool {
+        self.rule.mode.has_set() && self.sets.is_empty()
+    }
+
+    /// Makes the set over these prefixes.
+    pub(crate) fn make_set(
+        &mut self,
+        prefixes: &[[u8; 8]],
+        random: &mut ChaCha20Rng,
+    ) -> Result<(), GenerateError> {
+        let key = match (&self.key, self.rule.mode.has_key()) {
+            (Some(key), true) => HbaKey::of(key),
+            // A key that is not at hand: only a group of an earlier configuration.
+            (None, true) => return Err(GenerateError::PublicKey),
+            (_, false) => {
+                let mut octets = [0; 48];
+                random.fill_bytes(&mut octets);
+                HbaKey::extended_modifier(octets)
+            }
+        };
+        let set = generate_hba(prefixes, self.sec, &key, modifier(random), MAX_TRIES)?;
+        self.sets.push(set);
+        Ok(())
+    }
+
+    /// Makes the CGA of a prefix unless there is an address for it. True if it did.
+    pub(crate) fn make_cga(
+        &mut self,
+        prefix: [u8; 8],
+        random: &mut ChaCha20Rng,
+    ) -> Result<bool, GenerateError> {
+        let Some(key) = self.key.as_ref().filter(|_| self.rule.mode.has_key()) else {
+            return Ok(false);
+        };
+        if self.address(prefix).is_some() || self.awaits_set() {
+            return Ok(false);
+        }
+        if self.base.is_none() {
+            let base = generate_cga(prefix, self.cga_sec(), key, &[], modifier(random), MAX_TRIES)?;
+            self.base = Some(base);
+        }
+        self.cgas.insert(prefix, 0);
+        Ok(true)
+    }
+
+    /// Lets the CGAs of some prefixes go, when there are many.
+    pub(crate) fn limit_cgas(&mut self, is_needed: impl Fn([u8; 8]) -> bool) -> bool {
+        let before = self.cgas.len();
+        if before > MAX_CGAS {
+            self.cgas.retain(|prefix, _| is_needed(*prefix));
+        }
+        self.cgas.len() != before
+    }
+
+    /// The address of a prefix: of the set if it has it, else a CGA if there is one.
+    pub(crate) fn address(&self, prefix: [u8; 8]) -> Option<Locator> {
+        let in_set = |set: &HbaSet| set.locators().iter().find(|l| l.prefix() == prefix).copied();
+        self.sets.last().and_then(in_set).or_else(|| self.cga(prefix).map(|cga| cga.address()))
+    }
+
+    /// Goes on to the next address after somebody else was found to have this one.
+    pub(crate) fn collide(&mut self, address: Locator) -> Collision {
+        let prefix = address.prefix();
+        let next = match self.sets.last().filter(|set| set.locators().contains(&address)) {
+            Some(set) => set.after_collision().ok().map(|set| self.sets.push(set)),
+            None => self.cga(prefix).and_then(|cga| cga.after_collision().ok()).map(|cga| {
+                self.cgas.insert(prefix, cga.collision_count());
+            }),
+        };
+        if next.is_some() {
+            return Collision::Another;
+        }
+        self.given_up.push(prefix);
+        Collision::GivenUp
+    }
+
+    /// All CGAs.
+    pub(crate) fn all_cgas(&self) -> impl Iterator<Item = Cga> {
+        self.cgas.keys().filter_map(|prefix| self.cga(*prefix))
+    }
+
+    /// What is known of an address; `None` if it is none of this group.
+    pub(crate) fn member(&self, address: Locator) -> Option<Member<'_>> {
+        let current = self.sets.len().saturating_sub(1);
+        let of_set = self.sets.iter().enumerate().find_map(|(index, set)| {
+            let params = set.pds_of(address)?.to_vec();
+            let kind = match set.public_key() {
+                Some(_) => Kind::HbaCompatible,
+                None => Kind::Hba,
+            };
+            let (sec, collision_count) = (set.sec(), set.collision_count());
+            let is_former = index != current;
+            Some(Member { kind, rule: &self.rule, sec, collision_count, params, is_former })
+        });
+        of_set.or_else(|| {
+            let cga = self.cga(address.prefix()).filter(|cga| cga.address() == address)?;
+            Some(Member {
+                kind: Kind::Cga,
+                rule: &self.rule,
+                sec: cga.sec(),
+                collision_count: cga.collision_count(),
+                params: cga.pds().to_vec(),
+                is_former: false,
+            })
+        })
+    }
+
+    fn cga(&self, prefix: [u8; 8]) -> Option<Cga> {
+        let count = *self.cgas.get(&prefix)?;
+        let first = self.base.as_ref()?.under_prefix(prefix);
+        (0..count).try_fold(first, |cga, _| cga.after_collision().ok())
+    }
+}
+
+fn modifier(random: &mut ChaCha20Rng) -> [u8; 16] {
+    let mut octets = [0; 16];
+    random.fill_bytes(&mut octets);
+    octets
+}
+
+/// 2^16 are expected with Sec 1; the chance to need this many is e^-256.
+const MAX_TRIES: u64 = 1 << 24;
+/// A laptop meets many networks; the CGA of one that it comes back to is the same, but for collisions.
+const MAX_CGAS: usize = 32;

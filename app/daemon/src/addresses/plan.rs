@@ -1,0 +1,542 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use moorline_cga::{GenerateError, LocalAddresses, PublicKey};
+use moorline_netlink::{
+    AddressFlags, AdvertisedPrefix, HostView, Lifetimes, Uplink, UplinkAddress,
+};
+use moorline_types::{Instant, Locator};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+
+use super::group::{Collision, Group, Member};
+use super::prefixes::{self, Until};
+use crate::config::{AddressMode, AddressPolicy, Rule};
+
+/// Decides which addresses the host should have. Pure: views of the host and what routers say go in,
+/// wanted changes come out.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    policy: AddressPolicy,
+    /// By name.
+    keys: BTreeMap<String, PublicKey>,
+    groups: Vec<Group>,
+    /// Until when a group waits for more prefixes before it makes its set.
+    gathering: BTreeMap<Rule, Instant>,
+    /// Interfaces that have been taken over.
+    held: BTreeSet<u32>,
+    /// Prefixes that the kernel has believed routers in this run.
+    learned: BTreeSet<(u32, [u8; 8])>,
+    /// Addresses that were put on an interface: one that a person takes away stays away.
+    placed: BTreeSet<(u32, Ipv6Addr)>,
+    /// Lifetimes that the kernel was told.
+    told: BTreeMap<(u32, Ipv6Addr), Until>,
+    /// What someone should look at, as of the last plan.
+    warnings: Vec<String>,
+    random: ChaCha20Rng,
+}
+
+/// What the host was like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    pub view: &'a HostView,
+    /// When the view was taken: lifetimes in it count from then.
+    pub at: Instant,
+    pub advertised: &'a [AdvertisedPrefix],
+}
+
+/// What is to be done now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// In this order.
+    pub actions: Vec<Action>,
+    /// Parameters are new: they have to be on disk before their addresses are on an interface.
+    pub is_changed: bool,
+    /// What happened, for people.
+    pub notes: Vec<Note>,
+}
+
+/// A change to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Keep the kernel from making addresses of its own, and ask for routers.
+    TakeOver {
+        ifindex: u32,
+    },
+    /// Put an address there, to last until its lifetimes are set.
+    Add {
+        ifindex: u32,
+        address: Ipv6Addr,
+    },
+    SetLifetimes {
+        ifindex: u32,
+        address: Ipv6Addr,
+        lifetimes: Lifetimes,
+    },
+    Remove {
+        ifindex: u32,
+        address: Ipv6Addr,
+    },
+}
+
+/// Something that happened to our addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// All is well.
+    News(String),
+    /// Another host has our address.
+    Duplicate { text: String, address: Ipv6Addr },
+}
+
+/// An address that an interface should have.
+struct Wanted<'a> {
+    interface: &'a Uplink,
+    address: Locator,
+    until: Until,
+}
+
+/// A prefix on an interface, and whose it is.
+struct Place<'a> {
+    interface: &'a Uplink,
+    prefix: [u8; 8],
+    until: Until,
+    rule: Rule,
+}
+
+impl Planner {
+    /// `groups` are those of the last run. `seed`: random octets, never used before.
+    pub(crate) fn new(
+        policy: AddressPolicy,
+        keys: BTreeMap<String, PublicKey>,
+        groups: Vec<Group>,
+        seed: [u8; 32],
+    ) -> Self {
+        Self {
+            policy,
+            keys,
+            groups,
+            gathering: BTreeMap::new(),
+            held: BTreeSet::new(),
+            learned: BTreeSet::new(),
+            placed: BTreeSet::new(),
+            told: BTreeMap::new(),
+            warnings: Vec::new(),
+            random: ChaCha20Rng::from_seed(seed),
+        }
+    }
+
+    /// Works out what has to change. Asks for the same again until it is seen to be done, or
+    /// [`Planner::on_done`] says so.
+    pub(crate) fn plan(&mut self, seen: &Seen<'_>, now: Instant) -> Plan {
+        let view = seen.view;
+        let mut plan = Plan::default();
+        self.warnings.clear();
+        self.forget_interfaces(view);
+        let interfaces = ranked(view);
+        self.take_over(&interfaces, &mut plan);
+        self.drop_duplicates(&interfaces, &mut plan);
+        let places = self.places(&interfaces, seen, now);
+        self.make_groups(&places);
+        self.make_sets(&interfaces, &places, now, &mut plan);
+        self.make_cgas(&places, &mut plan);
+        let wanted = self.wanted(&places);
+        self.warn_of_bare(view, &places);
+        for one in &wanted {
+            self.bring_about(one, seen.at, now, &mut plan.actions);
+        }
+        self.phase_out(&interfaces, &wanted, seen.at, now, &mut plan.actions);
+        let heard = seen.advertised.iter().filter(|one| one.accepted);
+        self.learned.extend(heard.map(|one| (one.ifindex, prefixes::octets_of(one.prefix))));
+        plan
+    }
+
+    /// An action was carried out.
+    pub(crate) fn on_done(&mut self, action: &Action, now: Instant) {
+        match *action {
+            Action::TakeOver { ifindex } => {
+                self.held.insert(ifindex);
+            }
+            Action::Add { ifindex, address } => {
+                self.placed.insert((ifindex, address));
+                self.told.insert((ifindex, address), Until::FOREVER);
+            }
+            Action::SetLifetimes { ifindex, address, lifetimes } => {
+                self.told.insert((ifindex, address), Until::of(lifetimes, now));
+            }
+            Action::Remove { ifindex, address } => {
+                self.placed.remove(&(ifindex, address));
+                self.told.remove(&(ifindex, address));
+            }
+        }
+    }
+
+    /// When the next set is due for want of more prefixes; changes with each plan.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let waits = |rule: &Rule| self.groups.iter().any(|g| g.rule == *rule && g.awaits_set());
+        self.gathering.iter().filter(|(rule, _)| waits(rule)).map(|(_, until)| *until).min()
+    }
+
+    pub(crate) fn policy(&self) -> &AddressPolicy {
+        &self.policy
+    }
+
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What is left of the lifetimes of an address in a view taken at this time.
+    pub(crate) fn left(
+        &self,
+        ifindex: u32,
+        own: &UplinkAddress,
+        at_view: Instant,
+        now: Instant,
+    ) -> Lifetimes {
+        let told = self.told.get(&(ifindex, own.address)).copied();
+        told.unwrap_or_else(|| Until::of(own.lifetimes, at_view)).left(now)
+    }
+
+    /// What is known of an address; `None` if it is none of ours.
+    pub(crate) fn member(&self, address: Ipv6Addr) -> Option<Member<'_>> {
+        self.groups.iter().find_map(|group| group.member(Locator(address)))
+    }
+
+    /// What peers may be told of: our addresses that are in use, and what is on interfaces where we make
+    /// none; those for new traffic first.
+    pub(crate) fn announced(&self, view: &HostView) -> LocalAddresses {
+        let (mut present, mut deprecated) = (Vec::new(), Vec::new());
+        for interface in ranked(view) {
+            for own in interface.addresses.iter().filter(|own| is_usable(own)) {
+                let address = Locator(own.address);
+                let is_taken = present.contains(&address) || deprecated.contains(&address);
+                match self.member(own.address) {
+                    _ if is_taken => {}
+                    Some(member) if own.preferred && !member.is_former => present.push(address),
+                    Some(_) => deprecated.push(address),
+                    None if self.is_announced_as_it_is(interface, own) => present.push(address),
+                    None => {}
+                }
+            }
+        }
+        present.append(&mut deprecated);
+        LocalAddresses {
+            present,
+            sets: self.groups.iter().flat_map(|group| group.sets.clone()).collect(),
+            cgas: self.groups.iter().flat_map(Group::all_cgas).collect(),
+        }
+    }
+
+    fn is_announced_as_it_is(&self, interface: &Uplink, own: &UplinkAddress) -> bool {
+        let rule = self.policy.rule(&interface.name, Locator(own.address).prefix());
+        let is_lasting = !own.flags.contains(AddressFlags::TEMPORARY);
+        rule.mode == AddressMode::Off && own.preferred && is_lasting
+    }
+
+    /// What was on an interface that went away is not there by a person's will.
+    fn forget_interfaces(&mut self, view: &HostView) {
+        let is_there = |ifindex: u32| {
+            view.uplinks.iter().chain(&view.candidates).any(|one| one.ifindex == ifindex)
+        };
+        self.held.retain(|ifindex| is_there(*ifindex));
+        self.placed.retain(|(ifindex, _)| is_there(*ifindex));
+        self.told.retain(|(ifindex, _), _| is_there(*ifindex));
+        self.learned.retain(|(ifindex, _)| is_there(*ifindex));
+    }
+
+    fn take_over(&self, interfaces: &[&Uplink], plan: &mut Plan) {
+        for interface in interfaces {
+            let ifindex = interface.ifindex;
+            if self.policy.is_managed(&interface.name) && !self.held.contains(&ifindex) {
+                plan.actions.push(Action::TakeOver { ifindex });
+            }
+        }
+    }
+
+    /// An address that somebody else has goes, and another takes its place.
+    fn drop_duplicates(&mut self, interfaces: &[&Uplink], plan: &mut Plan) {
+        for interface in interfaces {
+            for own in interface.addresses.iter().filter(|own| is_duplicate(own)) {
+                let Some(group) =
+                    self.groups.iter_mut().find(|g| g.member(Locator(own.address)).is_some())
+                else {
+                    continue;
+                };
+                let (ifindex, address) = (interface.ifindex, own.address);
+                plan.actions.push(Action::Remove { ifindex, address });
+                // One that was replaced before is only removed.
+                if group.address(Locator(address).prefix()) != Some(Locator(address))
+                    || group.given_up.contains(&Locator(address).prefix())
+                {
+                    continue;
+                }
+                let name = &interface.name;
+                plan.is_changed = true;
+                let then = match group.collide(Locator(address)) {
+                    Collision::Another => "going on to the next",
+                    Collision::GivenUp => "the third time: giving up",
+                };
+                let text = format!("{name}: another host has our address: {then}");
+                plan.notes.push(Note::Duplicate { text, address });
+            }
+        }
+    }
+
+    /// Every prefix of every interface; one that several interfaces have is of the first.
+    fn places<'a>(
+        &self,
+        interfaces: &[&'a Uplink],
+        seen: &Seen<'_>,
+        now: Instant,
+    ) -> Vec<Place<'a>> {
+        let is_ours = |address: Locator| self.member(address.0).is_some();
+        let mut places: Vec<Place<'a>> = Vec::new();
+        for interface in interfaces.iter().copied() {
+            let known = prefixes::known(interface, seen, &self.learned, &is_ours, now);
+            for (prefix, until) in known {
+                let rule = self.policy.rule(&interface.name, prefix);
+                if rule.mode != AddressMode::Off && places.iter().all(|one| one.prefix != prefix) {
+                    places.push(Place { interface, prefix, until, rule });
+                }
+            }
+        }
+        places
+    }
+
+    fn make_groups(&mut self, places: &[Place<'_>]) {
+        for place in places {
+            if self.groups.iter().all(|group| group.rule != place.rule) {
+                let key = place.rule.key().and_then(|name| self.keys.get(name)).cloned();
+                self.groups.push(Group::new(place.rule.clone(), self.policy.sec, key));
+            }
+        }
+    }
+
+    /// An HBA set gets the prefixes that are known at its making, and no other ever: so there is a
+    /// short wait for those of all uplinks.
+    fn make_sets(
+        &mut self,
+        interfaces: &[&Uplink],
+        places: &[Place<'_>],
+        now: Instant,
+        plan: &mut Plan,
+    ) {
+        for group in self.groups.iter_mut().filter(|group| group.awaits_set()) {
+            let own: Vec<_> = places.iter().filter(|place| place.rule == group.rule).collect();
+            let Some(first) = own.first() else { continue };
+            let until = *self.gathering.entry(group.rule.clone()).or_insert(now + GATHER);
+            let several = own.iter().any(|p| p.interface.ifindex != first.interface.ifindex);
+            let is_missing = |one: &&Uplink| {
+                self.policy.rule_of(&one.name) == group.rule
+                    && places.iter().all(|place| place.interface.ifindex != one.ifindex)
+            };
+            let is_complete = several && !interfaces.iter().any(is_missing);
+            if !is_complete && now < until {
+                continue;
+            }
+            let prefixes: Vec<_> = own.iter().map(|place| place.prefix).collect();
+            let prefixes = &prefixes[..prefixes.len().min(moorline_cga::MAX_PREFIXES)];
+            match group.make_set(prefixes, &mut self.random) {
+                Ok(()) => {
+                    plan.is_changed = true;
+                    plan.notes.push(Note::News(format!(
+                        "made a set of {} addresses ({})",
+                        prefixes.len(),
+                        group.rule
+                    )));
+                }
+                Err(error) => self.warnings.push(not_made(&group.rule, error)),
+            }
+        }
+    }
+
+    fn make_cgas(&mut self, places: &[Place<'_>], plan: &mut Plan) {
+        for group in &mut self.groups {
+            let rule = group.rule.clone();
+            for place in places.iter().filter(|place| place.rule == rule) {
+                match group.make_cga(place.prefix, &mut self.random) {
+                    Ok(true) => {
+                        plan.is_changed = true;
+                        plan.notes.push(Note::News(format!(
+                            "{}: made an address for another prefix ({rule})",
+                            place.interface.name
+                        )));
+                    }
+                    Ok(false) => {}
+                    Err(error) => self.warnings.push(not_made(&rule, error)),
+                }
+            }
+            plan.is_changed |= group.limit_cgas(|prefix| {
+                places.iter().any(|place| place.rule == rule && place.prefix == prefix)
+            });
+        }
+    }
+
+    fn wanted<'a>(&mut self, places: &[Place<'a>]) -> Vec<Wanted<'a>> {
+        let mut wanted = Vec::new();
+        for place in places {
+            let name = &place.interface.name;
+            let Some(group) = self.groups.iter().find(|group| group.rule == place.rule) else {
+                continue;
+            };
+            if group.given_up.contains(&place.prefix) {
+                self.warnings.push(given_up(name, place.prefix));
+                continue;
+            }
+            match group.address(place.prefix) {
+                Some(address) => {
+                    wanted.push(Wanted { interface: place.interface, address, until: place.until });
+                }
+                None if group.awaits_set() => {}
+                None => self.warnings.push(not_in_set(name, place.prefix, &group.rule)),
+            }
+        }
+        wanted
+    }
+
+    /// Uplinks in whose networks there is no prefix to make addresses in.
+    fn warn_of_bare(&mut self, view: &HostView, places: &[Place<'_>]) {
+        for uplink in &view.uplinks {
+            let mode = self.policy.rule_of(&uplink.name).mode;
+            let has_place = uplink.addresses.iter().any(|own| {
+                let prefix = Locator(own.address).prefix();
+                let is_off = self.policy.rule(&uplink.name, prefix).mode == AddressMode::Off;
+                is_off || places.iter().any(|place| place.prefix == prefix)
+            });
+            if mode != AddressMode::Off && !has_place {
+                self.warnings.push(format!(
+                    "{}: there is no prefix of 64 bits to make addresses in (single addresses from \
+                     DHCPv6 are none): connections on it do not move. Ask the network for Router \
+                     Advertisements with a prefix for hosts (A flag).",
+                    uplink.name
+                ));
+            }
+        }
+    }
+
+    /// Adds an address that is not there. Its lifetimes are set once it is known to be no duplicate:
+    /// the kernel removes a duplicate that has lifetimes, and nobody would know why.
+    fn bring_about(
+        &mut self,
+        wanted: &Wanted<'_>,
+        at_view: Instant,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let (ifindex, address) = (wanted.interface.ifindex, wanted.address.0);
+        let at = (ifindex, address);
+        let own = wanted.interface.addresses.iter().find(|own| own.address == address);
+        match own {
+            None => {
+                let told = self.told.get(&at).copied().unwrap_or(Until::FOREVER);
+                let has_ended = told.valid.is_some_and(|until| until <= now + GRACE);
+                if !self.placed.contains(&at) || has_ended {
+                    actions.push(Action::Add { ifindex, address });
+                }
+            }
+            Some(own) if own.flags.contains(AddressFlags::TENTATIVE) || is_duplicate(own) => {}
+            Some(own) => {
+                let told = self.told.get(&at).copied();
+                let told = told.unwrap_or_else(|| Until::of(own.lifetimes, at_view));
+                self.placed.insert(at);
+                if told.differs(wanted.until, now) {
+                    let lifetimes = wanted.until.left(now);
+                    actions.push(Action::SetLifetimes { ifindex, address, lifetimes });
+                }
+            }
+        }
+    }
+
+    /// Addresses of ours that are not wanted any more: gone if routers have taken the prefix back, and
+    /// not for new traffic if another address has taken their place. What a crashed run has left is the
+    /// kernel's to remove when its lifetimes end, unless routers tell of its prefix again.
+    fn phase_out(
+        &self,
+        interfaces: &[&Uplink],
+        wanted: &[Wanted<'_>],
+        at_view: Instant,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        for interface in interfaces {
+            for own in &interface.addresses {
+                let at = (interface.ifindex, own.address);
+                let (ifindex, address) = at;
+                let is_wanted =
+                    wanted.iter().any(|one| (one.interface.ifindex, one.address.0) == at);
+                if is_wanted || is_duplicate(own) || self.member(address).is_none() {
+                    continue;
+                }
+                let prefix = Locator(address).prefix();
+                let is_replaced = wanted
+                    .iter()
+                    .any(|one| one.interface.ifindex == ifindex && one.address.prefix() == prefix);
+                if is_replaced {
+                    let over = Until { preferred: Some(now), valid: None };
+                    let told = self.told.get(&at).copied();
+                    let told = told.unwrap_or_else(|| Until::of(own.lifetimes, at_view));
+                    if told.preferred.is_none_or(|until| until > now) {
+                        let lifetimes = Until { valid: told.valid, ..over }.left(now);
+                        actions.push(Action::SetLifetimes { ifindex, address, lifetimes });
+                    }
+                } else if self.learned.contains(&(ifindex, prefix)) {
+                    actions.push(Action::Remove { ifindex, address });
+                }
+            }
+        }
+    }
+}
+
+/// The interfaces that are uplinks or only lack an address, the kernel's choice first.
+fn ranked(view: &HostView) -> Vec<&Uplink> {
+    let mut all: Vec<&Uplink> = view.uplinks.iter().chain(&view.candidates).collect();
+    all.sort_by_key(|one| {
+        (one.default_routes.first().map_or(u32::MAX, |route| route.metric), one.ifindex)
+    });
+    all
+}
+
+fn is_duplicate(own: &UplinkAddress) -> bool {
+    own.flags.contains(AddressFlags::DAD_FAILED)
+}
+
+/// Whether it can be sent from: a deprecated one too, which RFC 4862 s5.5.4 leaves to what uses it.
+pub(crate) fn is_usable(own: &UplinkAddress) -> bool {
+    let is_tentative = own.flags.contains(AddressFlags::TENTATIVE)
+        && !own.flags.contains(AddressFlags::OPTIMISTIC);
+    !is_duplicate(own) && !is_tentative
+}
+
+fn not_made(rule: &Rule, error: GenerateError) -> String {
+    format!("no addresses are made ({rule}): {error}")
+}
+
+fn given_up(interface: &str, prefix: [u8; 8]) -> String {
+    format!(
+        "{interface}: another host has had three addresses of ours in {}: find the one that answers \
+         for addresses that are not its own, then restart moorlined",
+        moorline_addr::prefix_text(prefix)
+    )
+}
+
+fn not_in_set(interface: &str, prefix: [u8; 8], rule: &Rule) -> String {
+    format!(
+        "{interface}: {} is not in the HBA set \"{}\", which cannot be added to: connections do not \
+         move there. Set addresses = \"hba-compatible\".",
+        moorline_addr::prefix_text(prefix),
+        rule.set
+    )
+}
+
+/// How long the first start waits for the prefixes of all uplinks: routers answer a solicitation
+/// within half a second (RFC 4861 s6.2.6), and it may be asked for twice.
+pub(crate) const GATHER: Duration = Duration::from_secs(2);
+/// An address that is gone so shortly before its end was not taken away by a person.
+const GRACE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,566 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use moorline_addr::generate_key;
+use moorline_cga::{LocalProof, Signer as _};
+use moorline_netlink::{
+    AddressFlags, AdvertisedPrefixes, Advertisement, DefaultRoute, HostView, Lifetimes, Origin,
+    Prefix, PrefixInformation, Uplink, UplinkAddress,
+};
+use moorline_types::Instant;
+
+use super::*;
+use crate::addresses::group::Kind;
+use crate::addresses::saved::SavedAddresses;
+use crate::config::{AddressMode, AddressPolicy};
+
+/// A host whose kernel does what the plan says, on a virtual clock.
+struct World {
+    planner: Planner,
+    key: PublicKey,
+    policy: AddressPolicy,
+    table: AdvertisedPrefixes,
+    interfaces: BTreeSet<u32>,
+    addresses: BTreeMap<(u32, Ipv6Addr), Own>,
+    /// New addresses are tentative until [`World::detect`].
+    is_detecting: bool,
+    now: Instant,
+}
+
+#[derive(Clone, Copy)]
+struct Own {
+    flags: AddressFlags,
+    until: Until,
+}
+
+fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+/// 2001:db8:N::/64
+fn prefix(number: u16) -> [u8; 8] {
+    Locator(Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0)).prefix()
+}
+
+impl World {
+    fn new(mode: AddressMode) -> Self {
+        Self::with(AddressPolicy::of(mode))
+    }
+
+    fn with(policy: AddressPolicy) -> Self {
+        let key = generate_key(1024).unwrap().public_key().clone();
+        let keys = BTreeMap::from([("default".to_owned(), key.clone())]);
+        Self {
+            planner: Planner::new(policy.clone(), keys, Vec::new(), [7; 32]),
+            key,
+            policy,
+            table: AdvertisedPrefixes::new(),
+            interfaces: BTreeSet::new(),
+            addresses: BTreeMap::new(),
+            is_detecting: false,
+            now: Instant::ZERO + Duration::from_secs(1000),
+        }
+    }
+
+    /// Two ISPs, and what comes of them.
+    fn with_two(mode: AddressMode) -> Self {
+        let mut world = Self::new(mode);
+        world.interfaces = BTreeSet::from([1, 2]);
+        world.advertise(1, 1, 1800, 3600);
+        world.advertise(2, 2, 1800, 3600);
+        world.settle();
+        world
+    }
+
+    /// A daemon that comes back with what was kept on disk.
+    fn restart(&mut self) {
+        let saved = SavedAddresses::new(1, self.planner.groups().iter());
+        let groups = saved.into_groups(|_| Some(self.key.clone())).unwrap();
+        let keys = BTreeMap::from([("default".to_owned(), self.key.clone())]);
+        self.planner = Planner::new(self.policy.clone(), keys, groups, [8; 32]);
+        self.table = AdvertisedPrefixes::new();
+    }
+
+    /// A router of the link advertises 2001:db8:NUMBER::/64.
+    fn advertise(&mut self, ifindex: u32, number: u16, preferred: u32, valid: u32) {
+        self.say(ifindex, number, Lifetimes { preferred, valid }, Origin::Kernel, false);
+    }
+
+    fn say(
+        &mut self,
+        ifindex: u32,
+        number: u16,
+        lifetimes: Lifetimes,
+        origin: Origin,
+        honors_zero: bool,
+    ) {
+        let prefix = Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0), 64);
+        let information = PrefixInformation { prefix, on_link: true, autonomous: true, lifetimes };
+        let said = Advertisement { ifindex, origin, prefixes: vec![information], honors_zero };
+        self.table.handle_advertisement(&said, self.now);
+    }
+
+    fn set_by_hand(&mut self, ifindex: u32, text: &str) {
+        let own = Own { flags: AddressFlags::PERMANENT, until: Until::FOREVER };
+        self.addresses.insert((ifindex, address(text)), own);
+    }
+
+    fn view(&self) -> HostView {
+        let mut view = HostView::default();
+        for ifindex in &self.interfaces {
+            let uplink = self.interface(*ifindex);
+            let is_uplink = uplink.addresses.iter().any(|own| own.preferred);
+            if is_uplink { view.uplinks.push(uplink) } else { view.candidates.push(uplink) }
+        }
+        view
+    }
+
+    fn interface(&self, ifindex: u32) -> Uplink {
+        let of = self.addresses.iter().filter(|((at, _), _)| *at == ifindex);
+        let addresses = of.map(|((_, address), own)| {
+            let lifetimes = own.until.left(self.now);
+            UplinkAddress {
+                address: *address,
+                prefix_len: 64,
+                flags: own.flags,
+                preferred: own.flags.is_preferred() && lifetimes.preferred > 0,
+                lifetimes,
+            }
+        });
+        Uplink {
+            ifindex,
+            name: format!("up{ifindex}"),
+            carrier: true,
+            mtu: 1500,
+            gateway: None,
+            default_routes: vec![DefaultRoute {
+                metric: 1024 * ifindex,
+                gateway: None,
+                source: None,
+            }],
+            addresses: addresses.collect(),
+            advertisers: Vec::new(),
+        }
+    }
+
+    /// Plans and does what is planned until there is nothing left to do.
+    fn settle(&mut self) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        loop {
+            let (view, advertised) = (self.view(), self.table.prefixes().collect::<Vec<_>>());
+            let seen = Seen { view: &view, at: self.now, advertised: &advertised };
+            let plan = self.planner.plan(&seen, self.now);
+            if plan.actions.is_empty() && !plan.is_changed {
+                return plans;
+            }
+            for action in &plan.actions {
+                self.carry_out(action);
+                self.planner.on_done(action, self.now);
+            }
+            plans.push(plan);
+            assert!(plans.len() < 10, "it does not settle: {plans:?}");
+        }
+    }
+
+    fn carry_out(&mut self, action: &Action) {
+        match *action {
+            Action::TakeOver { .. } => {}
+            Action::Add { ifindex, address } => {
+                let tentative = if self.is_detecting { AddressFlags::TENTATIVE.0 } else { 0 };
+                let flags = AddressFlags(AddressFlags::PERMANENT.0 | tentative);
+                let own = Own { flags, until: Until::FOREVER };
+                assert!(self.addresses.insert((ifindex, address), own).is_none());
+            }
+            Action::SetLifetimes { ifindex, address, lifetimes } => {
+                assert!(lifetimes.valid > 0, "the kernel refuses that");
+                let until = Until::of(lifetimes, self.now);
+                let flags = AddressFlags(0);
+                self.addresses.insert((ifindex, address), Own { flags, until });
+            }
+            Action::Remove { ifindex, address } => {
+                assert!(self.addresses.remove(&(ifindex, address)).is_some());
+            }
+        }
+    }
+
+    /// Duplicate address detection ends; these are taken. A duplicate that has lifetimes is removed.
+    fn detect(&mut self, is_taken: impl Fn(Ipv6Addr) -> bool) {
+        for ((_, address), own) in &mut self.addresses {
+            if own.flags.contains(AddressFlags::TENTATIVE) {
+                assert_eq!(own.until, Until::FOREVER, "the kernel would remove a duplicate");
+                let failed = if is_taken(*address) { AddressFlags::DAD_FAILED.0 } else { 0 };
+                own.flags = AddressFlags(AddressFlags::PERMANENT.0 | failed);
+            }
+        }
+    }
+
+    fn advance(&mut self, seconds: u64) {
+        self.now = self.now + Duration::from_secs(seconds);
+        let now = self.now;
+        self.table.handle_timeout(now);
+        self.addresses.retain(|_, own| !own.until.is_over(now));
+    }
+
+    /// Our addresses on an interface, with how they are proved.
+    fn ours(&self, ifindex: u32) -> Vec<(Ipv6Addr, Kind)> {
+        let of = self.addresses.keys().filter(|(at, _)| *at == ifindex);
+        of.filter_map(|(_, address)| Some((*address, self.planner.member(*address)?.kind)))
+            .collect()
+    }
+
+    fn kinds(&self, ifindex: u32) -> Vec<(u16, Kind)> {
+        let number = |address: Ipv6Addr| address.segments()[2];
+        self.ours(ifindex).into_iter().map(|(address, kind)| (number(address), kind)).collect()
+    }
+
+    fn left(&self, at: (u32, Ipv6Addr)) -> (u32, u32) {
+        let left = self.addresses[&at].until.left(self.now);
+        (left.preferred, left.valid)
+    }
+
+    fn only(&self, ifindex: u32) -> Ipv6Addr {
+        let ours = self.ours(ifindex);
+        assert_eq!(ours.len(), 1, "{ours:?}");
+        ours[0].0
+    }
+}
+
+#[test]
+fn both_isps_prefixes_come_into_one_set() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    assert_eq!(world.kinds(1), [(1, Kind::HbaCompatible)]);
+    assert_eq!(world.kinds(2), [(2, Kind::HbaCompatible)]);
+    assert_eq!(world.left((1, world.only(1))), (1800, 3600));
+    // Nothing is signed, and nothing left out.
+    let local = world.planner.announced(&world.view());
+    assert_eq!(local.present, [world.only(1), world.only(2)].map(Locator));
+    let proof = LocalProof::new(1, local, &[], [0; 32]);
+    let told = proof.announcement_for(Locator(world.only(1)).as_ulid()).unwrap();
+    assert!(told.signature().is_none());
+    assert_eq!(told.list().entries.len(), 2);
+    assert!(world.settle().is_empty());
+}
+
+#[test]
+fn each_mode_makes_its_own_kind() {
+    for (mode, kind) in [(AddressMode::Cga, Kind::Cga), (AddressMode::Hba, Kind::Hba)] {
+        let world = World::with_two(mode);
+        assert_eq!(world.kinds(1), [(1, kind)]);
+        assert_eq!(world.kinds(2), [(2, kind)]);
+    }
+    let mut world = World::with_two(AddressMode::Off);
+    assert!(world.ours(1).is_empty());
+    world.set_by_hand(1, "2001:db8:1::5");
+    assert!(world.settle().is_empty(), "not even the kernel's own addresses are touched");
+}
+
+#[test]
+fn the_first_start_waits_a_moment_for_the_second_prefix_and_no_longer() {
+    let mut world = World::new(AddressMode::HbaCompatible);
+    world.interfaces = BTreeSet::from([1, 2]);
+    world.advertise(1, 1, 1800, 3600);
+    world.settle();
+    assert!(world.ours(1).is_empty());
+    let until = world.planner.poll_timeout().unwrap();
+    assert_eq!(until, world.now + GATHER);
+    world.advance(1);
+    world.advertise(2, 2, 1800, 3600);
+    world.settle();
+    assert_eq!(world.kinds(2), [(2, Kind::HbaCompatible)]);
+    assert_eq!(world.planner.poll_timeout(), None);
+
+    let mut world = World::new(AddressMode::HbaCompatible);
+    world.interfaces = BTreeSet::from([1]);
+    world.advertise(1, 1, 1800, 3600);
+    world.settle();
+    assert!(world.ours(1).is_empty());
+    world.advance(2);
+    world.settle();
+    assert_eq!(world.kinds(1), [(1, Kind::HbaCompatible)]);
+}
+
+#[test]
+fn a_later_prefix_gets_a_cga_of_the_same_key() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    let before = [world.only(1), world.only(2)];
+    world.advertise(2, 3, 600, 1200);
+    world.settle();
+    assert_eq!(world.kinds(2), [(2, Kind::HbaCompatible), (3, Kind::Cga)]);
+    assert!(before.iter().all(|old| world.planner.member(*old).is_some()));
+    let [set] = &world.planner.groups()[0].sets[..] else { panic!() };
+    let cga = world.planner.announced(&world.view()).cgas.remove(0);
+    assert_eq!(set.public_key().as_ref(), Some(cga.public_key()));
+    assert!(world.planner.warnings().is_empty());
+}
+
+#[test]
+fn a_fixed_set_takes_no_later_prefix_and_says_so() {
+    let mut world = World::with_two(AddressMode::Hba);
+    world.advertise(2, 3, 600, 1200);
+    world.settle();
+    assert_eq!(world.kinds(2), [(2, Kind::Hba)]);
+    let [warning] = world.planner.warnings() else { panic!() };
+    assert!(warning.starts_with("up2: 2001:db8:3::/64 is not in the HBA set"), "{warning}");
+    assert!(warning.ends_with("Set addresses = \"hba-compatible\"."), "{warning}");
+}
+
+#[test]
+fn the_next_start_has_the_same_addresses() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    world.advertise(1, 3, 600, 1200);
+    world.settle();
+    let before: Vec<_> = [1, 2].map(|at| world.ours(at)).concat();
+    // Stopped in order: nothing is left on the interfaces.
+    world.restart();
+    world.addresses.clear();
+    world.advertise(2, 2, 1800, 3600);
+    world.settle();
+    for (ifindex, number) in [(1, 1), (1, 3)] {
+        world.advertise(ifindex, number, 1800, 3600);
+    }
+    world.settle();
+    assert_eq!([1, 2].map(|at| world.ours(at)).concat(), before);
+}
+
+#[test]
+fn what_a_crash_left_stays_until_routers_have_spoken() {
+    let mut world = World::with_two(AddressMode::Cga);
+    let before = world.addresses.keys().copied().collect::<Vec<_>>();
+    world.restart();
+    let actions: Vec<_> = world.settle().into_iter().flat_map(|plan| plan.actions).collect();
+    let take_over = [1, 2].map(|ifindex| Action::TakeOver { ifindex });
+    assert_eq!(actions, take_over, "nothing else");
+    world.advertise(1, 1, 1800, 3600);
+    world.advertise(2, 2, 1800, 3600);
+    world.settle();
+    assert_eq!(world.addresses.keys().copied().collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn lifetimes_follow_the_routers() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    let at = (1, world.only(1));
+    world.advance(1000);
+    assert_eq!(world.left(at), (800, 2600));
+    world.advertise(1, 1, 1800, 3600);
+    world.settle();
+    assert_eq!(world.left(at), (1800, 3600));
+    assert!(world.settle().is_empty());
+    // Nobody renews it.
+    world.advance(1801);
+    world.settle();
+    assert_eq!(world.left(at).0, 0);
+    assert!(world.view().candidates.iter().any(|one| one.ifindex == 1), "deprecated");
+    world.advance(1800);
+    world.settle();
+    assert!(world.ours(1).is_empty());
+    // It comes back as it was.
+    world.advertise(1, 1, 1800, 3600);
+    world.settle();
+    assert_eq!(world.only(1), at.1);
+}
+
+#[test]
+fn renumbering_deprecates_the_old_address_and_a_withdrawal_takes_it() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    let old = (1, world.only(1));
+    world.advertise(1, 1, 0, 3600);
+    world.advertise(1, 3, 1800, 3600);
+    world.settle();
+    assert_eq!(world.left(old), (0, 3600));
+    assert_eq!(world.kinds(1), [(1, Kind::HbaCompatible), (3, Kind::Cga)]);
+    let new = world.ours(1)[1].0;
+    let present = world.planner.announced(&world.view()).present;
+    assert_eq!(present[..1], [Locator(new)], "what is for new traffic comes first");
+    assert_eq!(present.last(), Some(&Locator(old.1)));
+
+    // RFC 4862 s5.5.3 e: not less than was left, two hours at most.
+    world.advertise(1, 1, 0, 0);
+    world.settle();
+    assert_eq!(world.left(old), (0, 3600));
+    world.say(1, 1, Lifetimes { preferred: 0, valid: 0 }, Origin::Kernel, true);
+    world.settle();
+    assert_eq!(world.only(1), new, "where the host honours it, it is gone at once");
+    // Peers can still know us by it.
+    assert!(world.planner.member(old.1).is_some());
+}
+
+#[test]
+fn a_long_lifetime_is_cut_to_two_hours_by_a_withdrawal() {
+    let mut world = World::new(AddressMode::Cga);
+    world.interfaces = BTreeSet::from([1]);
+    world.advertise(1, 1, 86_400, 172_800);
+    world.settle();
+    world.advertise(1, 1, 0, 0);
+    world.settle();
+    assert_eq!(world.left((1, world.only(1))), (0, 7200));
+}
+
+#[test]
+fn prefixes_of_addresses_set_by_hand_count_and_have_no_end() {
+    let mut world = World::new(AddressMode::HbaCompatible);
+    world.interfaces = BTreeSet::from([1, 2]);
+    world.set_by_hand(1, "2001:db8:1::5");
+    world.set_by_hand(2, "2001:db8:2::5");
+    world.settle();
+    assert_eq!(world.kinds(1), [(1, Kind::HbaCompatible)]);
+    assert_eq!(world.left((1, world.only(1))), (u32::MAX, u32::MAX));
+    // Routers advertise the same prefix and take it back: what a person has set stays.
+    world.advertise(1, 1, 600, 1200);
+    world.settle();
+    assert_eq!(world.left((1, world.only(1))), (u32::MAX, u32::MAX));
+}
+
+#[test]
+fn a_network_manager_that_listens_itself_is_followed_by_its_addresses() {
+    let mut world = World::new(AddressMode::Cga);
+    world.interfaces = BTreeSet::from([1]);
+    let lifetimes = Lifetimes { preferred: 600, valid: 1200 };
+    let router =
+        Origin::Router { address: address("fe80::1"), lifetime: Duration::from_secs(1800) };
+    world.say(1, 1, lifetimes, router, false);
+    world.settle();
+    assert!(world.ours(1).is_empty(), "nobody on the host believes that router");
+    let own = Own { flags: AddressFlags(0), until: Until::of(lifetimes, world.now) };
+    world.addresses.insert((1, address("2001:db8:1::77")), own);
+    world.settle();
+    let at = (1, world.only(1));
+    assert_eq!(world.left(at), (600, 1200));
+    world.advance(500);
+    let own = Own { flags: AddressFlags(0), until: Until::of(lifetimes, world.now) };
+    world.addresses.insert((1, address("2001:db8:1::77")), own);
+    world.settle();
+    assert_eq!(world.left(at), (600, 1200));
+}
+
+#[test]
+fn single_addresses_of_dhcp_make_no_prefix() {
+    let mut world = World::new(AddressMode::Cga);
+    world.interfaces = BTreeSet::from([1]);
+    world.set_by_hand(1, "2001:db8:1::5");
+    let mut view = world.view();
+    view.uplinks[0].addresses[0].prefix_len = 128;
+    let plan = world.planner.plan(&Seen { view: &view, at: world.now, advertised: &[] }, world.now);
+    assert_eq!(plan.actions, [Action::TakeOver { ifindex: 1 }]);
+    let [warning] = world.planner.warnings() else { panic!() };
+    assert!(warning.starts_with("up1: there is no prefix of 64 bits"), "{warning}");
+}
+
+#[test]
+fn a_duplicate_of_a_cga_is_replaced_twice_and_then_given_up() {
+    let mut world = World::new(AddressMode::Cga);
+    world.is_detecting = true;
+    world.interfaces = BTreeSet::from([1]);
+    world.advertise(1, 1, 1800, 3600);
+    world.settle();
+    let mut seen = BTreeSet::new();
+    for round in 0..3 {
+        let tentative = world.only(1);
+        assert_eq!(world.planner.member(tentative).unwrap().collision_count, round);
+        assert!(seen.insert(tentative));
+        world.detect(|address| address == tentative);
+        let plans = world.settle();
+        let [Note::Duplicate { text, address }] = &plans[0].notes[..] else { panic!() };
+        assert_eq!(*address, tentative);
+        let ending = if round < 2 { "going on to the next" } else { "the third time: giving up" };
+        assert!(text.ends_with(ending), "{text}");
+        assert!(plans[0].is_changed, "the count is kept");
+    }
+    assert!(world.ours(1).is_empty());
+    let [warning] = world.planner.warnings() else { panic!() };
+    assert!(warning.starts_with("up1: another host has had three addresses of ours"), "{warning}");
+    assert!(world.settle().is_empty());
+}
+
+#[test]
+fn a_duplicate_in_a_set_changes_the_whole_set_and_keeps_the_old_one_for_its_contexts() {
+    for mode in [AddressMode::Hba, AddressMode::HbaCompatible] {
+        let mut world = World::new(mode);
+        world.is_detecting = true;
+        world.interfaces = BTreeSet::from([1, 2]);
+        world.advertise(1, 1, 1800, 3600);
+        world.advertise(2, 2, 1800, 3600);
+        world.settle();
+        let [first, second] = [world.only(1), world.only(2)];
+        world.detect(|address| address == first);
+        world.settle();
+        // RFC 5535 s6 step 6.4.
+        let replaced = world.only(1);
+        assert_ne!(replaced, first);
+        assert_eq!(world.planner.member(replaced).unwrap().collision_count, 1);
+        assert_eq!(world.ours(2).len(), 2);
+        world.detect(|_| false);
+        world.settle();
+        assert_eq!(world.left((1, replaced)), (1800, 3600));
+        assert_eq!(world.left((2, second)).0, 0, "not for new traffic");
+        let former = world.planner.member(second).unwrap();
+        assert!(former.is_former && former.collision_count == 0);
+        let local = world.planner.announced(&world.view());
+        assert_eq!(local.sets.len(), 2);
+        assert_eq!(local.present.last(), Some(&Locator(second)));
+        world.restart();
+        assert_eq!(world.planner.member(replaced).unwrap().collision_count, 1);
+    }
+}
+
+#[test]
+fn an_address_that_a_person_takes_away_stays_away_until_the_interface_comes_back() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    let at = (1, world.only(1));
+    world.addresses.remove(&at);
+    world.settle();
+    assert!(world.ours(1).is_empty());
+    world.interfaces.remove(&1);
+    world.settle();
+    world.interfaces.insert(1);
+    world.advertise(1, 1, 1800, 3600);
+    world.settle();
+    assert_eq!(world.only(1), at.1);
+}
+
+#[test]
+fn an_address_that_the_kernel_took_a_moment_too_early_comes_back() {
+    let mut world = World::with_two(AddressMode::Cga);
+    let at = (1, world.only(1));
+    world.advance(3598);
+    world.addresses.remove(&at);
+    world.settle();
+    world.advertise(1, 1, 1800, 3600);
+    world.settle();
+    assert_eq!(world.only(1), at.1);
+}
+
+#[test]
+fn interfaces_may_have_sets_and_modes_of_their_own() {
+    let policy = AddressPolicy::of(AddressMode::HbaCompatible)
+        .with_interface("up3", AddressMode::Hba, "servers")
+        .with_interface("up4", AddressMode::Off, "default");
+    let mut world = World::with(policy);
+    world.interfaces = BTreeSet::from([1, 2, 3, 4]);
+    world.set_by_hand(4, "2001:db8:4::5");
+    for ifindex in 1..=3 {
+        world.advertise(ifindex, u16::try_from(ifindex).unwrap(), 1800, 3600);
+    }
+    world.settle();
+    world.advance(2);
+    world.settle();
+    assert_eq!(world.kinds(2), [(2, Kind::HbaCompatible)]);
+    assert_eq!(world.kinds(3), [(3, Kind::Hba)]);
+    assert!(world.kinds(4).is_empty());
+    assert_eq!(world.planner.groups().len(), 2);
+    let by_hand = Locator(address("2001:db8:4::5"));
+    let present = world.planner.announced(&world.view()).present;
+    assert!(present.contains(&by_hand), "a key can sign for it: {present:?}");
+}
+
+#[test]
+fn a_prefix_on_two_interfaces_gives_one_address() {
+    let mut world = World::new(AddressMode::Cga);
+    world.interfaces = BTreeSet::from([1, 2]);
+    world.advertise(1, 1, 1800, 3600);
+    world.advertise(2, 1, 1800, 3600);
+    world.settle();
+    assert_eq!((world.ours(1).len(), world.ours(2).len()), (1, 0));
+    assert!(world.planner.groups()[0].address(prefix(1)).is_some());
+}

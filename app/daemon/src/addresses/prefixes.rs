@@ -1,0 +1,110 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use moorline_netlink::{AddressFlags, Lifetimes, Prefix, Uplink, UplinkAddress};
+use moorline_types::{Instant, Locator};
+
+use super::plan::Seen;
+
+/// Until when an address can be used; `None` is for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Until {
+    pub preferred: Option<Instant>,
+    pub valid: Option<Instant>,
+}
+
+impl Until {
+    pub(crate) const FOREVER: Self = Self { preferred: None, valid: None };
+
+    /// From what the kernel says is left.
+    pub(crate) fn of(left: Lifetimes, now: Instant) -> Self {
+        let end =
+            |seconds: u32| (seconds != u32::MAX).then(|| now + Duration::from_secs(seconds.into()));
+        Self { preferred: end(left.preferred), valid: end(left.valid) }
+    }
+
+    /// What is left, in whole seconds.
+    pub(crate) fn left(self, now: Instant) -> Lifetimes {
+        let left = |until: Option<Instant>| match until {
+            None => u32::MAX,
+            Some(until) => u32::try_from(until.since(now).as_secs()).unwrap_or(u32::MAX - 1),
+        };
+        let valid = left(self.valid);
+        Lifetimes { preferred: left(self.preferred).min(valid), valid }
+    }
+
+    pub(crate) fn is_over(self, now: Instant) -> bool {
+        self.valid.is_some_and(|until| until <= now)
+    }
+
+    /// Whether the two differ by more than what comes of counting in whole seconds.
+    pub(crate) fn differs(self, other: Self, now: Instant) -> bool {
+        let differs = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
+            (None, None) => false,
+            (Some(one), Some(other)) => {
+                // What is over is over.
+                let (one, other) = (one.max(now), other.max(now));
+                one.max(other).since(one.min(other)) > TOLERANCE
+            }
+            _ => true,
+        };
+        differs(self.preferred, other.preferred) || differs(self.valid, other.valid)
+    }
+
+    /// The later of the two, each for itself.
+    fn or_later(self, other: Self) -> Self {
+        let later = |one: Option<Instant>, other: Option<Instant>| Some(one?.max(other?));
+        Self {
+            preferred: later(self.preferred, other.preferred),
+            valid: later(self.valid, other.valid),
+        }
+    }
+}
+
+/// The /64 prefixes in which an interface can have addresses of ours, each with its lifetimes.
+///
+/// What routers say counts if the kernel believes it. Else what the addresses say that somebody has
+/// put there, such as a network manager that listens to routers itself. An address set by hand has no
+/// end, and keeps its prefix whatever routers say.
+pub(crate) fn known(
+    interface: &Uplink,
+    seen: &Seen<'_>,
+    learned: &BTreeSet<(u32, [u8; 8])>,
+    is_ours: &dyn Fn(Locator) -> bool,
+    now: Instant,
+) -> BTreeMap<[u8; 8], Until> {
+    let mut known = BTreeMap::new();
+    let heard = seen.advertised.iter().filter(|one| one.ifindex == interface.ifindex);
+    for one in heard.filter(|one| one.accepted && one.autonomous && one.prefix.length() == 64) {
+        let until = Until { preferred: one.preferred_until, valid: one.valid_until };
+        if !until.is_over(now) {
+            known.insert(octets_of(one.prefix), until);
+        }
+    }
+    for address in interface.addresses.iter().filter(|one| gives_prefix(one, is_ours)) {
+        let prefix = Locator(address.address).prefix();
+        if address.flags.contains(AddressFlags::PERMANENT) {
+            known.insert(prefix, Until::FOREVER);
+        } else if !learned.contains(&(interface.ifindex, prefix)) {
+            let until = Until::of(address.lifetimes, seen.at);
+            known.entry(prefix).and_modify(|one| *one = one.or_later(until)).or_insert(until);
+        }
+    }
+    known
+}
+
+/// Whether other addresses in the prefix of this one would do: not if it stands for itself, as DHCPv6
+/// gives them.
+fn gives_prefix(address: &UplinkAddress, is_ours: &dyn Fn(Locator) -> bool) -> bool {
+    address.prefix_len <= 64
+        && !address.flags.contains(AddressFlags::DAD_FAILED)
+        && !is_ours(Locator(address.address))
+}
+
+/// The first half of a prefix's address.
+pub(crate) fn octets_of(prefix: Prefix) -> [u8; 8] {
+    Locator(prefix.address()).prefix()
+}
+
+/// The kernel counts in seconds, and so do we: they may be off by one each way.
+const TOLERANCE: Duration = Duration::from_secs(3);

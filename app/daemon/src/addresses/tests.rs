@@ -1,0 +1,94 @@
+use std::fs;
+
+use moorline_netlink::{AddressFlags, DefaultRoute, Lifetimes, Uplink, UplinkAddress};
+
+use super::*;
+use crate::config::AddressMode;
+
+/// Two uplinks with an address each that a person has set.
+fn view() -> HostView {
+    let uplink = |ifindex: u32| Uplink {
+        ifindex,
+        name: format!("up{ifindex}"),
+        carrier: true,
+        mtu: 1500,
+        gateway: None,
+        default_routes: vec![DefaultRoute { metric: ifindex, gateway: None, source: None }],
+        addresses: vec![UplinkAddress {
+            address: format!("2001:db8:{ifindex}::5").parse().unwrap(),
+            prefix_len: 64,
+            flags: AddressFlags::PERMANENT,
+            preferred: true,
+            lifetimes: Lifetimes { preferred: u32::MAX, valid: u32::MAX },
+        }],
+        advertisers: Vec::new(),
+    };
+    HostView { uplinks: vec![uplink(1), uplink(2)], candidates: Vec::new() }
+}
+
+fn added(plan: &Plan) -> Vec<Ipv6Addr> {
+    let address = |action: &Action| match action {
+        Action::Add { address, .. } => Some(*address),
+        Action::TakeOver { .. } | Action::SetLifetimes { .. } | Action::Remove { .. } => None,
+    };
+    plan.actions.iter().filter_map(address).collect()
+}
+
+#[test]
+fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let store = Store::open(&state).unwrap();
+    let policy = AddressPolicy::of(AddressMode::HbaCompatible);
+    let mut addresses = Addresses::open(policy.clone(), &store).unwrap();
+    let aside = folder.path().join("aside");
+    fs::rename(&state, &aside).unwrap();
+    let now = Instant::ZERO + Duration::from_secs(1);
+    let plan = addresses.plan(&view(), now, &store, now);
+    assert!(added(&plan).is_empty());
+    let warnings = addresses.warnings(&view(), &[]);
+    let place = state.join("addresses.json");
+    assert_eq!(
+        warnings,
+        [format!(
+            "new addresses wait until they can be kept: {}: No such file or directory (os error 2)",
+            place.display()
+        )]
+    );
+    assert_eq!(addresses.poll_timeout(now), Some(now + RETRY));
+
+    fs::rename(&aside, &state).unwrap();
+    let later = now + RETRY;
+    let placed = added(&addresses.plan(&view(), now, &store, later));
+    assert_eq!(placed.len(), 2);
+    assert!(addresses.warnings(&view(), &[]).is_empty());
+    let mut again = Addresses::open(policy, &store).unwrap();
+    assert_eq!(added(&again.plan(&view(), now, &store, later)), placed);
+}
+
+#[test]
+fn a_generation_is_never_used_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let policy = AddressPolicy::of(AddressMode::Cga);
+    let now = Instant::ZERO + Duration::from_secs(1);
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let mut addresses = Addresses::open(policy.clone(), &store).unwrap();
+        let mut view = view();
+        for round in 0..3 {
+            let placed = added(&addresses.plan(&view, now, &store, now));
+            for (uplink, address) in view.uplinks.iter_mut().zip(placed) {
+                let like = uplink.addresses[0];
+                uplink.addresses.push(UplinkAddress { address, ..like });
+            }
+            if round == 2 {
+                view.uplinks.pop();
+            }
+            seen.push(addresses.local_state(&view, &store, now).proof.generation());
+        }
+    }
+    let first = seen[0];
+    let steps: Vec<_> = seen.iter().map(|one| one.wrapping_sub(first)).collect();
+    assert_eq!(steps, [0, 0, 1, 3, 3, 4], "another for each other list, over a restart too");
+}

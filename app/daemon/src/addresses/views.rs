@@ -1,0 +1,183 @@
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+use moorline_api::{
+    AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, Proof, Uplink,
+};
+use moorline_netlink::{self as netlink, AddressFlags, HostView, UplinkAddress};
+use moorline_types::{Instant, Locator, Ulid};
+
+use super::Addresses;
+use super::group::Kind;
+use crate::config;
+
+impl Addresses {
+    /// The uplinks as the control API tells them.
+    pub(crate) fn uplinks(&self, view: &HostView) -> Vec<Uplink> {
+        let info = |own: &UplinkAddress| LocatorInfo {
+            address: own.address,
+            prefix_len: own.prefix_len,
+            proof: self.proof_of(own.address),
+            announced: self.is_announced(own.address),
+        };
+        let uplink = |uplink: &netlink::Uplink| Uplink {
+            name: uplink.name.clone(),
+            ifindex: uplink.ifindex,
+            carrier: uplink.carrier,
+            mtu: uplink.mtu,
+            gateway: uplink.gateway,
+            locators: uplink.addresses.iter().map(info).collect(),
+        };
+        view.uplinks.iter().map(uplink).collect()
+    }
+
+    /// All interfaces with a default route, and all that is known of their addresses.
+    pub(crate) fn interfaces(
+        &self,
+        view: &HostView,
+        at: Instant,
+        is_held: impl Fn(u32) -> bool,
+        now: Instant,
+    ) -> Vec<InterfaceAddresses> {
+        let interface = |one: &netlink::Uplink| InterfaceAddresses {
+            interface: one.name.clone(),
+            ifindex: one.ifindex,
+            mode: mode(self.planner.policy().rule_of(&one.name).mode),
+            kernel_autoconf_held: is_held(one.ifindex),
+            addresses: one.addresses.iter().map(|own| self.address(one, own, at, now)).collect(),
+        };
+        let mut all: Vec<_> = view.uplinks.iter().chain(&view.candidates).map(interface).collect();
+        all.sort_by_key(|one| one.ifindex);
+        all
+    }
+
+    fn address(
+        &self,
+        on: &netlink::Uplink,
+        own: &UplinkAddress,
+        at: Instant,
+        now: Instant,
+    ) -> AddressInfo {
+        let member = self.planner.member(own.address);
+        let member = member.as_ref();
+        let left = self.planner.left(on.ifindex, own, at, now);
+        let finite = |seconds: u32| (seconds != u32::MAX).then_some(seconds);
+        AddressInfo {
+            address: own.address,
+            prefix_len: own.prefix_len,
+            proof: self.proof_of(own.address),
+            sec: member.map(|member| member.sec.value()),
+            collision_count: member.map(|member| member.collision_count),
+            key: member.and_then(|member| member.rule.key()).map(ToOwned::to_owned),
+            set: member.map(|member| member.rule.set.clone()),
+            params: member.map(|member| hex::encode(&member.params)),
+            state: state(own),
+            preferred_s: finite(left.preferred),
+            valid_s: finite(left.valid),
+            announced: self.is_announced(own.address),
+        }
+    }
+
+    fn proof_of(&self, address: Ipv6Addr) -> Proof {
+        match self.planner.member(address).map(|member| member.kind) {
+            None => Proof::None,
+            Some(Kind::Cga) => Proof::Cga,
+            Some(Kind::Hba) => Proof::Hba,
+            Some(Kind::HbaCompatible) => Proof::HbaCompatible,
+        }
+    }
+
+    /// What someone should look at. `in_use`: addresses that contexts have as ULIDs.
+    pub(crate) fn warnings(&self, view: &HostView, in_use: &[Ulid]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if view.uplinks.len() < 2 {
+            warnings.push(format!(
+                "{} uplink: connections have nothing to move to. An uplink is an interface with a \
+                 global IPv6 address and a default route; see `ip -6 route show default`.",
+                if view.uplinks.is_empty() { "no" } else { "only one" }
+            ));
+        }
+        let is_off = |one: &netlink::Uplink| !self.planner.policy().is_managed(&one.name);
+        if !view.uplinks.is_empty() && view.uplinks.iter().all(is_off) {
+            warnings.push(
+                "addresses = \"off\": peers cannot verify our locators, so our end of a connection \
+                 cannot move. Set addresses = \"hba-compatible\"."
+                    .to_owned(),
+            );
+        }
+        warnings.extend(self.planner.warnings().iter().cloned());
+        warnings.extend(self.keys.warnings());
+        warnings.extend(self.trouble.clone());
+        warnings.extend(self.unprovable(view, in_use));
+        warnings
+    }
+
+    /// Contexts whose peers are told of no other address, why, and what to do.
+    fn unprovable(&self, view: &HostView, in_use: &[Ulid]) -> Vec<String> {
+        let mut count: BTreeMap<Ulid, usize> = BTreeMap::new();
+        for ulid in in_use.iter().filter(|ulid| self.proof.announcement_for(**ulid).is_none()) {
+            *count.entry(*ulid).or_default() += 1;
+        }
+        count
+            .into_iter()
+            .map(|(ulid, contexts)| self.why_unprovable(view, ulid, contexts))
+            .collect()
+    }
+
+    fn why_unprovable(&self, view: &HostView, ulid: Ulid, contexts: usize) -> String {
+        let left_out = self.proof.left_out_for(ulid);
+        let why = left_out
+            .first()
+            .map_or_else(|| "there is no other".to_owned(), |(_, why)| why.to_string());
+        let uses = if contexts == 1 {
+            "1 context uses".to_owned()
+        } else {
+            format!("{contexts} contexts use")
+        };
+        format!(
+            "{uses} {ulid}, and peers are told of no other address, so our end cannot move: {why}. {}",
+            self.remedy(view, ulid)
+        )
+    }
+
+    /// One line to type or to publish.
+    fn remedy(&self, view: &HostView, ulid: Ulid) -> String {
+        let Some(uplink) = view.uplink_of(ulid.0) else {
+            return "New connections take another address.".to_owned();
+        };
+        let is_better = |own: &&UplinkAddress| {
+            let ulid = Locator(own.address).as_ulid();
+            own.preferred && self.proof.announcement_for(ulid).is_some()
+        };
+        let own = uplink.addresses.iter().find(|own| own.address == ulid.0);
+        match (uplink.addresses.iter().find(is_better), own) {
+            (Some(better), Some(own)) => format!(
+                "Give out {} instead; for connections from here: ip -6 addr change {}/{} dev {} \
+                 preferred_lft 0",
+                better.address, own.address, own.prefix_len, uplink.name
+            ),
+            _ => "Set addresses = \"hba-compatible\".".to_owned(),
+        }
+    }
+}
+
+fn mode(mode: config::AddressMode) -> AddressMode {
+    match mode {
+        config::AddressMode::Cga => AddressMode::Cga,
+        config::AddressMode::Hba => AddressMode::Hba,
+        config::AddressMode::HbaCompatible => AddressMode::HbaCompatible,
+        config::AddressMode::Off => AddressMode::Off,
+    }
+}
+
+fn state(own: &UplinkAddress) -> AddressState {
+    if own.flags.contains(AddressFlags::DAD_FAILED) {
+        AddressState::Duplicate
+    } else if own.flags.contains(AddressFlags::TENTATIVE) {
+        AddressState::Tentative
+    } else if own.preferred {
+        AddressState::Preferred
+    } else {
+        AddressState::Deprecated
+    }
+}

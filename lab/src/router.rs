@@ -1,0 +1,106 @@
+//! Routers that advertise prefixes, and hosts that listen to them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Context as _;
+
+use crate::lab::Lab;
+use crate::process::Process;
+use crate::topology::Prefix;
+
+/// A prefix in Router Advertisements (RFC 4861 s4.6.2), with its lifetimes in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advertised {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// How long addresses in it are for new traffic.
+    pub preferred: u32,
+    /// How long they are valid.
+    pub valid: u32,
+}
+
+impl Advertised {
+    /// With the lifetimes of an ISP that plans to stay.
+    #[must_use]
+    pub fn for_long(prefix: Prefix) -> Self {
+        Self { prefix, preferred: 1800, valid: 3600 }
+    }
+
+    /// Taken back.
+    #[must_use]
+    pub fn withdrawn(prefix: Prefix) -> Self {
+        Self { prefix, preferred: 0, valid: 0 }
+    }
+}
+
+/// `radvd` on one interface of a router. Dropped, it stops in order and is no default router any more.
+#[derive(Debug)]
+pub struct Advertiser {
+    process: Process,
+}
+
+impl Advertiser {
+    /// Starts to advertise these prefixes.
+    ///
+    /// # Errors
+    /// There is no such router, or no `radvd`.
+    pub fn start(
+        lab: &Lab,
+        router: &str,
+        interface: &str,
+        prefixes: &[Advertised],
+    ) -> anyhow::Result<Self> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let directory = lab.directory(router)?;
+        let config = directory.join(format!("radvd{number}.conf"));
+        // As often as it may, so that nobody waits.
+        let mut text = format!(
+            "interface {interface} {{\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n \
+             MaxRtrAdvInterval 4;\n AdvDefaultLifetime 1800;\n"
+        );
+        for Advertised { prefix, preferred, valid } in prefixes {
+            writeln!(
+                text,
+                " prefix {prefix} {{ AdvPreferredLifetime {preferred}; AdvValidLifetime {valid}; \
+                 DeprecatePrefix off; }};"
+            )?;
+        }
+        text.push_str("};\n");
+        fs::write(&config, text).context("configuration of radvd")?;
+        let mut command = lab.namespace(router)?.command("radvd");
+        command.args(["-n", "-m", "stderr", "-C"]).arg(&config);
+        command.arg("-p").arg(directory.join(format!("radvd{number}.pid"))).stdout(Stdio::null());
+        let process = Process::start(&mut command, &directory.join("radvd.log"))?;
+        Ok(Self { process })
+    }
+
+    /// Ends without a word, as for a change of its configuration.
+    ///
+    /// # Errors
+    /// It could not be signalled.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.process.kill()
+    }
+}
+
+impl Lab {
+    /// Makes a host listen to routers on an interface, as hosts do, instead of having static addresses
+    /// and routes there.
+    ///
+    /// # Errors
+    /// There is no such host or interface.
+    pub fn listen_to_routers(&self, host: &str, interface: &str) -> anyhow::Result<()> {
+        let namespace = self.namespace(host)?;
+        namespace.ip(&["-6", "addr", "flush", "dev", interface, "scope", "global"])?;
+        namespace.ip(&["-6", "route", "flush", "default", "dev", interface])?;
+        let settings = [("accept_dad", "1"), ("dad_transmits", "1"), ("accept_ra", "1")];
+        for (key, value) in settings {
+            namespace.sysctl(&format!("ipv6/conf/{interface}/{key}"), value)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! Addresses that prove themselves, from real routers, on real hosts. Needs root, BPF, radvd and a
+//! built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::fs;
+use std::net::Ipv6Addr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{eventually, protected_with, story, two_by_two_open};
+use moorline_api::{AddressInfo, AddressState, EventKind, Proof};
+use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
+use moorline_lab::router::{Advertised, Advertiser};
+use moorline_lab::topology::{Prefix, host_address};
+use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
+use moorline_lab::{Failure, Lab};
+use rustix::mount::MountFlags;
+
+/// The prefixes of host A: of ISP 1, of ISP 2, and one more of ISP 2.
+fn prefix(number: u16) -> Prefix {
+    Prefix::of(host_address("a", number))
+}
+
+fn is_in(address: Ipv6Addr, number: u16) -> bool {
+    Prefix::of(address) == prefix(number)
+}
+
+/// Host A gets its addresses from the routers of its ISPs.
+struct Site {
+    routers: Vec<Advertiser>,
+    lab: Lab,
+}
+
+impl Site {
+    fn build(test: &str) -> Option<Self> {
+        let lab = two_by_two_open(test, &["radvd"])?;
+        let mut routers = Vec::new();
+        for (isp, number) in [("isp1", 1), ("isp2", 2)] {
+            lab.listen_to_routers("a", isp).unwrap();
+            let prefixes = [Advertised::for_long(prefix(number))];
+            routers.push(Advertiser::start(&lab, isp, "a", &prefixes).unwrap());
+        }
+        Some(Self { routers, lab })
+    }
+
+    /// From now on a router says something else.
+    fn change(&mut self, isp: usize, prefixes: &[Advertised]) {
+        self.routers.remove(isp).kill().unwrap();
+        let name = ["isp1", "isp2"][isp];
+        self.routers.insert(isp, Advertiser::start(&self.lab, name, "a", prefixes).unwrap());
+    }
+
+    /// Our addresses on an uplink of A once there is one that can be used.
+    fn ours(&self, daemon: &Daemon, isp: &str) -> Vec<AddressInfo> {
+        let found = moorline_lab::interrupt::wait_for("an address of ours", LIMIT, || {
+            let mut found = addresses(daemon, isp);
+            found.retain(|own| own.proof != Proof::None);
+            let is_used = |own: &AddressInfo| own.state == AddressState::Preferred && own.announced;
+            Ok(found.iter().any(is_used).then_some(found))
+        });
+        found.unwrap_or_else(|error| {
+            let host = self.lab.namespace("a").unwrap();
+            let shown = ["addr", "route"].map(|what| host.ip(&["-6", what, "show"]).unwrap());
+            panic!("{error:#}\n{}\n{}\n{}", daemon.log(), shown[0], shown[1])
+        })
+    }
+
+    fn controls(&self) -> Vec<String> {
+        let names = ["isp1", "isp2"].into_iter().flat_map(|isp| {
+            ["autoconf", "use_tempaddr", "accept_ra"].map(|name| format!("{isp}/{name}"))
+        });
+        let read = |name| fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}")).unwrap();
+        self.lab.namespace("a").unwrap().enter(|| Ok(names.map(read).collect())).unwrap()
+    }
+}
+
+fn addresses(daemon: &Daemon, isp: &str) -> Vec<AddressInfo> {
+    let interfaces = daemon.addresses().unwrap();
+    let of = interfaces.into_iter().filter(|one| one.interface == isp);
+    of.flat_map(|one| one.addresses).collect()
+}
+
+fn options() -> DaemonOptions {
+    common::daemon_options()
+}
+
+#[test]
+fn the_first_start_makes_a_key_and_addresses_of_both_isps_and_the_next_has_the_same() {
+    let Some(site) = Site::build("first start") else { return };
+    let before = site.controls();
+    let daemon = Daemon::start(&site.lab, "a", &options()).unwrap();
+    let (first, second) = (site.ours(&daemon, "isp1"), site.ours(&daemon, "isp2"));
+    for (own, number) in [(&first, 1), (&second, 2)] {
+        let [own] = &own[..] else { panic!("{own:?}") };
+        assert!(is_in(own.address, number), "{own:?}");
+        assert_eq!(own.proof, Proof::HbaCompatible, "both are in one set");
+        assert_eq!((own.sec, own.collision_count), (Some(1), Some(0)));
+        assert_eq!(own.key.as_deref(), Some("default"));
+        let left = own.valid_s.unwrap();
+        assert!((1..=3600).contains(&left), "{own:?}");
+    }
+    let key = state_directory(&site.lab, "a").unwrap().join("keys/default.pem");
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o7777, 0o600);
+    let pem = fs::read_to_string(&key).unwrap();
+    let secret = pem.lines().nth(1).unwrap();
+    assert!(!daemon.log().contains(secret) && !format!("{:?}", daemon.status()).contains(secret));
+    assert_ne!(site.controls(), before, "the kernel makes no addresses meanwhile");
+    let kept = |list: &[AddressInfo]| list.iter().map(|own| own.address).collect::<Vec<_>>();
+
+    daemon.kill().unwrap();
+    Daemon::reset(&site.lab, "a", &options()).unwrap();
+    assert_eq!(site.controls(), before, "after a crash and a reset");
+    assert!(!site.has_address(first[0].address));
+
+    let daemon = Daemon::start(&site.lab, "a", &options()).unwrap();
+    assert_eq!(kept(&site.ours(&daemon, "isp1")), kept(&first));
+    assert_eq!(kept(&site.ours(&daemon, "isp2")), kept(&second));
+    daemon.stop().unwrap();
+    assert_eq!(site.controls(), before, "after an end in order");
+    assert!(!site.has_address(first[0].address));
+}
+
+impl Site {
+    fn has_address(&self, address: Ipv6Addr) -> bool {
+        let shown = self.lab.namespace("a").unwrap().ip(&["-6", "addr", "show"]).unwrap();
+        shown.contains(&format!("{address}/"))
+    }
+}
+
+/// ISP 2 renumbers in the middle of a connection over ISP 1, which then dies: what is left is an
+/// address that the peer did not know when the connection began.
+#[test]
+fn a_prefix_announced_in_mid_connection_is_used_for_the_next_move() {
+    let Some(mut site) = Site::build("renumbering") else { return };
+    let host = site.lab.namespace("a").unwrap().clone();
+    host.sysctl("ipv6/conf/isp2/ra_honor_pio_life", "1").unwrap();
+    let mut a = Daemon::start(&site.lab, "a", &options()).unwrap();
+    let mut b = Daemon::start(&site.lab, "b", &options()).unwrap();
+    let old = site.ours(&a, "isp2")[0].address;
+    let client = Endpoint { namespace: host, address: site.ours(&a, "isp1")[0].address };
+    let namespace = site.lab.namespace("b").unwrap().clone();
+    let server = Endpoint { namespace, address: b.verifiable_address("isp1").unwrap() };
+    let sender = Sender::Server;
+    let options = TcpOptions { client, server, sender, bytes: 40_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    for daemon in [&mut a, &mut b] {
+        daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
+    }
+    let run = |node: &str, arguments: &str| {
+        let arguments: Vec<_> = arguments.split_whitespace().collect();
+        site.lab.namespace(node).unwrap().ip(&arguments).unwrap();
+    };
+    run("isp2", "-6 addr add 2001:db8:a3::1/64 dev a nodad");
+    run("isp1", "-6 route add 2001:db8:a3::/64 via 2001:db8:ff::2 dev core");
+    site.change(1, &[Advertised::withdrawn(prefix(2)), Advertised::for_long(prefix(3))]);
+    let mut known = Vec::new();
+    eventually("the peer to hear of the new prefix", || {
+        known = b.contexts().unwrap().into_iter().flat_map(|one| one.peer_locators).collect();
+        known.iter().any(|locator| is_in(*locator, 3)) && !known.contains(&old)
+    });
+    let signed = site.ours(&a, "isp2");
+    assert!(signed.iter().any(|own| own.proof == Proof::Cga), "{signed:?}");
+    assert!(!site.has_address(old), "withdrawn");
+    let _fault = site.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    let ended = moorline_lab::interrupt::wait_for("the end", Duration::from_secs(40), || {
+        Ok(transfer.is_finished().then_some(()))
+    });
+    assert!(ended.is_ok(), "{}", story(&mut [a, b]));
+    assert!(transfer.finish().unwrap().complete);
+    let moved = a.events().iter().any(|event| {
+        event.kind == EventKind::Moved && event.to.is_some_and(|to| is_in(to.local, 3))
+    });
+    assert!(moved, "{}", story(&mut [a, b]));
+}
+
+#[test]
+fn a_duplicate_address_is_replaced_and_told() {
+    let Some(site) = Site::build("duplicate") else { return };
+    let daemon = Daemon::start(&site.lab, "a", &options()).unwrap();
+    let taken = site.ours(&daemon, "isp1")[0].address;
+    daemon.stop().unwrap();
+    let taken_text = format!("{taken}/64");
+    let isp = site.lab.namespace("isp1").unwrap();
+    isp.ip(&["-6", "addr", "add", &taken_text, "dev", "a", "nodad"]).unwrap();
+    let mut daemon = Daemon::start(&site.lab, "a", &options()).unwrap();
+    let told = daemon.wait_for(&EventKind::Warning, Duration::from_secs(10)).unwrap();
+    let reason = told.reason.unwrap();
+    assert!(reason.starts_with("isp1: another host has our address"), "{reason}");
+    assert!(reason.contains(&taken.to_string()), "{reason}");
+    let own = site.ours(&daemon, "isp1");
+    assert_eq!(own.iter().map(|own| own.collision_count).collect::<Vec<_>>(), [Some(1)]);
+    assert_ne!(own[0].address, taken);
+    assert!(!site.has_address(taken));
+}
+
+/// One transfer over a cut, between hosts with addresses of these kinds.
+fn survives(kinds: [&str; 2]) -> bool {
+    let name = format!("{} and {}", kinds[0], kinds[1]);
+    let settings = kinds.map(|kind| format!("addresses = \"{kind}\""));
+    let Some(mut hosts) = protected_with(&name, settings) else { return false };
+    for (daemon, kind) in hosts.daemons.iter().zip(kinds) {
+        let of = addresses(daemon, "isp1");
+        assert!(of.iter().any(|own| own.proof.as_str() == kind && own.announced), "{of:?}");
+    }
+    let [client, server] = hosts.ends.clone();
+    let sender = Sender::Server;
+    let options = TcpOptions { client, server, sender, bytes: 4_000_000, rate: 2_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    eventually("bytes", || transfer.arrivals().total() > 500_000);
+    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    let ended = moorline_lab::interrupt::wait_for("the end", Duration::from_secs(20), || {
+        Ok(transfer.is_finished().then_some(()))
+    });
+    assert!(ended.is_ok(), "{name}\n{}", hosts.story());
+    assert!(transfer.finish().unwrap().complete, "{name}\n{}", hosts.story());
+    assert!(hosts.has_moved_to_isp2(), "{name}: nothing moved\n{}", hosts.story());
+    true
+}
+
+fn survives_with_all(kind: &str) {
+    for other in ["cga", "hba", "hba-compatible"] {
+        if !survives([kind, other]) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_host_with_cgas_survives_a_cut_whatever_its_peer_has() {
+    survives_with_all("cga");
+}
+
+#[test]
+fn a_host_with_hbas_survives_a_cut_whatever_its_peer_has() {
+    survives_with_all("hba");
+}
+
+#[test]
+fn a_host_with_hbas_and_a_key_survives_a_cut_whatever_its_peer_has() {
+    survives_with_all("hba-compatible");
+}
+
+#[test]
+fn an_address_that_proves_nothing_announces_no_other_and_says_why() {
+    let Some(lab) = two_by_two_open("no proof", &[]) else { return };
+    let mut daemons = ["a", "b"].map(|host| Daemon::start(&lab, host, &options()).unwrap());
+    let better = daemons[0].verifiable_address("isp1").unwrap();
+    let ends = ["a", "b"].map(|host| {
+        let namespace = lab.namespace(host).unwrap().clone();
+        Endpoint { namespace, address: host_address(host, 1) }
+    });
+    let [client, server] = ends;
+    let ulid = client.address;
+    let sender = Sender::Server;
+    let options = TcpOptions { client, server, sender, bytes: 2_000_000, rate: 2_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    for daemon in &mut daemons {
+        daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
+    }
+    let [a, b] = &daemons;
+    let own = a.contexts().unwrap();
+    assert_eq!(own.iter().map(|one| &one.local_locators[..]).collect::<Vec<_>>(), [[ulid]]);
+    let peer = b.contexts().unwrap();
+    assert_eq!(peer.iter().map(|one| &one.peer_locators[..]).collect::<Vec<_>>(), [[ulid]]);
+    let warnings = a.status().unwrap().warnings;
+    let why = format!("1 context uses {ulid}, and peers are told of no other address");
+    let fix = format!("Give out {better} instead");
+    assert!(warnings.iter().any(|one| one.starts_with(&why) && one.contains(&fix)), "{warnings:?}");
+    assert!(transfer.finish().unwrap().complete);
+}
+
+#[test]
+fn a_full_disk_is_told_in_a_sentence_and_nothing_is_left_half_written() {
+    let Some(lab) = two_by_two_open("full disk", &[]) else { return };
+    let state = state_directory(&lab, "a").unwrap();
+    fs::create_dir(&state).unwrap();
+    let size = Some(c"size=64k");
+    rustix::mount::mount("tmpfs", &state, "tmpfs", MountFlags::empty(), size).unwrap();
+    let filler = state.join("filler");
+    let error = fs::write(&filler, [0; 128 * 1024]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    let told = Daemon::start(&lab, "a", &options()).err().map(|error| format!("{error:#}"));
+    let found: Vec<_> = walk(&state);
+    let expected = format!(
+        "key \"default\": cannot write {}: No space left on device",
+        state.join("keys/default.pem").display()
+    );
+    fs::remove_file(&filler).unwrap();
+    let mended = Daemon::start(&lab, "a", &options()).map(Daemon::stop);
+    rustix::mount::unmount(&state, rustix::mount::UnmountFlags::DETACH).unwrap();
+    let told = told.expect("it cannot start");
+    assert!(told.contains(&expected), "{told}");
+    assert_eq!(found, [filler]);
+    mended.unwrap().unwrap();
+}
+
+/// All files below a folder.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(walk(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+/// A generous limit: the machine may be busy, and a test that fails should say why.
+const LIMIT: Duration = Duration::from_secs(20);
