@@ -1,4 +1,5 @@
 mod addr;
+mod addr_list;
 mod demo;
 mod key;
 mod lab;

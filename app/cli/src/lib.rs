@@ -26,7 +26,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Reset(reset) => commands::reset(args, reset),
         Command::Demo(demo) => commands::demo(demo, out),
         Command::Sim(sim) => commands::sim(sim, out),
-        Command::Addr(command) => commands::addr(command, out),
+        Command::Addr(command) => commands::addr(args, command, out),
         Command::Key(command) => commands::key(command, out),
         Command::Lab(command) => commands::lab(command, out),
     }

@@ -1,6 +1,7 @@
 //! What a person reads, from values alone: no clock, no terminal.
 
 mod addr;
+mod addresses;
 mod contexts;
 mod events;
 mod lab;
@@ -9,6 +10,7 @@ mod table;
 pub mod units;
 
 pub(crate) use addr::{generated, key, params, progress, rates, verdict};
+pub use addresses::addresses;
 pub use contexts::contexts;
 pub use events::event;
 pub(crate) use lab::{experiments, results};

@@ -1,3 +1,4 @@
+use super::FormatArgs;
 use clap::{ArgAction, Subcommand};
 use moorline_addr::{Error, Shard, params_from_hex, parse_prefix, read_params};
 use moorline_cga::Sec;
@@ -9,6 +10,8 @@ use std::str::FromStr;
 /// What `moorline addr` can do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum AddrCommand {
+    /// Show the addresses of this host's uplinks, and how each one is proved.
+    List(FormatArgs),
     /// Make an address that proves whose it is: a CGA, or with --hba one for each prefix.
     Generate(GenerateArgs),
     /// Say whether parameters prove an address: 0 if so, 1 if not, 2 if the question is wrong.

@@ -1,5 +1,8 @@
+use super::addr_list::addr_list;
 use super::write_json;
-use crate::args::{AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, ShowArgs, VerifyArgs};
+use crate::args::{
+    AddrCommand, Args, BenchArgs, ConvertArgs, Form, GenerateArgs, ShowArgs, VerifyArgs,
+};
 use crate::progress::SearchBar;
 use crate::render;
 use anyhow::{Context, bail};
@@ -18,8 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub(crate) fn addr(command: &AddrCommand, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn addr(
+    args: &Args,
+    command: &AddrCommand,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
     match command {
+        AddrCommand::List(format) => addr_list(args, *format, out),
         AddrCommand::Generate(args) => generate(args, out),
         AddrCommand::Verify(args) => verify(args, out),
         AddrCommand::Show(args) => show(args, out),

@@ -1,8 +1,8 @@
 use super::*;
 use insta::assert_snapshot;
 use moorline_api::{
-    Context, ContextCounts, ContextState, DataPlane, Event, EventKind, LocatorInfo, Pair, Proof,
-    ReapState, Role, Status, Uplink,
+    AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, DataPlane, Event,
+    EventKind, InterfaceAddresses, LocatorInfo, Pair, Proof, ReapState, Role, Status, Uplink,
 };
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -148,4 +148,64 @@ fn events_of_a_move() {
         of(7, EventKind::Other("path-control".into())),
     ];
     assert_snapshot!(list.iter().map(event).collect::<String>());
+}
+
+fn own(text: &str, proof: Proof, state: AddressState, left: Option<(u32, u32)>) -> AddressInfo {
+    let is_ours = proof != Proof::None;
+    AddressInfo {
+        address: address(text),
+        prefix_len: 64,
+        proof,
+        sec: is_ours.then_some(1),
+        collision_count: is_ours.then_some(0),
+        key: is_ours.then(|| "default".to_owned()),
+        set: is_ours.then(|| "default".to_owned()),
+        params: is_ours.then(|| "00ff".to_owned()),
+        announced: is_ours && state == AddressState::Preferred,
+        state,
+        preferred_s: left.map(|(preferred, _)| preferred),
+        valid_s: left.map(|(_, valid)| valid),
+    }
+}
+
+#[test]
+fn addresses_of_two_uplinks() {
+    let left = Some((1795, 3595));
+    let interface = |name: &str, ifindex, mode, addresses| InterfaceAddresses {
+        interface: name.into(),
+        ifindex,
+        mode,
+        kernel_autoconf_held: true,
+        addresses,
+    };
+    let interfaces = [
+        interface(
+            "eth0",
+            2,
+            AddressMode::HbaCompatible,
+            vec![
+                own("2001:db8:1::5", Proof::None, AddressState::Preferred, None),
+                own(
+                    "2001:db8:1:0:24b6:3c1a:77e2:4b6d",
+                    Proof::HbaCompatible,
+                    AddressState::Preferred,
+                    left,
+                ),
+                own("2001:db8:7:0:2c3f:9a01:8e2:b6d", Proof::Cga, AddressState::Tentative, None),
+            ],
+        ),
+        interface(
+            "wwan0",
+            3,
+            AddressMode::Off,
+            vec![own("2001:db8:2::77", Proof::None, AddressState::Deprecated, Some((0, 86_400)))],
+        ),
+        interface("wlan0", 4, AddressMode::Cga, vec![]),
+    ];
+    assert_snapshot!(addresses(&interfaces));
+}
+
+#[test]
+fn no_interfaces_says_what_one_is() {
+    assert_eq!(addresses(&[]), "no uplinks: no interface has a default route for IPv6\n");
 }
