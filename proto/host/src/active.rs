@@ -14,6 +14,8 @@ pub(crate) struct Active {
     pub reap: reap::Machine,
     /// Entry in the data plane.
     pub entry: ContextEntry,
+    /// Whether it is in the queue for a probe of its own accord.
+    pub is_waiting: bool,
     /// When the last control message went out on this context, for its answers to be believed.
     pub control_sent: Option<Instant>,
     /// When the current pair was chosen, and why; `None`: it is the first.
@@ -32,7 +34,15 @@ impl Active {
         now: Instant,
     ) -> Self {
         let entry = entry(context, established, &reap, config);
-        Self { reap, entry, control_sent: None, since: now, cause: None, deadline: None }
+        Self {
+            reap,
+            entry,
+            is_waiting: false,
+            control_sent: None,
+            since: now,
+            cause: None,
+            deadline: None,
+        }
     }
 
     /// Whether an R1bis by this pair can be the answer to something we sent: only what carries the tag

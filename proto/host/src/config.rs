@@ -12,6 +12,12 @@ pub struct Config {
     /// The same for a context whose traffic has moved: forgetting it would cut connections that are
     /// silent but alive, so it is longer than TCP's keepalive.
     pub moved_idle: Duration,
+    /// Whether the caller answers [`Question`](crate::Question)s before a quiet context is forgotten.
+    pub asks_before_removal: bool,
+    /// [`PROBES_PER_SECOND`].
+    pub probes_per_second: u32,
+    /// [`PROBE_BURST`].
+    pub probe_burst: u32,
 }
 
 /// Quiet time after which a context is torn down (RFC 5533 s11 leaves it open).
@@ -19,9 +25,22 @@ pub const IDLE: Duration = Duration::from_secs(5 * 60);
 /// The same once moved: two hours is TCP's default keepalive time, and then some.
 pub const MOVED_IDLE: Duration = Duration::from_secs(2 * 3600 + 300);
 
+/// Probes that the contexts of a host send of their own accord, in a second. With 10,000 contexts that
+/// lose one ISP each has had its first probe after 10 s; a probe of some 140 octets, this is 1.1 Mbit/s.
+pub const PROBES_PER_SECOND: u32 = 1000;
+/// The same at once.
+pub const PROBE_BURST: u32 = 1000;
+
 impl Default for Config {
     fn default() -> Self {
-        Self { shim6: moorline_shim6::Config::default(), idle: IDLE, moved_idle: MOVED_IDLE }
+        Self {
+            shim6: moorline_shim6::Config::default(),
+            idle: IDLE,
+            moved_idle: MOVED_IDLE,
+            asks_before_removal: false,
+            probes_per_second: PROBES_PER_SECOND,
+            probe_burst: PROBE_BURST,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use moorline_wire::{
 };
 
 use crate::datapath::Update;
+use crate::drain::Pace;
 use crate::event::Transmit;
 use crate::machine::Host;
 
@@ -59,6 +60,7 @@ impl Host {
         now: Instant,
     ) -> Result<(), DropReason> {
         let id = self.shim6.addressed(packet, locators, now)?;
+        self.hint(id, now);
         let active = self.active.get_mut(&id).ok_or(DropReason::UnexpectedState)?;
         if let Message::Probe(probe) = packet.message()? {
             let (sent, received) = (reports(&probe.sent), reports(&probe.received));
@@ -68,8 +70,8 @@ impl Host {
         } else {
             active.reap.handle_keepalive(now)?;
         }
-        self.push_update(Update::Heard { context: id, at: now });
-        self.drain_reap(id, now);
+        self.tell_plane(id, Update::Heard { context: id, at: now });
+        self.drain_reap_by(id, Pace::Answer, now);
         Ok(())
     }
 
@@ -80,7 +82,7 @@ impl Host {
         let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
         let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
         active.reap.handle_control(now);
-        self.push_update(Update::Heard { context: id, at: now });
+        self.tell_plane(id, Update::Heard { context: id, at: now });
         self.drain_reap(id, now);
         Ok(())
     }

@@ -88,7 +88,7 @@ impl Host {
         let active = Active::new(context, established, reap, &self.config, now);
         let entry = active.entry.clone();
         self.active.insert(id, active);
-        self.push_update(Update::Upsert(entry));
+        self.tell_plane(id, Update::Upsert(entry));
         self.refresh_candidates(id, now);
     }
 
@@ -98,6 +98,7 @@ impl Host {
             if let Some(deadline) = active.deadline {
                 self.deadlines.remove(&(deadline, id));
             }
+            self.questions.forget(id);
             self.push_update(Update::Remove { context: id });
         }
     }
@@ -110,6 +111,7 @@ impl Host {
     }
 
     pub(crate) fn refresh_candidates(&mut self, id: ContextId, now: Instant) {
+        self.hint(id, now);
         let Some(active) = self.active.get_mut(&id) else { return };
         let Some(established) = self.shim6.context(id).and_then(|context| context.established())
         else {
@@ -128,21 +130,68 @@ impl Host {
         self.drain_reap(id, now);
     }
 
-    /// Carries out what a context's REAP machine has decided.
+    /// Before anything that an exploration may begin with: what others have found out.
+    pub(crate) fn hint(&mut self, id: ContextId, now: Instant) {
+        if let Some(active) = self.active.get_mut(&id)
+            && active.reap.state() == reap::State::Operational
+        {
+            let learned = self.learned.recall(active.reap.current_pair(), now);
+            active.reap.handle_hint(learned);
+        }
+    }
+
+    /// For the data plane, which knows no forks: their payload is found by its tag alone.
+    pub(crate) fn tell_plane(&mut self, id: ContextId, update: Update) {
+        let is_fork = |context: &shim6::Context| context.key.forked_instance != 0;
+        if !self.shim6.context(id).is_some_and(is_fork) {
+            self.push_update(update);
+        }
+    }
+
+    /// Carries out what a context's REAP machine has decided of its own accord.
     pub(crate) fn drain_reap(&mut self, id: ContextId, now: Instant) {
+        self.drain_reap_by(id, Pace::Own, now);
+    }
+
+    /// Sends what a REAP machine has to send, as the pace allows.
+    fn transmit_reap(&mut self, id: ContextId, pace: Pace, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
-        let Some(context) = self.shim6.context(id) else { return };
-        let Some(established) = context.established() else { return };
-        let ulids = context.key.ulids;
-        while let Some(transmit) = active.reap.poll_transmit() {
+        let Some(established) = self.shim6.context(id).and_then(|context| context.established())
+        else {
+            return;
+        };
+        let mut is_paid = pace == Pace::Paid;
+        loop {
+            if active.reap.has_probe() && pace != Pace::Answer {
+                let may = core::mem::take(&mut is_paid) || self.pacer.take(now);
+                if !may {
+                    if !core::mem::replace(&mut active.is_waiting, true) {
+                        self.pacer.wait(id);
+                    }
+                    return;
+                }
+            }
+            let Some(transmit) = active.reap.poll_transmit() else { return };
             let message = control::reap_message(established.peer_tag, transmit.message);
             active.control_sent = Some(now);
             self.transmits.push_back(control::emit(transmit.pair, &message));
         }
+    }
+
+    /// Carries out what a context's REAP machine has decided.
+    pub(crate) fn drain_reap_by(&mut self, id: ContextId, pace: Pace, now: Instant) {
+        self.transmit_reap(id, pace, now);
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let Some(context) = self.shim6.context(id) else { return };
+        let Some(established) = context.established() else { return };
+        let ulids = context.key.ulids;
+        let is_fork = context.key.forked_instance != 0;
         let entry = active::entry(context, established, &active.reap, &self.config);
         if entry != active.entry {
             active.entry = entry.clone();
-            self.updates.push_back(Update::Upsert(entry));
+            if !is_fork {
+                self.updates.push_back(Update::Upsert(entry));
+            }
         }
         let deadline = active.reap.poll_timeout().map(|(at, _)| at);
         if deadline != active.deadline {
@@ -162,6 +211,7 @@ impl Host {
                 reap::Event::Moved { from, to, cause } => {
                     active.since = now;
                     active.cause = Some(cause);
+                    self.learned.note(from, to, now);
                     Event::Moved { context: id, ulids, from, to, cause }
                 }
                 reap::Event::Unreachable { probes } => {
@@ -170,6 +220,17 @@ impl Host {
             });
         }
     }
+}
+
+/// What a context may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Answers to what came in.
+    Answer,
+    /// One probe for which it has waited, and more if there is room.
+    Paid,
+    /// Probes of its own accord, if there is room.
+    Own,
 }
 
 /// What a peer says of a locator, as REAP takes it: less is better.

@@ -112,4 +112,6 @@ pub enum TimerKind {
     Shim6,
     /// A probe or a Send Timer of REAP.
     Reap,
+    /// A quiet context to ask about once more.
+    Idle,
 }

@@ -11,6 +11,10 @@
 //!   clock           --> handle_timeout --+            +--> poll_timeout   when to come back
 //! ```
 //!
+//! Contexts that lose the same path at the same time do not probe all at once: of their own accord they
+//! send [`PROBES_PER_SECOND`] together, after [`PROBE_BURST`] at once, in the order in which they asked,
+//! and who leaves a pair tries first what has worked for others that have left it.
+//!
 //! After each `handle_*` the caller drains the three queues, then sleeps until the timeout. Equal
 //! seed and inputs give equal outputs. Nothing that a peer sends is an error to the caller: it is a
 //! counted [`DropReason`](moorline_types::DropReason).
@@ -26,6 +30,8 @@ mod drain;
 mod drops;
 mod event;
 mod machine;
+mod pacer;
+mod question;
 mod report;
 mod snapshot;
 mod view;
@@ -33,11 +39,12 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, IDLE, MOVED_IDLE};
+pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
 pub use drops::DropCounters;
 pub use event::{Cause, Event, Removal, TimerKind, Transmit};
 pub use machine::{Host, LocalState};
 pub use moorline_reap::State as ReapState;
 pub use moorline_shim6::{Failure, Role};
+pub use question::Question;
 pub use snapshot::ContextSnapshot;
 pub use view::{ContextView, EstablishedView, NegativeView};

@@ -14,8 +14,11 @@ use rand_core::{RngCore, SeedableRng};
 use crate::active::Active;
 use crate::config::Config;
 use crate::datapath::Update;
+use crate::drain::Pace;
 use crate::drops::DropCounters;
 use crate::event::{Event, Removal, TimerKind, Transmit};
+use crate::pacer::{Learned, Pacer};
+use crate::question::Questions;
 
 /// The root machine: every context of a host, and what its data plane has to know.
 #[derive(Debug)]
@@ -27,6 +30,9 @@ pub struct Host {
     pub(crate) active: BTreeMap<ContextId, Active>,
     pub(crate) usable: Vec<Locator>,
     pub(crate) deadlines: BTreeSet<(Instant, ContextId)>,
+    pub(crate) pacer: Pacer,
+    pub(crate) learned: Learned,
+    pub(crate) questions: Questions,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) updates: VecDeque<Update>,
     pub(crate) events: VecDeque<Event>,
@@ -50,6 +56,7 @@ impl Host {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let mut shim6_seed = [0; 32];
         rng.fill_bytes(&mut shim6_seed);
+        let pacer = Pacer::new(config.probes_per_second, config.probe_burst);
         Self {
             shim6: shim6::Machine::new(config.shim6.clone(), shim6_seed, now),
             reap_config: Arc::new(reap::Config {
@@ -61,6 +68,9 @@ impl Host {
             active: BTreeMap::new(),
             usable: Vec::new(),
             deadlines: BTreeSet::new(),
+            pacer,
+            learned: Learned::default(),
+            questions: Questions::default(),
             transmits: VecDeque::new(),
             updates: VecDeque::new(),
             events: VecDeque::new(),
@@ -99,6 +109,13 @@ impl Host {
                 self.drain_reap(id, now);
             }
         }
+        while let Some(id) = self.pacer.pop(now) {
+            if let Some(active) = self.active.get_mut(&id) {
+                active.is_waiting = false;
+                self.drain_reap_by(id, Pace::Paid, now);
+            }
+        }
+        self.ask_again(now);
     }
 
     /// Forgets a context; its traffic goes on as plain IPv6.
@@ -162,8 +179,11 @@ impl Host {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
         let shim6 = self.shim6.poll_timeout().map(|at| (at, TimerKind::Shim6));
-        let reap = self.deadlines.first().map(|(at, _)| (*at, TimerKind::Reap));
-        [shim6, reap].into_iter().flatten().min()
+        let reap = self.deadlines.first().map(|(at, _)| *at);
+        let turn = self.pacer.next_turn().map(|at| (at, TimerKind::Reap));
+        let idle = self.questions.next().map(|at| (at, TimerKind::Idle));
+        let reap = reap.map(|at| (at, TimerKind::Reap));
+        [shim6, reap, turn, idle].into_iter().flatten().min()
     }
 
     /// What was dropped or ignored, by reason.

@@ -1,7 +1,6 @@
 use moorline_types::{DropReason, Instant};
 
 use crate::datapath::Report;
-use crate::event::Removal;
 use crate::machine::Host;
 
 impl Host {
@@ -15,14 +14,12 @@ impl Host {
     fn on_report(&mut self, report: Report, now: Instant) -> Result<(), DropReason> {
         let context = match report {
             Report::Trigger { ulids } => return self.shim6.handle_trigger(ulids, now),
-            Report::Idle { context, .. } => {
-                self.remove(context, Removal::Idle);
-                return Ok(());
-            }
+            Report::Idle { context, since } => return self.on_idle(context, since, now),
             Report::SendExpired { context, .. }
             | Report::KeepaliveDue { context }
             | Report::Received { context, .. } => context,
         };
+        self.hint(context, now);
         // A report of a context that was removed while the report was on its way.
         let active = self.active.get_mut(&context).ok_or(DropReason::UnexpectedState)?;
         match report {

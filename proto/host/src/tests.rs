@@ -9,7 +9,9 @@ use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 use crate::datapath::{ContextEntry, Report, Update};
 use crate::{Config, Event, Host, LocalState};
 
+mod many;
 mod proofs;
+mod recovery;
 
 /// Two hosts, the entries their data planes would hold, and a network of perfect or cut paths.
 struct Pair {

@@ -167,6 +167,14 @@ impl Exploration {
         push(&mut self.events, event);
     }
 
+    /// Whether a probe waits, after those are gone that say what is true no more.
+    pub(crate) fn has_probe(&mut self, state: State) -> bool {
+        //= rfc5534#6.1
+        // The Sta field "MUST be set to a value that matches the conceptual state of the sender".
+        self.transmits.retain(|t| !matches!(&t.message, Message::Probe(p) if p.state != state));
+        !self.transmits.is_empty()
+    }
+
     pub(crate) fn pop_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
     }

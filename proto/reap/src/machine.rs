@@ -235,6 +235,14 @@ impl Machine {
         Some(Transmit { pair: self.current, message: Message::Keepalive })
     }
 
+    /// Whether the next message is a probe. One that is waiting still when its exploration is over is not
+    /// sent any more.
+    #[must_use]
+    pub fn has_probe(&mut self) -> bool {
+        let state = self.state;
+        self.exploration.as_mut().is_some_and(|exploration| exploration.has_probe(state))
+    }
+
     /// What happened since the last call; `None` until the next input.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {

@@ -32,8 +32,16 @@ impl Machine {
     /// other. Costs an Update Request for each context, and peers that know no preferences, such as
     /// LinShim6, ignore messages with them: only where they are needed.
     pub fn set_preferences(&mut self, preferences: &[(Locator, LocatorPreference)], now: Instant) {
-        if self.preferences != preferences {
-            self.preferences = preferences.to_vec();
+        let mut new = preferences.to_vec();
+        // What was named before is called ordinary: peers keep what they were told of a list.
+        for (locator, _) in &self.preferences {
+            if !new.iter().any(|(named, _)| named == locator) {
+                new.push((*locator, LocatorPreference::default()));
+            }
+        }
+        new.sort_unstable_by_key(|(locator, _)| *locator);
+        if self.preferences != new {
+            self.preferences = new;
             self.edition = self.edition.wrapping_add(1);
             self.update_all(now);
         }

@@ -13,9 +13,12 @@ use moorline_wire::{
 
 use crate::{Config, Context, Event, Failure, Machine, Role, State, Transmit, Via};
 
+mod complaints;
 mod confusion;
 mod duo;
+mod forks;
 mod naming;
+mod preferences;
 mod proofs;
 mod recovery;
 mod refusals;

@@ -1,0 +1,103 @@
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::time::Duration;
+
+use moorline_types::{ContextId, DropReason, Instant, UlidPair};
+
+use crate::event::Removal;
+use crate::machine::Host;
+
+/// A context has been quiet for its idle time: does anything on this host still need it? Asked only if
+/// [`Config::asks_before_removal`](crate::Config::asks_before_removal) is set, and answered by
+/// [`Host::handle_usage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The context.
+    pub context: ContextId,
+    /// Its ULIDs.
+    pub ulids: UlidPair,
+    /// When its last payload went out or came in, as far as the core was told.
+    pub since: Instant,
+}
+
+/// What has been asked, and what is to be asked again.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    queue: VecDeque<Question>,
+    /// Contexts that were asked about and have not gone: since when they are quiet, and when to ask again.
+    quiet: BTreeMap<ContextId, (Instant, Instant)>,
+    again: BTreeSet<(Instant, ContextId)>,
+}
+
+impl Questions {
+    pub(crate) fn forget(&mut self, id: ContextId) {
+        if let Some((_, again)) = self.quiet.remove(&id) {
+            self.again.remove(&(again, id));
+        }
+    }
+
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.again.first().map(|(at, _)| *at)
+    }
+
+    fn ask(&mut self, question: Question, again: Instant) {
+        let id = question.context;
+        self.forget(id);
+        self.quiet.insert(id, (question.since, again));
+        self.again.insert((again, id));
+        self.queue.push_back(question);
+    }
+}
+
+impl Host {
+    /// The next question; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_question(&mut self) -> Option<Question> {
+        self.questions.queue.pop_front()
+    }
+
+    /// The answer to a [`Question`]: whether sockets, or payload since then, need the context. If so,
+    /// it is asked again after another idle time; if not, the context goes. Without an answer it stays.
+    pub fn handle_usage(&mut self, context: ContextId, is_used: bool, now: Instant) {
+        if self.questions.quiet.contains_key(&context) && !is_used {
+            self.remove(context, Removal::Idle);
+        }
+        self.drain_shim6(now);
+    }
+
+    /// The data plane says that a context is quiet.
+    pub(crate) fn on_idle(
+        &mut self,
+        context: ContextId,
+        since: Instant,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        //= rfc5533#9-1 rfc5533#9-2
+        if self.config.asks_before_removal {
+            self.ask(context, since, now).ok_or(DropReason::UnexpectedState)?;
+        } else {
+            self.remove(context, Removal::Idle);
+        }
+        Ok(())
+    }
+
+    /// Asks again what was answered, or not, an idle time ago.
+    pub(crate) fn ask_again(&mut self, now: Instant) {
+        while let Some(&(at, id)) = self.questions.again.first()
+            && at <= now
+        {
+            let since = self.questions.quiet.get(&id).map_or(at, |(since, _)| *since);
+            self.questions.forget(id);
+            self.ask(id, since, now);
+        }
+    }
+
+    fn ask(&mut self, context: ContextId, since: Instant, now: Instant) -> Option<()> {
+        let ulids = self.ulids(context)?;
+        let idle = self.active.get(&context)?.entry.idle.max(MIN_INTERVAL);
+        self.questions.ask(Question { context, ulids, since }, now + idle);
+        Some(())
+    }
+}
+
+/// Between two questions about the same context, however short the idle time.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,0 +1,190 @@
+//! Many contexts that lose the same path, and quiet ones.
+
+use super::*;
+use crate::TimerKind;
+
+/// A host with a context to each of many peers, all by way of its first ISP.
+struct Site {
+    host: Host,
+    peers: Vec<Host>,
+    locators: Vec<Locator>,
+    /// By the addresses of each peer.
+    homes: alloc::collections::BTreeMap<Locator, usize>,
+    now: Instant,
+}
+
+impl Site {
+    fn new(count: u16, config: &Config) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let local = local_state(0);
+        let mut host = Host::new(config.clone(), [7; 32], now);
+        host.handle_local(&local, now);
+        let mut site = Self {
+            host,
+            peers: Vec::new(),
+            locators: local.usable.clone(),
+            homes: alloc::collections::BTreeMap::new(),
+            now,
+        };
+        for n in 0..count {
+            let state = peer_state(n);
+            let mut peer = Host::new(config.clone(), [9; 32], now);
+            peer.handle_local(&state, now);
+            site.homes.extend(state.usable.iter().map(|l| (*l, usize::from(n))));
+            site.peers.push(peer);
+            let ulids = UlidPair::new(site.locators[0].as_ulid(), state.usable[0].as_ulid());
+            site.host.handle_report(Report::Trigger { ulids }, now);
+            site.settle(&|_| true);
+        }
+        site
+    }
+
+    /// Delivers what `passes` lets through; how many probes the host has sent.
+    fn settle(&mut self, passes: &dyn Fn(Locator) -> bool) -> usize {
+        let mut probes = 0;
+        loop {
+            let mut is_over = true;
+            while let Some(transmit) = self.host.poll_transmit() {
+                is_over = false;
+                let LocatorPair { local, peer } = transmit.locators;
+                let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
+                let kind = packet.expect("ours").kind();
+                probes += usize::from(kind == moorline_wire::MessageType::PROBE);
+                if let (true, Some(&home)) = (passes(local), self.homes.get(&peer)) {
+                    let seen = LocatorPair::new(peer, local);
+                    self.peers[home].handle_control(&transmit.octets, seen, self.now);
+                }
+            }
+            for peer in &mut self.peers {
+                while let Some(transmit) = peer.poll_transmit() {
+                    is_over = false;
+                    let LocatorPair { local, peer } = transmit.locators;
+                    if passes(peer) {
+                        let seen = LocatorPair::new(peer, local);
+                        self.host.handle_control(&transmit.octets, seen, self.now);
+                    }
+                }
+                while peer.poll_datapath().is_some() || peer.poll_event().is_some() {}
+            }
+            while self.host.poll_datapath().is_some() {}
+            if is_over {
+                return probes;
+            }
+        }
+    }
+}
+
+fn peer_state(n: u16) -> LocalState {
+    let [high, low] = n.to_be_bytes();
+    let prefixes = [1u8, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0x80 | isp, 0, high, low]);
+    let key = HbaKey::extended_modifier([5; 48]);
+    let set = generate_hba(&prefixes, Sec::new(0).expect("valid"), &key, [1; 16], 1);
+    state_of(set.expect("Sec 0"))
+}
+
+#[test]
+fn contexts_that_lose_a_path_together_share_a_bounded_pace() {
+    //= rfc5534#4.3 (test)
+    let config = Config { probes_per_second: 50, probe_burst: 20, ..Config::default() };
+    let mut site = Site::new(100, &config);
+    while site.host.poll_event().is_some() {}
+    let dead = site.locators[0];
+    let mut left = local_state(0);
+    left.usable.remove(0);
+    site.host.handle_local(&left, site.now);
+    let start = site.now;
+    let passes = move |locator: Locator| locator != dead;
+    let mut moved = 0;
+    // Of their own accord; each context also answers once, with a probe Operational.
+    let mut probes = site.settle(&passes);
+    assert_eq!(probes, 20 + 20, "the burst");
+    loop {
+        while let Some(event) = site.host.poll_event() {
+            moved += usize::from(matches!(event, Event::Moved { .. }));
+        }
+        let own = probes - moved;
+        let elapsed = site.now.since(start).as_secs_f64();
+        assert!(own as f64 <= 20.0 + 50.0 * elapsed + 1.0, "{own} probes in {elapsed} s");
+        if moved == 100 {
+            break;
+        }
+        let (at, _) = site.host.poll_timeout().expect("some wait");
+        assert!(at > site.now);
+        site.now = at;
+        site.host.handle_timeout(site.now);
+        probes += site.settle(&passes);
+    }
+    assert!(site.now.since(start) <= Duration::from_secs(2), "80 of them at 50 a second");
+    assert_eq!(probes, 200, "one each, and one to end it: what waited too long is not sent");
+}
+
+#[test]
+fn who_leaves_a_pair_tries_first_what_worked_for_others() {
+    // Side 1 has one address of each of four ISPs; one pair alone works.
+    let isps = |side: u8, count: u8| {
+        let prefixes: Vec<_> =
+            (1..=count).map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + side]).collect();
+        let key = HbaKey::extended_modifier([side; 48]);
+        let sec = Sec::new(0).expect("valid");
+        state_of(generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0"))
+    };
+    let mut pair = Pair::with([isps(0, 4), isps(1, 4)]);
+    pair.trigger(0);
+    let ulids = pair.ulids(0);
+    let fork = pair.hosts[0].fork(ulids, pair.now).expect("room");
+    pair.settle();
+    let working = (pair.locators[0][3], pair.locators[1][2]);
+    for &a in &pair.locators[0].clone() {
+        for &b in &pair.locators[1].clone() {
+            if (a, b) != working {
+                pair.dead.extend([(a, b), (b, a)]);
+            }
+        }
+    }
+    pair.send_expired(0);
+    let expected = LocatorPair::new(working.0, working.1);
+    for _ in 0..300 {
+        pair.run(Duration::from_secs(1));
+        if pair.entries[0][0].locators == expected {
+            break;
+        }
+    }
+    assert_eq!(pair.entries[0][0].locators, expected);
+    pair.events[0].clear();
+    let (since, now) = (pair.now, pair.now + Duration::from_secs(2));
+    pair.now = now;
+    pair.hosts[0].handle_report(Report::SendExpired { context: fork, since }, now);
+    pair.settle();
+    let moved = pair.events[0].iter().any(
+        |event| matches!(event, Event::Moved { context, to, .. } if *context == fork && to.local == working.0),
+    );
+    assert!(moved, "with its first probe: {:?}", pair.events[0]);
+}
+
+#[test]
+fn a_quiet_context_stays_while_something_uses_it() {
+    //= rfc5533#9-1 rfc5533#9-2 (test)
+    let mut pair = Pair::new();
+    let config = Config { asks_before_removal: true, ..Config::default() };
+    pair.hosts[0] = Host::new(config.clone(), [3; 32], pair.now);
+    pair.hosts[0].handle_local(&local_state(0), pair.now);
+    pair.trigger(0);
+    let context = pair.entries[0][0].id;
+    let since = pair.now;
+    pair.hosts[0].handle_report(Report::Idle { context, since }, pair.now);
+    let question = pair.hosts[0].poll_question().expect("asked");
+    assert_eq!((question.context, question.ulids, question.since), (context, pair.ulids(0), since));
+    assert!(pair.hosts[0].poll_question().is_none());
+    pair.hosts[0].handle_usage(context, true, pair.now);
+    let (again, kind) = pair.hosts[0].poll_timeout().expect("asks again");
+    assert_eq!((again, kind), (pair.now + config.idle, TimerKind::Idle));
+    pair.run(config.idle);
+    assert_eq!(pair.entries[0].len(), 1, "no answer is no reason to forget it");
+    assert_eq!(pair.hosts[0].poll_question().map(|q| q.context), Some(context));
+    pair.hosts[0].handle_usage(context, false, pair.now);
+    pair.settle();
+    assert!(pair.entries[0].is_empty());
+    assert!(pair.hosts[0].poll_timeout().is_none());
+    pair.hosts[0].handle_usage(context, false, pair.now);
+    assert!(pair.hosts[0].poll_event().is_none(), "an answer to nothing");
+}

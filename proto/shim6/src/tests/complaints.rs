@@ -1,0 +1,161 @@
+//! Error messages (RFC 5533 s5.14), sent and received.
+
+use moorline_wire::{ErrorCode, ErrorMessage, OptionType, fill_checksum};
+
+use super::duo::{Duo, Flight};
+use super::*;
+use crate::ANSWER_BURST;
+
+fn unknown() -> Opt {
+    Opt::Unknown { kind: OptionType::new(99), critical: true, contents: alloc::vec![1, 2, 3] }
+}
+
+/// The first Error that is under way.
+fn error(duo: &mut Duo) -> (LocatorPair, ErrorMessage) {
+    match duo.under_way.pop_front() {
+        Some(Flight { pair, message: Message::Error(error), .. }) => (pair, error),
+        other => panic!("no Error: {other:?}"),
+    }
+}
+
+#[test]
+fn an_unknown_critical_option_is_complained_of_and_ends_the_message() {
+    //= rfc5533#5.15-6 rfc5533#5.15-7 rfc5533#12.3-1 (test)
+    let mut duo = Duo::new();
+    let options = Options::from(alloc::vec![Opt::ForkedInstance(1), unknown()]);
+    let i1 = I1 { initiator_tag: ContextTag::from_bits(1), initiator_nonce: 1, options };
+    let message = Message::I1(i1);
+    let octets = message.octets();
+    let pair = ulids().as_locators();
+    let flight = Flight { from: 0, pair, message };
+    assert_eq!(duo.hand(&flight), Err(DropReason::UnknownCriticalOption));
+    let (back, error) = error(&mut duo);
+    assert_eq!((back, error.code), (turned(pair), ErrorCode::CRITICAL_OPTION));
+    assert_eq!(error.pointer, 16 + 8, "the option type behind the other option");
+    assert!(octets.starts_with(&error.packet));
+    assert!(Message::Error(error).octets().len() <= octets.len(), "no amplifier");
+    assert!(duo.under_way.is_empty(), "no R1");
+}
+
+#[test]
+fn an_unknown_type_is_complained_of_and_an_error_never_is() {
+    //= rfc5533#12.3 (test)
+    let mut b = machine(2);
+    let pair = LocatorPair::new(locators(2)[0], locators(1)[0]);
+    let mut octets = [59, 1, 99, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    fill_checksum(&mut octets);
+    let packet = Packet::parse(&octets, pair.peer.0, pair.local.0).expect("well formed");
+    assert_eq!(b.check(&packet, pair, NOW), Err(DropReason::UnknownType));
+    let Message::Error(error) = only(&mut b).message else { panic!("an Error") };
+    assert_eq!((error.code, error.pointer), (ErrorCode::UNKNOWN_MESSAGE_TYPE, 2));
+    let octets = Message::Error(error).octets();
+    let packet = Packet::parse(&octets, pair.peer.0, pair.local.0).expect("well formed");
+    b.check(&packet, pair, NOW).expect("a known type");
+    assert_eq!(b.handle_message(&packet, pair, NOW), Err(DropReason::Truncated));
+    assert!(sent(&mut b).is_empty());
+}
+
+#[test]
+fn errors_are_limited_by_source_prefix() {
+    let mut duo = Duo::new();
+    let options = Options::from(alloc::vec![unknown()]);
+    let i1 = I1 { initiator_tag: ContextTag::from_bits(1), initiator_nonce: 1, options };
+    let flight = Flight { from: 0, pair: ulids().as_locators(), message: Message::I1(i1) };
+    for _ in 0..2 * ANSWER_BURST {
+        assert_eq!(duo.hand(&flight), Err(DropReason::UnknownCriticalOption));
+    }
+    assert_eq!(duo.under_way.len(), ANSWER_BURST as usize);
+}
+
+#[test]
+fn a_verification_method_we_do_not_know_is_pointed_at() {
+    //= rfc5533#7.2-5 (test)
+    let mut duo = Duo::new();
+    duo.trigger(0);
+    duo.step();
+    duo.step();
+    let Some(Flight { from, pair, message: Message::I2(mut i2) }) = duo.under_way.pop_front()
+    else {
+        panic!("I2")
+    };
+    let mut options: Vec<Opt> = i2.options.iter().cloned().collect();
+    list(&mut options)[1].method = VerificationMethod::new(7);
+    i2.options = Options::from(options);
+    let message = Message::I2(i2);
+    let octets = message.octets();
+    let flight = Flight { from, pair, message };
+    assert_eq!(duo.hand(&flight), Err(DropReason::Unsupported));
+    let (_, error) = error(&mut duo);
+    assert_eq!(error.code, ErrorCode::VERIFICATION_METHOD);
+    assert_eq!(octets[usize::from(error.pointer)], 7);
+    assert_eq!(duo.machines[1].contexts().count(), 0);
+}
+
+/// An Error of side 1 about a message of side 0.
+fn about(message: &Message, pair: LocatorPair) -> Flight {
+    let error =
+        ErrorMessage { code: ErrorCode::CRITICAL_OPTION, pointer: 0, packet: message.octets() };
+    Flight { from: 1, pair: turned(pair), message: Message::Error(error) }
+}
+
+#[test]
+fn an_error_about_our_i1_or_i2_ends_the_establishment() {
+    for steps in [0, 2] {
+        let mut duo = Duo::new();
+        duo.trigger(0);
+        (0..steps).for_each(|_| drop(duo.step()));
+        let Flight { pair, message, .. } = duo.under_way.pop_front().expect("I1 or I2");
+        duo.hand(&about(&message, pair)).expect("believed");
+        assert_eq!(duo.machines[0].contexts().count(), 0);
+        let (_, failure, _) = duo.machines[0].negatives().next().expect("remembered");
+        assert_eq!(failure, Failure::NoSupport);
+    }
+}
+
+#[test]
+fn an_error_about_what_we_have_not_sent_is_ignored() {
+    let mut duo = Duo::new();
+    duo.trigger(0);
+    let Flight { pair, message, .. } = duo.under_way[0].clone();
+    let Message::I1(real) = message else { panic!("{message:?}") };
+    for change in [
+        I1 { initiator_nonce: real.initiator_nonce ^ 1, ..real.clone() },
+        I1 { initiator_tag: ContextTag::from_bits(4), ..real.clone() },
+    ] {
+        let lie = about(&Message::I1(change), pair);
+        assert_eq!(duo.hand(&lie), Err(DropReason::UnexpectedState));
+    }
+    let elsewhere = LocatorPair::new(pair.local, locators(2)[1]);
+    assert!(duo.hand(&about(&Message::I1(real), elsewhere)).is_err());
+    assert_eq!(duo.machines[0].contexts().count(), 1);
+}
+
+#[test]
+fn an_error_about_our_update_ends_its_retransmission() {
+    let mut duo = Duo::established();
+    let preference = moorline_wire::LocatorPreference { flags: 2, ..Default::default() };
+    duo.machines[0].set_preferences(&[(locators(1)[0], preference)], NOW);
+    duo.collect();
+    let Flight { pair, message, .. } = duo.under_way.pop_front().expect("Update Request");
+    let Message::UpdateRequest(real) = message else { panic!("{message:?}") };
+    let other = UpdateRequest { request_nonce: real.request_nonce ^ 1, ..real.clone() };
+    let lie = about(&Message::UpdateRequest(other), pair);
+    assert_eq!(duo.hand(&lie), Err(DropReason::BadNonce));
+    assert!(duo.machines[0].poll_timeout().is_some());
+    duo.hand(&about(&Message::UpdateRequest(real), pair)).expect("believed");
+    assert_eq!(duo.machines[0].poll_timeout(), None);
+    assert_eq!(duo.context(0).state.name(), "established");
+}
+
+#[test]
+fn an_error_about_our_i2bis_starts_over() {
+    let mut duo = Duo::established();
+    duo.lose(1);
+    duo.stray_payload(0, ulids().as_locators());
+    duo.step();
+    let Flight { pair, message, .. } = duo.under_way.pop_front().expect("I2bis");
+    duo.hand(&about(&message, pair)).expect("believed");
+    assert_eq!(duo.context(0).state.name(), "i1-sent");
+    duo.settle();
+    duo.check_established();
+}

@@ -1,0 +1,211 @@
+//! What is told besides locators: preferences and Send Timeout (RFC 5533 s10, RFC 5534 s5.3).
+
+use moorline_wire::{ErrorCode, LocatorPreference, LocatorPreferences};
+
+use super::duo::{Duo, Flight};
+use super::*;
+use crate::{PREFERENCES_RETRIES_MAX, UPDATE_BURST, UPDATE_INTERVAL};
+
+const BROKEN: LocatorPreference =
+    LocatorPreference { flags: LocatorPreference::BROKEN, priority: None, weight: None };
+
+/// An Update Request of side 0 with these options.
+fn request(duo: &Duo, options: Vec<Opt>) -> Flight {
+    let request = UpdateRequest {
+        receiver_tag: duo.context(1).local_tag,
+        request_nonce: 77,
+        options: Options::from(options),
+    };
+    let pair = ulids().as_locators();
+    Flight { from: 0, pair, message: Message::UpdateRequest(request) }
+}
+
+#[test]
+fn preferences_are_told_to_established_peers_and_in_the_handshake() {
+    let mut duo = Duo::established();
+    duo.log.clear();
+    let second = locators(1)[1];
+    duo.machines[0].set_preferences(&[(second, BROKEN)], NOW);
+    duo.settle();
+    assert_eq!(duo.kinds(), [MessageType::UPDATE_REQUEST, MessageType::UPDATE_ACK]);
+    let peer = &duo.of_side(1).peer;
+    assert!(peer.preference_of(second).is_broken());
+    assert!(!peer.preference_of(locators(1)[0]).is_broken());
+    duo.machines[0].set_preferences(&[(second, BROKEN)], NOW);
+    duo.settle();
+    assert_eq!(duo.log.len(), 2, "told already");
+    duo.lose(1);
+    duo.trigger(1);
+    duo.settle();
+    assert!(duo.of_side(1).peer.preference_of(second).is_broken(), "by R2");
+    duo.machines[0].set_preferences(&[], NOW);
+    duo.settle();
+    assert!(!duo.of_side(1).peer.preference_of(second).is_broken(), "taken back");
+}
+
+#[test]
+fn a_peer_that_knows_no_preferences_gets_the_list_without() {
+    let mut duo = Duo::established();
+    duo.machines[0].set_preferences(&[(locators(1)[1], BROKEN)], NOW);
+    duo.collect();
+    let mut with_preferences = Vec::new();
+    for _ in 0..=PREFERENCES_RETRIES_MAX + 2 {
+        let Some(Flight { message: Message::UpdateRequest(request), .. }) =
+            duo.under_way.pop_front()
+        else {
+            panic!("an Update Request")
+        };
+        assert!(request.options.locator_list().is_some());
+        with_preferences.push(request.options.locator_preferences().is_some());
+        duo.wake();
+    }
+    assert_eq!(with_preferences, [true, true, false, false]);
+}
+
+#[test]
+fn newer_information_takes_the_place_of_what_is_under_way() {
+    //= rfc5533#10.3 (test)
+    let mut duo = Duo::established();
+    let present = alloc::vec![locators(1)[0]];
+    let sets = alloc::vec![hba_set(1, [1, 2])];
+    let fewer = LocalAddresses { present, sets, cgas: Vec::new() };
+    duo.machines[0].set_local(&LocalProof::new(2, fewer, &[], [0; 32]), NOW);
+    duo.collect();
+    let first = duo.under_way.pop_front().expect("list");
+    duo.machines[0].set_preferences(&[(locators(1)[0], BROKEN)], NOW);
+    duo.collect();
+    let second = duo.under_way.pop_front().expect("list and preferences");
+    let (Message::UpdateRequest(old), Message::UpdateRequest(new)) =
+        (&first.message, &second.message)
+    else {
+        panic!("{first:?} {second:?}")
+    };
+    assert_ne!(old.request_nonce, new.request_nonce);
+    assert_eq!(new.options.locator_list(), old.options.locator_list());
+    assert!(new.options.locator_preferences().is_some());
+    duo.hand(&first).expect("taken");
+    let ack = duo.under_way.pop_front().expect("acknowledged");
+    assert_eq!(duo.hand(&ack), Err(DropReason::BadNonce), "it was abandoned");
+    assert!(duo.machines[0].poll_timeout().is_some(), "the newer one is still outstanding");
+    duo.hand(&second).expect("taken");
+    duo.settle();
+    assert_eq!(duo.machines[0].poll_timeout(), None);
+    assert!(duo.of_side(1).peer.preference_of(locators(1)[0]).is_broken());
+}
+
+#[test]
+fn an_update_keeps_its_nonce_and_backs_off_to_two_minutes() {
+    //= rfc5533#10.2 (test)
+    let mut duo = Duo::established();
+    duo.machines[0].set_preferences(&[(locators(1)[1], BROKEN)], NOW);
+    duo.collect();
+    let mut nonces = alloc::collections::BTreeSet::new();
+    let mut last = duo.now;
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        let Some(Flight { message: Message::UpdateRequest(request), .. }) =
+            duo.under_way.pop_front()
+        else {
+            panic!("an Update Request")
+        };
+        nonces.insert(request.request_nonce);
+        duo.wake();
+        waits.push(duo.now.since(last));
+        last = duo.now;
+    }
+    assert_eq!(nonces.len(), 1);
+    for (doubled, wait) in waits.iter().enumerate().take(4) {
+        let nominal = Duration::from_secs(4 << doubled);
+        assert!(*wait >= nominal / 2 && *wait <= nominal * 3 / 2, "{waits:?}");
+    }
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(120)), "{waits:?}");
+}
+
+#[test]
+fn preferences_for_another_list_are_complained_of() {
+    //= rfc5533#10.4 (test)
+    let mut duo = Duo::established();
+    let known = duo.of_side(1).peer.clone();
+    let generation = known.generation.expect("a list");
+    for (preferences, code) in [
+        (LocatorPreferences::new(generation ^ 1, &[BROKEN; 2]), ErrorCode::GENERATION),
+        (LocatorPreferences::new(generation, &[BROKEN; 3]), ErrorCode::LOCATOR_COUNT),
+    ] {
+        let flight = request(&duo, alloc::vec![Opt::LocatorPreferences(preferences)]);
+        assert_eq!(duo.hand(&flight), Err(DropReason::BadFormat));
+        let Some(Flight { message: Message::Error(error), .. }) = duo.under_way.pop_front() else {
+            panic!("an Error")
+        };
+        let octets = flight.message.octets();
+        let at = usize::from(error.pointer);
+        let pointed = if code == ErrorCode::GENERATION { 20 } else { 18 };
+        assert_eq!((error.code, at), (code, pointed));
+        assert!(octets.len() > at && duo.under_way.is_empty(), "not acknowledged");
+        assert_eq!(duo.of_side(1).peer, known);
+    }
+    let right = LocatorPreferences::new(generation, &[LocatorPreference::default(), BROKEN]);
+    let flight = request(&duo, alloc::vec![Opt::LocatorPreferences(right)]);
+    duo.hand(&flight).expect("taken");
+    assert!(duo.of_side(1).peer.preference_of(locators(1)[1]).is_broken());
+}
+
+#[test]
+fn parameters_in_an_update_must_be_those_of_the_ulid() {
+    //= rfc5533#10.4-4 (test)
+    let mut duo = Duo::established();
+    let stranger = hba_set(3, [1, 2]).pds().to_vec();
+    let list = local(1).announcement_for(ulids().local).expect("proved").list().clone();
+    for options in [
+        alloc::vec![Opt::Pds(stranger.clone())],
+        alloc::vec![Opt::LocatorList(list), Opt::Pds(stranger)],
+    ] {
+        let flight = request(&duo, options);
+        assert_eq!(duo.hand(&flight), Err(DropReason::Unverified));
+        assert!(duo.under_way.is_empty());
+    }
+}
+
+#[test]
+fn another_send_timeout_is_told_by_an_update() {
+    //= rfc5534#5.3-1 rfc5534#5.3-2 (test)
+    let mut duo = Duo::established();
+    for (timeout, seconds, millis) in [
+        (Duration::from_secs(20), 20, None),
+        (Duration::from_millis(1500), 2, Some(1500)),
+        (Duration::from_secs(15), 15, None),
+    ] {
+        duo.log.clear();
+        duo.machines[0].set_send_timeout(timeout, NOW);
+        duo.settle();
+        let Message::UpdateRequest(request) = &duo.log[0].message else { panic!("{:?}", duo.log) };
+        assert_eq!(request.options.keepalive_timeout(), Some(seconds));
+        assert_eq!(request.options.send_timeout_millis(), millis);
+        assert_eq!(duo.of_side(1).peer.send_timeout, timeout);
+        assert_eq!(duo.of_side(1).peer.locators, locators(1), "the locators stay");
+    }
+}
+
+#[test]
+fn a_change_with_many_contexts_is_told_at_a_bounded_pace() {
+    let mut a = machine(1);
+    let count = UPDATE_BURST + 50;
+    for n in 0..count {
+        let peer = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, u16::try_from(n).expect("fits"));
+        let state = crate::Established::new(
+            ContextTag::from_bits(u64::from(n)),
+            locators(1),
+            crate::PeerSet::of_ulid(peer.into()),
+            Role::Responder,
+        );
+        let key = crate::Key::of(UlidPair::new(ulids().local, peer.into()));
+        let local_tag = ContextTag::from_bits(u64::from(n) + 1000);
+        let (id, state) = (ContextId(n), State::Established(state));
+        a.restore(Context { id, key, local_tag, state }).expect("room");
+    }
+    a.set_send_timeout(Duration::from_secs(20), NOW);
+    assert_eq!(sent(&mut a).len(), UPDATE_BURST as usize);
+    a.handle_timeout(NOW + UPDATE_INTERVAL * 10);
+    assert_eq!(sent(&mut a).len(), 10);
+    a.handle_timeout(NOW + UPDATE_INTERVAL * 50);
+    assert_eq!(sent(&mut a).len(), 40);
+}
