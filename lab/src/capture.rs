@@ -23,6 +23,8 @@ pub struct Capture {
 pub struct Frame {
     /// All of its octets.
     pub octets: Vec<u8>,
+    /// When it passed, since 1970.
+    pub at: Duration,
     /// How long it was on the wire; more than `octets` if the capture cut it.
     pub length: usize,
 }
@@ -81,11 +83,12 @@ fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
         let (record, after) = rest.split_at_checked(16).context("cut record header")?;
         let field = |at: usize| {
             let octets = [record[at], record[at + 1], record[at + 2], record[at + 3]];
-            usize::try_from(u32::from_ne_bytes(octets))
+            u32::from_ne_bytes(octets)
         };
-        let (captured, length) = (field(8)?, field(12)?);
+        let at = Duration::from_secs(field(0).into()) + Duration::from_micros(field(4).into());
+        let (captured, length) = (usize::try_from(field(8))?, usize::try_from(field(12))?);
         let (frame, after) = after.split_at_checked(captured).context("cut record")?;
-        frames.push(Frame { octets: frame.to_vec(), length });
+        frames.push(Frame { octets: frame.to_vec(), at, length });
         rest = after;
     }
     Ok(frames)
@@ -106,7 +109,8 @@ mod tests {
         octets[..4].copy_from_slice(&0xa1b2_c3d4_u32.to_ne_bytes());
         for frame in frames {
             let length = u32::try_from(frame.len()).unwrap().to_ne_bytes();
-            octets.extend([[0; 4], [0; 4], length, length].concat());
+            let at = [1_800_000_000_u32, 250_000].map(u32::to_ne_bytes);
+            octets.extend([at[0], at[1], length, length].concat());
             octets.extend(*frame);
         }
         octets
@@ -118,6 +122,7 @@ mod tests {
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
         let frames = read_pcap(&pcap(&[&frame, &[1, 2, 3]])).unwrap();
         assert_eq!(frames[0].octets, frame);
+        assert_eq!(frames[0].at, Duration::from_millis(1_800_000_000_250));
         assert_eq!(frames[0].ipv6(), Some(&frame[14..]));
         assert_eq!(frames[1].ipv6(), None);
     }

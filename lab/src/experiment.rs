@@ -7,6 +7,7 @@
 //! a line in [`all`], and its options in the command line.
 
 mod addr_cost;
+mod negotiation;
 mod plot;
 mod statistics;
 
@@ -21,6 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use addr_cost::AddrCost;
+pub use negotiation::{Negotiation, Security};
 pub use plot::{Bars, Chart, Data, Line, Scale};
 pub use statistics::Summary;
 
@@ -141,7 +143,7 @@ pub fn check_folder(folder: &Path) -> anyhow::Result<()> {
 /// Every experiment with its default parameters.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    vec![Box::new(AddrCost::default())]
+    vec![Box::new(AddrCost::default()), Box::new(Negotiation::default())]
 }
 
 /// Carries out an experiment.

@@ -170,6 +170,41 @@ pub fn two_by_two(ingress_filtering: bool) -> Topology {
     topology
 }
 
+/// Two hosts on one cable, with so many prefixes on it, and each the default router of the other.
+#[must_use]
+pub fn shared_link(prefixes: usize) -> Topology {
+    let [a, b] = HOSTS;
+    let node = |host: &str, other: &str| Node {
+        name: host.into(),
+        role: Role::Host,
+        routes: vec![Route {
+            destination: Prefix::DEFAULT,
+            via: shared_address(other, 0),
+            interface: SHARED_LINK.into(),
+            metric: 1024,
+        }],
+        ingress_filters: Vec::new(),
+    };
+    let end = |host: &str| End {
+        node: host.into(),
+        interface: SHARED_LINK.into(),
+        addresses: (0..prefixes).map(|prefix| Prefix::host(shared_address(host, prefix))).collect(),
+    };
+    Topology {
+        nodes: vec![node(a, b), node(b, a)],
+        links: vec![Link { ends: [end(a), end(b)], emulation: LinkEmulation::Direct }],
+    }
+}
+
+/// Static address of a host of [`shared_link`] in one of the prefixes: `2001:db8:1::a` is host A in the
+/// first.
+#[must_use]
+pub fn shared_address(host: &str, prefix: usize) -> Ipv6Addr {
+    let id = if host == HOSTS[0] { 0xa } else { 0xb };
+    let prefix = u16::try_from(prefix + 1).unwrap_or(u16::MAX);
+    Ipv6Addr::new(0x2001, 0xdb8, prefix, 0, 0, 0, 0, id)
+}
+
 fn default_route(host: &str, isp: u16, metric: u32) -> Route {
     Route {
         destination: Prefix::DEFAULT,
@@ -235,6 +270,8 @@ fn interconnect_address(isp: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, isp)
 }
 
+/// Interface of the hosts of [`shared_link`].
+pub const SHARED_LINK: &str = "cable";
 /// Interface between the ISPs of [`two_by_two`].
 pub const INTERCONNECT: &str = "core";
 
@@ -258,7 +295,11 @@ mod tests {
 
     #[test]
     fn next_hops_are_addresses_at_the_other_end_of_the_interface() {
-        let topology = two_by_two(false);
+        check_next_hops(&two_by_two(false));
+        check_next_hops(&shared_link(3));
+    }
+
+    fn check_next_hops(topology: &Topology) {
         for node in &topology.nodes {
             for route in &node.routes {
                 let link = topology

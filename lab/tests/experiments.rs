@@ -1,11 +1,13 @@
 //! Experiments from end to end, with parameters that take a moment.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+mod common;
+
 use std::fs;
 use std::num::NonZeroUsize;
 
 use moorline_cga::Sec;
-use moorline_lab::experiment::{self, AddrCost, Experiment, Results, Watch};
+use moorline_lab::experiment::{self, AddrCost, Experiment, Negotiation, Results, Security, Watch};
 use serde_json::Value;
 
 /// Notes what it hears.
@@ -114,4 +116,30 @@ fn parameters_that_make_no_sense_are_told() {
     ] {
         assert!(experiment::run(&wrong, &mut Notes::default()).is_err(), "{wrong:?}");
     }
+}
+
+#[test]
+fn negotiation_times_what_is_done_and_refuses_short_keys() {
+    let experiment = Negotiation {
+        moorlined: None,
+        securities: vec![Security::None, Security::Cga(512), Security::Cga(1024)],
+        sizes: vec![2],
+        // One more than there are pairs, so the daemons are started again.
+        runs: 5,
+    };
+    if common::is_skipped("negotiation", &experiment.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&experiment);
+    let [none, refused, cga] = &results.points[..] else { panic!("{:?}", results.points) };
+    for point in [none, cga] {
+        assert_eq!((&point["runs"], &point["refused"]), (&5.into(), &Value::Null));
+        let time = |name: &str| point[name].as_f64().unwrap();
+        assert!(0.0 < time("median_i2_r2_s") && time("median_i2_r2_s") < time("median_s"));
+    }
+    // Parameters, a list and a signature of 128 octets.
+    assert!(cga["i2_octets"].as_u64() > none["i2_octets"].as_u64().map(|octets| octets + 128));
+    assert_eq!((&refused["runs"], &refused["median_s"]), (&0.into(), &Value::Null));
+    assert!(refused["refused"].as_str().unwrap().contains("512 bits is too short"));
+    assert!(results.svg().unwrap().contains("\nnone\n"));
 }

@@ -28,7 +28,8 @@ pub(crate) fn two_by_two_open(test: &str, programs: &[&str]) -> Option<Lab> {
     (!is_skipped(test, &reasons)).then(|| Lab::build(topology::two_by_two(false)).unwrap())
 }
 
-fn is_skipped(test: &str, reasons: &[String]) -> bool {
+/// Says aloud why a test cannot run here.
+pub(crate) fn is_skipped(test: &str, reasons: &[String]) -> bool {
     if !reasons.is_empty() {
         eprintln!("SKIPPED {test}: {}", reasons.join("; "));
         assert!(std::env::var_os("MOORLINE_REQUIRE_ROOT").is_none(), "{test} may not be skipped");

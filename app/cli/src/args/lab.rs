@@ -1,6 +1,6 @@
 use clap::Subcommand;
 use moorline_cga::Sec;
-use moorline_lab::experiment::AddrCost;
+use moorline_lab::experiment::{AddrCost, Negotiation, Security};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread;
@@ -39,6 +39,24 @@ pub enum ExperimentArgs {
     /// Figure 6 of the LinShim6 paper. With the default parameters it takes about a quarter of an hour
     /// on two cores with AVX-512, nearly all of it for Sec 2; `--secs 1` takes half a minute.
     AddrCost(AddrCostArgs),
+    /// Time from I1 to R2 by the security of the addresses and by their number (as root).
+    ///
+    /// Figure 7 of the LinShim6 paper, between two real daemons in network namespaces.
+    Negotiation(NegotiationArgs),
+}
+
+/// Parameters of `negotiation`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct NegotiationArgs {
+    /// How addresses are secured: none, hba, hbacompat-BITS, cga-BITS.
+    #[arg(long = "security", value_name = "LIST", value_delimiter = ',', default_value = "none,hba,hbacompat-1024,cga-384,cga-512,cga-1024,cga-2048", value_parser = parse_security)]
+    pub securities: Vec<Security>,
+    /// How many addresses each host has.
+    #[arg(long, value_name = "LIST", default_value = "2,5,10", value_parser = parse_sizes)]
+    pub sizes: Sizes,
+    /// Contexts for each combination.
+    #[arg(long, value_name = "N", default_value_t = Negotiation::default().runs)]
+    pub runs: usize,
 }
 
 /// Parameters of `addr-cost`. The addresses follow from them; the times do not.
@@ -93,6 +111,23 @@ impl AddrCostArgs {
     }
 }
 
+impl NegotiationArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> Negotiation {
+        Negotiation {
+            moorlined: None,
+            securities: self.securities.clone(),
+            sizes: self.sizes.0.clone(),
+            runs: self.runs,
+        }
+    }
+}
+
+fn parse_security(text: &str) -> Result<Security, &'static str> {
+    Security::of_name(text).ok_or("one of none, hba, hbacompat-BITS, cga-BITS")
+}
+
 fn parse_threads(text: &str) -> Result<NonZeroUsize, String> {
     match text {
         "all" => Ok(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)),
@@ -134,10 +169,14 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_experiment() {
-        let RunArgs { json, out, experiment: ExperimentArgs::AddrCost(args) } =
-            run("moorline lab run addr-cost");
+        let RunArgs { json, out, experiment } = run("moorline lab run addr-cost");
         assert_eq!((json, out), (false, None));
+        let ExperimentArgs::AddrCost(args) = experiment else { panic!() };
         let (given, default) = (args.experiment(), AddrCost::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let run = run("moorline lab run negotiation");
+        let ExperimentArgs::Negotiation(args) = run.experiment else { panic!() };
+        let (given, default) = (args.experiment(), Negotiation::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
     }
 

@@ -1,0 +1,134 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::capture::Frame;
+
+/// The four messages that make a context (RFC 5533 s7), by the time they passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exchange {
+    /// The first, if it had to be sent again.
+    i1: Duration,
+    /// The last.
+    i2: Duration,
+    r2: Duration,
+    pub(super) i2_octets: usize,
+}
+
+impl Exchange {
+    pub(super) fn i1_to_r2(&self) -> Duration {
+        self.r2.saturating_sub(self.i1)
+    }
+
+    pub(super) fn i2_to_r2(&self) -> Duration {
+        self.r2.saturating_sub(self.i2)
+    }
+}
+
+/// The exchanges that came to their end, in the order of their ends.
+pub(super) fn exchanges(frames: &[Frame]) -> Vec<Exchange> {
+    let mut begun: BTreeMap<Pair, (Duration, Option<(Duration, usize)>)> = BTreeMap::new();
+    let mut ended = Vec::new();
+    for frame in frames {
+        let Some(message) = frame.ipv6().and_then(Message::of) else { continue };
+        match message.kind {
+            I1 => {
+                begun.entry(message.pair).or_insert((frame.at, None));
+            }
+            I2 => {
+                if let Some((_, i2)) = begun.get_mut(&message.pair) {
+                    *i2 = Some((frame.at, message.octets));
+                }
+            }
+            R2 => {
+                let [source, destination] = message.pair;
+                if let Some((i1, Some((i2, i2_octets)))) = begun.remove(&[destination, source]) {
+                    ended.push(Exchange { i1, i2, r2: frame.at, i2_octets });
+                }
+            }
+            _ => {}
+        }
+    }
+    ended
+}
+
+/// Source and destination.
+type Pair = [[u8; 16]; 2];
+
+/// A Shim6 control message, as far as it matters here.
+struct Message {
+    pair: Pair,
+    kind: u8,
+    octets: usize,
+}
+
+impl Message {
+    fn of(packet: &[u8]) -> Option<Self> {
+        let pair = [packet.get(8..24)?.try_into().ok()?, packet.get(24..40)?.try_into().ok()?];
+        let is_shim6 = packet[6] == SHIM6;
+        let kind = *packet.get(IPV6_HEADER + 2)?;
+        // The leftmost bit is that of payload headers.
+        (is_shim6 && kind & 0x80 == 0).then_some(Self { pair, kind, octets: packet.len() })
+    }
+}
+
+const IPV6_HEADER: usize = 40;
+/// Next header.
+const SHIM6: u8 = 140;
+// Types (RFC 5533 s5.3 table 1).
+const I1: u8 = 1;
+const I2: u8 = 3;
+const R2: u8 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(at: u64, from: u8, to: u8, kind: u8, length: usize) -> Frame {
+        let mut octets = vec![0; 14 + 40 + length.max(3)];
+        octets[12..14].copy_from_slice(&[0x86, 0xdd]);
+        octets[14 + 6] = SHIM6;
+        octets[14 + 23] = from;
+        octets[14 + 39] = to;
+        octets[14 + 42] = kind;
+        octets.truncate(14 + 40 + length);
+        Frame { length: octets.len(), octets, at: Duration::from_micros(at) }
+    }
+
+    #[test]
+    fn the_first_i1_and_the_last_i2_count() {
+        let r1 = 2;
+        let frames = [
+            frame(10, 1, 2, I1, 16),
+            frame(20, 1, 2, I1, 16),
+            frame(30, 2, 1, r1, 40),
+            frame(40, 1, 2, I2, 400),
+            frame(50, 1, 2, I2, 408),
+            frame(90, 2, 1, R2, 300),
+            frame(99, 2, 1, R2, 300),
+        ];
+        let [one] = exchanges(&frames)[..] else { panic!() };
+        assert_eq!(one.i1_to_r2(), Duration::from_micros(80));
+        assert_eq!((one.i2_to_r2(), one.i2_octets), (Duration::from_micros(40), 448));
+    }
+
+    #[test]
+    fn pairs_of_addresses_are_told_apart_and_may_come_again() {
+        let frames = [
+            frame(1, 1, 2, I1, 16),
+            frame(2, 1, 3, I1, 16),
+            frame(3, 1, 3, I2, 100),
+            frame(4, 1, 2, I2, 100),
+            frame(5, 3, 1, R2, 100),
+            frame(7, 2, 1, R2, 100),
+            frame(11, 1, 2, I1, 16),
+            frame(12, 1, 2, I2, 100),
+            frame(14, 2, 1, R2, 100),
+            // Never answered; a payload packet; cut.
+            frame(20, 1, 4, I1, 16),
+            frame(21, 1, 2, 0x80 | I1, 16),
+            frame(22, 1, 2, I1, 2),
+        ];
+        let times: Vec<_> = exchanges(&frames).iter().map(Exchange::i1_to_r2).collect();
+        assert_eq!(times, [3, 6, 3].map(Duration::from_micros));
+    }
+}
