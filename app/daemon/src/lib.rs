@@ -20,6 +20,7 @@ mod args;
 mod clock;
 mod config;
 mod events;
+mod neighbors;
 mod privileges;
 mod protect;
 mod server;

@@ -8,7 +8,9 @@ use moorline_datapath::{Datapath, Settings};
 use moorline_host::Host;
 use moorline_host::datapath::Update;
 use moorline_link::{Icmp6Socket, Readiness, Shim6Socket};
-use moorline_netlink::{self as netlink, Advertisements, HostView, Journal, Monitor, Netlink};
+use moorline_netlink::{
+    self as netlink, Advertisements, HostView, Journal, Monitor, Netlink, Reachability,
+};
 use moorline_types::{Instant, Ulid};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -56,6 +58,7 @@ struct Sources {
     reports: Readiness,
     monitor: Monitor,
     routers: Advertisements,
+    reachability: Reachability,
     asked: mpsc::Receiver<Ask>,
 }
 
@@ -164,6 +167,7 @@ impl Daemon {
         daemon.on_view(view, &mut routers).await?;
         daemon.restore().await?;
         let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
+        let reachability = daemon.netlink.reachability()?;
         privileges::reduce()?;
         tracing::info!(
             uplinks = daemon.view.uplinks.len(),
@@ -173,7 +177,7 @@ impl Daemon {
         for warning in daemon.addresses.warnings(&daemon.view, &[]) {
             tracing::warn!("{warning}");
         }
-        Ok((daemon, Sources { icmp6, reports, monitor, routers, asked }))
+        Ok((daemon, Sources { icmp6, reports, monitor, routers, reachability, asked }))
     }
 
     /// Goes on with the contexts of a run that was killed.
@@ -238,6 +242,7 @@ impl Daemon {
                 () = sleep_until(addresses_at), if addresses_at.is_some() => {
                     tell_failure(self.follow(&mut sources.routers).await);
                 }
+                lost = sources.reachability.next() => self.on_lost_neighbor(lost),
                 Some(ask) = sources.asked.recv() => self.answer(ask),
                 () = sleep_until(wake), if wake.is_some() => {
                     self.host.handle_timeout(clock::now());

@@ -30,6 +30,7 @@ mod drain;
 mod drops;
 mod event;
 mod machine;
+mod neighbor;
 mod pacer;
 mod question;
 mod report;

@@ -10,6 +10,7 @@ use crate::datapath::{ContextEntry, Report, Update};
 use crate::{Config, Event, Host, LocalState};
 
 mod many;
+mod neighbor;
 mod proofs;
 mod recovery;
 
