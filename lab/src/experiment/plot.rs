@@ -89,14 +89,14 @@ impl Chart {
         bars.chain(lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)))
     }
 
-    /// From the foot of the bars to above the highest.
+    /// From the foot of the bars to so far above the highest that the legend has room.
     fn heights(&self) -> Range<f64> {
         let most = self.values().fold(f64::MIN_POSITIVE, f64::max);
         match self.scale {
-            Scale::Linear => 0.0..1.1 * most,
+            Scale::Linear => 0.0..1.3 * most,
             Scale::Log => {
                 let least = self.values().fold(most, f64::min);
-                10_f64.powf((least / 1.5).log10().floor())..10_f64.powf((1.1 * most).log10().ceil())
+                10_f64.powf((least / 1.5).log10().floor())..10_f64.powf((5.0 * most).log10().ceil())
             }
         }
     }
@@ -210,7 +210,7 @@ where
             let x = left(group, index) + width / 2.0;
             match value {
                 Some(value) => below(&short(*value), x, *value, 11, -14)?,
-                None => below("none", x, foot, 11, -14)?,
+                None => below("not done", x, foot, 11, -14)?,
             }
         }
     }

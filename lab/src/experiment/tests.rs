@@ -50,7 +50,7 @@ fn a_plot_has_every_chart_with_its_words_and_marks() {
 fn what_was_not_measured_has_no_bar() {
     let svg = plot::svg(&[bars([Some(3.0), None])]).unwrap();
     assert_eq!(svg.matches("fill=\"#0072B2\" stroke=\"none\"").count(), 2, "{svg}");
-    assert!(svg.contains("\nnone\n"), "{svg}");
+    assert!(svg.contains("\nnot done\n"), "{svg}");
     assert!(!bars([Some(3.0), None]).is_empty() && bars([None, None]).is_empty());
 }
 
