@@ -10,7 +10,7 @@ step 'format (cargo fmt)'
 $cargo fmt --all --check
 
 step 'shell scripts (bash -n)'
-mapfile -t scripts < <(git ls-files | xargs -r grep -lE '^#!.*\b(ba)?sh$' | sort)
+mapfile -t scripts < <(git ls-files | xargs -r awk '/^#!.*sh$/ { print FILENAME } { nextfile }' | sort)
 for script in "${scripts[@]}"; do
     bash -n "$script"
     [ -x "$script" ] || { echo "$script is not executable: chmod +x it" >&2; exit 1; }
