@@ -116,7 +116,7 @@ fn play(config: &DemoConfig, moorline: bool) -> DemoRun {
 }
 
 fn plan(config: &DemoConfig, moorline: bool) -> Plan {
-    let port = |host| Port { host, isp: 0 };
+    let port = |host| Port { host, uplink: 0 };
     let running = config.cut_at + config.send_timeout + AFTER_RECOVERY;
     let milliseconds = u64::try_from(running.as_millis()).unwrap_or(u64::MAX);
     let interval = Duration::from_millis(10);
@@ -128,7 +128,13 @@ fn plan(config: &DemoConfig, moorline: bool) -> Plan {
         what: What::Cut { port: port(host), direction: Direction::Both },
     };
     let mut plan = Plan {
-        workloads: vec![Workload { from: port(1), to: port(0), start: Duration::ZERO, kind }],
+        workloads: vec![Workload {
+            from: port(1),
+            to: port(0),
+            start: Duration::ZERO,
+            until: None,
+            kind,
+        }],
         // ISP 1 is the same for both hosts.
         changes: vec![silent(0), silent(1)],
         ..Plan::pair(config.send_timeout)

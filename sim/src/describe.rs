@@ -4,12 +4,6 @@ use moorline_types::LocatorPair;
 use moorline_wire::{Message, Packet, ProbeReport, ProbeState};
 
 use crate::packet::{self, Header};
-use crate::plan::Port;
-
-/// An arrow between two ends; whoever comes first in the alphabet stands left.
-pub(crate) fn arrow(from: Port, to: Port) -> String {
-    if from.host <= to.host { format!("{from} --> {to}") } else { format!("{to} <-- {from}") }
-}
 
 /// A control packet in a few words.
 pub(crate) fn control(octets: &[u8], locators: LocatorPair) -> String {

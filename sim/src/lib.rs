@@ -1,11 +1,13 @@
 //! Deterministic network of Moorline hosts on a virtual clock.
 //!
 //! Each host is the real core ([`moorline_host::Host`]) over the real user-space data plane
-//! ([`moorline_plane::Plane`]), with one address of one HBA set at each of its ISPs. On top run small
-//! applications: streams of bytes as TCP's, requests with answers, and datagrams, as real IPv6 packets.
-//! The network delays, loses, repeats and reorders packets. A [`Plan`] says who is there, what runs,
-//! and what breaks when: uplinks silently cut, both ways or one, single paths, carriers, addresses,
-//! cores killed and started again; and whether somebody wishes the hosts ill.
+//! ([`moorline_plane::Plane`]), with addresses under the prefixes of its ISPs that it proves by hash
+//! (HBA), by signature (CGA), by either, or not at all. On top run small applications: streams of bytes
+//! as TCP's, requests with answers, and datagrams, as real IPv6 packets. The network delays, loses,
+//! repeats and reorders packets, each link either way in its own manner. A [`Plan`] says who is there,
+//! what runs, and what breaks when: uplinks, paths and ISPs silently cut, both ways or one, carriers,
+//! addresses, prefixes that take the place of others, cores killed and started again, hosts that forget
+//! everything; and whether somebody wishes the hosts ill.
 //!
 //! ```text
 //!   applications --> Plane --> uplinks -- delay, loss, cuts --> uplinks --> Plane --> applications
@@ -16,24 +18,30 @@
 //!
 //! [`run`] plays a plan. Everything random comes from the seed, and everything that happens is ordered
 //! by time, then by when it was caused: equal seed and plan give equal packets and events. So a seed
-//! that fails is a test case, and [`trace`] tells its story message by message.
+//! that fails is a test case, and [`trace`] draws it as a message sequence chart.
 //!
-//! **Safety.** Every [`Rule`] is checked after every step, by what can be seen from outside of a host:
-//! a socket gets exactly what another one sent; traffic that has not moved is not touched; payload that
-//! has moved takes only pairs by which the peer says that it got a probe; a responder makes no context
-//! but by an I2 with a validator of its own; queues come to an end; timers advance; honest hosts drop
-//! nothing of each other's without a reason.
+//! **Safety.** Every [`Rule`] is checked after every step, by what can be seen from outside of a host: a
+//! socket gets exactly what another one sent; traffic that has not moved is not touched; payload that
+//! has moved takes only pairs by which the peer says that it got a probe, of locators that the peer has
+//! proved; a responder makes no context but by an I2 with a validator of its own; control packets that
+//! answer none come no faster than the timers allow; no two contexts with a peer share a tag; queues come
+//! to an end; timers advance; honest hosts drop nothing of each other's without a reason; nothing panics
+//! or logs an error. For each rule there is a fault that breaks it (`world/mutant.rs`).
 //!
 //! **Recovery.** Between two changes of the network lies an episode. At its begin it is known which
 //! pairs will work all along, and so by when traffic has to flow, each direction of each application by
 //! itself: [`recovery_bound`] derives it from the timers of RFC 5534. From then on it must not pause for
 //! longer than loss explains. [`Outcome`] counts what recovered and what could not.
 //!
-//! [`random_plan`] makes plans up, [`Summary`] plays many, [`demo_scenario`] is `moorline demo` for
-//! machines without root or BPF.
+//! [`random_plan`] makes plans up, [`Plan::from_toml`] reads one, [`run_many`] plays many,
+//! [`demo_scenario`] is `moorline demo` for machines without root or BPF. `docs/simulator.md` is the
+//! guide.
 #![forbid(unsafe_code)]
 
+mod addresses;
+mod batch;
 mod bound;
+mod chart;
 mod demo;
 mod describe;
 mod log;
@@ -50,13 +58,17 @@ mod rules;
 mod workload;
 mod world;
 
+pub use batch::run_many;
 pub use bound::{Conditions, recovery_bound};
+pub use chart::Trace;
 pub use demo::{Demo, DemoConfig, DemoRun, Interval, Mark, demo_scenario};
 pub use log::HostEvent;
-pub use outcome::{Outcome, Pause, Rule, SAMPLE, Summary, Violation, WorkloadOutcome};
+pub use outcome::{
+    EXTENT_INTERVAL, Outcome, Pause, Rule, SAMPLE, Summary, Violation, WorkloadOutcome,
+};
 pub use plan::{
-    Attack, Chance, Change, Direction, HostPlan, Kind, Pace, Plan, Port, REORDER_DELAY,
-    REPLAY_WITHIN, Uplink, What, Workload, host_name,
+    Addresses, Attack, Chance, Change, Direction, Fault, Flap, HostPlan, Kind, Link, Pace, Plan,
+    PlanError, Port, REORDER_DELAY, REPLAY_WITHIN, Renumbering, Uplink, What, Workload, host_name,
 };
 pub use random_plan::random_plan;
 pub use world::{run, trace};

@@ -3,6 +3,8 @@ use std::time::Duration;
 use moorline_host::Event;
 use moorline_types::Instant;
 
+use crate::chart::{Fate, Moment, MomentKind};
+use crate::plan::Port;
 use crate::workload::Sum;
 
 /// Something that a host's core said.
@@ -22,12 +24,12 @@ pub(crate) struct Log {
     pub(crate) events: Vec<HostEvent>,
     pub(crate) packets: u64,
     sum: Sum,
-    lines: Option<Vec<String>>,
+    moments: Option<Vec<Moment>>,
 }
 
 impl Log {
     pub(crate) fn new(is_tracing: bool) -> Self {
-        Self { events: Vec::new(), packets: 0, sum: Sum::new(), lines: is_tracing.then(Vec::new) }
+        Self { events: Vec::new(), packets: 0, sum: Sum::new(), moments: is_tracing.then(Vec::new) }
     }
 
     pub(crate) fn event(&mut self, host: usize, event: Event, now: Instant) {
@@ -44,13 +46,28 @@ impl Log {
     }
 
     pub(crate) fn is_tracing(&self) -> bool {
-        self.lines.is_some()
+        self.moments.is_some()
     }
 
-    pub(crate) fn line(&mut self, now: Instant, text: impl FnOnce() -> String) {
-        if let Some(lines) = &mut self.lines {
-            let at = since_start(now);
-            lines.push(format!("{:>4}.{:06}  {}", at.as_secs(), at.subsec_micros(), text()));
+    /// The network changes.
+    pub(crate) fn change(&mut self, now: Instant, text: impl FnOnce() -> String) {
+        self.moment(now, MomentKind::Change, text);
+    }
+
+    /// A host does or sees something.
+    pub(crate) fn note(&mut self, now: Instant, host: usize, text: impl FnOnce() -> String) {
+        self.moment(now, MomentKind::Note { host }, text);
+    }
+
+    /// A packet leaves.
+    pub(crate) fn message(&mut self, now: Instant, way: Way, text: impl FnOnce() -> String) {
+        let Way { from, to, fate } = way;
+        self.moment(now, MomentKind::Message { from, to, fate }, text);
+    }
+
+    fn moment(&mut self, now: Instant, kind: MomentKind, text: impl FnOnce() -> String) {
+        if let Some(moments) = &mut self.moments {
+            moments.push(Moment { at: since_start(now), kind, text: text() });
         }
     }
 
@@ -58,11 +75,17 @@ impl Log {
         self.sum.value()
     }
 
-    pub(crate) fn into_trace(self) -> String {
-        let mut trace = self.lines.unwrap_or_default().join("\n");
-        trace.push('\n');
-        trace
+    pub(crate) fn into_moments(self) -> Vec<Moment> {
+        self.moments.unwrap_or_default()
     }
+}
+
+/// Where a packet goes, and whether it gets there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) from: Port,
+    pub(crate) to: Port,
+    pub(crate) fate: Fate,
 }
 
 /// A point in virtual time as a duration from the beginning of the run.

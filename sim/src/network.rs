@@ -4,35 +4,41 @@ use std::time::Duration;
 
 use moorline_types::Locator;
 
-use crate::plan::{Direction, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, Uplink, What};
+use crate::plan::{Direction, Link, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, What};
 use crate::rng::Rng;
 
 /// Who can reach whom, and what happens to packets on the way.
 #[derive(Debug)]
 pub(crate) struct Network {
     ports: BTreeMap<Port, PortState>,
-    by_address: BTreeMap<Ipv6Addr, Port>,
+    addresses: BTreeMap<Ipv6Addr, Address>,
     cut_paths: BTreeSet<(Port, Port)>,
+    down_isps: BTreeSet<usize>,
+    cut_transits: BTreeSet<(usize, usize)>,
     rng: Rng,
 }
 
 /// One uplink.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PortState {
-    pub(crate) address: Locator,
-    uplink: Uplink,
+struct PortState {
+    isp: usize,
+    out: Link,
+    inbound: Link,
     is_cut_out: bool,
     is_cut_in: bool,
     has_carrier: bool,
     has_address: bool,
 }
 
-impl PortState {
-    /// Whether its host can send from it, as far as it knows.
-    pub(crate) fn is_usable(&self) -> bool {
-        self.has_carrier && self.has_address
-    }
+/// An address that a host has or had.
+#[derive(Clone, Copy, Debug)]
+struct Address {
+    port: Port,
+    /// Its prefix has not been withdrawn.
+    has_prefix: bool,
+}
 
+impl PortState {
     fn heal(&mut self) {
         self.is_cut_in = false;
         self.is_cut_out = false;
@@ -40,67 +46,104 @@ impl PortState {
 }
 
 impl Network {
-    pub(crate) fn new(plan: &Plan, addresses: &[Vec<Locator>], rng: Rng) -> Self {
+    pub(crate) fn new(plan: &Plan, rng: Rng) -> Self {
         let mut ports = BTreeMap::new();
-        let mut by_address = BTreeMap::new();
-        for (host, (of_host, addresses)) in plan.hosts.iter().zip(addresses).enumerate() {
-            for (isp, (&uplink, &address)) in of_host.uplinks.iter().zip(addresses).enumerate() {
-                let port = Port { host, isp };
-                by_address.insert(address.0, port);
+        for (host, of_host) in plan.hosts.iter().enumerate() {
+            for (number, uplink) in of_host.uplinks.iter().enumerate() {
                 let state = PortState {
-                    address,
-                    uplink,
+                    isp: uplink.isp,
+                    out: uplink.out,
+                    inbound: uplink.inbound,
                     is_cut_out: false,
                     is_cut_in: false,
                     has_carrier: true,
                     has_address: true,
                 };
-                ports.insert(port, state);
+                ports.insert(Port { host, uplink: number }, state);
             }
         }
-        Self { ports, by_address, cut_paths: BTreeSet::new(), rng }
+        Self {
+            ports,
+            addresses: BTreeMap::new(),
+            cut_paths: BTreeSet::new(),
+            down_isps: BTreeSet::new(),
+            cut_transits: BTreeSet::new(),
+            rng,
+        }
     }
 
+    /// A host has another address.
+    pub(crate) fn add_address(&mut self, port: Port, address: Locator) {
+        self.addresses.insert(address.0, Address { port, has_prefix: true });
+    }
+
+    /// The prefix of an address is gone.
+    pub(crate) fn withdraw_address(&mut self, address: Locator) {
+        if let Some(address) = self.addresses.get_mut(&address.0) {
+            address.has_prefix = false;
+        }
+    }
+
+    /// Whose address it is or was.
     pub(crate) fn port_of(&self, address: Ipv6Addr) -> Option<Port> {
-        self.by_address.get(&address).copied()
+        self.addresses.get(&address).map(|address| address.port)
     }
 
-    pub(crate) fn port(&self, port: Port) -> Option<&PortState> {
-        self.ports.get(&port)
+    /// The addresses that a host can send from, as far as it knows.
+    pub(crate) fn usable_of(&self, host: usize) -> impl Iterator<Item = Locator> + '_ {
+        let of_host = self.addresses.iter().filter(move |(_, state)| state.port.host == host);
+        of_host.map(|(&address, _)| Locator(address)).filter(|locator| self.is_usable(locator.0))
     }
 
-    pub(crate) fn of_host(&self, host: usize) -> impl Iterator<Item = &PortState> {
-        self.ports.iter().filter(move |(port, _)| port.host == host).map(|(_, state)| state)
-    }
-
-    /// Whether packets get from one uplink to the other, but for bad luck.
-    pub(crate) fn works(&self, from: Port, to: Port) -> bool {
-        let sends = |state: &PortState| state.is_usable() && !state.is_cut_out;
-        self.port(from).is_some_and(sends)
+    /// Whether packets get from one address to the other, but for bad luck.
+    pub(crate) fn works(&self, from: Ipv6Addr, to: Ipv6Addr) -> bool {
+        let [Some(source), Some(destination)] = [from, to].map(|end| self.port_of(end)) else {
+            return false;
+        };
+        let [Some(sender), Some(receiver)] =
+            [source, destination].map(|port| self.ports.get(&port))
+        else {
+            return false;
+        };
+        self.is_usable(from)
+            && !sender.is_cut_out
             && self.receives(to)
-            && !self.cut_paths.contains(&(from, to))
+            && !self.cut_paths.contains(&(source, destination))
+            && !self.down_isps.contains(&sender.isp)
+            && !self.cut_transits.contains(&(sender.isp, receiver.isp))
     }
 
-    /// Whether a packet on its way to this uplink gets in.
-    pub(crate) fn receives(&self, to: Port) -> bool {
-        self.port(to).is_some_and(|state| state.is_usable() && !state.is_cut_in)
+    /// Whether a packet on its way to this address gets in.
+    pub(crate) fn receives(&self, to: Ipv6Addr) -> bool {
+        let state = self.port_of(to).and_then(|port| self.ports.get(&port));
+        let lets_in = |state: &PortState| !state.is_cut_in && !self.down_isps.contains(&state.isp);
+        self.is_usable(to) && state.is_some_and(lets_in)
     }
 
     /// The times after which a packet arrives: none if it is lost, several if it is repeated.
-    pub(crate) fn carry(&mut self, from: Port, to: Port, is_control: bool) -> Vec<Duration> {
+    pub(crate) fn carry(
+        &mut self,
+        from: Ipv6Addr,
+        to: Ipv6Addr,
+        is_control: bool,
+    ) -> Vec<Duration> {
         if !self.works(from, to) {
             return Vec::new();
         }
-        let uplinks = [from, to].map(|port| self.port(port).map(|s| s.uplink).unwrap_or_default());
+        let state = |end| self.ports.get(&self.port_of(end)?);
+        let links = [
+            state(from).map(|sender| sender.out).unwrap_or_default(),
+            state(to).map(|receiver| receiver.inbound).unwrap_or_default(),
+        ];
         let mut arrivals = Vec::with_capacity(1);
-        if !self.any(&uplinks, |uplink| uplink.loss) {
-            arrivals.push(self.delay(&uplinks));
+        if !self.any(&links, |link| link.loss) {
+            arrivals.push(self.delay(&links));
         }
-        if self.any(&uplinks, |uplink| uplink.duplication) {
-            arrivals.push(self.delay(&uplinks));
+        if self.any(&links, |link| link.duplication) {
+            arrivals.push(self.delay(&links));
         }
-        if is_control && self.any(&uplinks, |uplink| uplink.replay) {
-            arrivals.push(self.delay(&uplinks) + self.rng.duration(REPLAY_WITHIN));
+        if is_control && self.any(&links, |link| link.replay) {
+            arrivals.push(self.delay(&links) + self.rng.duration(REPLAY_WITHIN));
         }
         arrivals
     }
@@ -119,43 +162,69 @@ impl Network {
             What::CarrierUp(port) => self.change(port, |state| state.has_carrier = true),
             What::AddressRemoved(port) => self.change(port, |state| state.has_address = false),
             What::AddressAdded(port) => self.change(port, |state| state.has_address = true),
+            What::IspDown { isp } => {
+                self.down_isps.insert(isp);
+            }
+            What::IspUp { isp } => {
+                self.down_isps.remove(&isp);
+            }
+            What::CutTransit { from, to } => {
+                self.cut_transits.insert((from, to));
+            }
             What::Heal(port) => {
                 self.cut_paths.retain(|&(from, to)| from != port && to != port);
                 self.change(port, PortState::heal);
             }
             What::HealAll => {
                 self.cut_paths.clear();
+                self.down_isps.clear();
+                self.cut_transits.clear();
                 for state in self.ports.values_mut() {
                     state.heal();
                     state.has_carrier = true;
                     state.has_address = true;
                 }
             }
-            What::Kill { .. } | What::Restart { .. } => {}
+            What::PrefixAdded(_)
+            | What::PrefixWithdrawn(_)
+            | What::Kill { .. }
+            | What::Restart { .. }
+            | What::Reboot { .. } => {}
         }
     }
 
     /// Longest time that a packet may take one way; a replayed one does not count.
     pub(crate) fn longest_delay(&self) -> Duration {
-        let of_port = |state: &PortState| {
-            let is_reordering = state.uplink.reordering.0 > 0;
-            let held_back = if is_reordering { REORDER_DELAY } else { Duration::ZERO };
-            state.uplink.delay + state.uplink.jitter + held_back
+        let of_link = |link: &Link| {
+            let held_back = if link.reordering.0 > 0 { REORDER_DELAY } else { Duration::ZERO };
+            link.delay + link.jitter + held_back
         };
-        self.ports.values().map(of_port).max().unwrap_or_default() * 2
+        let longest = |links: fn(&PortState) -> Link| {
+            self.ports.values().map(|state| of_link(&links(state))).max().unwrap_or_default()
+        };
+        longest(|state| state.out) + longest(|state| state.inbound)
     }
 
     /// Whether packets are lost by chance.
     pub(crate) fn is_lossy(&self) -> bool {
-        self.ports.values().any(|state| state.uplink.loss.0 > 0)
+        self.links().any(|link| link.loss.0 > 0)
     }
 
     /// Whether they are lost, held back or replayed by chance.
     pub(crate) fn is_disorderly(&self) -> bool {
-        let is_so = |uplink: &Uplink| {
-            [uplink.loss, uplink.reordering, uplink.replay].iter().any(|chance| chance.0 > 0)
-        };
-        self.ports.values().any(|state| is_so(&state.uplink))
+        self.links()
+            .any(|link| [link.loss, link.reordering, link.replay].iter().any(|chance| chance.0 > 0))
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Link> + '_ {
+        self.ports.values().flat_map(|state| [&state.out, &state.inbound])
+    }
+
+    /// Whether a host can send from it, as far as the host knows.
+    fn is_usable(&self, address: Ipv6Addr) -> bool {
+        let address = self.addresses.get(&address).filter(|address| address.has_prefix);
+        let state = address.and_then(|address| self.ports.get(&address.port));
+        state.is_some_and(|state| state.has_carrier && state.has_address)
     }
 
     fn change(&mut self, port: Port, change: impl FnOnce(&mut PortState)) {
@@ -164,16 +233,16 @@ impl Network {
         }
     }
 
-    fn any(&mut self, uplinks: &[Uplink], chance: impl Fn(&Uplink) -> crate::Chance) -> bool {
+    fn any(&mut self, links: &[Link], chance: impl Fn(&Link) -> crate::Chance) -> bool {
         // Every die is cast, so that what happens to later packets does not depend on this one.
-        uplinks.iter().filter(|uplink| self.rng.is(chance(uplink))).count() > 0
+        links.iter().filter(|link| self.rng.is(chance(link))).count() > 0
     }
 
-    fn delay(&mut self, uplinks: &[Uplink]) -> Duration {
+    fn delay(&mut self, links: &[Link]) -> Duration {
         let mut delay = Duration::ZERO;
-        for uplink in uplinks {
-            delay += uplink.delay + self.rng.duration(uplink.jitter);
-            if self.rng.is(uplink.reordering) {
+        for link in links {
+            delay += link.delay + self.rng.duration(link.jitter);
+            if self.rng.is(link.reordering) {
                 delay += REORDER_DELAY;
             }
         }

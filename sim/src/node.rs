@@ -1,18 +1,20 @@
 use std::time::Duration;
 
-use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
+use moorline_host::datapath::TriggerPolicy;
 use moorline_host::{Config, ContextSnapshot, EstablishedView, Host, LocalState};
 use moorline_plane::{Plane, Settings};
-use moorline_types::{Instant, Locator, UlidPair};
+use moorline_types::{Instant, UlidPair};
 
+use crate::addresses::{AddressBook, Changed};
 use crate::network::Network;
-use crate::plan::HostPlan;
+use crate::plan::{HostPlan, Port};
 use crate::rng::Rng;
 
 /// A host: its addresses and, with Moorline, its core and data plane.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) set: HbaSet,
+    number: usize,
+    pub(crate) addresses: AddressBook,
     pub(crate) core: Option<Core>,
 }
 
@@ -23,45 +25,64 @@ pub(crate) struct Core {
     pub(crate) plane: Plane,
     pub(crate) report_delay: Duration,
     config: Config,
+    settings: Settings,
     /// What a killed core had stored; `None`: it is alive.
     stored: Option<Vec<ContextSnapshot>>,
+    /// What both were told of the addresses.
+    told: LocalState,
     /// When timers are to be looked at, as told to the queue.
     pub(crate) wake: Option<Instant>,
 }
 
 impl Node {
     pub(crate) fn new(number: usize, plan: &HostPlan, rng: &mut Rng, now: Instant) -> Self {
-        let set = addresses(number, plan.uplinks.len(), rng);
+        let addresses = AddressBook::new(plan.addresses, number, plan.uplinks.len(), rng.fork());
         let mut config = Config::default();
         config.shim6.send_timeout = plan.send_timeout;
+        let mut settings = Settings::default();
+        if !plan.initiates {
+            settings.trigger =
+                TriggerPolicy { bytes: u64::MAX, age: Duration::MAX, ..settings.trigger };
+        }
         let core = plan.moorline.then(|| Core {
             host: Host::new(config.clone(), rng.seed(), now),
-            plane: Plane::new(Settings::default()),
+            plane: Plane::new(settings),
             report_delay: plan.report_delay,
             config,
+            settings,
             stored: None,
+            told: LocalState::default(),
             wake: None,
         });
-        Self { set, core }
-    }
-
-    pub(crate) fn locators(&self) -> &[Locator] {
-        self.set.locators()
+        let mut node = Self { number, addresses, core };
+        node.tell_proof();
+        node
     }
 
     /// Tells core and data plane of the addresses as they are now.
-    pub(crate) fn tell_local(&mut self, number: usize, network: &Network, now: Instant) {
+    pub(crate) fn tell_local(&mut self, network: &Network, now: Instant) {
         let Some(core) = self.core.as_mut().filter(|core| !core.is_dead()) else { return };
-        let mut usable = Vec::new();
-        for port in network.of_host(number) {
-            if port.is_usable() {
-                usable.push(port.address);
-                core.plane.set_local(port.address);
-            } else {
-                core.plane.unset_local(port.address);
-            }
+        let usable: Vec<_> = network.usable_of(self.number).collect();
+        for gone in core.told.usable.iter().filter(|locator| !usable.contains(locator)) {
+            core.plane.unset_local(*gone);
         }
-        core.host.handle_local(&LocalState { proof: proof_of(&self.set), usable }, now);
+        usable.iter().for_each(|&locator| core.plane.set_local(locator));
+        core.told.usable = usable;
+        core.host.handle_local(&core.told, now);
+    }
+
+    /// A prefix of this uplink comes; what addresses come with it.
+    pub(crate) fn add_prefix(&mut self, port: Port) -> Changed {
+        let changed = self.addresses.add_prefix(port.uplink);
+        self.tell_proof();
+        changed
+    }
+
+    /// A prefix of this uplink goes; what addresses go with it.
+    pub(crate) fn withdraw_prefix(&mut self, port: Port) -> Changed {
+        let changed = self.addresses.withdraw_prefix(port.uplink);
+        self.tell_proof();
+        changed
     }
 
     /// Kills the core: from now on there is only the data plane.
@@ -72,21 +93,40 @@ impl Node {
         }
     }
 
+    /// Lets a test see and change what a killed core has stored.
+    pub(crate) fn with_stored(&mut self, change: impl FnOnce(&mut [ContextSnapshot])) {
+        if let Some(stored) = self.core.as_mut().and_then(|core| core.stored.as_mut()) {
+            change(stored);
+        }
+    }
+
     /// Another core goes on with what the one before had stored. False if it could not.
-    pub(crate) fn restart(
-        &mut self,
-        number: usize,
-        network: &Network,
-        rng: &mut Rng,
-        now: Instant,
-    ) -> bool {
+    pub(crate) fn restart(&mut self, network: &Network, rng: &mut Rng, now: Instant) -> bool {
         self.kill();
         let Some(core) = &mut self.core else { return true };
         let stored = core.stored.take().unwrap_or_default();
         core.host = Host::new(core.config.clone(), rng.seed(), now);
-        self.tell_local(number, network, now);
+        self.tell_local(network, now);
         let Some(core) = &mut self.core else { return true };
         stored.into_iter().all(|snapshot| core.host.restore(snapshot, now).is_ok())
+    }
+
+    /// Core and data plane begin anew, and know nothing of what was before.
+    pub(crate) fn reboot(&mut self, network: &Network, rng: &mut Rng, now: Instant) {
+        self.addresses.forget_generation();
+        self.tell_proof();
+        let Some(core) = &mut self.core else { return };
+        core.stored = None;
+        core.host = Host::new(core.config.clone(), rng.seed(), now);
+        core.plane = Plane::new(core.settings);
+        core.told.usable.clear();
+        self.tell_local(network, now);
+    }
+
+    fn tell_proof(&mut self) {
+        if let Some(core) = &mut self.core {
+            core.told.proof = self.addresses.proof();
+        }
     }
 }
 
@@ -94,6 +134,16 @@ impl Core {
     /// Whether there is only the data plane.
     pub(crate) fn is_dead(&self) -> bool {
         self.stored.is_some()
+    }
+
+    /// See [`crate::Outcome::extents`].
+    pub(crate) fn extent(&self, now: Instant) -> usize {
+        let size = |host: &Host, plane: &Plane| format!("{host:?} {plane:?}").len();
+        let mut host = Host::new(self.config.clone(), [0; 32], now);
+        host.handle_local(&self.told, now);
+        let mut plane = Plane::new(self.settings);
+        self.told.usable.iter().for_each(|&locator| plane.set_local(locator));
+        size(&self.host, &self.plane).saturating_sub(size(&host, &plane))
     }
 
     /// When its timers are to be looked at.
@@ -106,27 +156,4 @@ impl Core {
     pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
         self.host.contexts().find(|context| context.ulids == ulids)?.established
     }
-}
-
-/// The set never changes, so its generation does not either.
-fn proof_of(set: &HbaSet) -> LocalProof {
-    let (present, sets) = (set.locators().to_vec(), vec![set.clone()]);
-    LocalProof::new(1, LocalAddresses { present, sets, cgas: Vec::new() }, &[], [0; 32])
-}
-
-/// An HBA set with one address at each ISP: `2001:db8:a1::/64` is host A at ISP 1.
-fn addresses(number: usize, isps: usize, rng: &mut Rng) -> HbaSet {
-    let prefix = |isp: usize| {
-        let site = u8::try_from(0xa0 + number * 0x10 + isp + 1).unwrap_or(u8::MAX);
-        [0x20, 0x01, 0x0d, 0xb8, 0, site, 0, 0]
-    };
-    let prefixes: Vec<_> = (0..isps).map(prefix).collect();
-    let seed = rng.seed();
-    let mut modifier = [0; 16];
-    modifier.copy_from_slice(&seed[..16]);
-    let mut key = [0; 48];
-    key[..32].copy_from_slice(&rng.seed());
-    let sec = Sec::new(0).expect("0 is a Sec");
-    generate_hba(&prefixes, sec, &HbaKey::extended_modifier(key), modifier, 1)
-        .expect("Sec 0 takes one try, and a host has at most a few prefixes")
 }

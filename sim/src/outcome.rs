@@ -4,7 +4,6 @@ use std::time::Duration;
 use moorline_types::DropReason;
 
 use crate::log::HostEvent;
-use crate::plan::Plan;
 
 /// How a run went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +22,10 @@ pub struct Outcome {
     pub workloads: Vec<WorkloadOutcome>,
     /// What each host dropped, core and data plane together.
     pub drops: Vec<Vec<(DropReason, u64)>>,
+    /// Of a run of full length: how much each host kept, every [`EXTENT_INTERVAL`]. A number of
+    /// characters: by how many core and data plane, printed with all their tables, are longer than
+    /// those of a host with the same addresses that has just been started.
+    pub extents: Vec<Vec<usize>>,
     /// Packets that left a host.
     pub packets: u64,
     /// Checksum of all packets, their times, and all events: equal for equal seed and plan.
@@ -56,6 +59,9 @@ pub struct Pause {
 /// Time that a sample covers.
 pub const SAMPLE: Duration = Duration::from_millis(100);
 
+/// Time between two looks at [`Outcome::extents`].
+pub const EXTENT_INTERVAL: Duration = Duration::from_secs(600);
+
 /// A rule was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -69,27 +75,47 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(invariant) = self.rule.invariant() {
+            write!(f, "({invariant}) ")?;
+        }
         write!(f, "{:?} at {:.6} s: {}", self.rule, self.at.as_secs_f64(), self.detail)
     }
 }
 
 /// What must hold.
+///
+/// Six invariants say what the hosts promise to their users and to the network, each by one rule or
+/// more; further rules say that the machines are sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// What reaches a socket is, octet for octet, what another socket sent to it.
-    SameOctets,
-    /// Traffic that has not moved is not touched.
+    /// (1) What reaches a socket is, octet for octet and with its ULIDs, what another socket sent to it.
+    DeliveredAsSent,
+    /// (1) Traffic that has not moved is not touched.
     Untouched,
-    /// A host sends from its own addresses.
-    OwnSource,
-    /// A host sends to the address its socket chose, or to one that is its peer's.
-    ProvenDestination,
-    /// Payload that has moved takes a pair by which the peer says that it got a probe of this host.
+    /// (1) A stream ends with every byte right.
+    StreamIntact,
+    /// (2) While pairs work in both directions traffic flows again within [`crate::recovery_bound`], and
+    /// goes on.
+    Recovery,
+    /// (3) A host sends to the address its socket chose, or to one that its peer has proved to be its
+    /// own.
+    VerifiedLocator,
+    /// (3) Payload that has moved takes a pair by which the peer says that it got a probe of this host.
     ProbedPair,
-    /// A responder makes a context only by an I2 that echoes a validator of its own.
+    /// (3) A host sends from its own addresses.
+    OwnSource,
+    /// (4) A responder makes a context only by an I2 or I2bis that echoes a validator of its own.
     ValidI2,
-    /// Nobody has a context that its traffic did not ask for.
+    /// (4) Nobody has a context that its traffic did not ask for.
     WantedContext,
+    /// (5) Control packets that answer none come no faster than the timers of the contexts allow.
+    ControlBound,
+    /// (6) No two ESTABLISHED contexts with one peer share a tag, in either direction.
+    UniqueTags,
+    /// Nothing is logged as an error.
+    NoErrorLog,
+    /// Nothing panics.
+    NoPanic,
     /// Queues of what one input brings, and tables, do not grow without limit.
     Bounded,
     /// A timer that has been served does not ask again for the same moment.
@@ -100,10 +126,50 @@ pub enum Rule {
     FalseAlarm,
     /// A core takes over what it had stored.
     Restored,
-    /// A stream ends with every byte right.
-    Intact,
-    /// Traffic flows again within [`crate::recovery_bound`], and goes on.
-    Recovery,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 18] = [
+        Self::DeliveredAsSent,
+        Self::Untouched,
+        Self::StreamIntact,
+        Self::Recovery,
+        Self::VerifiedLocator,
+        Self::ProbedPair,
+        Self::OwnSource,
+        Self::ValidI2,
+        Self::WantedContext,
+        Self::ControlBound,
+        Self::UniqueTags,
+        Self::NoErrorLog,
+        Self::NoPanic,
+        Self::Bounded,
+        Self::TimersAdvance,
+        Self::HonestDrops,
+        Self::FalseAlarm,
+        Self::Restored,
+    ];
+
+    /// Number of the invariant that it is about, 1 to 6; `None`: it is about the machines.
+    #[must_use]
+    pub const fn invariant(self) -> Option<u8> {
+        match self {
+            Self::DeliveredAsSent | Self::Untouched | Self::StreamIntact => Some(1),
+            Self::Recovery => Some(2),
+            Self::VerifiedLocator | Self::ProbedPair | Self::OwnSource => Some(3),
+            Self::ValidI2 | Self::WantedContext => Some(4),
+            Self::ControlBound => Some(5),
+            Self::UniqueTags => Some(6),
+            Self::NoErrorLog
+            | Self::NoPanic
+            | Self::Bounded
+            | Self::TimersAdvance
+            | Self::HonestDrops
+            | Self::FalseAlarm
+            | Self::Restored => None,
+        }
+    }
 }
 
 /// Results over many seeds.
@@ -140,32 +206,5 @@ impl Summary {
         if !outcome.violations.is_empty() {
             self.first_failing.get_or_insert(seed);
         }
-    }
-
-    /// Adds what another part of the seeds has come to.
-    pub fn merge(&mut self, other: &Self) {
-        self.seeds += other.seeds;
-        self.violations += other.violations;
-        self.recovered += other.recovered;
-        self.unrecoverable += other.unrecoverable;
-        self.unsettled += other.unsettled;
-        self.packets += other.packets;
-        self.duration += other.duration;
-        self.first_failing = [self.first_failing, other.first_failing].into_iter().flatten().min();
-    }
-
-    /// Runs [`crate::random_plan`] with each of `count` seeds from `first` on. `each` sees every run as
-    /// it ends, and says whether to go on.
-    pub fn of(first: u64, count: u64, mut each: impl FnMut(u64, &Plan, &Outcome) -> bool) -> Self {
-        let mut summary = Self::default();
-        for seed in (first..=u64::MAX).take(usize::try_from(count).unwrap_or(usize::MAX)) {
-            let plan = crate::random_plan(seed);
-            let outcome = crate::run(seed, &plan);
-            summary.add(seed, &outcome);
-            if !each(seed, &plan, &outcome) {
-                break;
-            }
-        }
-        summary
     }
 }

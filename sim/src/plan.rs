@@ -1,5 +1,13 @@
-use std::fmt;
+//! What is played: who is there, what runs, what breaks when.
+
+mod file;
+mod schedule;
+mod text;
+
 use std::time::Duration;
+
+pub use file::PlanError;
+pub use schedule::{Fault, Flap, Renumbering};
 
 /// A network, what runs over it, and what breaks when. Times are from the beginning of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +18,10 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     /// What happens to the network, in order of time.
     pub changes: Vec<Change>,
+    /// Faults that come and go.
+    pub flaps: Vec<Flap>,
+    /// Prefixes that take the place of others.
+    pub renumberings: Vec<Renumbering>,
     /// Somebody who wishes the hosts ill.
     pub attack: Option<Attack>,
     /// Whether a host that has found a path takes back its sockets' retransmission backoff at once
@@ -17,25 +29,27 @@ pub struct Plan {
     pub reverts_backoff: bool,
     /// Longest duration: the run ends before, once nothing is left to wait for.
     pub duration: Duration,
+    /// Whether it goes on until [`Plan::duration`] even so.
+    pub is_full_length: bool,
 }
 
 impl Plan {
-    /// Two hosts with Moorline and two ISPs each, 10 ms from one to the other, and nothing else yet.
+    /// Two hosts with Moorline and an uplink to each of two ISPs, 10 ms from one to the other, and
+    /// nothing else yet.
     #[must_use]
     pub fn pair(send_timeout: Duration) -> Self {
-        let host = HostPlan {
-            moorline: true,
-            send_timeout,
-            report_delay: Duration::ZERO,
-            uplinks: vec![Uplink::clean(Duration::from_millis(5)); 2],
-        };
+        let uplinks = (0..2).map(|isp| Uplink::clean(isp, Duration::from_millis(5))).collect();
+        let host = HostPlan { send_timeout, uplinks, ..HostPlan::default() };
         Self {
             hosts: vec![host; 2],
             workloads: Vec::new(),
             changes: Vec::new(),
+            flaps: Vec::new(),
+            renumberings: Vec::new(),
             attack: None,
             reverts_backoff: false,
             duration: Duration::from_secs(600),
+            is_full_length: false,
         }
     }
 }
@@ -45,17 +59,74 @@ impl Plan {
 pub struct HostPlan {
     /// Whether it runs Moorline; otherwise it has plain IPv6 and has never heard of protocol 140.
     pub moorline: bool,
+    /// Whether its traffic makes it ask for contexts; otherwise it waits to be asked, as a server.
+    pub initiates: bool,
+    /// What proves that its addresses belong together.
+    pub addresses: Addresses,
     /// Its Send Timeout.
     pub send_timeout: Duration,
     /// Time that a report of the data plane takes to the core: a ring buffer and a wake-up.
     pub report_delay: Duration,
-    /// One to each of its ISPs, each with one address.
+    /// Each with one address, or more once it has been renumbered.
     pub uplinks: Vec<Uplink>,
 }
 
-/// What packets suffer between a host and the core of the Internet, either way.
+impl Default for HostPlan {
+    /// With Moorline, RFC 5534's Send Timeout, and no uplink yet.
+    fn default() -> Self {
+        Self {
+            moorline: true,
+            initiates: true,
+            addresses: Addresses::Hba,
+            send_timeout: Duration::from_secs(15),
+            report_delay: Duration::ZERO,
+            uplinks: Vec::new(),
+        }
+    }
+}
+
+/// Kinds of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addresses {
+    /// An HBA set (RFC 5535): a hash binds all prefixes there are; later ones are a set of their own.
+    #[default]
+    Hba,
+    /// CGAs of one key (RFC 3972): a signature binds whatever prefixes there are.
+    Cga,
+    /// An HBA set that is bound to a key too: its members by the hash, others by a signature.
+    HbaCompatible,
+    /// Addresses that prove nothing: peers are told of no other.
+    Plain,
+}
+
+/// A host's access to an ISP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uplink {
+    /// Number of the ISP, from zero on.
+    pub isp: usize,
+    /// What packets suffer from the host to the core of the Internet.
+    pub out: Link,
+    /// And back.
+    pub inbound: Link,
+}
+
+impl Uplink {
+    /// Nothing but this delay, either way.
+    #[must_use]
+    pub const fn clean(isp: usize, delay: Duration) -> Self {
+        Self::symmetric(isp, Link::clean(delay))
+    }
+
+    /// The same either way.
+    #[must_use]
+    pub const fn symmetric(isp: usize, link: Link) -> Self {
+        Self { isp, out: link, inbound: link }
+    }
+}
+
+/// What packets suffer one way between a host and the core of the Internet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
     /// One-way delay.
     pub delay: Duration,
     /// Further delay, up to this, different for each packet. Packets may overtake each other by it.
@@ -79,7 +150,7 @@ pub const REPLAY_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chance(pub u32);
 
-impl Uplink {
+impl Link {
     /// Nothing but this delay.
     #[must_use]
     pub const fn clean(delay: Duration) -> Self {
@@ -108,14 +179,7 @@ pub struct Port {
     /// Place of the host in [`Plan::hosts`].
     pub host: usize,
     /// Place of the uplink in [`HostPlan::uplinks`].
-    pub isp: usize,
-}
-
-impl fmt::Display for Port {
-    /// `A1`: host A, first ISP.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", host_name(self.host), self.isp + 1)
-    }
+    pub uplink: usize,
 }
 
 /// A letter for each host.
@@ -170,9 +234,30 @@ pub enum What {
     AddressRemoved(Port),
     /// It is back.
     AddressAdded(Port),
+    /// An ISP drops every packet of its customers, and nobody is told.
+    IspDown {
+        /// Which ISP.
+        isp: usize,
+    },
+    /// It works again.
+    IspUp {
+        /// Which ISP.
+        isp: usize,
+    },
+    /// Packets from the customers of one ISP to those of another vanish; the way back goes on.
+    CutTransit {
+        /// Whose customers send.
+        from: usize,
+        /// Whose customers get nothing.
+        to: usize,
+    },
+    /// A prefix more on an uplink: the host makes itself an address under it, and tells its peers.
+    PrefixAdded(Port),
+    /// The oldest prefix of an uplink is gone for good, with its addresses; the host tells its peers.
+    PrefixWithdrawn(Port),
     /// An uplink's silent cuts are over, and those of the paths from it and to it.
     Heal(Port),
-    /// All is well again: cuts, links, addresses.
+    /// All is well again: cuts, ISPs, links, addresses. Prefixes stay as they are.
     HealAll,
     /// The core of a host is killed. Its data plane, as one in the kernel, goes on by itself.
     Kill {
@@ -181,6 +266,11 @@ pub enum What {
     },
     /// It starts again, killed before or not, with what it had stored.
     Restart {
+        /// Which host.
+        host: usize,
+    },
+    /// A host starts anew, data plane and all: it has forgotten its contexts, its peers have not.
+    Reboot {
         /// Which host.
         host: usize,
     },
@@ -197,25 +287,6 @@ pub enum Direction {
     In,
 }
 
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cut { port, direction: Direction::Both } => write!(f, "cut {port} both ways"),
-            Self::Cut { port, direction: Direction::Out } => write!(f, "cut {port} outbound"),
-            Self::Cut { port, direction: Direction::In } => write!(f, "cut {port} inbound"),
-            Self::CutPath { from, to } => write!(f, "cut the path {from} -> {to}"),
-            Self::CarrierDown(port) => write!(f, "carrier of {port} down"),
-            Self::CarrierUp(port) => write!(f, "carrier of {port} up"),
-            Self::AddressRemoved(port) => write!(f, "address of {port} removed"),
-            Self::AddressAdded(port) => write!(f, "address of {port} added"),
-            Self::Heal(port) => write!(f, "heal {port}"),
-            Self::HealAll => f.write_str("heal everything"),
-            Self::Kill { host } => write!(f, "kill the core of {}", host_name(*host)),
-            Self::Restart { host } => write!(f, "restart the core of {}", host_name(*host)),
-        }
-    }
-}
-
 /// Traffic between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
@@ -223,8 +294,10 @@ pub struct Workload {
     pub from: Port,
     /// Where it goes.
     pub to: Port,
-    /// When it begins.
+    /// When it begins; it takes the newest address of either uplink then.
     pub start: Duration,
+    /// When the application stops of its own accord; `None`: never.
+    pub until: Option<Duration>,
     /// What it is.
     pub kind: Kind,
 }

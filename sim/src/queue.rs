@@ -1,35 +1,64 @@
-use std::collections::BTreeMap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 use moorline_types::Instant;
 
 /// What is to happen, in order of time; of two at the same time the one put in first.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    entries: BTreeMap<(Instant, u64), T>,
+    entries: BinaryHeap<Reverse<Entry<T>>>,
     seq: u64,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    at: Instant,
+    seq: u64,
+    what: T,
 }
 
 impl<T> Queue<T> {
     pub(crate) const fn new() -> Self {
-        Self { entries: BTreeMap::new(), seq: 0 }
+        Self { entries: BinaryHeap::new(), seq: 0 }
     }
 
-    pub(crate) fn push(&mut self, at: Instant, entry: T) {
-        self.entries.insert((at, self.seq), entry);
+    pub(crate) fn push(&mut self, at: Instant, what: T) {
+        self.entries.push(Reverse(Entry { at, seq: self.seq, what }));
         self.seq += 1;
     }
 
     /// The next, if it is not later than `end`.
     pub(crate) fn pop_until(&mut self, end: Instant) -> Option<(Instant, T)> {
-        let entry = self.entries.first_entry().filter(|entry| entry.key().0 <= end)?;
-        let ((at, _), entry) = entry.remove_entry();
-        Some((at, entry))
+        if self.entries.peek()?.0.at > end {
+            return None;
+        }
+        self.entries.pop().map(|Reverse(entry)| (entry.at, entry.what))
     }
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 }
+
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.seq).cmp(&(other.at, other.seq))
+    }
+}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<T> Eq for Entry<T> {}
 
 #[cfg(test)]
 mod tests {

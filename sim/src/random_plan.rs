@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use crate::plan::{
-    Attack, Chance, Change, Direction, HostPlan, Kind, Pace, Plan, Port, Uplink, What, Workload,
+    Addresses, Attack, Chance, Change, Direction, Fault, Flap, HostPlan, Kind, Link, Pace, Plan,
+    Port, Renumbering, Uplink, What, Workload,
 };
 use crate::rng::Rng;
 
@@ -12,6 +13,9 @@ pub fn random_plan(seed: u64) -> Plan {
     let hosts = hosts(&mut rng);
     let workloads = workloads(&mut rng, &hosts);
     let changes = changes(&mut rng, &hosts);
+    let last = changes.last().map_or(Duration::ZERO, |change| change.at);
+    let flaps = flaps(&mut rng, &hosts, last);
+    let renumberings = renumberings(&mut rng, &hosts, last);
     let has_attacker = rng.is(Chance::percent(20));
     let overhears = rng.is(Chance::percent(50));
     let interval = rng.between(Duration::from_millis(100), Duration::from_secs(1));
@@ -19,37 +23,74 @@ pub fn random_plan(seed: u64) -> Plan {
         hosts,
         workloads,
         changes,
+        flaps,
+        renumberings,
         attack: has_attacker.then_some(Attack { interval, overhears }),
         reverts_backoff: rng.is(Chance::percent(50)),
         duration: LONGEST,
+        is_full_length: false,
     }
 }
 
 fn hosts(rng: &mut Rng) -> Vec<HostPlan> {
-    let count = if rng.is(Chance::percent(15)) { 3 } else { 2 };
-    let is_lossy = rng.is(Chance::percent(40));
-    let host = |rng: &mut Rng| {
-        let isps = rng.pick(&[1, 2, 2, 2, 2, 2, 2, 3, 3]).unwrap_or(2);
-        HostPlan {
-            moorline: true,
-            send_timeout: Duration::from_millis(
-                rng.pick(&[500, 1000, 2000, 3000, 5000, 10_000, 15_000]).unwrap_or(15_000),
-            ),
-            report_delay: Duration::from_millis(rng.pick(&[0, 0, 1, 5]).unwrap_or(0)),
-            uplinks: (0..isps).map(|_| uplink(rng, is_lossy)).collect(),
-        }
+    let count = rng.pick(&[2, 2, 2, 2, 3, 3, 4, 5]).unwrap_or(2);
+    let network = NetworkKind {
+        isps: 1 + rng.index(4),
+        is_lossy: rng.is(Chance::percent(40)),
+        is_symmetric: rng.is(Chance::percent(50)),
+        addresses: rng.is(Chance::percent(50)).then_some(Addresses::Hba),
     };
-    (0..count).map(|_| host(rng)).collect()
+    (0..count).map(|_| host(rng, &network)).collect()
 }
 
-fn uplink(rng: &mut Rng, is_lossy: bool) -> Uplink {
+/// What the hosts of a plan have in common.
+struct NetworkKind {
+    isps: usize,
+    is_lossy: bool,
+    is_symmetric: bool,
+    /// `None`: mixed.
+    addresses: Option<Addresses>,
+}
+
+fn host(rng: &mut Rng, network: &NetworkKind) -> HostPlan {
+    let mixed = [
+        Addresses::Hba,
+        Addresses::Hba,
+        Addresses::HbaCompatible,
+        Addresses::HbaCompatible,
+        Addresses::Cga,
+        Addresses::Cga,
+        Addresses::Plain,
+    ];
+    let random = rng.pick(&mixed).unwrap_or_default();
+    let uplinks = rng.pick(&[1, 2, 2, 2, 2, 2, 2, 3, 3, 4]).unwrap_or(2);
+    let first = rng.index(network.isps);
+    HostPlan {
+        moorline: !rng.is(Chance::percent(3)),
+        initiates: !rng.is(Chance::percent(25)),
+        addresses: network.addresses.unwrap_or(random),
+        send_timeout: Duration::from_millis(
+            rng.pick(&[500, 1000, 2000, 3000, 5000, 10_000, 15_000]).unwrap_or(15_000),
+        ),
+        report_delay: Duration::from_millis(rng.pick(&[0, 0, 1, 5]).unwrap_or(0)),
+        // One ISP after the other; whoever has more uplinks than there are ISPs has one twice.
+        uplinks: (0..uplinks).map(|n| uplink(rng, (first + n) % network.isps, network)).collect(),
+    }
+}
+
+fn uplink(rng: &mut Rng, isp: usize, network: &NetworkKind) -> Uplink {
+    let [out, inbound] = [(), ()].map(|()| link(rng, network.is_lossy));
+    Uplink { isp, out, inbound: if network.is_symmetric { out } else { inbound } }
+}
+
+fn link(rng: &mut Rng, is_lossy: bool) -> Link {
     let delay = rng.between(Duration::from_millis(1), Duration::from_millis(80));
     let has_jitter = rng.is(Chance::percent(50));
     let jitter = if has_jitter { rng.duration(Duration::from_millis(20)) } else { Duration::ZERO };
     let mut chance = |most: u32| {
         Chance(u32::try_from(rng.below(u64::from(most))).unwrap_or(0) * u32::from(is_lossy))
     };
-    Uplink {
+    Link {
         delay,
         jitter,
         loss: chance(30_000),
@@ -66,10 +107,13 @@ fn workloads(rng: &mut Rng, hosts: &[HostPlan]) -> Vec<Workload> {
             let from = rng.index(hosts.len());
             let to = (from + 1 + rng.index(hosts.len() - 1)) % hosts.len();
             let kind = kind(rng);
+            let is_late = rng.is(Chance::percent(15));
+            let latest = Duration::from_secs(if is_late { 60 } else { 1 });
             Workload {
                 from: ulid(rng, hosts, from),
                 to: ulid(rng, hosts, to),
-                start: rng.duration(Duration::from_secs(1)),
+                start: rng.duration(latest),
+                until: None,
                 kind,
             }
         })
@@ -78,9 +122,9 @@ fn workloads(rng: &mut Rng, hosts: &[HostPlan]) -> Vec<Workload> {
 
 /// Mostly the first address of a host.
 fn ulid(rng: &mut Rng, hosts: &[HostPlan], host: usize) -> Port {
-    let isps = hosts.get(host).map_or(1, |host| host.uplinks.len());
-    let isp = if rng.is(Chance::percent(20)) { rng.index(isps) } else { 0 };
-    Port { host, isp }
+    let uplinks = hosts.get(host).map_or(1, |host| host.uplinks.len());
+    let uplink = if rng.is(Chance::percent(30)) { rng.index(uplinks) } else { 0 };
+    Port { host, uplink }
 }
 
 fn kind(rng: &mut Rng) -> Kind {
@@ -133,9 +177,9 @@ fn pause(rng: &mut Rng) -> Duration {
 
 fn what(rng: &mut Rng, hosts: &[HostPlan]) -> What {
     let port = port(rng, hosts);
-    let direction = rng.pick(&[Direction::Both, Direction::Both, Direction::Out, Direction::In]);
-    match rng.below(21) {
-        0..=7 => What::Cut { port, direction: direction.unwrap_or(Direction::Both) },
+    let direction = direction(rng);
+    match rng.below(27) {
+        0..=7 => What::Cut { port, direction },
         8..=10 => What::CutPath { from: port, to: self::port(rng, hosts) },
         11 | 12 => What::CarrierDown(port),
         13 => What::CarrierUp(port),
@@ -144,19 +188,69 @@ fn what(rng: &mut Rng, hosts: &[HostPlan]) -> What {
         17 => What::Heal(port),
         18 => What::HealAll,
         19 => What::Kill { host: port.host },
-        _ => What::Restart { host: port.host },
+        20 => What::Restart { host: port.host },
+        21 => What::Reboot { host: port.host },
+        22 | 23 => What::IspDown { isp: isp(rng, hosts) },
+        24 => What::IspUp { isp: isp(rng, hosts) },
+        25 => What::CutTransit { from: isp(rng, hosts), to: isp(rng, hosts) },
+        _ => What::PrefixAdded(port),
     }
+}
+
+fn flaps(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Flap> {
+    if !rng.is(Chance::percent(15)) {
+        return Vec::new();
+    }
+    let port = port(rng, hosts);
+    let fault = match rng.below(5) {
+        0 | 1 => Fault::Silent(port, direction(rng)),
+        2 => Fault::Carrier(port),
+        3 => Fault::Address(port),
+        _ => Fault::Isp(isp(rng, hosts)),
+    };
+    let from = rng.duration(last + Duration::from_secs(5));
+    let longest = Duration::from_secs(rng.pick(&[1, 5, 30]).unwrap_or(1));
+    let [down, up] = [(), ()].map(|()| rng.between(Duration::from_millis(50), longest));
+    let until = from + (down + up) * (1 + u32::try_from(rng.index(8)).unwrap_or(0));
+    vec![Flap { fault, from, until, down, up }]
+}
+
+fn renumberings(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Renumbering> {
+    if !rng.is(Chance::percent(20)) {
+        return Vec::new();
+    }
+    let at = rng.duration(last + Duration::from_secs(10));
+    let is_hard = rng.is(Chance::percent(30));
+    let overlap =
+        if is_hard { Duration::ZERO } else { rng.between(Duration::from_secs(1), OVERLAP) };
+    let comes_again = rng.is(Chance::percent(30));
+    let every = comes_again.then(|| rng.between(Duration::from_secs(10), OVERLAP * 2));
+    let until = at + every.unwrap_or(Duration::from_secs(1)) * 2;
+    vec![Renumbering { port: port(rng, hosts), at, overlap, every, until }]
+}
+
+fn direction(rng: &mut Rng) -> Direction {
+    let directions = [Direction::Both, Direction::Both, Direction::Out, Direction::In];
+    rng.pick(&directions).unwrap_or(Direction::Both)
 }
 
 /// Mostly the first uplink, as the traffic is there at first.
 fn port(rng: &mut Rng, hosts: &[HostPlan]) -> Port {
     let host = rng.index(hosts.len());
-    let isps = hosts.get(host).map_or(1, |host| host.uplinks.len());
-    let isp = if rng.is(Chance::percent(50)) { rng.index(isps) } else { 0 };
-    Port { host, isp }
+    let uplinks = hosts.get(host).map_or(1, |host| host.uplinks.len());
+    let uplink = if rng.is(Chance::percent(50)) { rng.index(uplinks) } else { 0 };
+    Port { host, uplink }
+}
+
+/// One that somebody is at.
+fn isp(rng: &mut Rng, hosts: &[HostPlan]) -> usize {
+    let Port { host, uplink } = port(rng, hosts);
+    hosts.get(host).and_then(|host| host.uplinks.get(uplink)).map_or(0, |uplink| uplink.isp)
 }
 
 /// Stream of the seed that plans come from.
 const PLAN_STREAM: u64 = 3;
 /// Most runs end long before, when nothing is left to wait for.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// An old prefix and a new one are there together for so long, at most.
+const OVERLAP: Duration = Duration::from_secs(30);

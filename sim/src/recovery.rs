@@ -32,6 +32,8 @@ pub(crate) struct Watch {
     pub(crate) to: Side,
     /// When something last arrived; at first the begin of the traffic.
     last: Instant,
+    /// Begin of the traffic that has had no pause since.
+    flows_since: Instant,
     episode: Option<Episode>,
 }
 
@@ -63,7 +65,7 @@ pub(crate) enum End {
 
 impl Watch {
     pub(crate) fn new(workload: usize, to: Side, start: Instant) -> Self {
-        Self { workload, to, last: start, episode: None }
+        Self { workload, to, last: start, flows_since: start, episode: None }
     }
 
     pub(crate) fn last(&self) -> Instant {
@@ -78,6 +80,14 @@ impl Watch {
         self.episode.map_or(Duration::ZERO, |episode| episode.expectation.patience)
     }
 
+    /// Whether nothing is promised, or it has come for good.
+    pub(crate) fn is_settled(&self, now: Instant) -> bool {
+        let Some(episode) = self.episode else { return true };
+        let from = self.flows_since.max(episode.since);
+        episode.expectation.deadline.is_none()
+            || now.since(self.last) <= self.patience() && self.last.since(from) >= FOR_GOOD
+    }
+
     /// Another episode; the one before must have been ended.
     pub(crate) fn begin(&mut self, expectation: Expectation, now: Instant) {
         self.episode = Some(Episode { since: now, expectation, has_failed: false });
@@ -86,6 +96,9 @@ impl Watch {
     /// Something arrived.
     pub(crate) fn on_delivery(&mut self, now: Instant) -> Option<Late> {
         let late = self.check(now);
+        if now.since(self.last) > self.patience() {
+            self.flows_since = now;
+        }
         self.last = now;
         late
     }
@@ -119,6 +132,9 @@ impl Watch {
         Some(Late { since: episode.since, deadline, last })
     }
 }
+
+/// Traffic that flows for so long is taken to go on.
+const FOR_GOOD: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

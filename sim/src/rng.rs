@@ -17,6 +17,11 @@ impl Rng {
         Self(rng)
     }
 
+    /// Another one that goes its own way.
+    pub(crate) fn fork(&mut self) -> Self {
+        Self(ChaCha8Rng::from_seed(self.seed()))
+    }
+
     pub(crate) fn seed(&mut self) -> [u8; 32] {
         let mut seed = [0; 32];
         self.0.fill_bytes(&mut seed);

@@ -1,48 +1,102 @@
 //! What is checked after every step, by what can be seen from outside of a host.
 
-use std::collections::BTreeSet;
+mod control;
+mod messages;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use moorline_cga::LocalProof;
 use moorline_host::datapath::{ContextEntry, Update};
-use moorline_types::{DropReason, Instant, Locator, LocatorPair, UlidPair};
-use moorline_wire::{Message, MessageType, OptionType, Packet, Probe};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::log::since_start;
 use crate::outcome::{Rule, Violation};
 use crate::packet::Header;
 use crate::plan::host_name;
+use control::Allowances;
+
+pub(crate) use control::Pace as ControlPace;
 
 /// Collects violations, and what it takes to find them.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) violations: Vec<Violation>,
-    /// Addresses of each host: what a peer can prove, as all hosts are honest.
-    addresses: Vec<BTreeSet<Locator>>,
+    /// Whose address each one is or was.
+    owners: BTreeMap<Locator, usize>,
+    /// What can be proved by each ULID, or could be at some time.
+    proofs: BTreeMap<Locator, BTreeSet<Locator>>,
     /// ULID pairs of the workloads, as each host has them.
     wanted: BTreeSet<(usize, UlidPair)>,
     /// Responder nonce and validator of every R1 and R1bis that a host sent.
-    validators: Vec<BTreeSet<(u32, Vec<u8>)>>,
+    validators: BTreeSet<(usize, u32, Vec<u8>)>,
     /// Where Shim6 packets came from, as the receiver sees it: answers that take no state go back there.
     asked: BTreeSet<(usize, LocatorPair)>,
     /// Probes, I1s and I2s that a host sent: the pair and the nonce.
     probes: BTreeSet<(usize, LocatorPair, u32)>,
     /// Pairs by which the peer says that it got one of them, or echoes a validator.
     probed: BTreeSet<(usize, LocatorPair)>,
+    /// The established contexts of each host.
+    established: BTreeMap<(usize, ContextId), Established>,
+    allowances: Allowances,
+}
+
+/// What tells an established context from others.
+#[derive(Clone, Copy, Debug)]
+struct Established {
+    ulids: UlidPair,
+    local_tag: ContextTag,
+    peer_tag: ContextTag,
 }
 
 impl Rules {
-    pub(crate) fn new(
-        addresses: &[Vec<Locator>],
-        wanted: impl IntoIterator<Item = (usize, UlidPair)>,
-    ) -> Self {
+    pub(crate) fn new(pace: ControlPace) -> Self {
         Self {
             violations: Vec::new(),
-            addresses: addresses.iter().map(|of_host| of_host.iter().copied().collect()).collect(),
-            wanted: wanted.into_iter().collect(),
-            validators: vec![BTreeSet::new(); addresses.len()],
+            owners: BTreeMap::new(),
+            proofs: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            validators: BTreeSet::new(),
             asked: BTreeSet::new(),
             probes: BTreeSet::new(),
             probed: BTreeSet::new(),
+            established: BTreeMap::new(),
+            allowances: Allowances::new(pace),
         }
+    }
+
+    /// A host has another address.
+    pub(crate) fn on_address(&mut self, host: usize, address: Locator) {
+        self.owners.insert(address, host);
+    }
+
+    /// What a host tells its peers: one that is gone can still be a ULID, and prove the others.
+    pub(crate) fn on_proof(&mut self, host: usize, proof: &LocalProof) {
+        for (&address, _) in self.owners.iter().filter(|&(_, &owner)| owner == host) {
+            self.proofs.entry(address).or_default().extend(proof.locators_for(address.as_ulid()));
+        }
+    }
+
+    /// A host has traffic between these addresses.
+    pub(crate) fn on_traffic(&mut self, host: usize, ulids: UlidPair) {
+        self.wanted.insert((host, ulids));
+        self.allowances.on_traffic(host);
+    }
+
+    /// The addresses of a host have changed, or it starts anew: it tells its peers, and looks for ways.
+    pub(crate) fn on_local_change(&mut self, host: usize) {
+        self.allowances.on_local_change(host);
+    }
+
+    /// The tags that an established context of a host receives and sends.
+    pub(crate) fn tags_of(&self, host: usize, ulids: UlidPair) -> Option<(ContextTag, ContextTag)> {
+        let of_host = self.established.iter().filter(|((of, _), _)| *of == host);
+        let context = of_host.map(|(_, context)| context).find(|context| context.ulids == ulids)?;
+        Some((context.local_tag, context.peer_tag))
+    }
+
+    /// A host has forgotten its contexts.
+    pub(crate) fn on_reboot(&mut self, host: usize) {
+        self.established.retain(|&(of, _), _| of != host);
     }
 
     pub(crate) fn check(
@@ -67,22 +121,33 @@ impl Rules {
     ) {
         let is_own = self.is_of(host, locators.local);
         self.check(is_own, Rule::OwnSource, now, || format!("{} sends {locators}", name(host)));
-        let is_proven = chosen == Some(locators.peer)
-            || self.is_proven(host, locators.peer)
+        let is_verified = chosen == Some(locators.peer)
+            || self.is_verified(host, locators.peer)
             || self.asked.contains(&(host, locators));
-        self.check(is_proven, Rule::ProvenDestination, now, || {
+        self.check(is_verified, Rule::VerifiedLocator, now, || {
             format!("{} sends {locators}", name(host))
         });
     }
 
     /// The core of a host tells its data plane something.
     pub(crate) fn on_update(&mut self, host: usize, update: &Update, now: Instant) {
-        let Update::Upsert(entry) = update else { return };
+        let entry = match update {
+            Update::Upsert(entry) => entry,
+            Update::Remove { context } => {
+                self.established.remove(&(host, *context));
+                return;
+            }
+            Update::Heard { .. } | Update::Rearm { .. } => return,
+        };
         let ContextEntry { ulids, locators, peer_locators, .. } = entry;
         let is_wanted = self.wanted.contains(&(host, *ulids));
         self.check(is_wanted, Rule::WantedContext, now, || format!("{}: {ulids}", name(host)));
-        let is_proven = peer_locators.iter().all(|&locator| self.is_proven(host, locator));
-        self.check(is_proven, Rule::ProvenDestination, now, || {
+        let proved = self.proofs.get(&ulids.peer.as_locator());
+        let is_verified = peer_locators.iter().all(|locator| {
+            *locator == ulids.peer.as_locator()
+                || proved.is_some_and(|proved| proved.contains(locator))
+        });
+        self.check(is_verified, Rule::VerifiedLocator, now, || {
             format!("{}: entry with {peer_locators:?}", name(host))
         });
         // A pair stays current until another is found, even if the peer has withdrawn its locator.
@@ -92,62 +157,23 @@ impl Rules {
         });
         let is_own = self.is_of(host, locators.local);
         self.check(is_own, Rule::OwnSource, now, || format!("{}: entry {locators}", name(host)));
+        self.check_tags(host, entry, now);
     }
 
-    pub(crate) fn on_control_sent(
-        &mut self,
-        host: usize,
-        octets: &[u8],
-        locators: LocatorPair,
-        now: Instant,
-    ) {
-        let Ok(packet) = Packet::parse(octets, locators.local.0, locators.peer.0) else { return };
-        let stateless = [MessageType::R1, MessageType::R1BIS, MessageType::ERROR];
-        let is_answer = stateless.contains(&packet.kind())
-            && self.asked.contains(&(host, locators))
-            || self.is_proven(host, locators.peer);
-        self.check(is_answer, Rule::ProvenDestination, now, || {
-            format!("{} sends {:?} by {locators}", name(host), packet.kind())
+    fn check_tags(&mut self, host: usize, entry: &ContextEntry, now: Instant) {
+        let ContextEntry { id, ulids, local_tag, peer_tag, .. } = *entry;
+        let peer = self.owners.get(&ulids.peer.as_locator());
+        let shares = |(&(of, other), context): (&(usize, ContextId), &Established)| {
+            of == host
+                && other != id
+                && self.owners.get(&context.ulids.peer.as_locator()) == peer
+                && (context.local_tag == local_tag || context.peer_tag == peer_tag)
+        };
+        let is_shared = self.established.iter().any(shares);
+        self.established.insert((host, id), Established { ulids, local_tag, peer_tag });
+        self.check(!is_shared, Rule::UniqueTags, now, || {
+            format!("{}: {ulids} has a tag of another context with the same peer", name(host))
         });
-        for own in probe(&packet).into_iter().flat_map(|probe| probe.sent) {
-            if LocatorPair::new(own.src, own.dst) == locators {
-                self.probes.insert((host, locators, own.nonce));
-            }
-        }
-        let asks = [MessageType::I1, MessageType::I2, MessageType::I2BIS];
-        if let Some(nonce) = packet.initiator_nonce().filter(|_| asks.contains(&packet.kind())) {
-            self.probes.insert((host, locators, nonce));
-        }
-        if ![MessageType::R1, MessageType::R1BIS].contains(&packet.kind()) {
-            return;
-        }
-        if let (Some(key), Some(of_host)) = (validator(&packet), self.validators.get_mut(host)) {
-            of_host.insert(key);
-        }
-    }
-
-    pub(crate) fn on_control_received(
-        &mut self,
-        host: usize,
-        octets: &[u8],
-        locators: LocatorPair,
-    ) {
-        self.asked.insert((host, locators));
-        let Ok(packet) = Packet::parse(octets, locators.peer.0, locators.local.0) else { return };
-        let answers = [MessageType::R1, MessageType::R2].contains(&packet.kind());
-        let nonce = packet.initiator_nonce().filter(|_| answers);
-        let is_answer = nonce.is_some_and(|nonce| self.probes.contains(&(host, locators, nonce)));
-        let of_host = self.validators.get(host);
-        let is_echo = validator(&packet).zip(of_host).is_some_and(|(key, of)| of.contains(&key));
-        if is_answer || is_echo {
-            self.probed.insert((host, locators));
-        }
-        for report in probe(&packet).into_iter().flat_map(|probe| probe.received) {
-            let pair = LocatorPair::new(report.src, report.dst);
-            if self.probes.contains(&(host, pair, report.nonce)) {
-                self.probed.insert((host, pair));
-            }
-        }
     }
 
     /// A data plane has put a payload header in.
@@ -164,25 +190,6 @@ impl Rules {
         self.check(is_probed, Rule::ProbedPair, now, || format!("{}: {way:?}", name(host)));
     }
 
-    /// A host has one more context after this control packet.
-    pub(crate) fn on_new_context(
-        &mut self,
-        host: usize,
-        octets: &[u8],
-        locators: LocatorPair,
-        now: Instant,
-    ) {
-        let echoed = Packet::parse(octets, locators.peer.0, locators.local.0)
-            .ok()
-            .filter(|packet| [MessageType::I2, MessageType::I2BIS].contains(&packet.kind()))
-            .and_then(|packet| validator(&packet));
-        let of_host = self.validators.get(host);
-        let is_valid = echoed.zip(of_host).is_some_and(|(key, of_host)| of_host.contains(&key));
-        self.check(is_valid, Rule::ValidI2, now, || {
-            format!("{} made a context without a valid I2", name(host))
-        });
-    }
-
     /// Counters at the end of a run.
     pub(crate) fn on_drops(&mut self, host: usize, drops: &[(DropReason, u64)], now: Instant) {
         for &(reason, times) in drops {
@@ -193,12 +200,12 @@ impl Rules {
     }
 
     fn is_of(&self, host: usize, locator: Locator) -> bool {
-        self.addresses.get(host).is_some_and(|of_host| of_host.contains(&locator))
+        self.owners.get(&locator) == Some(&host)
     }
 
-    fn is_proven(&self, host: usize, locator: Locator) -> bool {
-        let others = self.addresses.iter().enumerate().filter(|&(other, _)| other != host);
-        others.into_iter().any(|(_, of_host)| of_host.contains(&locator))
+    /// Whether some other host has proved it to be its own.
+    fn is_verified(&self, host: usize, locator: Locator) -> bool {
+        self.owners.get(&locator).is_some_and(|&owner| owner != host)
     }
 }
 
@@ -231,29 +238,6 @@ const fn is_explained(reason: DropReason) -> bool {
         | DropReason::HeaderChain
         | DropReason::AdjustRoom
         | DropReason::ReportLost => false,
-    }
-}
-
-fn validator(packet: &Packet<'_>) -> Option<(u32, Vec<u8>)> {
-    let validator = packet.raw_option(OptionType::RESPONDER_VALIDATOR)?;
-    Some((packet.responder_nonce()?, validator.to_vec()))
-}
-
-fn probe(packet: &Packet<'_>) -> Option<Probe> {
-    // Others would cost as much to decode, and there are many.
-    let is_probe = packet.kind() == MessageType::PROBE;
-    match is_probe.then(|| packet.message())?.ok()? {
-        Message::Probe(probe) => Some(probe),
-        Message::I1(_)
-        | Message::R1(_)
-        | Message::I2(_)
-        | Message::R2(_)
-        | Message::R1bis(_)
-        | Message::I2bis(_)
-        | Message::UpdateRequest(_)
-        | Message::UpdateAck(_)
-        | Message::Keepalive(_)
-        | Message::Error(_) => None,
     }
 }
 

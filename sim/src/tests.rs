@@ -1,2 +1,3 @@
+mod plans;
 mod scenarios;
 mod schedules;

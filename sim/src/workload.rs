@@ -6,6 +6,7 @@ mod stream;
 
 use moorline_types::{Instant, UlidPair};
 
+use crate::log::instant;
 use crate::plan::{Kind, Workload};
 use datagrams::{Back, Datagrams};
 use stream::Stream;
@@ -39,6 +40,8 @@ pub(crate) struct Running {
     /// Seen from its first side.
     pub(crate) ulids: UlidPair,
     engine: Engine,
+    /// It has come to its end, and that has been seen.
+    pub(crate) is_over: bool,
     /// When [`Running::handle_timeout`] is to be called, as told to the queue.
     pub(crate) wake: Option<Instant>,
 }
@@ -65,19 +68,28 @@ pub(crate) struct Garbled;
 impl Running {
     pub(crate) fn new(number: usize, plan: Workload, ulids: UlidPair, start: Instant) -> Self {
         let port = port_of(number);
+        let until = plan.until.map(instant);
         let engine = match plan.kind {
-            Kind::Stream { bytes, pace } => {
-                Engine::Stream(Box::new(Stream::new(port, ulids, bytes, pace, start)))
-            }
-            Kind::Requests { pace } => {
-                Engine::Datagrams(Datagrams::new(port, ulids, pace, Back::Answers, start))
-            }
+            Kind::Stream { bytes, pace } => Engine::Stream(Box::new(Stream::new(
+                port,
+                ulids,
+                bytes,
+                pace,
+                [Some(start), until],
+            ))),
+            Kind::Requests { pace } => Engine::Datagrams(Datagrams::new(
+                port,
+                ulids,
+                pace,
+                Back::Answers,
+                [Some(start), until],
+            )),
             Kind::Datagrams { pace, both_ways } => {
                 let back = if both_ways { Back::TheSame } else { Back::Nothing };
-                Engine::Datagrams(Datagrams::new(port, ulids, pace, back, start))
+                Engine::Datagrams(Datagrams::new(port, ulids, pace, back, [Some(start), until]))
             }
         };
-        Self { plan, ulids, engine, wake: None }
+        Self { plan, ulids, engine, is_over: false, wake: None }
     }
 
     pub(crate) fn host(&self, side: Side) -> usize {
@@ -133,15 +145,30 @@ impl Running {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match &self.engine {
             Engine::Stream(stream) => stream.poll_timeout(),
-            Engine::Datagrams(datagrams) => Some(datagrams.poll_timeout()),
+            Engine::Datagrams(datagrams) => datagrams.poll_timeout(),
         }
     }
 
-    /// Whether all of it has arrived and is known to have.
+    /// When a stream's sender last got an acknowledgement.
+    pub(crate) fn progress(&self) -> Option<Instant> {
+        match &self.engine {
+            Engine::Stream(stream) => Some(stream.progress()),
+            Engine::Datagrams(_) => None,
+        }
+    }
+
+    /// Whether nothing more will be sent: all of a stream has arrived and is known to have.
     pub(crate) fn is_finished(&self) -> bool {
         match &self.engine {
             Engine::Stream(stream) => stream.is_finished(),
-            Engine::Datagrams(_) => false,
+            Engine::Datagrams(datagrams) => datagrams.is_finished(),
+        }
+    }
+
+    /// The receiver of a stream takes a wrong octet for right: for tests.
+    pub(crate) fn swallow_octet(&mut self) {
+        if let Engine::Stream(stream) = &mut self.engine {
+            stream.swallow_octet();
         }
     }
 

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -7,25 +8,30 @@ use moorline_plane::{Inbound, Outbound};
 use moorline_types::{Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
 
-use crate::log::{Log, instant, since_start};
+use crate::chart::{Fate, Trace};
+use crate::log::{Log, Way, instant, since_start};
 use crate::network::Network;
 use crate::node::Node;
-use crate::outcome::{Outcome, Pause, Rule, SAMPLE, WorkloadOutcome};
+use crate::outcome::{EXTENT_INTERVAL, Outcome, Pause, Rule, SAMPLE, WorkloadOutcome};
 use crate::packet::{self, Header};
-use crate::plan::{Plan, Port, What, host_name};
+use crate::plan::{Change, Plan, Port, What, host_name};
 use crate::queue::Queue;
 use crate::recovery::Watch;
 use crate::rng::Rng;
-use crate::rules::Rules;
+use crate::rules::{ControlPace, Rules};
 use attack::Attacker;
 use core::living_core;
+use expect::is_both_ways;
+use mutant::{Mutant, flip_last};
 
 use crate::describe;
 use crate::workload::{Running, Side, number_of};
 
 mod attack;
 mod core;
+mod errors;
 mod expect;
+mod mutant;
 
 /// Plays a plan. Equal seed and plan give equal packets and events, to the octet.
 #[must_use]
@@ -33,16 +39,12 @@ pub fn run(seed: u64, plan: &Plan) -> Outcome {
     World::play(seed, plan, false).0
 }
 
-/// Plays a plan once more and tells what happened, a line for each control packet, event and change,
-/// and for each change of the way that payload takes.
+/// Plays a plan once more and tells what happened: each control packet, event and change, and each
+/// change of the way that payload takes.
 #[must_use]
-pub fn trace(seed: u64, plan: &Plan) -> String {
+pub fn trace(seed: u64, plan: &Plan) -> Trace {
     let (outcome, log) = World::play(seed, plan, true);
-    let mut trace = log.into_trace();
-    for violation in &outcome.violations {
-        trace.push_str(&format!("VIOLATION {violation}\n"));
-    }
-    trace
+    Trace::new(plan.hosts.len(), log.into_moments(), outcome.violations)
 }
 
 struct World<'a> {
@@ -52,20 +54,26 @@ struct World<'a> {
     queue: Queue<Occurrence>,
     network: Network,
     nodes: Vec<Node>,
-    workloads: Vec<Running>,
+    /// Those that have begun.
+    workloads: BTreeMap<usize, Running>,
     outcomes: Vec<WorkloadOutcome>,
     watches: Vec<Watch>,
     /// Since when a host's REAP is not Operational.
     troubles: BTreeMap<(usize, UlidPair), Instant>,
     /// The way that payload of a workload took last, for the trace.
-    ways: BTreeMap<(usize, Option<u16>), String>,
+    ways: BTreeMap<(usize, Option<u16>), Way>,
     changes_left: usize,
+    /// Workloads that have not begun.
+    starts_left: usize,
     has_changed: bool,
+    is_looking: bool,
+    extents: Vec<Vec<usize>>,
     attacker: Attacker,
     rules: Rules,
     log: Log,
     rng: Rng,
     outcome: Counts,
+    mutant: Option<Mutant>,
 }
 
 /// What [`Outcome`] counts.
@@ -91,6 +99,10 @@ enum Occurrence {
     Start(usize),
     /// The attacker sends something.
     Attack,
+    /// It may be over.
+    Look,
+    /// What the hosts keep is measured.
+    Measure,
 }
 
 /// A packet under way.
@@ -102,16 +114,46 @@ struct Parcel {
 
 impl<'a> World<'a> {
     fn play(seed: u64, plan: &'a Plan, is_tracing: bool) -> (Outcome, Log) {
-        let mut world = Self::new(seed, plan, is_tracing);
-        while let Some((at, occurrence)) = world.queue.pop_until(world.end) {
-            world.now = at;
-            world.on(occurrence);
-            let waiting = world.queue.len();
-            world
-                .check(waiting <= MAX_WAITING, Rule::Bounded, || format!("{waiting} in the queue"));
+        Self::play_with(None, seed, plan, is_tracing)
+    }
+
+    fn play_with(
+        mutant: Option<Mutant>,
+        seed: u64,
+        plan: &'a Plan,
+        is_tracing: bool,
+    ) -> (Outcome, Log) {
+        errors::collecting(|| {
+            let mut world = Self::new(seed, plan, is_tracing);
+            world.mutant = mutant;
+            world.go_on();
+            world.finish()
+        })
+    }
+
+    fn go_on(&mut self) {
+        while let Some((at, occurrence)) = self.queue.pop_until(self.end) {
+            self.now = at;
+            let step = AssertUnwindSafe(|| {
+                self.mutate_step();
+                self.on(occurrence);
+            });
+            if let Err(panic) = panic::catch_unwind(step) {
+                // Nothing is as it should be after it.
+                self.check(false, Rule::NoPanic, || errors::words_of(&*panic));
+                return;
+            }
+            while let Some(error) = errors::next() {
+                self.check(false, Rule::NoErrorLog, || error);
+            }
+            let waiting = self.queue.len();
+            self.check(waiting <= MAX_WAITING, Rule::Bounded, || format!("{waiting} in the queue"));
+            if self.rules.violations.len() >= MAX_VIOLATIONS {
+                // It may be the same one for ever.
+                return;
+            }
         }
-        world.now = world.end;
-        world.finish()
+        self.now = self.end;
     }
 
     fn new(seed: u64, plan: &'a Plan, is_tracing: bool) -> Self {
@@ -121,52 +163,54 @@ impl<'a> World<'a> {
             .zip(&plan.hosts)
             .map(|(number, of_host)| Node::new(number, of_host, &mut rng, now))
             .collect();
-        let addresses: Vec<_> = nodes.iter().map(|node| node.locators().to_vec()).collect();
-        let address = |port: Port| addresses[port.host][port.isp].as_ulid();
-        let workloads: Vec<_> = (0..)
-            .zip(&plan.workloads)
-            .map(|(number, &workload)| {
-                let ulids = UlidPair::new(address(workload.from), address(workload.to));
-                Running::new(number, workload, ulids, instant(workload.start))
-            })
-            .collect();
-        let wanted: Vec<_> = workloads
-            .iter()
-            .flat_map(|workload| {
-                Side::BOTH.map(|side| (workload.host(side), workload.ulids_of(side)))
-            })
-            .collect();
+        let mut network = Network::new(plan, Rng::new(seed, NETWORK_STREAM));
+        let mut rules = Rules::new(ControlPace::of(plan));
+        for (host, node) in nodes.iter().enumerate() {
+            for (uplink, address) in node.addresses.all() {
+                network.add_address(Port { host, uplink }, address);
+                rules.on_address(host, address);
+            }
+            rules.on_proof(host, &node.addresses.proof());
+        }
+        let schedule = plan.schedule();
         let mut world = Self {
-            network: Network::new(plan, &addresses, Rng::new(seed, NETWORK_STREAM)),
-            rules: Rules::new(&addresses, wanted),
+            network,
+            rules,
             plan,
             now,
             end: instant(plan.duration),
             queue: Queue::new(),
-            outcomes: workloads.iter().map(|_| WorkloadOutcome::new()).collect(),
+            outcomes: plan.workloads.iter().map(|_| WorkloadOutcome::new()).collect(),
             nodes,
-            workloads,
+            workloads: BTreeMap::new(),
             watches: Vec::new(),
             troubles: BTreeMap::new(),
             ways: BTreeMap::new(),
-            changes_left: plan.changes.len(),
+            changes_left: schedule.len(),
+            starts_left: plan.workloads.len(),
             has_changed: false,
+            is_looking: false,
+            extents: vec![Vec::new(); plan.hosts.len()],
             attacker: Attacker::new(plan.attack, Rng::new(seed, ATTACK_STREAM)),
             log: Log::new(is_tracing),
             rng,
             outcome: Counts::default(),
+            mutant: None,
         };
-        world.fill_queue();
+        world.fill_queue(&schedule);
         world.tell_local();
         world
     }
 
-    fn fill_queue(&mut self) {
-        for change in &self.plan.changes {
+    fn fill_queue(&mut self, schedule: &[Change]) {
+        for change in schedule {
             self.queue.push(instant(change.at), Occurrence::Change(change.what));
         }
         for (number, workload) in self.plan.workloads.iter().enumerate() {
             self.queue.push(instant(workload.start), Occurrence::Start(number));
+        }
+        if self.plan.is_full_length {
+            self.queue.push(self.now, Occurrence::Measure);
         }
         if let Some(attack) = self.plan.attack {
             self.queue.push(instant(attack.interval), Occurrence::Attack);
@@ -182,6 +226,8 @@ impl<'a> World<'a> {
             Occurrence::Work(number) => self.on_work(number),
             Occurrence::Start(number) => self.on_start(number),
             Occurrence::Attack => self.on_attack(),
+            Occurrence::Look => self.on_look(),
+            Occurrence::Measure => self.on_measure(),
         }
     }
 
@@ -189,26 +235,84 @@ impl<'a> World<'a> {
         self.end_episodes();
         self.changes_left -= 1;
         self.has_changed = true;
-        self.log.line(self.now, || format!("==== {what}"));
+        self.log.change(self.now, || format!("==== {what}"));
         self.network.apply(what);
-        if let What::Kill { host } | What::Restart { host } = what {
-            self.on_core_change(host, what);
+        match what {
+            What::PrefixAdded(port) => self.on_prefix_added(port),
+            What::PrefixWithdrawn(port) => self.on_prefix_withdrawn(port),
+            What::Kill { host } | What::Restart { host } | What::Reboot { host } => {
+                self.on_core_change(host, what);
+            }
+            What::Cut { .. }
+            | What::CutPath { .. }
+            | What::CarrierDown(_)
+            | What::CarrierUp(_)
+            | What::AddressRemoved(_)
+            | What::AddressAdded(_)
+            | What::IspDown { .. }
+            | What::IspUp { .. }
+            | What::CutTransit { .. }
+            | What::Heal(_)
+            | What::HealAll => {}
         }
         self.tell_local();
         self.begin_episodes();
     }
 
+    fn on_prefix_added(&mut self, port: Port) {
+        let Some(node) = self.nodes.get_mut(port.host) else { return };
+        for (uplink, address) in node.add_prefix(port) {
+            self.network.add_address(Port { uplink, ..port }, address);
+            self.rules.on_address(port.host, address);
+            self.log.note(self.now, port.host, || format!("{port}: {address} comes"));
+        }
+        self.rules.on_proof(port.host, &node.addresses.proof());
+    }
+
+    fn on_prefix_withdrawn(&mut self, port: Port) {
+        let Some(node) = self.nodes.get_mut(port.host) else { return };
+        for (_, address) in node.withdraw_prefix(port) {
+            self.network.withdraw_address(address);
+            self.log.note(self.now, port.host, || format!("{port}: {address} goes"));
+        }
+        // What is left may prove itself by another list now.
+        self.rules.on_proof(port.host, &node.addresses.proof());
+    }
+
     fn on_start(&mut self, number: usize) {
-        let sides: &[Side] = if self.is_both_ways(number) { &Side::BOTH } else { &[Side::To] };
+        self.starts_left -= 1;
+        let Some(&plan) = self.plan.workloads.get(number) else { return };
+        let newest = |port: Port| self.nodes.get(port.host)?.addresses.newest(port.uplink);
+        // An uplink without a prefix has no traffic.
+        let (Some(from), Some(to)) = (newest(plan.from), newest(plan.to)) else { return };
+        let ulids = UlidPair::new(from.as_ulid(), to.as_ulid());
+        let workload = Running::new(number, plan, ulids, self.now);
+        for side in Side::BOTH {
+            self.rules.on_traffic(workload.host(side), workload.ulids_of(side));
+        }
+        self.workloads.insert(number, workload);
+        let sides: &[Side] = if is_both_ways(plan.kind) { &Side::BOTH } else { &[Side::To] };
         for &side in sides {
             self.watches.push(Watch::new(number, side, self.now));
             self.begin_episode(self.watches.len() - 1);
         }
-        self.on_work(number);
+        self.drain_workload(number);
+    }
+
+    fn on_measure(&mut self) {
+        let size = |node: &Node| node.core.as_ref().map_or(0, |core| core.extent(self.now));
+        for (sizes, node) in self.extents.iter_mut().zip(&self.nodes) {
+            sizes.push(size(node));
+        }
+        self.queue.push(self.now + EXTENT_INTERVAL, Occurrence::Measure);
     }
 
     fn on_work(&mut self, number: usize) {
-        let Some(workload) = self.workloads.get_mut(number) else { return };
+        let Some(workload) = self.workloads.get_mut(&number) else { return };
+        // Served already, or moved to an earlier time.
+        if workload.wake != Some(self.now) {
+            return;
+        }
         workload.wake = None;
         if workload.poll_timeout().is_some_and(|at| at <= self.now) {
             workload.handle_timeout(self.now);
@@ -216,10 +320,20 @@ impl<'a> World<'a> {
         self.drain_workload(number);
     }
 
+    /// Nothing more will change: the run is over once all traffic flows for good.
+    fn on_look(&mut self) {
+        if self.watches.iter().all(|watch| watch.is_settled(self.now)) {
+            self.end = self.now;
+            return;
+        }
+        self.queue.push(self.now + LOOK, Occurrence::Look);
+    }
+
     /// A packet comes in from the network.
     fn on_arrival(&mut self, port: Port, parcel: &Parcel) {
         let (host, now) = (port.host, self.now);
-        if !self.network.receives(port) {
+        let to = Header::read(&parcel.octets).map(|header| header.destination);
+        if !to.is_some_and(|to| self.network.receives(to)) {
             return;
         }
         let Some(node) = self.nodes.get_mut(host) else { return };
@@ -228,10 +342,15 @@ impl<'a> World<'a> {
             return self.on_plain_arrival(host, &octets, parcel);
         };
         match core.plane.handle_inbound(&mut octets, now) {
-            Inbound::Pass | Inbound::Deliver => self.deliver_to_socket(host, &octets, parcel),
+            Inbound::Pass | Inbound::Deliver => {
+                if self.is(Mutant::FlipsDelivered) {
+                    flip_last(&mut octets);
+                }
+                self.deliver_to_socket(host, &octets, parcel);
+            }
             Inbound::Up => self.deliver_to_core(host, &octets),
             Inbound::Drop(reason) => {
-                self.log.line(now, || format!("{port} drops payload: {reason}"));
+                self.log.note(now, host, || format!("{port} drops payload: {reason}"));
             }
         }
         self.settle(host);
@@ -258,11 +377,13 @@ impl<'a> World<'a> {
         self.rules.on_control_received(host, message, pair);
         let before = core.host.contexts().count();
         core.host.handle_control(message, pair, now);
+        self.mutate_responder(host, message, pair);
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
         let after = core.host.contexts().count();
         if after > before {
             self.rules.on_new_context(host, message, pair, now);
         }
-        let pairs = self.workloads.len();
+        let pairs = self.plan.workloads.len();
         self.check(after <= pairs, Rule::Bounded, || format!("{after} contexts"));
     }
 
@@ -270,20 +391,27 @@ impl<'a> World<'a> {
     fn deliver_to_socket(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
         let now = self.now;
         let is_same = parcel.original.as_deref().is_some_and(|original| original == octets);
-        self.check(is_same, Rule::SameOctets, || format!("at {}: {octets:02x?}", host_name(host)));
+        self.check(is_same, Rule::DeliveredAsSent, || {
+            format!("at {}: {octets:02x?}", host_name(host))
+        });
         if let Some(quoted) = packet::quoted_unrecognized(octets) {
             return self.on_unrecognized(host, quoted);
         }
         let Some(number) = packet::port(octets).and_then(number_of) else { return };
-        let Some(workload) = self.workloads.get_mut(number) else { return };
+        let Some(workload) = self.workloads.get_mut(&number) else { return };
         let ulids = Header::read(octets).map(|header| header.receiver_pair());
         let side = Side::BOTH.into_iter().find(|&side| Some(workload.ulids_of(side)) == ulids);
         let Some(side) = side.filter(|&side| workload.host(side) == host) else {
-            self.check(false, Rule::SameOctets, || format!("{ulids:?} at {}", host_name(host)));
+            self.check(false, Rule::DeliveredAsSent, || {
+                format!("{ulids:?} at {}", host_name(host))
+            });
             return;
         };
         let delivery = workload.handle_packet(side, octets, now);
-        self.check(delivery.is_ok(), Rule::SameOctets, || {
+        if self.mutant == Some(Mutant::SwallowsOctet) {
+            workload.swallow_octet();
+        }
+        self.check(delivery.is_ok(), Rule::DeliveredAsSent, || {
             format!("garbled at {}", host_name(host))
         });
         if let Ok(Some(delivery)) = delivery {
@@ -315,11 +443,13 @@ impl<'a> World<'a> {
 
     /// Sends what a workload has to send, and sees to its timers.
     fn drain_workload(&mut self, number: usize) {
-        while let Some((side, packet)) = self.workloads[number].poll_packet() {
-            let host = self.workloads[number].host(side);
+        loop {
+            let Some(workload) = self.workloads.get_mut(&number) else { return };
+            let Some((side, packet)) = workload.poll_packet() else { break };
+            let host = workload.host(side);
             self.send_payload(host, packet);
         }
-        let workload = &mut self.workloads[number];
+        let Some(workload) = self.workloads.get_mut(&number) else { return };
         if let Some(at) = workload.poll_timeout()
             && workload.wake.is_none_or(|wake| at < wake)
         {
@@ -327,10 +457,13 @@ impl<'a> World<'a> {
             workload.wake = Some(at);
             self.queue.push(at, Occurrence::Work(number));
         }
-        if workload.is_finished() && self.outcomes[number].intact.is_none() {
+        if workload.is_finished() && !workload.is_over {
+            workload.is_over = true;
             let is_intact = workload.is_intact();
             self.outcomes[number].intact = is_intact;
-            self.check(is_intact == Some(true), Rule::Intact, || format!("workload {number}"));
+            self.check(is_intact != Some(false), Rule::StreamIntact, || {
+                format!("workload {number}")
+            });
             self.forget_watches(number);
         }
     }
@@ -344,11 +477,16 @@ impl<'a> World<'a> {
         if let Some(core) = core {
             match core.plane.handle_outbound(&mut octets, now) {
                 Outbound::Pass => {
+                    if self.is(Mutant::FlipsUnmoved) {
+                        flip_last(&mut octets);
+                    }
                     self.check(octets == *original, Rule::Untouched, || format!("{octets:02x?}"));
                 }
                 Outbound::Send { .. } => self.rules.on_moved(host, &octets, &original, now),
                 Outbound::Drop(reason) => {
-                    self.log.line(now, || format!("{} drops payload: {reason}", host_name(host)));
+                    self.log.note(now, host, || {
+                        format!("{}: drops payload: {reason}", host_name(host))
+                    });
                     return self.settle(host);
                 }
             }
@@ -368,10 +506,14 @@ impl<'a> World<'a> {
         let ports = [header.source, header.destination].map(|a| self.network.port_of(a));
         let [Some(from), Some(to)] = ports else { return };
         let is_control = parcel.original.is_none();
-        let arrivals = self.network.carry(from, to, is_control);
+        let arrivals = self.network.carry(header.source, header.destination, is_control);
         if self.log.is_tracing() {
-            let has_bad_luck = arrivals.is_empty() && self.network.works(from, to);
-            self.trace_packet(from, to, locators, &parcel, has_bad_luck);
+            let fate = match arrivals.is_empty() {
+                false => Fate::Arrives,
+                true if self.network.works(header.source, header.destination) => Fate::Lost,
+                true => Fate::CutOff,
+            };
+            self.trace_packet(Way { from, to, fate }, locators, &parcel);
         }
         let parcel = Rc::new(parcel);
         for after in arrivals {
@@ -379,31 +521,25 @@ impl<'a> World<'a> {
         }
     }
 
-    fn trace_packet(
-        &mut self,
-        from: Port,
-        to: Port,
-        locators: LocatorPair,
-        parcel: &Parcel,
-        has_bad_luck: bool,
-    ) {
-        let arrow = describe::arrow(from, to);
-        let fate = match (self.network.works(from, to), has_bad_luck) {
-            (false, _) => "  CUT OFF",
-            (true, true) if parcel.original.is_none() => "  LOST",
-            (true, _) => "",
+    fn trace_packet(&mut self, way: Way, locators: LocatorPair, parcel: &Parcel) {
+        let fate = match way.fate {
+            Fate::Arrives => "",
+            Fate::Lost => "  LOST",
+            Fate::CutOff => "  CUT OFF",
         };
         let Some(original) = &parcel.original else {
             let what = describe::control(packet::payload(&parcel.octets), locators);
-            self.log.line(self.now, || format!("{arrow}  {what}{fate}"));
+            self.log.message(self.now, way, || format!("{what}{fate}"));
             return;
         };
-        let way = format!("{arrow}{fate}");
-        let key = (from.host, packet::port(original));
+        // Payload is lost now and then.
+        let way =
+            Way { fate: if way.fate == Fate::Lost { Fate::Arrives } else { way.fate }, ..way };
+        let key = (way.from.host, packet::port(original));
         if self.ways.get(&key) != Some(&way) {
             self.ways.insert(key, way);
             let what = describe::payload(original);
-            self.log.line(self.now, || format!("{arrow}  payload from now on: {what}{fate}"));
+            self.log.message(self.now, way, || format!("payload from now on: {what}{fate}"));
         }
     }
 
@@ -435,6 +571,7 @@ impl<'a> World<'a> {
             events: self.log.events.clone(),
             workloads: self.outcomes,
             drops,
+            extents: self.extents,
             packets: self.log.packets,
             digest: self.log.digest(),
             duration: since_start(self.now),
@@ -474,5 +611,9 @@ impl WorkloadOutcome {
 const HOSTS_STREAM: u64 = 1;
 const NETWORK_STREAM: u64 = 2;
 const ATTACK_STREAM: u64 = 4;
+/// Time between looks whether all is over.
+pub(super) const LOOK: Duration = Duration::from_secs(5);
+/// So many are enough.
+const MAX_VIOLATIONS: usize = 1000;
 /// Packets and timers under way, at most.
 const MAX_WAITING: usize = 10_000;

@@ -41,7 +41,11 @@ pub enum Command {
     /// Two hosts with two ISPs each are made out of network namespaces; nothing of this machine's
     /// network is touched. Needs root; without it the simulator runs the same scenario.
     Demo(DemoArgs),
-    /// Play random failure schedules in the simulator: the same seed gives the same run.
+    /// Play networks that fail in the simulator: the same seed gives the same run.
+    ///
+    /// Networks, traffic and failures are made up from the seed, or come from a plan. Each run is held
+    /// against what Moorline promises; one that breaks a rule is told, and a single one is shown as a
+    /// message sequence chart. Ends with 1 if a rule was broken.
     Sim(SimArgs),
     /// Make, verify and show addresses that prove whose they are.
     #[command(subcommand)]
@@ -105,14 +109,26 @@ pub struct DemoArgs {
 }
 
 /// What to simulate.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct SimArgs {
-    /// How many schedules.
+    /// How many runs.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub seeds: u64,
     /// Seed of the first; the next ones count up.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub first_seed: u64,
+    /// Play this plan (TOML, see docs/simulator.md) with each seed, not one made up from it.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Print the plan of the first seed as TOML, to change it and play it again; plays nothing.
+    #[arg(long, conflicts_with_all = ["json", "trace", "mermaid"])]
+    pub print_plan: bool,
+    /// Print the message sequence chart of the first seed even if it broke no rule.
+    #[arg(long, conflicts_with = "json")]
+    pub trace: bool,
+    /// Print charts as Mermaid.
+    #[arg(long, conflicts_with = "json")]
+    pub mermaid: bool,
     /// Print the result as one JSON object, and nothing while it runs.
     #[arg(long)]
     pub json: bool,

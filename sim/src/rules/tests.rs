@@ -1,9 +1,12 @@
+use std::time::Duration;
+
 use moorline_types::{ContextTag, Ulid};
-use moorline_wire::{I1, I2, Opt, Options, ProbeReport, ProbeState, R1};
+use moorline_wire::{I1, I2, Message, Opt, Options, Probe, ProbeReport, ProbeState, R1};
 
 use super::*;
 use crate::log::instant;
 use crate::packet::UDP;
+use crate::plan::Plan;
 
 fn locator(text: &str) -> Locator {
     Locator(text.parse().expect("an address"))
@@ -16,7 +19,14 @@ fn rules() -> (Rules, [LocatorPair; 2]) {
     let [a, b] = ['a', 'b'].map(of_host);
     let pairs = [0, 1].map(|isp| LocatorPair::new(a[isp], b[isp]));
     let ulids = UlidPair::new(a[0].as_ulid(), b[0].as_ulid());
-    (Rules::new(&[a, b], [(0, ulids)]), pairs)
+    let mut rules = Rules::new(ControlPace::of(&Plan::pair(Duration::from_secs(2))));
+    for (host, of_host) in [&a, &b].into_iter().enumerate() {
+        of_host.iter().for_each(|&address| rules.on_address(host, address));
+    }
+    rules.on_traffic(0, ulids);
+    // Its packets are counted; it has no context that is wanted.
+    rules.on_traffic(1, ulids);
+    (rules, pairs)
 }
 
 fn broken(rules: &mut Rules) -> Vec<Rule> {
@@ -30,23 +40,23 @@ const fn turned(pair: LocatorPair) -> LocatorPair {
 #[test]
 fn packets_go_from_own_addresses_to_proven_ones() {
     let (mut rules, [pair, _]) = rules();
-    let now = instant(std::time::Duration::ZERO);
+    let now = instant(Duration::ZERO);
     rules.on_wire(0, pair, None, now);
     assert_eq!(broken(&mut rules), []);
     rules.on_wire(1, pair, None, now);
-    assert_eq!(broken(&mut rules), [Rule::OwnSource, Rule::ProvenDestination]);
+    assert_eq!(broken(&mut rules), [Rule::OwnSource, Rule::VerifiedLocator]);
     let elsewhere = LocatorPair::new(pair.local, locator("2001:db8:bad::1"));
     rules.on_wire(0, elsewhere, Some(elsewhere.peer), now);
     assert_eq!(broken(&mut rules), [], "a socket chose it");
     rules.on_wire(0, elsewhere, None, now);
-    assert_eq!(broken(&mut rules), [Rule::ProvenDestination]);
+    assert_eq!(broken(&mut rules), [Rule::VerifiedLocator]);
 }
 
 //= rfc5533#7.2-3 (test)
 #[test]
 fn moved_payload_needs_a_report_of_a_probe_that_was_sent() {
     let (mut rules, [ulids, other]) = rules();
-    let now = instant(std::time::Duration::ZERO);
+    let now = instant(Duration::ZERO);
     let packet = |pair: LocatorPair| {
         let ulids = UlidPair::new(Ulid(pair.local.0), Ulid(pair.peer.0));
         Header::of(UDP, ulids).packet(&[])
@@ -74,7 +84,7 @@ fn moved_payload_needs_a_report_of_a_probe_that_was_sent() {
 #[test]
 fn a_context_of_a_responder_needs_an_i2_with_its_validator() {
     let (mut rules, [pair, _]) = rules();
-    let now = instant(std::time::Duration::ZERO);
+    let now = instant(Duration::ZERO);
     let options = |octet| Options::from(vec![Opt::Validator(vec![octet; 16])]);
     let r1 = R1 { initiator_nonce: 1, responder_nonce: 2, options: options(9) };
     rules.on_control_sent(1, &Message::R1(r1).octets(), turned(pair), now);
@@ -100,9 +110,63 @@ fn a_context_of_a_responder_needs_an_i2_with_its_validator() {
 #[test]
 fn drops_need_a_reason() {
     let (mut rules, _) = rules();
-    let now = instant(std::time::Duration::ZERO);
+    let now = instant(Duration::ZERO);
     rules.on_drops(0, &[(DropReason::Replayed, 3)], now);
     assert_eq!(broken(&mut rules), []);
     rules.on_drops(0, &[(DropReason::BadChecksum, 1)], now);
     assert_eq!(broken(&mut rules), [Rule::HonestDrops]);
+}
+
+#[test]
+fn control_packets_beyond_answers_are_bounded_over_any_time() {
+    let (mut rules, [pair, _]) = rules();
+    let keepalive = Message::Keepalive(moorline_wire::Keepalive {
+        receiver_tag: ContextTag::from_bits(7),
+        options: Options::default(),
+    });
+    let octets = keepalive.octets();
+    let send = |rules: &mut Rules, count: u64, millis: u64| {
+        for n in 0..count {
+            rules.on_control_sent(0, &octets, pair, instant(Duration::from_millis(n * millis)));
+        }
+        broken(rules)
+    };
+    // 2 probes, 2 packets for a Send Timeout of 2 s, half a retransmission a second.
+    assert_eq!(send(&mut rules, 100, 223), []);
+    assert!(!send(&mut rules, 100, 180).is_empty(), "a little faster is too fast in the end");
+    (0..3).for_each(|_| rules.on_control_received(0, &[], pair));
+    assert_eq!(send(&mut rules, 3, 0), [], "answers are free");
+    assert_eq!(send(&mut rules, 2, 0).len(), 2);
+}
+
+#[test]
+fn tags_are_told_apart_for_each_peer() {
+    let (mut rules, [pair, other]) = rules();
+    let now = instant(Duration::ZERO);
+    let entry = |id: u32, pair: LocatorPair, tags: [u64; 2]| {
+        let ulids = UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid());
+        let [local_tag, peer_tag] = tags.map(ContextTag::from_bits);
+        Update::Upsert(ContextEntry {
+            id: ContextId(id),
+            ulids,
+            local_tag,
+            peer_tag,
+            locators: pair,
+            peer_locators: vec![pair.peer],
+            timers: None,
+            watch: 0,
+            idle: Duration::ZERO,
+        })
+    };
+    let mut update = |update: Update| {
+        rules.on_update(0, &update, now);
+        broken(&mut rules).contains(&Rule::UniqueTags)
+    };
+    assert!(!update(entry(0, pair, [1, 2])));
+    assert!(!update(entry(0, pair, [1, 2])), "the same context again");
+    assert!(!update(entry(1, other, [3, 4])));
+    assert!(update(entry(1, other, [1, 4])), "what it receives");
+    assert!(update(entry(1, other, [3, 2])), "what it sends");
+    assert!(!update(Update::Remove { context: ContextId(0) }));
+    assert!(!update(entry(1, other, [1, 2])), "the other one is gone");
 }

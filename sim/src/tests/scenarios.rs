@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use moorline_host::{Event, Failure, ReapState};
 
-use crate::plan::{Chance, Change, Direction, Kind, Pace, Plan, Port, Uplink, What, Workload};
+use crate::plan::{
+    Chance, Change, Direction, Kind, Link, Pace, Plan, Port, Uplink, What, Workload,
+};
 use crate::{Outcome, SAMPLE, run, trace};
 
 const CUT: Duration = Duration::from_secs(8);
@@ -134,18 +136,20 @@ fn a_core_that_is_killed_goes_on_with_its_contexts() {
 
 #[test]
 fn bad_links_lose_no_octet() {
-    let bad = Uplink {
+    let bad = Link {
         jitter: Duration::from_millis(30),
         loss: Chance::percent(3),
         duplication: Chance::percent(5),
         reordering: Chance::percent(5),
         replay: Chance::percent(5),
-        ..Uplink::clean(Duration::from_millis(5))
+        ..Link::clean(Duration::from_millis(5))
     };
     let cut = What::Cut { port: port(0, 0), direction: Direction::Both };
     let pace = Pace { octets: 5000, interval: Duration::from_millis(100) };
     let mut plan = plan(Kind::Stream { bytes: 600_000, pace: Some(pace) }, &[cut]);
-    plan.hosts.iter_mut().for_each(|host| host.uplinks = vec![bad; 2]);
+    plan.hosts
+        .iter_mut()
+        .for_each(|host| host.uplinks = [0, 1].map(|isp| Uplink::symmetric(isp, bad)).into());
     for seed in 0..8 {
         let outcome = sound(seed, &plan);
         assert_eq!(outcome.workloads[0].intact, Some(true), "seed {seed}");
@@ -158,17 +162,17 @@ fn a_trace_shows_the_messages_in_order() {
     let cut = What::Cut { port: port(0, 0), direction: Direction::Both };
     let pace = Pace { octets: 3000, interval: Duration::from_millis(50) };
     let bulk = Kind::Stream { bytes: u64::MAX, pace: Some(pace) };
-    let trace = trace(1, &plan(bulk, &[cut]));
+    let trace = trace(1, &plan(bulk, &[cut])).to_string();
     let mut rest = trace.as_str();
     for line in [
-        "A1 --> B1  payload from now on: TCP port 5000",
-        "A1 --> B1  I1\n",
-        "==== cut A1 both ways\n",
-        "CUT OFF\n",
-        "A2 <-- B2  Probe Exploring sent ",
-        "A2 --> B2  Probe InboundOk sent ",
-        "A2 <-- B2  Probe Operational sent ",
-        "A2 --> B2  payload from now on: TCP port 5000",
+        "  |1-------1->|  payload from now on: TCP port 5000",
+        "  |1-------1->|  I1\n",
+        "  |===========|  ==== cut A1 both ways\n",
+        "  CUT OFF\n",
+        "  |<-2-------2|  Probe Exploring sent ",
+        "  |2-------2->|  Probe InboundOk sent ",
+        "  |<-2-------2|  Probe Operational sent ",
+        "  |2-------2->|  payload from now on: TCP port 5000",
     ] {
         let at = rest.find(line).unwrap_or_else(|| panic!("{line} is not in\n{trace}"));
         rest = &rest[at + line.len()..];
@@ -225,7 +229,8 @@ fn has(outcome: &Outcome, is_it: impl Fn(&Event) -> bool) -> bool {
 }
 
 fn plan(kind: Kind, changes: &[What]) -> Plan {
-    let workload = Workload { from: port(0, 0), to: port(1, 0), start: Duration::ZERO, kind };
+    let workload =
+        Workload { from: port(0, 0), to: port(1, 0), start: Duration::ZERO, until: None, kind };
     Plan {
         workloads: vec![workload],
         changes: changes.iter().map(|&what| Change { at: CUT, what }).collect(),
@@ -248,6 +253,6 @@ fn stream() -> Kind {
     Kind::Stream { bytes: u64::MAX, pace: Some(pace) }
 }
 
-fn port(host: usize, isp: usize) -> Port {
-    Port { host, isp }
+fn port(host: usize, uplink: usize) -> Port {
+    Port { host, uplink }
 }

@@ -23,6 +23,7 @@ pub(super) struct Datagrams {
     ulids: UlidPair,
     pace: Pace,
     back: Back,
+    until: Option<Instant>,
     ways: [Way; 2],
     packets: VecDeque<(Side, Vec<u8>)>,
 }
@@ -37,11 +38,17 @@ struct Way {
 }
 
 impl Datagrams {
-    pub(super) fn new(port: u16, ulids: UlidPair, pace: Pace, back: Back, start: Instant) -> Self {
+    pub(super) fn new(
+        port: u16,
+        ulids: UlidPair,
+        pace: Pace,
+        back: Back,
+        [start, until]: [Option<Instant>; 2],
+    ) -> Self {
         // Half an interval apart, as two applications would not send at the same instant.
-        let second = (back == Back::TheSame).then(|| start + pace.interval / 2);
-        let ways = [Some(start), second].map(|next| Way { next, sent: 0, received: 0 });
-        Self { port, ulids, pace, back, ways, packets: VecDeque::new() }
+        let second = start.filter(|_| back == Back::TheSame).map(|start| start + pace.interval / 2);
+        let ways = [start, second].map(|next| Way { next, sent: 0, received: 0 });
+        Self { port, ulids, pace, back, until, ways, packets: VecDeque::new() }
     }
 
     pub(super) fn handle_packet(
@@ -69,7 +76,9 @@ impl Datagrams {
         for side in Side::BOTH {
             while let Some(next) = self.ways[side as usize].next.filter(|&next| next <= now) {
                 self.send(side);
-                self.ways[side as usize].next = Some(next + self.pace.interval);
+                let next = next + self.pace.interval;
+                let is_over = self.until.is_some_and(|until| next >= until);
+                self.ways[side as usize].next = Some(next).filter(|_| !is_over);
             }
         }
     }
@@ -78,9 +87,12 @@ impl Datagrams {
         self.packets.pop_front()
     }
 
-    pub(super) fn poll_timeout(&self) -> Instant {
-        let next = self.ways.iter().filter_map(|way| way.next).min();
-        next.unwrap_or(Instant::from_nanos(u64::MAX))
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.ways.iter().filter_map(|way| way.next).min()
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.poll_timeout().is_none()
     }
 }
 

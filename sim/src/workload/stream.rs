@@ -18,6 +18,8 @@ pub(super) struct Stream {
     ulids: UlidPair,
     bytes: u64,
     pace: Option<Pace>,
+    /// The application writes nothing more from here on.
+    until: Option<Instant>,
     sender: Sender,
     receiver: Receiver,
     packets: VecDeque<(Side, Vec<u8>)>,
@@ -41,6 +43,8 @@ struct Sender {
     rtt: Rtt,
     backoff: u32,
     deadline: Option<Instant>,
+    /// When something was last acknowledged, or nothing was under way.
+    progress: Instant,
     sum: Sum,
 }
 
@@ -58,10 +62,10 @@ impl Stream {
         ulids: UlidPair,
         bytes: u64,
         pace: Option<Pace>,
-        start: Instant,
+        [start, until]: [Option<Instant>; 2],
     ) -> Self {
         let sender = Sender {
-            next_write: Some(start),
+            next_write: start,
             written: 0,
             una: 0,
             nxt: 0,
@@ -72,10 +76,11 @@ impl Stream {
             rtt: Rtt::default(),
             backoff: 0,
             deadline: None,
+            progress: start.unwrap_or(Instant::ZERO),
             sum: Sum::new(),
         };
         let receiver = Receiver { next: 0, ahead: BTreeMap::new(), sum: Sum::new() };
-        Self { port, ulids, bytes, pace, sender, receiver, packets: VecDeque::new() }
+        Self { port, ulids, bytes, pace, until, sender, receiver, packets: VecDeque::new() }
     }
 
     pub(super) fn handle_packet(
@@ -122,6 +127,11 @@ impl Stream {
         [self.sender.next_write, self.sender.deadline].into_iter().flatten().min()
     }
 
+    /// Since when the sender has waited for an acknowledgement: its backoff is no longer than that.
+    pub(super) fn progress(&self) -> Instant {
+        self.sender.progress
+    }
+
     pub(super) fn is_finished(&self) -> bool {
         self.sender.una == self.bytes
     }
@@ -130,8 +140,15 @@ impl Stream {
         self.receiver.next == self.bytes && self.receiver.sum == self.sender.sum
     }
 
+    pub(super) fn swallow_octet(&mut self) {
+        self.receiver.sum.add(&[7]);
+    }
+
     fn write(&mut self, now: Instant) {
         let sender = &mut self.sender;
+        if self.until.is_some_and(|until| now >= until) {
+            self.bytes = sender.written;
+        }
         let left = self.bytes - sender.written;
         let (octets, next) = match self.pace {
             None => (left, None),
@@ -156,6 +173,9 @@ impl Stream {
             let at = self.sender.nxt;
             self.push_data(at, len);
             let sender = &mut self.sender;
+            if sender.una == sender.highest {
+                sender.progress = now;
+            }
             sender.nxt = at + len;
             if sender.nxt > sender.highest {
                 sender.sum.add(&content(
@@ -189,6 +209,7 @@ impl Stream {
             return;
         }
         sender.una += new;
+        sender.progress = now;
         sender.nxt = sender.nxt.max(sender.una);
         sender.backoff = 0;
         sender.duplicates = 0;

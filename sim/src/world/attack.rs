@@ -89,7 +89,7 @@ impl World<'_> {
         let Some(to) = self.network.port_of(locators.peer.0) else { return };
         let pair = UlidPair::new(locators.local.as_ulid(), locators.peer.as_ulid());
         let octets = Header::of(PROTOCOL, pair).packet(&octets);
-        self.log.line(self.now, || format!("attack on {to} from {}", locators.local));
+        self.log.note(self.now, to.host, || format!("attack on {to} from {}", locators.local));
         self.on_arrival(to, &Rc::new(Parcel { octets, original: None }));
     }
 }
@@ -99,4 +99,4 @@ const FIXED_PART: usize = 6;
 /// Messages that the attacker remembers.
 const MEMORY: usize = 64;
 /// An address that nobody has.
-const ELSEWHERE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1);
+pub(super) const ELSEWHERE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1);

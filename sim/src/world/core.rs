@@ -1,8 +1,9 @@
-use moorline_host::datapath::Report;
-use moorline_host::{Event, ReapState};
+use moorline_host::datapath::{Report, Update};
+use moorline_host::{Event, ReapState, Transmit};
 use moorline_types::UlidPair;
 use moorline_wire::PROTOCOL;
 
+use super::mutant::{Mutant, flip_last, spoil};
 use super::{Occurrence, Parcel, World};
 use crate::node::{Core, Node};
 use crate::outcome::Rule;
@@ -15,22 +16,33 @@ impl World<'_> {
     pub(super) fn on_core_change(&mut self, host: usize, what: What) {
         let Some(node) = self.nodes.get_mut(host) else { return };
         if matches!(what, What::Kill { .. }) {
-            return node.kill();
+            node.kill();
+            if self.mutant == Some(Mutant::SpoilsStore) {
+                node.with_stored(spoil);
+            }
+            return;
         }
-        let has_restored = node.restart(host, &self.network, &mut self.rng, self.now);
-        self.check(has_restored, Rule::Restored, || format!("{}", host_name(host)));
+        if matches!(what, What::Reboot { .. }) {
+            node.reboot(&self.network, &mut self.rng, self.now);
+            self.rules.on_proof(host, &node.addresses.proof());
+            self.rules.on_reboot(host);
+        } else {
+            let has_restored = node.restart(&self.network, &mut self.rng, self.now);
+            self.check(has_restored, Rule::Restored, || format!("{}", host_name(host)));
+        }
         self.troubles.retain(|&(of, _), _| of != host);
     }
 
     pub(super) fn tell_local(&mut self) {
         for host in 0..self.nodes.len() {
-            self.nodes[host].tell_local(host, &self.network, self.now);
+            self.nodes[host].tell_local(&self.network, self.now);
+            self.rules.on_local_change(host);
             self.settle(host);
         }
     }
 
     pub(super) fn on_wake(&mut self, host: usize) {
-        let now = self.now;
+        let (now, sleeps_in) = (self.now, self.is(Mutant::SleepsIn));
         let Some(core) = self.nodes.get_mut(host).and_then(|node| node.core.as_mut()) else {
             return;
         };
@@ -42,7 +54,10 @@ impl World<'_> {
         if core.plane.poll_timeout().is_some_and(|at| at <= now) {
             core.plane.handle_timeout(now);
         }
-        if !core.is_dead() && core.host.poll_timeout().is_some_and(|(at, _)| at <= now) {
+        if !core.is_dead()
+            && !sleeps_in
+            && core.host.poll_timeout().is_some_and(|(at, _)| at <= now)
+        {
             core.host.handle_timeout(now);
         }
         let next = core.next_timeout();
@@ -80,15 +95,11 @@ impl World<'_> {
             } else if core.is_dead() {
                 break;
             } else if let Some(update) = core.host.poll_datapath() {
-                core.plane.handle_update(&update, now);
-                self.rules.on_update(host, &update, now);
+                self.update_plane(host, update);
             } else if let Some(transmit) = core.host.poll_transmit() {
-                let pair = transmit.locators;
-                self.rules.on_control_sent(host, &transmit.octets, pair, now);
-                self.attacker.overhear(pair, &transmit.octets);
-                let ulids = UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid());
-                let octets = Header::of(PROTOCOL, ulids).packet(&transmit.octets);
-                self.transmit(host, Parcel { octets, original: None });
+                for _ in 0..self.copies_of(&transmit.octets, transmit.locators) {
+                    self.send_control(host, &transmit);
+                }
             } else if let Some(event) = core.host.poll_event() {
                 restored.extend(self.on_event(host, event));
             } else {
@@ -105,6 +116,26 @@ impl World<'_> {
         }
     }
 
+    fn update_plane(&mut self, host: usize, mut update: Update) {
+        self.mutate_update(&mut update);
+        if let Some(core) = living_core(&mut self.nodes, host) {
+            core.plane.handle_update(&update, self.now);
+        }
+        self.rules.on_update(host, &update, self.now);
+    }
+
+    fn send_control(&mut self, host: usize, transmit: &Transmit) {
+        let pair = transmit.locators;
+        self.rules.on_control_sent(host, &transmit.octets, pair, self.now);
+        self.attacker.overhear(pair, &transmit.octets);
+        let ulids = UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid());
+        let mut octets = Header::of(PROTOCOL, ulids).packet(&transmit.octets);
+        if self.is(Mutant::DamagesControl) {
+            flip_last(&mut octets);
+        }
+        self.transmit(host, Parcel { octets, original: None });
+    }
+
     fn schedule_wake(&mut self, host: usize) {
         let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) else { return };
         if let Some(at) = core.next_timeout().map(|at| at.max(self.now))
@@ -117,7 +148,7 @@ impl World<'_> {
 
     /// Notes an event; the ULIDs of a context that has found a path.
     fn on_event(&mut self, host: usize, event: Event) -> Option<UlidPair> {
-        self.log.line(self.now, || format!("{}: {event:?}", host_name(host)));
+        self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
         self.log.event(host, event, self.now);
         match event {
             Event::StateChanged { ulids, to: ReapState::Operational, .. } => {
@@ -146,11 +177,13 @@ impl World<'_> {
     }
 
     fn on_path_restored(&mut self, host: usize, ulids: UlidPair) {
-        for number in 0..self.workloads.len() {
+        let now = self.now;
+        let numbers: Vec<_> = self.workloads.keys().copied().collect();
+        for number in numbers {
+            let Some(workload) = self.workloads.get_mut(&number) else { continue };
             for side in Side::BOTH {
-                let workload = &mut self.workloads[number];
                 if workload.host(side) == host && workload.ulids_of(side) == ulids {
-                    workload.handle_path_restored(side, self.now);
+                    workload.handle_path_restored(side, now);
                 }
             }
             self.drain_workload(number);

@@ -1,27 +1,19 @@
 use std::time::Duration;
 
 use moorline_host::EstablishedView;
-use moorline_types::{Instant, Locator};
+use moorline_types::{Instant, Locator, LocatorPair};
 
-use super::World;
+use super::{LOOK, Occurrence, World};
 use crate::bound::{Conditions, recovery_bound};
 use crate::log::since_start;
 use crate::node::Core;
 use crate::outcome::Rule;
-use crate::plan::{Kind, Pace, Port};
-use crate::recovery::{End, Expectation, Late};
-use crate::workload::Side;
+use crate::plan::{Kind, Pace};
+use crate::recovery::{End, Expectation, Late, Watch};
+use crate::workload::{Running, Side};
 
 /// Episodes: see [`crate::recovery`].
 impl World<'_> {
-    pub(super) fn is_both_ways(&self, number: usize) -> bool {
-        match self.workloads[number].plan.kind {
-            Kind::Stream { .. } => false,
-            Kind::Requests { .. } => true,
-            Kind::Datagrams { both_ways, .. } => both_ways,
-        }
-    }
-
     pub(super) fn begin_episodes(&mut self) {
         for index in 0..self.watches.len() {
             self.begin_episode(index);
@@ -82,54 +74,53 @@ impl World<'_> {
         self.on_late(number, to, late);
     }
 
-    /// After the last change the run is over when all that is promised has had its time.
+    /// After the last change the run is over when all that is promised has come, or has had its time.
     fn shorten(&mut self) {
-        if self.changes_left > 0 || self.watches.len() < self.unfinished() {
+        if self.changes_left > 0 || self.starts_left > 0 || self.plan.is_full_length {
             return;
         }
-        let until = |watch: &crate::recovery::Watch| {
+        let until = |watch: &Watch| {
             watch.deadline().unwrap_or(self.now) + watch.patience() * 2 + AFTERWARDS
         };
         let end = self.watches.iter().map(until).max().unwrap_or(self.now + AFTERWARDS);
         self.end = self.end.min(end.max(self.now));
-    }
-
-    /// Directions of workloads that have not come to an end.
-    fn unfinished(&self) -> usize {
-        (0..self.workloads.len())
-            .filter(|&number| !self.workloads[number].is_finished())
-            .map(|number| if self.is_both_ways(number) { 2 } else { 1 })
-            .sum()
+        if !self.is_looking {
+            self.is_looking = true;
+            self.queue.push(self.now + LOOK, Occurrence::Look);
+        }
     }
 
     fn expectation(&self, number: usize, to: Side, last: Instant) -> Expectation {
-        let workload = &self.workloads[number];
+        let workload = &self.workloads[&number];
         let one_way = self.network.longest_delay();
         let patience = self.patience(workload.plan.kind);
-        let established = [to.other(), to].map(|side| {
+        let views = [to.other(), to].map(|side| {
             let core = self.nodes[workload.host(side)].core.as_ref()?;
             core.established(workload.ulids_of(side))
         });
         let ulids = workload.ulids_of(to.other()).as_locators();
-        let in_use = established[0].as_ref().map_or(ulids, |view| view.locators);
+        let in_use = views[0].as_ref().map_or(ulids, |view| view.locators);
         let is_cut = !self.works(in_use.local, in_use.peer);
-        let deadline = match &established {
-            [Some(sender), Some(_)] => self.protected_deadline(number, to, sender),
+        let is_protected = views.iter().all(Option::is_some) && self.is_mutual(workload);
+        let deadline = match &views {
+            [Some(sender), Some(receiver)] if is_protected => {
+                self.protected_deadline(workload, to, [sender, receiver])
+            }
             // One side alone: its traffic must not have moved, as the other would not know the tag.
-            views => {
-                let is_plain = views.iter().flatten().all(|view| {
-                    view.locators.local == ulids.local || view.locators.local == ulids.peer
-                });
+            [sender, receiver] => {
+                let back = LocatorPair::new(ulids.peer, ulids.local);
+                let is_plain = sender.as_ref().is_none_or(|view| view.locators == ulids)
+                    && receiver.as_ref().is_none_or(|view| view.locators == back);
                 let works =
                     self.works(ulids.local, ulids.peer) && self.works(ulids.peer, ulids.local);
                 (is_plain && works).then(|| self.now + one_way * 2)
             }
         };
         // A retransmission that was backed off in the silence comes after as long again, at most.
-        let is_protected = established.iter().all(Option::is_some);
         let reverts = is_protected && self.plan.reverts_backoff;
         let backoff = match (workload.plan.kind, deadline) {
             (Kind::Stream { .. }, Some(deadline)) if !reverts => {
+                let last = workload.progress().map_or(last, |progress| progress.min(last));
                 let silence = deadline.since(last) + Duration::from_secs(2);
                 let retransmissions = if self.network.is_lossy() { 1 + BAD_LUCK } else { 1 };
                 silence.min(MAX_BACKOFF) * retransmissions
@@ -152,24 +143,30 @@ impl World<'_> {
         }
     }
 
+    /// Whether the contexts of the two sides are one: each sends the tag that the other one expects.
+    fn is_mutual(&self, workload: &Running) -> bool {
+        let tags =
+            Side::BOTH.map(|side| self.rules.tags_of(workload.host(side), workload.ulids_of(side)));
+        matches!(tags, [Some((a, to_b)), Some((b, to_a))] if (a, b) == (to_a, to_b))
+    }
+
     /// When traffic of a context that both ends have must flow, if some pair works each way.
     fn protected_deadline(
         &self,
-        number: usize,
+        workload: &Running,
         to: Side,
-        sender: &EstablishedView,
+        [sender, receiver]: [&EstablishedView; 2],
     ) -> Option<Instant> {
-        let workload = &self.workloads[number];
-        let works = |a: Locator, b: Locator| (self.works(a, b), self.works(b, a));
-        let ways: Vec<_> = sender
-            .local_locators
-            .iter()
-            .flat_map(|&local| sender.peer_locators.iter().map(move |&peer| (local, peer)))
-            .map(|(local, peer)| works(local, peer))
-            .collect();
-        let count = |f: fn(&(bool, bool)) -> bool| {
-            u32::try_from(ways.iter().filter(|way| f(way)).count()).unwrap_or(u32::MAX)
+        // What one side has not told the other yet, or what that one has not verified, is of no use.
+        let is_known = |pair: LocatorPair| {
+            receiver.peer_locators.contains(&pair.local)
+                && receiver.local_locators.contains(&pair.peer)
         };
+        let ways: Vec<_> = pairs(sender)
+            .filter(|&pair| is_known(pair))
+            .map(|pair| (self.works(pair.local, pair.peer), self.works(pair.peer, pair.local)))
+            .collect();
+        let count = |f: fn(&(bool, bool)) -> bool| u32_of(ways.iter().filter(|way| f(way)).count());
         let one_direction = count(|way| way.0).min(count(|way| way.1));
         if one_direction == 0 {
             return None;
@@ -186,7 +183,7 @@ impl World<'_> {
             one_way: self.network.longest_delay(),
             gap: self.gap(workload.plan.kind),
             report_delay: hosts.iter().map(|host| host.report_delay).max().unwrap_or_default(),
-            pairs: u32::try_from(ways.len()).unwrap_or(u32::MAX),
+            pairs: u32_of(pairs(sender).count().max(pairs(receiver).count())),
             both_ways: count(|way| way.0 && way.1),
             one_direction,
             exploring: exploring.unwrap_or_default(),
@@ -217,8 +214,28 @@ impl World<'_> {
     }
 
     fn works(&self, from: Locator, to: Locator) -> bool {
-        let ports: [Option<Port>; 2] = [from, to].map(|end| self.network.port_of(end.0));
-        matches!(ports, [Some(from), Some(to)] if self.network.works(from, to))
+        self.network.works(from.0, to.0)
+    }
+}
+
+/// What a host may explore.
+fn pairs(view: &EstablishedView) -> impl Iterator<Item = LocatorPair> + '_ {
+    let peers = || view.peer_locators.iter();
+    view.local_locators
+        .iter()
+        .flat_map(move |&local| peers().map(move |&peer| LocatorPair::new(local, peer)))
+}
+
+fn u32_of(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Whether something is to arrive at either side.
+pub(super) const fn is_both_ways(kind: Kind) -> bool {
+    match kind {
+        Kind::Stream { .. } => false,
+        Kind::Requests { .. } => true,
+        Kind::Datagrams { both_ways, .. } => both_ways,
     }
 }
 

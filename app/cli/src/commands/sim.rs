@@ -1,8 +1,10 @@
 use super::write_json;
 use crate::args::SimArgs;
+use anyhow::Context;
 use moorline_lab::interrupt;
-use moorline_sim::{Outcome, random_plan, trace};
+use moorline_sim::{Outcome, Plan, random_plan, run_many, trace};
 use serde::Serialize;
+use std::fs;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -31,35 +33,63 @@ struct Failure {
     violations: Vec<String>,
 }
 
-/// Plays random failure schedules. One that breaks a rule is told at once; played alone, it is told
-/// message by message.
+/// Plays many runs. One that breaks a rule is told at once; the first such, or one that is asked for, is
+/// shown message by message.
 pub(crate) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     interrupt::install()?;
-    let mut report = Report { first_seed: args.first_seed, ..Report::default() };
-    let mut summary = moorline_sim::Summary::default();
-    for seed in (0..args.seeds).map(|n| args.first_seed.wrapping_add(n)) {
-        interrupt::check()?;
-        let plan = random_plan(seed);
-        let outcome = moorline_sim::run(seed, &plan);
-        summary.add(seed, &outcome);
-        let Some(failure) = failure(seed, &outcome) else { continue };
-        if !args.json {
-            if args.seeds == 1 {
-                write!(out, "{plan:#?}\n{}", trace(seed, &plan))?;
-            } else {
-                write!(out, "{failure}")?;
-            }
-            out.flush()?;
-        }
-        report.failures.push(failure);
+    let fixed = args.plan.as_deref().map(|path| {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        Plan::from_toml(&text).with_context(|| path.display().to_string())
+    });
+    let fixed = fixed.transpose()?;
+    let plan = |seed| fixed.clone().unwrap_or_else(|| random_plan(seed));
+    if args.print_plan {
+        write!(out, "{}", plan(args.first_seed).to_toml())?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut report = Report { first_seed: args.first_seed, ..Report::default() };
+    let seeds = args.first_seed..args.first_seed.saturating_add(args.seeds);
+    let mut outcome = Ok(());
+    let summary = run_many(seeds, plan, |seed, run| {
+        let told = tell(args, out, &mut report, seed, run);
+        outcome = told.and_then(|()| Ok(interrupt::check()?));
+        outcome.is_ok()
+    });
+    outcome?;
     report.fill(&summary);
+    let shown = report.failures.first().map(|failure| failure.seed);
+    let is_alone = args.seeds == 1;
+    if let Some(seed) = shown.filter(|_| is_alone && !args.json).or(asked(args)) {
+        let trace = trace(seed, &plan(seed));
+        write!(out, "{}", if args.mermaid { trace.mermaid() } else { trace.to_string() })?;
+    }
     if args.json {
         write_json(out, &report)?;
     } else {
-        write!(out, "{}", report.text())?;
+        write!(out, "{}", report.text(args))?;
     }
     Ok(if report.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The seed whose chart is asked for, whatever it comes to.
+fn asked(args: &SimArgs) -> Option<u64> {
+    (args.trace || args.mermaid).then_some(args.first_seed)
+}
+
+fn tell(
+    args: &SimArgs,
+    out: &mut dyn Write,
+    report: &mut Report,
+    seed: u64,
+    run: &Outcome,
+) -> anyhow::Result<()> {
+    let Some(failure) = failure(seed, run) else { return Ok(()) };
+    if !args.json && args.seeds > 1 {
+        write!(out, "{failure}")?;
+        out.flush()?;
+    }
+    report.failures.push(failure);
+    Ok(())
 }
 
 fn failure(seed: u64, outcome: &Outcome) -> Option<Failure> {
@@ -85,9 +115,9 @@ impl Report {
         self.virtual_s = summary.duration.as_secs();
     }
 
-    fn text(&self) -> String {
+    fn text(&self, args: &SimArgs) -> String {
         let mut text = format!(
-            "{} failure schedules, seeds from {}: {} violations\n\
+            "{} runs, seeds from {}: {} violations\n\
              traffic was cut off {} times: {} recovered in time, {} could not, {} had no time to\n\
              {} packets in {} s of virtual time\n",
             self.seeds,
@@ -101,7 +131,9 @@ impl Report {
             self.virtual_s,
         );
         if let Some(first) = self.failures.first() {
-            text.push_str(&format!("again: moorline sim --seeds 1 --first-seed {}\n", first.seed));
+            let plan = args.plan.as_ref().map(|path| format!(" --plan {}", path.display()));
+            let (seed, plan) = (first.seed, plan.unwrap_or_default());
+            text.push_str(&format!("again: moorline sim --seeds 1 --first-seed {seed}{plan}\n"));
         }
         text
     }
@@ -111,26 +143,61 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn run(seeds: u64, first_seed: u64, json: bool) -> String {
+    fn args(seeds: u64, first_seed: u64) -> SimArgs {
+        SimArgs {
+            seeds,
+            first_seed,
+            plan: None,
+            print_plan: false,
+            trace: false,
+            mermaid: false,
+            json: false,
+        }
+    }
+
+    fn run(args: &SimArgs) -> String {
         let mut out = Vec::new();
-        sim(&SimArgs { seeds, first_seed, json }, &mut out).unwrap();
+        sim(args, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn the_same_seeds_give_the_same_words() {
-        let text = run(3, 7, false);
-        assert!(text.starts_with("3 failure schedules, seeds from 7: 0 violations\n"), "{text}");
-        assert_eq!(text, run(3, 7, false));
+        let text = run(&args(3, 7));
+        assert!(text.starts_with("3 runs, seeds from 7: 0 violations\n"), "{text}");
+        assert_eq!(text, run(&args(3, 7)));
     }
 
     #[test]
     fn json_is_one_object() {
-        let json: serde_json::Value = serde_json::from_str(&run(10, 1, true)).unwrap();
+        let text = run(&SimArgs { json: true, ..args(10, 1) });
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&json["seeds"], &json["violations"]), (&10.into(), &0.into()));
         assert!(json["recovered"].as_u64().unwrap() > 0, "{json}");
         assert!(json["unrecoverable"].is_u64(), "{json}");
         assert_eq!(json["failures"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn a_plan_can_be_printed_changed_and_played() {
+        let toml = run(&SimArgs { print_plan: true, ..args(1, 5) });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.toml");
+        fs::write(&path, &toml).unwrap();
+        let with_plan = SimArgs { plan: Some(path.clone()), ..args(1, 5) };
+        assert_eq!(run(&with_plan), run(&args(1, 5)), "the same seed, the same plan");
+        fs::write(&path, toml.replace("[[host]]", "[[host]]\nspeed = 1")).unwrap();
+        let error = format!("{:#}", sim(&with_plan, &mut Vec::new()).unwrap_err());
+        assert!(error.contains("plan.toml") && error.contains("unknown field `speed`"), "{error}");
+    }
+
+    #[test]
+    fn a_chart_comes_when_asked_for() {
+        let chart = run(&SimArgs { trace: true, ..args(1, 5) });
+        assert!(chart.starts_with("               A           B"), "{chart}");
+        assert!(chart.contains("payload from now on"), "{chart}");
+        let mermaid = run(&SimArgs { mermaid: true, ..args(1, 5) });
+        assert!(mermaid.starts_with("sequenceDiagram\n"), "{mermaid}");
     }
 
     #[test]
@@ -139,8 +206,11 @@ mod tests {
         assert_eq!(failures[0].to_string(), "seed 9\n  Recovery at 1 s\n");
         let report =
             Report { first_seed: 1, seeds: 10, violations: 1, failures, ..Report::default() };
-        let text = report.text();
+        let text = report.text(&args(10, 1));
         assert!(text.contains(": 1 violations\n"), "{text}");
         assert!(text.ends_with("again: moorline sim --seeds 1 --first-seed 9\n"), "{text}");
+        let with_plan = SimArgs { plan: Some("my.toml".into()), ..args(10, 1) };
+        let text = report.text(&with_plan);
+        assert!(text.ends_with("--first-seed 9 --plan my.toml\n"), "{text}");
     }
 }

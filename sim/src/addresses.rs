@@ -1,0 +1,268 @@
+//! Addresses of a host, as it makes them for the prefixes that its ISPs give it.
+
+mod keys;
+
+use std::collections::VecDeque;
+use std::net::Ipv6Addr;
+
+use moorline_cga::{
+    Cga, HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, Signer, generate_cga, generate_hba,
+};
+use moorline_types::Locator;
+
+use crate::plan::Addresses;
+use crate::rng::Rng;
+use keys::CachedSigner;
+
+/// The prefixes of a host, and the addresses it has made under them.
+#[derive(Debug)]
+pub(crate) struct AddressBook {
+    kind: Addresses,
+    host: usize,
+    /// By uplink.
+    uplinks: Vec<Prefixes>,
+    sets: Vec<HbaSet>,
+    cgas: Vec<Cga>,
+    generation: u32,
+    rng: Rng,
+}
+
+/// The prefixes of an uplink, oldest first.
+#[derive(Debug, Default)]
+struct Prefixes {
+    present: VecDeque<[u8; 8]>,
+    given: u16,
+    addresses: Vec<Locator>,
+}
+
+/// Addresses that have come or gone, with their uplinks.
+pub(crate) type Changed = Vec<(usize, Locator)>;
+
+impl AddressBook {
+    /// One prefix for each uplink.
+    pub(crate) fn new(kind: Addresses, host: usize, uplinks: usize, mut rng: Rng) -> Self {
+        let generation = rng.pick(&FIRST_GENERATIONS).unwrap_or(1);
+        let mut book = Self {
+            kind,
+            host,
+            uplinks: (0..uplinks).map(|_| Prefixes::default()).collect(),
+            sets: Vec::new(),
+            cgas: Vec::new(),
+            generation,
+            rng,
+        };
+        let prefixes: Vec<_> = (0..uplinks).map(|uplink| book.next_prefix(uplink)).collect();
+        match kind {
+            Addresses::Hba | Addresses::HbaCompatible => {
+                book.add_set(&prefixes);
+            }
+            Addresses::Cga => prefixes.iter().for_each(|&prefix| {
+                book.add_cga(prefix);
+            }),
+            Addresses::Plain => prefixes.iter().for_each(|&prefix| {
+                book.add_plain(prefix);
+            }),
+        }
+        book
+    }
+
+    /// The newest address of each uplink that has one.
+    pub(crate) fn newest(&self, uplink: usize) -> Option<Locator> {
+        self.uplinks.get(uplink)?.addresses.last().copied()
+    }
+
+    /// All addresses, by uplink.
+    pub(crate) fn all(&self) -> Changed {
+        let uplinks = self.uplinks.iter().enumerate();
+        uplinks.flat_map(|(n, uplink)| uplink.addresses.iter().map(move |&a| (n, a))).collect()
+    }
+
+    /// The same without the uplinks.
+    pub(crate) fn locators(&self) -> impl Iterator<Item = Locator> + '_ {
+        self.uplinks.iter().flat_map(|uplink| uplink.addresses.iter().copied())
+    }
+
+    /// Another prefix on an uplink; the addresses that the host makes itself.
+    pub(crate) fn add_prefix(&mut self, uplink: usize) -> Changed {
+        if uplink >= self.uplinks.len() {
+            return Vec::new();
+        }
+        let prefix = self.next_prefix(uplink);
+        self.generation = self.generation.wrapping_add(1);
+        match self.kind {
+            // The hash binds all prefixes of a set: another one takes another set.
+            Addresses::Hba => {
+                let newest = |uplink: &Prefixes| uplink.present.back().copied();
+                let prefixes: Vec<_> = self.uplinks.iter().filter_map(newest).collect();
+                self.add_set(&prefixes)
+            }
+            Addresses::Cga | Addresses::HbaCompatible => self.add_cga(prefix),
+            Addresses::Plain => self.add_plain(prefix),
+        }
+    }
+
+    /// The oldest prefix of an uplink goes; the addresses that go with it.
+    pub(crate) fn withdraw_prefix(&mut self, uplink: usize) -> Changed {
+        let Some(of_uplink) = self.uplinks.get_mut(uplink) else { return Vec::new() };
+        let Some(prefix) = of_uplink.present.pop_front() else { return Vec::new() };
+        let (gone, left) =
+            of_uplink.addresses.iter().partition(|locator| locator.prefix() == prefix);
+        of_uplink.addresses = left;
+        self.forget_oldest();
+        self.generation = self.generation.wrapping_add(1);
+        let gone: Vec<Locator> = gone;
+        gone.into_iter().map(|locator| (uplink, locator)).collect()
+    }
+
+    /// What is gone may still be a ULID; what has been gone for long is none any more.
+    fn forget_oldest(&mut self) {
+        let present: Vec<_> = self.locators().collect();
+        let is_gone = |locators: &[Locator]| !locators.iter().any(|l| present.contains(l));
+        let mut gone = self.sets.iter().filter(|set| is_gone(set.locators())).count();
+        self.sets.retain(|set| !is_gone(set.locators()) || one_less(&mut gone));
+        let mut gone = self.cgas.iter().filter(|cga| is_gone(&[cga.address()])).count();
+        self.cgas.retain(|cga| !is_gone(&[cga.address()]) || one_less(&mut gone));
+    }
+
+    /// What peers are told.
+    pub(crate) fn proof(&self) -> LocalProof {
+        let newest_first =
+            |uplink: &Prefixes| -> Vec<_> { uplink.addresses.iter().rev().copied().collect() };
+        let present = self.uplinks.iter().flat_map(newest_first).collect();
+        let addresses =
+            LocalAddresses { present, sets: self.sets.clone(), cgas: self.cgas.clone() };
+        let signer = self.signer();
+        let signers: Vec<_> = signer.map(|signer| signer as &dyn Signer).into_iter().collect();
+        LocalProof::new(self.generation, addresses, &signers, [0; 32])
+    }
+
+    /// Another run of the host knows nothing of the list that peers were told last.
+    pub(crate) fn forget_generation(&mut self) {
+        self.generation = self.rng.pick(&FIRST_GENERATIONS).unwrap_or(1);
+    }
+
+    fn signer(&self) -> Option<&'static CachedSigner> {
+        match self.kind {
+            Addresses::Cga | Addresses::HbaCompatible => Some(keys::of_host(self.host)),
+            Addresses::Hba | Addresses::Plain => None,
+        }
+    }
+
+    /// `2001:db8:a1:n::/64` is the n-th prefix of host A at its first uplink, from zero on.
+    fn next_prefix(&mut self, uplink: usize) -> [u8; 8] {
+        let site = u16::try_from(0xa0 + self.host * 0x10 + uplink + 1).unwrap_or(u16::MAX);
+        let of_uplink = &mut self.uplinks[uplink];
+        let ([s0, s1], [n0, n1]) = (site.to_be_bytes(), of_uplink.given.to_be_bytes());
+        of_uplink.given = of_uplink.given.wrapping_add(1);
+        let prefix = [0x20, 0x01, 0x0d, 0xb8, s0, s1, n0, n1];
+        of_uplink.present.push_back(prefix);
+        prefix
+    }
+
+    fn add_set(&mut self, prefixes: &[[u8; 8]]) -> Changed {
+        let key = match self.signer() {
+            Some(signer) => HbaKey::of(signer.public_key()),
+            None => {
+                let mut random = [0; 48];
+                random[..32].copy_from_slice(&self.rng.seed());
+                HbaKey::extended_modifier(random)
+            }
+        };
+        let modifier = self.modifier();
+        let Ok(set) = generate_hba(prefixes, sec(), &key, modifier, 1) else { return Vec::new() };
+        let locators = set.locators().to_vec();
+        self.sets.push(set);
+        locators.into_iter().filter_map(|locator| self.note(locator)).collect()
+    }
+
+    fn add_cga(&mut self, prefix: [u8; 8]) -> Changed {
+        let Some(signer) = self.signer() else { return Vec::new() };
+        let modifier = self.modifier();
+        let Ok(cga) = generate_cga(prefix, sec(), signer.public_key(), &[], modifier, 1) else {
+            return Vec::new();
+        };
+        let locator = cga.address();
+        self.cgas.push(cga);
+        self.note(locator).into_iter().collect()
+    }
+
+    fn add_plain(&mut self, prefix: [u8; 8]) -> Changed {
+        let mut octets = [0; 16];
+        octets[..8].copy_from_slice(&prefix);
+        octets[8..].copy_from_slice(&self.rng.seed()[..8]);
+        // Neither the u nor the g bit: made up, not of an interface.
+        octets[8] &= !3;
+        self.note(Locator(Ipv6Addr::from(octets))).into_iter().collect()
+    }
+
+    /// With a key it is the same in every run, so that signatures are made once.
+    fn modifier(&mut self) -> [u8; 16] {
+        let mut modifier = [0; 16];
+        if self.signer().is_none() {
+            modifier.copy_from_slice(&self.rng.seed()[..16]);
+        }
+        modifier
+    }
+
+    fn note(&mut self, locator: Locator) -> Option<(usize, Locator)> {
+        let has_it = |uplink: &Prefixes| uplink.present.contains(&locator.prefix());
+        let number = self.uplinks.iter().position(has_it)?;
+        self.uplinks.get_mut(number)?.addresses.push(locator);
+        Some((number, locator))
+    }
+}
+
+/// Whether one of so many, oldest first, is among the [`GONE`] youngest.
+fn one_less(left: &mut usize) -> bool {
+    *left -= 1;
+    *left < GONE
+}
+
+fn sec() -> Sec {
+    Sec::new(0).expect("0 is a Sec")
+}
+
+/// Sets, and CGAs, that are kept although no prefix of theirs is left.
+const GONE: usize = 4;
+/// Of the first locator list: among them some just before the number wraps.
+const FIRST_GENERATIONS: [u32; 3] = [1, 0x7fff_ffff, u32::MAX];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn book(kind: Addresses) -> AddressBook {
+        AddressBook::new(kind, 1, 3, Rng::new(1, 1))
+    }
+
+    #[test]
+    fn peers_are_told_of_every_address_that_can_be_proved() {
+        for (kind, before, after) in [
+            (Addresses::Hba, 3, 3),
+            (Addresses::Cga, 3, 4),
+            (Addresses::HbaCompatible, 3, 4),
+            (Addresses::Plain, 1, 1),
+        ] {
+            let mut book = book(kind);
+            let ulid = book.newest(0).expect("an address").as_ulid();
+            assert_eq!(book.proof().locators_for(ulid).len(), before, "{kind:?}");
+            let added = book.add_prefix(1);
+            assert_eq!(added.len(), if kind == Addresses::Hba { 3 } else { 1 }, "{kind:?}");
+            assert_eq!(book.proof().locators_for(ulid).len(), after, "{kind:?}");
+            let gone = book.withdraw_prefix(1);
+            assert_eq!(gone.len(), 1, "{kind:?}");
+            assert!(!book.all().contains(&gone[0]));
+            assert!(!book.proof().locators_for(ulid).contains(&gone[0].1));
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_never_given_twice() {
+        let mut book = book(Addresses::Cga);
+        let first = book.newest(0).expect("an address");
+        book.withdraw_prefix(0);
+        assert_eq!(book.newest(0), None);
+        book.add_prefix(0);
+        assert_ne!(book.newest(0).expect("an address").prefix(), first.prefix());
+    }
+}

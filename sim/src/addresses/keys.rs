@@ -1,0 +1,56 @@
+//! Keys and signatures are made once, so that runs with many seeds stay cheap.
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use moorline_cga::{PublicKey, RsaKey, SignError, Signer};
+
+/// Signs what it has not signed before.
+#[derive(Debug)]
+pub(super) struct CachedSigner {
+    key: RsaKey,
+    signatures: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+impl Signer for CachedSigner {
+    fn public_key(&self) -> &PublicKey {
+        self.key.public_key()
+    }
+
+    fn sign(&self, octets: &[u8], blinding: [u8; 32]) -> Result<Vec<u8>, SignError> {
+        let mut signatures = self.signatures.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(signature) = signatures.get(octets) {
+            return Ok(signature.clone());
+        }
+        // The same whatever the blinding.
+        let signature = self.key.sign(octets, blinding)?;
+        if signatures.len() >= MAX_SIGNATURES {
+            signatures.clear();
+        }
+        signatures.insert(octets.to_vec(), signature.clone());
+        Ok(signature)
+    }
+}
+
+/// The signer of a host; beyond [`KEYS`] they begin again, which nobody notices.
+pub(super) fn of_host(host: usize) -> &'static CachedSigner {
+    &SIGNERS[host % KEYS]
+}
+
+static SIGNERS: [LazyLock<CachedSigner>; KEYS] = [
+    LazyLock::new(|| signer(0)),
+    LazyLock::new(|| signer(1)),
+    LazyLock::new(|| signer(2)),
+    LazyLock::new(|| signer(3)),
+    LazyLock::new(|| signer(4)),
+    LazyLock::new(|| signer(5)),
+];
+
+fn signer(number: u8) -> CachedSigner {
+    let key = RsaKey::generate(moorline_cga::MIN_SIGNING_BITS, &mut [number; 32])
+        .expect("the least length that may sign");
+    CachedSigner { key, signatures: Mutex::default() }
+}
+
+const KEYS: usize = 6;
+const MAX_SIGNATURES: usize = 4096;

@@ -1,0 +1,84 @@
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use crate::outcome::{Outcome, Summary};
+use crate::plan::Plan;
+use crate::world::run;
+
+/// Plays a plan for each of these seeds, on all processors. `each` sees every run in order of the seeds,
+/// as soon as those before it have ended, and says whether to go on.
+pub fn run_many(
+    seeds: Range<u64>,
+    plan: impl Fn(u64) -> Plan + Sync,
+    mut each: impl FnMut(u64, &Outcome) -> bool,
+) -> Summary {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut summary = Summary::default();
+    let mut first = seeds.start;
+    while first < seeds.end {
+        let batch = first..seeds.end.min(first.saturating_add(BATCH));
+        first = batch.end;
+        let runs = play(batch, &plan, threads);
+        for (seed, outcome) in runs {
+            summary.add(seed, &outcome);
+            if !each(seed, &outcome) {
+                return summary;
+            }
+        }
+    }
+    summary
+}
+
+fn play(
+    batch: Range<u64>,
+    plan: &(impl Fn(u64) -> Plan + Sync),
+    threads: usize,
+) -> Vec<(u64, Outcome)> {
+    let next = AtomicU64::new(batch.start);
+    let runs = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !batch.contains(&seed) {
+                        return;
+                    }
+                    let outcome = run(seed, &plan(seed));
+                    runs.lock().unwrap_or_else(PoisonError::into_inner).push((seed, outcome));
+                }
+            });
+        }
+    });
+    let mut runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
+    runs.sort_unstable_by_key(|(seed, _)| *seed);
+    runs
+}
+
+/// Runs between two looks whether to go on.
+const BATCH: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random_plan;
+
+    #[test]
+    fn runs_come_in_order_and_as_if_played_alone() {
+        let mut seen = Vec::new();
+        let summary = run_many(7..90, random_plan, |seed, outcome| {
+            seen.push((seed, outcome.digest));
+            seed < 80
+        });
+        assert_eq!(summary.seeds, 74);
+        let seeds: Vec<_> = seen.iter().map(|(seed, _)| *seed).collect();
+        assert_eq!(seeds, (7..=80).collect::<Vec<_>>());
+        for &(seed, digest) in seen.iter().step_by(25) {
+            assert_eq!(run(seed, &random_plan(seed)).digest, digest, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+use std::time::Duration;
+
+use super::{Change, Direction, Plan, Port, What};
+
+/// A fault that comes and goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flap {
+    /// What fails.
+    pub fault: Fault,
+    /// When it fails first.
+    pub from: Duration,
+    /// It does not fail again from here on.
+    pub until: Duration,
+    /// How long it fails.
+    pub down: Duration,
+    /// How long it works in between.
+    pub up: Duration,
+}
+
+/// What fails for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An uplink drops packets.
+    Silent(Port, Direction),
+    /// Its link goes down.
+    Carrier(Port),
+    /// Its addresses are gone.
+    Address(Port),
+    /// An ISP drops every packet.
+    Isp(usize),
+}
+
+impl Fault {
+    const fn begin(self) -> What {
+        match self {
+            Self::Silent(port, direction) => What::Cut { port, direction },
+            Self::Carrier(port) => What::CarrierDown(port),
+            Self::Address(port) => What::AddressRemoved(port),
+            Self::Isp(isp) => What::IspDown { isp },
+        }
+    }
+
+    const fn end(self) -> What {
+        match self {
+            Self::Silent(port, _) => What::Heal(port),
+            Self::Carrier(port) => What::CarrierUp(port),
+            Self::Address(port) => What::AddressAdded(port),
+            Self::Isp(isp) => What::IspUp { isp },
+        }
+    }
+}
+
+/// An uplink gets another prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renumbering {
+    /// Which uplink.
+    pub port: Port,
+    /// When the new prefix is there, for the first time.
+    pub at: Duration,
+    /// How long the old one is there too; zero: it goes first.
+    pub overlap: Duration,
+    /// Once more each time that this has passed; `None`: once.
+    pub every: Option<Duration>,
+    /// Not from here on.
+    pub until: Duration,
+}
+
+impl Plan {
+    /// All changes in order of time: those of [`Plan::changes`], then what flaps, then what is renumbered.
+    #[must_use]
+    pub fn schedule(&self) -> Vec<Change> {
+        let mut schedule = self.changes.clone();
+        self.flaps.iter().for_each(|flap| flap.add_to(&mut schedule, self.duration));
+        for renumbering in &self.renumberings {
+            renumbering.add_to(&mut schedule, self.duration);
+        }
+        // Stable: what is noted first happens first.
+        schedule.sort_by_key(|change| change.at);
+        schedule.retain(|change| change.at <= self.duration);
+        schedule
+    }
+}
+
+impl Flap {
+    fn add_to(&self, schedule: &mut Vec<Change>, end: Duration) {
+        let until = self.until.min(end);
+        // A period of zero would never end.
+        let period = (self.down + self.up).max(LEAST_PERIOD);
+        let mut at = self.from;
+        while at < until && schedule.len() < MAX_CHANGES {
+            schedule.push(Change { at, what: self.fault.begin() });
+            schedule.push(Change { at: at + self.down, what: self.fault.end() });
+            at += period;
+        }
+    }
+}
+
+impl Renumbering {
+    fn add_to(&self, schedule: &mut Vec<Change>, end: Duration) {
+        let until = self.until.min(end);
+        let mut at = self.at;
+        while at < until && schedule.len() < MAX_CHANGES {
+            let new = Change { at, what: What::PrefixAdded(self.port) };
+            let old = Change { at: at + self.overlap, what: What::PrefixWithdrawn(self.port) };
+            schedule.extend(if self.overlap.is_zero() { [old, new] } else { [new, old] });
+            let Some(every) = self.every else { return };
+            at += every.max(LEAST_PERIOD);
+        }
+    }
+}
+
+/// Nothing comes and goes faster.
+const LEAST_PERIOD: Duration = Duration::from_millis(10);
+/// Changes of a plan: a day of a change every second.
+pub(super) const MAX_CHANGES: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORT: Port = Port { host: 0, uplink: 1 };
+
+    fn plan() -> Plan {
+        Plan::pair(Duration::from_secs(2))
+    }
+
+    fn texts(plan: &Plan) -> Vec<String> {
+        let text = |change: &Change| format!("{:?} {}", change.at, change.what);
+        plan.schedule().iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_flap_is_a_change_and_its_end_again_and_again() {
+        let seconds = Duration::from_secs;
+        let flap = Flap {
+            fault: Fault::Carrier(PORT),
+            from: seconds(5),
+            until: seconds(12),
+            down: seconds(1),
+            up: seconds(3),
+        };
+        let change = Change { at: seconds(6), what: What::HealAll };
+        let plan = Plan { flaps: vec![flap], changes: vec![change], ..plan() };
+        let expected = [
+            "5s carrier of A2 down",
+            "6s heal everything",
+            "6s carrier of A2 up",
+            "9s carrier of A2 down",
+            "10s carrier of A2 up",
+        ];
+        assert_eq!(texts(&plan), expected);
+    }
+
+    #[test]
+    fn a_renumbering_adds_before_it_takes_away_if_there_is_an_overlap() {
+        let seconds = Duration::from_secs;
+        let renumbering = Renumbering {
+            port: PORT,
+            at: seconds(5),
+            overlap: Duration::ZERO,
+            every: Some(seconds(10)),
+            until: seconds(16),
+        };
+        let (gone, new) = ("oldest prefix of A2 withdrawn", "another prefix on A2");
+        let hard = Plan { renumberings: vec![renumbering], ..plan() };
+        let expected = [format!("5s {gone}"), format!("5s {new}")];
+        assert_eq!(texts(&hard)[..2], expected);
+        let soft = Renumbering { overlap: seconds(3), every: None, ..renumbering };
+        let soft = Plan { renumberings: vec![soft], ..plan() };
+        assert_eq!(texts(&soft), [format!("5s {new}"), format!("8s {gone}")]);
+    }
+}

@@ -1,0 +1,117 @@
+//! What control messages tell the rules.
+
+use moorline_types::{Instant, LocatorPair};
+use moorline_wire::{Message, MessageType, OptionType, Packet, Probe};
+
+use super::{Rules, name};
+use crate::outcome::Rule;
+
+impl Rules {
+    /// A core sends a control packet.
+    pub(crate) fn on_control_sent(
+        &mut self,
+        host: usize,
+        octets: &[u8],
+        locators: LocatorPair,
+        now: Instant,
+    ) {
+        let level = self.allowances.on_sent(host, now);
+        self.check(level.is_ok(), Rule::ControlBound, now, || {
+            format!("{}: {:.1} packets above the bound", name(host), level.unwrap_or_else(|e| e))
+        });
+        let Ok(packet) = Packet::parse(octets, locators.local.0, locators.peer.0) else { return };
+        let is_stateless = STATELESS.contains(&packet.kind());
+        let is_answer = is_stateless && self.asked.contains(&(host, locators));
+        let is_verified = is_answer || self.is_verified(host, locators.peer);
+        self.check(is_verified, Rule::VerifiedLocator, now, || {
+            format!("{} sends {:?} by {locators}", name(host), packet.kind())
+        });
+        for own in probe(&packet).into_iter().flat_map(|probe| probe.sent) {
+            if LocatorPair::new(own.src, own.dst) == locators {
+                self.probes.insert((host, locators, own.nonce));
+            }
+        }
+        if let Some(nonce) = packet.initiator_nonce().filter(|_| ASKS.contains(&packet.kind())) {
+            self.probes.insert((host, locators, nonce));
+        }
+        if is_stateless && let Some((nonce, validator)) = validator(&packet) {
+            self.validators.insert((host, nonce, validator));
+        }
+    }
+
+    /// A core gets a control packet, or payload that its data plane knows no context for.
+    pub(crate) fn on_control_received(
+        &mut self,
+        host: usize,
+        octets: &[u8],
+        locators: LocatorPair,
+    ) {
+        self.allowances.on_received(host);
+        self.asked.insert((host, locators));
+        let Ok(packet) = Packet::parse(octets, locators.peer.0, locators.local.0) else { return };
+        let answers = [MessageType::R1, MessageType::R2].contains(&packet.kind());
+        let nonce = packet.initiator_nonce().filter(|_| answers);
+        let is_answer = nonce.is_some_and(|nonce| self.probes.contains(&(host, locators, nonce)));
+        if is_answer || self.is_echo(host, &packet) {
+            self.probed.insert((host, locators));
+        }
+        for report in probe(&packet).into_iter().flat_map(|probe| probe.received) {
+            let pair = LocatorPair::new(report.src, report.dst);
+            if self.probes.contains(&(host, pair, report.nonce)) {
+                self.probed.insert((host, pair));
+            }
+        }
+    }
+
+    /// A host has one more context after this control packet.
+    pub(crate) fn on_new_context(
+        &mut self,
+        host: usize,
+        octets: &[u8],
+        locators: LocatorPair,
+        now: Instant,
+    ) {
+        let packet = Packet::parse(octets, locators.peer.0, locators.local.0).ok();
+        let second = packet.filter(|packet| SECOND.contains(&packet.kind()));
+        let is_valid = second.is_some_and(|packet| self.is_echo(host, &packet));
+        self.check(is_valid, Rule::ValidI2, now, || {
+            format!("{} made a context without a valid I2", name(host))
+        });
+    }
+
+    /// Whether it has a validator that this host made.
+    fn is_echo(&self, host: usize, packet: &Packet<'_>) -> bool {
+        validator(packet)
+            .is_some_and(|(nonce, octets)| self.validators.contains(&(host, nonce, octets)))
+    }
+}
+
+/// Answers for which nothing is kept.
+const STATELESS: [MessageType; 3] = [MessageType::R1, MessageType::R1BIS, MessageType::ERROR];
+/// What an answer must quote.
+const ASKS: [MessageType; 3] = [MessageType::I1, MessageType::I2, MessageType::I2BIS];
+/// What makes a context at the responder.
+const SECOND: [MessageType; 2] = [MessageType::I2, MessageType::I2BIS];
+
+fn validator(packet: &Packet<'_>) -> Option<(u32, Vec<u8>)> {
+    let validator = packet.raw_option(OptionType::RESPONDER_VALIDATOR)?;
+    Some((packet.responder_nonce()?, validator.to_vec()))
+}
+
+fn probe(packet: &Packet<'_>) -> Option<Probe> {
+    // Others would cost as much to decode, and there are many.
+    let is_probe = packet.kind() == MessageType::PROBE;
+    match is_probe.then(|| packet.message())?.ok()? {
+        Message::Probe(probe) => Some(probe),
+        Message::I1(_)
+        | Message::R1(_)
+        | Message::I2(_)
+        | Message::R2(_)
+        | Message::R1bis(_)
+        | Message::I2bis(_)
+        | Message::UpdateRequest(_)
+        | Message::UpdateAck(_)
+        | Message::Keepalive(_)
+        | Message::Error(_) => None,
+    }
+}

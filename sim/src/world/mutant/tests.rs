@@ -1,0 +1,73 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::*;
+use crate::outcome::Rule;
+use crate::plan::{Change, Direction, Kind, Pace, Plan, Port, What, Workload};
+
+/// A network in which everything happens: contexts, a silent failure, a core that is killed.
+fn plan() -> Plan {
+    let port = |host, uplink| Port { host, uplink };
+    let seconds = Duration::from_secs;
+    let workload = |uplink, kind| Workload {
+        from: port(0, uplink),
+        to: port(1, 0),
+        start: Duration::ZERO,
+        until: Some(seconds(60)),
+        kind,
+    };
+    let pace = Pace { octets: 500, interval: Duration::from_millis(100) };
+    let changes = [
+        (15, What::Kill { host: 0 }),
+        (16, What::Restart { host: 0 }),
+        (20, What::Cut { port: port(0, 0), direction: Direction::Both }),
+        (20, What::Cut { port: port(1, 0), direction: Direction::Both }),
+    ];
+    let mut plan = Plan::pair(seconds(2));
+    plan.hosts[1].initiates = false;
+    Plan {
+        workloads: vec![
+            workload(0, Kind::Datagrams { pace, both_ways: true }),
+            workload(1, Kind::Datagrams { pace, both_ways: true }),
+            workload(0, Kind::Stream { bytes: 100_000, pace: Some(pace) }),
+        ],
+        changes: changes.map(|(at, what)| Change { at: seconds(at), what }).into(),
+        ..plan
+    }
+}
+
+fn broken_by(mutant: Option<Mutant>) -> BTreeSet<Rule> {
+    let (outcome, _) = World::play_with(mutant, 1, &plan(), false);
+    outcome.violations.iter().map(|violation| violation.rule).collect()
+}
+
+#[test]
+fn each_rule_is_broken_by_a_fault() {
+    assert_eq!(broken_by(None), BTreeSet::new());
+    let faults = [
+        (Mutant::FlipsDelivered, Rule::DeliveredAsSent),
+        (Mutant::FlipsUnmoved, Rule::Untouched),
+        (Mutant::SwallowsOctet, Rule::StreamIntact),
+        (Mutant::LosesProbes, Rule::Recovery),
+        (Mutant::BelievesStranger, Rule::VerifiedLocator),
+        (Mutant::MovesUnprobed, Rule::ProbedPair),
+        (Mutant::StealsSource, Rule::OwnSource),
+        (Mutant::TakesI1, Rule::ValidI2),
+        (Mutant::MakesUnwanted, Rule::WantedContext),
+        (Mutant::RepeatsControl, Rule::ControlBound),
+        (Mutant::SharesTag, Rule::UniqueTags),
+        (Mutant::LogsError, Rule::NoErrorLog),
+        (Mutant::Panics, Rule::NoPanic),
+        (Mutant::FloodsQueue, Rule::Bounded),
+        (Mutant::SleepsIn, Rule::TimersAdvance),
+        (Mutant::DamagesControl, Rule::HonestDrops),
+        (Mutant::CriesWolf, Rule::FalseAlarm),
+        (Mutant::SpoilsStore, Rule::Restored),
+    ];
+    for (mutant, rule) in faults {
+        let broken = broken_by(Some(mutant));
+        assert!(broken.contains(&rule), "{mutant:?} breaks {broken:?}");
+    }
+    let covered: BTreeSet<_> = faults.iter().map(|(_, rule)| *rule).collect();
+    assert_eq!(covered, Rule::ALL.into_iter().collect(), "each rule has a fault");
+}
