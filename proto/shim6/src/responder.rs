@@ -48,7 +48,11 @@ impl Machine {
             },
         };
         match answer_with {
-            Some(id) => self.send_r2(id, initiator_nonce, locators),
+            Some(id) => {
+                // Several times as long as the I1, which anybody can have made up.
+                self.answers.take(locators.peer, now)?;
+                self.send_r2(id, initiator_nonce, locators);
+            }
             None => self.send_r1(key, locators, initiator_tag, initiator_nonce, now),
         }
         Ok(())

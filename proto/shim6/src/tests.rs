@@ -13,15 +13,16 @@ use moorline_wire::{
 
 use crate::{Config, Context, Event, Failure, Machine, Role, State, Transmit, Via};
 
+mod amplification;
 mod complaints;
 mod confusion;
 mod duo;
 mod forks;
-mod naming;
 mod preferences;
 mod proofs;
 mod recovery;
 mod refusals;
+mod tags;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 

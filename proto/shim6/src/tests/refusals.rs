@@ -1,8 +1,6 @@
-//! What is refused, and the Error messages that say so (RFC 5533 s5.14, s5.15, s7.2, s10.4).
+//! What is refused in every message that may have it: unknown critical options, foreign parameters.
 
-use moorline_wire::{
-    ErrorCode, I2bis, Keepalive, LocatorPreference, LocatorPreferences, OptionType,
-};
+use moorline_wire::{ErrorCode, I2bis, Keepalive, OptionType};
 
 use super::duo::{Duo, Flight};
 use super::*;
@@ -72,56 +70,6 @@ fn an_unknown_option_that_is_not_critical_is_passed_over() {
     assert_eq!(duo.kinds(), [MessageType::R1]);
 }
 
-/// An Update Request of side 1 with the list of its set, every method as told.
-fn update(
-    duo: &Duo,
-    method: VerificationMethod,
-    preferences: Option<LocatorPreferences>,
-) -> Message {
-    let entries = locators(2).into_iter().map(|locator| LocatorEntry { locator, method });
-    let list = LocatorList { generation: 7, entries: entries.collect() };
-    let pds = hba_set(2, [1, 2]).pds().to_vec();
-    let mut options = alloc::vec![Opt::LocatorList(list), Opt::Pds(pds)];
-    options.extend(preferences.map(Opt::LocatorPreferences));
-    Message::UpdateRequest(UpdateRequest {
-        receiver_tag: duo.context(0).local_tag,
-        request_nonce: 1,
-        options: Options::from(options),
-    })
-}
-
-//= rfc5533#7.2-4 rfc5533#7.2-5 (test)
-#[test]
-fn an_unknown_verification_method_is_pointed_at_and_the_message_ignored() {
-    let mut duo = Duo::established();
-    let known = duo.of_side(0).clone();
-    let method = VerificationMethod::new(77);
-    let message = update(&duo, method, None);
-    let flight = Flight { from: 1, pair: turn_of(ulids()), message };
-    assert_eq!(duo.hand(&flight), Err(DropReason::Unsupported));
-    let (code, at) = complaint(&mut duo, &flight.message);
-    assert_eq!((code, at[0]), (ErrorCode::VERIFICATION_METHOD, 77));
-    assert_eq!(*duo.of_side(0), known);
-}
-
-//= rfc5533#10.4 (test)
-#[test]
-fn preferences_for_another_list_are_pointed_at_and_the_request_ignored() {
-    let some = [LocatorPreference { flags: 1, priority: Some(2), weight: Some(3) }; 3];
-    for (generation, count, code, at) in
-        [(6, 2, ErrorCode::GENERATION, [0, 0]), (7, 3, ErrorCode::LOCATOR_COUNT, [0, 5 + 3 * 3])]
-    {
-        let mut duo = Duo::established();
-        let known = duo.of_side(0).clone();
-        let preferences = LocatorPreferences::new(generation, &some[..count]);
-        let message = update(&duo, VerificationMethod::HBA, Some(preferences));
-        let flight = Flight { from: 1, pair: turn_of(ulids()), message };
-        assert_eq!(duo.hand(&flight), Err(DropReason::BadFormat));
-        assert_eq!(complaint(&mut duo, &flight.message), (code, at.to_vec()));
-        assert_eq!(*duo.of_side(0), known);
-    }
-}
-
 /// The message with the parameters of side 3 instead of those of its sender.
 fn with_foreign_parameters(message: &Message) -> Message {
     let foreign = Opt::Pds(hba_set(3, [1, 2]).pds().to_vec());
@@ -177,30 +125,4 @@ fn an_i2bis_with_the_parameters_of_somebody_else_is_dropped() {
     assert_eq!(duo.machines[1].contexts().count(), 0);
     assert!(duo.under_way.is_empty(), "silently");
     duo.hand(&real).expect("the real one");
-}
-
-//= rfc5533#10.4-4 (test)
-#[test]
-fn an_update_with_the_parameters_of_somebody_else_is_dropped() {
-    let mut duo = Duo::established();
-    let known = duo.of_side(0).clone();
-    // With the list that is known already, with a new one, and with none.
-    let mut same = update(&duo, VerificationMethod::HBA, None);
-    let Message::UpdateRequest(request) = &mut same else { panic!("a request") };
-    let mut options: Vec<_> = request.options.iter().cloned().collect();
-    for option in &mut options {
-        if let Opt::LocatorList(list) = option {
-            list.generation = known.peer.generation.expect("a list");
-        } else if let Opt::Pds(pds) = option {
-            *pds = hba_set(3, [1, 2]).pds().to_vec();
-        }
-    }
-    request.options = Options::from(options);
-    let without_list = with_foreign_parameters(&update(&duo, VerificationMethod::HBA, None));
-    for message in [same, without_list] {
-        let flight = Flight { from: 1, pair: turn_of(ulids()), message };
-        assert_eq!(duo.hand(&flight), Err(DropReason::Unverified));
-        assert_eq!(*duo.of_side(0), known);
-        assert!(duo.under_way.is_empty(), "silently");
-    }
 }

@@ -1,79 +1,9 @@
-//! What names a context: tags, the ULID-pair option, the Forked Instance Identifier.
+//! Tags, and messages that come late.
 
 use alloc::collections::BTreeSet;
 
 use super::duo::{Duo, Flight};
 use super::*;
-
-/// ULID pair and Forked Instance Identifier that a message names.
-fn names(message: &Message) -> (Option<(Ulid, Ulid)>, Option<u32>) {
-    let options = message.options().expect("options");
-    (options.ulid_pair(), options.forked_instance())
-}
-
-//= rfc5533#5.4-3 rfc5533#5.6-6 rfc5533#5.15.6-1 rfc5533#5.15.6-2 rfc5533#7.7-1 rfc5533#7.7-2 (test)
-//= rfc5533#7.11-3 rfc5533#7.11-4 (test)
-#[test]
-fn i1_and_i2_name_the_ulids_where_the_addresses_do_not() {
-    let other = LocatorPair::new(locators(1)[1], locators(2)[0]);
-    let option = Some((ulids().local, ulids().peer));
-    for (usable, pair, named) in
-        [(locators(1), ulids().as_locators(), None), (locators(1)[1..].to_vec(), other, option)]
-    {
-        let mut duo = Duo::new();
-        duo.machines[0].set_usable(&usable);
-        duo.trigger(0);
-        duo.settle();
-        assert_eq!(duo.refused, []);
-        let kinds = [MessageType::I1, MessageType::R1, MessageType::I2, MessageType::R2];
-        assert_eq!(duo.kinds(), kinds);
-        for flight in [&duo.log[0], &duo.log[2]] {
-            assert_eq!(flight.pair, pair);
-            assert_eq!(names(&flight.message), (named, None));
-        }
-        duo.check_established();
-        assert_eq!(duo.context(1).key.ulids, duo.ulids_of(1));
-    }
-}
-
-//= rfc5533#5.4-4 rfc5533#5.6-7 rfc5533#7.7-3 rfc5533#7.11-5 rfc5533#4.2 (test)
-#[test]
-fn a_fork_is_named_in_i1_and_i2_and_is_another_context() {
-    let mut duo = Duo::established();
-    duo.log.clear();
-    let fork = duo.machines[0].fork(ulids(), duo.now).expect("a fork");
-    duo.settle();
-    let key = duo.machines[0].context(fork).expect("made").key;
-    assert_ne!(key.forked_instance, 0);
-    for flight in [&duo.log[0], &duo.log[2]] {
-        assert_eq!(names(&flight.message), (None, Some(key.forked_instance)));
-    }
-    let tags: BTreeSet<_> = duo.machines[1].contexts().map(|context| context.local_tag).collect();
-    assert_eq!(tags.len(), 2);
-    let keys: Vec<_> = duo.machines[1].contexts().map(|context| context.key).collect();
-    assert_eq!(keys.iter().map(|key| key.ulids).collect::<Vec<_>>(), [duo.ulids_of(1); 2]);
-    assert_eq!(keys[1].forked_instance, key.forked_instance);
-    assert_eq!(duo.refused, []);
-}
-
-//= rfc5533#7.18-3 (test)
-#[test]
-fn an_i2bis_names_the_fork_that_was_lost() {
-    let mut duo = Duo::established();
-    let fork = duo.machines[0].fork(ulids(), duo.now).expect("a fork");
-    duo.settle();
-    let context = duo.machines[0].context(fork).expect("made").clone();
-    let tag = context.established().expect("established").peer_tag;
-    duo.lose(1);
-    duo.log.clear();
-    let pair = turned(ulids().as_locators());
-    let lost = duo.machines[1].handle_payload(tag, pair, duo.now);
-    assert_eq!(lost, Err(DropReason::UnknownTag));
-    duo.settle();
-    assert_eq!(duo.kinds(), [MessageType::R1BIS, MessageType::I2BIS, MessageType::R2]);
-    assert_eq!(names(&duo.log[1].message), (None, Some(context.key.forked_instance)));
-    assert_eq!(duo.context(1).key.forked_instance, context.key.forked_instance);
-}
 
 //= rfc5533#7.1-1 rfc5533#7.1-2 rfc5533#7.1-3 (test)
 #[test]

@@ -1,0 +1,44 @@
+//! How much anybody can have sent to an address that is not theirs: no answer to a source that has
+//! proved nothing is longer than the question, but for the octets of the validator; and the one that
+//! is has a limit. R1bis and Error are in `recovery` and `complaints`.
+
+use super::duo::{Duo, Flight};
+use super::*;
+use crate::{ANSWER_BURST, VALIDATOR_LEN};
+
+/// Option header, validator, padding.
+const VALIDATOR_OPTION: usize = (4 + VALIDATOR_LEN).next_multiple_of(8);
+
+fn i1_of(n: u32) -> Flight {
+    let initiator_tag = ContextTag::from_bits(u64::from(n));
+    let i1 = I1 { initiator_tag, initiator_nonce: n, options: Options::default() };
+    Flight { from: 1, pair: turned(ulids().as_locators()), message: Message::I1(i1) }
+}
+
+#[test]
+fn an_r1_is_as_long_as_its_i1_but_for_the_validator() {
+    let mut duo = Duo::new();
+    let i1 = i1_of(1);
+    duo.hand(&i1).expect("answered");
+    let r1 = &duo.under_way[0].message;
+    assert_eq!(r1.kind(), MessageType::R1);
+    assert_eq!(r1.octets().len(), i1.message.octets().len() + VALIDATOR_OPTION);
+}
+
+/// An I1 that crosses ours is answered by R2 with locators and parameters, whoever made it up.
+#[test]
+fn a_flood_of_i1s_that_cross_ours_draws_few_r2s() {
+    let mut duo = Duo::new();
+    duo.trigger(0);
+    duo.log.clear();
+    let mut limited = 0;
+    for n in 0..1000 {
+        match duo.hand(&i1_of(n)) {
+            Ok(()) => {}
+            Err(DropReason::RateLimited) => limited += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(limited, 1000 - ANSWER_BURST);
+    assert_eq!(duo.kinds(), alloc::vec![MessageType::R2; ANSWER_BURST as usize]);
+}
