@@ -3,7 +3,7 @@
 #ifndef MOORLINE_CONTEXT_H
 #define MOORLINE_CONTEXT_H
 
-#include "packet.h"
+#include "index.h"
 #include "timers.h"
 
 /* A context that a packet belongs to. */
@@ -17,15 +17,23 @@ struct found {
 struct rewrite {
 	struct pair ulids;
 	struct pair locators;
-	__u64 local_tag;
 	__u64 peer_tag;
 };
 
-static __always_inline bool find_slot(const __u32 *slot, struct found *found)
+/* What packets come with, copied under the lock. */
+struct origin {
+	struct pair ulids;
+	struct address peers[INLINE_PEERS];
+	__u64 local_tag;
+	__u8 flags;
+	__u8 peer_count;
+};
+
+static __always_inline bool find_slot(int slot, struct found *found)
 {
-	if (!slot)
+	if (slot < 0)
 		return false;
-	found->slot = *slot;
+	found->slot = slot;
 	found->context = bpf_map_lookup_elem(&contexts, &found->slot);
 	found->live = bpf_map_lookup_elem(&lives, &found->slot);
 	return found->context && found->live;
@@ -33,29 +41,63 @@ static __always_inline bool find_slot(const __u32 *slot, struct found *found)
 
 static __always_inline bool find_ulids(const struct pair *ulids, struct found *found)
 {
-	return find_slot(bpf_map_lookup_elem(&slots, ulids), found);
+	return find_slot(slot_of_ulids(ulids), found);
 }
 
 static __always_inline bool find_tag(__u64 tag, struct found *found)
 {
-	return find_slot(bpf_map_lookup_elem(&tags, &tag), found);
+	return find_slot(slot_of_tag(tag), found);
 }
 
 static __always_inline void copy_rewrite(struct context *context, struct rewrite *rewrite)
 {
 	bpf_spin_lock(&context->lock);
 	rewrite->ulids = context->ulids;
-	rewrite->locators = context->locators;
-	rewrite->local_tag = context->local_tag;
+	rewrite->locators.local = context->local_locator;
+	rewrite->locators.peer = context->flags & CONTEXT_AT_ULID ? context->ulids.peer : context->peers[0];
 	rewrite->peer_tag = context->peer_tag;
 	bpf_spin_unlock(&context->lock);
 }
 
-static __always_inline bool is_peer_locator(__u32 slot, const struct address *locator)
+static __always_inline void copy_origin(struct context *context, struct origin *origin)
 {
-	struct peer_locator key = { .slot = slot, .locator = *locator };
+	bpf_spin_lock(&context->lock);
+	origin->ulids = context->ulids;
+	origin->peers[0] = context->peers[0];
+	origin->peers[1] = context->peers[1];
+	origin->local_tag = context->local_tag;
+	origin->flags = context->flags;
+	origin->peer_count = context->peer_count;
+	bpf_spin_unlock(&context->lock);
+}
 
-	return bpf_map_lookup_elem(&peers, &key);
+/* Not static, so that the verifier looks at it once. */
+__noinline int is_among_more(__u32 slot, __u32 count, const struct address *locator)
+{
+	if (!locator)
+		return 0;
+	for (__u32 number = 0; number < MAX_MORE && number * MORE_PEERS < count; number++) {
+		struct more_key key = { .slot = slot, .number = number };
+		const struct more_peers *more = bpf_map_lookup_elem(&more_peers, &key);
+
+		for (int i = 0; more && i < MORE_PEERS; i++) {
+			if (address_eq(&more->locator[i], locator))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+static __always_inline bool is_peer_locator(__u32 slot, const struct origin *origin, const struct address *locator)
+{
+	if (address_eq(&origin->ulids.peer, locator))
+		return origin->flags & CONTEXT_FROM_ULID;
+	if (origin->peer_count > 0 && address_eq(&origin->peers[0], locator))
+		return !(origin->flags & CONTEXT_NOT_FROM_FIRST);
+	if (origin->peer_count > 1 && address_eq(&origin->peers[1], locator))
+		return true;
+	return origin->peer_count > INLINE_PEERS &&
+	       is_among_more(slot, origin->peer_count - INLINE_PEERS, locator);
 }
 
 /* Index of the uplink of one of our addresses, 0 for others'. */
@@ -74,13 +116,15 @@ static __always_inline void note_tx(const struct found *found, __u32 packets, __
 	live->last_tx = now;
 	__sync_fetch_and_add(&live->tx_packets, packets);
 	__sync_fetch_and_add(&live->tx_bytes, octets);
-	if (live->first_rx)
+	if (live->first_rx) {
 		live->first_rx = 0;
+		live->due = 0;
+	}
 	if (live->first_tx || !(found->context->flags & CONTEXT_TIMERS))
 		return;
 	/* The barrier that on_timer counts on. */
 	__sync_val_compare_and_swap(&live->first_tx, 0, now);
-	timer_arm(found->slot, found->context, live, now + found->context->send, now);
+	timer_arm(found->slot, now + found->context->send * NS_PER_US, now);
 }
 
 static __always_inline void note_watch(const struct found *found, __u64 now)
@@ -108,9 +152,10 @@ static __always_inline void note_rx(const struct found *found, __u32 packets, __
 	note_watch(found, now);
 	if (live->first_rx || !(found->context->flags & CONTEXT_TIMERS))
 		return;
+	live->due = 0;
 	__sync_val_compare_and_swap(&live->first_rx, 0, now);
 	if (found->context->keepalive_timeout)
-		timer_arm(found->slot, found->context, live, now + found->context->keepalive_interval, now);
+		timer_arm(found->slot, now + found->context->keepalive_interval * NS_PER_US, now);
 }
 
 #endif

@@ -5,14 +5,10 @@
 
 #include "context.h"
 
-static __always_inline void control_reset(__u32 slot, struct live *live, __u64 now)
+static __always_inline void control_reset(struct live *live, __u64 now)
 {
-	struct timer *entry = bpf_map_lookup_elem(&timers, &slot);
-
-	if (entry)
-		bpf_timer_cancel(&entry->timer);
 	__builtin_memset(live, 0, sizeof(*live));
-	live->born = now;
+	live->due = now;
 }
 
 static __always_inline int control_run(struct __sk_buff *skb)
@@ -30,7 +26,7 @@ static __always_inline int control_run(struct __sk_buff *skb)
 	switch (op) {
 	case CONTROL_RESET:
 	case CONTROL_CANCEL:
-		control_reset(slot, live, now);
+		control_reset(live, now);
 		break;
 	case CONTROL_HEARD:
 		if (live->first_tx < at)
@@ -39,11 +35,13 @@ static __always_inline int control_run(struct __sk_buff *skb)
 	case CONTROL_LOOK:
 		if (!(context->flags & CONTEXT_TIMERS)) {
 			live->first_tx = 0;
+			if (live->first_rx)
+				live->due = 0;
 			live->first_rx = 0;
 		}
-		next = look_at_timers(slot, context, live, now);
+		next = look_at_timers(slot, now);
 		if (next != NEVER)
-			timer_arm(slot, context, live, next, now);
+			timer_arm(slot, next, now);
 		break;
 	default:
 		return TC_ACT_SHOT;

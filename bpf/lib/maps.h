@@ -7,26 +7,8 @@
 
 #include "types.h"
 
-/* ULID pair to slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct pair);
-	__type(value, __u32);
-} slots SEC(".maps");
-
-/* Tag in payload that we receive, to slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, __u64);
-	__type(value, __u32);
-} tags SEC(".maps");
-
-/* By slot. An array, so that the lock can guard a replacement, and so that the two indices above hold only
- * four octets: a replaced element of a hash map may be reused while a program still reads it.
+/* By slot. An array, so that the lock can guard a replacement, and so that the indices hold only four octets: a
+ * replaced element of a hash map may be reused while a program still reads it.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -43,21 +25,53 @@ struct {
 	__type(value, struct live);
 } lives SEC(".maps");
 
-/* By slot. */
+/* By slot / GROUP_SLOTS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct timer);
-} timers SEC(".maps");
+	__type(value, struct group);
+} groups SEC(".maps");
 
+/* ULID pair to slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bucket);
+} by_ulids SEC(".maps");
+
+/* Tag in payload that we receive, to slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bucket);
+} by_tag SEC(".maps");
+
+/* Current locators and tag in payload that we send, to slot: contexts that have moved. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bucket);
+} by_quote SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct hashing);
+} hash_keys SEC(".maps");
+
+/* Few peers have so many locators that they do not fit the context. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, struct peer_locator);
-	__type(value, __u8);
-} peers SEC(".maps");
+	__type(key, struct more_key);
+	__type(value, struct more_peers);
+} more_peers SEC(".maps");
 
 /* Our addresses, to the index of the uplink that each belongs to. */
 struct {

@@ -6,6 +6,7 @@
 #ifndef MOORLINE_PATH_H
 #define MOORLINE_PATH_H
 
+#include "icmp.h"
 #include "rewrite.h"
 #include "trigger.h"
 
@@ -42,7 +43,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
 	if (!find_ulids(&ulids, &found)) {
-		trigger_count(skb, l2, &ip6, &ulids, false);
+		trigger_count(skb, l2, &ip6, false);
 		return TC_ACT_UNSPEC;
 	}
 	if (is_neighbour_discovery(skb, l2, &ip6))
@@ -57,7 +58,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 //= rfc5533#12.2 rfc5533#12.4
 static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
 {
-	struct rewrite rewrite;
+	struct origin origin;
 	struct shim6 shim6;
 	struct found found;
 	__u32 octets;
@@ -72,13 +73,13 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	/* Unknown: the raw socket gets it, and the core answers with R1bis. */
 	if (!find_tag(shim6_tag(&shim6), &found))
 		return TC_ACT_UNSPEC;
-	copy_rewrite(found.context, &rewrite);
-	if (rewrite.local_tag != shim6_tag(&shim6))
+	copy_origin(found.context, &origin);
+	if (origin.local_tag != shim6_tag(&shim6))
 		return TC_ACT_UNSPEC;
-	if (!is_peer_locator(found.slot, &ip6->source) || !uplink_of(&ip6->destination))
+	if (!is_peer_locator(found.slot, &origin, &ip6->source) || !uplink_of(&ip6->destination))
 		return drop(DROP_WRONG_LOCATORS);
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
-	if (!shim6_strip(skb, l2, ip6, &shim6, &rewrite.ulids))
+	if (!shim6_strip(skb, l2, ip6, &shim6, &origin.ulids))
 		return drop(DROP_ADJUST_ROOM);
 	note_rx(&found, 1, octets);
 	return TC_ACT_UNSPEC;
@@ -92,6 +93,13 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 
 	if (!load_ip6(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
+	/* May come from a router that has a link-local address only. */
+	if (ip6.next == NEXT_ICMPV6) {
+		int translated = receive_icmp6(skb, l2);
+
+		if (translated)
+			return translated > 0 ? TC_ACT_UNSPEC : drop(DROP_ADJUST_ROOM);
+	}
 	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
 		return TC_ACT_UNSPEC;
 	if (ip6.next == NEXT_SHIM6)
@@ -99,7 +107,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 	ulids.local = ip6.destination;
 	ulids.peer = ip6.source;
 	if (!find_ulids(&ulids, &found)) {
-		trigger_count(skb, l2, &ip6, &ulids, true);
+		trigger_count(skb, l2, &ip6, true);
 		return TC_ACT_UNSPEC;
 	}
 	if (!is_neighbour_discovery(skb, l2, &ip6))

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* REAP timers (RFC 5534 s4.1): one bpf_timer for each context with traffic, set no earlier than it must.
+/* REAP timers (RFC 5534 s4.1): one bpf_timer for GROUP_SLOTS contexts, set no earlier than it must.
  *
  * Packets only note times. The timer is started when a period begins that ends before it would go off; when it
- * goes off, the times are compared, what is due is reported and the timer started for what comes next.
+ * goes off, the times of all contexts of the group are compared, what is due is reported and the timer started for
+ * what comes next. A timer of its own for each context would cost it some 150 octets; looking at the other 31 costs
+ * less than starting 31 timers.
  */
 #ifndef MOORLINE_TIMERS_H
 #define MOORLINE_TIMERS_H
@@ -12,45 +14,65 @@
 
 #define CLOCK_MONOTONIC 1
 #define NEVER (~0ULL)
+#define NS_PER_US 1000ULL
+#define NS_PER_MS 1000000ULL
 /* A report that found the ring full is tried again after this many nanoseconds. */
 #define REPORT_RETRY 100000000ULL
+/* A timer that is so late was lost. */
+#define TIMER_LOST 1000000000ULL
+/* Processors that start a timer at the same moment. */
+#define START_TRIES 4
 
-static int on_timer(void *map, __u32 *key, struct timer *value);
+static int on_timer(void *map, __u32 *key, struct group *group);
 
 static __always_inline __u64 earlier(__u64 a, __u64 b)
 {
 	return a < b ? a : b;
 }
 
-static __always_inline bool timer_is_early(const struct context *context, const struct live *live,
-					   __u64 deadline)
+/* Sees to it that the deadline is no later. False if somebody else starts the timer early enough. */
+static __always_inline bool deadline_lower(struct group *group, __u64 deadline, __u64 now)
 {
-	return live->armed == context->generation && live->deadline <= deadline;
+	for (int i = 0; i < START_TRIES; i++) {
+		__u64 old = group->deadline;
+
+		if (old && old <= deadline && now < old + TIMER_LOST)
+			return false;
+		if (__sync_val_compare_and_swap(&group->deadline, old, deadline) == old)
+			return true;
+	}
+	return true;
 }
 
-static __always_inline void timer_start(struct timer *entry, const struct context *context, struct live *live,
-					__u64 deadline, __u64 now)
+/* Of two that start it, the one for later may be the last: so each looks whether it was the later one. */
+static __always_inline void timer_start(struct group *group, __u64 deadline, __u64 now)
 {
-	live->deadline = deadline;
-	live->armed = context->generation;
-	bpf_timer_start(&entry->timer, deadline > now ? deadline - now : 0, 0);
+	for (int i = 0; i < START_TRIES; i++) {
+		__u64 other;
+
+		bpf_timer_start(&group->timer, deadline > now ? deadline - now : 0, 0);
+		other = __sync_fetch_and_add(&group->deadline, 0);
+		if (!other || other >= deadline)
+			return;
+		deadline = other;
+	}
 }
 
 /* Sees to it that the timer goes off no later than at the deadline. */
-static __always_inline void timer_arm(__u32 slot, const struct context *context, struct live *live,
-				      __u64 deadline, __u64 now)
+static __always_inline void timer_arm(__u32 slot, __u64 deadline, __u64 now)
 {
-	struct timer *entry;
+	__u32 number = slot / GROUP_SLOTS;
+	struct group *group;
 
-	if (virtual_clock || timer_is_early(context, live, deadline))
+	if (virtual_clock)
 		return;
-	entry = bpf_map_lookup_elem(&timers, &slot);
-	if (!entry)
+	group = bpf_map_lookup_elem(&groups, &number);
+	if (!group || !deadline_lower(group, deadline, now))
 		return;
 	/* Fails if it was done before, as it should. */
-	bpf_timer_init(&entry->timer, &timers, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&entry->timer, on_timer);
-	timer_start(entry, context, live, deadline, now);
+	bpf_timer_init(&group->timer, &groups, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&group->timer, on_timer);
+	timer_start(group, deadline, now);
 }
 
 //= rfc5534#6.4
@@ -58,7 +80,7 @@ static __always_inline __u64 look_at_send(__u32 slot, const struct context *cont
 					  __u64 now)
 {
 	__u64 first = live->first_tx;
-	__u64 due = first + context->send;
+	__u64 due = first + context->send * NS_PER_US;
 
 	if (!first)
 		return NEVER;
@@ -75,26 +97,31 @@ static __always_inline __u64 look_at_keepalive(__u32 slot, const struct context 
 					       __u64 now)
 {
 	__u64 first = live->first_rx;
-	__u64 interval = context->keepalive_interval;
-	__u64 due = first + interval;
+	__u64 interval = context->keepalive_interval * NS_PER_US;
+	__u64 due = live->due;
 
 	if (!first || !context->keepalive_timeout || !interval)
 		return NEVER;
-	/* One was reported in this period already. */
-	if (live->keepalive_base == first)
-		due = live->keepalive_due;
+	if (!due)
+		due = first + interval;
 	if (now < due)
 		return due;
-	if (due > live->last_rx + context->keepalive_timeout) {
-		__sync_val_compare_and_swap(&live->first_rx, first, 0);
+	if (due > live->last_rx + context->keepalive_timeout * NS_PER_US) {
+		if (__sync_val_compare_and_swap(&live->first_rx, first, 0) == first)
+			live->due = 0;
 		return NEVER;
 	}
 	if (!report(REPORT_KEEPALIVE_DUE, slot, context->generation, now, NULL))
 		return now + REPORT_RETRY;
 	due += interval * ((now - due) / interval + 1);
-	live->keepalive_due = due;
-	live->keepalive_base = first;
+	live->due = due;
 	return due;
+}
+
+/* Not 0, and other for times that are further apart than any idle time is short, for 52 days. */
+static __always_inline __u32 idle_stamp(__u64 since)
+{
+	return (__u32)(since >> 20) | 1;
 }
 
 //= rfc5533#9-2
@@ -102,26 +129,28 @@ static __always_inline __u64 look_at_idle(__u32 slot, const struct context *cont
 					  __u64 now)
 {
 	__u64 since = live->last_tx > live->last_rx ? live->last_tx : live->last_rx;
+	__u64 idle = context->idle * NS_PER_MS;
 
 	if (!since)
-		since = live->born;
-	if (!context->idle || live->idle_seen == since)
+		since = live->due;
+	if (!idle || live->idle_seen == idle_stamp(since))
 		return NEVER;
-	if (now < since + context->idle)
-		return since + context->idle;
+	if (now < since + idle)
+		return since + idle;
 	if (!report(REPORT_IDLE, slot, context->generation, since, NULL))
 		return now + REPORT_RETRY;
-	live->idle_seen = since;
+	live->idle_seen = idle_stamp(since);
 	return NEVER;
 }
 
-/* Reports what is due. When to look again, or NEVER. */
-static __always_inline __u64 look_at_timers(__u32 slot, const struct context *context, struct live *live,
-					    __u64 now)
+/* Reports what is due. When to look again, or NEVER. Not static, so that the verifier looks at it once. */
+__noinline __u64 look_at_timers(__u32 slot, __u64 now)
 {
+	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
+	struct live *live = bpf_map_lookup_elem(&lives, &slot);
 	__u64 next = NEVER;
 
-	if (!(context->flags & CONTEXT_LIVE))
+	if (!context || !live || !(context->flags & CONTEXT_LIVE))
 		return NEVER;
 	if (context->flags & CONTEXT_TIMERS) {
 		next = look_at_send(slot, context, live, now);
@@ -130,22 +159,19 @@ static __always_inline __u64 look_at_timers(__u32 slot, const struct context *co
 	return earlier(next, look_at_idle(slot, context, live, now));
 }
 
-static int on_timer(void *map __attribute__((unused)), __u32 *key, struct timer *value)
+static int on_timer(void *map __attribute__((unused)), __u32 *key, struct group *group)
 {
-	__u32 slot = *key;
-	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
-	struct live *live = bpf_map_lookup_elem(&lives, &slot);
+	__u32 first = *key * GROUP_SLOTS;
 	__u64 now = clock_now();
-	__u64 next;
+	__u64 next = NEVER;
 
-	if (!context || !live)
-		return 0;
 	/* A full barrier: a packet that begins a period from here on either is seen below or sees no timer. */
-	__sync_lock_test_and_set(&live->armed, 0);
-	next = look_at_timers(slot, context, live, now);
+	__sync_lock_test_and_set(&group->deadline, 0);
+	for (__u32 i = 0; i < GROUP_SLOTS; i++)
+		next = earlier(next, look_at_timers(first + i, now));
 	/* The callback is set already: setting it in here would look like endless recursion to the verifier. */
-	if (next != NEVER && !timer_is_early(context, live, next))
-		timer_start(value, context, live, next, now);
+	if (next != NEVER && deadline_lower(group, next, now))
+		timer_start(group, next, now);
 	return 0;
 }
 

@@ -44,7 +44,7 @@ static __always_inline bool rule_fits(const struct rule *rule, const struct traf
 /* Index of the first rule that fits, or a negative number: they stand in order. Not static, so that the verifier looks
  * at it once and not for each program.
  */
-__attribute__((noinline)) int find_rule(const struct traffic *traffic)
+__noinline int find_rule(const struct traffic *traffic)
 {
 	__u32 zero = 0;
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
@@ -147,22 +147,23 @@ static __always_inline void load_cgroups(struct __sk_buff *skb, bool inbound, st
 		cgroups_of_sender(skb, &port, &traffic->cgroups);
 }
 
-/* Counts a packet of a pair without a context. */
-static __always_inline void trigger_count(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-					  const struct pair *pair, bool inbound)
+/* Counts a packet of a pair without a context. Not static, for a stack of its own; the result says nothing. */
+__noinline int trigger_count(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 inbound)
 {
-	struct traffic traffic = { .pair = *pair };
 	const struct policy *policy;
+	struct traffic traffic = {};
 	struct settings *set;
 	struct upper upper;
 	__u32 zero = 0;
 
 	set = bpf_map_lookup_elem(&settings, &zero);
-	if (!set)
-		return;
+	if (!set || !ip6)
+		return 0;
 	load_upper(skb, l2, ip6, &upper);
 	if (upper.protocol == NEXT_ICMPV6)
-		return;
+		return 0;
+	traffic.pair.local = inbound ? ip6->destination : ip6->source;
+	traffic.pair.peer = inbound ? ip6->source : ip6->destination;
 	traffic.protocol = upper.protocol;
 	traffic.has_ports = upper.has_ports;
 	traffic.local_port = bpf_ntohs(inbound ? upper.destination : upper.source);
@@ -173,10 +174,11 @@ static __always_inline void trigger_count(struct __sk_buff *skb, __u32 l2, const
 		load_cgroups(skb, inbound, &traffic);
 	policy = find_policy(set, &traffic);
 	if (policy->flags & POLICY_NEVER)
-		return;
-	if (!(policy->flags & POLICY_EUI64) && address_is_eui64(&pair->peer))
-		return;
+		return 0;
+	if (!(policy->flags & POLICY_EUI64) && address_is_eui64(&traffic.pair.peer))
+		return 0;
 	flow_count(&traffic, policy);
+	return 0;
 }
 
 #endif

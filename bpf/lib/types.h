@@ -17,11 +17,35 @@ struct pair {
 	struct address peer;
 };
 
+enum sizes {
+	/* Trigger rules in one set: MAX_TRIGGER_RULES of the contract. */
+	MAX_RULES = 64,
+	/* Ancestors of a cgroup that rules can name, with the root. */
+	CGROUP_LEVELS = 8,
+	/* Peer locators in a context, besides the peer's ULID, and in each group of those that found no room there. */
+	INLINE_PEERS = 2,
+	MORE_PEERS = 4,
+	/* MAX_PEER_LOCATORS of the contract and the current one, in groups. */
+	MAX_MORE = 8,
+	/* Cells in a bucket of an index. */
+	BUCKET_CELLS = 8,
+	/* Words of 32 bits in the longest key of an index. */
+	KEY_WORDS = 10,
+	/* Contexts that share a timer. */
+	GROUP_SLOTS = 32,
+};
+
 enum context_flags {
 	CONTEXT_LIVE = 1,
 	CONTEXT_MOVED = 2,
 	/* send, keepalive_interval and keepalive_timeout hold. */
 	CONTEXT_TIMERS = 4,
+	/* The current peer locator is the peer's ULID, else it is the first of peers. */
+	CONTEXT_AT_ULID = 8,
+	/* The peer may send from its ULID. */
+	CONTEXT_FROM_ULID = 16,
+	/* The peer may not send from the first of peers, which is current but not (yet) among its locators. */
+	CONTEXT_NOT_FROM_FIRST = 32,
 };
 
 /* What the core decided about a context. Written by user space only, as a whole and under the lock. */
@@ -30,28 +54,34 @@ struct context {
 	/* Never 0, never used twice: tells the contexts that a slot held one after another apart. */
 	__u32 generation;
 	struct pair ulids;
-	struct pair locators;
+	/* Current. */
+	struct address local_locator;
+	/* Peer locators other than the ULID; the current one comes first. Those beyond are in more_peers. */
+	struct address peers[INLINE_PEERS];
 	__u64 local_tag;
 	__u64 peer_tag;
-	/* Nanoseconds. */
-	__u64 send;
-	__u64 keepalive_interval;
-	__u64 keepalive_timeout;
-	__u64 idle;
+	/* Microseconds. */
+	__u32 send;
+	__u32 keepalive_interval;
+	__u32 keepalive_timeout;
+	/* Milliseconds. */
+	__u32 idle;
 	__u32 watch;
-	__u32 flags;
+	__u8 flags;
+	/* With those in more_peers. */
+	__u8 peer_count;
+	__u16 zero;
 };
 
 _Static_assert(sizeof(struct address) == 16, "address");
 _Static_assert(sizeof(struct pair) == 32, "pair");
 _Static_assert(sizeof(struct context) == 128, "context");
 _Static_assert(__builtin_offsetof(struct context, ulids) == 8, "context.ulids");
-_Static_assert(__builtin_offsetof(struct context, local_tag) == 72, "context.local_tag");
+_Static_assert(__builtin_offsetof(struct context, local_tag) == 88, "context.local_tag");
 _Static_assert(__builtin_offsetof(struct context, watch) == 120, "context.watch");
 
 /* What the programs noted about a context. Written by programs only. Times are CLOCK_MONOTONIC, 0 is never. */
 struct live {
-	__u64 born;
 	__u64 last_tx;
 	__u64 last_rx;
 	/* First payload sent since the last received, and the other way round. */
@@ -61,32 +91,65 @@ struct live {
 	__u64 tx_bytes;
 	__u64 rx_packets;
 	__u64 rx_bytes;
-	/* When the timer goes off, if armed is the generation of the context. */
-	__u64 deadline;
-	/* first_rx of the period in which a keepalive was reported, and when the next one is due. */
-	__u64 keepalive_base;
-	__u64 keepalive_due;
-	/* End of the last payload that an idle report was about. */
-	__u64 idle_seen;
+	/* When the next keepalive is due, if one was due since first_rx. Until there was any payload, so that nothing
+	 * can be due: when the context began.
+	 */
+	__u64 due;
+	/* Of the last payload that an idle report was about: see idle_stamp. */
+	__u32 idle_seen;
 	__u32 watch_seen;
-	__u32 armed;
 };
 
-_Static_assert(sizeof(struct live) == 112, "live");
-_Static_assert(__builtin_offsetof(struct live, idle_seen) == 96, "live.idle_seen");
+_Static_assert(sizeof(struct live) == 80, "live");
+_Static_assert(__builtin_offsetof(struct live, idle_seen) == 72, "live.idle_seen");
 
-/* In its own map: user space may then read live in batches. */
-struct timer {
+/* The timer of GROUP_SLOTS contexts. In its own map: user space may then read live in batches. */
+struct group {
 	struct bpf_timer timer;
+	/* When it goes off; 0: it is not set. */
+	__u64 deadline;
 };
 
-struct peer_locator {
+_Static_assert(sizeof(struct group) == 24, "group");
+
+struct more_key {
 	__u32 slot;
-	__u32 zero;
-	struct address locator;
+	/* Which group of MORE_PEERS. */
+	__u32 number;
 };
 
-_Static_assert(sizeof(struct peer_locator) == 24, "peer_locator");
+/* Unspecified where there is no address. */
+struct more_peers {
+	struct address locator[MORE_PEERS];
+};
+
+_Static_assert(sizeof(struct more_peers) == 64, "more_peers");
+
+/* Part of an index: see index.h. */
+struct bucket {
+	/* 0: empty. Upper 8 bits: of the hash, so that most other contexts are told apart unseen. Lower: slot + 1. */
+	__u32 cell[BUCKET_CELLS];
+};
+
+_Static_assert(sizeof(struct bucket) == 32, "bucket");
+
+/* What a packet of ours shows to those on its way, once the context has moved. */
+struct quote {
+	struct pair locators;
+	__u64 peer_tag;
+};
+
+_Static_assert(sizeof(struct quote) == 40, "quote");
+
+struct hashing {
+	/* Secret, so that nobody can choose addresses that meet in one bucket. */
+	__u64 key[KEY_WORDS + 1];
+	/* In each index. */
+	__u32 buckets;
+	__u32 zero;
+};
+
+_Static_assert(sizeof(struct hashing) == 96, "hashing");
 
 /* Traffic of an address pair without a context. */
 struct flow {
@@ -141,13 +204,6 @@ struct rule {
 
 _Static_assert(sizeof(struct rule) == 120, "rule");
 _Static_assert(__builtin_offsetof(struct rule, policy) == 80, "rule.policy");
-
-enum sizes {
-	/* In one set: MAX_TRIGGER_RULES of the contract. */
-	MAX_RULES = 64,
-	/* Ancestors of a cgroup that rules can name, with the root. */
-	CGROUP_LEVELS = 8,
-};
 
 enum report_kind {
 	REPORT_TRIGGER = 1,

@@ -1,53 +1,50 @@
-//! Contexts in the tables.
+//! Contexts in the tables. Nothing is kept of them here: what must be known to change one is read back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use libbpf_rs::Object;
 use moorline_host::datapath::{ContextEntry, MAX_PEER_LOCATORS};
-use moorline_types::{ContextId, Locator, UlidPair};
+use moorline_types::{ContextId, Locator};
 
 use crate::control;
 use crate::convert;
 use crate::error::{Error, Result};
+use crate::index::{Hashing, Index};
 use crate::skel::types;
-use crate::tables::Tables;
+use crate::tables::{Table, Tables};
 
-/// What must be known of a context to change or remove it.
-struct Record {
-    generation: u32,
-    ulids: UlidPair,
-    local_tag: u64,
-    peer_locators: Vec<Locator>,
-}
-
-/// All contexts in the tables.
-#[derive(Default)]
+/// The tables that hold contexts.
 pub(crate) struct Contexts {
-    records: BTreeMap<u32, Record>,
+    contexts: Table<u32, types::context>,
+    pub(crate) more_peers: Table<types::more_key, types::more_peers>,
+    pub(crate) by_ulids: Index,
+    pub(crate) by_tag: Index,
+    pub(crate) by_quote: Index,
+    hashing: Hashing,
     /// The last one given out.
     generation: u32,
 }
 
 impl Contexts {
-    /// Reads the tables that an earlier process left.
-    pub(crate) fn found_in(tables: &Tables) -> Result<Self> {
-        let mut contexts = Self::default();
-        for (slot, context, peer_locators) in found(tables)? {
-            contexts.generation = contexts.generation.max(context.generation);
-            let record = Record {
-                generation: context.generation,
-                ulids: convert::ulids_back(context.ulids),
-                local_tag: context.local_tag,
-                peer_locators,
-            };
-            contexts.records.insert(slot, record);
-        }
-        Ok(contexts)
+    /// With what an earlier process left in them.
+    pub(crate) fn found_in(object: &Object, buckets: u32) -> Result<Self> {
+        let mut found = Self {
+            contexts: Table::of(object, "contexts")?,
+            more_peers: Table::of(object, "more_peers")?,
+            by_ulids: Index::of(object, "by_ulids")?,
+            by_tag: Index::of(object, "by_tag")?,
+            by_quote: Index::of(object, "by_quote")?,
+            hashing: Hashing::of(object, buckets)?,
+            generation: 0,
+        };
+        let generations = found.live()?.into_iter().map(|(_, context)| context.generation);
+        found.generation = generations.max().unwrap_or(0);
+        Ok(found)
     }
 
     /// Whether a report with this generation is about the context that has the slot now.
-    pub(crate) fn is_current(&self, slot: u32, generation: u32) -> bool {
-        self.records.get(&slot).is_some_and(|record| record.generation == generation)
+    pub(crate) fn is_current(&self, slot: u32, generation: u32) -> Result<bool> {
+        Ok(self.find(slot)?.is_some_and(|context| context.generation == generation))
     }
 
     pub(crate) fn upsert(
@@ -57,114 +54,175 @@ impl Contexts {
         entry: &ContextEntry,
     ) -> Result<()> {
         let slot = entry.id.0;
-        if slot >= tables.contexts.max_entries() {
+        if slot >= self.contexts.max_entries() {
             return Err(Error::TooManyContexts(entry.id));
         }
         if entry.peer_locators.len() > MAX_PEER_LOCATORS {
             return Err(Error::TooManyLocators(entry.id));
         }
-        if self.records.get(&slot).is_some_and(|record| record.ulids != entry.ulids) {
+        let mut old = self.find(slot)?;
+        if old.is_some_and(|old| convert::ulids_back(old.ulids) != entry.ulids) {
             self.remove(tables, object, entry.id)?;
+            old = None;
         }
-        match self.records.get(&slot) {
-            None => self.add(tables, object, entry)?,
-            Some(_) => self.change(tables, entry)?,
+        match old {
+            None => self.add(object, entry)?,
+            Some(old) => self.change(entry, &old)?,
         }
         control::look(object, slot)
     }
 
     /// The indices come last: until then no packet finds the slot.
-    fn add(&mut self, tables: &Tables, object: &Object, entry: &ContextEntry) -> Result<()> {
+    fn add(&mut self, object: &Object, entry: &ContextEntry) -> Result<()> {
         let slot = entry.id.0;
         self.generation = self.generation.checked_add(1).unwrap_or(1);
-        let record = Record {
-            generation: self.generation,
-            ulids: entry.ulids,
-            local_tag: entry.local_tag.bits(),
-            peer_locators: entry.peer_locators.clone(),
-        };
         control::reset(object, slot)?;
-        tables.contexts.insert_locked(&slot, &convert::context(entry, self.generation))?;
+        self.write_more(slot, &convert::peers_beyond(entry))?;
+        let context = convert::context(entry, self.generation);
         // From here on a failure leaves something that `remove` can take away.
-        self.records.insert(slot, record);
-        for locator in &entry.peer_locators {
-            tables.peers.insert(&convert::peer_locator(slot, *locator), &1)?;
-        }
-        tables.tags.insert(&entry.local_tag.bits(), &slot)?;
-        tables.slots.insert(&convert::ulids(entry.ulids), &slot)
+        self.contexts.insert_locked(&slot, &context)?;
+        self.index_tag(slot, context.local_tag)?;
+        self.index_quote(slot, &context)?;
+        let hash = self.hashing.ulids(entry.ulids);
+        self.by_ulids.insert(&self.hashing, hash, slot, |other| {
+            let other = self.find(other)?;
+            Ok(other.is_some_and(|other| convert::ulids_back(other.ulids) == entry.ulids))
+        })
     }
 
     /// New locators and tag first, old ones last: packets under way find either.
-    fn change(&mut self, tables: &Tables, entry: &ContextEntry) -> Result<()> {
+    fn change(&self, entry: &ContextEntry, old: &types::context) -> Result<()> {
         let slot = entry.id.0;
-        let Some(record) = self.records.get_mut(&slot) else {
-            return Err(Error::UnknownContext(entry.id));
-        };
-        let old: BTreeSet<Locator> = record.peer_locators.iter().copied().collect();
-        let new: BTreeSet<Locator> = entry.peer_locators.iter().copied().collect();
-        record.peer_locators = old.union(&new).copied().collect();
-        for locator in new.difference(&old) {
-            tables.peers.insert(&convert::peer_locator(slot, *locator), &1)?;
+        let before: BTreeSet<Locator> = self.more(slot, old)?.into_iter().collect();
+        let after = convert::peers_beyond(entry);
+        let mut both = after.clone();
+        both.extend(before.iter().filter(|locator| !after.contains(locator)));
+        self.write_more(slot, &both)?;
+        let context = convert::context(entry, old.generation);
+        self.contexts.insert_locked(&slot, &context)?;
+        if old.local_tag != context.local_tag {
+            self.index_tag(slot, context.local_tag)?;
+            self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
         }
-        tables.contexts.insert_locked(&slot, &convert::context(entry, record.generation))?;
-        let old_tag = core::mem::replace(&mut record.local_tag, entry.local_tag.bits());
-        if old_tag != record.local_tag {
-            tables.tags.insert(&record.local_tag, &slot)?;
-            tables.tags.remove(&old_tag)?;
+        let hash = |context| self.quote_hash(context);
+        if hash(old) != hash(&context) {
+            self.index_quote(slot, &context)?;
+            self.unindex_quote(slot, old)?;
         }
-        for locator in old.difference(&new) {
-            tables.peers.remove(&convert::peer_locator(slot, *locator))?;
+        if both != after {
+            self.write_more(slot, &after)?;
+            self.remove_more(slot, after.len(), both.len())?;
         }
-        record.peer_locators.clone_from(&entry.peer_locators);
         Ok(())
     }
 
     /// The indices go first: from then on the traffic is plain.
     pub(crate) fn remove(&mut self, tables: &Tables, object: &Object, id: ContextId) -> Result<()> {
         let slot = id.0;
-        let record = self.records.remove(&slot).ok_or(Error::UnknownContext(id))?;
-        let ulids = convert::ulids(record.ulids);
-        // Another context of the same addresses may have the index by now.
-        if tables.slots.lookup(&ulids)? == Some(slot) {
-            tables.slots.remove(&ulids)?;
-        }
-        if tables.tags.lookup(&record.local_tag)? == Some(slot) {
-            tables.tags.remove(&record.local_tag)?;
-        }
-        tables.contexts.insert_locked(&slot, &types::context::default())?;
+        let old = match self.find(slot) {
+            Ok(Some(old)) => old,
+            Ok(None) => return Err(Error::UnknownContext(id)),
+            Err(error) => return Err(error),
+        };
+        let ulids = convert::ulids_back(old.ulids);
+        self.by_ulids.remove(&self.hashing, self.hashing.ulids(ulids), slot)?;
+        self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
+        self.unindex_quote(slot, &old)?;
+        let count = self.more(slot, &old)?.len();
+        self.contexts.insert_locked(&slot, &types::context::default())?;
         control::cancel(object, slot)?;
-        for locator in record.peer_locators {
-            tables.peers.remove(&convert::peer_locator(slot, locator))?;
+        self.remove_more(slot, 0, count)?;
+        tables.flows.remove(&old.ulids)
+    }
+
+    /// The contexts that are in the tables, by slot.
+    pub(crate) fn entries(&self) -> Result<Vec<ContextEntry>> {
+        let mut entries = Vec::new();
+        for (slot, context) in self.live()? {
+            entries.push(convert::entry(slot, &context, self.more(slot, &context)?));
         }
-        tables.flows.remove(&ulids)
+        Ok(entries)
+    }
+
+    fn index_tag(&self, slot: u32, tag: u64) -> Result<()> {
+        self.by_tag.insert(&self.hashing, self.hashing.tag(tag), slot, |other| {
+            Ok(self.find(other)?.is_some_and(|other| other.local_tag == tag))
+        })
+    }
+
+    /// Only what has moved can be quoted with its tag.
+    fn quote_hash(&self, context: &types::context) -> Option<u32> {
+        let locators = convert::moved_locators(context)?;
+        Some(self.hashing.quote(locators, context.peer_tag))
+    }
+
+    fn index_quote(&self, slot: u32, context: &types::context) -> Result<()> {
+        let Some(hash) = self.quote_hash(context) else { return Ok(()) };
+        let locators = convert::moved_locators(context);
+        let inserted = self.by_quote.insert(&self.hashing, hash, slot, |other| {
+            Ok(self.find(other)?.is_some_and(|other| {
+                other.peer_tag == context.peer_tag && convert::moved_locators(&other) == locators
+            }))
+        });
+        match inserted {
+            // The peer chose the tag, and may have chosen one for many contexts: its errors are not translated.
+            Err(Error::IndexFull) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn unindex_quote(&self, slot: u32, context: &types::context) -> Result<()> {
+        let Some(hash) = self.quote_hash(context) else { return Ok(()) };
+        self.by_quote.remove(&self.hashing, hash, slot)
+    }
+
+    fn find(&self, slot: u32) -> Result<Option<types::context>> {
+        if slot >= self.contexts.max_entries() {
+            return Ok(None);
+        }
+        Ok(self.contexts.lookup(&slot)?.filter(convert::is_live))
+    }
+
+    fn live(&self) -> Result<Vec<(u32, types::context)>> {
+        let all = self.contexts.all()?;
+        Ok((0..).zip(all).filter(|(_, context)| convert::is_live(context)).collect())
+    }
+
+    /// Peer locators that found no room in the context.
+    fn more(&self, slot: u32, context: &types::context) -> Result<Vec<Locator>> {
+        let count = usize::from(context.peer_count).saturating_sub(convert::INLINE_PEERS);
+        let mut locators = Vec::with_capacity(count);
+        for key in more_keys(slot, 0, count) {
+            let more = self.more_peers.lookup(&key)?.unwrap_or_default();
+            locators.extend(more.locator.map(convert::locator_back));
+        }
+        locators.truncate(count);
+        Ok(locators)
+    }
+
+    fn write_more(&self, slot: u32, locators: &[Locator]) -> Result<()> {
+        let groups = locators.chunks(convert::MORE_PEERS);
+        for (key, locators) in more_keys(slot, 0, locators.len()).zip(groups) {
+            let mut more = types::more_peers::default();
+            for (to, locator) in more.locator.iter_mut().zip(locators) {
+                *to = convert::address(locator.octets());
+            }
+            self.more_peers.insert(&key, &more)?;
+        }
+        Ok(())
+    }
+
+    fn remove_more(&self, slot: u32, kept: usize, count: usize) -> Result<()> {
+        for key in more_keys(slot, kept, count) {
+            self.more_peers.remove(&key)?;
+        }
+        Ok(())
     }
 }
 
-/// The contexts that are in the tables, by slot.
-pub(crate) fn entries(tables: &Tables) -> Result<Vec<ContextEntry>> {
-    let found = found(tables)?.into_iter();
-    Ok(found.map(|(slot, context, locators)| convert::entry(slot, &context, locators)).collect())
-}
-
-fn found(tables: &Tables) -> Result<Vec<(u32, types::context, Vec<Locator>)>> {
-    let mut locators: BTreeMap<u32, Vec<Locator>> = BTreeMap::new();
-    for key in tables.peers.keys() {
-        let locator = Locator::from(convert::octets(key.locator));
-        locators.entry(key.slot).or_default().push(locator);
-    }
-    let mut slots: Vec<u32> = Vec::new();
-    for key in tables.slots.keys() {
-        slots.extend(tables.slots.lookup(&key)?);
-    }
-    slots.sort_unstable();
-    let mut found = Vec::with_capacity(slots.len());
-    for slot in slots {
-        let Some(context) = tables.contexts.lookup(&slot)? else { continue };
-        if context.flags & types::context_flags::CONTEXT_LIVE.0 != 0 {
-            let mut locators = locators.remove(&slot).unwrap_or_default();
-            locators.sort_unstable();
-            found.push((slot, context, locators));
-        }
-    }
-    Ok(found)
+/// Keys of the groups that so many locators take, but for those that are kept.
+fn more_keys(slot: u32, kept: usize, count: usize) -> impl Iterator<Item = types::more_key> {
+    let groups = |locators: usize| locators.div_ceil(convert::MORE_PEERS);
+    let numbers = (0..).take(groups(count)).skip(groups(kept));
+    numbers.map(move |number| types::more_key { slot, number })
 }

@@ -5,7 +5,8 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use moorline_host::datapath::{
-    ContextEntry, MAX_TRIGGER_RULES, ReapTimers, TriggerPolicy, TriggerRule, Triggers,
+    ContextEntry, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, ReapTimers, TriggerPolicy, TriggerRule,
+    Triggers,
 };
 use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Ulid, UlidPair};
 
@@ -15,6 +16,14 @@ use crate::skel::types;
 pub(crate) const MAX_RULES: u16 = 64;
 const _: () = assert!(MAX_RULES as u32 == types::sizes::MAX_RULES.0);
 const _: () = assert!(MAX_RULES as usize == MAX_TRIGGER_RULES);
+
+/// Peer locators that a context has room for.
+pub(crate) const INLINE_PEERS: usize = types::sizes::INLINE_PEERS.0 as usize;
+/// Peer locators in each group of the others.
+pub(crate) const MORE_PEERS: usize = types::sizes::MORE_PEERS.0 as usize;
+// All of the others, and a current one that is not among them.
+const _: () =
+    assert!(INLINE_PEERS + MORE_PEERS * types::sizes::MAX_MORE.0 as usize > MAX_PEER_LOCATORS);
 
 pub(crate) fn address(octets: [u8; 16]) -> types::address {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = octets;
@@ -42,21 +51,48 @@ pub(crate) fn ulids_back(pair: types::pair) -> UlidPair {
     UlidPair::new(Ulid::from(octets(pair.local)), Ulid::from(octets(pair.peer)))
 }
 
-fn locators(pair: LocatorPair) -> types::pair {
-    types::pair { local: address(pair.local.octets()), peer: address(pair.peer.octets()) }
-}
-
-fn locators_back(pair: types::pair) -> LocatorPair {
-    LocatorPair::new(Locator::from(octets(pair.local)), Locator::from(octets(pair.peer)))
-}
-
-pub(crate) fn peer_locator(slot: u32, locator: Locator) -> types::peer_locator {
-    types::peer_locator { slot, zero: 0, locator: address(locator.octets()) }
+pub(crate) fn locator_back(address: types::address) -> Locator {
+    Locator::from(octets(address))
 }
 
 /// Saturates: half a millennium is for ever.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1)
+}
+
+/// In microseconds, and rounded up: a timer must not run out early.
+fn micros(duration: Duration) -> u32 {
+    u32::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u32::MAX)
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn is_live(context: &types::context) -> bool {
+    has(context, types::context_flags::CONTEXT_LIVE)
+}
+
+fn has(context: &types::context, flag: types::context_flags) -> bool {
+    u32::from(context.flags) & flag.0 != 0
+}
+
+/// The peer's locators but its ULID, the current one first.
+fn other_peers(entry: &ContextEntry) -> Vec<Locator> {
+    let ulid = entry.ulids.peer.as_locator();
+    let current = entry.locators.peer;
+    let mut peers = Vec::with_capacity(entry.peer_locators.len() + 1);
+    if current != ulid {
+        peers.push(current);
+    }
+    let others = entry.peer_locators.iter().copied();
+    peers.extend(others.filter(|&locator| locator != ulid && locator != current));
+    peers
+}
+
+/// Those of them that find no room in the context.
+pub(crate) fn peers_beyond(entry: &ContextEntry) -> Vec<Locator> {
+    other_peers(entry).into_iter().skip(INLINE_PEERS).collect()
 }
 
 pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
@@ -65,54 +101,87 @@ pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
         keepalive_interval: Duration::ZERO,
         keepalive_timeout: Duration::ZERO,
     });
+    let others = other_peers(entry);
+    let mut peers = [types::address::default(); INLINE_PEERS];
+    for (to, locator) in peers.iter_mut().zip(&others) {
+        *to = address(locator.octets());
+    }
     types::context {
         lock: types::bpf_spin_lock::default(),
         generation,
         ulids: ulids(entry.ulids),
-        locators: locators(entry.locators),
+        local_locator: address(entry.locators.local.octets()),
+        peers,
         local_tag: entry.local_tag.bits(),
         peer_tag: entry.peer_tag.bits(),
-        send: nanos(timers.send),
-        keepalive_interval: nanos(timers.keepalive_interval),
-        keepalive_timeout: nanos(timers.keepalive_timeout),
-        idle: nanos(entry.idle),
+        send: micros(timers.send),
+        keepalive_interval: micros(timers.keepalive_interval),
+        keepalive_timeout: micros(timers.keepalive_timeout),
+        idle: millis(entry.idle),
         watch: entry.watch,
         flags: flags(entry),
+        peer_count: u8::try_from(others.len()).unwrap_or(u8::MAX),
+        zero: 0,
     }
 }
 
-fn flags(entry: &ContextEntry) -> u32 {
-    let mut flags = types::context_flags::CONTEXT_LIVE.0;
-    if entry.is_moved() {
-        flags |= types::context_flags::CONTEXT_MOVED.0;
-    }
-    if entry.timers.is_some() {
-        flags |= types::context_flags::CONTEXT_TIMERS.0;
-    }
-    flags
+fn flags(entry: &ContextEntry) -> u8 {
+    let ulid = entry.ulids.peer.as_locator();
+    let current = entry.locators.peer;
+    let is_accepted = |locator| entry.peer_locators.contains(&locator);
+    let all = [
+        (types::context_flags::CONTEXT_LIVE, true),
+        (types::context_flags::CONTEXT_MOVED, entry.is_moved()),
+        (types::context_flags::CONTEXT_TIMERS, entry.timers.is_some()),
+        (types::context_flags::CONTEXT_AT_ULID, current == ulid),
+        (types::context_flags::CONTEXT_FROM_ULID, is_accepted(ulid)),
+        (types::context_flags::CONTEXT_NOT_FROM_FIRST, current != ulid && !is_accepted(current)),
+    ];
+    let set = all.into_iter().filter(|(_, is_set)| *is_set);
+    let bits = set.fold(0, |bits, (flag, _)| bits | flag.0);
+    u8::try_from(bits).unwrap_or(u8::MAX)
 }
 
-/// What [`context`] was made from.
-pub(crate) fn entry(
-    slot: u32,
-    context: &types::context,
-    peer_locators: Vec<Locator>,
-) -> ContextEntry {
-    let has_timers = context.flags & types::context_flags::CONTEXT_TIMERS.0 != 0;
+/// The current locators, if they are not the ULIDs.
+pub(crate) fn moved_locators(context: &types::context) -> Option<LocatorPair> {
+    let is_moved = has(context, types::context_flags::CONTEXT_MOVED);
+    let at_ulid = has(context, types::context_flags::CONTEXT_AT_ULID);
+    let peer = if at_ulid { context.ulids.peer } else { context.peers[0] };
+    is_moved.then(|| LocatorPair::new(locator_back(context.local_locator), locator_back(peer)))
+}
+
+/// What [`context`] was made from, with the peer locators that found no room in it; they come back in order.
+pub(crate) fn entry(slot: u32, context: &types::context, more: Vec<Locator>) -> ContextEntry {
+    let ulids = ulids_back(context.ulids);
+    let inline = context.peers.map(locator_back).into_iter().take(context.peer_count.into());
+    let mut peers: Vec<Locator> = inline.chain(more).collect();
+    let peer = match peers.first() {
+        Some(first) if !has(context, types::context_flags::CONTEXT_AT_ULID) => *first,
+        Some(_) | None => ulids.peer.as_locator(),
+    };
+    if has(context, types::context_flags::CONTEXT_NOT_FROM_FIRST) {
+        peers.remove(0);
+    }
+    if has(context, types::context_flags::CONTEXT_FROM_ULID) {
+        peers.push(ulids.peer.as_locator());
+    }
+    peers.sort_unstable();
+    let micros = |micros: u32| Duration::from_micros(micros.into());
+    let has_timers = has(context, types::context_flags::CONTEXT_TIMERS);
     ContextEntry {
         id: ContextId(slot),
-        ulids: ulids_back(context.ulids),
+        ulids,
         local_tag: ContextTag::from_bits(context.local_tag),
         peer_tag: ContextTag::from_bits(context.peer_tag),
-        locators: locators_back(context.locators),
-        peer_locators,
+        locators: LocatorPair::new(locator_back(context.local_locator), peer),
+        peer_locators: peers,
         timers: has_timers.then(|| ReapTimers {
-            send: Duration::from_nanos(context.send),
-            keepalive_interval: Duration::from_nanos(context.keepalive_interval),
-            keepalive_timeout: Duration::from_nanos(context.keepalive_timeout),
+            send: micros(context.send),
+            keepalive_interval: micros(context.keepalive_interval),
+            keepalive_timeout: micros(context.keepalive_timeout),
         }),
         watch: context.watch,
-        idle: Duration::from_nanos(context.idle),
+        idle: Duration::from_millis(context.idle.into()),
     }
 }
 

@@ -7,11 +7,12 @@ use moorline_host::datapath::{ContextCounters, ContextEntry, Report, Triggers, U
 use moorline_types::{ContextId, DropReason, Instant};
 
 use crate::attach::{self, Attachments, Hook};
-use crate::contexts::{self, Contexts};
+use crate::contexts::Contexts;
 use crate::control;
 use crate::convert;
 use crate::device;
 use crate::error::{Error, Result};
+use crate::index;
 use crate::load;
 use crate::pins;
 use crate::reports::{self, Reports};
@@ -27,7 +28,7 @@ pub struct Datapath {
     pub(crate) object: Object,
     pub(crate) tables: Tables,
     reports: Reports,
-    contexts: Contexts,
+    pub(crate) contexts: Contexts,
     attachments: Attachments,
     pin_dir: Option<PathBuf>,
 }
@@ -59,7 +60,7 @@ impl Datapath {
         let tables = Tables::of(&object)?;
         let datapath = Self {
             reports: Reports::new(&tables.reports)?,
-            contexts: Contexts::found_in(&tables)?,
+            contexts: Contexts::found_in(&object, index::buckets(load::contexts(settings)))?,
             attachments: Attachments::new(settings.attach, pins),
             pin_dir: settings.pin_dir.clone(),
             object,
@@ -184,7 +185,7 @@ impl Datapath {
     ///
     /// [`Error::Table`].
     pub fn contexts(&self) -> Result<Vec<ContextEntry>> {
-        contexts::entries(&self.tables)
+        self.contexts.entries()
     }
 
     /// Readable when there are reports.
@@ -202,7 +203,7 @@ impl Datapath {
         for raw in self.reports.take()? {
             let Some(report) = reports::report(&raw) else { continue };
             if matches!(report, Report::Trigger { .. })
-                || self.contexts.is_current(raw.slot, raw.generation)
+                || self.contexts.is_current(raw.slot, raw.generation)?
             {
                 sink(report);
             }

@@ -43,6 +43,12 @@ pub enum Error {
     /// More locators than [`moorline_host::datapath::MAX_PEER_LOCATORS`].
     #[error("context {0} has too many peer locators")]
     TooManyLocators(ContextId),
+    /// Both places that an index has for the context are taken: hardly ever, as half of the index is empty.
+    #[error("no room in an index")]
+    IndexFull,
+    /// The kernel gave no random octets.
+    #[error("cannot get random octets")]
+    Randomness(#[source] io::Error),
     /// The context is not there.
     #[error("no context {0}")]
     UnknownContext(ContextId),

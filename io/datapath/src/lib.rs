@@ -6,12 +6,14 @@
 //!
 //! | table | from | to | written by |
 //! |---|---|---|---|
-//! | `slots`, `tags` | ULID pair, local tag | slot, the number of the context | us |
-//! | `contexts` | slot | tags, locators, durations | us, whole and under a lock |
-//! | `peers` | slot and locator | the peer may send from it | us |
+//! | `by_ulids`, `by_tag` | ULID pair, local tag | slot, the number of the context | us |
+//! | `by_quote` | locators and peer tag of what has moved | slot, for ICMPv6 errors | us |
+//! | `hash_keys` | | keys of these three | us |
+//! | `contexts` | slot | addresses, tags, durations | us, whole and under a lock |
+//! | `more_peers` | slot and number | peer locators beyond the room in `contexts` | us |
 //! | `locals` | address | its uplink | us |
 //! | `lives` | slot | times, counters | programs |
-//! | `timers` | slot | one `bpf_timer` | programs |
+//! | `groups` | slot / 32 | one `bpf_timer` | programs |
 //! | `flows` | address pair | octets, age: the trigger | programs |
 //! | `rules` | number | a trigger rule: two sets, one in force | us |
 //! | `senders` | port | cgroups of the socket that sent from it last | programs |
@@ -30,6 +32,7 @@ mod convert;
 mod datapath;
 mod device;
 mod error;
+mod index;
 mod load;
 mod pins;
 mod plain;

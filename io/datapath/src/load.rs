@@ -6,11 +6,19 @@ use std::path::Path;
 use libbpf_rs::{Object, ObjectBuilder, OpenObject, Program, ProgramInput, ProgramOutput};
 
 use crate::error::{Error, Result};
+use crate::index;
 use crate::settings::Settings;
 use crate::skel::{self, types};
 
-/// Peer locators that there is room for, on average, for each context.
-const LOCATORS_PER_CONTEXT: u32 = 4;
+/// A slot and one more fit 24 bits of a cell.
+const MAX_CONTEXTS: u32 = (1 << 24) - 1;
+/// Contexts for each group of peer locators that found no room in its context.
+const CONTEXTS_PER_MORE: u32 = 2;
+
+/// Contexts that the tables have room for.
+pub(crate) fn contexts(settings: &Settings) -> u32 {
+    settings.max_contexts.clamp(1, MAX_CONTEXTS)
+}
 
 /// Loads the object; tables pinned in `pins` are taken over.
 ///
@@ -37,11 +45,13 @@ pub(crate) fn load(
 }
 
 fn size_tables(open: &mut OpenObject, settings: &Settings) -> Result<()> {
-    let contexts = settings.max_contexts.max(1);
+    let contexts = contexts(settings);
     for mut map in open.maps_mut() {
         let size = match map.name().to_str() {
-            Some("slots" | "tags" | "contexts" | "lives" | "timers") => contexts,
-            Some("peers") => contexts.saturating_mul(LOCATORS_PER_CONTEXT).max(1024),
+            Some("contexts" | "lives") => contexts,
+            Some("groups") => contexts.div_ceil(types::sizes::GROUP_SLOTS.0),
+            Some("by_ulids" | "by_tag" | "by_quote") => index::buckets(contexts),
+            Some("more_peers") => (contexts / CONTEXTS_PER_MORE).max(1024),
             Some("flows") => settings.max_flows.max(1),
             _ => continue,
         };

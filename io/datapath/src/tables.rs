@@ -2,19 +2,20 @@
 
 use core::marker::PhantomData;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object};
 
 use crate::error::{Error, Result};
 use crate::plain::Plain;
 use crate::skel::types;
 
-/// All maps that user space touches.
+/// Tries to get memory for an element.
+const MAX_TRIES: u32 = 100;
+/// Values read at a time.
+const BATCH: u32 = 1024;
+
+/// The maps that user space touches, but for those of contexts.
 pub(crate) struct Tables {
-    pub(crate) slots: Table<types::pair, u32>,
-    pub(crate) tags: Table<u64, u32>,
-    pub(crate) contexts: Table<u32, types::context>,
     pub(crate) lives: Table<u32, types::live>,
-    pub(crate) peers: Table<types::peer_locator, u8>,
     pub(crate) locals: Table<types::address, u32>,
     pub(crate) flows: Table<types::pair, types::flow>,
     pub(crate) rules: Table<u32, types::rule>,
@@ -26,11 +27,7 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn of(object: &Object) -> Result<Self> {
         Ok(Self {
-            slots: Table::of(object, "slots")?,
-            tags: Table::of(object, "tags")?,
-            contexts: Table::of(object, "contexts")?,
             lives: Table::of(object, "lives")?,
-            peers: Table::of(object, "peers")?,
             locals: Table::of(object, "locals")?,
             flows: Table::of(object, "flows")?,
             rules: Table::of(object, "rules")?,
@@ -49,6 +46,18 @@ impl Tables {
         let counts = values.into_iter().flatten();
         Ok(counts.filter_map(|value| u64::from_octets(&value)).sum())
     }
+
+    #[cfg(test)]
+    pub(crate) fn clear_drops(&self) -> Result<()> {
+        let failed = |source| Error::Table { action: "clear", table: "drops", source };
+        let processors = libbpf_rs::num_possible_cpus().map_err(failed)?;
+        for reason in 0..self.drops.max_entries() {
+            let zeros = vec![vec![0; 8]; processors];
+            let reason = reason.to_ne_bytes();
+            self.drops.update_percpu(&reason, &zeros, MapFlags::ANY).map_err(failed)?;
+        }
+        Ok(())
+    }
 }
 
 fn handle(object: &Object, name: &'static str) -> Result<MapHandle> {
@@ -64,7 +73,7 @@ pub(crate) struct Table<K, V> {
 }
 
 impl<K: Plain, V: Plain> Table<K, V> {
-    fn of(object: &Object, name: &'static str) -> Result<Self> {
+    pub(crate) fn of(object: &Object, name: &'static str) -> Result<Self> {
         Ok(Self { name, handle: handle(object, name)?, types: PhantomData })
     }
 
@@ -80,9 +89,19 @@ impl<K: Plain, V: Plain> Table<K, V> {
     }
 
     pub(crate) fn insert(&self, key: &K, value: &V) -> Result<()> {
-        self.handle
-            .update(key.as_octets(), value.as_octets(), MapFlags::ANY)
-            .map_err(self.error("write"))
+        let mut tries = 0;
+        loop {
+            let done = self.handle.update(key.as_octets(), value.as_octets(), MapFlags::ANY);
+            match done {
+                // Elements that are not allocated beforehand come from a small store, which the kernel fills up
+                // again a moment later.
+                Err(error) if error.kind() == ErrorKind::OutOfMemory && tries < MAX_TRIES => {
+                    tries += 1;
+                    std::thread::yield_now();
+                }
+                done => return done.map_err(self.error("write")),
+            }
+        }
     }
 
     /// Replaces the value while no program reads it: for values with a lock.
@@ -95,7 +114,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
     /// Removes an entry, if there is one.
     pub(crate) fn remove(&self, key: &K) -> Result<()> {
         match self.handle.delete(key.as_octets()) {
-            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(self.error("remove from")(error))
             }
             Ok(()) | Err(_) => Ok(()),
@@ -104,6 +123,16 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     pub(crate) fn keys(&self) -> Vec<K> {
         self.handle.keys().filter_map(|key| K::from_octets(&key)).collect()
+    }
+
+    /// All values of an array, by index.
+    pub(crate) fn all(&self) -> Result<Vec<V>> {
+        let mut all = Vec::new();
+        let batches = self.handle.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        for (_, value) in batches.map_err(self.error("read"))? {
+            all.extend(V::from_octets(&value));
+        }
+        Ok(all)
     }
 
     pub(crate) fn max_entries(&self) -> u32 {

@@ -3,6 +3,7 @@
 mod both;
 mod cost;
 mod harness;
+mod memory;
 mod tables;
 mod vectors;
 

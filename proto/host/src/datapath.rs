@@ -15,8 +15,12 @@
 //! * **Context, inbound**: the receive time is noted. A payload header with a tag of ours is taken
 //!   out and the ULIDs are put back, if the source is a peer locator of the context. An unknown tag
 //!   goes up as a control packet.
+//! * **ICMPv6 errors** that quote a packet sent by a context since it moved to its current locators, with
+//!   those and the peer's tag: the ULIDs are put back into the quote, the payload header is taken out,
+//!   Packet Too Big reports 8 octets less (RFC 5533 s8), and the error goes to the sockets.
 //!
-//! Timers ([`ReapTimers`]), per context:
+//! Timers ([`ReapTimers`]), per context; a plane may round durations up, to microseconds, and `idle` to
+//! milliseconds, of which it keeps 32 bits:
 //!
 //! * `SendExpired` once when `send` has passed since the first payload sent after the last one
 //!   received (or after [`Update::Heard`]); the next payload sent starts a new period.

@@ -2,7 +2,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use moorline_host::datapath::{ContextEntry, MAX_PEER_LOCATORS};
-use moorline_types::{ContextId, ContextTag, Instant, Locator, UlidPair};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::live::Live;
 use crate::reports::Reports;
@@ -13,6 +13,8 @@ pub(crate) struct Contexts {
     slots: BTreeMap<ContextId, Slot>,
     by_ulids: BTreeMap<UlidPair, ContextId>,
     by_tag: BTreeMap<ContextTag, ContextId>,
+    /// What has moved, by what its packets show.
+    by_quote: BTreeMap<(ContextTag, LocatorPair), ContextId>,
     /// One for each slot with `armed`: when its timers are to be looked at, or earlier.
     deadlines: BTreeSet<(Instant, ContextId)>,
 }
@@ -45,6 +47,13 @@ impl Contexts {
             self.by_tag.remove(&tag);
         }
         self.by_tag.insert(entry.local_tag, id);
+        let old_quote = self.slots.get(&id).and_then(|slot| quote(&slot.entry));
+        if let Some(old) = old_quote.filter(|old| self.by_quote.get(old) == Some(&id)) {
+            self.by_quote.remove(&old);
+        }
+        if let Some(quote) = quote(&entry) {
+            self.by_quote.insert(quote, id);
+        }
         let is_exploring = entry.timers.is_none();
         let slot = match self.slots.remove(&id) {
             Some(slot) => Slot { entry, ..slot },
@@ -65,6 +74,9 @@ impl Contexts {
         if self.by_tag.get(&slot.entry.local_tag) == Some(&id) {
             self.by_tag.remove(&slot.entry.local_tag);
         }
+        if let Some(quote) = quote(&slot.entry).filter(|key| self.by_quote.get(key) == Some(&id)) {
+            self.by_quote.remove(&quote);
+        }
         if let Some(at) = slot.armed {
             self.deadlines.remove(&(at, id));
         }
@@ -81,6 +93,10 @@ impl Contexts {
 
     pub(crate) fn by_tag(&self, tag: ContextTag) -> Option<&Slot> {
         self.slots.get(self.by_tag.get(&tag)?)
+    }
+
+    pub(crate) fn by_quote(&self, peer_tag: ContextTag, locators: LocatorPair) -> Option<&Slot> {
+        self.slots.get(self.by_quote.get(&(peer_tag, locators))?)
     }
 
     pub(crate) fn on_sent(&mut self, id: ContextId, octets: usize, now: Instant) {
@@ -157,4 +173,8 @@ impl Contexts {
         slot.armed = Some(deadline);
         self.deadlines.insert((deadline, id));
     }
+}
+
+fn quote(entry: &ContextEntry) -> Option<(ContextTag, LocatorPair)> {
+    entry.is_moved().then_some((entry.peer_tag, entry.locators))
 }

@@ -21,6 +21,9 @@
 //! **Inbound.** A packet with a payload header finds its context by the tag; if it comes from a locator
 //! of the peer, the header comes out and the ULIDs go back in. Other packets find it by their addresses.
 //!
+//! An ICMPv6 error that quotes a packet of ours with a payload header gets the ULIDs back into the quote, so that the
+//! socket is found (RFC 5533 s8).
+//!
 //! **Neither.** Unicast traffic other than ICMPv6 is counted per address pair until it deserves a
 //! context. The table of pairs is bounded. It is kept in two lists by last use: pairs of a few packets
 //! and pairs in use, the second with three quarters of the room, so that a scan pushes out scans.
@@ -40,6 +43,7 @@ extern crate std;
 
 mod contexts;
 mod flows;
+mod icmp;
 mod live;
 mod packet;
 mod plane;

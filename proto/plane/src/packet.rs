@@ -58,6 +58,11 @@ impl Ip6 {
         UlidPair::new(Ulid(self.destination), Ulid(self.source))
     }
 
+    /// Octets behind the IPv6 header, as it has it.
+    pub(crate) fn payload_len(&self) -> usize {
+        self.payload_len.into()
+    }
+
     /// Octets of the packet as its header has it; a jumbogram's header leaves it open.
     pub(crate) fn octets(&self, packet: &[u8]) -> usize {
         match self.payload_len {
@@ -150,7 +155,12 @@ impl Ip6 {
     }
 }
 
-fn write_header(packet: &mut [u8], payload_len: u16, next_header: u8, addresses: LocatorPair) {
+pub(crate) fn write_header(
+    packet: &mut [u8],
+    payload_len: u16,
+    next_header: u8,
+    addresses: LocatorPair,
+) {
     let Some(header) = packet.first_chunk_mut::<IP6_LEN>() else { return };
     header[PAYLOAD_LEN_AT..PAYLOAD_LEN_AT + 2].copy_from_slice(&payload_len.to_be_bytes());
     header[NEXT_HEADER_AT] = next_header;
@@ -167,7 +177,7 @@ fn address(header: &[u8; IP6_LEN], at: usize) -> Option<Ipv6Addr> {
 /// Extension headers walked through in search of the upper layer. A longer chain is taken for payload.
 const MAX_CHAIN: usize = 4;
 
-const IP6_LEN: usize = 40;
+pub(crate) const IP6_LEN: usize = 40;
 const PAYLOAD_LEN_AT: usize = 4;
 const NEXT_HEADER_AT: usize = 6;
 const SOURCE_AT: usize = 8;

@@ -8,6 +8,7 @@ use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
 
 use crate::contexts::Contexts;
 use crate::flows::Flows;
+use crate::icmp::Quote;
 use crate::packet::{ICMPV6, Ip6, Upper};
 use crate::reports::Reports;
 use crate::settings::{DEFAULT_MTU, Settings};
@@ -222,7 +223,14 @@ impl Plane {
         cgroups: &[u64],
         now: Instant,
     ) -> Result<Inbound, DropReason> {
-        let Some(ip6) = Ip6::read(packet).filter(Ip6::is_routed) else { return Ok(Inbound::Pass) };
+        let Some(ip6) = Ip6::read(packet) else { return Ok(Inbound::Pass) };
+        // May come from a router that has a link-local address only.
+        if ip6.next_header == ICMPV6 && self.translate_error(&ip6, packet) {
+            return Ok(Inbound::Deliver);
+        }
+        if !ip6.is_routed() {
+            return Ok(Inbound::Pass);
+        }
         if ip6.next_header == PROTOCOL {
             return self.on_shim6(&ip6, packet, now);
         }
@@ -238,6 +246,16 @@ impl Plane {
             self.contexts.on_received(id, octets, &mut self.reports, now);
         }
         Ok(Inbound::Pass)
+    }
+
+    //= rfc5533#8-1 rfc5533#8-2 rfc5533#8 rfc5533#12.2
+    fn translate_error(&self, ip6: &Ip6, packet: &mut Vec<u8>) -> bool {
+        let Some(quote) = Quote::of(ip6, packet) else { return false };
+        let Some(slot) = self.contexts.by_quote(quote.peer_tag, quote.locators) else {
+            return false;
+        };
+        quote.translate(ip6, packet, slot.entry.ulids);
+        true
     }
 
     //= rfc5533#12.2 rfc5533#12.4

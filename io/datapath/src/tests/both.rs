@@ -24,6 +24,18 @@ const TC_ACT_REDIRECT: i32 = 7;
 /// Ours, the peers', and some that nothing is to be done with.
 const LOCALS: [&str; 2] = ["2001:db8:a::1", "2001:db8:b::1"];
 const PEERS: [&str; 3] = ["2001:db8:c::1", "2001:db8:d::1", "2001:db8:e::1"];
+/// The peers, and their other locators.
+const SENDERS: [&str; 9] = [
+    PEERS[0],
+    PEERS[1],
+    PEERS[2],
+    "2001:db8:c::2",
+    "2001:db8:c::3",
+    "2001:db8:d::2",
+    "2001:db8:d::3",
+    "2001:db8:e::2",
+    "2001:db8:e::3",
+];
 const STRANGE: [&str; 6] =
     ["fe80::1", "ff02::1", "::", "::1", "2001:db8:ffff::1", "2001:db8:ffff::211:22ff:fe33:4455"];
 
@@ -77,10 +89,11 @@ fn both_planes_do_the_same_with_random_traffic() {
     if !can_run("both_planes_do_the_same_with_random_traffic") {
         return;
     }
-    let mut moved = 0;
+    let mut both = Both::new();
+    let (mut moved, mut quoted) = (0, 0);
     for seed in 0..SEEDS {
         let mut random = Random(seed);
-        let mut both = Both::new();
+        both.clear();
         for step in 0..STEPS {
             let at = format!("seed {seed} step {step}");
             both.now += random.below(2_000_000_000) + 1;
@@ -92,6 +105,7 @@ fn both_planes_do_the_same_with_random_traffic() {
                 3 if random.one_in(3) => both.set_triggers(&mut random),
                 3 => both.rearm(&mut random),
                 4 | 5 => both.tick(),
+                6 => quoted += u32::from(both.error(&mut random, &at)),
                 even if even % 2 == 0 => moved += u32::from(both.outbound(&mut random, &at)),
                 _ => moved += u32::from(both.inbound(&mut random, &at)),
             }
@@ -100,19 +114,27 @@ fn both_planes_do_the_same_with_random_traffic() {
     }
     // Else it tested little.
     assert!(moved > STEPS, "{moved} packets rewritten");
+    assert!(quoted > STEPS / 4, "{quoted} errors translated");
 }
 
 impl Both {
     fn new() -> Self {
+        let kernel = Harness::new(&Triggers::default());
+        let user = Plane::new(moorline_plane::Settings::default());
+        Self { kernel, user, now: 0, live: Vec::new() }
+    }
+
+    fn clear(&mut self) {
         let trigger = TriggerPolicy { bytes: 3000, ..TriggerPolicy::default() };
-        let kernel = Harness::new(&trigger.into());
+        self.kernel.clear(&trigger.into());
         let settings = moorline_plane::Settings { trigger, ..moorline_plane::Settings::default() };
-        let mut user = Plane::new(settings);
+        self.user = Plane::new(settings);
         for local in LOCALS {
-            kernel.set_local(local.parse().unwrap());
-            user.set_local(Locator(local.parse().unwrap()));
+            self.kernel.set_local(local.parse().unwrap());
+            self.user.set_local(Locator(local.parse().unwrap()));
         }
-        Self { kernel, user, now: 1_000_000_000, live: Vec::new() }
+        self.live.clear();
+        self.now = 1_000_000_000;
     }
 
     fn apply(&mut self, update: &Update) {
@@ -142,7 +164,7 @@ impl Both {
             ulids.as_locators()
         } else {
             let local = Locator(random.address(&LOCALS));
-            LocatorPair::new(local, Locator(random.of(&PEERS).parse().unwrap()))
+            LocatorPair::new(local, Locator(random.of(&SENDERS).parse().unwrap()))
         };
         let entry = ContextEntry {
             id,
@@ -152,10 +174,7 @@ impl Both {
             ),
             peer_tag: ContextTag::from_bits(random.next()),
             locators,
-            peer_locators: PEERS[..random.of(&[1, 2, 3])]
-                .iter()
-                .map(|peer| Locator(peer.parse().unwrap()))
-                .collect(),
+            peer_locators: peer_locators(random),
             timers: (!random.one_in(3)).then(|| ReapTimers {
                 send: Duration::from_secs(1 + random.below(10)),
                 keepalive_interval: Duration::from_secs(1 + random.below(4)),
@@ -227,7 +246,7 @@ impl Both {
     fn inbound(&mut self, random: &mut Random, at: &str) -> bool {
         let tags: Vec<_> = self.live.iter().map(|entry| entry.local_tag).collect();
         let packet = {
-            let pair = random_pair(random, &PEERS, &LOCALS);
+            let pair = random_pair(random, &SENDERS, &LOCALS);
             packet(random, pair, &tags)
         };
         let mut octets = packet.clone();
@@ -242,6 +261,20 @@ impl Both {
         let outcome = self.kernel.run_of("uplink_ingress", &packet, 0, cgroup);
         check(&outcome, &packet, &octets, action, at);
         matches!(verdict, Inbound::Deliver)
+    }
+
+    /// An ICMPv6 error about what a context sends, or nearly.
+    fn error(&mut self, random: &mut Random, at: &str) -> bool {
+        if self.live.is_empty() {
+            return false;
+        }
+        let about = usize::try_from(random.below(self.live.len() as u64)).unwrap();
+        let packet = error_about(random, &self.live[about]);
+        let mut octets = packet.clone();
+        let verdict = self.user.handle_inbound(&mut octets, Instant::from_nanos(self.now));
+        let outcome = self.kernel.run("uplink_ingress", &packet, 0);
+        check(&outcome, &packet, &octets, TC_ACT_UNSPEC, at);
+        verdict == Inbound::Deliver
     }
 
     /// Reports, drops and counters.
@@ -293,6 +326,50 @@ fn random_rule(random: &mut Random) -> TriggerRule {
         cgroup: random.of(&[None, None, Some(1), Some(2)]),
         policy: random_policy(random),
     }
+}
+
+/// Up to all of them, in any order, none twice.
+fn peer_locators(random: &mut Random) -> Vec<Locator> {
+    let mut all: Vec<Locator> = SENDERS.iter().map(|text| Locator(text.parse().unwrap())).collect();
+    let count = random.of(&[1, 2, 2, 3, 4, 7, 8, 9]);
+    for index in 0..count {
+        let other = index + usize::try_from(random.below((all.len() - index) as u64)).unwrap();
+        all.swap(index, other);
+    }
+    all.truncate(count);
+    all
+}
+
+/// Mostly one that is to be translated.
+fn error_about(random: &mut Random, entry: &ContextEntry) -> Vec<u8> {
+    let mut tag = if random.one_in(8) { entry.local_tag } else { entry.peer_tag }.octets();
+    tag[0] |= if random.one_in(12) { 0 } else { 0x80 };
+    let ulids = entry.ulids.as_locators();
+    let locators = if random.one_in(8) { ulids } else { entry.locators };
+    let length = random.of(&[0, 1, 8, 20, 100, 101, 1000]);
+    let mut quote = vec![0x60 | random.octet() >> 4, random.octet(), 0, 0];
+    quote.extend(u16::try_from(8 + length).unwrap().to_be_bytes());
+    quote.extend([if random.one_in(12) { 17 } else { 140 }, random.octet()]);
+    quote.extend(locators.local.octets());
+    quote.extend(locators.peer.octets());
+    quote.extend([random.of(&[6, 17, 58]), u8::from(random.one_in(12))]);
+    quote.extend(tag);
+    quote.extend((0..length).map(|_| random.octet()));
+    let info = random.of(&[0, 6, 7, 39, 40, 47, 48, 1280, 1500, 0x1000_0000, u32::MAX]);
+    let kind = random.of(&[0, 1, 2, 2, 3, 4, 5, 128]);
+    let mut message = vec![kind, random.octet(), random.octet(), random.octet()];
+    message.extend(info.to_be_bytes());
+    message.extend(quote);
+    message.truncate(if random.one_in(12) { 50 } else { message.len() });
+    let to = if random.one_in(12) { entry.ulids.local.as_locator() } else { entry.locators.local };
+    let from = random.address(&["2001:db8:ffff::1", SENDERS[0], SENDERS[4]]);
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend(u16::try_from(message.len()).unwrap().to_be_bytes());
+    packet.extend([58, 60]);
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    packet.extend(message);
+    packet
 }
 
 fn random_pair(random: &mut Random, from: &[&str], to: &[&str]) -> [Ipv6Addr; 2] {

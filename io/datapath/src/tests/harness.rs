@@ -71,6 +71,22 @@ impl Harness {
         Self { plane, _namespace: namespace }
     }
 
+    /// As it was when it was new: loading the programs takes longer than most tests.
+    pub(crate) fn clear(&mut self, triggers: &Triggers) {
+        for entry in self.plane.contexts().unwrap() {
+            self.apply(&Update::Remove { context: entry.id });
+        }
+        for flow in self.plane.tables.flows.keys() {
+            self.plane.tables.flows.remove(&flow).unwrap();
+        }
+        for (local, _) in self.plane.locals().unwrap() {
+            self.plane.unset_local(local).unwrap();
+        }
+        self.plane.tables.clear_drops().unwrap();
+        self.reports();
+        self.plane.set_triggers(triggers).unwrap();
+    }
+
     pub(crate) fn set_local(&self, address: Ipv6Addr) {
         self.plane.set_local(address, IFINDEX).unwrap();
     }

@@ -3,14 +3,16 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use libbpf_rs::ProgramInput;
 use moorline_host::datapath::{ContextEntry, ReapTimers, Report, Triggers, Update};
 use moorline_types::{
     ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Ulid, UlidPair,
 };
 
 use super::can_run;
-use super::harness::Harness;
-use crate::Error;
+use super::harness::{ETHERNET, Harness};
+use crate::index::Index;
+use crate::{Datapath, Error, Settings, load};
 
 pub(crate) const LOCAL: &str = "2001:db8:a::1";
 pub(crate) const PEER: &str = "2001:db8:c::1";
@@ -79,15 +81,89 @@ fn what_was_put_in_is_read_back() {
     };
     harness.apply(&Update::Upsert(changed.clone()));
     assert_eq!(harness.plane.contexts().unwrap(), [changed, quiet.clone()]);
-    assert_eq!(harness.plane.tables.tags.keys().len(), 2);
-    assert_eq!(harness.plane.tables.peers.keys().len(), 3);
+    assert_eq!(harness.plane.contexts.by_tag.len(), 2);
 
     harness.apply(&Update::Remove { context: ContextId(4) });
     assert_eq!(harness.plane.contexts().unwrap(), [quiet]);
     harness.apply(&Update::Remove { context: ContextId(9) });
-    assert_eq!(harness.plane.tables.slots.keys().len(), 0);
-    assert_eq!(harness.plane.tables.tags.keys().len(), 0);
-    assert_eq!(harness.plane.tables.peers.keys().len(), 0);
+    assert_eq!(harness.plane.contexts.by_ulids.len(), 0);
+    assert_eq!(harness.plane.contexts.by_tag.len(), 0);
+}
+
+/// The `n`th locator of the peer, its ULID first.
+fn locator(n: u16) -> Locator {
+    Locator(Ipv6Addr::new(0x2001, 0xdb8, 0xc, 0, 0, 0, 0, 1 + n))
+}
+
+fn from(locator: Locator, tag: u64) -> Vec<u8> {
+    let mut packet = packet(&locator.to_string(), LOCAL, 48);
+    packet[6] = 140;
+    packet[40..48].copy_from_slice(&(0x1100_8000_0000_0000 | tag).to_be_bytes());
+    packet[41] = 0;
+    packet
+}
+
+#[test]
+fn all_peer_locators_are_known_wherever_they_found_room() {
+    if !can_run("all_peer_locators_are_known_wherever_they_found_room") {
+        return;
+    }
+    let mut harness = harness();
+    let count = |harness: &Harness| {
+        harness.set_now(1);
+        let tag = entry(4, PEER).local_tag.bits();
+        let accepted = (0..40)
+            .filter(|&n| harness.run("uplink_ingress", &from(locator(n), tag), 0).action != 2);
+        accepted.collect::<Vec<u16>>()
+    };
+    // With and without the ULID, and a current locator that the peer may not send from.
+    for (first, current) in [(0, 0), (0, 20), (1, 1), (1, 32), (2, 39)] {
+        for len in [1, 2, 3, 4, 7, 8, 32] {
+            let all: Vec<_> = (first..first + len).collect();
+            let entry = ContextEntry {
+                locators: LocatorPair::new(Locator(address(LOCAL)), locator(current)),
+                peer_locators: all.iter().copied().map(locator).collect(),
+                ..entry(4, PEER)
+            };
+            harness.apply(&Update::Upsert(entry.clone()));
+            assert_eq!(harness.plane.contexts().unwrap(), [entry], "{first} {current} {len}");
+            assert_eq!(count(&harness), all, "{first} {current} {len}");
+        }
+    }
+    harness.apply(&Update::Remove { context: ContextId(4) });
+    assert_eq!(harness.plane.contexts.more_peers.keys().len(), 0);
+}
+
+#[test]
+fn a_full_table_finds_every_context() {
+    if !can_run("a_full_table_finds_every_context") {
+        return;
+    }
+    let settings = Settings { max_contexts: 5000, max_flows: 64, ..Settings::default() };
+    let mut plane = Datapath::open_with(&settings, true).unwrap();
+    let peer = |id: u32| Ipv6Addr::from(u128::from(address(PEER)) + u128::from(id)).to_string();
+    for id in 0..5000 {
+        plane.apply(&Update::Upsert(entry(id, &peer(id)))).unwrap();
+    }
+    // Every third makes way for another.
+    for id in (0..5000).step_by(3) {
+        plane.apply(&Update::Remove { context: ContextId(id) }).unwrap();
+        plane.apply(&Update::Upsert(entry(id, &peer(id + 10_000)))).unwrap();
+    }
+    let indices = [&plane.contexts.by_ulids, &plane.contexts.by_tag, &plane.contexts.by_quote];
+    assert_eq!(indices.map(Index::len), [5000; 3]);
+    for id in 0..5000 {
+        let peer = if id % 3 == 0 { peer(id + 10_000) } else { peer(id) };
+        let frame = [&ETHERNET, packet(&peer, LOCAL, 20).as_slice()].concat();
+        let input = ProgramInput { data_in: Some(&frame), ..ProgramInput::default() };
+        load::run(&plane.object, "uplink_ingress", input).unwrap();
+        assert_eq!(plane.counters(ContextId(id)).unwrap().rx_packets, 1, "context {id}");
+    }
+    for id in 0..5000 {
+        plane.apply(&Update::Remove { context: ContextId(id) }).unwrap();
+    }
+    let indices = [&plane.contexts.by_ulids, &plane.contexts.by_tag, &plane.contexts.by_quote];
+    assert_eq!(indices.map(Index::len), [0; 3]);
 }
 
 #[test]

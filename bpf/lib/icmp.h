@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ICMPv6 errors that quote payload with a payload header (RFC 5533 s8): the quote gets its ULIDs back and loses the
+ * header, so that the stack finds the socket.
+ *
+ * An error is believed as far as it shows a tag and locators that are in use together, which nobody guesses.
+ */
+#ifndef MOORLINE_ICMP_H
+#define MOORLINE_ICMP_H
+
+#include "context.h"
+
+#define ICMP_UNREACHABLE 1
+#define ICMP_PACKET_TOO_BIG 2
+#define ICMP_TIME_EXCEEDED 3
+#define ICMP_PARAMETER_PROBLEM 4
+
+/* Where a Parameter Problem points to, in the quote. */
+#define POINTER_NEXT_HEADER 6
+#define POINTER_SHIM6 sizeof(struct ip6)
+#define POINTER_BEHIND_SHIM6 (sizeof(struct ip6) + sizeof(struct shim6))
+
+/* Begin of an error. */
+struct icmp6_error {
+	__u8 type;
+	__u8 code;
+	__be16 checksum;
+	/* MTU, pointer, or in the upper octet the length of the quote in units of 8 (RFC 4884). */
+	__be32 info;
+	struct ip6 ip6;
+	struct shim6 shim6;
+};
+
+_Static_assert(sizeof(struct icmp6_error) == 56, "icmp6_error");
+
+/* What the socket's packet would have had for info. False if the error is about Shim6 itself. */
+static __always_inline bool translate_info(struct icmp6_error *error)
+{
+	__u32 info = bpf_ntohl(error->info);
+
+	switch (error->type) {
+	case ICMP_UNREACHABLE:
+	case ICMP_TIME_EXCEEDED:
+		if (info >> 24)
+			info -= 1 << 24;
+		break;
+	case ICMP_PACKET_TOO_BIG:
+		info = info > sizeof(error->shim6) ? info - sizeof(error->shim6) : 0;
+		break;
+	case ICMP_PARAMETER_PROBLEM:
+		if (info == POINTER_NEXT_HEADER || (info >= POINTER_SHIM6 && info < POINTER_BEHIND_SHIM6))
+			return false;
+		if (info >= POINTER_BEHIND_SHIM6)
+			info -= sizeof(error->shim6);
+		break;
+	default:
+		return false;
+	}
+	error->info = bpf_htonl(info);
+	return true;
+}
+
+static __always_inline bool is_quote_of_payload(const struct icmp6_error *error)
+{
+	return bpf_ntohl(error->ip6.version_class_flow) >> 28 == 6 && error->ip6.next == NEXT_SHIM6 &&
+	       bpf_ntohs(error->ip6.payload_len) >= sizeof(error->shim6) && !error->shim6.len &&
+	       bpf_ntohs(error->shim6.p_tag_upper) & SHIM6_P;
+}
+
+static __always_inline __be16 checksum_fold(__s64 sum)
+{
+	__u32 folded = (__u32)sum;
+
+	folded = (folded & 0xffff) + (folded >> 16);
+	folded = (folded & 0xffff) + (folded >> 16);
+	return (__be16)~folded;
+}
+
+/* Of the pseudo-header, and of what the payload header was in; `ip6` is the outer header. */
+static __always_inline __s64 checksum_without(const struct ip6 *ip6, struct icmp6_error *error)
+{
+	__be32 length = bpf_htonl(bpf_ntohs(ip6->payload_len));
+	__s64 sum = (__u16)~error->checksum;
+
+	error->checksum = 0;
+	sum = bpf_csum_diff((__be32 *)&ip6->destination, sizeof(ip6->destination), NULL, 0, sum);
+	sum = bpf_csum_diff(&length, sizeof(length), NULL, 0, sum);
+	return bpf_csum_diff((__be32 *)error, sizeof(*error), NULL, 0, sum);
+}
+
+static __always_inline __s64 checksum_with(const struct ip6 *ip6, struct icmp6_error *error, __s64 sum)
+{
+	__be32 length = bpf_htonl(bpf_ntohs(ip6->payload_len));
+
+	sum = bpf_csum_diff(NULL, 0, (__be32 *)&ip6->destination, sizeof(ip6->destination), sum);
+	sum = bpf_csum_diff(NULL, 0, &length, sizeof(length), sum);
+	return bpf_csum_diff(NULL, 0, (__be32 *)error, sizeof(*error) - sizeof(error->shim6), sum);
+}
+
+//= rfc5533#12.2
+static __always_inline bool find_quoted(const struct icmp6_error *error, struct rewrite *rewrite)
+{
+	struct quote quote = {
+		.locators = { .local = error->ip6.source, .peer = error->ip6.destination },
+		.peer_tag = shim6_tag(&error->shim6),
+	};
+	struct found found;
+
+	if (!find_slot(slot_of_quote(&quote), &found))
+		return false;
+	copy_rewrite(found.context, rewrite);
+	/* Else it has just changed. */
+	return rewrite->peer_tag == quote.peer_tag && pair_eq(&rewrite->locators, &quote.locators);
+}
+
+//= rfc5533#8-1 rfc5533#8-2 rfc5533#8
+/* Takes the payload header out of the quote. `ip6` is the outer header. */
+static __always_inline bool store_translated(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+					     const struct icmp6_error *error)
+{
+	/* Takes out the first 8 octets behind the outer header; all that stood in front of the payload header is
+	 * written anew behind it.
+	 */
+	if (bpf_skb_adjust_room(skb, -(__s32)sizeof(error->shim6), BPF_ADJ_ROOM_NET, 0))
+		return false;
+	return !bpf_skb_store_bytes(skb, l2, ip6, sizeof(*ip6), BPF_F_RECOMPUTE_CSUM) &&
+	       !bpf_skb_store_bytes(skb, l2 + sizeof(*ip6), error, sizeof(*error) - sizeof(error->shim6),
+				    BPF_F_RECOMPUTE_CSUM);
+}
+
+/* An ICMPv6 packet from the network. 1: translated. 0: not one to translate. Negative: lost. Not static, for a stack of its
+ * own.
+ */
+__noinline int receive_icmp6(struct __sk_buff *skb, __u32 l2)
+{
+	struct icmp6_error error;
+	struct rewrite rewrite;
+	struct ip6 ip6;
+	__s64 sum;
+
+	if (!load_ip6(skb, l2, &ip6) || bpf_ntohs(ip6.payload_len) < sizeof(error) ||
+	    bpf_skb_load_bytes(skb, l2 + sizeof(ip6), &error, sizeof(error)))
+		return 0;
+	if (error.type > ICMP_PARAMETER_PROBLEM || !is_quote_of_payload(&error) ||
+	    !address_eq(&ip6.destination, &error.ip6.source) || !find_quoted(&error, &rewrite))
+		return 0;
+	sum = checksum_without(&ip6, &error);
+	if (!translate_info(&error))
+		return 0;
+	ip6.payload_len = bpf_htons(bpf_ntohs(ip6.payload_len) - sizeof(error.shim6));
+	ip6.destination = rewrite.ulids.local;
+	error.ip6.payload_len = bpf_htons(bpf_ntohs(error.ip6.payload_len) - sizeof(error.shim6));
+	error.ip6.next = error.shim6.next;
+	error.ip6.source = rewrite.ulids.local;
+	error.ip6.destination = rewrite.ulids.peer;
+	error.checksum = checksum_fold(checksum_with(&ip6, &error, sum));
+	return store_translated(skb, l2, &ip6, &error) ? 1 : -1;
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* From addresses and tags to slots.
+ *
+ * An index is an array of buckets. A key has a place in two of them; user space puts it into the emptier one and never
+ * moves it, so a packet that looks meets all that is there. That costs 8 octets for a context, where a hash map of the
+ * kernel takes above 100. What is found is compared with the context itself.
+ *
+ * The hash is multilinear, then mixed: for whoever does not know the keys, any two inputs meet with a chance of some 2^-32.
+ */
+#ifndef MOORLINE_INDEX_H
+#define MOORLINE_INDEX_H
+
+#include "maps.h"
+#include "packet.h"
+
+/* The golden ratio: any odd number that spreads bits. */
+#define SECOND_PLACE 0x9e3779b1u
+/* An odd number whose products depend on all bits of what it is multiplied with. */
+#define MIX 0xd6e8feb86659fd93ULL
+
+static __always_inline __u64 hash_word(const struct hashing *hashing, int i, __u64 word)
+{
+	return (__u32)word * hashing->key[i] + (word >> 32) * hashing->key[i + 1];
+}
+
+static __always_inline __u64 hash_address(const struct hashing *hashing, int i, const struct address *address)
+{
+	return hash_word(hashing, i, address->word[0]) + hash_word(hashing, i + 2, address->word[1]);
+}
+
+static __always_inline __u64 hash_pair(const struct hashing *hashing, int i, const struct pair *pair)
+{
+	return hash_address(hashing, i, &pair->local) + hash_address(hashing, i + 4, &pair->peer);
+}
+
+/* Sums of addresses in a row are in a row too, which would crowd a few buckets: so they are mixed. */
+static __always_inline __u32 hash_end(const struct hashing *hashing, __u64 sum)
+{
+	sum += hashing->key[KEY_WORDS];
+	sum = (sum ^ sum >> 32) * MIX;
+	sum = (sum ^ sum >> 32) * MIX;
+	return sum >> 32;
+}
+
+/* The bucket that a hash belongs to; the second one for another number. */
+static __always_inline __u32 bucket_of(const struct hashing *hashing, __u32 hash)
+{
+	return (__u64)hash * hashing->buckets >> 32;
+}
+
+/* The context in a cell, if the hash does not rule it out. */
+static __always_inline struct context *cell_context(const struct bucket *bucket, int i, __u32 hash, __u32 *slot)
+{
+	__u32 cell = bucket->cell[i];
+	struct context *context;
+
+	if (cell >> 24 != (hash & 0xff) || !cell)
+		return NULL;
+	*slot = (cell & 0xffffff) - 1;
+	context = bpf_map_lookup_elem(&contexts, slot);
+	return context && context->flags & CONTEXT_LIVE ? context : NULL;
+}
+
+static __always_inline int find_ulids_in(__u32 number, __u32 hash, const struct pair *ulids)
+{
+	const struct bucket *bucket = bpf_map_lookup_elem(&by_ulids, &number);
+	__u32 slot;
+
+	for (int i = 0; bucket && i < BUCKET_CELLS; i++) {
+		const struct context *context = cell_context(bucket, i, hash, &slot);
+
+		if (context && pair_eq(&context->ulids, ulids))
+			return slot;
+	}
+	return -1;
+}
+
+static __always_inline int find_tag_in(__u32 number, __u32 hash, __u64 tag)
+{
+	const struct bucket *bucket = bpf_map_lookup_elem(&by_tag, &number);
+	__u32 slot;
+
+	for (int i = 0; bucket && i < BUCKET_CELLS; i++) {
+		const struct context *context = cell_context(bucket, i, hash, &slot);
+
+		if (context && context->local_tag == tag)
+			return slot;
+	}
+	return -1;
+}
+
+static __always_inline bool is_quote_of(const struct quote *quote, const struct context *context)
+{
+	bool at_ulid = context->flags & CONTEXT_AT_ULID;
+	const struct address *peer = at_ulid ? &context->ulids.peer : &context->peers[0];
+
+	return context->flags & CONTEXT_MOVED && context->peer_tag == quote->peer_tag &&
+	       address_eq(&context->local_locator, &quote->locators.local) &&
+	       address_eq(peer, &quote->locators.peer);
+}
+
+static __always_inline int find_quote_in(__u32 number, __u32 hash, const struct quote *quote)
+{
+	const struct bucket *bucket = bpf_map_lookup_elem(&by_quote, &number);
+	__u32 slot;
+
+	for (int i = 0; bucket && i < BUCKET_CELLS; i++) {
+		const struct context *context = cell_context(bucket, i, hash, &slot);
+
+		if (context && is_quote_of(quote, context))
+			return slot;
+	}
+	return -1;
+}
+
+/* The slot, or a negative number. Not static, so that the verifier looks at it once and not for each program. */
+__noinline int slot_of_ulids(const struct pair *ulids)
+{
+	__u32 zero = 0;
+	const struct hashing *hashing = bpf_map_lookup_elem(&hash_keys, &zero);
+	__u32 hash;
+	int slot;
+
+	if (!hashing || !ulids)
+		return -1;
+	hash = hash_end(hashing, hash_pair(hashing, 0, ulids));
+	slot = find_ulids_in(bucket_of(hashing, hash), hash, ulids);
+	return slot >= 0 ? slot : find_ulids_in(bucket_of(hashing, hash * SECOND_PLACE), hash, ulids);
+}
+
+/* The same for the tag in payload that we receive. */
+__noinline int slot_of_tag(__u64 tag)
+{
+	__u32 zero = 0;
+	const struct hashing *hashing = bpf_map_lookup_elem(&hash_keys, &zero);
+	__u32 hash;
+	int slot;
+
+	if (!hashing)
+		return -1;
+	hash = hash_end(hashing, hash_word(hashing, 0, tag));
+	slot = find_tag_in(bucket_of(hashing, hash), hash, tag);
+	return slot >= 0 ? slot : find_tag_in(bucket_of(hashing, hash * SECOND_PLACE), hash, tag);
+}
+
+/* The same for what an ICMPv6 error quotes. */
+__noinline int slot_of_quote(const struct quote *quote)
+{
+	__u32 zero = 0;
+	const struct hashing *hashing = bpf_map_lookup_elem(&hash_keys, &zero);
+	__u32 hash;
+	int slot;
+
+	if (!hashing || !quote)
+		return -1;
+	hash = hash_end(hashing, hash_pair(hashing, 0, &quote->locators) +
+					 hash_word(hashing, 8, quote->peer_tag));
+	slot = find_quote_in(bucket_of(hashing, hash), hash, quote);
+	return slot >= 0 ? slot : find_quote_in(bucket_of(hashing, hash * SECOND_PLACE), hash, quote);
+}
+
+#endif

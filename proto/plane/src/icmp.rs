@@ -1,0 +1,123 @@
+//! ICMPv6 errors that quote payload with a payload header (RFC 5533 s8).
+
+use alloc::vec::Vec;
+
+use moorline_types::{ContextTag, Locator, LocatorPair, UlidPair};
+use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
+
+use crate::packet::{IP6_LEN, Ip6, write_header};
+
+/// An error about a packet of ours that has moved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quote {
+    /// Where it went.
+    pub(crate) locators: LocatorPair,
+    /// The tag in it.
+    pub(crate) peer_tag: ContextTag,
+    quoted: Ip6,
+    header: PayloadHeader,
+    /// Second word of the error, as the socket's packet would have had it.
+    info: [u8; 4],
+}
+
+impl Quote {
+    /// What the ICMPv6 error behind `ip6` quotes; `None` if it is no error, or about something else, or about Shim6
+    /// itself.
+    pub(crate) fn of(ip6: &Ip6, packet: &[u8]) -> Option<Self> {
+        let message = ip6.payload(packet);
+        let (icmp, quote) = message.split_first_chunk::<ICMP_LEN>()?;
+        let quoted = Ip6::read(quote)?;
+        let header = quote.get(IP6_LEN..)?.first_chunk::<PAYLOAD_HEADER_LEN>()?;
+        let header = PayloadHeader::parse(header).ok()?;
+        let is_payload =
+            quoted.next_header == PROTOCOL && quoted.payload_len() >= PAYLOAD_HEADER_LEN;
+        if !is_payload || ip6.destination != quoted.source {
+            return None;
+        }
+        Some(Self {
+            locators: LocatorPair::new(Locator(quoted.source), Locator(quoted.destination)),
+            peer_tag: header.tag,
+            quoted,
+            header,
+            info: info(icmp)?,
+        })
+    }
+
+    /// Puts the ULIDs into the quote and takes the payload header out; the error goes to the ULID.
+    pub(crate) fn translate(&self, ip6: &Ip6, packet: &mut Vec<u8>, ulids: UlidPair) {
+        let before = sum(ip6, packet);
+        let [high, low] = [packet[CHECKSUM_AT], packet[CHECKSUM_AT + 1]];
+        packet[CHECKSUM_AT..CHECKSUM_AT + 2].fill(0);
+        packet[INFO_AT..INFO_AT + 4].copy_from_slice(&self.info);
+        let inner = IP6_LEN + ICMP_LEN;
+        packet.drain(inner + IP6_LEN..inner + IP6_LEN + PAYLOAD_HEADER_LEN);
+        let shorter = |len: usize| u16::try_from(len - PAYLOAD_HEADER_LEN).unwrap_or(0);
+        let len = shorter(self.quoted.payload_len());
+        write_header(&mut packet[inner..], len, self.header.next_header, ulids.as_locators());
+        let to_us = LocatorPair::new(Locator(ip6.source), ulids.local.as_locator());
+        write_header(packet, shorter(ip6.payload_len()), ip6.next_header, to_us);
+        let Some(outer) = Ip6::read(packet) else { return };
+        // Not made anew: what came damaged stays damaged.
+        let old = u16::from_be_bytes([high, low]);
+        let checksum = fold(u64::from(!old) + u64::from(!fold(before)) + sum(&outer, packet));
+        packet[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&(!checksum).to_be_bytes());
+    }
+}
+
+/// Translated: RFC 5533 s8 for the MTU, RFC 4884 s4 for the length of the quote.
+fn info(icmp: &[u8; ICMP_LEN]) -> Option<[u8; 4]> {
+    let &[kind, _, _, _, a, b, c, d] = icmp;
+    let info = u32::from_be_bytes([a, b, c, d]);
+    let translated = match kind {
+        UNREACHABLE | TIME_EXCEEDED => return Some([a.saturating_sub(1), b, c, d]),
+        PACKET_TOO_BIG => info.saturating_sub(8),
+        PARAMETER_PROBLEM if info >= POINTER_BEHIND_SHIM6 => info - 8,
+        PARAMETER_PROBLEM if info < POINTER_SHIM6 && info != POINTER_NEXT_HEADER => info,
+        _ => return None,
+    };
+    Some(translated.to_be_bytes())
+}
+
+/// Of the pseudo-header and the message, but for the checksum itself.
+fn sum(ip6: &Ip6, packet: &[u8]) -> u64 {
+    let message = packet.get(IP6_LEN..).unwrap_or(&[]);
+    let pseudo = ip6.destination.octets();
+    let len = u64::try_from(ip6.payload_len()).unwrap_or(0);
+    let words = |octets: &[u8]| -> u64 {
+        octets
+            .chunks(2)
+            .map(|pair| match *pair {
+                [high, low] => u64::from(u16::from_be_bytes([high, low])),
+                [high] => u64::from(high) << 8,
+                _ => 0,
+            })
+            .sum()
+    };
+    let checksum = words(packet.get(CHECKSUM_AT..CHECKSUM_AT + 2).unwrap_or(&[]));
+    words(&pseudo) + len + words(message) - checksum
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    u16::try_from(sum).unwrap_or(u16::MAX)
+}
+
+/// Octets in front of the quote.
+const ICMP_LEN: usize = 8;
+const CHECKSUM_AT: usize = IP6_LEN + 2;
+const INFO_AT: usize = IP6_LEN + 4;
+
+const UNREACHABLE: u8 = 1;
+const PACKET_TOO_BIG: u8 = 2;
+const TIME_EXCEEDED: u8 = 3;
+const PARAMETER_PROBLEM: u8 = 4;
+/// A Parameter Problem that points here does not know the header behind: it is about Shim6.
+const POINTER_NEXT_HEADER: u32 = 6;
+/// And what points into the payload header.
+const POINTER_SHIM6: u32 = 40;
+const POINTER_BEHIND_SHIM6: u32 = 48;
+
+#[cfg(test)]
+mod tests;
