@@ -96,7 +96,7 @@ static __always_inline __s64 checksum_with(const struct ip6 *ip6, struct icmp6_e
 	return bpf_csum_diff(NULL, 0, (__be32 *)error, sizeof(*error) - sizeof(error->shim6), sum);
 }
 
-//= rfc5533#12.2
+//= rfc5533#12.4
 static __always_inline bool find_quoted(const struct icmp6_error *error, struct rewrite *rewrite)
 {
 	struct quote quote = {

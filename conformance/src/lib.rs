@@ -13,7 +13,8 @@
 //!
 //! From both comes `docs/conformance.md` (`cargo run -p moorline-conformance` writes it). The tests
 //! of this crate fail when a marker names nothing, when a MUST has neither code and test nor a
-//! reason why not, and when the page in the repository is not what the markers say.
+//! reason why not, when anything else has neither code nor a reason, and when the page in the
+//! repository is not what the markers say.
 #![forbid(unsafe_code)]
 
 mod item;

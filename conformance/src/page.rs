@@ -11,8 +11,9 @@ const HEAD: &str = "\
 Every MUST, SHOULD and MAY of the RFCs that Moorline implements, with the code that does it and the
 tests that show it, or the reason why not. Made by `cargo run -p moorline-conformance` from the lists in
 `conformance/` and from markers such as `//= rfc5533#7.13-3` in code and tests: change those, not this
-page. The tests fail when a MUST has neither code and test nor a reason, when a marker names nothing, and
-when this page is not what the markers say. The wording is ours; the RFCs decide.
+page. The tests fail when a MUST has neither code and test nor a reason, when anything else has neither code
+nor a reason, when a marker names nothing, and when this page is not what the markers say. The wording is
+ours; the RFCs decide.
 ";
 
 /// The whole page.

@@ -11,6 +11,12 @@ fn every_marker_names_a_requirement_or_a_section() {
 }
 
 #[test]
+fn every_must_has_code_and_test_or_a_reason_and_the_rest_code_or_a_reason() {
+    let record = Record::read(&repository()).unwrap();
+    assert!(record.gaps().is_empty(), "{}", record.gaps().join("\n"));
+}
+
+#[test]
 fn the_page_is_what_the_markers_say() {
     let record = Record::read(&repository()).unwrap();
     let page = fs::read_to_string(repository().join(PAGE)).unwrap();
