@@ -202,6 +202,7 @@ fn a_peer_that_calls_the_locator_in_use_broken_is_sent_to_another() {
     assert_eq!(pair.entries[0][0].peer_locators.len(), 2, "it may still be sent from");
 }
 
+//= rfc5534#5.3-1 rfc5534#5.3-4 (test)
 #[test]
 fn another_send_timeout_is_told_and_kept_to() {
     //= rfc5534#5.3 (test)

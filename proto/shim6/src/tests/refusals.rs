@@ -113,6 +113,7 @@ fn i2_and_r2_with_the_parameters_of_somebody_else_are_dropped() {
 }
 
 //= rfc5533#7.20-3 (test)
+//= rfc5533#7.20-5 (test)
 #[test]
 fn an_i2bis_with_the_parameters_of_somebody_else_is_dropped() {
     let mut duo = Duo::established();
@@ -125,4 +126,56 @@ fn an_i2bis_with_the_parameters_of_somebody_else_is_dropped() {
     assert_eq!(duo.machines[1].contexts().count(), 0);
     assert!(duo.under_way.is_empty(), "silently");
     duo.hand(&real).expect("the real one");
+}
+
+/// The message with a locator of side 3 in place of the second of its list.
+fn with_foreign_locator(message: &Message) -> Message {
+    let mut message = message.clone();
+    if let Message::I2(I2 { options, .. }) | Message::I2bis(I2bis { options, .. }) = &mut message {
+        let mut changed: Vec<_> = options.iter().cloned().collect();
+        list(&mut changed)[1].locator = locators(3)[1];
+        *options = Options::from(changed);
+    }
+    message
+}
+
+/// I2 or I2bis of side 0 on its way, and side 1 with no context.
+fn until(kind: MessageType) -> (Duo, Flight) {
+    let mut duo = if kind == MessageType::I2 { Duo::new() } else { Duo::established() };
+    if kind == MessageType::I2 {
+        duo.trigger(0);
+    } else {
+        duo.lose(1);
+        assert_eq!(duo.stray_payload(0, ulids().as_locators()), DropReason::UnknownTag);
+    }
+    while duo.under_way[0].message.kind() != kind {
+        duo.step();
+    }
+    let message = duo.under_way.pop_front().expect("it is there");
+    (duo, message)
+}
+
+//= rfc5533#7.13-4 rfc5533#7.13-6 rfc5533#7.13-8 (test)
+//= rfc5533#7.20-5 rfc5533#7.20-7 rfc5533#7.20-9 (test)
+#[test]
+fn locators_that_are_not_proved_are_taken_in_no_state() {
+    for kind in [MessageType::I2, MessageType::I2BIS] {
+        for state in ["idle", "i1-sent", "established"] {
+            let (mut duo, real) = until(kind);
+            match state {
+                "i1-sent" => duo.trigger(1),
+                "established" => duo.hand(&real).expect("the real one"),
+                _ => {}
+            }
+            duo.under_way.clear();
+            let name = |duo: &Duo| duo.machines[1].contexts().map(|c| c.state.name()).next();
+            assert_eq!(name(&duo).unwrap_or("idle"), state);
+            let lie = Flight { message: with_foreign_locator(&real.message), ..real.clone() };
+            assert_eq!(duo.hand(&lie), Err(DropReason::Unverified), "{kind} in {state}");
+            assert_eq!(name(&duo).unwrap_or("idle"), state);
+            assert!(duo.under_way.is_empty(), "no R2");
+            duo.hand(&real).expect("and the real one is taken");
+            assert_eq!(duo.of_side(1).peer.locators, locators(1));
+        }
+    }
 }
