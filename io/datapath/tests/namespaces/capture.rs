@@ -14,22 +14,28 @@ pub(crate) struct Capture {
 impl Capture {
     /// Begins; returns when packets are being seen.
     pub(crate) fn begin(namespace: &Namespace, interface: &str) -> Self {
-        let arguments = [
-            "-i",
-            interface,
-            "--immediate-mode",
-            "-U",
-            "-w",
-            "-",
-            "-s",
-            "128",
-            "-B",
-            "16384",
-            "ip6",
-        ];
+        Self::begin_with(namespace, interface, &["ip6"])
+    }
+
+    /// Sees so many packets of protocol 140 and no more: all of them, however busy the machine is.
+    pub(crate) fn begin_shim6(namespace: &Namespace, interface: &str, count: u32) -> Self {
+        let filter = ["-c", &count.to_string(), "ip6 proto 140"];
+        Self::begin_with(namespace, interface, &filter)
+    }
+
+    /// When it has seen as many as it was to; IPv6 packets as with [`Capture::end`].
+    pub(crate) fn all(mut self) -> Vec<Vec<u8>> {
+        self.tcpdump.wait().unwrap();
+        packets(&self.reader.join().unwrap())
+    }
+
+    fn begin_with(namespace: &Namespace, interface: &str, filter: &[&str]) -> Self {
+        let arguments =
+            ["-i", interface, "--immediate-mode", "-U", "-w", "-", "-s", "128", "-B", "16384"];
         let mut tcpdump = Command::new("ip")
             .args(["netns", "exec", &namespace.0, "tcpdump"])
             .args(arguments)
+            .args(filter)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
