@@ -82,7 +82,8 @@ impl Machine {
             }
             (MessageType::I2BIS, State::I2bisSent(state)) => {
                 let via = state.via;
-                self.start_anew(id, via, now);
+                let is_retold = state.is_retold;
+                self.start_anew(id, via, is_retold, now);
             }
             (MessageType::UPDATE_REQUEST, State::Established(established))
                 if established.update.as_ref().is_some_and(|u| u.nonce == quoted.nonce) =>

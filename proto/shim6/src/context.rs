@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid};
 
 use crate::key::Key;
 use crate::peer::PeerSet;
@@ -51,6 +51,8 @@ pub struct I1Sent {
     pub(crate) nonce: u32,
     /// The pair it went by: the ULIDs, if they can be used.
     pub(crate) via: LocatorPair,
+    /// Since this establishment began there was something else to tell of us.
+    pub(crate) is_retold: bool,
     /// I1s sent after the first, in this establishment as a whole.
     pub(crate) retries: u8,
     pub(crate) deadline: Instant,
@@ -63,8 +65,7 @@ pub struct I2Sent {
     pub(crate) via: LocatorPair,
     pub(crate) responder_nonce: u32,
     pub(crate) validator: Vec<u8>,
-    /// What the I2 told of us.
-    pub(crate) told: Told,
+    pub(crate) is_retold: bool,
     pub(crate) retries: u8,
     pub(crate) i1_retries: u8,
     /// It was sent once more because payload came: not again before its time.
@@ -82,7 +83,7 @@ pub struct I2bisSent {
     pub(crate) via: LocatorPair,
     pub(crate) responder_nonce: u32,
     pub(crate) validator: Vec<u8>,
-    pub(crate) told: Told,
+    pub(crate) is_retold: bool,
     pub(crate) retries: u8,
     pub(crate) is_hastened: bool,
     pub(crate) deadline: Instant,
@@ -110,6 +111,15 @@ pub struct Established {
 pub(crate) struct Told {
     pub locators: Vec<Locator>,
     pub edition: u32,
+}
+
+impl Told {
+    /// This or what was to tell before, and which of them the peer has got is not known: what may be used
+    /// in any case, and an edition that makes it be told once more.
+    pub(crate) fn uncertain(&self, ulid: Ulid, via: LocatorPair) -> Self {
+        let locators = alloc::vec![ulid.as_locator(), via.local];
+        Self { locators, edition: self.edition.wrapping_sub(1) }
+    }
 }
 
 impl Established {

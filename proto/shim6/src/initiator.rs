@@ -8,7 +8,7 @@ use rand_core::RngCore;
 use crate::consts::{
     I1_RETRIES_MAX, I2_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN, PREFERENCES_RETRIES_MAX,
 };
-use crate::context::{Established, I1Sent, I2Sent, Role, State, Told};
+use crate::context::{Context, Established, I1Sent, I2Sent, Role, State, Told};
 use crate::event::{Event, Failure, Via};
 use crate::key::Key;
 use crate::machine::Machine;
@@ -18,10 +18,11 @@ impl Machine {
     pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
         let local_tag = self.table.unused_tag(&mut self.rng);
         let via = self.first_pair(key.ulids);
-        let state = State::I1Sent(I1Sent { nonce: 0, via, retries: 0, deadline: now });
+        let state =
+            State::I1Sent(I1Sent { nonce: 0, via, is_retold: false, retries: 0, deadline: now });
         let id = self.table.insert(key, local_tag, state)?;
         self.push_event(Event::Initiated { context: id, ulids: key.ulids });
-        self.send_i1(id, via, 0, now);
+        self.send_i1(id, via, false, 0, now);
         Ok(id)
     }
 
@@ -37,7 +38,8 @@ impl Machine {
         let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
         //= rfc5533#7.11-2
         let State::I1Sent(state) = &context.state else { return Err(DropReason::UnexpectedState) };
-        let (id, via, i1_retries) = (context.id, state.via, state.retries);
+        let (id, via, i1_retries, is_retold) =
+            (context.id, state.via, state.retries, state.is_retold);
         let Message::R1(r1) = packet.message()? else { return Err(DropReason::UnknownType) };
         let validator = r1.options.validator().ok_or(DropReason::MissingOption)?;
         if validator.len() > MAX_PEER_VALIDATOR_LEN {
@@ -48,7 +50,7 @@ impl Machine {
             via,
             responder_nonce: r1.responder_nonce,
             validator: validator.to_vec(),
-            told: Told::default(),
+            is_retold,
             retries: 0,
             i1_retries,
             is_hastened: false,
@@ -69,13 +71,12 @@ impl Machine {
         let nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
         let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
         let (id, key) = (context.id, context.key);
-        let (told, role, was_established) = match &context.state {
-            // Crossing I1s: our R2 has told, or is about to tell, what we have now.
-            State::I1Sent(_) => (self.telling(key.ulids.local), Role::Initiator, false),
-            State::I2Sent(state) => (state.told.clone(), Role::Initiator, false),
-            State::I2bisSent(state) => (state.told.clone(), state.established.role, true),
+        let (role, was_established) = match &context.state {
+            State::I1Sent(_) | State::I2Sent(_) => (Role::Initiator, false),
+            State::I2bisSent(state) => (state.established.role, true),
             State::Established(_) => return Err(DropReason::UnexpectedState),
         };
+        let told = self.told_to(context, locators);
         let Message::R2(r2) = packet.message()? else { return Err(DropReason::UnknownType) };
         let peer = self.offered(key.ulids.peer, packet, &r2.options, locators, now)?;
         if !peer.locators.contains(&locators.peer) {
@@ -101,7 +102,8 @@ impl Machine {
         };
         let (via, retries) = (state.via, state.retries);
         if retries < I1_RETRIES_MAX {
-            self.send_i1(id, via, retries + 1, now);
+            let is_retold = state.is_retold;
+            self.send_i1(id, via, is_retold, retries + 1, now);
         } else {
             self.fail(id, Failure::NoAnswer, now);
         }
@@ -121,7 +123,7 @@ impl Machine {
             //= rfc5533#7.12
             //= rfc5533#7.12-2
             // The validator may be too old by now.
-            self.send_i1(id, state.via, state.i1_retries + 1, now);
+            self.send_i1(id, state.via, state.is_retold, state.i1_retries + 1, now);
         } else {
             self.fail(id, Failure::NoAnswer, now);
         }
@@ -154,8 +156,31 @@ impl Machine {
         self.push_event(Event::Failed { context: id, ulids, failure });
     }
 
+    /// What the peer is sure to know of us when an R2 goes out or has come in.
+    pub(crate) fn told_to(&self, context: &Context, via: LocatorPair) -> Told {
+        let ulid = context.key.ulids.local;
+        let told = self.telling(ulid);
+        let is_retold = match &context.state {
+            State::I1Sent(state) => state.is_retold,
+            State::I2Sent(state) => state.is_retold,
+            State::I2bisSent(state) => state.is_retold,
+            State::Established(state) => {
+                let locators = state.local_locators.clone();
+                return Told { locators, edition: state.edition };
+            }
+        };
+        if is_retold { told.uncertain(ulid, via) } else { told }
+    }
+
     /// By `via` while we can send from there.
-    pub(crate) fn send_i1(&mut self, id: ContextId, via: LocatorPair, retries: u8, now: Instant) {
+    pub(crate) fn send_i1(
+        &mut self,
+        id: ContextId,
+        via: LocatorPair,
+        is_retold: bool,
+        retries: u8,
+        now: Instant,
+    ) {
         let nonce = self.rng.next_u32();
         //= rfc5533#7.8
         let deadline = now + self.backed_off(self.config.i1_timeout, retries);
@@ -168,7 +193,8 @@ impl Machine {
             initiator_nonce: nonce,
             options: key.options(via).collect::<alloc::vec::Vec<_>>().into(),
         };
-        self.table.set_state(id, State::I1Sent(I1Sent { nonce, via, retries, deadline }));
+        self.table
+            .set_state(id, State::I1Sent(I1Sent { nonce, via, is_retold, retries, deadline }));
         self.push_transmit(Via::Pair(via), Message::I1(i1));
     }
 
@@ -177,7 +203,6 @@ impl Machine {
         let Some(context) = self.table.get(id) else { return };
         let (key, via) = (context.key, state.via);
         let ulid = key.ulids.local;
-        state.told = self.telling(ulid);
         //= rfc5533#5.6-4 rfc5533#5.6-5
         let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
         options.extend(key.options(via));

@@ -5,7 +5,7 @@ use moorline_wire::{I2bis, Message, Opt, OptionType, Options, Packet, R1bis};
 use rand_core::RngCore;
 
 use crate::consts::{I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN, PREFERENCES_RETRIES_MAX};
-use crate::context::{Context, I2bisSent, State, Told};
+use crate::context::{Context, I2bisSent, State};
 use crate::event::{Event, Via};
 use crate::key::Key;
 use crate::machine::Machine;
@@ -76,6 +76,8 @@ impl Machine {
             return Err(DropReason::UnexpectedState);
         };
         let (id, established) = (context.id, established.clone());
+        // An I2bis of before, given up meanwhile, may still be on its way with what it said.
+        let is_retold = established.update.is_some();
         let Message::R1bis(r1bis) = packet.message()? else { return Err(DropReason::UnknownType) };
         let validator = r1bis.options.validator().ok_or(DropReason::MissingOption)?;
         if validator.len() > MAX_PEER_VALIDATOR_LEN {
@@ -87,7 +89,7 @@ impl Machine {
             via: locators,
             responder_nonce: r1bis.responder_nonce,
             validator: validator.to_vec(),
-            told: Told::default(),
+            is_retold,
             retries: 0,
             is_hastened: false,
             deadline: now,
@@ -109,7 +111,7 @@ impl Machine {
         } else {
             //= rfc5533#7.19
             //= rfc5533#7.19-2
-            self.start_anew(id, state.via, now);
+            self.start_anew(id, state.via, state.is_retold, now);
         }
     }
 
@@ -122,10 +124,24 @@ impl Machine {
         }
     }
 
+    /// An update came in I2BIS-SENT: an R2 that was on its way says less, so it must answer another I2bis.
+    pub(crate) fn renonce_i2bis(&mut self, id: ContextId, now: Instant) {
+        if let Some(State::I2bisSent(state)) = self.table.get(id).map(|context| &context.state) {
+            let state = I2bisSent { nonce: self.rng.next_u32(), ..I2bisSent::clone(state) };
+            self.send_i2bis(id, state, now);
+        }
+    }
+
     /// Back to I1-SENT, where there is no CT(peer) and payload goes untouched.
-    pub(crate) fn start_anew(&mut self, id: ContextId, via: LocatorPair, now: Instant) {
+    pub(crate) fn start_anew(
+        &mut self,
+        id: ContextId,
+        via: LocatorPair,
+        is_retold: bool,
+        now: Instant,
+    ) {
         self.push_event(Event::Lapsed { context: id });
-        self.send_i1(id, via, 0, now);
+        self.send_i1(id, via, is_retold, 0, now);
     }
 
     fn send_i2bis(&mut self, id: ContextId, mut state: I2bisSent, now: Instant) {
@@ -133,7 +149,6 @@ impl Machine {
         let Some(context) = self.table.get(id) else { return };
         let (key, via) = (context.key, state.via);
         let ulid = key.ulids.local;
-        state.told = self.telling(ulid);
         let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
         options.extend(key.options(via));
         options.extend(self.options_for(ulid, state.retries <= PREFERENCES_RETRIES_MAX));

@@ -151,7 +151,9 @@ impl Machine {
     ) -> Result<ContextId, DropReason> {
         //= rfc5533#7.20-4
         let local_tag = self.table.unused_tag(&mut self.rng);
-        let state = State::Established(self.established(offer, peer, Role::Responder));
+        let told = self.telling(offer.key.ulids.local);
+        let established = Established::with(offer.initiator_tag, told, peer, Role::Responder);
+        let state = State::Established(established);
         let context = self.table.insert(offer.key, local_tag, state)?;
         self.push_event(Event::Established { context, role: Role::Responder, locators });
         Ok(context)
@@ -165,12 +167,11 @@ impl Machine {
             (_, None) => (Role::Responder, None),
         };
         let is_recovering = matches!(context.state, State::I2bisSent(_));
-        let mut new = self.established(offer, peer, role);
+        let told = self.told_to(context, locators);
+        let mut new = Established::with(offer.initiator_tag, told, peer, role);
         if let Some(old) = &old {
-            // A repeated I2 takes nothing back that an update has told since.
-            new.local_locators.clone_from(&old.local_locators);
-            new.edition = old.edition;
-            new.update.clone_from(&old.update);
+            // A repeated I2 takes nothing back. An update from before I2BIS-SENT is long overdue.
+            new.update = old.update.clone().filter(|_| !is_recovering);
             // With the same tag it is the same context, and only a newer list is news: an I2 that was
             // overheard and comes again, its list cut off, takes nothing away.
             let is_news = match (new.peer.generation, old.peer.generation) {
@@ -178,11 +179,8 @@ impl Machine {
                 (new, None) => new.is_some(),
                 (None, Some(_)) => false,
             };
-            if old.peer_tag == new.peer_tag && !is_news && !is_recovering {
-                return;
-            }
             if old.peer_tag == new.peer_tag && !is_news {
-                new.peer.clone_from(&old.peer);
+                return;
             }
         }
         self.table.set_state(id, State::Established(new));
@@ -216,10 +214,5 @@ impl Machine {
         let options = Options::from(self.options_for(key.ulids.local, true));
         let r2 = R2 { responder_tag: *local_tag, initiator_nonce, options };
         self.push_transmit(Via::Pair(locators), Message::R2(r2));
-    }
-
-    fn established(&self, offer: &Offer<'_>, peer: PeerSet, role: Role) -> Established {
-        let told = self.telling(offer.key.ulids.local);
-        Established::with(offer.initiator_tag, told, peer, role)
     }
 }

@@ -20,8 +20,10 @@ mod duo;
 mod forks;
 mod preferences;
 mod proofs;
+mod properties;
 mod recovery;
 mod refusals;
+mod table;
 mod tags;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
@@ -169,6 +171,52 @@ fn an_i2_needs_a_validator_of_ours_that_is_young() {
 }
 
 //= rfc5533#7.13-2 (test)
+//= rfc5533#7.13 (test)
+#[test]
+fn nothing_of_an_i2_is_parsed_or_verified_before_its_validator() {
+    let (_, list, pds, signature) = signed_list();
+    let ulid = list.entries[0].locator.as_ulid();
+    let pair = LocatorPair::new(ulid.as_locator(), locators(2)[0]);
+    let options = alloc::vec![
+        Opt::Validator(alloc::vec![0; 16]),
+        Opt::LocatorList(list),
+        Opt::Pds(pds),
+        Opt::CgaSignature(signature),
+    ];
+    let mut b = machine(2);
+    let (r1_nonce, _) = {
+        let i1 = I1 {
+            initiator_tag: ContextTag::from_bits(1),
+            initiator_nonce: 1,
+            options: Options::default(),
+        };
+        deliver(&mut b, &Transmit { via: Via::Pair(pair), message: Message::I1(i1) }, NOW)
+            .expect("I1");
+        let Message::R1(r1) = only(&mut b).message else { panic!("R1") };
+        (r1.responder_nonce, r1)
+    };
+    let i2 = I2 {
+        initiator_tag: ContextTag::from_bits(1),
+        initiator_nonce: 2,
+        responder_nonce: r1_nonce,
+        options: Options::from(options),
+    };
+    let i2 = Transmit { via: Via::Pair(pair), message: Message::I2(i2) };
+    for _ in 0..2 * crate::SIGNATURE_BURST {
+        let outcome = deliver(&mut b, &i2, NOW);
+        assert_eq!(outcome, Err(DropReason::BadValidator), "no signature was looked at");
+    }
+    // Options that cannot be decoded are not found out either.
+    let mut octets = i2.message.octets();
+    let at = octets.len() - 4;
+    octets[24 + 24] = 0xff;
+    octets[at] ^= 0xff;
+    moorline_wire::fill_checksum(&mut octets);
+    let packet = Packet::parse(&octets, pair.local.0, pair.peer.0).expect("a header");
+    assert_eq!(b.handle_message(&packet, turned(pair), NOW), Err(DropReason::BadValidator));
+    assert!(sent(&mut b).is_empty());
+}
+
 #[test]
 fn a_validator_lives_through_one_change_of_secrets() {
     for (seconds, ok) in [(0, true), (29, true), (59, true), (61, false), (600, false)] {

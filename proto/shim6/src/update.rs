@@ -17,6 +17,7 @@ impl Machine {
     /// Tells the peers of all contexts whose ULID the present set proves. A newer list takes the place
     /// of one that is not acknowledged yet (s10.3).
     pub(crate) fn update_all(&mut self, now: Instant) {
+        self.mark_retold();
         let is_outdated = |context: &&Context| self.is_outdated(context);
         let ids: Vec<_> = self.table.iter().filter(is_outdated).map(|context| context.id).collect();
         for (turn, id) in (0u32..).zip(ids) {
@@ -28,6 +29,24 @@ impl Machine {
                     self.set_update(id, nonce, 0, at);
                 }
             }
+        }
+    }
+
+    /// The peers of contexts that are being made will have been told one thing or another.
+    fn mark_retold(&mut self) {
+        let is_unsettled = |context: &&Context| !matches!(context.state, State::Established(_));
+        let ids: Vec<_> =
+            self.table.iter().filter(is_unsettled).map(|context| context.id).collect();
+        for id in ids {
+            let Some(context) = self.table.get(id) else { continue };
+            let mut state = context.state.clone();
+            match &mut state {
+                State::I1Sent(state) => state.is_retold = true,
+                State::I2Sent(state) => state.is_retold = true,
+                State::I2bisSent(state) => state.is_retold = true,
+                State::Established(_) => {}
+            }
+            self.table.set_state(id, state);
         }
     }
 
@@ -110,6 +129,7 @@ impl Machine {
         if peer != established.peer {
             established.peer = peer;
             self.set_established(id, established);
+            self.renonce_i2bis(id, now);
             self.push_event(Event::Renewed { context: id });
         }
         self.push_transmit(Via::Reply(id, locators), Message::UpdateAck(ack));

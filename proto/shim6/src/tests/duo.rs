@@ -23,6 +23,8 @@ pub(super) struct Duo {
     /// Why messages were not taken, in order.
     pub refused: Vec<DropReason>,
     pub now: Instant,
+    /// How often a side has lost everything: no two of its lives have the same tags.
+    losses: u8,
 }
 
 impl Duo {
@@ -32,7 +34,7 @@ impl Duo {
 
     pub(super) fn of(machines: [Machine; 2]) -> Self {
         let (under_way, log, refused) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { machines, ulids: ulids(), under_way, log, refused, now: NOW }
+        Self { machines, ulids: ulids(), under_way, log, refused, now: NOW, losses: 0 }
     }
 
     pub(super) fn established() -> Self {
@@ -148,7 +150,10 @@ impl Duo {
     /// Side forgets everything, as if it had crashed.
     pub(super) fn lose(&mut self, side: usize) {
         let number = u8::try_from(side + 1).expect("two sides");
-        let mut fresh = Machine::new(Config::default(), [number + 40; 32], self.now);
+        self.losses += 1;
+        let mut seed = [number + 40; 32];
+        seed[0] = self.losses;
+        let mut fresh = Machine::new(Config::default(), seed, self.now);
         fresh.set_local(&local(number), self.now);
         self.machines[side] = fresh;
     }

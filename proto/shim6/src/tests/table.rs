@@ -1,0 +1,217 @@
+//! Every message in every state (RFC 5533 appendix B), and what comes of it.
+
+use alloc::format;
+use alloc::string::String;
+
+use moorline_wire::{I2bis, PayloadHeader, R1bis};
+
+use super::duo::{Duo, Flight};
+use super::*;
+
+const STATES: [&str; 5] = ["idle", "i1-sent", "i2-sent", "i2bis-sent", "established"];
+
+/// What side 0 answers, then its state if that is another one; `-`: nothing happens.
+///
+/// An I2 or I2bis in I2-SENT and I2BIS-SENT establishes the context, where the RFC waits for the R2: all
+/// that R2 would say is known (decision 005).
+const TABLE: &[(&str, [&str; 5])] = &[
+    ("I1", ["R1", "R2", "R2", "R2", "R2"]),
+    ("I1 with another tag", ["R1", "R2", "R2", "R2", "R1"]),
+    ("R1", ["-", "I2 -> i2-sent", "-", "-", "-"]),
+    (
+        "I2",
+        ["R2 -> established", "R2 -> established", "R2 -> established", "R2 -> established", "R2"],
+    ),
+    ("R2", ["-", "-> established", "-> established", "-> established", "-"]),
+    ("R1bis", ["-", "-", "-", "-", "I2bis -> i2bis-sent"]),
+    (
+        "I2bis",
+        ["R2 -> established", "R2 -> established", "R2 -> established", "R2 -> established", "R2"],
+    ),
+    (
+        "Update Request",
+        ["R1bis", "-", "I2", "I2bis Update Acknowledgement", "Update Acknowledgement"],
+    ),
+    ("Update Acknowledgement", ["R1bis", "-", "I2", "I2bis", "-"]),
+    ("payload", ["R1bis", "-", "I2", "I2bis", "-"]),
+    ("timeout", ["-", "I1", "I2", "I2bis", "-"]),
+];
+
+/// Side 0 in a state, and validators that it gave away before it came there.
+struct Stage {
+    duo: Duo,
+    r1: R1,
+    r1bis: R1bis,
+}
+
+/// The tag in the packet that [`Stage::r1bis`] answered.
+const STRAY: ContextTag = ContextTag::from_bits(0x5_7a41);
+/// What the peer gives in I2 and I2bis.
+const NEW_TAG: ContextTag = ContextTag::from_bits(0x0e3);
+
+impl Stage {
+    fn new(state: &str) -> Self {
+        let mut duo = Duo::new();
+        let from_peer = turned(ulids().as_locators());
+        let i1 = I1 { initiator_tag: NEW_TAG, initiator_nonce: 1, options: Options::default() };
+        duo.hand(&Flight { from: 1, pair: from_peer, message: Message::I1(i1) }).expect("R1");
+        let Some(Flight { message: Message::R1(r1), .. }) = duo.under_way.pop_front() else {
+            panic!("R1")
+        };
+        let lost = duo.machines[0].handle_payload(STRAY, ulids().as_locators(), NOW);
+        assert_eq!(lost, Err(DropReason::UnknownTag));
+        duo.collect();
+        let Some(Flight { message: Message::R1bis(r1bis), .. }) = duo.under_way.pop_front() else {
+            panic!("R1bis")
+        };
+        match state {
+            "idle" => {}
+            "i1-sent" => duo.trigger(0),
+            "i2-sent" => {
+                duo.trigger(0);
+                duo.step();
+                duo.step();
+            }
+            _ => {
+                duo.trigger(0);
+                duo.settle();
+            }
+        }
+        if state == "i2bis-sent" {
+            duo.lose(1);
+            duo.stray_payload(0, ulids().as_locators());
+            duo.step();
+        }
+        duo.under_way.clear();
+        duo.log.clear();
+        let stage = Self { duo, r1, r1bis };
+        assert_eq!(stage.state(), state);
+        stage
+    }
+
+    fn state(&self) -> &'static str {
+        self.duo.machines[0].contexts().next().map_or("idle", |context| context.state.name())
+    }
+
+    /// What the message is made of: our tag, the nonce we wait for, the peer's tag.
+    fn known(&self) -> (ContextTag, u32, ContextTag) {
+        match self.duo.machines[0].contexts().next() {
+            None => (ContextTag::from_bits(1), 0, ContextTag::from_bits(2)),
+            Some(context) => {
+                let nonce = context.awaits().map_or(0, |(nonce, _)| nonce);
+                let peer = context.established().map(|established| established.peer_tag);
+                (context.local_tag, nonce, peer.unwrap_or(ContextTag::from_bits(2)))
+            }
+        }
+    }
+
+    fn message(&self, name: &str) -> Option<Message> {
+        let (local_tag, initiator_nonce, peer_tag) = self.known();
+        let validator =
+            |options: &Options| Opt::Validator(options.validator().expect("a validator").to_vec());
+        let with_proof = |validator: Option<Opt>| {
+            let proof = local(2);
+            let told = proof.announcement_for(ulids().peer).expect("proved").options();
+            Options::from(validator.into_iter().chain(told).collect::<Vec<_>>())
+        };
+        let some_validator = || Options::from(alloc::vec![Opt::Validator(alloc::vec![7; 16])]);
+        let options = Options::default();
+        Some(match name {
+            "I1" => Message::I1(I1 { initiator_tag: peer_tag, initiator_nonce: 9, options }),
+            "I1 with another tag" => {
+                Message::I1(I1 { initiator_tag: NEW_TAG, initiator_nonce: 9, options })
+            }
+            "R1" => {
+                Message::R1(R1 { initiator_nonce, responder_nonce: 5, options: some_validator() })
+            }
+            "I2" => Message::I2(I2 {
+                initiator_tag: NEW_TAG,
+                initiator_nonce: 9,
+                responder_nonce: self.r1.responder_nonce,
+                options: with_proof(Some(validator(&self.r1.options))),
+            }),
+            "R2" => Message::R2(R2 {
+                responder_tag: NEW_TAG,
+                initiator_nonce,
+                options: with_proof(None),
+            }),
+            "R1bis" => Message::R1bis(R1bis {
+                packet_tag: peer_tag,
+                responder_nonce: 5,
+                options: some_validator(),
+            }),
+            "I2bis" => Message::I2bis(I2bis {
+                initiator_tag: NEW_TAG,
+                initiator_nonce: 9,
+                responder_nonce: self.r1bis.responder_nonce,
+                packet_tag: STRAY,
+                options: with_proof(Some(validator(&self.r1bis.options))),
+            }),
+            "Update Request" => Message::UpdateRequest(UpdateRequest {
+                receiver_tag: local_tag,
+                request_nonce: 3,
+                options,
+            }),
+            "Update Acknowledgement" => {
+                Message::UpdateAck(UpdateAck { receiver_tag: local_tag, request_nonce: 3, options })
+            }
+            _ => return None,
+        })
+    }
+
+    fn play(&mut self, name: &str) -> String {
+        let before = self.state();
+        let from_peer = turned(ulids().as_locators());
+        match self.message(name) {
+            Some(message) => {
+                self.duo.hand(&Flight { from: 1, pair: from_peer, message }).ok();
+            }
+            None if name == "payload" => {
+                let header = PayloadHeader { next_header: 6, tag: self.known().0 };
+                let tag = PayloadHeader::parse(&header.emit()).expect("a header").tag;
+                let locators = ulids().as_locators();
+                self.duo.machines[0].handle_payload(tag, locators, NOW).expect_err("lost");
+                self.duo.collect();
+            }
+            None => {
+                if let Some(at) = self.duo.machines[0].poll_timeout() {
+                    self.duo.machines[0].handle_timeout(at);
+                    self.duo.collect();
+                }
+            }
+        }
+        let mut parts: Vec<_> =
+            self.duo.log.iter().map(|flight| format!("{}", flight.message.kind())).collect();
+        assert!(self.duo.log.iter().all(|flight| flight.from == 0), "{:?}", self.duo.log);
+        if self.state() != before {
+            parts.push(format!("-> {}", self.state()));
+        }
+        if parts.is_empty() { String::from("-") } else { parts.join(" ") }
+    }
+}
+
+//= rfc5533#7.9 rfc5533#7.11-2 rfc5533#7.13-5 rfc5533#7.13-7 rfc5533#7.16 (test)
+//= rfc5533#7.18 rfc5533#7.20-6 rfc5533#7.20-8 rfc5533#10.4 rfc5533#10.5 rfc5533#12.2-1 (test)
+#[test]
+fn every_message_in_every_state_does_what_the_table_says() {
+    for (message, cells) in TABLE {
+        for (state, expected) in STATES.iter().zip(cells) {
+            let found = Stage::new(state).play(message);
+            assert_eq!(&found, expected, "{message} in {state}");
+        }
+    }
+}
+
+#[test]
+fn nothing_but_its_own_messages_changes_a_context() {
+    for (message, _) in TABLE {
+        let mut stage = Stage::new("established");
+        let before = stage.duo.of_side(0).clone();
+        stage.play(message);
+        let context = stage.duo.context(0);
+        let is_renewed = ["I2", "I2bis"].contains(message);
+        let now = context.established().expect("kept");
+        assert_eq!(now.peer_tag == before.peer_tag, !is_renewed, "{message}");
+        assert_eq!(now.peer.locators, before.peer.locators, "{message}");
+    }
+}
