@@ -55,7 +55,7 @@ impl Machine {
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
         Self {
-            table: Table::new(config.max_contexts),
+            table: Table::new(config.max_contexts, &mut rng),
             config,
             validators: Validators::new(&mut rng, now),
             rng,

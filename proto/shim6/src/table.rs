@@ -1,4 +1,4 @@
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
@@ -6,6 +6,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
 use crate::context::{Context, State};
+use crate::index::Index;
 use crate::key::Key;
 
 /// All contexts, by slot, key, tags, nonce and deadline (RFC 5533 s12.4).
@@ -14,22 +15,22 @@ pub(crate) struct Table {
     slots: Vec<Option<Context>>,
     free: Vec<ContextId>,
     max: u32,
-    by_key: BTreeMap<Key, ContextId>,
-    by_tag: BTreeMap<ContextTag, ContextId>,
-    by_peer_tag: BTreeSet<(ContextTag, ContextId)>,
+    by_key: Index,
+    by_tag: Index,
+    by_peer_tag: Index,
     by_nonce: BTreeSet<(u32, ContextId)>,
     deadlines: BTreeSet<(Instant, ContextId)>,
 }
 
 impl Table {
-    pub(crate) fn new(max: u32) -> Self {
+    pub(crate) fn new(max: u32, rng: &mut ChaCha20Rng) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             max,
-            by_key: BTreeMap::new(),
-            by_tag: BTreeMap::new(),
-            by_peer_tag: BTreeSet::new(),
+            by_key: Index::new(rng),
+            by_tag: Index::new(rng),
+            by_peer_tag: Index::new(rng),
             by_nonce: BTreeSet::new(),
             deadlines: BTreeSet::new(),
         }
@@ -40,17 +41,21 @@ impl Table {
     }
 
     pub(crate) fn by_key(&self, key: Key) -> Option<&Context> {
-        self.get(*self.by_key.get(&key)?)
+        let has_key = |id| self.get(id).is_some_and(|context| context.key == key);
+        self.get(self.by_key.find(&key, has_key)?)
     }
 
     pub(crate) fn by_tag(&self, tag: ContextTag) -> Option<&Context> {
-        self.get(*self.by_tag.get(&tag)?)
+        let has_tag = |id| self.get(id).is_some_and(|context| context.local_tag == tag);
+        self.get(self.by_tag.find(&tag, has_tag)?)
     }
 
     /// The contexts with this CT(peer): several, if they are with different peers.
     pub(crate) fn by_peer_tag(&self, tag: ContextTag) -> impl Iterator<Item = &Context> + '_ {
-        let of_tag = (tag, ContextId(0))..=(tag, ContextId(u32::MAX));
-        self.by_peer_tag.range(of_tag).filter_map(|(_, id)| self.get(*id))
+        let contexts = self.by_peer_tag.candidates(&tag).filter_map(|id| self.get(id));
+        contexts.filter(move |context| {
+            context.established().is_some_and(|established| established.peer_tag == tag)
+        })
     }
 
     /// The context that waits for an R1 or R2 with this Initiator Nonce by this pair.
@@ -70,7 +75,7 @@ impl Table {
         //= rfc5533#7.1
         loop {
             let tag = ContextTag::from_bits(rng.next_u64());
-            if !self.by_tag.contains_key(&tag) {
+            if self.by_tag(tag).is_none() {
                 return tag;
             }
         }
@@ -93,7 +98,7 @@ impl Table {
                 ContextId(next)
             }
         };
-        self.put(Context { id, key, local_tag, state });
+        self.add(Context { id, key, local_tag, state });
         Ok(id)
     }
 
@@ -103,16 +108,20 @@ impl Table {
         if slot >= self.max {
             return Err(DropReason::TableFull);
         }
-        while self.slots.len() <= slot as usize {
-            let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-            self.free.push(ContextId(next));
-            self.slots.push(None);
-        }
-        if self.get(context.id).is_some() || self.by_key.contains_key(&context.key) {
+        if self.get(context.id).is_some() || self.by_key(context.key).is_some() {
             return Err(DropReason::Replayed);
         }
-        self.free.retain(|free| *free != context.id);
-        self.put(context);
+        if self.slots.len() > slot as usize {
+            self.free.retain(|free| *free != context.id);
+        }
+        while self.slots.len() <= slot as usize {
+            let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+            if next != slot {
+                self.free.push(ContextId(next));
+            }
+            self.slots.push(None);
+        }
+        self.add(context);
         Ok(())
     }
 
@@ -124,8 +133,8 @@ impl Table {
 
     pub(crate) fn remove(&mut self, id: ContextId) -> Option<Context> {
         let context = self.take(id)?;
-        self.by_key.remove(&context.key);
-        self.by_tag.remove(&context.local_tag);
+        self.by_key.remove(&context.key, id);
+        self.by_tag.remove(&context.local_tag, id);
         self.free.push(id);
         Some(context)
     }
@@ -150,15 +159,21 @@ impl Table {
             self.by_nonce.remove(&(nonce, id));
         }
         if let Some(established) = context.established() {
-            self.by_peer_tag.remove(&(established.peer_tag, id));
+            self.by_peer_tag.remove(&established.peer_tag, id);
         }
         Some(context)
     }
 
+    /// A new one, into its slot and all indices.
+    fn add(&mut self, context: Context) {
+        self.by_key.insert(&context.key, context.id);
+        self.by_tag.insert(&context.local_tag, context.id);
+        self.put(context);
+    }
+
+    /// Back into its slot and the indices that depend on its state.
     fn put(&mut self, context: Context) {
         let id = context.id;
-        self.by_key.insert(context.key, id);
-        self.by_tag.insert(context.local_tag, id);
         if let Some(deadline) = context.deadline() {
             self.deadlines.insert((deadline, id));
         }
@@ -166,7 +181,7 @@ impl Table {
             self.by_nonce.insert((nonce, id));
         }
         if let Some(established) = context.established() {
-            self.by_peer_tag.insert((established.peer_tag, id));
+            self.by_peer_tag.insert(&established.peer_tag, id);
         }
         if let Some(slot) = self.slots.get_mut(id.0 as usize) {
             *slot = Some(context);
