@@ -72,7 +72,7 @@ impl Rules {
     /// What a host tells its peers: one that is gone can still be a ULID, and prove the others.
     pub(crate) fn on_proof(&mut self, host: usize, proof: &LocalProof) {
         for (&address, _) in self.owners.iter().filter(|&(_, &owner)| owner == host) {
-            self.proofs.entry(address).or_default().extend(proof.locators_for(address.as_ulid()));
+            self.proofs.entry(address).or_default().extend(&proof.locators_for(address.as_ulid()));
         }
     }
 

@@ -174,7 +174,7 @@ pub(crate) fn entry(slot: u32, context: &types::context, more: Vec<Locator>) -> 
         local_tag: ContextTag::from_bits(context.local_tag),
         peer_tag: ContextTag::from_bits(context.peer_tag),
         locators: LocatorPair::new(locator_back(context.local_locator), peer),
-        peer_locators: peers,
+        peer_locators: peers.into(),
         timers: has_timers.then(|| ReapTimers {
             send: micros(context.send),
             keepalive_interval: micros(context.keepalive_interval),

@@ -4,7 +4,7 @@ use crate::{
 use alloc::{collections::BTreeMap, vec::Vec};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
-use moorline_types::{Locator, Ulid};
+use moorline_types::{Locator, Locators, Ulid};
 use moorline_wire::{LocatorEntry, LocatorList, Opt, VerificationMethod, consts::MAX_MESSAGE_LEN};
 
 /// The addresses of this host, and what proves them.
@@ -41,6 +41,7 @@ pub struct LocalProof {
 struct ForUlid {
     announcement: Option<Announcement>,
     left_out: Vec<(Locator, LeftOut)>,
+    locators: Locators,
 }
 
 /// A locator list with its parameters, and its signature if one of the locators needs it.
@@ -106,6 +107,9 @@ impl LocalProof {
                 by_ulid.insert(member.address().as_ulid(), maker.for_hba(set, member.pds()));
             }
         }
+        for (ulid, known) in &mut by_ulid {
+            known.locators = locators_of(*ulid, known.announcement.as_ref());
+        }
         Self { generation, addresses, by_ulid }
     }
 
@@ -127,15 +131,12 @@ impl LocalProof {
         self.by_ulid.get(&ulid)?.announcement.as_ref()
     }
 
-    /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it.
+    /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it. The
+    /// same for all contexts of a ULID that this proof knows.
     #[must_use]
-    pub fn locators_for(&self, ulid: Ulid) -> Vec<Locator> {
-        let entries = self.announcement_for(ulid).map_or(&[][..], |told| &told.list.entries);
-        let mut locators: Vec<_> = entries.iter().map(|entry| entry.locator).collect();
-        if !locators.contains(&ulid.as_locator()) {
-            locators.insert(0, ulid.as_locator());
-        }
-        locators
+    pub fn locators_for(&self, ulid: Ulid) -> Locators {
+        let known = self.by_ulid.get(&ulid).map(|known| known.locators.clone());
+        known.unwrap_or_else(|| locators_of(ulid, None))
     }
 
     /// The addresses, other than the ULID, that such a peer is not told of, and why: for people.
@@ -182,6 +183,15 @@ impl Announcement {
     }
 }
 
+fn locators_of(ulid: Ulid, told: Option<&Announcement>) -> Locators {
+    let entries = told.map_or(&[][..], |told| &told.list.entries);
+    let mut locators: Vec<_> = entries.iter().map(|entry| entry.locator).collect();
+    if !locators.contains(&ulid.as_locator()) {
+        locators.insert(0, ulid.as_locator());
+    }
+    locators.into()
+}
+
 /// What it takes to make the announcements.
 struct Maker<'a> {
     generation: u32,
@@ -205,6 +215,7 @@ impl Maker<'_> {
                 pds: pds.to_vec(),
                 signature: None,
             }),
+            locators: Locators::default(),
             left_out: others.iter().map(|&locator| (locator, why)).collect(),
         })
     }
@@ -216,6 +227,7 @@ impl Maker<'_> {
         let mut result = self.signed(cga.pds(), key, present, &[]).unwrap_or_else(|why| ForUlid {
             // RFC 5533 s5.15.5: a list with a CGA in it needs a signature.
             announcement: None,
+            locators: Locators::default(),
             left_out: present.iter().map(|&locator| (locator, why)).collect(),
         });
         result.left_out.retain(|&(locator, _)| locator != ulid);
@@ -251,7 +263,7 @@ impl Maker<'_> {
             .map_err(LeftOut::Sign)?;
         let left_out = signed[room..].iter().map(|&locator| (locator, LeftOut::NoRoom)).collect();
         let announcement = Announcement { list, pds: pds.to_vec(), signature: Some(signature) };
-        Ok(ForUlid { announcement: Some(announcement), left_out })
+        Ok(ForUlid { announcement: Some(announcement), left_out, locators: Locators::default() })
     }
 
     fn list(&self, signed: &[Locator], members: &[Locator]) -> LocatorList {

@@ -1,8 +1,10 @@
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use moorline_reap as reap;
 use moorline_shim6::{Context, Established};
-use moorline_types::{Instant, LocatorPair};
+use moorline_types::{Instant, LocatorPair, UlidPair};
+use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
 use crate::datapath::{ContextEntry, ReapTimers};
@@ -12,8 +14,9 @@ use crate::event::Cause;
 #[derive(Debug)]
 pub(crate) struct Active {
     pub reap: reap::Machine,
-    /// Entry in the data plane.
-    pub entry: ContextEntry,
+    /// Digest of the entry that the data plane has: made anew and compared, which takes less room than
+    /// the entry.
+    pub told: u64,
     /// Whether it is in the queue for a probe of its own accord.
     pub is_waiting: bool,
     /// When the last control message went out on this context, for its answers to be believed.
@@ -26,17 +29,10 @@ pub(crate) struct Active {
 }
 
 impl Active {
-    pub(crate) fn new(
-        context: &Context,
-        established: &Established,
-        reap: reap::Machine,
-        config: &Config,
-        now: Instant,
-    ) -> Self {
-        let entry = entry(context, established, &reap, config);
+    pub(crate) fn new(reap: reap::Machine, told: u64, now: Instant) -> Self {
         Self {
             reap,
-            entry,
+            told,
             is_waiting: false,
             control_sent: None,
             since: now,
@@ -47,9 +43,15 @@ impl Active {
 
     /// Whether an R1bis by this pair can be the answer to something we sent: only what carries the tag
     /// is answered by one.
-    pub(crate) fn expects_r1bis(&self, locators: LocatorPair, now: Instant) -> bool {
+    pub(crate) fn expects_r1bis(
+        &self,
+        ulids: UlidPair,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> bool {
         let is_recent = |at: Instant| now.since(at) <= R1BIS_WINDOW;
-        self.entry.is_moved() && self.entry.locators == locators
+        let current = self.reap.current_pair();
+        current != ulids.as_locators() && current == locators
             || self.control_sent.is_some_and(is_recent)
     }
 }
@@ -61,12 +63,13 @@ pub(crate) fn entry(
     reap: &reap::Machine,
     config: &Config,
 ) -> ContextEntry {
-    let mut entry = ContextEntry {
+    let current = reap.current_pair();
+    ContextEntry {
         id: context.id,
         ulids: context.key.ulids,
         local_tag: context.local_tag,
         peer_tag: established.peer_tag,
-        locators: reap.current_pair(),
+        locators: current,
         peer_locators: established.peer.locators.clone(),
         timers: reap.timers().map(|timers| ReapTimers {
             send: timers.send,
@@ -74,10 +77,15 @@ pub(crate) fn entry(
             keepalive_timeout: timers.keepalive_timeout,
         }),
         watch: reap.watch(),
-        idle: config.idle,
-    };
-    entry.idle = config.idle_of(&entry);
-    entry
+        idle: config.idle_of(context.key.ulids, current),
+    }
+}
+
+/// Of an entry, for [`Active::told`].
+pub(crate) fn digest(keyed: SipHasher13, entry: &ContextEntry) -> u64 {
+    let mut hasher = keyed;
+    entry.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// How long after a control message an R1bis is taken for its answer: as long as validators live.

@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use crate::datapath::ContextEntry;
+use moorline_types::{LocatorPair, UlidPair};
 
 /// Settings of a [`crate::Host`].
 #[derive(Clone, Debug)]
@@ -45,7 +45,8 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(crate) fn idle_of(&self, entry: &ContextEntry) -> Duration {
-        if entry.is_moved() { self.moved_idle } else { self.idle }
+    /// For a context whose traffic takes this pair.
+    pub(crate) fn idle_of(&self, ulids: UlidPair, current: LocatorPair) -> Duration {
+        if current != ulids.as_locators() { self.moved_idle } else { self.idle }
     }
 }

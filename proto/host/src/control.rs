@@ -98,7 +98,7 @@ impl Host {
         let tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
         let context = self.shim6.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
         let active = self.active.get(&context.id).ok_or(DropReason::UnexpectedState)?;
-        if !active.expects_r1bis(locators, now) {
+        if !active.expects_r1bis(context.key.ulids, locators, now) {
             return Err(DropReason::UnexpectedState);
         }
         self.shim6.handle_message(packet, locators, now)

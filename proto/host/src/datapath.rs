@@ -32,9 +32,7 @@
 mod trigger;
 
 use core::time::Duration;
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
-
-use alloc::vec::Vec;
+use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, Locators, UlidPair};
 
 pub use trigger::{
     MAX_TRIGGER_RULES, Prefix, TooManyRules, Traffic, TriggerPolicy, TriggerRule, Triggers,
@@ -103,7 +101,7 @@ pub enum Update {
 }
 
 /// All that a data plane knows of a context.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContextEntry {
     /// Slot, unique among live contexts.
     pub id: ContextId,
@@ -116,7 +114,7 @@ pub struct ContextEntry {
     /// The current locator pair: addresses of what we send.
     pub locators: LocatorPair,
     /// Locators that the peer may send from, at most [`MAX_PEER_LOCATORS`].
-    pub peer_locators: Vec<Locator>,
+    pub peer_locators: Locators,
     /// Timers to run; `None` while the core explores.
     pub timers: Option<ReapTimers>,
     /// Nonzero: report the next payload received, once for each new value.
@@ -134,7 +132,7 @@ impl ContextEntry {
 }
 
 /// Durations of the timers that a data plane runs for a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReapTimers {
     /// Send Timeout.
     pub send: Duration,

@@ -81,13 +81,13 @@ impl Host {
     pub(crate) fn activate(&mut self, id: ContextId, current: LocatorPair, now: Instant) {
         let Some(context) = self.shim6.context(id) else { return };
         let Some(established) = context.established() else { return };
-        let mut seed = [0; 32];
+        let mut seed = [0; 16];
         self.rng.fill_bytes(&mut seed);
         let mut reap = reap::Machine::new(Arc::clone(&self.reap_config), current, seed, now);
         reap.handle_keepalive_timeout(established.peer.send_timeout);
-        let active = Active::new(context, established, reap, &self.config, now);
-        let entry = active.entry.clone();
-        self.active.insert(id, active);
+        let entry = active::entry(context, established, &reap, &self.config);
+        let told = active::digest(self.digest, &entry);
+        self.active.insert(id, Active::new(reap, told, now));
         self.tell_plane(id, Update::Upsert(entry));
         self.refresh_candidates(id, now);
     }
@@ -118,15 +118,19 @@ impl Host {
             return;
         };
         let peer = &established.peer;
-        let mut local = established.local_locators.clone();
-        local.retain(|locator| self.usable.contains(locator));
+        let (known, local) = &mut self.usable_of;
+        if !known.is_shared_with(&established.local_locators) {
+            *known = established.local_locators.clone();
+            let usable = known.iter().copied().filter(|locator| self.usable.contains(locator));
+            *local = usable.collect();
+        }
         let ranks: Vec<_> = if peer.preferences.is_empty() {
             Vec::new()
         } else {
             peer.locators.iter().map(|locator| rank(peer.preference_of(*locator))).collect()
         };
         active.reap.handle_keepalive_timeout(peer.send_timeout);
-        active.reap.handle_ranked_candidates(&local, &peer.locators, &ranks, now);
+        active.reap.handle_ranked_candidates(&*local, &peer.locators, &ranks, now);
         self.drain_reap(id, now);
     }
 
@@ -187,8 +191,9 @@ impl Host {
         let ulids = context.key.ulids;
         let is_fork = context.key.forked_instance != 0;
         let entry = active::entry(context, established, &active.reap, &self.config);
-        if entry != active.entry {
-            active.entry = entry.clone();
+        let told = active::digest(self.digest, &entry);
+        if told != active.told {
+            active.told = told;
             if !is_fork {
                 self.updates.push_back(Update::Upsert(entry));
             }

@@ -34,6 +34,7 @@ mod neighbor;
 mod pacer;
 mod question;
 mod report;
+mod slots;
 mod snapshot;
 mod view;
 

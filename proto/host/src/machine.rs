@@ -1,4 +1,4 @@
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -6,12 +6,12 @@ use core::time::Duration;
 use moorline_cga::LocalProof;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
-use moorline_types::{ContextId, DropReason, Instant, Locator, UlidPair};
+use moorline_types::{ContextId, DropReason, Instant, Locator, Locators, UlidPair};
 use moorline_wire::LocatorPreference;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
+use siphasher::sip::SipHasher13;
 
-use crate::active::Active;
 use crate::config::Config;
 use crate::datapath::Update;
 use crate::drain::Pace;
@@ -19,6 +19,7 @@ use crate::drops::DropCounters;
 use crate::event::{Event, Removal, TimerKind, Transmit};
 use crate::pacer::{Learned, Pacer};
 use crate::question::Questions;
+use crate::slots::Slots;
 
 /// The root machine: every context of a host, and what its data plane has to know.
 #[derive(Debug)]
@@ -27,8 +28,13 @@ pub struct Host {
     pub(crate) reap_config: Arc<reap::Config>,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) shim6: shim6::Machine,
-    pub(crate) active: BTreeMap<ContextId, Active>,
+    pub(crate) active: Slots,
+    /// Keyed, for [`Active::told`].
+    pub(crate) digest: SipHasher13,
     pub(crate) usable: Vec<Locator>,
+    /// The locators that the last context was told of, and those of them that are usable: contexts with
+    /// the same ones share them.
+    pub(crate) usable_of: (Locators, Locators),
     pub(crate) deadlines: BTreeSet<(Instant, ContextId)>,
     pub(crate) pacer: Pacer,
     pub(crate) learned: Learned,
@@ -57,6 +63,9 @@ impl Host {
         let mut shim6_seed = [0; 32];
         rng.fill_bytes(&mut shim6_seed);
         let pacer = Pacer::new(config.probes_per_second, config.probe_burst);
+        let mut digest_key = [0; 16];
+        rng.fill_bytes(&mut digest_key);
+        let digest = SipHasher13::new_with_key(&digest_key);
         Self {
             shim6: shim6::Machine::new(config.shim6.clone(), shim6_seed, now),
             reap_config: Arc::new(reap::Config {
@@ -65,8 +74,10 @@ impl Host {
             }),
             config,
             rng,
-            active: BTreeMap::new(),
+            active: Slots::default(),
+            digest,
             usable: Vec::new(),
+            usable_of: <(Locators, Locators)>::default(),
             deadlines: BTreeSet::new(),
             pacer,
             learned: Learned::default(),
@@ -87,8 +98,9 @@ impl Host {
             return;
         }
         self.usable.clone_from(&local.usable);
+        self.usable_of = <(Locators, Locators)>::default();
         self.shim6.set_usable(&local.usable);
-        let ids: Vec<_> = self.active.keys().copied().collect();
+        let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
             self.refresh_candidates(id, now);
         }
@@ -147,7 +159,7 @@ impl Host {
         self.reap_config = Arc::new(config);
         self.config.shim6.send_timeout = send_timeout;
         self.shim6.set_send_timeout(send_timeout, now);
-        let ids: Vec<_> = self.active.keys().copied().collect();
+        let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
             if let Some(active) = self.active.get_mut(&id) {
                 active.reap.handle_config(Arc::clone(&self.reap_config));

@@ -13,7 +13,7 @@ impl Host {
     /// probe that comes through does.
     //= rfc5534#3.2-1
     pub fn handle_router_lost(&mut self, local: &[Locator], now: Instant) {
-        let ids: Vec<_> = self.active.keys().copied().collect();
+        let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
             if let Some(active) = self.active.get_mut(&id)
                 && local.contains(&active.reap.current_pair().local)

@@ -93,7 +93,8 @@ impl Host {
 
     fn ask(&mut self, context: ContextId, since: Instant, now: Instant) -> Option<()> {
         let ulids = self.ulids(context)?;
-        let idle = self.active.get(&context)?.entry.idle.max(MIN_INTERVAL);
+        let idle = self.config.idle_of(ulids, self.active.get(&context)?.reap.current_pair());
+        let idle = idle.max(MIN_INTERVAL);
         self.questions.ask(Question { context, ulids, since }, now + idle);
         Some(())
     }

@@ -1,3 +1,4 @@
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -47,8 +48,8 @@ impl Host {
                 local_tag: context.local_tag,
                 peer_tag: established.peer_tag,
                 locators: active.reap.current_pair(),
-                local_locators: established.local_locators.clone(),
-                peer_locators: established.peer.locators.clone(),
+                local_locators: established.local_locators.to_vec(),
+                peer_locators: established.peer.locators.to_vec(),
                 peer_generation: established.peer.generation,
                 peer_send_timeout: established.peer.send_timeout,
                 role: established.role,
@@ -67,16 +68,23 @@ impl Host {
         {
             return Err(DropReason::WrongLocators);
         }
+        // Contexts with the same locators go on sharing them.
+        let (known, _) = &self.usable_of;
+        let local_locators = if *known == snapshot.local_locators {
+            known.clone()
+        } else {
+            snapshot.local_locators.into()
+        };
         let established = Established::new(
             snapshot.peer_tag,
-            snapshot.local_locators,
+            local_locators,
             PeerSet {
-                locators: snapshot.peer_locators,
+                locators: snapshot.peer_locators.into(),
                 // Not kept: preferences without a list are refused until the peer tells its list again.
                 listed: 0,
                 generation: snapshot.peer_generation,
                 send_timeout: snapshot.peer_send_timeout,
-                preferences: Vec::new(),
+                preferences: Box::default(),
             },
             snapshot.role,
         );

@@ -64,8 +64,8 @@ impl Host {
                     locators: active.reap.current_pair(),
                     since: active.since,
                     cause: active.cause,
-                    local_locators: established.local_locators.clone(),
-                    peer_locators: established.peer.locators.clone(),
+                    local_locators: established.local_locators.to_vec(),
+                    peer_locators: established.peer.locators.to_vec(),
                 })
             });
             ContextView {

@@ -39,8 +39,10 @@ impl Contexts {
     pub(crate) fn upsert(&mut self, entry: &ContextEntry, reports: &mut Reports, now: Instant) {
         let id = entry.id;
         let mut entry = entry.clone();
-        entry.peer_locators.truncate(MAX_PEER_LOCATORS);
-        entry.peer_locators.sort_unstable();
+        let mut peers: Vec<_> =
+            entry.peer_locators.iter().copied().take(MAX_PEER_LOCATORS).collect();
+        peers.sort_unstable();
+        entry.peer_locators = peers.into();
         self.by_ulids.insert(entry.ulids, id);
         let old_tag = self.slots.get(&id).map(|slot| slot.entry.local_tag);
         if let Some(tag) = old_tag.filter(|&tag| tag != entry.local_tag) {

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
-use moorline_types::{DropReason, Instant, Locator, LocatorPair};
+use moorline_types::{DropReason, Instant, LocatorPair, Locators};
 
 use crate::config::{Config, MAX_EXPLORING_KEEPALIVES, MAX_LOCATORS};
 use crate::event::{Cause, Event};
@@ -30,12 +30,12 @@ pub struct Machine {
     seed: Seed,
     /// Where payload goes.
     current: LocatorPair,
-    local: Box<[Locator]>,
-    peer: Box<[Locator]>,
+    local: Locators,
+    peer: Locators,
     /// What most machines have nothing of.
     extra: Option<Box<Extra>>,
-    /// What the peer named, or the default.
-    keepalive_timeout: Duration,
+    /// Keepalive Timeout: what the peer named, or the default.
+    keepalive_nanos: u64,
     /// When anything of the peer's was last heard by way of the core.
     heard: Instant,
     /// Streams of the seed that were used up.
@@ -59,17 +59,17 @@ impl Machine {
     pub fn new(
         config: impl Into<Arc<Config>>,
         current: LocatorPair,
-        seed: [u8; 32],
+        seed: [u8; 16],
         now: Instant,
     ) -> Self {
         let config = config.into();
         Self {
-            keepalive_timeout: config.keepalive_timeout,
+            keepalive_nanos: nanos(config.keepalive_timeout),
             config,
             seed: Seed(seed),
             current,
-            local: Box::new([current.local]),
-            peer: Box::new([current.peer]),
+            local: (&[current.local]).into(),
+            peer: (&[current.peer]).into(),
             extra: None,
             heard: now,
             explorations: 0,
@@ -85,7 +85,7 @@ impl Machine {
     /// The peer's Keepalive Timeout option: its Send Timeout (RFC 5534 s5.3).
     //= rfc5534#5.3-4
     pub fn handle_keepalive_timeout(&mut self, timeout: Duration) {
-        self.keepalive_timeout = timeout;
+        self.keepalive_nanos = nanos(timeout);
     }
 
     /// The data plane's Send Timer ran out: payload left at `since` and nothing came back.
@@ -157,7 +157,12 @@ impl Machine {
     /// If the current pair is not among them any more, exploration begins at once. If new ones turn
     /// up during an exploration, they are tried first. Only the first [`MAX_LOCATORS`] of a side count.
     //= rfc5534#3.1-1 rfc5534#4.1-1
-    pub fn handle_candidates(&mut self, local: &[Locator], peer: &[Locator], now: Instant) {
+    pub fn handle_candidates(
+        &mut self,
+        local: impl Into<Locators>,
+        peer: impl Into<Locators>,
+        now: Instant,
+    ) {
         self.handle_ranked_candidates(local, peer, &[], now);
     }
 
@@ -166,14 +171,14 @@ impl Machine {
     /// s10.4).
     pub fn handle_ranked_candidates(
         &mut self,
-        local: &[Locator],
-        peer: &[Locator],
+        local: impl Into<Locators>,
+        peer: impl Into<Locators>,
         ranks: &[Rank],
         now: Instant,
     ) {
         let was_broken = self.is_current_broken();
-        let old_local = core::mem::replace(&mut self.local, cut(local));
-        let old_peer = core::mem::replace(&mut self.peer, cut(peer));
+        let old_local = core::mem::replace(&mut self.local, cut_set(local.into()));
+        let old_peer = core::mem::replace(&mut self.peer, cut_set(peer.into()));
         let has_new_ranks = *self.ranks() != *ranks;
         if has_new_ranks {
             self.change_extra(|extra| extra.ranks = cut(ranks));
@@ -271,13 +276,13 @@ impl Machine {
     #[must_use]
     pub fn timers(&self) -> Option<Timers> {
         let keepalive_timeout = match self.state {
-            State::Operational => self.keepalive_timeout,
+            State::Operational => self.keepalive_timeout(),
             State::Exploring => return None,
             State::InboundOk => Duration::ZERO,
         };
         Some(Timers {
             send: self.send_period(self.state),
-            keepalive_interval: self.config.keepalive_interval(self.keepalive_timeout),
+            keepalive_interval: self.config.keepalive_interval(self.keepalive_timeout()),
             keepalive_timeout,
         })
     }
@@ -324,7 +329,7 @@ impl Machine {
     }
 
     fn on_keepalive_interval(&mut self, now: Instant) {
-        let interval = self.config.keepalive_interval(self.keepalive_timeout);
+        let interval = self.config.keepalive_interval(self.keepalive_timeout());
         let deadlines = &mut self.explore().deadlines;
         let next = now + interval;
         deadlines.keepalive = Some(next).filter(|&at| deadlines.keepalive_end >= Some(at));
@@ -417,8 +422,8 @@ impl Machine {
             return;
         }
         let send = now + self.send_period(cell.next);
-        let interval = now + self.config.keepalive_interval(self.keepalive_timeout);
-        let end = now + self.keepalive_timeout;
+        let interval = now + self.config.keepalive_interval(self.keepalive_timeout());
+        let end = now + self.keepalive_timeout();
         let exploration = self.explore();
         let deadlines = &mut exploration.deadlines;
         let starts_send = match cell.send_timer {
@@ -508,6 +513,10 @@ impl Machine {
         self.is_watching = is_wanted;
     }
 
+    const fn keepalive_timeout(&self) -> Duration {
+        Duration::from_nanos(self.keepalive_nanos)
+    }
+
     fn is_current_broken(&self) -> bool {
         let index = self.peer.iter().position(|peer| *peer == self.current.peer);
         index.and_then(|index| self.ranks().get(index)).is_some_and(|rank| rank.is_broken)
@@ -532,7 +541,7 @@ impl Machine {
     }
 
     fn explore_with_sets(&mut self) -> (&mut Exploration, Sets<'_>) {
-        let (seed, explorations) = (self.seed.0, &mut self.explorations);
+        let (seed, explorations) = (self.seed.expanded(), &mut self.explorations);
         let exploration = self.exploration.get_or_insert_with(|| {
             *explorations = explorations.wrapping_add(1);
             Box::new(Exploration::new(Random::new(seed, u64::from(*explorations))))
@@ -552,12 +561,27 @@ struct Extra {
 }
 
 /// Not for logs.
-struct Seed([u8; 32]);
+struct Seed([u8; 16]);
+
+impl Seed {
+    /// As the generator takes it: 128 bits are as hard to guess as need be.
+    fn expanded(&self) -> [u8; 32] {
+        core::array::from_fn(|at| self.0[at % 16])
+    }
+}
 
 impl core::fmt::Debug for Seed {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Seed(..)")
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn cut_set(set: Locators) -> Locators {
+    if set.len() <= MAX_LOCATORS { set } else { set.iter().take(MAX_LOCATORS).copied().collect() }
 }
 
 fn cut<T: Copy>(set: &[T]) -> Box<[T]> {

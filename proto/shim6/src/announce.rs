@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_cga::LocalProof;
-use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{Instant, Locator, LocatorPair, Locators, Ulid, UlidPair};
 use moorline_wire::{LocatorPreference, LocatorPreferences, Opt};
 
 use crate::consts::DEFAULT_SEND_TIMEOUT;
@@ -59,9 +59,9 @@ impl Machine {
 
     /// Ls(local) of a context, what its peer may be sent from and to: all that the ULID proves, and
     /// always the ULID itself.
-    pub(crate) fn locators_for(&self, ulid: Ulid) -> Vec<Locator> {
+    pub(crate) fn locators_for(&self, ulid: Ulid) -> Locators {
         let proof = self.local.as_ref();
-        proof.map_or_else(|| [ulid.as_locator()].into(), |proof| proof.locators_for(ulid))
+        proof.map_or_else(|| (&[ulid.as_locator()]).into(), |proof| proof.locators_for(ulid))
     }
 
     /// What the options of a message sent now tell.
@@ -90,9 +90,9 @@ impl Machine {
         if self.usable.is_empty() || self.usable.contains(&pair.local) {
             return pair;
         }
-        let mut proved = self.locators_for(ulids.local).into_iter();
-        let other = proved.find(|locator| self.usable.contains(locator));
-        other.map_or(pair, |local| LocatorPair { local, ..pair })
+        let proved = self.locators_for(ulids.local);
+        let other = proved.iter().find(|locator| self.usable.contains(locator));
+        other.map_or(pair, |&local| LocatorPair { local, ..pair })
     }
 
     /// The options of I2, I2bis, R2 and Update Request that tell our locators and Send Timeout.

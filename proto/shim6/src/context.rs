@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid};
+use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, Locators, Ulid};
 
 use crate::key::Key;
 use crate::peer::PeerSet;
@@ -95,7 +95,7 @@ pub struct Established {
     /// CT(peer): the tag in what we send.
     pub peer_tag: ContextTag,
     /// Ls(local): what the peer has been told of us and can verify.
-    pub local_locators: Vec<Locator>,
+    pub local_locators: Locators,
     /// What the peer told of itself, verified.
     pub peer: PeerSet,
     /// Which side we were.
@@ -109,7 +109,7 @@ pub struct Established {
 /// What a peer has been told of us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    pub locators: Vec<Locator>,
+    pub locators: Locators,
     pub edition: u32,
 }
 
@@ -118,7 +118,7 @@ impl Told {
     /// in any case, and an edition that makes it be told once more.
     pub(crate) fn uncertain(&self, ulid: Ulid, via: LocatorPair) -> Self {
         let locators = alloc::vec![ulid.as_locator(), via.local];
-        Self { locators, edition: self.edition.wrapping_sub(1) }
+        Self { locators: locators.into(), edition: self.edition.wrapping_sub(1) }
     }
 }
 
@@ -127,7 +127,7 @@ impl Established {
     #[must_use]
     pub const fn new(
         peer_tag: ContextTag,
-        local_locators: Vec<Locator>,
+        local_locators: Locators,
         peer: PeerSet,
         role: Role,
     ) -> Self {

@@ -1,8 +1,9 @@
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
-use moorline_types::{DropReason, Instant, Locator, LocatorPair, Ulid};
+use moorline_types::{DropReason, Instant, Locator, LocatorPair, Locators, Ulid};
 use moorline_wire::{ErrorCode, LocatorPreference, LocatorPreferences, Options, Packet};
 
 use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
@@ -12,15 +13,15 @@ use crate::machine::{Machine, is_global_unicast};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSet {
     /// Ls(peer): its list in its order, then the ULID if that is not in it.
-    pub locators: Vec<Locator>,
+    pub locators: Locators,
     /// How many locators its list had: what Locator Preferences refer to.
-    pub listed: usize,
+    pub listed: u8,
     /// Generation of its list; `None`: it told no list.
     pub generation: Option<u32>,
     /// Its Send Timeout: how long we owe it keepalives (RFC 5534 s5.3).
     pub send_timeout: Duration,
     /// What it says of its locators, in their order; empty: nothing.
-    pub preferences: Vec<LocatorPreference>,
+    pub preferences: Box<[LocatorPreference]>,
 }
 
 impl PeerSet {
@@ -28,11 +29,11 @@ impl PeerSet {
     #[must_use]
     pub fn of_ulid(ulid: Ulid) -> Self {
         Self {
-            locators: alloc::vec![ulid.as_locator()],
+            locators: (&[ulid.as_locator()]).into(),
             listed: 0,
             generation: None,
             send_timeout: DEFAULT_SEND_TIMEOUT,
-            preferences: Vec::new(),
+            preferences: Box::default(),
         }
     }
 
@@ -50,13 +51,14 @@ impl PeerSet {
         ulid: Ulid,
     ) {
         self.generation = Some(generation);
-        self.listed = locators.len();
-        self.locators = locators.collect();
-        if !self.locators.contains(&ulid.as_locator()) {
+        self.listed = u8::try_from(locators.len()).unwrap_or(u8::MAX);
+        let mut locators: Vec<_> = locators.collect();
+        if !locators.contains(&ulid.as_locator()) {
             // A full list that the ULID is not in, as its prefix is gone: the last one gives way.
-            self.locators.truncate(MAX_LOCATORS - 1);
-            self.locators.push(ulid.as_locator());
+            locators.truncate(MAX_LOCATORS - 1);
+            locators.push(ulid.as_locator());
         }
+        self.locators = locators.into();
     }
 
     /// Takes preferences over, or says which Error they deserve (RFC 5533 s10.4).
@@ -65,7 +67,7 @@ impl PeerSet {
         if self.generation != Some(preferences.generation) {
             return Err(ErrorCode::GENERATION);
         }
-        if preferences.iter().len() != self.listed {
+        if preferences.iter().len() != usize::from(self.listed) {
             return Err(ErrorCode::LOCATOR_COUNT);
         }
         self.preferences = preferences.iter().take(self.locators.len()).collect();

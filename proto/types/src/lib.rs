@@ -1,13 +1,16 @@
 //! Identifiers, units and drop reasons shared by every Moorline crate.
 #![no_std]
 #![forbid(unsafe_code)]
+extern crate alloc;
 
 mod address;
 mod drop_reason;
+mod locators;
 mod tag;
 mod time;
 
 pub use address::{Locator, LocatorPair, Ulid, UlidPair};
 pub use drop_reason::DropReason;
+pub use locators::Locators;
 pub use tag::{ContextId, ContextTag};
 pub use time::Instant;

@@ -1,4 +1,5 @@
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
@@ -6,29 +7,41 @@ use core::time::Duration;
 ///
 /// The daemon uses `CLOCK_MONOTONIC`, which the eBPF programs read too; the simulator its own clock.
 /// Zero is never a time at which something happened, so tables may use it for "not yet".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Instant(u64);
+///
+/// An `Option` of it takes no more room than itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(NonZeroU64);
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
 
 impl Instant {
     /// The epoch.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZeroU64::MIN);
 
     /// From nanoseconds since the epoch.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        match NonZeroU64::MIN.checked_add(nanos) {
+            Some(nanos_and_one) => Self(nanos_and_one),
+            // After 584 years.
+            None => Self(NonZeroU64::MAX),
+        }
     }
 
     /// Nanoseconds since the epoch.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Time since `earlier`; zero if it is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.as_nanos().saturating_sub(earlier.as_nanos()))
     }
 }
 
@@ -36,7 +49,8 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self::from_nanos(self.as_nanos().saturating_add(nanos))
     }
 }
 
@@ -44,12 +58,38 @@ impl Sub<Duration> for Instant {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self::from_nanos(self.as_nanos().saturating_sub(nanos))
     }
 }
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:06}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000 / 1_000)
+        let nanos = self.as_nanos();
+        write!(f, "{}.{:06}s", nanos / 1_000_000_000, nanos % 1_000_000_000 / 1_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_keep_their_nanoseconds_and_leave_room_for_none() {
+        for nanos in [0, 1, 1_000_000_000, u64::MAX - 1] {
+            assert_eq!(Instant::from_nanos(nanos).as_nanos(), nanos);
+        }
+        assert_eq!(Instant::default(), Instant::ZERO);
+        assert_eq!(size_of::<Option<Instant>>(), 8);
+    }
+
+    #[test]
+    fn sums_and_differences_stop_at_the_ends() {
+        let second = Duration::from_secs(1);
+        let last = Instant::from_nanos(u64::MAX);
+        assert_eq!(last + second, last);
+        assert_eq!(Instant::ZERO - second, Instant::ZERO);
+        assert_eq!((Instant::ZERO + second).since(Instant::ZERO), second);
+        assert_eq!(Instant::ZERO.since(last), Duration::ZERO);
     }
 }

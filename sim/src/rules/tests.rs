@@ -152,7 +152,7 @@ fn tags_are_told_apart_for_each_peer() {
             local_tag,
             peer_tag,
             locators: pair,
-            peer_locators: vec![pair.peer],
+            peer_locators: (&[pair.peer]).into(),
             timers: None,
             watch: 0,
             idle: Duration::ZERO,

@@ -96,7 +96,10 @@ impl World<'_> {
             of_owner.find(|&locator| locator != not).unwrap_or(own)
         };
         match self.mutant {
-            Some(Mutant::BelievesStranger) => entry.peer_locators.push(nobodys),
+            Some(Mutant::BelievesStranger) => {
+                let known = entry.peer_locators.iter().copied();
+                entry.peer_locators = known.chain([nobodys]).collect();
+            }
             Some(Mutant::MovesUnprobed) => entry.locators.peer = other(ulids.peer, ulids.peer),
             Some(Mutant::StealsSource) => entry.locators.local = ulids.peer,
             Some(Mutant::SharesTag) => entry.peer_tag = ContextTag::from_bits(7),

@@ -174,7 +174,7 @@ impl Both {
             ),
             peer_tag: ContextTag::from_bits(random.next()),
             locators,
-            peer_locators: peer_locators(random),
+            peer_locators: peer_locators(random).into(),
             timers: (!random.one_in(3)).then(|| ReapTimers {
                 send: Duration::from_secs(1 + random.below(10)),
                 keepalive_interval: Duration::from_secs(1 + random.below(4)),

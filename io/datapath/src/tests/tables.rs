@@ -29,7 +29,7 @@ pub(crate) fn entry(id: u32, peer: &str) -> ContextEntry {
         local_tag: ContextTag::from_bits(0x1000 + u64::from(id)),
         peer_tag: ContextTag::from_bits(0x2000 + u64::from(id)),
         locators: LocatorPair::new(Locator(address("2001:db8:b::1")), Locator(address(peer))),
-        peer_locators: vec![Locator(address(peer))],
+        peer_locators: vec![Locator(address(peer))].into(),
         timers: Some(ReapTimers {
             send: Duration::from_secs(10),
             keepalive_interval: Duration::from_secs(3),
@@ -76,7 +76,8 @@ fn what_was_put_in_is_read_back() {
     // Changed in place: other tag, other locators.
     let changed = ContextEntry {
         local_tag: ContextTag::from_bits(77),
-        peer_locators: vec![Locator(address("2001:db8:d::1")), Locator(address("2001:db8:e::1"))],
+        peer_locators: (&[Locator(address("2001:db8:d::1")), Locator(address("2001:db8:e::1"))])
+            .into(),
         ..entry(4, PEER)
     };
     harness.apply(&Update::Upsert(changed.clone()));

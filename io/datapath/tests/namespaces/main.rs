@@ -65,7 +65,8 @@ impl Host {
                 Locator(address(self.end, isp)),
                 Locator(address(self.peer, isp)),
             ),
-            peer_locators: vec![Locator(address(self.peer, 1)), Locator(address(self.peer, 2))],
+            peer_locators: vec![Locator(address(self.peer, 1)), Locator(address(self.peer, 2))]
+                .into(),
             timers: None,
             watch: 0,
             idle: Duration::ZERO,

@@ -84,7 +84,7 @@ fn moved_traffic_takes_an_uplink_without_a_link_layer() {
     Net::route_over_moor(&net.a, local, peer);
     let entry = ContextEntry {
         locators: LocatorPair::new(Locator(here), Locator(there)),
-        peer_locators: vec![Locator(there)],
+        peer_locators: vec![Locator(there)].into(),
         ..a.entry(1)
     };
     a.upsert(entry);

@@ -302,7 +302,7 @@ proptest! {
         let proof = LocalProof::new(9, addresses.clone(), &[&signer], [3; 32]);
         let all = present(&addresses.sets, &addresses.cgas, &addresses.present);
         for ulid in all.into_iter().map(Locator::as_ulid) {
-            let mut accounted = proof.locators_for(ulid);
+            let mut accounted = proof.locators_for(ulid).to_vec();
             prop_assert!(accounted.contains(&ulid.as_locator()));
             if let Some(told) = proof.announcement_for(ulid) {
                 let verified = verify(ulid, told);

@@ -26,7 +26,7 @@ fn plane(tag: ContextTag) -> Plane {
         local_tag: ContextTag::from_bits(1),
         peer_tag: tag,
         locators: LocatorPair::new(locator(OURS[1]), locator(PEERS[1])),
-        peer_locators: PEERS.map(locator).to_vec(),
+        peer_locators: (&PEERS.map(locator)).into(),
         timers: None,
         watch: 0,
         idle: Duration::ZERO,

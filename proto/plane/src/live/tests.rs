@@ -31,7 +31,7 @@ fn entry() -> ContextEntry {
         local_tag: ContextTag::from_bits(1),
         peer_tag: ContextTag::from_bits(2),
         locators,
-        peer_locators: vec![b],
+        peer_locators: vec![b].into(),
         timers: Some(TIMERS),
         watch: 0,
         idle: Duration::ZERO,

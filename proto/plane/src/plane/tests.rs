@@ -34,7 +34,7 @@ fn entry(id: u32) -> ContextEntry {
         local_tag: ContextTag::from_bits(0x0123_4567_89ab),
         peer_tag: ContextTag::from_bits(0x7edc_ba98_7654),
         locators: LocatorPair::new(a, c),
-        peer_locators: vec![d, c],
+        peer_locators: vec![d, c].into(),
         timers: Some(ReapTimers {
             send: Duration::from_secs(10),
             keepalive_interval: Duration::from_secs(3),

@@ -5,6 +5,7 @@ use super::*;
 use crate::config::*;
 use crate::message::{ProbeIn, ProbeOut, Report};
 use moorline_types::DropReason;
+use moorline_types::Locator;
 
 mod appendix_a;
 mod detection;
@@ -47,7 +48,7 @@ const fn ms(millis: u64) -> Duration {
 
 /// Host A with two ISPs, whose peer B has two as well, on the first of both.
 fn machine() -> Machine {
-    let mut machine = Machine::new(Config::default(), ab(1, 1), [1; 32], at(0));
+    let mut machine = Machine::new(Config::default(), ab(1, 1), [1; 16], at(0));
     machine.handle_candidates(
         &[locator(A, 1), locator(A, 2)],
         &[locator(B, 1), locator(B, 2)],

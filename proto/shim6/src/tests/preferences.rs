@@ -193,7 +193,7 @@ fn a_change_with_many_contexts_is_told_at_a_bounded_pace() {
         let peer = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, u16::try_from(n).expect("fits"));
         let state = crate::Established::new(
             ContextTag::from_bits(u64::from(n)),
-            locators(1),
+            locators(1).into(),
             crate::PeerSet::of_ulid(peer.into()),
             Role::Responder,
         );

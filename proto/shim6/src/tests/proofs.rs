@@ -133,9 +133,9 @@ impl Duo {
         for (side, ulid) in [self.ulids().local, self.ulids().peer].into_iter().enumerate() {
             let expected = self.proofs[side].locators_for(ulid);
             assert_eq!(self.of(side).local_locators, expected, "what side {side} has told");
-            let mut known = self.of(1 - side).peer.locators.clone();
+            let mut known = self.of(1 - side).peer.locators.to_vec();
             assert!(known.contains(&ulid.as_locator()), "the ULID always");
-            let mut expected = expected.clone();
+            let mut expected = expected.to_vec();
             known.sort();
             expected.sort();
             assert_eq!(known, expected, "what is known of side {side}");

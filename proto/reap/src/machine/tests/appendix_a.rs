@@ -4,7 +4,7 @@
 use super::*;
 
 fn host(pair: LocatorPair, local: &[Locator], peer: &[Locator], seed: u8) -> Machine {
-    let mut machine = Machine::new(Config::default(), pair, [seed; 32], at(0));
+    let mut machine = Machine::new(Config::default(), pair, [seed; 16], at(0));
     machine.handle_candidates(local, peer, at(0));
     machine
 }
@@ -99,7 +99,7 @@ fn example_5_one_way_failure_as_peer_a_sees_it() {
 
 #[test]
 fn example_5_as_peer_b_sees_it() {
-    let mut peer_b = Machine::new(Config::default(), ba(1, 1), [2; 32], at(0));
+    let mut peer_b = Machine::new(Config::default(), ba(1, 1), [2; 16], at(0));
     let (locals, peers) = ([locator(B, 1), locator(B, 2)], [locator(A, 1), locator(A, 2)]);
     peer_b.handle_candidates(&locals, &peers, at(0));
     peer_b.handle_send_expired(at(0), at(15_000));

@@ -10,7 +10,7 @@ fn gaps(log: &[(Instant, Transmit)], start: Instant) -> Vec<Duration> {
 #[test]
 fn the_first_probe_leaves_at_once_by_a_disjoint_pair() {
     for seed in 0..32 {
-        let mut machine = Machine::new(Config::default(), ab(1, 1), [seed; 32], at(0));
+        let mut machine = Machine::new(Config::default(), ab(1, 1), [seed; 16], at(0));
         let sets = [A, B].map(|h| [1, 2, 3].map(|isp| locator(h, isp)));
         machine.handle_candidates(&sets[0], &sets[1], at(0));
         machine.handle_send_expired(at(0), at(15_000));
@@ -40,7 +40,7 @@ fn four_probes_half_a_second_apart_then_backoff_to_a_minute() {
 #[test]
 fn seeds_differ_in_jitter() {
     let fifth = |seed| {
-        let mut machine = Machine::new(Config::default(), ab(1, 1), [seed; 32], at(0));
+        let mut machine = Machine::new(Config::default(), ab(1, 1), [seed; 16], at(0));
         machine.handle_send_expired(at(0), at(15_000));
         drain(&mut machine);
         run(&mut machine, at(18_000))[3].0
@@ -204,7 +204,7 @@ fn hearing_the_peer_again_makes_the_pace_fast_but_not_twice_a_minute() {
 fn thirty_two_locators_of_a_side_are_explored() {
     let set = |h| (1..=40).map(|isp| locator(h, isp)).collect::<Vec<_>>();
     let mut machine = machine();
-    machine.handle_candidates(&set(A), &set(B), at(0));
+    machine.handle_candidates(set(A), set(B), at(0));
     machine.handle_send_expired(at(0), at(15_000));
     only_probe(&mut machine);
     for (_, transmit) in run(&mut machine, at(10_000_000)) {

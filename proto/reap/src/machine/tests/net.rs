@@ -55,7 +55,7 @@ impl Net {
     pub(super) fn new(config: &Config, isps: u16, seed: u8) -> Self {
         let sets = [A, B].map(|h| (1..=isps).map(|isp| locator(h, isp)).collect::<Vec<_>>());
         let host = |pair, index: u8| {
-            let mut machine = Machine::new(config.clone(), pair, [seed ^ (index << 7); 32], at(0));
+            let mut machine = Machine::new(config.clone(), pair, [seed ^ (index << 7); 16], at(0));
             let (own, other) = (usize::from(index), usize::from(1 - index));
             machine.handle_candidates(&sets[own], &sets[other], at(0));
             Host {

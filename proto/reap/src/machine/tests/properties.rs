@@ -86,7 +86,7 @@ impl Model {
     fn new(seed: u8) -> Self {
         let local: Vec<_> = (1..=3).map(|isp| locator(A, isp)).collect();
         let peer: Vec<_> = (1..=3).map(|isp| locator(B, isp)).collect();
-        let mut machine = Machine::new(Config::default(), ab(1, 1), [seed; 32], at(0));
+        let mut machine = Machine::new(Config::default(), ab(1, 1), [seed; 16], at(0));
         machine.handle_candidates(&local, &peer, at(0));
         Self {
             machine,

@@ -1,0 +1,44 @@
+use alloc::vec::Vec;
+
+use moorline_types::ContextId;
+
+use crate::active::Active;
+
+/// The established contexts, each in its slot: no key is kept and nothing is searched.
+///
+/// Slots are given out from zero and used again, so there are no more than the most contexts that were
+/// there at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    slots: Vec<Option<Active>>,
+}
+
+impl Slots {
+    pub(crate) fn get(&self, id: &ContextId) -> Option<&Active> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: &ContextId) -> Option<&mut Active> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn insert(&mut self, id: ContextId, active: Active) {
+        let slot = id.0 as usize;
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        if let Some(slot) = self.slots.get_mut(slot) {
+            *slot = Some(active);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: &ContextId) -> Option<Active> {
+        self.slots.get_mut(id.0 as usize)?.take()
+    }
+
+    /// Those that are taken.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ContextId> + '_ {
+        let taken = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some());
+        taken.map(|(slot, _)| ContextId(slot))
+    }
+}
