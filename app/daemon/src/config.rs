@@ -5,14 +5,17 @@ use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
 use moorline_datapath::AttachMode;
-use moorline_host::datapath::TriggerPolicy;
 use serde::Deserialize;
 
 mod addresses;
+mod triggers;
 
 pub use addresses::{AddressMode, AddressPolicy, KeySource, Rule, SetSource};
 
+pub use triggers::TriggerConfig;
+
 use addresses::{KeyPart, PartOfRule, Parts, SetPart};
+use triggers::{DefaultPart, RulePart};
 
 /// Validated configuration: the file over the defaults.
 #[derive(Clone, Debug)]
@@ -20,11 +23,13 @@ pub struct Config {
     /// Send Timeout of REAP (RFC 5534 s7).
     pub send_timeout: Duration,
     /// When traffic deserves a context.
-    pub trigger: TriggerPolicy,
+    pub triggers: TriggerConfig,
     /// Quiet time after which a context that has not moved is forgotten.
     pub idle: Duration,
     /// Most contexts at a time.
     pub max_contexts: u32,
+    /// Address pairs without a context that are counted at a time.
+    pub max_flows: u32,
     /// Interfaces to use; empty: all that have a global address and a default route.
     pub uplinks: Vec<String>,
     /// Which addresses are made, that prove whose they are.
@@ -37,10 +42,15 @@ pub struct Config {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct File {
     send_timeout: String,
+    trigger_never: bool,
     trigger_bytes: u64,
+    trigger_packets: Option<u32>,
     trigger_age: String,
+    trigger_eui64: bool,
+    triggers: Vec<RulePart>,
     idle: String,
     max_contexts: u32,
+    max_flows: u32,
     uplinks: Vec<String>,
     addresses: AddressMode,
     sec: u8,
@@ -64,10 +74,15 @@ impl Default for File {
         Self {
             // The least that RFC 5534 s7 recommends.
             send_timeout: "10s".to_owned(),
+            trigger_never: false,
             trigger_bytes: 2048,
+            trigger_packets: None,
             trigger_age: "60s".to_owned(),
+            trigger_eui64: false,
+            triggers: Vec::new(),
             idle: "5m".to_owned(),
             max_contexts: 65_536,
+            max_flows: 65_536,
             uplinks: Vec::new(),
             addresses: AddressMode::HbaCompatible,
             sec: 1,
@@ -114,12 +129,26 @@ impl Config {
             file.max_contexts,
             1 << 24
         );
-        let age = duration("trigger-age", &file.trigger_age)?;
+        ensure!(
+            MAX_FLOWS.contains(&file.max_flows),
+            "max-flows: {} is outside {} to {}",
+            file.max_flows,
+            MAX_FLOWS.start(),
+            MAX_FLOWS.end()
+        );
+        let default = DefaultPart {
+            never: file.trigger_never,
+            bytes: file.trigger_bytes,
+            packets: file.trigger_packets,
+            age: duration("trigger-age", &file.trigger_age)?,
+            eui64: file.trigger_eui64,
+        };
         Ok(Self {
             send_timeout,
-            trigger: TriggerPolicy { bytes: file.trigger_bytes, age, ..TriggerPolicy::default() },
+            triggers: TriggerConfig::parse(default, &file.triggers)?,
             idle: duration("idle", &file.idle)?,
             max_contexts: file.max_contexts,
+            max_flows: file.max_flows,
             uplinks: file.uplinks,
             addresses: AddressPolicy::parse(Parts {
                 mode: file.addresses,
@@ -146,6 +175,8 @@ fn duration(key: &str, text: &str) -> anyhow::Result<Duration> {
     }
 }
 
+/// Fewer would forget traffic that goes on; each takes 128 octets.
+const MAX_FLOWS: std::ops::RangeInclusive<u32> = 1024..=1 << 24;
 /// Read if it is there and no other file is named.
 const DEFAULT_PLACE: &str = "/etc/moorline/moorlined.toml";
 /// Design: any Send Timeout from 200 ms up; RFC 5534 s7 recommends at most 100 s.
@@ -161,7 +192,6 @@ mod tests {
     fn an_empty_file_gives_the_defaults() {
         let config = Config::parse("").expect("defaults");
         assert_eq!(config.send_timeout, Duration::from_secs(10));
-        assert_eq!(config.trigger, TriggerPolicy::default());
         assert_eq!(config.addresses.rule_of("eth0").mode, AddressMode::HbaCompatible);
     }
 
@@ -214,6 +244,7 @@ mod tests {
             ("send-timeout = \"soon\"", "send-timeout"),
             ("idle = \"0s\"", "idle"),
             ("max-contexts = 0", "max-contexts"),
+            ("max-flows = 0", "max-flows"),
             ("addresses = \"magic\"", "addresses"),
             ("sec = 2", "sec"),
             ("[sets.a]\nparams = \"/y\"\nsec = 3", "sets.a"),

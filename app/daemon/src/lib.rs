@@ -10,6 +10,7 @@
 //! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
 //! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
+//! | `triggers` | which traffic earns a context, read again while running |
 //! | `privileges` | gives up what is not needed once all is set up |
 //! | `events`, `server` | journal of events, control socket |
 //! | `store` | what survives a crash: addresses, contexts |
@@ -26,9 +27,10 @@ mod protect;
 mod server;
 mod shell;
 mod store;
+mod triggers;
 mod uplinks;
 mod views;
 
 pub use args::Args;
-pub use config::{AddressMode, AddressPolicy, Config, KeySource, Rule, SetSource};
+pub use config::{AddressMode, AddressPolicy, Config, KeySource, Rule, SetSource, TriggerConfig};
 pub use shell::{reset, run};

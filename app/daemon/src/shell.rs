@@ -1,12 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_api::EventKind;
 use moorline_datapath::{Datapath, Settings};
 use moorline_host::Host;
-use moorline_host::datapath::Update;
+use moorline_host::datapath::{Triggers, Update};
 use moorline_link::{Icmp6Socket, Readiness, Shim6Socket};
 use moorline_netlink::{
     self as netlink, Advertisements, HostView, Journal, Monitor, Netlink, Reachability,
@@ -29,6 +30,9 @@ use crate::store::Store;
 /// Everything the main loop owns.
 pub(crate) struct Daemon {
     pub(crate) config: Config,
+    pub(crate) config_path: Option<PathBuf>,
+    /// What the data plane was told last.
+    pub(crate) triggers: Option<Triggers>,
     pub(crate) host: Host,
     pub(crate) datapath: Datapath,
     pub(crate) netlink: Netlink,
@@ -126,7 +130,7 @@ impl Daemon {
         let moor = netlink.ensure_moor().await.context("segmentation path")?;
         let settings = Settings {
             max_contexts: config.max_contexts,
-            trigger: config.trigger,
+            max_flows: config.max_flows,
             pin_dir: Some(args.pin_dir.clone()),
             attach: config.attach,
             ..Settings::default()
@@ -161,8 +165,11 @@ impl Daemon {
             attached: BTreeSet::new(),
             locals,
             save_at: None,
+            config_path: args.config.clone(),
+            triggers: None,
             config,
         };
+        daemon.apply_triggers();
         daemon.events.push(EventKind::DaemonStarted, |_| {});
         daemon.on_view(view, &mut routers).await?;
         daemon.restore().await?;
@@ -207,6 +214,8 @@ impl Daemon {
     async fn serve(&mut self, sources: &mut Sources) -> anyhow::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut cgroups = time::interval(CGROUPS_AGAIN);
         loop {
             let wake = self.host.poll_timeout().map(|(at, _)| at);
             if self.contexts_changed && self.save_at.is_none() {
@@ -217,6 +226,8 @@ impl Daemon {
             tokio::select! {
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
+                _ = hangup.recv() => self.reload(),
+                _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
                 ready = sources.reports.ready() => {
                     ready?;
                     self.take_reports()?;
@@ -334,5 +345,7 @@ async fn sleep_until(wake: Option<Instant>) {
     }
 }
 
+/// Cgroups that trigger rules name are looked up again.
+const CGROUPS_AGAIN: Duration = Duration::from_secs(10);
 /// Contexts are written at most this often: many may change at once.
 const SAVE_DELAY: Duration = Duration::from_millis(200);

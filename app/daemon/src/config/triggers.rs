@@ -1,0 +1,298 @@
+use std::fs;
+use std::net::Ipv6Addr;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use moorline_host::datapath::{Prefix, TriggerPolicy, TriggerRule, Triggers};
+use serde::Deserialize;
+
+/// When traffic deserves a context, with cgroups by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriggerConfig {
+    default: TriggerPolicy,
+    rules: Vec<NamedRule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NamedRule {
+    rule: TriggerRule,
+    /// From the root of the cgroup file system.
+    cgroup: Option<PathBuf>,
+}
+
+/// The default policy as the file has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DefaultPart {
+    pub(super) never: bool,
+    pub(super) bytes: u64,
+    pub(super) packets: Option<u32>,
+    pub(super) age: Duration,
+    pub(super) eui64: bool,
+}
+
+/// One of `[[triggers]]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(super) struct RulePart {
+    local: Option<String>,
+    peer: Option<String>,
+    protocol: Option<Protocol>,
+    local_ports: Option<Ports>,
+    peer_ports: Option<Ports>,
+    cgroup: Option<PathBuf>,
+    never: bool,
+    bytes: Option<u64>,
+    packets: Option<u32>,
+    age: Option<String>,
+    eui64: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Protocol {
+    Tcp,
+    Udp,
+    #[serde(untagged)]
+    Number(u8),
+}
+
+/// `443`, `"443"` or `"8000-8099"`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Ports {
+    One(u16),
+    Text(String),
+}
+
+impl TriggerConfig {
+    pub(super) fn parse(default: DefaultPart, rules: &[RulePart]) -> anyhow::Result<Self> {
+        let default = default.policy();
+        let rule = |(at, part): (usize, &RulePart)| {
+            part.rule(&default).with_context(|| format!("triggers, rule {}", at + 1))
+        };
+        let rules = rules.iter().enumerate().map(rule).collect::<anyhow::Result<Vec<_>>>()?;
+        // Whether there are too many.
+        Triggers::new(default, rules.iter().map(|named| named.rule.clone()).collect())
+            .context("triggers")?;
+        Ok(Self { default, rules })
+    }
+
+    /// Whether cgroups have to be looked up, again and again: a service that starts anew has another number.
+    #[must_use]
+    pub fn has_cgroups(&self) -> bool {
+        self.rules.iter().any(|named| named.cgroup.is_some())
+    }
+
+    /// As they are now: a rule for a cgroup that is not there is left out.
+    #[must_use]
+    pub fn now(&self) -> Triggers {
+        let root = if self.has_cgroups() { cgroup_root() } else { None };
+        let rule = |named: &NamedRule| match &named.cgroup {
+            None => Some(named.rule.clone()),
+            Some(path) => {
+                let cgroup = cgroup_number(root.as_deref()?, path);
+                cgroup.map(|cgroup| TriggerRule { cgroup: Some(cgroup), ..named.rule.clone() })
+            }
+        };
+        let rules = self.rules.iter().filter_map(rule).collect();
+        Triggers::new(self.default, rules).unwrap_or_else(|_| self.default.into())
+    }
+}
+
+impl DefaultPart {
+    fn policy(self) -> TriggerPolicy {
+        let policy = if self.never {
+            TriggerPolicy::NEVER
+        } else {
+            let packets = self.packets.unwrap_or(u32::MAX);
+            TriggerPolicy { bytes: self.bytes, packets, age: self.age, ..TriggerPolicy::default() }
+        };
+        TriggerPolicy { eui64: self.eui64, ..policy }
+    }
+}
+
+impl RulePart {
+    fn rule(&self, default: &TriggerPolicy) -> anyhow::Result<NamedRule> {
+        let rule = TriggerRule {
+            local: prefix("local", self.local.as_deref())?,
+            peer: prefix("peer", self.peer.as_deref())?,
+            protocol: self.protocol.map(|protocol| match protocol {
+                Protocol::Tcp => 6,
+                Protocol::Udp => 17,
+                Protocol::Number(number) => number,
+            }),
+            local_ports: self.local_ports.as_ref().map(Ports::range).transpose()?,
+            peer_ports: self.peer_ports.as_ref().map(Ports::range).transpose()?,
+            cgroup: None,
+            policy: self.policy(default)?,
+        };
+        if let Some(path) = &self.cgroup {
+            check_cgroup(path)?;
+        }
+        Ok(NamedRule { rule, cgroup: self.cgroup.clone() })
+    }
+
+    /// Limits that are named hold, and no others; without any, those of the default.
+    fn policy(&self, default: &TriggerPolicy) -> anyhow::Result<TriggerPolicy> {
+        let age = self.age.as_deref().map(|age| super::duration("age", age)).transpose()?;
+        let has_limits = self.bytes.is_some() || self.packets.is_some() || age.is_some();
+        ensure!(!self.never || !has_limits, "never: there are limits beside it");
+        let policy = if self.never || has_limits {
+            TriggerPolicy {
+                bytes: self.bytes.unwrap_or(u64::MAX),
+                packets: self.packets.unwrap_or(u32::MAX),
+                age: age.unwrap_or(Duration::MAX),
+                ..*default
+            }
+        } else {
+            *default
+        };
+        Ok(TriggerPolicy { eui64: self.eui64.unwrap_or(default.eui64), ..policy })
+    }
+}
+
+impl Ports {
+    fn range(&self) -> anyhow::Result<RangeInclusive<u16>> {
+        let text = match self {
+            Self::One(port) => return Ok(*port..=*port),
+            Self::Text(text) => text,
+        };
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.trim().parse(), last.trim().parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+            _ => bail!("\"{text}\" is no port and no range; write 443 or \"8000-8099\""),
+        }
+    }
+}
+
+fn prefix(key: &str, text: Option<&str>) -> anyhow::Result<Prefix> {
+    let Some(text) = text else { return Ok(Prefix::ALL) };
+    let (address, len) = text.split_once('/').unwrap_or((text, "128"));
+    let address = address.parse::<Ipv6Addr>().ok();
+    let prefix = address.zip(len.parse().ok()).and_then(|(address, len)| Prefix::new(address, len));
+    prefix.with_context(|| format!("{key}: \"{text}\" is no prefix; write \"2001:db8::/32\""))
+}
+
+fn check_cgroup(path: &Path) -> anyhow::Result<()> {
+    let shown = path.display();
+    ensure!(path.is_absolute(), "cgroup: {shown} does not begin with /, the root of all cgroups");
+    ensure!(
+        path.components().count() <= MAX_CGROUP_LEVELS,
+        "cgroup: {shown} lies deeper than {} levels",
+        MAX_CGROUP_LEVELS - 1
+    );
+    Ok(())
+}
+
+/// Where the cgroup2 file system is mounted.
+fn cgroup_root() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let path = words.next()?;
+        (words.next()? == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+fn cgroup_number(root: &Path, path: &Path) -> Option<u64> {
+    let path = root.join(path.strip_prefix("/").ok()?);
+    // The number of a cgroup is that of its folder.
+    fs::metadata(path).ok().map(|folder| folder.ino())
+}
+
+/// That data planes look at, with the root.
+const MAX_CGROUP_LEVELS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> anyhow::Result<TriggerConfig> {
+        super::super::Config::parse(text).map(|config| config.triggers)
+    }
+
+    fn triggers(text: &str) -> Triggers {
+        config(text).expect("valid").now()
+    }
+
+    #[test]
+    fn the_default_has_no_rules() {
+        assert_eq!(triggers(""), TriggerPolicy::default().into());
+        let text =
+            "trigger-bytes = 1\ntrigger-packets = 2\ntrigger-age = \"3s\"\ntrigger-eui64 = true";
+        let expected = TriggerPolicy {
+            bytes: 1,
+            packets: 2,
+            age: Duration::from_secs(3),
+            eui64: true,
+            ..TriggerPolicy::default()
+        };
+        assert_eq!(triggers(text), expected.into());
+        assert_eq!(triggers("trigger-never = true"), TriggerPolicy::NEVER.into());
+    }
+
+    #[test]
+    fn rules_name_what_they_are_about_and_their_limits() {
+        let triggers = triggers(
+            r#"
+            [[triggers]]
+            peer = "2001:db8:5::/48"
+            eui64 = true
+            [[triggers]]
+            protocol = "tcp"
+            local-ports = 22
+            peer-ports = "1024-65535"
+            packets = 1
+            [[triggers]]
+            local = "2001:db8::1"
+            protocol = 132
+            never = true
+            "#,
+        );
+        // The most specific first.
+        let [ports, protocol, peer] = triggers.rules() else { panic!("{triggers:?}") };
+        assert_eq!((ports.protocol, ports.local_ports.clone()), (Some(6), Some(22..=22)));
+        assert_eq!(ports.peer_ports, Some(1024..=65535));
+        assert_eq!(ports.policy, TriggerPolicy { packets: 1, ..TriggerPolicy::NEVER });
+        assert_eq!((protocol.protocol, protocol.local.len()), (Some(132), 128));
+        assert!(protocol.policy.is_never());
+        assert_eq!(peer.peer.len(), 48);
+        assert_eq!(peer.policy, TriggerPolicy { eui64: true, ..TriggerPolicy::default() });
+    }
+
+    #[test]
+    fn a_cgroup_that_is_not_there_has_no_rule_yet() {
+        let config = config("[[triggers]]\ncgroup = \"/no/such.service\"\nnever = true");
+        let config = config.expect("valid");
+        assert!(config.has_cgroups());
+        assert_eq!(config.now().rules(), []);
+        let folder = tempfile::tempdir().expect("folder");
+        fs::create_dir(folder.path().join("x.slice")).expect("folder");
+        let expected = fs::metadata(folder.path().join("x.slice")).expect("there").ino();
+        assert_eq!(cgroup_number(folder.path(), Path::new("/x.slice")), Some(expected));
+        assert_eq!(cgroup_number(folder.path(), Path::new("/y.slice")), None);
+    }
+
+    #[test]
+    fn mistakes_name_the_rule_and_the_key() {
+        for (rule, part) in [
+            ("peer = \"2001:db8::/129\"", "peer"),
+            ("local = \"here\"", "local"),
+            ("peer-ports = \"9-1\"", "9-1"),
+            ("peer-ports = \"http\"", "http"),
+            ("never = true\nbytes = 1", "never"),
+            ("age = \"soon\"", "age"),
+            ("cgroup = \"system.slice\"", "cgroup"),
+            ("cgroup = \"/a/b/c/d/e/f/g/h\"", "deeper"),
+        ] {
+            let error = config(&format!("[[triggers]]\nbytes = 1\n[[triggers]]\n{rule}"));
+            let error = format!("{:#}", error.expect_err(rule));
+            assert!(error.contains(part) && error.contains("rule 2"), "{rule}: {error}");
+        }
+        let many = config(&"[[triggers]]\nnever = true\n".repeat(65));
+        assert!(format!("{:#}", many.expect_err("too many")).contains("65"));
+    }
+}

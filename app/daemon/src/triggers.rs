@@ -1,0 +1,29 @@
+use crate::config::Config;
+use crate::shell::Daemon;
+
+impl Daemon {
+    /// Reads the configuration again. Of what is new in it, the trigger policy holds from now on, all else from the
+    /// next start.
+    pub(crate) fn reload(&mut self) {
+        match Config::load(self.config_path.as_deref()) {
+            Ok(config) => {
+                self.config.triggers = config.triggers;
+                self.apply_triggers();
+                tracing::info!("configuration read again: trigger policy");
+            }
+            Err(error) => tracing::warn!("the old trigger policy stays: {error:#}"),
+        }
+    }
+
+    /// Tells the data plane what the policy is, if it is another than before: cgroups come and go.
+    pub(crate) fn apply_triggers(&mut self) {
+        let triggers = self.config.triggers.now();
+        if self.triggers.as_ref() == Some(&triggers) {
+            return;
+        }
+        match self.datapath.set_triggers(&triggers) {
+            Ok(()) => self.triggers = Some(triggers),
+            Err(error) => tracing::warn!(%error, "trigger policy"),
+        }
+    }
+}
