@@ -133,7 +133,7 @@ static __always_inline void load_ports(struct __sk_buff *skb, __u32 offset, stru
 }
 
 static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				       struct upper *upper)
+				       bool wants_ports, struct upper *upper)
 {
 	__u32 offset = l2 + sizeof(*ip6);
 	bool later_fragment = false;
@@ -153,7 +153,7 @@ static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const st
 		offset += next == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
 		upper->protocol = header[0];
 	}
-	if (!later_fragment)
+	if (wants_ports && !later_fragment)
 		load_ports(skb, offset, upper);
 }
 

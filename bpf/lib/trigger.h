@@ -159,7 +159,8 @@ __noinline int trigger_count(struct __sk_buff *skb, __u32 l2, const struct ip6 *
 	set = bpf_map_lookup_elem(&settings, &zero);
 	if (!set || !ip6)
 		return 0;
-	load_upper(skb, l2, ip6, &upper);
+	/* Only rules look at ports. */
+	load_upper(skb, l2, ip6, set->rules, &upper);
 	if (upper.protocol == NEXT_ICMPV6)
 		return 0;
 	traffic.pair.local = inbound ? ip6->destination : ip6->source;
