@@ -29,6 +29,7 @@ mod shell;
 mod store;
 mod triggers;
 mod uplinks;
+mod usage;
 mod views;
 
 pub use args::Args;

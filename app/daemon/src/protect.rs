@@ -34,6 +34,7 @@ impl Daemon {
         while let Some(event) = self.host.poll_event() {
             self.tell(&event);
         }
+        self.take_questions();
     }
 
     /// The route to the segmentation path comes before the move and goes after it: a super-packet of

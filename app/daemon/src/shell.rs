@@ -26,6 +26,7 @@ use crate::privileges;
 use crate::protect::Moved;
 use crate::server::{self, Ask};
 use crate::store::Store;
+use crate::usage::Quiet;
 
 /// Everything the main loop owns.
 pub(crate) struct Daemon {
@@ -54,6 +55,7 @@ pub(crate) struct Daemon {
     /// What the data plane takes for our addresses.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     save_at: Option<time::Instant>,
+    pub(crate) quiet: Quiet,
 }
 
 /// What wakes the main loop besides the daemon's own state.
@@ -167,6 +169,7 @@ impl Daemon {
             save_at: None,
             config_path: args.config.clone(),
             triggers: None,
+            quiet: Quiet::default(),
             config,
         };
         daemon.apply_triggers();
@@ -222,6 +225,7 @@ impl Daemon {
                 self.save_at = Some(time::Instant::now() + SAVE_DELAY);
             }
             let save_at = self.save_at;
+            let answer_at = self.quiet.answer_at();
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
                 _ = terminate.recv() => return Ok(()),
@@ -260,6 +264,8 @@ impl Daemon {
                 }
                 () = async { time::sleep_until(save_at.unwrap_or_else(time::Instant::now)).await },
                     if save_at.is_some() => self.save(),
+                () = async { time::sleep_until(answer_at.unwrap_or_else(time::Instant::now)).await },
+                    if answer_at.is_some() => self.answer_questions().await,
             }
             self.pump().await;
         }
@@ -326,7 +332,11 @@ fn connect(store: &Store) -> anyhow::Result<Netlink> {
 }
 
 fn host_config(config: &Config) -> moorline_host::Config {
-    let mut host = moorline_host::Config { idle: config.idle, ..moorline_host::Config::default() };
+    let mut host = moorline_host::Config {
+        idle: config.idle,
+        asks_before_removal: true,
+        ..moorline_host::Config::default()
+    };
     host.shim6.max_contexts = config.max_contexts;
     host.shim6.send_timeout = config.send_timeout;
     host

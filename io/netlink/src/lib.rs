@@ -12,7 +12,8 @@
 //! listen. [`AdvertisedPrefixes`] keeps what holds. [`Netlink::hold_autoconf`] keeps the kernel from
 //! making addresses of its own meanwhile.
 //!
-//! [`Netlink::reachability`] hears which neighbours the kernel has given up.
+//! [`Netlink::reachability`] hears which neighbours the kernel has given up, and
+//! [`Netlink::connected_pairs`] asks which addresses the sockets are connected between.
 //!
 //! **Doing.** Everything the daemon changes goes through [`Netlink`], is idempotent, and carries a
 //! mark: routes, rules and addresses our protocol number, links our alias. A change whose undoing
@@ -55,6 +56,7 @@ mod reachability;
 mod router_socket;
 mod rules;
 mod settings;
+mod sockets;
 mod undo;
 mod view;
 

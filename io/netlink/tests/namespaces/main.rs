@@ -10,4 +10,5 @@ mod neighbors;
 mod router;
 mod routers;
 mod routing;
+mod sockets;
 mod undoing;

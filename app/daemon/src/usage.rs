@@ -1,0 +1,54 @@
+use std::time::Duration;
+
+use moorline_host::Question;
+use tokio::time;
+
+use crate::clock;
+use crate::shell::Daemon;
+
+/// Contexts that have been quiet, of which the machine wants to know whether anything needs them.
+#[derive(Debug, Default)]
+pub(crate) struct Quiet {
+    questions: Vec<Question>,
+    answer_at: Option<time::Instant>,
+}
+
+impl Quiet {
+    /// When to answer, if there is anything to.
+    pub(crate) const fn answer_at(&self) -> Option<time::Instant> {
+        self.answer_at
+    }
+}
+
+impl Daemon {
+    /// Takes the questions of the machine, to be answered together.
+    pub(crate) fn take_questions(&mut self) {
+        while let Some(question) = self.host.poll_question() {
+            self.quiet.questions.push(question);
+            self.quiet.answer_at.get_or_insert_with(|| time::Instant::now() + ANSWER_DELAY);
+        }
+    }
+
+    /// A context is in use if a socket is connected between its ULIDs, or if payload has come or gone
+    /// since it was found to be quiet.
+    //= rfc5533#9-1
+    pub(crate) async fn answer_questions(&mut self) {
+        self.quiet.answer_at = None;
+        let connected = self.netlink.connected_pairs().await.unwrap_or_else(|error| {
+            // Then quiet is all that counts.
+            tracing::debug!(%error, "asking for sockets");
+            std::collections::BTreeSet::new()
+        });
+        for Question { context, ulids, since } in std::mem::take(&mut self.quiet.questions) {
+            let is_busy = self
+                .datapath
+                .counters(context)
+                .is_ok_and(|counters| counters.last_tx > since || counters.last_rx > since);
+            let is_used = is_busy || connected.contains(&ulids);
+            self.host.handle_usage(context, is_used, clock::now());
+        }
+    }
+}
+
+/// All sockets of the host are read at once: not more often than this, however many contexts there are.
+const ANSWER_DELAY: Duration = Duration::from_secs(1);

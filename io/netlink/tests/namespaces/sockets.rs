@@ -1,0 +1,35 @@
+//! Which address pairs have sockets.
+
+use crate::harness::{address, on_host};
+use moorline_types::{Ulid, UlidPair};
+use std::net::{Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+
+fn pair(from: Ipv6Addr, to: Ipv6Addr) -> UlidPair {
+    UlidPair::new(Ulid(from), Ulid(to))
+}
+
+//= rfc5533#9-1 (test)
+#[test]
+fn connected_sockets_are_found_until_they_are_closed() {
+    on_host(|host| async move {
+        let netlink = host.netlink();
+        let (one, two) = (address("2001:db8:1::1"), address("2001:db8:2::1"));
+        let listener = TcpListener::bind((one, 0)).unwrap();
+        let unconnected = UdpSocket::bind((two, 0)).unwrap();
+        assert!(netlink.connected_pairs().await.unwrap().is_empty(), "nobody is named");
+
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let far = address("2001:db8:99::1");
+        unconnected.connect((far, 9)).unwrap();
+        let found = netlink.connected_pairs().await.unwrap();
+        let itself = pair(one, one);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [itself, pair(two, far)]);
+
+        // Closed by one side only, there may still be something to come.
+        drop(stream);
+        assert!(netlink.connected_pairs().await.unwrap().contains(&itself));
+        drop((accepted, unconnected));
+        assert!(netlink.connected_pairs().await.unwrap().is_empty());
+    });
+}
