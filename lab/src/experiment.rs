@@ -7,6 +7,8 @@
 //! a line in [`all`], and its options in the command line.
 
 mod addr_cost;
+mod i2_cost;
+mod isp_loss;
 mod negotiation;
 mod plot;
 mod statistics;
@@ -21,6 +23,7 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 use serde_json::Value;
 
+pub use crate::cost::{I2Cost, IspLoss};
 pub use addr_cost::AddrCost;
 pub use negotiation::{Negotiation, Security};
 pub use plot::{Bars, Chart, Data, Line, Scale};
@@ -143,7 +146,12 @@ pub fn check_folder(folder: &Path) -> anyhow::Result<()> {
 /// Every experiment with its default parameters.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    vec![Box::new(AddrCost::default()), Box::new(Negotiation::default())]
+    vec![
+        Box::new(AddrCost::default()),
+        Box::new(Negotiation::default()),
+        Box::new(I2Cost::default()),
+        Box::new(IspLoss::default()),
+    ]
 }
 
 /// Carries out an experiment.

@@ -1,9 +1,10 @@
 use clap::Subcommand;
 use moorline_cga::Sec;
-use moorline_lab::experiment::{AddrCost, Negotiation, Security};
+use moorline_lab::experiment::{AddrCost, I2Cost, IspLoss, Negotiation, Security};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
 use super::FormatArgs;
 use super::addr::parse_sec;
@@ -43,6 +44,59 @@ pub enum ExperimentArgs {
     ///
     /// Figure 7 of the LinShim6 paper, between two real daemons in network namespaces.
     Negotiation(NegotiationArgs),
+    /// Time to process an I2 against the number of contexts that are there.
+    ///
+    /// Figure 10 of the LinShim6 paper and three decades more, on the core machine itself. A minute or
+    /// two with a million contexts, and half a gigabyte.
+    I2Cost(I2CostArgs),
+    /// Time until the contexts of a site have left an ISP that failed, and the probes it took.
+    ///
+    /// On a virtual clock, so it takes seconds.
+    IspLoss(IspLossArgs),
+}
+
+/// Parameters of `i2-cost`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct I2CostArgs {
+    /// Most contexts; from one on, by powers of ten.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub most: u32,
+    /// I2s timed for each point.
+    #[arg(long, value_name = "N", default_value_t = I2Cost::default().samples, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub samples: u32,
+}
+
+impl I2CostArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> I2Cost {
+        let decades = (0..).map_while(|decade| 10u32.checked_pow(decade));
+        let contexts = decades.take_while(|contexts| *contexts <= self.most).collect();
+        I2Cost { contexts, samples: self.samples, ..I2Cost::default() }
+    }
+}
+
+/// Parameters of `isp-loss`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct IspLossArgs {
+    /// Contexts, each with a peer of its own.
+    #[arg(long, value_name = "N", default_value_t = IspLoss::default().contexts, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub contexts: u32,
+    /// Send Timeout of both sides.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub send_timeout: Duration,
+    /// Round-trip time.
+    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = humantime::parse_duration)]
+    pub round_trip: Duration,
+}
+
+impl IspLossArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> IspLoss {
+        let Self { contexts, send_timeout, round_trip } = *self;
+        IspLoss { contexts, send_timeout, round_trip, ..IspLoss::default() }
+    }
 }
 
 /// Parameters of `negotiation`.
