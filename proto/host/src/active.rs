@@ -11,7 +11,7 @@ use crate::datapath::{ContextEntry, ReapTimers};
 use crate::event::Cause;
 
 /// An established context's other half: reachability, and what the data plane was last told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Active {
     pub reap: reap::Machine,
     /// Digest of the entry that the data plane has: made anew and compared, which takes less room than

@@ -22,7 +22,10 @@ use crate::question::Questions;
 use crate::slots::Slots;
 
 /// The root machine: every context of a host, and what its data plane has to know.
-#[derive(Debug)]
+///
+/// A clone draws the same tags and nonces. It is for exploring what a host may do next (`check/`), never
+/// for two that run.
+#[derive(Clone, Debug)]
 pub struct Host {
     pub(crate) config: Config,
     pub(crate) reap_config: Arc<reap::Config>,

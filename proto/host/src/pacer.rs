@@ -8,7 +8,7 @@ use moorline_types::{ContextId, Instant, LocatorPair};
 ///
 /// In any `t` seconds at most `burst + t * rate` leave. Answers to the peer's probes are not counted:
 /// they are paid for by the probe that asks, and have a limit of their own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     interval: Duration,
     burst: u32,
@@ -65,7 +65,7 @@ impl Pacer {
 /// What contexts have found out about pairs, for those that share them: who leaves a pair tries first
 /// what has worked for the others that have left it. That saves probes, and is no proof: each context
 /// probes for itself.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Learned {
     /// By the pair that was left: the one that was found, and when.
     by_failed: BTreeMap<LocatorPair, (LocatorPair, Instant)>,

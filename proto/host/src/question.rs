@@ -20,7 +20,7 @@ pub struct Question {
 }
 
 /// What has been asked, and what is to be asked again.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
     queue: VecDeque<Question>,
     /// Contexts that were asked about and have not gone: since when they are quiet, and when to ask again.

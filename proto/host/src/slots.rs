@@ -8,7 +8,7 @@ use crate::active::Active;
 ///
 /// Slots are given out from zero and used again, so there are no more than the most contexts that were
 /// there at a time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
     slots: Vec<Option<Active>>,
 }

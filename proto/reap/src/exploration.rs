@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::timers::Deadlines;
 
 /// Boxed, so that a context without troubles costs a pointer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Exploration {
     pub(crate) random: Random,
     pub(crate) records: Records,
@@ -190,7 +190,7 @@ impl Exploration {
 
 /// Counts the answers of a second. Answers are as many as the probes that ask for them and little
 /// larger; the cap is for a peer, or someone who knows our tag, who sends without end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Answers {
     since: Instant,
     count: u32,

@@ -24,7 +24,7 @@ mod probe;
 /// data plane if they changed, and asks [`poll_timeout`](Self::poll_timeout) how long to sleep.
 ///
 /// Whoever calls has already found that a message is for this context and comes from locators of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Machine {
     config: Arc<Config>,
     seed: Seed,
@@ -552,7 +552,7 @@ impl Machine {
 }
 
 /// What most machines have nothing of, so that it costs them a pointer.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Extra {
     /// What the peer says of its locators, in their order; empty: nothing.
     ranks: Box<[Rank]>,
@@ -561,6 +561,7 @@ struct Extra {
 }
 
 /// Not for logs.
+#[derive(Clone)]
 struct Seed([u8; 16]);
 
 impl Seed {

@@ -37,7 +37,7 @@ type Indices = (u8, u8);
 ///
 /// What the peer calls broken comes after all others. Among pairs that are equal as to what they share
 /// with the failed one, the peer's order counts before chance.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     pairs: Vec<Indices>,
     cursor: usize,

@@ -7,6 +7,7 @@ use rand_core::{RngCore, SeedableRng};
 ///
 /// A machine keeps its seed only; each exploration reads its own stream of it, so no part of a
 /// stream is ever read twice.
+#[derive(Clone)]
 pub(crate) struct Random(ChaCha12Rng);
 
 impl Random {

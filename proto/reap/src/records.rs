@@ -31,7 +31,7 @@ struct Received {
 }
 
 /// Both lists, newest first, [`MAX_RECORDS`] each.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     sent: VecDeque<Sent>,
     received: VecDeque<Received>,

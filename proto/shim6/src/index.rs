@@ -12,7 +12,7 @@ use siphasher::sip::SipHasher13;
 /// The key itself is not in the index, only part of its hash, so what is found must be compared with
 /// the context. Nothing here has an order; equal seeds give equal answers all the same, as only equal
 /// keys are ever asked for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Index {
     keyed: SipHasher13,
     entries: HashTable<Entry>,

@@ -7,7 +7,7 @@ use crate::consts::MAX_LIMITED_PREFIXES;
 
 /// A limit on work that peers can ask for, one for each source prefix: who floods from one prefix
 /// takes nothing from the others (design s5). Prefixes for which there is no room share one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RateLimit {
     /// One in this time.
     interval: Duration,

@@ -24,7 +24,7 @@ use crate::validator::Validators;
 ///
 /// After each `handle_*` the caller drains [`poll_transmit`](Self::poll_transmit) and
 /// [`poll_event`](Self::poll_event), then sleeps until [`poll_timeout`](Self::poll_timeout).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Machine {
     pub(crate) config: Config,
     pub(crate) rng: ChaCha20Rng,

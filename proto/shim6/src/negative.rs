@@ -6,7 +6,7 @@ use crate::consts::MAX_NEGATIVES;
 use crate::event::Failure;
 
 /// Pairs not to be tried again for a while (RFC 5533 s7.8), at most [`MAX_NEGATIVES`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Negatives {
     entries: BTreeMap<UlidPair, (Instant, Failure)>,
     by_end: BTreeSet<(Instant, UlidPair)>,

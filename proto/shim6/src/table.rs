@@ -10,7 +10,7 @@ use crate::index::Index;
 use crate::key::Key;
 
 /// All contexts, by slot, key, tags, nonce and deadline (RFC 5533 s12.4).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     slots: Vec<Option<Context>>,
     free: Vec<ContextId>,

@@ -43,6 +43,7 @@ impl Bound {
 ///
 /// The Responder Nonce is the number of an epoch of [`VALIDATOR_MIN_LIFETIME`], each with a secret
 /// of its own. The current and the last epoch are accepted, so a nonce lives 30 to 60 s.
+#[derive(Clone)]
 pub struct Validators {
     epoch_start: Instant,
     /// Nonce of the current epoch; starts at random so that it does not tell the uptime.

@@ -1,0 +1,87 @@
+use moorline_host::datapath::Report;
+
+use crate::world::World;
+
+/// How the world ends when nothing more goes wrong.
+impl World {
+    /// Whether the two hosts come to one mind, from here on without losses, with traffic and keepalives
+    /// both ways: each has the other's tag and a pair that works, or neither has a context.
+    #[must_use]
+    pub fn ends_well(&self) -> bool {
+        let mut world = self.clone();
+        for _ in 0..ROUNDS {
+            world.quieten();
+            if world.is_of_one_mind() {
+                return true;
+            }
+            world.go_round();
+        }
+        false
+    }
+
+    /// All that is under way arrives, in order.
+    fn quieten(&mut self) {
+        for _ in 0..MAX_PACKETS {
+            if self.wire.is_empty() {
+                return;
+            }
+            let parcel = self.wire.remove(0);
+            self.deliver(&parcel);
+            self.settle();
+        }
+    }
+
+    /// Traffic both ways, then whatever timer is next at each host, and a keepalive.
+    fn go_round(&mut self) {
+        for n in 0..2 {
+            if self.sides[n].has_context() {
+                self.send_payload(n);
+            } else {
+                self.trigger(n);
+            }
+            self.settle();
+            self.quieten();
+        }
+        for n in 0..2 {
+            let is_deaf = self.sides[n]
+                .entry()
+                .is_some_and(|entry| entry.timers.is_some() && self.is_dead(entry.locators));
+            if is_deaf {
+                self.alarm(n);
+            } else {
+                self.sides[n].run_out();
+            }
+            self.settle();
+            self.quieten();
+            self.keep_alive(n);
+            self.settle();
+            self.quieten();
+        }
+    }
+
+    /// The data plane asks for a keepalive: what came in was not answered for an interval.
+    fn keep_alive(&mut self, n: usize) {
+        let entry = self.sides[n].entry().filter(|entry| entry.timers.is_some());
+        if let Some(context) = entry.map(|entry| entry.id) {
+            self.sides[n].report(Report::KeepaliveDue { context });
+        }
+    }
+
+    fn is_of_one_mind(&self) -> bool {
+        let [a, b] = &self.sides;
+        match (a.entry(), b.entry()) {
+            (Some(at_a), Some(at_b)) => {
+                (at_a.local_tag, at_a.peer_tag) == (at_b.peer_tag, at_b.local_tag)
+                    && [at_a, at_b].iter().all(|entry| !self.is_dead(entry.locators))
+            }
+            // Only the ULID pair can make a context (RFC 5533 s7): with that dead both may go on trying.
+            (None, None) => self.is_cut || !a.has_context() && !b.has_context(),
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+}
+
+/// Traffic and timers, so often: enough for all retransmissions of an establishment, and a hold-down.
+const ROUNDS: usize = 40;
+/// An exchange that goes on for longer goes on for ever.
+const MAX_PACKETS: usize = 200;

@@ -1,0 +1,109 @@
+use moorline_host::datapath::Report as FromPlane;
+use moorline_types::{ContextTag, LocatorPair, UlidPair};
+
+use super::*;
+
+const NOTHING: Bounds = Bounds {
+    losses: 0,
+    duplicates: 0,
+    timeouts: 0,
+    triggers: [1, 1],
+    payloads: 0,
+    alarms: 0,
+    cuts: 0,
+    lapses: 0,
+};
+
+/// Tries all orders, and says how many there were: `docs/model-checking.md` has the numbers.
+fn holds(bounds: Bounds, at_least: usize) {
+    let report = check(bounds, 2);
+    let Report { states, steps, depth, broken } = report;
+    println!("{bounds:?}: {states} states, {steps} steps, depth {depth}");
+    assert_eq!(broken, [], "{bounds:?}");
+    assert!(states >= at_least, "{states} states: has the world become smaller?");
+}
+
+#[test]
+fn crossing_establishment_with_a_loss_a_duplicate_and_a_timer() {
+    holds(Bounds { losses: 1, duplicates: 1, timeouts: 1, ..NOTHING }, 2000);
+}
+
+#[test]
+fn a_host_forgets_while_contexts_are_made() {
+    holds(Bounds { lapses: 1, payloads: 1, triggers: [2, 1], ..NOTHING }, 1000);
+    holds(Bounds { lapses: 1, losses: 1, triggers: [2, 1], ..NOTHING }, 500);
+    holds(Bounds { lapses: 1, duplicates: 1, triggers: [2, 0], ..NOTHING }, 100);
+}
+
+#[test]
+fn the_path_between_the_ulids_dies() {
+    let one = Bounds { cuts: 1, alarms: 1, triggers: [1, 0], ..NOTHING };
+    holds(Bounds { timeouts: 1, ..one }, 200);
+    holds(Bounds { payloads: 1, losses: 1, ..one }, 300);
+    holds(Bounds { payloads: 1, lapses: 1, ..one }, 1000);
+}
+
+#[test]
+fn explorations_cross_and_lose_probes() {
+    holds(Bounds { alarms: 2, losses: 1, duplicates: 1, triggers: [1, 0], ..NOTHING }, 2000);
+}
+
+/// The same properties in worlds that are not as they should be.
+#[test]
+fn each_property_can_fail() {
+    let bounds = Bounds { triggers: [1, 0], payloads: 1, alarms: 1, ..NOTHING };
+    let deliver = |world: &mut World, count: usize| {
+        (0..count).for_each(|_| world.take(Action::Deliver(0)));
+    };
+    let begun = |delivered: usize| {
+        let mut world = World::new(bounds);
+        world.take(Action::Trigger(0));
+        deliver(&mut world, delivered);
+        world
+    };
+    let wrong = |world: &World| world.wrong.iter().copied().collect::<Vec<_>>();
+    let [state, proved, reached, right, one] = World::PROPERTIES;
+
+    let mut forged = begun(2);
+    forged.forget_validators();
+    deliver(&mut forged, 1);
+    assert_eq!(wrong(&forged), [state]);
+
+    let mut moved = World::new(bounds);
+    moved.sides[1].locators.truncate(1);
+    moved.take(Action::Trigger(0));
+    deliver(&mut moved, 4);
+    assert_eq!(wrong(&moved), [proved]);
+
+    let mut established = begun(4);
+    assert!(established.ends_well() && wrong(&established).is_empty());
+    let second = [0, 1].map(|n| established.sides[n].locators[1]);
+    let pair = LocatorPair::new(second[0], second[1]);
+    established.sides[0].entries.values_mut().for_each(|entry| entry.locators = pair);
+    established.settle();
+    assert_eq!(wrong(&established), [reached]);
+
+    let other = UlidPair::new(second[1].as_ulid(), second[0].as_ulid());
+    established.sides[1].entries.values_mut().for_each(|entry| entry.ulids = other);
+    established.take(Action::Payload(0));
+    deliver(&mut established, 1);
+    assert!(wrong(&established).contains(&right));
+
+    let mut two = begun(4);
+    two.sides[0].report(FromPlane::Trigger { ulids: UlidPair::new(other.peer, other.local) });
+    two.settle();
+    assert_eq!(wrong(&two), [one]);
+
+    let mut apart = begun(4);
+    let tag = ContextTag::from_bits(7);
+    apart.sides[1].entries.values_mut().for_each(|entry| entry.peer_tag = tag);
+    assert!(!apart.ends_well());
+}
+
+/// Minutes: `cargo test -p moorline-check -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes minutes"]
+fn wider_bounds() {
+    holds(Bounds { losses: 2, duplicates: 1, timeouts: 2, ..NOTHING }, 10_000);
+    holds(Bounds { losses: 1, duplicates: 1, lapses: 1, triggers: [2, 1], ..NOTHING }, 10_000);
+}

@@ -1,0 +1,327 @@
+use std::collections::BTreeSet;
+
+use moorline_host::datapath::Report;
+use moorline_types::{ContextTag, LocatorPair};
+use moorline_wire::{MessageType, OptionType, Packet, PayloadHeader};
+
+use crate::digest;
+use crate::side::Side;
+
+/// How often things may happen, all orders of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    /// Packets that are lost.
+    pub losses: u8,
+    /// Packets that arrive and stay under way.
+    pub duplicates: u8,
+    /// Timers that run out, of both hosts together.
+    pub timeouts: u8,
+    /// Times that traffic asks for a context, by host.
+    pub triggers: [u8; 2],
+    /// Payload packets, of both hosts together.
+    pub payloads: u8,
+    /// Send Timers that run out.
+    pub alarms: u8,
+    /// Whether the path between the ULIDs may die, both ways.
+    pub cuts: u8,
+    /// Times that a host forgets everything.
+    pub lapses: u8,
+}
+
+/// What may happen next. Numbers of packets are places among those under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A packet arrives.
+    Deliver(usize),
+    /// A packet is lost.
+    Lose(usize),
+    /// A packet arrives, and will once more.
+    Duplicate(usize),
+    /// The next timer of a host runs out.
+    Timeout(usize),
+    /// Traffic of a host is worth a context.
+    Trigger(usize),
+    /// A socket of a host sends something.
+    Payload(usize),
+    /// What a host sent has had no answer for a Send Timeout.
+    Alarm(usize),
+    /// The path between the ULIDs dies.
+    Cut,
+    /// A host begins anew.
+    Forget(usize),
+}
+
+/// Two hosts and what is under way between them.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub(crate) sides: [Side; 2],
+    pub(crate) wire: Vec<Parcel>,
+    pub(crate) left: Bounds,
+    pub(crate) is_cut: bool,
+    /// Validators that each host has given out.
+    validators: BTreeSet<(usize, Vec<u8>)>,
+    /// Pairs by which a probe, or what an establishment or a recovery asks, has arrived at the other host.
+    reached: BTreeSet<(usize, LocatorPair)>,
+    /// What was found wrong on the way here.
+    pub(crate) wrong: BTreeSet<&'static str>,
+    pub(crate) digest: u64,
+}
+
+/// A packet under way: from whom, by which of its pairs, and what.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Parcel {
+    pub(crate) from: usize,
+    pub(crate) pair: LocatorPair,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    Control(Vec<u8>),
+    /// Payload of sockets; a tag if it has moved.
+    Payload(Option<ContextTag>),
+}
+
+impl World {
+    /// Properties that hold in every state.
+    pub const PROPERTIES: [&'static str; 5] = [
+        "no state before a valid I2",
+        "nothing goes to a locator that the peer has not proved",
+        "payload moves only to a pair by which a probe or its like arrived",
+        "moved payload finds the context it was sent on, or none",
+        "one context for one pair of ULIDs",
+    ];
+
+    /// Two hosts that have just been started.
+    #[must_use]
+    pub fn new(bounds: Bounds) -> Self {
+        let mut world = Self {
+            sides: [0, 1].map(Side::new),
+            wire: Vec::new(),
+            left: bounds,
+            is_cut: false,
+            validators: BTreeSet::new(),
+            reached: BTreeSet::new(),
+            wrong: BTreeSet::new(),
+            digest: 0,
+        };
+        world.settle();
+        world.digest = digest::of(&world);
+        world
+    }
+
+    /// What may happen next.
+    pub fn actions(&self) -> impl Iterator<Item = Action> + '_ {
+        let left = &self.left;
+        let parcels = (0..self.wire.len()).flat_map(move |n| {
+            let lose = (left.losses > 0).then_some(Action::Lose(n));
+            let duplicate = (left.duplicates > 0).then_some(Action::Duplicate(n));
+            [Some(Action::Deliver(n)), lose, duplicate].into_iter().flatten()
+        });
+        let sides = (0..2).flat_map(move |n| {
+            let side = &self.sides[n];
+            let is_running = side.host.poll_timeout().is_some();
+            let is_counting = side.entry().is_some_and(|entry| entry.timers.is_some());
+            [
+                (left.timeouts > 0 && is_running).then_some(Action::Timeout(n)),
+                (left.triggers[n] > 0 && !side.has_context()).then_some(Action::Trigger(n)),
+                (left.payloads > 0).then_some(Action::Payload(n)),
+                (left.alarms > 0 && is_counting).then_some(Action::Alarm(n)),
+                (left.lapses > 0 && side.has_context()).then_some(Action::Forget(n)),
+            ]
+            .into_iter()
+            .flatten()
+        });
+        let cut = (left.cuts > 0).then_some(Action::Cut);
+        parcels.chain(sides).chain(cut)
+    }
+
+    /// The world after an action.
+    #[must_use]
+    pub fn after(&self, action: Action) -> Self {
+        let mut world = self.clone();
+        world.take(action);
+        world.digest = digest::of(&world);
+        world
+    }
+
+    pub(crate) fn take(&mut self, action: Action) {
+        match action {
+            Action::Deliver(n) => {
+                let parcel = self.wire.remove(n);
+                self.deliver(&parcel);
+            }
+            Action::Lose(n) => {
+                self.left.losses -= 1;
+                self.wire.remove(n);
+            }
+            Action::Duplicate(n) => {
+                self.left.duplicates -= 1;
+                let parcel = self.wire[n].clone();
+                self.deliver(&parcel);
+            }
+            Action::Timeout(n) => {
+                self.left.timeouts -= 1;
+                self.sides[n].run_out();
+            }
+            Action::Trigger(n) => {
+                self.left.triggers[n] -= 1;
+                self.trigger(n);
+            }
+            Action::Payload(n) => {
+                self.left.payloads -= 1;
+                self.send_payload(n);
+            }
+            Action::Alarm(n) => {
+                self.left.alarms -= 1;
+                self.alarm(n);
+            }
+            Action::Cut => {
+                self.left.cuts -= 1;
+                self.is_cut = true;
+                let is_dead = |parcel: &Parcel| self.is_dead(parcel.pair);
+                let wire = self.wire.iter().filter(|parcel| !is_dead(parcel)).cloned().collect();
+                self.wire = wire;
+            }
+            Action::Forget(n) => {
+                self.left.lapses -= 1;
+                self.sides[n].forget();
+            }
+        }
+        self.settle();
+    }
+
+    pub(crate) fn trigger(&mut self, n: usize) {
+        let ulids = self.sides[n].ulid_pair(&self.sides[1 - n]);
+        self.sides[n].report(Report::Trigger { ulids });
+    }
+
+    pub(crate) fn alarm(&mut self, n: usize) {
+        let since = self.sides[n].now;
+        if let Some(context) = self.sides[n].entry().map(|entry| entry.id) {
+            self.sides[n].report(Report::SendExpired { context, since });
+        }
+    }
+
+    pub(crate) fn send_payload(&mut self, n: usize) {
+        let ulids = self.sides[n].ulid_pair(&self.sides[1 - n]).as_locators();
+        let (pair, tag) = match self.sides[n].entry() {
+            Some(entry) if entry.is_moved() => (entry.locators, Some(entry.peer_tag)),
+            Some(_) | None => (ulids, None),
+        };
+        self.send(Parcel { from: n, pair, what: What::Payload(tag) });
+    }
+
+    /// Whether packets of a pair vanish.
+    pub(crate) fn is_dead(&self, pair: LocatorPair) -> bool {
+        let first = |n: usize| self.sides[n].locators[0];
+        let ends = [pair.local, pair.peer];
+        self.is_cut && ends.contains(&first(0)) && ends.contains(&first(1))
+    }
+
+    fn send(&mut self, parcel: Parcel) {
+        if !self.is_dead(parcel.pair) {
+            self.wire.push(parcel);
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, parcel: &Parcel) {
+        let to = 1 - parcel.from;
+        let pair = LocatorPair::new(parcel.pair.peer, parcel.pair.local);
+        match &parcel.what {
+            What::Control(octets) => self.deliver_control(parcel, to, octets, pair),
+            What::Payload(None) => {
+                if let Some(id) = self.sides[to].entry().map(|entry| entry.id) {
+                    self.sides[to].note_payload(id);
+                }
+            }
+            What::Payload(Some(tag)) => self.deliver_moved(parcel.from, *tag, pair),
+        }
+    }
+
+    fn deliver_control(&mut self, parcel: &Parcel, to: usize, octets: &[u8], pair: LocatorPair) {
+        let before = self.sides[to].host.contexts().count();
+        self.sides[to].control(octets, pair);
+        let after = self.sides[to].host.contexts().count();
+        let Ok(packet) = Packet::parse(octets, pair.peer.0, pair.local.0) else { return };
+        if REACH.contains(&packet.kind()) {
+            self.reached.insert((parcel.from, parcel.pair));
+        }
+        let echo = packet.raw_option(OptionType::RESPONDER_VALIDATOR).map(<[u8]>::to_vec);
+        let is_second = [MessageType::I2, MessageType::I2BIS].contains(&packet.kind());
+        let is_valid =
+            is_second && echo.is_some_and(|octets| self.validators.contains(&(to, octets)));
+        self.hold(after <= before || is_valid, Self::PROPERTIES[0]);
+    }
+
+    /// As a data plane would: the tag finds the context, or the core gets the packet.
+    fn deliver_moved(&mut self, from: usize, tag: ContextTag, pair: LocatorPair) {
+        let to = 1 - from;
+        let of_tag = |entry: &&moorline_host::datapath::ContextEntry| entry.local_tag == tag;
+        let Some(entry) = self.sides[to].entries.values().find(of_tag).cloned() else {
+            let header = PayloadHeader { next_header: 59, tag };
+            self.sides[to].control(&header.emit(), pair);
+            return;
+        };
+        let ulids = self.sides[to].ulid_pair(&self.sides[from]);
+        self.hold(entry.ulids == ulids, Self::PROPERTIES[3]);
+        if entry.peer_locators.contains(&pair.peer) {
+            self.sides[to].note_payload(entry.id);
+        }
+    }
+
+    /// Takes what the cores want, and looks at it.
+    pub(crate) fn settle(&mut self) {
+        for n in 0..2 {
+            for transmit in self.sides[n].drain() {
+                let pair = transmit.locators;
+                let is_proved = self.sides[1 - n].locators.contains(&pair.peer);
+                self.hold(is_proved, Self::PROPERTIES[1]);
+                if let Ok(packet) = Packet::parse(&transmit.octets, pair.local.0, pair.peer.0)
+                    && [MessageType::R1, MessageType::R1BIS].contains(&packet.kind())
+                    && let Some(octets) = packet.raw_option(OptionType::RESPONDER_VALIDATOR)
+                {
+                    self.validators.insert((n, octets.to_vec()));
+                }
+                self.send(Parcel { from: n, pair, what: What::Control(transmit.octets) });
+            }
+            self.look_at_entries(n);
+        }
+    }
+
+    fn look_at_entries(&mut self, n: usize) {
+        let peers = &self.sides[1 - n].locators;
+        let entries = &self.sides[n].entries;
+        let is_proved =
+            entries.values().all(|entry| entry.peer_locators.iter().all(|l| peers.contains(l)));
+        let is_reached = entries
+            .values()
+            .all(|entry| !entry.is_moved() || self.reached.contains(&(n, entry.locators)));
+        let is_one = self.sides[n].host.contexts().count() <= 1 && entries.len() <= 1;
+        self.hold(is_proved, Self::PROPERTIES[1]);
+        self.hold(is_reached, Self::PROPERTIES[2]);
+        self.hold(is_one, Self::PROPERTIES[4]);
+    }
+
+    /// As if every R1 had come from somebody else.
+    #[cfg(test)]
+    pub(crate) fn forget_validators(&mut self) {
+        self.validators.clear();
+    }
+
+    fn hold(&mut self, holds: bool, property: &'static str) {
+        if !holds {
+            self.wrong.insert(property);
+        }
+    }
+}
+
+/// What shows that a pair works when it arrives, as the answer quotes it: a nonce or a validator.
+const REACH: [MessageType; 6] = [
+    MessageType::PROBE,
+    MessageType::I1,
+    MessageType::R1,
+    MessageType::I2,
+    MessageType::R1BIS,
+    MessageType::I2BIS,
+];
