@@ -64,7 +64,10 @@ fn one_point_and_no_chart_can_be_drawn() {
 fn names_are_said_once_and_fit_a_file() {
     let names: Vec<_> = all().iter().map(|experiment| experiment.name()).collect();
     for (index, name) in names.iter().enumerate() {
-        assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{name}");
+        assert!(
+            name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+            "{name}"
+        );
         assert!(!names[..index].contains(name), "{name} twice");
     }
 }
