@@ -64,12 +64,14 @@ pub(crate) fn entry(
     config: &Config,
 ) -> ContextEntry {
     let current = reap.current_pair();
+    let is_fork = context.key.forked_instance != 0;
     ContextEntry {
         id: context.id,
         ulids: context.key.ulids,
         local_tag: context.local_tag,
         peer_tag: established.peer_tag,
-        locators: current,
+        // The data planes send by the first context alone, and receive for all of them.
+        locators: if is_fork { context.key.ulids.as_locators() } else { current },
         peer_locators: established.peer.locators.clone(),
         timers: reap.timers().map(|timers| ReapTimers {
             send: timers.send,

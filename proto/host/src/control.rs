@@ -70,7 +70,7 @@ impl Host {
         } else {
             active.reap.handle_keepalive(now)?;
         }
-        self.tell_plane(id, Update::Heard { context: id, at: now });
+        self.push_update(Update::Heard { context: id, at: now });
         self.drain_reap_by(id, Pace::Answer, now);
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Host {
         let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
         let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
         active.reap.handle_control(now);
-        self.tell_plane(id, Update::Heard { context: id, at: now });
+        self.push_update(Update::Heard { context: id, at: now });
         self.drain_reap(id, now);
         Ok(())
     }

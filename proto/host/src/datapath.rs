@@ -79,7 +79,8 @@ pub enum Report {
 /// What the core tells a data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// Adds a context or changes it in place; times noted so far are kept.
+    /// Adds a context or changes it in place; times noted so far are kept. Of several with the same
+    /// ULIDs the one that was added last is found by them, and the others by their tags alone.
     Upsert(ContextEntry),
     /// A control message of the peer came in: counts as payload received for the Send Timer.
     Heard {

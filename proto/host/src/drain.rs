@@ -10,7 +10,7 @@ use rand_core::RngCore;
 
 use crate::active::{self, Active};
 use crate::control;
-use crate::datapath::Update;
+use crate::datapath::{ContextEntry, Update};
 use crate::event::{Event, Removal};
 use crate::machine::Host;
 
@@ -87,8 +87,9 @@ impl Host {
         reap.handle_keepalive_timeout(established.peer.send_timeout);
         let entry = active::entry(context, established, &reap, &self.config);
         let told = active::digest(self.digest, &entry);
+        let key = context.key;
         self.active.insert(id, Active::new(reap, told, now));
-        self.tell_plane(id, Update::Upsert(entry));
+        self.add_to_plane(entry, key);
         self.refresh_candidates(id, now);
     }
 
@@ -144,12 +145,22 @@ impl Host {
         }
     }
 
-    /// For the data plane, which knows no forks: their payload is found by its tag alone.
-    pub(crate) fn tell_plane(&mut self, id: ContextId, update: Update) {
-        let is_fork = |context: &shim6::Context| context.key.forked_instance != 0;
-        if !self.shim6.context(id).is_some_and(is_fork) {
-            self.push_update(update);
+    /// Tells the data plane of a new context. Of several with the same ULIDs it finds the last that came
+    /// by them, and the others by their tags alone: that must be the one that is no fork.
+    fn add_to_plane(&mut self, entry: ContextEntry, key: shim6::Key) {
+        let first = self.shim6.by_key(shim6::Key::of(key.ulids));
+        let first = first.filter(|first| first.id != entry.id).and_then(|first| self.entry(first));
+        if let Some(first) = &first {
+            self.push_update(Update::Remove { context: first.id });
         }
+        for entry in [Some(entry), first].into_iter().flatten() {
+            self.push_update(Update::Upsert(entry));
+        }
+    }
+
+    fn entry(&self, context: &shim6::Context) -> Option<ContextEntry> {
+        let active = self.active.get(&context.id)?;
+        Some(active::entry(context, context.established()?, &active.reap, &self.config))
     }
 
     /// Carries out what a context's REAP machine has decided of its own accord.
@@ -189,14 +200,11 @@ impl Host {
         let Some(context) = self.shim6.context(id) else { return };
         let Some(established) = context.established() else { return };
         let ulids = context.key.ulids;
-        let is_fork = context.key.forked_instance != 0;
         let entry = active::entry(context, established, &active.reap, &self.config);
         let told = active::digest(self.digest, &entry);
         if told != active.told {
             active.told = told;
-            if !is_fork {
-                self.updates.push_back(Update::Upsert(entry));
-            }
+            self.updates.push_back(Update::Upsert(entry));
         }
         let deadline = active.reap.poll_timeout().map(|(at, _)| at);
         if deadline != active.deadline {

@@ -43,7 +43,10 @@ impl Contexts {
             entry.peer_locators.iter().copied().take(MAX_PEER_LOCATORS).collect();
         peers.sort_unstable();
         entry.peer_locators = peers.into();
-        self.by_ulids.insert(entry.ulids, id);
+        // Of several contexts with the same ULIDs the last that came is found by them.
+        if !self.slots.contains_key(&id) {
+            self.by_ulids.insert(entry.ulids, id);
+        }
         let old_tag = self.slots.get(&id).map(|slot| slot.entry.local_tag);
         if let Some(tag) = old_tag.filter(|&tag| tag != entry.local_tag) {
             self.by_tag.remove(&tag);

@@ -205,6 +205,12 @@ impl Machine {
         self.table.by_tag(tag)
     }
 
+    /// The context between these ULIDs with this Forked Instance Identifier.
+    #[must_use]
+    pub fn by_key(&self, key: Key) -> Option<&Context> {
+        self.table.by_key(key)
+    }
+
     /// All contexts, by slot.
     pub fn contexts(&self) -> impl Iterator<Item = &Context> + '_ {
         self.table.iter()

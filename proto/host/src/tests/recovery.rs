@@ -250,7 +250,12 @@ fn forks_have_paths_of_their_own_and_leave_the_first_context_alone() {
         assert!(contexts.iter().all(|context| context.established.is_some()));
         assert_ne!(contexts[0].forked_instance, contexts[1].forked_instance);
     }
-    assert_eq!(pair.entries[0].len(), 1);
+    for side in 0..2 {
+        let [of_fork, first] = &pair.entries[side][..] else { panic!("{:?}", pair.entries[side]) };
+        assert_eq!(of_fork.ulids, first.ulids);
+        assert_ne!(of_fork.local_tag, first.local_tag);
+        assert_eq!(first.id, ContextId(0), "the last to come is found by the ULIDs");
+    }
     pair.hosts[0].remove(fork, crate::Removal::Requested);
     pair.settle();
     assert_eq!(pair.entries[0].len(), 1, "the first one is still there");

@@ -224,6 +224,31 @@ fn traffic_of_our_addresses_triggers_and_others_does_not() {
     }
 }
 
+//= rfc5533#4.2 (test)
+#[test]
+fn of_two_contexts_the_last_sends_and_both_receive() {
+    let mut plane = plane(None);
+    let fork = ContextEntry { local_tag: ContextTag::from_bits(5), ..entry(4) };
+    for entry in [fork.clone(), moved(3), ContextEntry { watch: 1, ..fork }] {
+        plane.handle_update(&Update::Upsert(entry), at(1));
+    }
+    let mut out = packet(17, OURS[0], PEERS[0], 100);
+    let source = locator(OURS[1]);
+    assert_eq!(
+        plane.handle_outbound(&mut out, at(2)),
+        Outbound::Send { source },
+        "not as the fork"
+    );
+    let mut inbound = packet(140, PEERS[1], OURS[1], 50);
+    inbound[40..48].copy_from_slice(&[6, 0, 0x80, 0, 0, 0, 0, 5]);
+    assert_eq!(plane.handle_inbound(&mut inbound, at(3)), Inbound::Deliver);
+    assert_eq!(inbound[8..40], packet(6, PEERS[0], OURS[0], 0)[8..40], "with the ULIDs");
+    assert_eq!(plane.counters(ContextId(4)).unwrap().rx_packets, 1);
+    plane.handle_update(&Update::Remove { context: ContextId(4) }, at(4));
+    let mut out = packet(17, OURS[0], PEERS[0], 100);
+    assert_eq!(plane.handle_outbound(&mut out, at(5)), Outbound::Send { source });
+}
+
 #[test]
 fn a_slot_with_other_ulids_is_another_context() {
     let mut plane = plane(Some(entry(3)));
