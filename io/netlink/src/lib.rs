@@ -21,12 +21,13 @@
 //! [`Netlink::undo_all`] leaves the host as it was, whether it is called at exit or, after a crash,
 //! by another process.
 //!
-//! **Routing.** Four kinds of rules, looked at in this order:
+//! **Routing.** Five kinds of rules, looked at in this order:
 //!
 //! | priority | rule | why |
 //! |---|---|---|
-//! | base | all: table of moved pairs | a moved ULID pair goes to `moor0`, whatever else holds |
-//! | base + 1 | all: main table, but not its default routes | connected and specific routes stay in force |
+//! | base | to leave by an uplink: go on at base + 2 | what the programs redirect there has been to `moor0` |
+//! | base + 1 | all: table of moved pairs | a moved ULID pair goes to `moor0`, whatever else holds |
+//! | base + 2 | all: main table, but not its default routes | connected and specific routes stay in force |
 //! | base + 10 + i | from prefix i: table i | RFC 8028: the uplink that the source belongs to, else unreachable |
 //! | 32766 | all: main table | sources that are none of ours |
 //!

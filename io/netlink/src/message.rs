@@ -12,34 +12,59 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// A routing rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rule {
     /// Rules with lower numbers come first.
     pub(crate) priority: u32,
     /// The sources that it is for; all if none.
     pub(crate) from: Option<Prefix>,
-    /// The table to look into.
-    pub(crate) table: u32,
-    /// Whether default routes found there do not count.
-    pub(crate) suppress_default: bool,
+    /// Name of the interface that the packet has to leave by; any if none.
+    pub(crate) output: Option<String>,
+    /// What it does.
+    pub(crate) action: Action,
     /// Who made it.
     pub(crate) protocol: u8,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Action {
+    /// Looks into a table.
+    Lookup {
+        /// The table.
+        table: u32,
+        /// Whether default routes found there do not count.
+        suppress_default: bool,
+    },
+    /// Goes on at the rule with this priority.
+    Goto(u32),
 }
 
 impl Rule {
     pub(crate) fn message(&self) -> RuleMessage {
         let mut message = RuleMessage::default();
         message.header.family = AddressFamily::Inet6;
-        message.header.action = RuleAction::ToTable;
         message.attributes.push(RuleAttribute::Priority(self.priority));
-        message.attributes.push(RuleAttribute::Table(self.table));
         message.attributes.push(RuleAttribute::Protocol(RouteProtocol::from(self.protocol)));
         if let Some(from) = self.from {
             message.header.src_len = from.length();
             message.attributes.push(RuleAttribute::Source(IpAddr::V6(from.address())));
         }
-        if self.suppress_default {
-            message.attributes.push(RuleAttribute::SuppressPrefixLen(0));
+        if let Some(name) = &self.output {
+            message.attributes.push(RuleAttribute::Oifname(name.clone()));
+        }
+        match self.action {
+            Action::Lookup { table, suppress_default } => {
+                message.header.action = RuleAction::ToTable;
+                message.attributes.push(RuleAttribute::Table(table));
+                if suppress_default {
+                    message.attributes.push(RuleAttribute::SuppressPrefixLen(0));
+                }
+            }
+            Action::Goto(priority) => {
+                message.header.action = RuleAction::Goto;
+                message.attributes.push(RuleAttribute::Goto(priority));
+            }
         }
         message
     }
@@ -49,8 +74,14 @@ impl Rule {
         is_rule.then(|| Self {
             priority: row.u32(FRA_PRIORITY).unwrap_or_default(),
             from: row.address(FRA_SRC).map(|from| Prefix::new(from, row.byte(2))),
-            table: row.u32(FRA_TABLE).unwrap_or_else(|| row.byte(4).into()),
-            suppress_default: row.u32(FRA_SUPPRESS_PREFIXLEN) == Some(0),
+            output: row.text(FRA_OIFNAME),
+            action: match row.u32(FRA_GOTO) {
+                Some(priority) => Action::Goto(priority),
+                None => Action::Lookup {
+                    table: row.u32(FRA_TABLE).unwrap_or_else(|| row.byte(4).into()),
+                    suppress_default: row.u32(FRA_SUPPRESS_PREFIXLEN) == Some(0),
+                },
+            },
             protocol: row.u8(FRA_PROTOCOL).unwrap_or_default(),
         })
     }
@@ -63,8 +94,16 @@ impl fmt::Display for Rule {
             Some(prefix) => write!(f, "{prefix}")?,
             None => f.write_str("all")?,
         }
-        write!(f, " lookup {}", self.table)?;
-        if self.suppress_default { f.write_str(" suppress_prefixlength 0") } else { Ok(()) }
+        if let Some(name) = &self.output {
+            write!(f, " oif {name}")?;
+        }
+        match self.action {
+            Action::Lookup { table, suppress_default: false } => write!(f, " lookup {table}"),
+            Action::Lookup { table, suppress_default: true } => {
+                write!(f, " lookup {table} suppress_prefixlength 0")
+            }
+            Action::Goto(priority) => write!(f, " goto {priority}"),
+        }
     }
 }
 
@@ -167,9 +206,11 @@ impl fmt::Display for Route {
 }
 
 const FRA_SRC: u16 = 2;
+const FRA_GOTO: u16 = 4;
 const FRA_PRIORITY: u16 = 6;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
+const FRA_OIFNAME: u16 = 17;
 const FRA_PROTOCOL: u16 = 21;
 const RTAX_MTU: u16 = 2;
 const RTM_F_CLONED: u32 = 0x200;

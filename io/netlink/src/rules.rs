@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::message::{Route, Rule, Target};
+use crate::message::{Action, Route, Rule, Target};
 use crate::settings::Settings;
 use crate::view::{HostView, Prefix, Uplink};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,13 +98,14 @@ fn plan(
     let ours = |rule: &&Rule| {
         rule.protocol == settings.protocol && settings.is_our_priority(rule.priority)
     };
-    let present: BTreeSet<Rule> = rules.iter().filter(ours).copied().collect();
+    let present: BTreeSet<Rule> = rules.iter().filter(ours).cloned().collect();
     let slots = assign_slots(settings, &prefixes(view), &present, is_held)?;
 
     let mut wanted_rules = BTreeSet::from([
         rule(settings, settings.moved_priority(), None, settings.moved_table, false),
         rule(settings, settings.specific_priority(), None, MAIN_TABLE, true),
     ]);
+    wanted_rules.extend(view.uplinks.iter().map(|uplink| redirected_rule(settings, uplink)));
     let mut wanted_routes = BTreeSet::new();
     for (slot, (prefix, uplink)) in &slots {
         let table = settings.table_of(*slot);
@@ -117,8 +118,8 @@ fn plan(
     Ok(Plan {
         tables: slots.keys().map(|slot| settings.table_of(*slot)).collect(),
         set_routes: wanted_routes.difference(&current).copied().collect(),
-        add_rules: wanted_rules.difference(&present).copied().collect(),
-        delete_rules: present.difference(&wanted_rules).copied().collect(),
+        add_rules: wanted_rules.difference(&present).cloned().collect(),
+        delete_rules: present.difference(&wanted_rules).cloned().collect(),
         delete_routes: current.difference(&wanted_routes).copied().collect(),
     })
 }
@@ -206,7 +207,21 @@ fn rule(
     table: u32,
     suppress_default: bool,
 ) -> Rule {
-    Rule { priority, from, table, suppress_default, protocol: settings.protocol }
+    let action = Action::Lookup { table, suppress_default };
+    Rule { priority, from, output: None, action, protocol: settings.protocol }
+}
+
+/// The programs send packets out of an uplink by way of another route lookup. Their addresses are those
+/// on the wire: if these are the ULIDs of another context that has moved, or of this one before it has,
+/// the lookup must not lead to `moor0` again.
+fn redirected_rule(settings: &Settings, uplink: &Uplink) -> Rule {
+    Rule {
+        priority: settings.redirected_priority(),
+        from: None,
+        output: Some(uplink.name.clone()),
+        action: Action::Goto(settings.specific_priority()),
+        protocol: settings.protocol,
+    }
 }
 
 const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;

@@ -22,12 +22,16 @@ impl Settings {
     /// Prefixes that can have a rule of their own at the same time.
     pub const PREFIXES: u32 = 64;
 
-    pub(crate) const fn moved_priority(&self) -> u32 {
+    pub(crate) const fn redirected_priority(&self) -> u32 {
         self.rule_base
     }
 
-    pub(crate) const fn specific_priority(&self) -> u32 {
+    pub(crate) const fn moved_priority(&self) -> u32 {
         self.rule_base + 1
+    }
+
+    pub(crate) const fn specific_priority(&self) -> u32 {
+        self.rule_base + 2
     }
 
     pub(crate) const fn prefix_priority(&self, slot: u32) -> u32 {
@@ -74,7 +78,7 @@ impl Default for Settings {
 /// Whether this is a priority that we use when our range starts at this base.
 pub(crate) fn is_priority_from(base: u32, priority: u32) -> bool {
     let offset = priority.checked_sub(base);
-    offset.is_some_and(|offset| offset < 2 || (10..10 + Settings::PREFIXES).contains(&offset))
+    offset.is_some_and(|offset| offset < 3 || (10..10 + Settings::PREFIXES).contains(&offset))
 }
 
 /// Alias of our links, by which they are known as ours (`ip link show` prints it).

@@ -97,7 +97,8 @@ impl Netlink {
                 rule.protocol == *protocol && is_priority_from(*base, rule.priority)
             });
             if ours {
-                report.push(Undone::new(rule, self.delete_rule(&rule).await));
+                let done = self.delete_rule(&rule).await;
+                report.push(Undone::new(rule, done));
             }
         }
         Ok(report)

@@ -13,7 +13,7 @@ struct Kernel {
 impl Kernel {
     fn plan(&self, uplinks: &[Uplink]) -> Result<Plan, Error> {
         let view = HostView { uplinks: uplinks.to_vec(), ..HostView::default() };
-        let rules: Vec<Rule> = self.rules.iter().copied().collect();
+        let rules: Vec<Rule> = self.rules.iter().cloned().collect();
         let routes: Vec<Route> = self.routes.iter().copied().collect();
         let is_held = |one: Prefix| self.held.iter().any(|address| one.contains(*address));
         plan(&self.settings, &view, &rules, &routes, &is_held)
@@ -25,7 +25,7 @@ impl Kernel {
             self.routes.retain(|old| (old.table, old.metric) != (route.table, route.metric));
             self.routes.insert(*route);
         }
-        self.rules.extend(&plan.add_rules);
+        self.rules.extend(plan.add_rules.iter().cloned());
         self.rules.retain(|rule| !plan.delete_rules.contains(rule));
         self.routes.retain(|route| !plan.delete_routes.contains(route));
         assert!(self.plan(uplinks).unwrap().is_empty(), "one plan is enough");
@@ -33,7 +33,9 @@ impl Kernel {
     }
 
     fn table_of(&self, text: &str) -> Option<u32> {
-        self.rules.iter().find(|rule| rule.from == Some(prefix(text))).map(|rule| rule.table)
+        let rule = self.rules.iter().find(|rule| rule.from == Some(prefix(text)))?;
+        let Action::Lookup { table, .. } = rule.action else { panic!("{rule}") };
+        Some(table)
     }
 
     /// Interfaces that the table of the prefix leads to; its stop has to be there.
@@ -60,8 +62,10 @@ fn each_prefix_has_a_rule_after_those_for_all_and_a_table() {
     assert_eq!(
         rules,
         [
-            "rule 5530: from all lookup 5530",
-            "rule 5531: from all lookup 254 suppress_prefixlength 0",
+            "rule 5530: from all oif up3 goto 5532",
+            "rule 5530: from all oif up4 goto 5532",
+            "rule 5531: from all lookup 5530",
+            "rule 5532: from all lookup 254 suppress_prefixlength 0",
             "rule 5540: from 2001:db8:1::/64 lookup 5540",
             "rule 5541: from 2001:db8:2::/64 lookup 5541",
         ]
@@ -120,11 +124,11 @@ fn rules_and_routes_of_others_are_not_in_the_plan() {
     let theirs = Rule {
         priority: 5541,
         from: Some(prefix("2001:db8:6::/64")),
-        table: 9,
-        suppress_default: false,
+        output: None,
+        action: Action::Lookup { table: 9, suppress_default: false },
         protocol: 3,
     };
-    kernel.rules.insert(theirs);
+    kernel.rules.insert(theirs.clone());
     kernel.apply(&[uplink(3, &["2001:db8:1::1/64"])]);
     assert!(kernel.rules.contains(&theirs));
 }

@@ -176,6 +176,22 @@ fn a_specific_route_of_the_host_does_not_keep_a_moved_pair() {
 }
 
 #[test]
+fn what_has_to_leave_by_an_uplink_does_not_go_to_moor0_again() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        netlink.add_moved(pair("2001:db8:1::1", FAR), 1400).await.unwrap();
+        assert_eq!(route_device(FAR, "2001:db8:1::1"), "moor0");
+        // The lookup that `bpf_redirect_neigh` makes.
+        let redirected = || ip(&format!("-6 route get {FAR} from 2001:db8:1::1 oif up1"));
+        assert!(redirected().contains("via fe80::1 dev up1"), "{}", redirected());
+        ip("-6 rule del pref 5530 oif up1");
+        assert!(redirected().contains("dev moor0"), "why the rule is there: {}", redirected());
+    });
+}
+
+#[test]
 fn moved_pairs_are_found_again_after_a_restart() {
     on_host(async |host: Host| {
         let moved: Vec<MovedRoute> = (1..=40u16)
