@@ -37,7 +37,8 @@ impl Experiment for I2Cost {
             securities: self.securities.iter().map(ToString::to_string).collect(),
             samples: self.samples,
         };
-        Ok(Results::new(self, &parameters, &points)?.with_charts(vec![self.chart(&points)]))
+        let results = Results::new(self, &parameters, &points)?.with_columns(&COLUMNS);
+        Ok(results.with_charts(vec![self.chart(&points)]))
     }
 }
 
@@ -68,3 +69,5 @@ impl I2Cost {
         }
     }
 }
+
+const COLUMNS: [&str; 5] = ["security", "contexts", "samples", "median_us", "p99_us"];

@@ -68,7 +68,8 @@ impl Experiment for IspLoss {
             period_s: self.period.as_secs_f64(),
             limit_s: self.limit.as_secs_f64(),
         };
-        Ok(Results::new(self, &parameters, &points)?.with_charts(vec![chart]))
+        let results = Results::new(self, &parameters, &points)?.with_columns(&COLUMNS);
+        Ok(results.with_charts(vec![chart]))
     }
 }
 
@@ -87,3 +88,6 @@ impl IspLoss {
         }
     }
 }
+
+const COLUMNS: [&str; 6] =
+    ["is_noticed", "half_moved_s", "p99_moved_s", "all_moved_s", "site_probes", "peer_probes"];
