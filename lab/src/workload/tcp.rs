@@ -149,6 +149,8 @@ fn send(mut stream: TcpStream, bytes: u64, rate: u64, stop: &AtomicBool) -> anyh
             match stream.write(rest) {
                 Ok(count) => rest = &rest[count..],
                 Err(error) if socket::is_timeout(&error) => {}
+                // The receiver was told to stop too and has closed on octets that it had not read.
+                Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(error) => return Err(error).with_context(|| format!("after {sent} octets")),
             }
         }
