@@ -5,9 +5,11 @@ use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
 use moorline_datapath::AttachMode;
+use moorline_host::Profile;
 use serde::Deserialize;
 
 mod addresses;
+mod profile;
 mod triggers;
 
 pub use addresses::{AddressMode, AddressPolicy, KeySource, Rule, SetSource};
@@ -15,6 +17,7 @@ pub use addresses::{AddressMode, AddressPolicy, KeySource, Rule, SetSource};
 pub use triggers::TriggerConfig;
 
 use addresses::{KeyPart, PartOfRule, Parts, SetPart};
+use profile::ProfileName;
 use triggers::{DefaultPart, RulePart};
 
 /// Validated configuration: the file over the defaults.
@@ -22,6 +25,8 @@ use triggers::{DefaultPart, RulePart};
 pub struct Config {
     /// Send Timeout of REAP (RFC 5534 s7).
     pub send_timeout: Duration,
+    /// What reachability detection does beyond RFC 5534.
+    pub profile: Profile,
     /// When traffic deserves a context.
     pub triggers: TriggerConfig,
     /// Quiet time after which a context that has not moved is forgotten.
@@ -42,6 +47,10 @@ pub struct Config {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct File {
     send_timeout: String,
+    profile: ProfileName,
+    spare_interval: Option<String>,
+    suspicion: Option<bool>,
+    fail_back: Option<String>,
     trigger_never: bool,
     trigger_bytes: u64,
     trigger_packets: Option<u32>,
@@ -74,6 +83,10 @@ impl Default for File {
         Self {
             // The least that RFC 5534 s7 recommends.
             send_timeout: "10s".to_owned(),
+            profile: ProfileName::Default,
+            spare_interval: None,
+            suspicion: None,
+            fail_back: None,
             trigger_never: false,
             trigger_bytes: 2048,
             trigger_packets: None,
@@ -143,8 +156,14 @@ impl Config {
             age: duration("trigger-age", &file.trigger_age)?,
             eui64: file.trigger_eui64,
         };
+        let profile = file.profile.with(
+            file.spare_interval.as_deref(),
+            file.suspicion,
+            file.fail_back.as_deref(),
+        )?;
         Ok(Self {
             send_timeout,
+            profile,
             triggers: TriggerConfig::parse(default, &file.triggers)?,
             idle: duration("idle", &file.idle)?,
             max_contexts: file.max_contexts,
@@ -243,6 +262,10 @@ mod tests {
             ("send-timeout = \"1ms\"", "send-timeout"),
             ("send-timeout = \"soon\"", "send-timeout"),
             ("idle = \"0s\"", "idle"),
+            ("profile = \"fast\"", "profile"),
+            ("spare-interval = \"never\"", "spare-interval"),
+            ("spare-interval = \"1s\"", "spare-interval"),
+            ("fail-back = \"0s\"", "fail-back"),
             ("max-contexts = 0", "max-contexts"),
             ("max-flows = 0", "max-flows"),
             ("addresses = \"magic\"", "addresses"),

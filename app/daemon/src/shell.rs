@@ -335,6 +335,7 @@ fn host_config(config: &Config) -> moorline_host::Config {
     let mut host = moorline_host::Config {
         idle: config.idle,
         asks_before_removal: true,
+        profile: config.profile,
         ..moorline_host::Config::default()
     };
     host.shim6.max_contexts = config.max_contexts;

@@ -1,5 +1,6 @@
 use core::time::Duration;
 
+use moorline_reap::Profile;
 use moorline_types::{LocatorPair, UlidPair};
 
 /// Settings of a [`crate::Host`].
@@ -14,6 +15,8 @@ pub struct Config {
     pub moved_idle: Duration,
     /// Whether the caller answers [`Question`](crate::Question)s before a quiet context is forgotten.
     pub asks_before_removal: bool,
+    /// What reachability detection does beyond RFC 5534.
+    pub profile: Profile,
     /// [`PROBES_PER_SECOND`].
     pub probes_per_second: u32,
     /// [`PROBE_BURST`].
@@ -38,6 +41,7 @@ impl Default for Config {
             idle: IDLE,
             moved_idle: MOVED_IDLE,
             asks_before_removal: false,
+            profile: Profile::RFC,
             probes_per_second: PROBES_PER_SECOND,
             probe_burst: PROBE_BURST,
         }

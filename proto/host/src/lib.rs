@@ -45,7 +45,7 @@ pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
 pub use drops::DropCounters;
 pub use event::{Cause, Event, Removal, TimerKind, Transmit};
 pub use machine::{Host, LocalState};
-pub use moorline_reap::State as ReapState;
+pub use moorline_reap::{Profile, State as ReapState};
 pub use moorline_shim6::{Failure, Role};
 pub use question::Question;
 pub use snapshot::ContextSnapshot;

@@ -73,6 +73,7 @@ impl Host {
             shim6: shim6::Machine::new(config.shim6.clone(), shim6_seed, now),
             reap_config: Arc::new(reap::Config {
                 send_timeout: config.shim6.send_timeout,
+                profile: config.profile,
                 ..reap::Config::default()
             }),
             config,

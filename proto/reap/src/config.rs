@@ -1,5 +1,7 @@
 use core::time::Duration;
 
+use crate::profile::Profile;
+
 /// Send Timeout: 15 s (RFC 5534 s7). Configurable; the RFC recommends 10 to 100 s.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 /// Keepalive Timeout of a peer that named none: 15 s (RFC 5534 s7).
@@ -67,6 +69,8 @@ pub struct Config {
     pub sent_reports: usize,
     /// [`RECEIVED_REPORTS`].
     pub received_reports: usize,
+    /// What is done beyond the RFC; here nothing, if not said otherwise.
+    pub profile: Profile,
 }
 
 impl Default for Config {
@@ -83,6 +87,7 @@ impl Default for Config {
             answers_per_second: ANSWERS_PER_SECOND,
             sent_reports: SENT_REPORTS,
             received_reports: RECEIVED_REPORTS,
+            profile: Profile::RFC,
         }
     }
 }

@@ -1,0 +1,91 @@
+use std::time::Duration;
+
+use anyhow::ensure;
+use moorline_host::Profile;
+use serde::Deserialize;
+
+use super::duration;
+
+/// `profile`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ProfileName {
+    Rfc,
+    Default,
+}
+
+impl ProfileName {
+    /// The profile, but for what is said of its parts.
+    pub(super) fn with(
+        self,
+        spare_interval: Option<&str>,
+        suspicion: Option<bool>,
+        fail_back: Option<&str>,
+    ) -> anyhow::Result<Profile> {
+        let mut profile = match self {
+            Self::Rfc => Profile::RFC,
+            Self::Default => Profile::default(),
+        };
+        if let Some(text) = spare_interval {
+            profile.spare_interval = span("spare-interval", text, "off", SPARE_INTERVAL)?;
+            profile.answers_checks |= !profile.spare_interval.is_zero();
+        }
+        if let Some(suspicion) = suspicion {
+            profile.suspects = suspicion;
+            profile.answers_checks |= suspicion;
+        }
+        if let Some(text) = fail_back {
+            profile.fail_back = span("fail-back", text, "never", FAIL_BACK)?;
+        }
+        Ok(profile)
+    }
+}
+
+/// A duration within limits; zero for the word that says that there is none.
+fn span(
+    key: &str,
+    text: &str,
+    none: &str,
+    limits: std::ops::RangeInclusive<Duration>,
+) -> anyhow::Result<Duration> {
+    if text == none {
+        return Ok(Duration::ZERO);
+    }
+    let span = duration(key, text)?;
+    ensure!(
+        limits.contains(&span),
+        "{key}: {text} is outside {} to {}; \"{none}\" switches it off",
+        humantime::format_duration(*limits.start()),
+        humantime::format_duration(*limits.end())
+    );
+    Ok(span)
+}
+
+/// More often would be a load on every path, more rarely tells of the past.
+const SPARE_INTERVAL: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(5)..=Duration::from_secs(3600);
+const FAIL_BACK: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    fn profile(text: &str) -> Profile {
+        Config::parse(text).expect(text).profile
+    }
+
+    #[test]
+    fn each_part_can_be_switched_by_itself() {
+        assert_eq!(profile(""), Profile::default());
+        assert_eq!(profile("profile = \"default\""), Profile::default());
+        assert_eq!(profile("profile = \"rfc\""), Profile::RFC);
+        let off = profile("spare-interval = \"off\"\nsuspicion = false\nfail-back = \"never\"");
+        assert_eq!(off, Profile { answers_checks: true, ..Profile::RFC });
+        let spares = profile("profile = \"rfc\"\nspare-interval = \"30s\"");
+        let spare_interval = Duration::from_secs(30);
+        assert_eq!(spares, Profile { spare_interval, answers_checks: true, ..Profile::RFC });
+        assert_eq!(profile("fail-back = \"2min\"").fail_back, Duration::from_secs(120));
+    }
+}
