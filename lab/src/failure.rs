@@ -105,6 +105,8 @@ impl Lab {
     }
 
     fn switch_far_end(&self, node: &str, interface: &str, state: &str) -> anyhow::Result<()> {
+        // A wire does not pass on that the carrier went: it goes at its near end too.
+        self.wires().switch(self.topology(), node, interface, state)?;
         let (node, interface) = self.far_end(node, interface)?;
         self.namespace(node)?.ip(&["link", "set", "dev", interface, state]).map(drop)
     }

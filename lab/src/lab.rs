@@ -12,7 +12,8 @@ use anyhow::Context as _;
 use crate::interrupt;
 use crate::netns::{Namespace, feed};
 use crate::sweep::{self, Guardian};
-use crate::topology::{Link, LinkEmulation, Node, Role, Topology};
+use crate::topology::{End, Link, LinkEmulation, Node, Role, Topology};
+use crate::wires::Wires;
 
 /// A running network. All of it is gone when this is dropped.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub struct Lab {
     directory: PathBuf,
     topology: Topology,
     namespaces: BTreeMap<String, Namespace>,
+    wires: Wires,
     _guardian: Guardian,
 }
 
@@ -38,9 +40,11 @@ impl Lab {
             .iter()
             .map(|node| (node.name.clone(), Namespace::named(format!("{name}-{}", node.name))))
             .collect();
-        let names: Vec<_> = namespaces.values().map(|ns| ns.name().to_owned()).collect();
+        let wires = Wires::plan(&topology, Namespace::named(format!("{name}-wires")));
+        let all = namespaces.values().chain(wires.namespace());
+        let names: Vec<_> = all.map(|namespace| namespace.name().to_owned()).collect();
         let guardian = Guardian::start(&directory, &names)?;
-        let lab = Self { name, directory, topology, namespaces, _guardian: guardian };
+        let mut lab = Self { name, directory, topology, namespaces, wires, _guardian: guardian };
         lab.populate()
             .with_context(|| format!("build the network of process {}", process::id()))?;
         Ok(lab)
@@ -82,15 +86,21 @@ impl Lab {
         &self.directory
     }
 
-    fn populate(&self) -> anyhow::Result<()> {
-        self.run_ip(self.topology.nodes.iter().map(|node| {
-            let name = self.namespace(&node.name)?.name();
-            Ok(format!("netns add {name}\n"))
-        }))?;
+    /// What carries its impaired cables.
+    pub(crate) fn wires(&self) -> &Wires {
+        &self.wires
+    }
+
+    fn populate(&mut self) -> anyhow::Result<()> {
+        let all = self.namespaces.values().chain(self.wires.namespace());
+        self.run_ip(all.map(|namespace| Ok(format!("netns add {}\n", namespace.name()))))?;
         for node in &self.topology.nodes {
             self.set_defaults(node)?;
         }
-        self.run_ip(self.topology.links.iter().map(|link| self.link_line(link)))?;
+        self.wires.set_defaults()?;
+        let links = self.topology.links.iter().enumerate();
+        self.run_ip(links.map(|(number, link)| self.link_line(number, link)))?;
+        self.wires.start()?;
         for node in &self.topology.nodes {
             self.configure(node).with_context(|| format!("configure node {}", node.name))?;
         }
@@ -141,19 +151,24 @@ impl Lab {
         })
     }
 
-    fn link_line(&self, link: &Link) -> anyhow::Result<String> {
-        match link.emulation {
-            LinkEmulation::Direct => {
-                let [left, right] = &link.ends;
-                Ok(format!(
-                    "link add {} netns {} type veth peer name {} netns {}\n",
-                    left.interface,
-                    self.namespace(&left.node)?.name(),
-                    right.interface,
-                    self.namespace(&right.node)?.name(),
-                ))
+    fn link_line(&self, number: usize, link: &Link) -> anyhow::Result<String> {
+        let [left, right] = &link.ends;
+        let near = |end: &End| -> anyhow::Result<Place> {
+            Ok((end.interface.clone(), self.namespace(&end.node)?.clone()))
+        };
+        let (left, right) = (near(left)?, near(right)?);
+        let pairs = match link.emulation {
+            LinkEmulation::Direct => vec![(left, right)],
+            LinkEmulation::Impaired(_) => {
+                let [one, other] = self.wires.ends_of(number).context("cable without a wire")?;
+                vec![(left, one), (right, other)]
             }
-        }
+        };
+        let line = |((left, from), (right, to)): &(Place, Place)| {
+            let (from, to) = (from.name(), to.name());
+            format!("link add name {left} netns {from} type veth peer name {right} netns {to}\n")
+        };
+        Ok(pairs.iter().map(line).collect())
     }
 
     fn configure(&self, node: &Node) -> anyhow::Result<()> {
@@ -168,6 +183,15 @@ impl Lab {
             }
         }
         namespace.ip_batch(&lines)?;
+        for link in &self.topology.links {
+            if let LinkEmulation::Impaired(plan) = link.emulation
+                && plan.counts_packets()
+            {
+                for end in link.ends.iter().filter(|end| end.node == node.name) {
+                    namespace.switch_off_offloads(&end.interface)?;
+                }
+            }
+        }
         self.restore_routes(&node.name)?;
         let filters = ingress_rules(node)?;
         if !filters.is_empty() {
@@ -187,6 +211,9 @@ impl Lab {
         self.namespace(node)?.ip_batch(&lines)
     }
 }
+
+/// An interface and where it is.
+pub(crate) type Place = (String, Namespace);
 
 fn ingress_rules(node: &Node) -> anyhow::Result<String> {
     if node.ingress_filters.is_empty() {

@@ -29,6 +29,7 @@ pub mod router;
 pub mod sweep;
 pub mod timeline;
 pub mod topology;
+mod wires;
 pub mod workload;
 
 pub use failure::{Failure, Fault};

@@ -103,6 +103,15 @@ impl Namespace {
         feed(self.command("nft").args(["-f", "-"]), script)
     }
 
+    /// Makes the kernel cut segments before an interface gets them, and put none together.
+    ///
+    /// # Errors
+    /// What `ethtool` said.
+    pub fn switch_off_offloads(&self, interface: &str) -> anyhow::Result<()> {
+        let off = ["tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"];
+        output(self.command("ethtool").args(["-K", interface]).args(off)).map(drop)
+    }
+
     fn move_thread_into(&self) -> anyhow::Result<()> {
         let path = PathBuf::from(NETNS_DIR).join(&self.name);
         let file = File::open(&path).with_context(|| format!("open {}", path.display()))?;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
+pub use moorline_link::Impairment;
+
 /// A network to be built: nodes and the links between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
@@ -47,10 +49,33 @@ pub struct Link {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkEmulation {
-    /// Nothing: a veth pair. (Delay, jitter and loss are to be variants here, done by a forwarding
-    /// process between two pairs, as not every kernel has netem.)
+    /// Nothing: a veth pair.
     #[default]
     Direct,
+    /// Delay, jitter, loss, a rate: two veth pairs with a [`moorline_link::Wire`] between them, as not
+    /// every kernel has netem.
+    Impaired(Impairment),
+}
+
+impl Topology {
+    /// The same network, with all cables of a node like this, each with a seed of its own.
+    #[must_use]
+    pub fn with_cables_of(mut self, node: &str, plan: Impairment) -> Self {
+        for (number, link) in (0..).zip(&mut self.links) {
+            if link.ends.iter().any(|end| end.node == node) {
+                let seed = plan.seed.wrapping_mul(SEEDS_APART).wrapping_add(number);
+                link.emulation = LinkEmulation::Impaired(Impairment { seed, ..plan });
+            }
+        }
+        self
+    }
+
+    /// Programs besides `ip` and `nft` that it takes to build it.
+    #[must_use]
+    pub fn programs(&self) -> &'static [&'static str] {
+        let counts = |link: &Link| matches!(link.emulation, LinkEmulation::Impaired(plan) if plan.counts_packets());
+        if self.links.iter().any(counts) { &["ethtool"] } else { &[] }
+    }
 }
 
 /// One end of a link.
@@ -270,6 +295,8 @@ fn interconnect_address(isp: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, isp)
 }
 
+/// More than a network has cables.
+const SEEDS_APART: u64 = 1 << 20;
 /// Interface of the hosts of [`shared_link`].
 pub const SHARED_LINK: &str = "cable";
 /// Interface between the ISPs of [`two_by_two`].
@@ -297,6 +324,21 @@ mod tests {
     fn next_hops_are_addresses_at_the_other_end_of_the_interface() {
         check_next_hops(&two_by_two(false));
         check_next_hops(&shared_link(3));
+    }
+
+    #[test]
+    fn the_cables_of_a_node_are_impaired_with_seeds_of_their_own() {
+        let plan = Impairment { loss_ppm: 1, ..Impairment::default() };
+        let topology = two_by_two(false).with_cables_of("a", plan);
+        let mut seeds = BTreeSet::new();
+        for link in &topology.links {
+            match link.emulation {
+                LinkEmulation::Direct => assert!(link.ends.iter().all(|end| end.node != "a")),
+                LinkEmulation::Impaired(plan) => assert!(seeds.insert(plan.seed)),
+            }
+        }
+        assert_eq!((seeds.len(), topology.programs()), (2, &["ethtool"][..]));
+        assert!(two_by_two(false).programs().is_empty());
     }
 
     fn check_next_hops(topology: &Topology) {
