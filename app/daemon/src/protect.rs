@@ -4,7 +4,7 @@ use moorline_api::EventKind;
 use moorline_host::datapath::{ContextEntry, Update};
 use moorline_host::{Event, Failure, ReapState, Removal};
 use moorline_netlink::MovedRoute;
-use moorline_types::{ContextId, UlidPair};
+use moorline_types::{ContextId, LocatorPair, UlidPair};
 
 use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
@@ -85,8 +85,10 @@ impl Daemon {
     }
 
     fn mtu_of(&self, entry: &ContextEntry) -> u32 {
-        let uplink = self.view.uplink_of(entry.locators.local.0);
-        uplink.map_or(MIN_MTU, |uplink| uplink.mtu).max(MIN_MTU)
+        let mtu_by = |pair: LocatorPair| {
+            self.view.uplink_of(pair.local.0).map_or(MIN_MTU, |uplink| uplink.mtu)
+        };
+        entry.pairs().map(mtu_by).min().unwrap_or(MIN_MTU).max(MIN_MTU)
     }
 
     async fn unroute(&mut self, context: ContextId) {

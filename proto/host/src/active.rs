@@ -7,7 +7,7 @@ use moorline_types::{Instant, LocatorPair, UlidPair};
 use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
-use crate::datapath::{ContextEntry, ReapTimers};
+use crate::datapath::{ContextEntry, Paths, ReapTimers};
 use crate::event::Cause;
 
 /// An established context's other half: reachability, and what the data plane was last told.
@@ -80,6 +80,10 @@ pub(crate) fn entry(
         }),
         watch: reap.watch(),
         idle: config.idle_of(context.key.ulids, current),
+        suspects: false,
+        congestion: false,
+        paths: Paths::default(),
+        spread: false,
     }
 }
 

@@ -15,6 +15,8 @@
 //! * **Context, inbound**: the receive time is noted. A payload header with a tag of ours is taken
 //!   out and the ULIDs are put back, if the source is a peer locator of the context. An unknown tag
 //!   goes up as a control packet.
+//! * **Paths**: a context may have [`paths`](ContextEntry::paths) besides its current pair. The packet mark
+//!   ([`PathMark`]) says which one a packet takes, so that flows of one ULID pair go several ways at once.
 //! * **ICMPv6 errors** that quote a packet sent by a context since it moved to its current locators, with
 //!   those and the peer's tag: the ULIDs are put back into the quote, the payload header is taken out,
 //!   Packet Too Big reports 8 octets less (RFC 5533 s8), and the error goes to the sockets.
@@ -28,12 +30,23 @@
 //!   sent, until something is sent or `keepalive_timeout` has passed.
 //! * `Received` once after an [`Update::Upsert`] whose `watch` differs from the last one reported,
 //!   at the next payload received.
+//!
+//! **Doubt**, for contexts with [`suspects`](ContextEntry::suspects) and running timers: what the transport lets see of
+//! a pair that has failed, long before the Send Timer runs out. It is suspicion and no proof. [`Doubt::Retransmission`]
+//! and [`Doubt::Silence`] come once in a silent period, which ends with the next payload received,
+//! [`Update::Heard`], or an [`Update::Upsert`] that changes the locators; if it ends without a change of locators
+//! the plane was wrong, and waits twice as long on that context the next time, up to a bound.
+//!
+//! **Congestion**, for contexts with [`congestion`](ContextEntry::congestion): [`PathCounters`], read on demand, and
+//! [`Report::Congested`].
 
+mod paths;
 mod trigger;
 
 use core::time::Duration;
 use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, Locators, UlidPair};
 
+pub use paths::{PathCounters, PathMark, Paths};
 pub use trigger::{
     MAX_TRIGGER_RULES, Prefix, TooManyRules, Traffic, TriggerPolicy, TriggerRule, Triggers,
     is_eui64,
@@ -74,6 +87,40 @@ pub enum Report {
         /// When its last payload went out or came in.
         since: Instant,
     },
+    /// There is reason to doubt the current pair. A hint that may be wrong, and [`Doubt::Unreachable`] one that anyone
+    /// can forge: it is worth a probe, and nothing more.
+    Suspected {
+        /// Of which context.
+        context: ContextId,
+        /// What the reason is.
+        doubt: Doubt,
+        /// When the first unanswered payload that wants an answer left (rounded down, to 0.1 ms); for
+        /// [`Doubt::Unreachable`], now.
+        since: Instant,
+    },
+    /// Congestion was signalled on a context: at most one in [`CONGESTED_INTERVAL`].
+    Congested {
+        /// On which.
+        context: ContextId,
+        /// When.
+        at: Instant,
+        /// Packets received with Congestion Experienced since the last such report.
+        ce: u32,
+        /// TCP segments received with ECN-Echo since the last such report.
+        ece: u32,
+    },
+}
+
+/// Why a data plane doubts a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Doubt {
+    /// TCP has sent the same again, with nothing received since.
+    Retransmission,
+    /// A flow with answers has had none for several times as long as usual.
+    Silence,
+    /// An ICMPv6 Destination Unreachable that quotes a packet of ours, other than Port Unreachable. At most one a
+    /// second.
+    Unreachable,
 }
 
 /// What the core tells a data plane.
@@ -122,13 +169,27 @@ pub struct ContextEntry {
     pub watch: u32,
     /// Report when no payload has gone either way for this long.
     pub idle: Duration,
+    /// Report [`Suspected`](Report::Suspected).
+    pub suspects: bool,
+    /// Count congestion and report [`Congested`](Report::Congested).
+    pub congestion: bool,
+    /// Path `i` of the packet mark is `paths[i - 1]`; path 0, and one that is not there, is `locators`. At most
+    /// [`MAX_PATHS`].
+    pub paths: Paths,
+    /// Flows without a path in their mark are spread over `locators` and `paths`, each flow on one of them.
+    pub spread: bool,
 }
 
 impl ContextEntry {
-    /// Whether the traffic takes other addresses than the ULIDs, and so carries the payload header.
+    /// Whether traffic may take other addresses than the ULIDs, by whichever path, and so carry the payload header.
     #[must_use]
     pub fn is_moved(&self) -> bool {
-        self.locators != self.ulids.as_locators()
+        self.pairs().any(|pair| pair != self.ulids.as_locators())
+    }
+
+    /// The current pair and those of all paths.
+    pub fn pairs(&self) -> impl Iterator<Item = LocatorPair> {
+        core::iter::once(self.locators).chain(self.paths.iter().copied())
     }
 }
 
@@ -145,6 +206,13 @@ pub struct ReapTimers {
 
 /// Locators a context accepts payload from: what fits the data plane's entry (design s5: 32).
 pub const MAX_PEER_LOCATORS: usize = 32;
+
+/// Paths a context has besides its current pair: the current one and these are as many as the locator pairs of
+/// design s4, 32.
+pub const MAX_PATHS: usize = 31;
+
+/// Least time between two [`Report::Congested`] of a context: 100 ms. Not configurable.
+pub const CONGESTED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Counters of one context, read from the data plane on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

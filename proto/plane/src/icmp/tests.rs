@@ -1,7 +1,7 @@
 use super::*;
 use alloc::vec;
 use core::time::Duration;
-use moorline_host::datapath::{ContextEntry, Update};
+use moorline_host::datapath::{ContextEntry, Paths, Update};
 use moorline_types::{ContextId, Instant, Ulid};
 use proptest::prelude::*;
 
@@ -30,6 +30,10 @@ fn plane(tag: ContextTag) -> Plane {
         timers: None,
         watch: 0,
         idle: Duration::ZERO,
+        suspects: false,
+        congestion: false,
+        paths: Paths::default(),
+        spread: false,
     };
     plane.handle_update(&Update::Upsert(entry), Instant::ZERO);
     plane

@@ -1,3 +1,5 @@
+use moorline_host::datapath::Paths;
+
 use super::*;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,6 +37,10 @@ fn entry() -> ContextEntry {
         timers: Some(TIMERS),
         watch: 0,
         idle: Duration::ZERO,
+        suspects: false,
+        congestion: false,
+        paths: Paths::default(),
+        spread: false,
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use alloc::vec;
 use core::time::Duration;
-use moorline_host::datapath::{ContextEntry, ReapTimers};
+use moorline_host::datapath::{ContextEntry, Paths, ReapTimers};
 use moorline_types::{ContextTag, LocatorPair, Ulid, UlidPair};
 use proptest::prelude::*;
 
@@ -42,6 +42,10 @@ fn entry(id: u32) -> ContextEntry {
         }),
         watch: 0,
         idle: Duration::ZERO,
+        suspects: false,
+        congestion: false,
+        paths: Paths::default(),
+        spread: false,
     }
 }
 
@@ -294,6 +298,10 @@ fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
             locators: ulids.as_locators(),
             local_tag: ContextTag::from_bits(u64::from(id)),
             idle: Duration::from_secs(300),
+            suspects: false,
+            congestion: false,
+            paths: Paths::default(),
+            spread: false,
             ..entry(id)
         };
         plane.handle_update(&Update::Upsert(context), at(1));
@@ -314,7 +322,9 @@ fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
             Report::Trigger { .. }
             | Report::KeepaliveDue { .. }
             | Report::Received { .. }
-            | Report::Idle { .. } => panic!("{report:?}"),
+            | Report::Idle { .. }
+            | Report::Suspected { .. }
+            | Report::Congested { .. } => panic!("{report:?}"),
         })
         .collect();
     assert_eq!(ids, (0..50).collect::<Vec<_>>());
@@ -405,7 +415,10 @@ proptest! {
                         prop_assert!(counters.last_rx >= counters.last_tx);
                     }
                     Report::Trigger { .. } => {}
-                    Report::Received { .. } | Report::Idle { .. } => prop_assert!(false, "not asked for"),
+                    Report::Received { .. }
+                    | Report::Idle { .. }
+                    | Report::Suspected { .. }
+                    | Report::Congested { .. } => prop_assert!(false, "not asked for"),
                 }
             }
         }

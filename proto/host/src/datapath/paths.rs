@@ -1,0 +1,95 @@
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
+use core::time::Duration;
+
+use moorline_types::LocatorPair;
+
+/// Further locator pairs of a context, in order; no room is taken where there are none, and a copy takes none.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Paths(Option<Arc<[LocatorPair]>>);
+
+impl Deref for Paths {
+    type Target = [LocatorPair];
+
+    fn deref(&self) -> &[LocatorPair] {
+        self.0.as_deref().unwrap_or(&[])
+    }
+}
+
+impl From<Vec<LocatorPair>> for Paths {
+    fn from(pairs: Vec<LocatorPair>) -> Self {
+        Self((!pairs.is_empty()).then(|| pairs.into()))
+    }
+}
+
+impl FromIterator<LocatorPair> for Paths {
+    fn from_iter<I: IntoIterator<Item = LocatorPair>>(pairs: I) -> Self {
+        Self::from(pairs.into_iter().collect::<Vec<_>>())
+    }
+}
+
+impl fmt::Debug for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.deref().fmt(f)
+    }
+}
+
+/// Where the packet mark (`SO_MARK`) has the path index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathMark {
+    /// The bits that hold it, the lowest of them its lowest; none: marks are not looked at.
+    pub mask: u32,
+}
+
+impl PathMark {
+    /// The path index in a mark.
+    #[must_use]
+    pub fn index(self, mark: u32) -> u32 {
+        (mark & self.mask).checked_shr(self.mask.trailing_zeros()).unwrap_or(0)
+    }
+}
+
+impl Default for PathMark {
+    /// The lowest five bits: the mark is the index.
+    fn default() -> Self {
+        Self { mask: 0x1f }
+    }
+}
+
+/// What was counted on a context since it took its current pair, or since [`congestion`] was asked for.
+///
+/// [`congestion`]: super::ContextEntry::congestion
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCounters {
+    /// Payload packets received.
+    pub received: u64,
+    /// Those of them with Congestion Experienced (RFC 3168 s5): the way to us is congested.
+    pub ce: u64,
+    /// TCP segments received with ECN-Echo, but for SYNs: the way to the peer was congested (RFC 3168 s6.1).
+    pub ece: u64,
+    /// TCP segments sent with Congestion Window Reduced, but for SYNs: our TCP has slowed down for it.
+    pub cwr: u64,
+    /// TCP segments with data, SYN or FIN sent.
+    pub segments: u64,
+    /// Those of them that had been sent before.
+    pub retransmissions: u64,
+    /// Smoothed round trip time of TCP (RFC 6298 s2), to the acknowledgement of one segment at a time; none yet:
+    /// `None`.
+    pub rtt: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_where_the_mask_is() {
+        for (mask, mark, index) in
+            [(0x1f, 0x23, 3), (0x1f00_0000, 0x0200_ffff, 2), (0, 7, 0), (u32::MAX, 9, 9)]
+        {
+            assert_eq!(PathMark { mask }.index(mark), index, "{mask:#x} {mark:#x}");
+        }
+    }
+}
