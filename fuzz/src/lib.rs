@@ -15,11 +15,13 @@
 mod cga;
 mod cga_list;
 mod host;
+mod ilnp;
 mod wire;
 
 pub use cga::cga_verify;
 pub use cga_list::{cga_key_file, cga_signed_list};
 pub use host::host;
+pub use ilnp::{ilnp_control, ilnp_options};
 pub use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
 
 /// A target by its name.
@@ -41,4 +43,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cga_signed_list", run: cga_signed_list },
     Target { name: "cga_key_file", run: cga_key_file },
     Target { name: "host", run: host },
+    Target { name: "ilnp_options", run: ilnp_options },
+    Target { name: "ilnp_control", run: ilnp_control },
 ];

@@ -36,7 +36,8 @@ impl<'a> Parameters<'a> {
             WireError::BadFormat
             | WireError::BadChecksum
             | WireError::BadAddress
-            | WireError::UnknownType => VerifyError::PublicKey,
+            | WireError::UnknownType
+            | WireError::Duplicate => VerifyError::PublicKey,
         })?;
         check_multi_prefix(&fields)?;
         Ok(Self { pds, fields })

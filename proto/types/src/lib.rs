@@ -5,12 +5,14 @@ extern crate alloc;
 
 mod address;
 mod drop_reason;
+mod ilnp;
 mod locators;
 mod tag;
 mod time;
 
 pub use address::{Locator, LocatorPair, Ulid, UlidPair};
 pub use drop_reason::DropReason;
+pub use ilnp::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};
 pub use locators::Locators;
 pub use tag::{ContextId, ContextTag};
 pub use time::Instant;

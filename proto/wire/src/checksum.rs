@@ -23,7 +23,7 @@ pub fn fill_checksum(message: &mut [u8]) {
     message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     loop {
         match u16::try_from(sum) {
             Ok(folded) => return folded,

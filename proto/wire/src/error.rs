@@ -24,6 +24,9 @@ pub enum WireError {
     /// More options, locators, prefixes or octets than the cap.
     #[error("more than the cap")]
     TooMany,
+    /// Something stands twice that may stand once.
+    #[error("stands twice")]
+    Duplicate,
 }
 
 impl From<WireError> for DropReason {
@@ -36,6 +39,7 @@ impl From<WireError> for DropReason {
             WireError::BadAddress => Self::BadAddress,
             WireError::UnknownType => Self::UnknownType,
             WireError::TooMany => Self::TooMany,
+            WireError::Duplicate => Self::DuplicateOption,
         }
     }
 }

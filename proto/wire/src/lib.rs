@@ -1,4 +1,4 @@
-//! Codecs for the messages and options of RFC 5533 and RFC 5534.
+//! Codecs for the messages and options of RFC 5533, RFC 5534 and ILNPv6.
 //!
 //! Everything of protocol 140 starts with Next Header, Hdr Ext Len and the P bit. With the P bit set
 //! it is a [`PayloadHeader`], 8 octets in front of a moved upper-layer packet. With the P bit clear it
@@ -21,6 +21,8 @@
 //! The CGA Parameters data structure is an opaque option here; [`CgaParameters`] takes it apart
 //! (RFC 3972 s3, RFC 4581 s2, RFC 5535 s5). What it hashes to is `moorline-cga`'s concern.
 //!
+//! [`ilnp`] has the messages and options of ILNPv6 (RFC 6742 to 6744).
+//!
 //! Nothing here panics on any input, and nothing allocates by a length that is claimed rather than
 //! present. All caps are in [`consts`].
 #![no_std]
@@ -31,6 +33,7 @@ mod cga;
 mod checksum;
 pub mod consts;
 mod error;
+pub mod ilnp;
 mod locators;
 mod message;
 mod numbers;

@@ -1,0 +1,23 @@
+//! ILNPv6: what RFC 6742, 6743 and 6744 put on the wire, and the admission handshake, which is ours.
+//!
+//! * [`NonceHeader`]: the Destination Options header with the Nonce option (RFC 6744 s2).
+//! * [`LocatorUpdate`]: the ICMPv6 message that tells correspondents of locators (RFC 6743 s2).
+//! * [`Admission`]: the ICMPv6 messages by which two hosts agree on a session (decision 070).
+//! * [`ChecksumDelta`]: what a change of locators does to the checksum of TCP or UDP (RFC 6741 s4.2).
+//! * [`NidRecord`], [`L64Record`]: RDATA of the DNS records (RFC 6742 s2).
+
+mod admission;
+mod checksum;
+pub mod consts;
+mod dns;
+mod icmp;
+mod locator_update;
+mod nonce;
+
+pub use admission::{
+    Accept, Admission, AdmissionFlags, AdmissionTypes, Confirm, Flow, Propose, Refusal, Refuse,
+};
+pub use checksum::{ChecksumDelta, checksum_at, transport_checksum};
+pub use dns::{L64Record, NidRecord};
+pub use locator_update::{L64Entry, LocatorUpdate, Operation};
+pub use nonce::{NONCE_OPTION, NonceHeader, OptionsHeader};

@@ -1,0 +1,344 @@
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::Ipv6Addr;
+
+use moorline_types::Nonce;
+
+use super::consts::{ADMISSION_INITIATOR, ADMISSION_RESPONDER, ADMISSION_VALIDATOR_LEN};
+use super::icmp;
+use crate::WireError;
+use crate::reader::{Reader, exactly};
+
+/// The ICMPv6 types of the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdmissionTypes {
+    /// Of Propose and Confirm.
+    pub initiator: u8,
+    /// Of Accept and Refuse.
+    pub responder: u8,
+}
+
+impl Default for AdmissionTypes {
+    fn default() -> Self {
+        Self { initiator: ADMISSION_INITIATOR, responder: ADMISSION_RESPONDER }
+    }
+}
+
+/// What one end has, or offers.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AdmissionFlags(pub u8);
+
+impl AdmissionFlags {
+    /// Its socket is connected (table 1 of the ILCC paper).
+    pub const CONNECTED: Self = Self(1);
+    /// Transport checksums as in classic IPv6, not over identifiers alone.
+    pub const FULL_CHECKSUM: Self = Self(2);
+    /// It numbers its Locator Updates (decision 072).
+    pub const SEQUENCE: Self = Self(4);
+    /// It wants the nonce in every packet.
+    pub const ALWAYS_NONCE: Self = Self(8);
+
+    /// Whether all of `flags` are set.
+    #[must_use]
+    pub const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// These and `flags`, if `set`.
+    #[must_use]
+    pub const fn with(self, flags: Self, set: bool) -> Self {
+        if set { Self(self.0 | flags.0) } else { self }
+    }
+}
+
+impl fmt::Debug for AdmissionFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AdmissionFlags({:#x})", self.0)
+    }
+}
+
+/// Which traffic the session is for, as its initiator has it, and what tells two attempts apart: in every
+/// message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// Upper-layer protocol.
+    pub protocol: u8,
+    /// Port of the initiator's socket, zero without ports.
+    pub initiator_port: u16,
+    /// Port of the responder's socket, zero without ports.
+    pub responder_port: u16,
+    /// Random; comes back in each answer.
+    pub transaction: u32,
+    /// The initiator's.
+    pub flags: AdmissionFlags,
+}
+
+/// First message: shall we have a session?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Propose {
+    /// For this traffic.
+    pub flow: Flow,
+}
+
+/// Second message: yes. Who sends it keeps nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accept {
+    /// From the Propose.
+    pub flow: Flow,
+    /// The responder's.
+    pub flags: AdmissionFlags,
+    /// Which secret the validator was made with.
+    pub epoch: u32,
+    /// Binds all of the message to the two addresses.
+    pub validator: [u8; ADMISSION_VALIDATOR_LEN],
+    /// The one that the responder will send.
+    pub responder_nonce: Nonce,
+}
+
+/// Second message: no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refuse {
+    /// From the Propose.
+    pub flow: Flow,
+    /// Why.
+    pub reason: Refusal,
+}
+
+/// Third message: agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirm {
+    /// From the Accept, as all that follows.
+    pub accept: Accept,
+    /// The one that the initiator will send.
+    pub initiator_nonce: Nonce,
+}
+
+/// Why a host wants no session.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Refusal(pub u8);
+
+impl Refusal {
+    /// No socket takes that traffic.
+    pub const NO_SOCKET: Self = Self(1);
+    /// Neither end has a connected socket (table 1 of the ILCC paper).
+    pub const NOT_CONNECTED: Self = Self(2);
+    /// No room, or too many with this host.
+    pub const RESOURCES: Self = Self(3);
+    /// The host does not do this now.
+    pub const POLICY: Self = Self(4);
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NO_SOCKET => f.write_str("no socket"),
+            Self::NOT_CONNECTED => f.write_str("no connected socket"),
+            Self::RESOURCES => f.write_str("no room"),
+            Self::POLICY => f.write_str("policy"),
+            Self(other) => write!(f, "reason {other}"),
+        }
+    }
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Refusal({self})")
+    }
+}
+
+/// A message of the admission handshake (decision 070).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// First.
+    Propose(Propose),
+    /// Second.
+    Accept(Accept),
+    /// Second.
+    Refuse(Refuse),
+    /// Third.
+    Confirm(Confirm),
+}
+
+impl Admission {
+    /// Reads an ICMPv6 message of one of the two types that came in a packet with these addresses.
+    ///
+    /// # Errors
+    /// [`WireError::UnknownType`] if it is another message or code; [`WireError::Truncated`],
+    /// [`WireError::BadLength`], [`WireError::BadAddress`], [`WireError::BadChecksum`];
+    /// [`WireError::BadFormat`] if it is of another version.
+    pub fn parse(
+        octets: &[u8],
+        types: AdmissionTypes,
+        src: Ipv6Addr,
+        dst: Ipv6Addr,
+    ) -> Result<Self, WireError> {
+        let mut reader = Reader::new(octets);
+        let [kind, code, _, _] = reader.array()?;
+        let kind = Kind::of(types, kind, code).ok_or(WireError::UnknownType)?;
+        let [version, initiator_flags, responder_flags, reason] = reader.array()?;
+        let [protocol, initiator_len, responder_len, _] = reader.array()?;
+        let flow = Flow {
+            protocol,
+            initiator_port: reader.u16()?,
+            responder_port: reader.u16()?,
+            transaction: reader.u32()?,
+            flags: AdmissionFlags(initiator_flags),
+        };
+        if version != VERSION {
+            return Err(WireError::BadFormat);
+        }
+        if octets.len() != kind.len() {
+            return Err(if octets.len() < kind.len() {
+                WireError::Truncated
+            } else {
+                WireError::BadLength
+            });
+        }
+        icmp::check(octets, src, dst)?;
+        let mut accept = || {
+            Ok(Accept {
+                flow,
+                flags: AdmissionFlags(responder_flags),
+                epoch: reader.u32()?,
+                validator: reader.array()?,
+                responder_nonce: read_nonce(&mut reader, responder_len)?,
+            })
+        };
+        Ok(match kind {
+            Kind::Propose => Self::Propose(Propose { flow }),
+            Kind::Refuse => Self::Refuse(Refuse { flow, reason: Refusal(reason) }),
+            Kind::Accept => Self::Accept(accept()?),
+            Kind::Confirm => {
+                let accept = accept()?;
+                let initiator_nonce = read_nonce(&mut reader, initiator_len)?;
+                Self::Confirm(Confirm { accept, initiator_nonce })
+            }
+        })
+    }
+
+    /// The ICMPv6 message, for a packet with these addresses.
+    #[must_use]
+    pub fn emit(&self, types: AdmissionTypes, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
+        let (kind, flow) = self.kind();
+        let (number, code) = kind.numbers(types);
+        let accept = self.accept();
+        let initiator_nonce = match self {
+            Self::Confirm(confirm) => Some(confirm.initiator_nonce),
+            Self::Propose(_) | Self::Accept(_) | Self::Refuse(_) => None,
+        };
+        let reason = if let Self::Refuse(refuse) = self { refuse.reason.0 } else { 0 };
+        let nonce_len = |nonce: Option<Nonce>| nonce.map_or(0, len_of);
+        let mut octets = Vec::with_capacity(kind.len());
+        octets.extend([number, code, 0, 0, VERSION, flow.flags.0]);
+        octets.extend([accept.map_or(0, |accept| accept.flags.0), reason, flow.protocol]);
+        octets.push(nonce_len(initiator_nonce));
+        octets.extend([nonce_len(accept.map(|accept| accept.responder_nonce)), 0]);
+        octets.extend(flow.initiator_port.to_be_bytes());
+        octets.extend(flow.responder_port.to_be_bytes());
+        octets.extend(flow.transaction.to_be_bytes());
+        if let Some(accept) = accept {
+            octets.extend(accept.epoch.to_be_bytes());
+            octets.extend(accept.validator);
+            emit_nonce(&mut octets, accept.responder_nonce);
+        }
+        if let Some(nonce) = initiator_nonce {
+            emit_nonce(&mut octets, nonce);
+        }
+        // A Propose is as long as its answer: who makes us answer somebody else gains no octet by it.
+        octets.resize(kind.len(), 0);
+        icmp::fill(&mut octets, src, dst);
+        octets
+    }
+
+    /// For which traffic.
+    #[must_use]
+    pub const fn flow(&self) -> &Flow {
+        match self {
+            Self::Propose(propose) => &propose.flow,
+            Self::Accept(accept) => &accept.flow,
+            Self::Refuse(refuse) => &refuse.flow,
+            Self::Confirm(confirm) => &confirm.accept.flow,
+        }
+    }
+
+    const fn accept(&self) -> Option<&Accept> {
+        match self {
+            Self::Accept(accept) | Self::Confirm(Confirm { accept, .. }) => Some(accept),
+            Self::Propose(_) | Self::Refuse(_) => None,
+        }
+    }
+
+    const fn kind(&self) -> (Kind, &Flow) {
+        let kind = match self {
+            Self::Propose(_) => Kind::Propose,
+            Self::Accept(_) => Kind::Accept,
+            Self::Refuse(_) => Kind::Refuse,
+            Self::Confirm(_) => Kind::Confirm,
+        };
+        (kind, self.flow())
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Propose,
+    Accept,
+    Refuse,
+    Confirm,
+}
+
+impl Kind {
+    const fn of(types: AdmissionTypes, number: u8, code: u8) -> Option<Self> {
+        match (number == types.initiator, number == types.responder, code) {
+            (true, false, 0) => Some(Self::Propose),
+            (true, false, 1) => Some(Self::Confirm),
+            (false, true, 0) => Some(Self::Accept),
+            (false, true, 1) => Some(Self::Refuse),
+            _ => None,
+        }
+    }
+
+    const fn numbers(self, types: AdmissionTypes) -> (u8, u8) {
+        match self {
+            Self::Propose => (types.initiator, 0),
+            Self::Confirm => (types.initiator, 1),
+            Self::Accept => (types.responder, 0),
+            Self::Refuse => (types.responder, 1),
+        }
+    }
+
+    const fn len(self) -> usize {
+        match self {
+            Self::Propose | Self::Accept => ACCEPT_LEN,
+            Self::Refuse => HEADER_LEN,
+            Self::Confirm => ACCEPT_LEN + NONCE_LEN,
+        }
+    }
+}
+
+fn read_nonce(reader: &mut Reader<'_>, len: u8) -> Result<Nonce, WireError> {
+    let field: [u8; NONCE_LEN] = exactly(reader.octets(NONCE_LEN)?)?;
+    let (nonce, rest) = field.split_at_checked(len.into()).ok_or(WireError::BadLength)?;
+    if rest.iter().any(|octet| *octet != 0) {
+        return Err(WireError::BadFormat);
+    }
+    Nonce::from_octets(nonce).ok_or(WireError::BadLength)
+}
+
+fn emit_nonce(octets: &mut Vec<u8>, nonce: Nonce) {
+    let end = octets.len() + NONCE_LEN;
+    octets.extend_from_slice(nonce.octets());
+    octets.resize(end, 0);
+}
+
+const fn len_of(nonce: Nonce) -> u8 {
+    match nonce {
+        Nonce::Short(_) => 4,
+        Nonce::Long(_) => 12,
+    }
+}
+
+const VERSION: u8 = 1;
+const HEADER_LEN: usize = 20;
+const NONCE_LEN: usize = 12;
+const ACCEPT_LEN: usize = HEADER_LEN + 4 + ADMISSION_VALIDATOR_LEN + NONCE_LEN;

@@ -1,0 +1,79 @@
+use moorline_types::{Ilv, L64};
+
+use crate::checksum::{checksum, fold};
+
+/// What turns the checksum of a transport over some locators into the one over others, without a look
+/// at the packet (RFC 1624 eqn. 3).
+///
+/// A transport of ILNP leaves the locators out of its pseudo-header, as if they were zero (RFC 6741
+/// s4.2). A socket of the kernel does not know of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChecksumDelta(u16);
+
+impl ChecksumDelta {
+    /// From the locators that are in the sum to those that are to be in it. Which of the two is the
+    /// source does not matter to a sum. Zero stands for "left out".
+    #[must_use]
+    pub fn new(from: [L64; 2], to: [L64; 2]) -> Self {
+        Self(fold(u64::from(!sum(from)) + u64::from(sum(to))))
+    }
+
+    /// From the checksum of a socket to the one on the wire: the locators are left out.
+    #[must_use]
+    pub fn to_nid_only(locators: [L64; 2]) -> Self {
+        Self::new(locators, [L64(0); 2])
+    }
+
+    /// The other way round.
+    #[must_use]
+    pub const fn inverse(self) -> Self {
+        Self(!self.0)
+    }
+
+    /// The new value of the checksum field of `protocol`. A UDP that has none keeps none.
+    #[must_use]
+    pub fn apply(self, protocol: u8, field: u16) -> u16 {
+        let is_udp = protocol == UDP;
+        if is_udp && field == 0 {
+            return 0;
+        }
+        match !fold(u64::from(!field) + u64::from(self.0)) {
+            // RFC 768: zero would mean that there is none.
+            0 if is_udp => 0xffff,
+            sum => sum,
+        }
+    }
+}
+
+/// The checksum of a transport's packet between two I-LVs; the one of ILNP if their locators are zero.
+/// Over a packet that holds its own checksum the result is zero.
+#[must_use]
+pub fn transport_checksum(src: Ilv, dst: Ilv, protocol: u8, packet: &[u8]) -> u16 {
+    let parts = [src.l64.0, src.nid.0, dst.l64.0, dst.nid.0, packet.len() as u64, protocol.into()];
+    let pseudo_header = parts.iter().map(|part| u64::from(fold_word(*part))).sum::<u64>();
+    !fold(pseudo_header + u64::from(!checksum(packet)))
+}
+
+/// Where the checksum of a transport stands; `None` if it covers no pseudo-header, or is not known.
+#[must_use]
+pub const fn checksum_at(protocol: u8) -> Option<usize> {
+    match protocol {
+        TCP => Some(16),
+        UDP | DCCP | UDP_LITE => Some(6),
+        _ => None,
+    }
+}
+
+fn sum([a, b]: [L64; 2]) -> u16 {
+    fold(u64::from(fold_word(a.0)) + u64::from(fold_word(b.0)))
+}
+
+/// One's complement sum of the four 16-bit words.
+fn fold_word(word: u64) -> u16 {
+    fold((word >> 32) + (word & 0xffff_ffff))
+}
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DCCP: u8 = 33;
+const UDP_LITE: u8 = 136;

@@ -1,0 +1,22 @@
+//! Numbers of the ILNP RFCs and of the admission handshake.
+
+/// Next Header value of a Destination Options header (RFC 8200 s4.6).
+pub const DESTINATION_OPTIONS: u8 = 60;
+/// Next Header value of ICMPv6 (RFC 4443 s1).
+pub const ICMPV6: u8 = 58;
+/// ICMPv6 type of a Locator Update (RFC 6743 s2).
+pub const LOCATOR_UPDATE: u8 = 156;
+/// ICMPv6 type of Propose and Confirm: private experimentation (RFC 4443 s2.1). Configurable.
+pub const ADMISSION_INITIATOR: u8 = 200;
+/// ICMPv6 type of Accept and Refuse: private experimentation (RFC 4443 s2.1). Configurable.
+pub const ADMISSION_RESPONDER: u8 = 201;
+/// Octets of the validator in Accept and Confirm.
+pub const ADMISSION_VALIDATOR_LEN: usize = 16;
+/// Locators in a Locator Update: what its count can say (RFC 6743 s2).
+pub const MAX_UPDATE_LOCATORS: usize = 255;
+/// Locators that fit into one of 1280 octets, with a 96-bit nonce and our sequence number.
+pub const MAX_SENT_LOCATORS: usize = 100;
+/// DNS type of a NID record (RFC 6742 s2.1).
+pub const DNS_NID: u16 = 104;
+/// DNS type of an L64 record (RFC 6742 s2.3).
+pub const DNS_L64: u16 = 106;

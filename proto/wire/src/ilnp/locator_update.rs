@@ -1,0 +1,121 @@
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::Ipv6Addr;
+
+use moorline_types::L64;
+
+use super::consts::{LOCATOR_UPDATE, MAX_UPDATE_LOCATORS};
+use super::icmp;
+use crate::WireError;
+use crate::reader::Reader;
+
+/// What a Locator Update is (RFC 6743 s2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Operation(pub u8);
+
+impl Operation {
+    /// These are my locators.
+    pub const ADVERTISEMENT: Self = Self(1);
+    /// I have read them.
+    pub const ACKNOWLEDGEMENT: Self = Self(2);
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ADVERTISEMENT => f.write_str("Advertisement"),
+            Self::ACKNOWLEDGEMENT => f.write_str("Acknowledgement"),
+            Self(other) => write!(f, "Operation({other})"),
+        }
+    }
+}
+
+/// A locator, how much its node would like it used, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct L64Entry {
+    /// Lower is better (RFC 6742 s2.3.1.1).
+    pub preference: u16,
+    /// The locator.
+    pub l64: L64,
+    /// Seconds for which it may be thought valid.
+    pub lifetime: u16,
+}
+
+/// ICMPv6 Locator Update: all locators that are valid now (RFC 6743 s4), or word that such a list came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocatorUpdate {
+    /// Which of the two.
+    pub operation: Operation,
+    /// In the sender's order. An acknowledgement has those of the advertisement.
+    pub locators: Vec<L64Entry>,
+}
+
+impl LocatorUpdate {
+    /// Reads an ICMPv6 message of type 156 that came in a packet with these addresses.
+    ///
+    /// The Operation may be one that we do not know.
+    ///
+    /// # Errors
+    /// [`WireError::UnknownType`] if it is another message; [`WireError::Truncated`],
+    /// [`WireError::BadLength`] if something follows the locators, [`WireError::BadAddress`],
+    /// [`WireError::BadChecksum`]; [`WireError::BadFormat`] without a locator or with a nonzero code.
+    pub fn parse(octets: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, WireError> {
+        let mut reader = Reader::new(octets);
+        let [kind, code, _, _] = reader.array()?;
+        if kind != LOCATOR_UPDATE {
+            return Err(WireError::UnknownType);
+        }
+        let [count, operation, _reserved, _] = reader.array()?;
+        let (entries, rest) = reader.rest().as_chunks::<ENTRY_LEN>();
+        let count = usize::from(count);
+        if entries.len() < count {
+            return Err(WireError::Truncated);
+        }
+        if entries.len() > count || !rest.is_empty() {
+            return Err(WireError::BadLength);
+        }
+        icmp::check(octets, src, dst)?;
+        if code != 0 || count == 0 {
+            return Err(WireError::BadFormat);
+        }
+        let locators = entries.iter().map(|entry| L64Entry::read(*entry)).collect();
+        Ok(Self { operation: Operation(operation), locators })
+    }
+
+    /// The ICMPv6 message, for a packet with these addresses. Locators above
+    /// [`MAX_UPDATE_LOCATORS`] are left out.
+    #[must_use]
+    pub fn emit(&self, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
+        let locators = self.locators.get(..MAX_UPDATE_LOCATORS).unwrap_or(&self.locators);
+        let count = u8::try_from(locators.len()).unwrap_or(u8::MAX);
+        let mut octets = Vec::with_capacity(HEADER_LEN + locators.len() * ENTRY_LEN);
+        octets.extend([LOCATOR_UPDATE, 0, 0, 0, count, self.operation.0, 0, 0]);
+        for entry in locators {
+            octets.extend(entry.l64.octets());
+            octets.extend(entry.preference.to_be_bytes());
+            octets.extend(entry.lifetime.to_be_bytes());
+        }
+        icmp::fill(&mut octets, src, dst);
+        octets
+    }
+
+    /// Its acknowledgement: "identical to the received Advertisement message body, except for the
+    /// Operation value" (RFC 6743 s2).
+    #[must_use]
+    pub fn acknowledgement(&self) -> Self {
+        Self { operation: Operation::ACKNOWLEDGEMENT, locators: self.locators.clone() }
+    }
+}
+
+impl L64Entry {
+    fn read([a, b, c, d, e, f, g, h, p0, p1, l0, l1]: [u8; ENTRY_LEN]) -> Self {
+        Self {
+            l64: L64::from([a, b, c, d, e, f, g, h]),
+            preference: u16::from_be_bytes([p0, p1]),
+            lifetime: u16::from_be_bytes([l0, l1]),
+        }
+    }
+}
+
+const HEADER_LEN: usize = 8;
+const ENTRY_LEN: usize = 12;

@@ -1,0 +1,138 @@
+use alloc::vec::Vec;
+
+use moorline_types::Nonce;
+
+use crate::WireError;
+
+/// Type of the Nonce option (RFC 6744 s2). Its upper bits tell a host that does not know it to drop the
+/// packet and to say so.
+pub const NONCE_OPTION: u8 = 0x8b;
+
+/// A Destination Options header with a nonce, as we send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonceHeader {
+    /// Protocol of what follows.
+    pub next_header: u8,
+    /// The nonce of this direction.
+    pub nonce: Nonce,
+    /// Number of the Locator Update in the packet (decision 072).
+    pub sequence: Option<u32>,
+}
+
+impl NonceHeader {
+    /// Its length in octets: 8 or 16, and 8 more with a sequence number.
+    #[must_use]
+    pub const fn wire_len(&self) -> usize {
+        let sequence = if self.sequence.is_some() { SEQUENCE_LEN } else { 0 };
+        OPTIONS_AT + OPTION_HEADER_LEN + self.nonce.octets().len() + sequence
+    }
+
+    /// The header. The Nonce option stands first, where the others have to stand behind it, and is
+    /// aligned without padding, whatever its length.
+    #[must_use]
+    pub fn emit(&self) -> Vec<u8> {
+        let nonce = self.nonce.octets();
+        let mut octets = Vec::with_capacity(self.wire_len());
+        // At most 24 octets, and nonces have 4 or 12: both fit into an octet.
+        let units = u8::try_from(self.wire_len() / 8 - 1).unwrap_or(u8::MAX);
+        octets.extend([self.next_header, units, NONCE_OPTION]);
+        octets.push(u8::try_from(nonce.len()).unwrap_or(u8::MAX));
+        octets.extend_from_slice(nonce);
+        if let Some(sequence) = self.sequence {
+            octets.extend(SEQUENCE_OPTION);
+            octets.extend(sequence.to_be_bytes());
+        }
+        octets
+    }
+}
+
+/// A Destination Options header, as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionsHeader {
+    /// Protocol of what follows.
+    pub next_header: u8,
+    /// Octets of the header.
+    pub len: usize,
+    /// The nonce, if one is there.
+    pub nonce: Option<Nonce>,
+    /// Number of the Locator Update in the packet (decision 072).
+    pub sequence: Option<u32>,
+    /// Whether there are options that are neither ours nor padding: the header has to stay then.
+    pub has_others: bool,
+    /// Offset of the Nonce option within the header; 0 without one.
+    nonce_at: usize,
+}
+
+impl OptionsHeader {
+    /// Reads the header at the start of `octets`; the packet goes on behind it.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`]; [`WireError::BadLength`] if an option leaves the header, or a nonce has
+    /// neither 32 nor 96 bits; [`WireError::Duplicate`] if there are two nonces (RFC 6744 s2: discard
+    /// as "Authentication Failed").
+    pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
+        let &[next_header, units] = octets.first_chunk().ok_or(WireError::Truncated)?;
+        let len = (usize::from(units) + 1) * 8;
+        let header = octets.get(..len).ok_or(WireError::Truncated)?;
+        let mut found =
+            Self { next_header, len, nonce: None, sequence: None, has_others: false, nonce_at: 0 };
+        let mut at = OPTIONS_AT;
+        while let Some(&kind) = header.get(at) {
+            if kind == PAD1 {
+                at += 1;
+                continue;
+            }
+            let option_len = *header.get(at + 1).ok_or(WireError::BadLength)?;
+            let start = at + OPTION_HEADER_LEN;
+            let end = start + usize::from(option_len);
+            let contents = header.get(start..end).ok_or(WireError::BadLength)?;
+            found.take(kind, contents, at)?;
+            at = end;
+        }
+        Ok(found)
+    }
+
+    /// Blots out the Nonce option in the header, which is at the start of `octets`, with padding.
+    pub fn pad_nonce(&self, octets: &mut [u8]) {
+        let Some(nonce) = self.nonce else { return };
+        let len = OPTION_HEADER_LEN + nonce.octets().len();
+        if let Some([kind, _, contents @ ..]) = octets.get_mut(self.nonce_at..self.nonce_at + len) {
+            *kind = PADN;
+            contents.fill(0);
+        }
+    }
+
+    fn take(&mut self, kind: u8, contents: &[u8], at: usize) -> Result<(), WireError> {
+        match (kind, contents) {
+            (NONCE_OPTION, nonce) => {
+                let nonce = Nonce::from_octets(nonce).ok_or(WireError::BadLength)?;
+                if self.nonce.replace(nonce).is_some() {
+                    return Err(WireError::Duplicate);
+                }
+                self.nonce_at = at;
+            }
+            (EXPERIMENTAL, &[m, l, a, b, c, d]) if [m, l] == MAGIC => {
+                if self.sequence.replace(u32::from_be_bytes([a, b, c, d])).is_some() {
+                    return Err(WireError::Duplicate);
+                }
+            }
+            (PADN, _) => {}
+            _ => self.has_others = true,
+        }
+        Ok(())
+    }
+}
+
+/// Octets before the first option.
+const OPTIONS_AT: usize = 2;
+/// Octets of an option before its contents.
+const OPTION_HEADER_LEN: usize = 2;
+const PAD1: u8 = 0;
+const PADN: u8 = 1;
+/// RFC 4727 s4: for experiments; who does not know the option skips it.
+const EXPERIMENTAL: u8 = 0x1e;
+/// Tells our experiment from others'.
+const MAGIC: [u8; 2] = *b"ML";
+const SEQUENCE_OPTION: [u8; 4] = [EXPERIMENTAL, 6, MAGIC[0], MAGIC[1]];
+/// Octets of the sequence option.
+const SEQUENCE_LEN: usize = 8;
