@@ -14,21 +14,29 @@ fn main() {
     println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-env-changed=CLANG");
 
+    for (object, types_file) in [("moorline", "types.rs"), ("tcp_iter", "tcp_iter_types.rs")] {
+        let skeleton = compile(&sources, &out, object);
+        fs::write(out.join(types_file), types(&skeleton)).expect("OUT_DIR can be written to");
+    }
+    let layout = layout(&[sources.join("lib/types.h"), sources.join("lib/maps.h")]);
+    println!("cargo:rustc-env=MOORLINE_BPF_LAYOUT={layout:016x}");
+}
+
+/// Compiles an object; the skeleton that libbpf-cargo makes of it.
+fn compile(sources: &Path, out: &Path, object: &str) -> String {
+    let skeleton = out.join(format!("{object}.skel.rs"));
     let mut builder = SkeletonBuilder::new();
     builder
-        .source(sources.join("moorline.bpf.c"))
-        .obj(out.join("moorline.bpf.o"))
+        .source(sources.join(format!("{object}.bpf.c")))
+        .obj(out.join(format!("{object}.bpf.o")))
         .clang(clang())
         .clang_args(clang_args());
-    if let Err(error) = builder.build_and_generate(out.join("moorline.skel.rs")) {
+    if let Err(error) = builder.build_and_generate(&skeleton) {
         panic!(
             "eBPF programs: {error:?}\nclang and libelf-dev are needed: scripts/install-deps.sh"
         );
     }
-    let skeleton = fs::read_to_string(out.join("moorline.skel.rs")).expect("just written");
-    fs::write(out.join("types.rs"), types(&skeleton)).expect("OUT_DIR can be written to");
-    let layout = layout(&[sources.join("lib/types.h"), sources.join("lib/maps.h")]);
-    println!("cargo:rustc-env=MOORLINE_BPF_LAYOUT={layout:016x}");
+    fs::read_to_string(skeleton).expect("just written")
 }
 
 /// `CLANG`, or the newest on the path.

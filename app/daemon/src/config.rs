@@ -41,6 +41,8 @@ pub struct Config {
     pub addresses: AddressPolicy,
     /// How the programs are attached.
     pub attach: AttachMode,
+    /// Whether TCP is told to send again at once after a move.
+    pub tcp_notice: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -68,6 +70,7 @@ struct File {
     interfaces: BTreeMap<String, PartOfRule>,
     prefixes: BTreeMap<String, PartOfRule>,
     attach: Attach,
+    tcp_notice: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -104,6 +107,7 @@ impl Default for File {
             interfaces: BTreeMap::new(),
             prefixes: BTreeMap::new(),
             attach: Attach::Auto,
+            tcp_notice: true,
         }
     }
 }
@@ -182,6 +186,7 @@ impl Config {
                 Attach::Tcx => AttachMode::Tcx,
                 Attach::Tc => AttachMode::Tc,
             },
+            tcp_notice: file.tcp_notice,
         })
     }
 }
@@ -211,15 +216,17 @@ mod tests {
     fn an_empty_file_gives_the_defaults() {
         let config = Config::parse("").expect("defaults");
         assert_eq!(config.send_timeout, Duration::from_secs(10));
+        assert!(config.tcp_notice);
         assert_eq!(config.addresses.rule_of("eth0").mode, AddressMode::HbaCompatible);
     }
 
     #[test]
     fn keys_are_taken() {
-        let text = "send-timeout = \"250ms\"\nuplinks = [\"eth0\"]\naddresses = \"off\"";
+        let text = "send-timeout = \"250ms\"\nuplinks = [\"eth0\"]\naddresses = \"off\"\ntcp-notice = false";
         let config = Config::parse(text).expect("valid");
         assert_eq!(config.send_timeout, Duration::from_millis(250));
         assert_eq!(config.uplinks, ["eth0"]);
+        assert!(!config.tcp_notice);
         assert_eq!(config.addresses.rule_of("eth0").mode, AddressMode::Off);
     }
 

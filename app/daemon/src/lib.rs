@@ -11,6 +11,7 @@
 //! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
 //! | `triggers` | which traffic earns a context, read again while running |
+//! | `notice` | has TCP go on at once after a move |
 //! | `privileges` | gives up what is not needed once all is set up |
 //! | `events`, `server` | journal of events, control socket |
 //! | `store` | what survives a crash: addresses, contexts |
@@ -22,6 +23,7 @@ mod clock;
 mod config;
 mod events;
 mod neighbors;
+mod notice;
 mod privileges;
 mod protect;
 mod server;

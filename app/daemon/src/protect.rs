@@ -6,6 +6,7 @@ use moorline_host::{Event, Failure, ReapState, Removal};
 use moorline_netlink::MovedRoute;
 use moorline_types::{ContextId, LocatorPair, UlidPair};
 
+use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
 use crate::views;
@@ -137,6 +138,10 @@ impl Daemon {
                 | Event::Moved { .. }
                 | Event::Removed { .. }
         );
+        if let Event::Moved { ulids, .. } = event {
+            // Data plane and route are in place by now.
+            self.notices.on_moved(*ulids, clock::now());
+        }
         log(event);
         let (kind, context, ulids, reason) = describe(event);
         self.events.push(kind, |told| {

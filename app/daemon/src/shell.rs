@@ -22,6 +22,7 @@ use crate::args::Args;
 use crate::clock;
 use crate::config::Config;
 use crate::events::Events;
+use crate::notice::Notices;
 use crate::privileges;
 use crate::protect::Moved;
 use crate::server::{self, Ask};
@@ -43,6 +44,7 @@ pub(crate) struct Daemon {
     /// When the view was taken.
     pub(crate) view_at: Instant,
     pub(crate) moved: Moved,
+    pub(crate) notices: Notices,
     /// ULIDs kept on `moor0`.
     pub(crate) kept: BTreeSet<Ulid>,
     pub(crate) events: Events,
@@ -159,6 +161,7 @@ impl Daemon {
             view: HostView::default(),
             view_at: clock::now(),
             moved: Moved::default(),
+            notices: Notices::open(config.tcp_notice)?,
             kept: BTreeSet::new(),
             events,
             started_unix_ms: clock::unix_ms(),
@@ -226,6 +229,7 @@ impl Daemon {
             }
             let save_at = self.save_at;
             let answer_at = self.quiet.answer_at();
+            let notices_at = self.notices.poll_timeout();
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
                 _ = terminate.recv() => return Ok(()),
@@ -258,6 +262,9 @@ impl Daemon {
                     tell_failure(self.follow(&mut sources.routers).await);
                 }
                 lost = sources.reachability.next() => self.on_lost_neighbor(lost),
+                () = sleep_until(notices_at), if notices_at.is_some() => {
+                    self.notices.handle_timeout(clock::now());
+                }
                 Some(ask) = sources.asked.recv() => self.answer(ask),
                 () = sleep_until(wake), if wake.is_some() => {
                     self.host.handle_timeout(clock::now());

@@ -326,7 +326,7 @@ fn load_over(settings: &Settings, pins: &Path, virtual_clock: bool) -> Result<Ob
 }
 
 /// libbpf writes to standard error; what it says belongs in the log.
-fn quiet_libbpf() {
+pub(crate) fn quiet_libbpf() {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
         tracing::debug!(target: "libbpf", "{}", text.trim_end());
         #[cfg(test)]

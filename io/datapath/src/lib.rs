@@ -24,6 +24,9 @@
 //! program on `moor1` puts the payload header in and redirects to the uplink. Whoever moves a context should
 //! make the route to `moor0` first and take it away last: what comes over `moor1` without being moved leaves
 //! as it is, but a super-packet of a moved context at an uplink can only be dropped and counted.
+//!
+//! [`StalledSockets`] is apart from all that: a program of its own, run on demand, lists the TCP sockets
+//! that wait for a retransmission timer.
 
 mod attach;
 mod contexts;
@@ -39,6 +42,7 @@ mod plain;
 mod reports;
 mod settings;
 mod skel;
+mod stalled;
 mod tables;
 
 #[cfg(test)]
@@ -47,3 +51,4 @@ mod tests;
 pub use datapath::Datapath;
 pub use error::{Error, Result};
 pub use settings::{AttachMode, Settings};
+pub use stalled::{StalledSocket, StalledSockets};

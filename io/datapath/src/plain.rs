@@ -1,6 +1,6 @@
 //! Octets of the C structs, both ways.
 
-use crate::skel::types;
+use crate::skel::{tcp_iter, types};
 
 /// A C struct that is nothing but its fields: `repr(C)`, no padding, every bit pattern valid.
 ///
@@ -50,4 +50,5 @@ plain! {
     types::report: 56,
     types::rule: 120,
     types::settings: 48,
+    tcp_iter::types::stalled: 48,
 }

@@ -7,6 +7,12 @@ mod generated {
 
 pub(crate) use generated::types;
 
+/// Twins of `bpf/tcp_iter.bpf.c`.
+#[allow(warnings, clippy::all, reason = "generated")]
+pub(crate) mod tcp_iter {
+    include!(concat!(env!("OUT_DIR"), "/tcp_iter_types.rs"));
+}
+
 /// The compiled programs.
 #[repr(align(8))]
 struct Aligned<const N: usize>([u8; N]);
@@ -18,6 +24,14 @@ static ALIGNED: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/moorline.bpf
 /// The compiled programs, for libbpf to open.
 pub(crate) fn object() -> &'static [u8] {
     &ALIGNED.0
+}
+
+static TCP_ITER: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/tcp_iter.bpf.o")).len() }> =
+    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tcp_iter.bpf.o")));
+
+/// The compiled program that lists sockets.
+pub(crate) fn tcp_iter_object() -> &'static [u8] {
+    &TCP_ITER.0
 }
 
 /// Names the shape of the pinned tables: others are not taken over.

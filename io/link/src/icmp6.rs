@@ -1,10 +1,9 @@
 use std::io;
 use std::net::Ipv6Addr;
-use std::os::fd::AsRawFd;
 
 use moorline_types::{Locator, LocatorPair};
 
-use crate::socket::RawSocket;
+use crate::socket::{RawSocket, set_option};
 
 /// Listens for ICMPv6 Parameter Problem, Unrecognized Next Header, that quotes protocol 140.
 #[derive(Debug)]
@@ -68,18 +67,7 @@ fn pass_only(socket: &RawSocket, kind: u8) -> io::Result<()> {
     // A set bit blocks a type: struct icmp6_filter of linux/icmpv6.h.
     let mut filter = [u32::MAX; 8];
     filter[usize::from(kind >> 5)] &= !(1 << (kind & 31));
-    let len = libc::socklen_t::try_from(size_of_val(&filter)).map_err(io::Error::other)?;
-    // SAFETY: `filter` is a live array of the length that is passed.
-    let outcome = unsafe {
-        libc::setsockopt(
-            socket.fd().as_raw_fd(),
-            libc::IPPROTO_ICMPV6,
-            ICMP6_FILTER,
-            filter.as_ptr().cast(),
-            len,
-        )
-    };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_option(socket.fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, &filter)
 }
 
 /// Type of Parameter Problem (RFC 4443 s3.4).
@@ -95,7 +83,7 @@ const SHIM6: u8 = 140;
 /// An error message fits the minimum IPv6 MTU (RFC 4443 s2.4).
 const MAX_ERROR: usize = 2048;
 /// Socket option of linux/icmpv6.h; `libc` has it for other systems only.
-const ICMP6_FILTER: libc::c_int = 1;
+pub(crate) const ICMP6_FILTER: libc::c_int = 1;
 
 #[cfg(test)]
 mod tests {

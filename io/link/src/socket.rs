@@ -1,6 +1,6 @@
 use std::io;
 use std::net::Ipv6Addr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::sys::socket::{AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockaddrIn6};
 use tokio::io::Interest;
@@ -49,22 +49,47 @@ impl RawSocket {
         source: Ipv6Addr,
         destination: Ipv6Addr,
     ) -> io::Result<()> {
-        let info = libc::in6_pktinfo {
-            ipi6_addr: libc::in6_addr { s6_addr: source.octets() },
-            ipi6_ifindex: 0,
-        };
-        let control = [nix::sys::socket::ControlMessage::Ipv6PacketInfo(&info)];
-        // For a raw socket the port is the protocol; zero leaves it as opened (raw(7)).
-        let to = SockaddrIn6::from(std::net::SocketAddrV6::new(destination, 0, 0, 0));
-        nix::sys::socket::sendmsg(
-            self.fd().as_raw_fd(),
-            &[io::IoSlice::new(octets)],
-            &control,
-            MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
-            Some(&to),
-        )?;
-        Ok(())
+        send(self.fd().as_raw_fd(), octets, source, destination)
     }
+}
+
+/// Sends, or fails at once if the socket's buffer is full, or the source is none of our addresses.
+pub(crate) fn send(
+    fd: RawFd,
+    octets: &[u8],
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+) -> io::Result<()> {
+    let info = libc::in6_pktinfo {
+        ipi6_addr: libc::in6_addr { s6_addr: source.octets() },
+        ipi6_ifindex: 0,
+    };
+    let control = [nix::sys::socket::ControlMessage::Ipv6PacketInfo(&info)];
+    // For a raw socket the port is the protocol; zero leaves it as opened (raw(7)).
+    let to = SockaddrIn6::from(std::net::SocketAddrV6::new(destination, 0, 0, 0));
+    nix::sys::socket::sendmsg(
+        fd,
+        &[io::IoSlice::new(octets)],
+        &control,
+        MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
+        Some(&to),
+    )?;
+    Ok(())
+}
+
+/// Sets an option that `nix` has no name for.
+pub(crate) fn set_option<T: Copy>(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
+    // SAFETY: `value` is live and of the length that is passed; the kernel only reads it.
+    let outcome = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, name, core::ptr::from_ref(value).cast(), len)
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<Datagram>> {
@@ -92,7 +117,7 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<Datagram>> {
 }
 
 /// `nix` knows raw sockets but only named protocols; 140 has no name.
-fn raw_socket(protocol: i32) -> io::Result<OwnedFd> {
+pub(crate) fn raw_socket(protocol: i32) -> io::Result<OwnedFd> {
     use std::os::fd::FromRawFd;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     // SAFETY: no pointers are involved; the result is checked before it is used.

@@ -4,6 +4,7 @@
 mod capture;
 mod icmp;
 mod net;
+mod stalled;
 mod throughput;
 mod triggers;
 mod tun;

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Lists the TCP sockets that wait for a retransmission timer between pairs of ULIDs: an object of its own, so
+ * that a kernel without what it needs lacks nothing else.
+ */
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+
+#include "lib/types.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Of the kernel: only what is read, and found by name at load time. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+};
+
+struct sock_common {
+	__u16 skc_family;
+	volatile unsigned char skc_state;
+	__u16 skc_num;
+	__be16 skc_dport;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct ipv6_pinfo___before_6_7 {
+	__u8 recverr : 1;
+};
+
+struct inet_sock {
+	unsigned long inet_flags;
+	struct ipv6_pinfo___before_6_7 *pinet6;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	__u8 icsk_retransmits;
+	__u8 icsk_backoff;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u32 snd_una;
+	__u32 snd_nxt;
+};
+
+struct tcp6_sock {
+	struct tcp_sock tcp;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
+
+/* include/net/tcp_states.h */
+enum {
+	TCP_ESTABLISHED = 1,
+	TCP_FIN_WAIT1 = 4,
+	TCP_CLOSE_WAIT = 8,
+	TCP_LAST_ACK = 9,
+	TCP_CLOSING = 11,
+};
+
+/* include/net/inet_sock.h, since 6.7. Its enum has no name, so that it cannot be found at load time. */
+enum {
+	INET_FLAGS_RECVERR6 = 26,
+};
+
+/* What is written for each socket. */
+struct stalled {
+	struct pair ulids;
+	/* Host order. */
+	__u16 local_port;
+	__u16 peer_port;
+	/* The oldest octet that is not acknowledged, and the next to be sent. */
+	__u32 snd_una;
+	__u32 snd_nxt;
+	__u8 retransmits;
+	/* How often the timer was doubled. */
+	__u8 backoff;
+	__u8 state;
+	__u8 zero;
+};
+
+_Static_assert(sizeof(struct stalled) == 48, "stalled");
+
+/* Brings the type into BTF, for the Rust side. */
+const volatile struct stalled stalled_type;
+
+/* Whose sockets are listed. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct pair);
+	__type(value, __u8);
+} wanted SEC(".maps");
+
+/* To a socket that is not connected yet, the notice would be an error: only these may get one, and they have
+ * something to send again.
+ */
+static __always_inline int may_wait(__u8 state)
+{
+	return state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 || state == TCP_CLOSE_WAIT ||
+	       state == TCP_LAST_ACK || state == TCP_CLOSING;
+}
+
+/* IPV6_RECVERR: the program would be told of the error. */
+static __always_inline int wants_errors(const struct inet_sock *inet)
+{
+	struct ipv6_pinfo___before_6_7 *pinet6 = inet->pinet6;
+	if (bpf_core_field_exists(pinet6->recverr))
+		return BPF_CORE_READ_BITFIELD_PROBED(pinet6, recverr);
+	return inet->inet_flags >> INET_FLAGS_RECVERR6 & 1;
+}
+
+SEC("iter/tcp")
+int stalled_sockets(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	if (!common)
+		return 0;
+	/* Null for IPv4, listeners' requests and TIME_WAIT. */
+	struct tcp6_sock *socket = bpf_skc_to_tcp6_sock(common);
+	if (!socket)
+		return 0;
+	const struct inet_connection_sock *connection = &socket->tcp.inet_conn;
+	struct stalled out = {
+		.local_port = common->skc_num,
+		.peer_port = bpf_ntohs(common->skc_dport),
+		.snd_una = socket->tcp.snd_una,
+		.snd_nxt = socket->tcp.snd_nxt,
+		.retransmits = connection->icsk_retransmits,
+		.backoff = connection->icsk_backoff,
+		.state = common->skc_state,
+	};
+	if (!may_wait(out.state) || !out.retransmits || out.snd_una == out.snd_nxt)
+		return 0;
+	bpf_probe_read_kernel(&out.ulids.local, sizeof(out.ulids.local), &common->skc_v6_rcv_saddr);
+	bpf_probe_read_kernel(&out.ulids.peer, sizeof(out.ulids.peer), &common->skc_v6_daddr);
+	if (!bpf_map_lookup_elem(&wanted, &out.ulids) || wants_errors(&connection->icsk_inet))
+		return 0;
+	bpf_seq_write(ctx->meta->seq, &out, sizeof(out));
+	return 0;
+}

@@ -1,0 +1,93 @@
+//! TCP is told to go on after a move, and nobody else hears of it. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::net::Ipv6Addr;
+
+use common::{Protected, eventually, protected, protected_with};
+use moorline_lab::Failure;
+use moorline_lab::capture::{Capture, Frame};
+use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
+
+/// Octets of the Ethernet header, which the loopback interface has too.
+const ETHERNET: usize = 14;
+
+/// Whether it is an ICMPv6 Destination Unreachable, no route, that the host sends itself about TCP to `peer`.
+fn is_notice(frame: &Frame, ulid: Ipv6Addr, peer: Ipv6Addr) -> bool {
+    let Some(packet) = frame.octets.get(ETHERNET..ETHERNET + 108) else { return false };
+    let (ip, message) = packet.split_at(40);
+    let quoted = &message[8..48];
+    ip[6] == 58
+        && ip[8..24] == ulid.octets()
+        && ip[24..40] == ulid.octets()
+        && message[..2] == [1, 0]
+        && quoted[6] == 6
+        && quoted[8..24] == ulid.octets()
+        && quoted[24..40] == peer.octets()
+}
+
+/// A transfer from server to client that has begun, with a context.
+fn transfer(hosts: &mut Protected) -> TcpTransfer {
+    let [client, server] = hosts.ends.clone();
+    let options =
+        TcpOptions { client, server, sender: Sender::Server, bytes: 12_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    eventually("bytes", || transfer.arrivals().total() > 1_000_000);
+    transfer
+}
+
+/// Notices on the loopback interface of the host that sends, and ICMPv6 errors of that kind that it lets out,
+/// while a transfer survives a silent cut; none if the test is skipped.
+fn notices(settings: &str) -> Option<(usize, usize)> {
+    let name = format!("notices to TCP, {settings}");
+    let mut hosts = protected_with(&name, [settings.to_owned(), settings.to_owned()])?;
+    let [peer, ulid] = hosts.ends.clone().map(|end| end.address);
+    let transfer = transfer(&mut hosts);
+    let host = hosts.lab.namespace("b").unwrap().clone();
+    let directory = hosts.lab.directory("b").unwrap();
+    let start = |interface| Capture::start(&host, interface, &directory).unwrap();
+    let (inside, outside) = (start("lo"), start("isp2"));
+    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    eventually("the end of the transfer", || transfer.is_finished());
+    assert!(transfer.finish().unwrap().complete, "{name}\n{}", hosts.story());
+    assert!(hosts.has_moved_to_isp2(), "{name}: nothing moved\n{}", hosts.story());
+    let count = |capture: Capture| {
+        let frames = capture.finish().unwrap();
+        frames.iter().filter(|frame| is_notice(frame, ulid, peer)).count()
+    };
+    Some((count(inside), count(outside)))
+}
+
+//= rfc5534#4.2-1 (test)
+#[test]
+fn tcp_that_waits_is_told_of_a_move_inside_the_host() {
+    let Some((inside, outside)) = notices("") else { return };
+    assert!(inside > 0, "TCP was not told");
+    assert_eq!(outside, 0, "a notice left the host");
+}
+
+#[test]
+fn tcp_is_told_nothing_where_that_is_switched_off() {
+    let Some((inside, _)) = notices("tcp-notice = false") else { return };
+    assert_eq!(inside, 0);
+}
+
+/// Its route tells TCP: no segment is made that would not fit, so nobody has to send a Packet Too Big.
+#[test]
+fn segments_fit_the_smaller_mtu_of_the_new_path_from_the_first() {
+    let Some(mut hosts) = protected("a smaller MTU", &["a", "b"], &[]) else { return };
+    let host = hosts.lab.namespace("b").unwrap().clone();
+    host.ip(&["link", "set", "isp2", "mtu", "1400"]).unwrap();
+    let transfer = transfer(&mut hosts);
+    let directory = hosts.lab.directory("b").unwrap();
+    let moved = Capture::start(&host, "moor1", &directory).unwrap();
+    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    eventually("the end of the transfer", || transfer.is_finished());
+    assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
+    let frames = moved.finish().unwrap();
+    let longest = frames.iter().filter_map(Frame::ipv6).map(<[u8]>::len).max();
+    // The payload header takes 8 octets.
+    assert_eq!(longest, Some(1392));
+}
