@@ -17,6 +17,7 @@ use rustix::mount::{MountFlags, mount};
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::process::Process;
+use crate::topology::HOSTS;
 
 /// A running daemon; stopped in order when dropped.
 #[derive(Debug)]
@@ -44,6 +45,21 @@ impl DaemonOptions {
     pub fn new(binary: PathBuf, send_timeout: Duration) -> Self {
         Self { binary, send_timeout, settings: String::new() }
     }
+}
+
+/// Starts a daemon in each host of a pair, both at once, as each takes a moment to make its addresses.
+///
+/// # Errors
+/// As [`Daemon::start`].
+pub fn start_both(lab: &Lab, options: [&DaemonOptions; 2]) -> anyhow::Result<Vec<Daemon>> {
+    thread::scope(|scope| {
+        let start = |(host, options)| scope.spawn(move || Daemon::start(lab, host, options));
+        let starting: Vec<_> = HOSTS.into_iter().zip(options).map(start).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, anyhow::Result<Daemon>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        starting.into_iter().map(join).collect()
+    })
 }
 
 impl Daemon {

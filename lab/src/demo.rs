@@ -8,7 +8,6 @@ mod report;
 mod run;
 
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -16,7 +15,7 @@ use anyhow::Context as _;
 pub use report::{Mode, Report};
 pub use run::Outcome;
 
-use crate::daemon::{Daemon, DaemonOptions};
+use crate::daemon::{DaemonOptions, start_both};
 use crate::lab::Lab;
 use crate::timeline::View;
 use crate::topology::{self, HOSTS, ISPS, host_address};
@@ -71,7 +70,8 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
 
 fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
     let lab = Lab::build(topology::two_by_two(true))?;
-    let mut daemons = start_daemons(&lab, options)?;
+    let started = DaemonOptions::new(options.moorlined.clone(), options.send_timeout);
+    let mut daemons = start_both(&lab, [&started; 2])?;
     let mut ends = Vec::new();
     for (host, daemon) in HOSTS.into_iter().zip(&daemons) {
         let namespace = lab.namespace(host)?.clone();
@@ -104,20 +104,4 @@ pub fn without_moorline(
 
 fn view_title(view: &mut dyn View, title: &str, rate: u64) {
     view.begin(title, &run::lanes(rate));
-}
-
-/// Both at once: each takes a moment to make its addresses.
-fn start_daemons(lab: &Lab, options: &DemoOptions) -> anyhow::Result<Vec<Daemon>> {
-    let options = DaemonOptions::new(options.moorlined.clone(), options.send_timeout);
-    thread::scope(|scope| {
-        let start = |host| {
-            let options = &options;
-            scope.spawn(move || Daemon::start(lab, host, options))
-        };
-        let starting = HOSTS.map(start);
-        starting
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
-            .collect()
-    })
 }

@@ -7,10 +7,14 @@
 //! a line in [`all`], and its options in the command line.
 
 mod addr_cost;
+mod art;
 mod i2_cost;
 mod isp_loss;
 mod negotiation;
+mod peers;
 mod plot;
+mod pool;
+mod recovery;
 mod statistics;
 
 #[cfg(test)]
@@ -25,9 +29,11 @@ use serde_json::Value;
 
 pub use crate::cost::{I2Cost, IspLoss};
 pub use addr_cost::AddrCost;
+pub use art::{Art, ArtFlow};
 pub use negotiation::{Negotiation, Security};
-pub use plot::{Bars, Chart, Data, Line, Scale};
-pub use statistics::Summary;
+pub use peers::{PeerFlow, PeerSystem, Peers};
+pub use plot::{Bars, Chart, Data, Line, Ranges, Scale};
+pub use statistics::{Percentiles, Summary};
 
 use crate::interrupt;
 
@@ -151,6 +157,8 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(Negotiation::default()),
         Box::new(I2Cost::default()),
         Box::new(IspLoss::default()),
+        Box::new(Art::default()),
+        Box::new(Peers::default()),
     ]
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 
 use crate::lab::Lab;
+use crate::netns::{Namespace, Waiting};
 use crate::topology::Prefix;
 
 /// Something that breaks.
@@ -49,15 +50,45 @@ pub struct Fault {
     pub at: Instant,
 }
 
+/// A failure that happens as soon as it is told to: its commands run already and wait for their input, so
+/// that a busy machine starts no program between the decision and the failure.
+#[derive(Debug)]
+pub struct Armed {
+    failure: Failure,
+    commands: Vec<(Waiting, String)>,
+}
+
+impl Armed {
+    /// Lets it happen.
+    ///
+    /// # Errors
+    /// It is broken already.
+    pub fn strike(self) -> anyhow::Result<Fault> {
+        let Self { failure, commands } = self;
+        let at = Instant::now();
+        for (command, script) in commands {
+            command.feed(&script).with_context(|| format!("bring about {failure:?}"))?;
+        }
+        Ok(Fault { failure, at })
+    }
+}
+
 impl Lab {
     /// Breaks something.
     ///
     /// # Errors
     /// There is no such node or interface, or it is broken already.
     pub fn fail(&self, failure: Failure) -> anyhow::Result<Fault> {
-        let at = Instant::now();
-        self.apply(&failure).with_context(|| format!("bring about {failure:?}"))?;
-        Ok(Fault { failure, at })
+        self.arm(failure)?.strike()
+    }
+
+    /// Prepares to break something.
+    ///
+    /// # Errors
+    /// There is no such node or interface.
+    pub fn arm(&self, failure: Failure) -> anyhow::Result<Armed> {
+        let commands = self.prepare(&failure).with_context(|| format!("prepare {failure:?}"))?;
+        Ok(Armed { failure, commands })
     }
 
     /// Mends what broke.
@@ -69,18 +100,24 @@ impl Lab {
         self.revert(&failure).with_context(|| format!("heal {failure:?}"))
     }
 
-    fn apply(&self, failure: &Failure) -> anyhow::Result<()> {
+    fn prepare(&self, failure: &Failure) -> anyhow::Result<Vec<(Waiting, String)>> {
+        let drop_at = |router: &String, condition: &str| -> anyhow::Result<_> {
+            Ok(vec![(self.namespace(router)?.waiting_nft()?, drop_rule(failure, condition))])
+        };
         match failure {
-            Failure::Silent { router } => self.namespace(router)?.nft(&drop_rule(failure, "")),
-            Failure::OneWay { router, from } => {
-                self.namespace(router)?.nft(&drop_rule(failure, &format!("iifname \"{from}\" ")))
-            }
+            Failure::Silent { router } => drop_at(router, ""),
+            Failure::OneWay { router, from } => drop_at(router, &format!("iifname \"{from}\" ")),
             Failure::CarrierDown { node, interface } => {
-                self.switch_far_end(node, interface, "down")
+                let ends = self.ends_seen_from(node, interface)?;
+                let down = |(namespace, interface): &(&Namespace, String)| {
+                    let script = format!("link set dev {interface} down\n");
+                    Ok((namespace.waiting_ip()?, script))
+                };
+                ends.iter().map(down).collect()
             }
             Failure::AddressRemoved { node, interface, address } => {
-                let address = address.to_string();
-                self.namespace(node)?.ip(&["addr", "del", &address, "dev", interface]).map(drop)
+                let script = format!("addr del {address} dev {interface}\n");
+                Ok(vec![(self.namespace(node)?.waiting_ip()?, script)])
             }
         }
     }
@@ -91,7 +128,9 @@ impl Lab {
                 self.namespace(router)?.nft(&format!("delete table ip6 {}\n", table_name(failure)))
             }
             Failure::CarrierDown { node, interface } => {
-                self.switch_far_end(node, interface, "up")?;
+                for (namespace, interface) in self.ends_seen_from(node, interface)? {
+                    namespace.ip(&["link", "set", "dev", &interface, "up"])?;
+                }
                 let far = self.far_end(node, interface)?.0;
                 self.restore_routes(far)?;
                 self.restore_routes(node)
@@ -104,11 +143,18 @@ impl Lab {
         }
     }
 
-    fn switch_far_end(&self, node: &str, interface: &str, state: &str) -> anyhow::Result<()> {
-        // A wire does not pass on that the carrier went: it goes at its near end too.
-        self.wires().switch(self.topology(), node, interface, state)?;
-        let (node, interface) = self.far_end(node, interface)?;
-        self.namespace(node)?.ip(&["link", "set", "dev", interface, state]).map(drop)
+    /// What has to go down for a node to lose its carrier: the far end of the cable and, as a wire does
+    /// not pass that on, the near end of the wire before it.
+    fn ends_seen_from(
+        &self,
+        node: &str,
+        interface: &str,
+    ) -> anyhow::Result<Vec<(&Namespace, String)>> {
+        let mut ends: Vec<_> =
+            self.wires().near_end(self.topology(), node, interface).into_iter().collect();
+        let (far, interface) = self.far_end(node, interface)?;
+        ends.push((self.namespace(far)?, interface.to_owned()));
+        Ok(ends)
     }
 
     fn far_end(&self, node: &str, interface: &str) -> anyhow::Result<(&str, &str)> {

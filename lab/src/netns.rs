@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context as _, bail};
@@ -92,7 +92,7 @@ impl Namespace {
     /// # Errors
     /// What `ip` said about the first line that failed.
     pub fn ip_batch(&self, lines: &str) -> anyhow::Result<()> {
-        feed(Command::new("ip").args(["-n", &self.name, "-batch", "-"]), lines)
+        self.waiting_ip()?.feed(lines)
     }
 
     /// Applies an nftables script inside, as one transaction.
@@ -100,7 +100,17 @@ impl Namespace {
     /// # Errors
     /// What `nft` said.
     pub fn nft(&self, script: &str) -> anyhow::Result<()> {
-        feed(self.command("nft").args(["-f", "-"]), script)
+        self.waiting_nft()?.feed(script)
+    }
+
+    /// `ip` in here that waits for its lines.
+    pub(crate) fn waiting_ip(&self) -> anyhow::Result<Waiting> {
+        Waiting::start(Command::new("ip").args(["-n", &self.name, "-batch", "-"]))
+    }
+
+    /// `nft` in here that waits for its script.
+    pub(crate) fn waiting_nft(&self) -> anyhow::Result<Waiting> {
+        Waiting::start(self.command("nft").args(["-f", "-"]))
     }
 
     /// Makes the kernel cut segments before an interface gets them, and put none together.
@@ -161,22 +171,48 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
 /// # Errors
 /// As [`output`].
 pub fn feed(command: &mut Command, input: &str) -> anyhow::Result<()> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| describe(command))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command that failed early closes its end: its exit status tells more.
-        let _ = stdin.write_all(input.as_bytes());
+    Waiting::start(command)?.feed(input)
+}
+
+/// A program that has been started and waits for its standard input.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    child: Option<Child>,
+    what: String,
+}
+
+impl Waiting {
+    fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let what = describe(command);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().with_context(|| what.clone())?;
+        Ok(Self { child: Some(child), what })
     }
-    let output = child.wait_with_output().with_context(|| describe(command))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{}: {}: {}", describe(command), output.status, said.trim());
+
+    /// Gives it all of its input and waits for its end.
+    pub(crate) fn feed(mut self, input: &str) -> anyhow::Result<()> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        if let Some(mut stdin) = child.stdin.take() {
+            // A command that failed early closes its end: its exit status tells more.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let output = child.wait_with_output().with_context(|| self.what.clone())?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("{}: {}: {}", self.what, output.status, said.trim());
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // Without input it has nothing to do: it ends when its standard input does.
+        if let Some(mut child) = self.child.take() {
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
 }
 
 fn describe(command: &Command) -> String {

@@ -77,22 +77,19 @@ impl Wires {
         Ok(())
     }
 
-    /// Switches the near end of the cable at an interface of a node up or down, if it has a wire.
-    pub(crate) fn switch(
+    /// Where the cable at an interface of a node enters its wire, if it has one.
+    pub(crate) fn near_end(
         &self,
         topology: &Topology,
         node: &str,
         interface: &str,
-        state: &str,
-    ) -> anyhow::Result<()> {
-        for plan in &self.plans {
-            for (end, near) in topology.links[plan.link].ends.iter().zip(plan.interfaces()) {
-                if end.node == node && end.interface == interface {
-                    self.namespace.ip(&["link", "set", "dev", &near, state])?;
-                }
-            }
-        }
-        Ok(())
+    ) -> Option<(&Namespace, String)> {
+        let ends = self
+            .plans
+            .iter()
+            .flat_map(|plan| topology.links[plan.link].ends.iter().zip(plan.interfaces()));
+        let mut ends = ends.filter(|(end, _)| end.node == node && end.interface == interface);
+        ends.next().map(|(_, near)| (&self.namespace, near))
     }
 }
 

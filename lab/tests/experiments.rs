@@ -5,9 +5,13 @@ mod common;
 
 use std::fs;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use moorline_cga::Sec;
-use moorline_lab::experiment::{self, AddrCost, Experiment, Negotiation, Results, Security, Watch};
+use moorline_lab::experiment::{
+    self, AddrCost, Art, ArtFlow, Experiment, Negotiation, PeerFlow, Peers, Results, Security,
+    Watch,
+};
 use serde_json::Value;
 
 /// Notes what it hears.
@@ -142,4 +146,77 @@ fn negotiation_times_what_is_done_and_refuses_short_keys() {
     assert_eq!((&refused["runs"], &refused["median_s"]), (&0.into(), &Value::Null));
     assert!(refused["refused"].as_str().unwrap().contains("512 bits is too short"));
     assert!(results.svg().unwrap().contains("\nnot done\n"));
+}
+
+/// Each flow once, with the shortest Send Timeout.
+fn short_art(simulated: bool) -> Art {
+    let send_timeouts = vec![Duration::from_millis(200)];
+    Art { send_timeouts, repetitions: 1, simulated, ..Art::default() }
+}
+
+fn check_art(art: &Art, results: &Results) {
+    let flows: Vec<_> = results.points.iter().map(|point| &point["flow"]).collect();
+    assert_eq!(flows, art.flows.iter().map(|flow| flow.name()).collect::<Vec<_>>());
+    for point in &results.points {
+        assert_eq!((&point["send_timeout_ms"], &point["recovered"]), (&200.into(), &1.into()));
+        // The last keepalive of a flow with one direction may be a third of the Send Timeout old.
+        assert!(point["art_ms"]["median"].as_f64().unwrap() > 130.0, "{point}");
+    }
+    assert!(results.svg().unwrap().contains("\nSend Timeout (s)\n"));
+}
+
+#[test]
+fn art_finds_the_end_of_the_silence_of_every_flow() {
+    let flows = vec![ArtFlow::Tcp, ArtFlow::UdpOneWay, ArtFlow::UdpBothWays];
+    let art = Art { flows, ..short_art(false) };
+    if common::is_skipped("art", &art.obstacles()) {
+        return;
+    }
+    check_art(&art, &run(&art).0);
+}
+
+#[test]
+fn simulated_art_needs_no_root_and_is_the_same_again() {
+    let art = short_art(true);
+    assert_eq!(art.obstacles(), [""; 0]);
+    let (results, _) = run(&art);
+    check_art(&art, &results);
+    assert_eq!(run(&art).0.points, results.points);
+    // The staircase: a transfer that is not told waits for its timer.
+    let slow = Art { send_timeouts: vec![Duration::from_secs(4)], repetitions: 5, ..art };
+    let (results, _) = run(&slow);
+    let median = |flow: usize| results.points[flow]["art_ms"]["median"].as_f64().unwrap();
+    assert!(median(0) < 4500.0 && median(1) > 5000.0, "{:?}", results.points);
+}
+
+#[test]
+fn peers_go_on_if_they_have_another_way_and_say_so_if_not() {
+    let peers = Peers {
+        rtts: vec![Duration::from_millis(1)],
+        repetitions: 1,
+        flows: vec![PeerFlow::Messages],
+        send_timeout: Duration::from_millis(500),
+        limit: Duration::from_secs(4),
+        parallel: 5,
+        ..Peers::default()
+    };
+    if common::is_skipped("peers", &peers.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&peers);
+    let systems: Vec<_> = results.points.iter().map(|point| &point["system"]).collect();
+    assert_eq!(systems, ["moorline", "moorline-rfc", "mptcp", "mptcp-fullmesh", "tcp"]);
+    let [moorline, rfc, _, meshed, plain] = &results.points[..] else { panic!("{systems:?}") };
+    for point in [moorline, rfc, meshed] {
+        assert_eq!(
+            (&point["recovered"], &point["bytes_lost"]),
+            (&1.into(), &0.0.into()),
+            "{point}"
+        );
+        assert!(point["recovery_ms"]["median"].as_f64().unwrap() > 100.0, "{point}");
+    }
+    assert_eq!((&plain["recovered"], &plain["recovery_ms"]["median"]), (&0.into(), &Value::Null));
+    assert!(plain["reason"].as_str().unwrap().contains("within 4 s"));
+    let lines = |point: &Value| point["configuration_lines"].as_u64().unwrap();
+    assert!((lines(moorline), lines(rfc)) == (0, 2) && lines(meshed) > 2, "{:?}", results.points);
 }

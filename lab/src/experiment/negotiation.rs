@@ -11,7 +11,6 @@ mod exchange;
 
 use std::net::{Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -21,7 +20,7 @@ use serde::Serialize;
 
 use super::{Bars, Chart, Data, Experiment, Results, Scale, Summary, Watch};
 use crate::capture::Capture;
-use crate::daemon::{Daemon, DaemonOptions};
+use crate::daemon::{Daemon, DaemonOptions, start_both};
 use crate::lab::Lab;
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
 use crate::{interrupt, preflight};
@@ -293,21 +292,12 @@ impl Trial<'_> {
     fn start(&self, lab: &Lab) -> anyhow::Result<Vec<Daemon>> {
         // The responder answers and does not begin.
         let triggers = [TRIGGER, NO_TRIGGER];
-        thread::scope(|scope| {
-            let start = |(host, trigger): (&'static str, &str)| {
-                let settings = format!("{trigger}{}", self.security.settings());
-                let binary = self.moorlined.clone();
-                scope.spawn(move || {
-                    let options = DaemonOptions { binary, send_timeout: SEND_TIMEOUT, settings };
-                    Daemon::start(lab, host, &options)
-                })
-            };
-            let starting: Vec<_> = HOSTS.into_iter().zip(triggers).map(start).collect();
-            let join = |thread: thread::ScopedJoinHandle<'_, anyhow::Result<Daemon>>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            starting.into_iter().map(join).collect()
-        })
+        let [initiator, responder] = triggers.map(|trigger| DaemonOptions {
+            binary: self.moorlined.clone(),
+            send_timeout: SEND_TIMEOUT,
+            settings: format!("{trigger}{}", self.security.settings()),
+        });
+        start_both(lab, [&initiator, &responder])
     }
 
     /// One in each prefix; waits until the daemon has made them.

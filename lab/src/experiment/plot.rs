@@ -52,6 +52,11 @@ pub enum Data {
         /// The lines.
         series: Vec<Line>,
     },
+    /// Lines through the middle of ranges.
+    Ranges {
+        /// The lines.
+        series: Vec<Ranges>,
+    },
 }
 
 /// Bars of one colour.
@@ -72,6 +77,22 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+/// A line through the middle of ranges, each drawn as an upright bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranges {
+    /// In the legend.
+    pub name: String,
+    /// From left to right: a place and its low, middle and high value.
+    pub points: Vec<(f64, [f64; 3])>,
+}
+
+impl Ranges {
+    fn middle(&self) -> Line {
+        let points = self.points.iter().map(|(x, [_, middle, _])| (*x, *middle)).collect();
+        Line { name: self.name.clone(), points }
+    }
+}
+
 impl Chart {
     /// Whether there is nothing to draw.
     #[must_use]
@@ -81,12 +102,15 @@ impl Chart {
 
     /// All heights.
     fn values(&self) -> impl Iterator<Item = f64> {
-        let (bars, lines): (&[Bars], &[Line]) = match &self.data {
-            Data::Bars { series, .. } => (series, &[]),
-            Data::Lines { series } => (&[], series),
+        let (bars, lines, ranges): (&[Bars], &[Line], &[Ranges]) = match &self.data {
+            Data::Bars { series, .. } => (series, &[], &[]),
+            Data::Lines { series } => (&[], series, &[]),
+            Data::Ranges { series } => (&[], &[], series),
         };
         let bars = bars.iter().flat_map(|bars| bars.values.iter().copied().flatten());
-        bars.chain(lines.iter().flat_map(|line| line.points.iter().map(|point| point.1)))
+        let lines = lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+        let ranges = ranges.iter().flat_map(|line| line.points.iter().flat_map(|point| point.1));
+        bars.chain(lines).chain(ranges)
     }
 
     /// From the foot of the bars to so far above the highest that the legend has room.
@@ -102,14 +126,18 @@ impl Chart {
     }
 
     fn widths(&self) -> Range<f64> {
-        match &self.data {
-            Data::Bars { groups, .. } => 0.0..groups.len() as f64,
+        let xs: Vec<f64> = match &self.data {
+            Data::Bars { groups, .. } => return 0.0..groups.len() as f64,
             Data::Lines { series } => {
-                let xs = || series.iter().flat_map(|line| line.points.iter().map(|point| point.0));
-                let (from, to) = (xs().fold(f64::MAX, f64::min), xs().fold(f64::MIN, f64::max));
-                if from < to { from..to } else { from - 0.5..from + 0.5 }
+                series.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect()
             }
-        }
+            Data::Ranges { series } => {
+                series.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect()
+            }
+        };
+        let from = xs.iter().copied().fold(f64::MAX, f64::min);
+        let to = xs.iter().copied().fold(f64::MIN, f64::max);
+        if from < to { from..to } else { from - 0.5..from + 0.5 }
     }
 }
 
@@ -164,6 +192,11 @@ where
     match &chart.data {
         Data::Bars { groups, series } => draw_bars(groups, series, chart, &mut system, area)?,
         Data::Lines { series } => draw_lines(series, &mut system)?,
+        Data::Ranges { series } => {
+            draw_ranges(series, &mut system)?;
+            let middles: Vec<_> = series.iter().map(Ranges::middle).collect();
+            draw_lines(&middles, &mut system)?;
+        }
     }
     let mut labels = system.configure_series_labels();
     labels.position(plotters::chart::SeriesLabelPosition::UpperLeft);
@@ -226,6 +259,19 @@ where
         drawn.map_err(plain)?.label(&line.name).legend(move |at| swatch(at, colour));
         let dots = line.points.iter().map(|point| Circle::new(*point, 3, colour.filled()));
         system.draw_series(dots).map_err(plain)?;
+    }
+    Ok(())
+}
+
+fn draw_ranges<Y>(series: &[Ranges], system: &mut System<'_, '_, Y>) -> anyhow::Result<()>
+where
+    Y: Ranged<ValueType = f64>,
+{
+    for (line, colour) in series.iter().zip(COLOURS.into_iter().cycle()) {
+        for (x, [low, _, high]) in &line.points {
+            let bar = LineSeries::new([(*x, *low), (*x, *high)], colour.mix(0.5).stroke_width(3));
+            system.draw_series(bar).map_err(plain)?;
+        }
     }
     Ok(())
 }

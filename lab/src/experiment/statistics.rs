@@ -34,9 +34,52 @@ impl Summary {
     }
 }
 
+/// Where repeated measurements lie, with those that came to no end taken for longer than all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Percentiles {
+    /// One in twenty is below; none if that has come to no end.
+    pub p5: Option<f64>,
+    /// As many are below as above.
+    pub median: Option<f64>,
+    /// One in twenty is above.
+    pub p95: Option<f64>,
+}
+
+impl Percentiles {
+    /// Of these; `None` among them came to no end.
+    #[must_use]
+    pub fn of(samples: &[Option<f64>]) -> Self {
+        let mut sorted: Vec<_> =
+            samples.iter().map(|sample| sample.unwrap_or(f64::INFINITY)).collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |part: f64| {
+            let place = part * sorted.len().checked_sub(1)? as f64;
+            let whole = (0..sorted.len()).rfind(|&index| index as f64 <= place)?;
+            let (low, rest) = (sorted[whole], place - whole as f64);
+            let high = if rest > 0.0 { *sorted.get(whole + 1)? } else { low };
+            let value = low + rest * (high - low);
+            value.is_finite().then_some(value)
+        };
+        Self { p5: at(0.05), median: at(0.5), p95: at(0.95) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_lie_between_samples_and_know_those_without_an_end() {
+        let samples: Vec<_> = (0..21).rev().map(|n| Some(f64::from(n))).collect();
+        let all = Percentiles::of(&samples);
+        assert_eq!((all.p5, all.median, all.p95), (Some(1.0), Some(10.0), Some(19.0)));
+        let two = Percentiles::of(&[Some(3.0), Some(1.0)]);
+        assert_eq!((two.median, two.p95.map(|p| (p * 10.0).round())), (Some(2.0), Some(29.0)));
+        let some = Percentiles::of(&[Some(2.0), None, Some(1.0)]);
+        assert_eq!((some.median, some.p95), (Some(2.0), None));
+        assert_eq!(Percentiles::of(&[None, None]).p5, None);
+        assert_eq!(Percentiles::of(&[]), Percentiles::default());
+    }
 
     #[test]
     fn samples_are_summed_up_in_any_order() {

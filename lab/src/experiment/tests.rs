@@ -47,6 +47,18 @@ fn a_plot_has_every_chart_with_its_words_and_marks() {
 }
 
 #[test]
+fn ranges_are_bars_with_a_line_through_their_middle() {
+    let points = vec![(1.0, [1.0, 2.0, 4.0]), (2.0, [3.0, 3.0, 5.0])];
+    let data = Data::Ranges { series: vec![Ranges { name: "a range".into(), points }] };
+    let chart = Chart { data, ..lines(&[]) };
+    assert!(!chart.is_empty());
+    let svg = plot::svg(&[chart]).unwrap();
+    assert_eq!(svg.matches("<circle ").count(), 2, "{svg}");
+    assert_eq!(svg.matches("stroke-width=\"3\"").count(), 2, "{svg}");
+    assert!(svg.contains("\na range\n"));
+}
+
+#[test]
 fn what_was_not_measured_has_no_bar() {
     let svg = plot::svg(&[bars([Some(3.0), None])]).unwrap();
     assert_eq!(svg.matches("fill=\"#0072B2\" stroke=\"none\"").count(), 2, "{svg}");

@@ -14,7 +14,7 @@ pub use curl::{Curl, Download};
 pub use http::HttpServer;
 pub use iperf::{Iperf, IperfResult};
 pub use pattern::{Digest, Pattern};
-pub use tcp::{Sender, TcpOptions, TcpOutcome, TcpTransfer};
+pub use tcp::{Carriage, Protocol, Sender, TcpOptions, TcpOutcome, TcpTransfer};
 pub use udp::{Direction, UdpFlow, UdpOptions, UdpOutcome};
 
 use std::net::SocketAddrV6;

@@ -1,18 +1,23 @@
 //! Sockets bound before they connect; call from inside the namespace.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
+};
 
-use super::Endpoint;
+use super::{Endpoint, Protocol};
 
-/// A TCP connection from `source`'s address.
-pub(super) fn connect_from(source: &Endpoint, to: SocketAddr) -> anyhow::Result<TcpStream> {
-    let socket: OwnedFd =
-        socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+/// A connection from `source`'s address.
+pub(super) fn connect_from(
+    source: &Endpoint,
+    to: SocketAddr,
+    protocol: Protocol,
+) -> anyhow::Result<TcpStream> {
+    let socket = stream_socket(protocol)?;
     prefer_cubic(&socket)?;
     bind(&socket, &SocketAddr::from(source.socket_address(0)))
         .with_context(|| format!("bind to {}", source.address))?;
@@ -25,6 +30,29 @@ pub(super) fn connect_from(source: &Endpoint, to: SocketAddr) -> anyhow::Result<
 /// A listening socket on `at`'s address and any port.
 pub(super) fn listen(at: &Endpoint) -> anyhow::Result<TcpListener> {
     TcpListener::bind(at.socket_address(0)).with_context(|| format!("listen at {}", at.address))
+}
+
+/// The same for a kind of socket. MPTCP joins subflows to the listener's other addresses, so it listens at
+/// all of them.
+pub(super) fn listen_as(at: &Endpoint, protocol: Protocol) -> anyhow::Result<TcpListener> {
+    if protocol == Protocol::Tcp {
+        return listen(at);
+    }
+    let socket = stream_socket(protocol)?;
+    let any = Endpoint { address: Ipv6Addr::UNSPECIFIED, ..at.clone() };
+    bind(&socket, &SocketAddr::from(any.socket_address(0)))
+        .and_then(|()| rustix::net::listen(&socket, 1))
+        .with_context(|| format!("listen at {}", at.address))?;
+    Ok(TcpListener::from(socket))
+}
+
+fn stream_socket(protocol: Protocol) -> anyhow::Result<OwnedFd> {
+    let number = match protocol {
+        Protocol::Tcp => None,
+        Protocol::Mptcp => Some(ipproto::MPTCP),
+    };
+    socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::CLOEXEC, number)
+        .with_context(|| format!("{protocol:?} socket"))
 }
 
 /// The next connection to `listener`, or none if `go_on` says so first.

@@ -1,7 +1,7 @@
 //! A TCP transfer, every byte checked, paced.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -37,6 +37,31 @@ pub struct TcpOptions {
     pub rate: u64,
 }
 
+/// How octets are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carriage {
+    /// Over which kind of socket.
+    pub protocol: Protocol,
+    /// Octets written at a time; each write is sent at once if it is less than a segment.
+    pub chunk: usize,
+}
+
+/// Kinds of sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// The kernel's MPTCP.
+    Mptcp,
+}
+
+impl Default for Carriage {
+    fn default() -> Self {
+        Self { protocol: Protocol::Tcp, chunk: CHUNK }
+    }
+}
+
 /// A transfer that runs.
 #[derive(Debug)]
 pub struct TcpTransfer {
@@ -44,6 +69,8 @@ pub struct TcpTransfer {
     stop: Arc<AtomicBool>,
     receiver: Task<TcpOutcome>,
     sender: Task<bool>,
+    /// Subflows of MPTCP come to it for as long as the connection lasts.
+    _listener: TcpListener,
 }
 
 /// How a transfer ended.
@@ -61,25 +88,36 @@ impl TcpTransfer {
     /// # Errors
     /// No connection.
     pub fn start(options: &TcpOptions) -> anyhow::Result<Self> {
+        Self::start_as(options, Carriage::default())
+    }
+
+    /// The same with another kind of socket or with messages instead of a stream.
+    ///
+    /// # Errors
+    /// No connection, or no such sockets here.
+    pub fn start_as(options: &TcpOptions, carriage: Carriage) -> anyhow::Result<Self> {
+        let Carriage { protocol, chunk } = carriage;
         let stop = Arc::new(AtomicBool::new(false));
         let arrivals = Arrivals::default();
         let (to_stream, server_stream) = mpsc::channel();
         let (to_port, port) = mpsc::channel();
         let (server, listening) = (options.server.clone(), Arc::clone(&stop));
         let _accepting = options.server.namespace.spawn("tcp accept", move || {
-            let listener = socket::listen(&server)?;
+            let listener = socket::listen_as(&server, protocol)?;
             let _ = to_port.send(listener.local_addr()?);
             let go_on = || !listening.load(Ordering::Relaxed);
-            let _ = to_stream.send(socket::accept(&listener, go_on)?);
+            let stream = socket::accept(&listener, go_on)?;
+            let _ = to_stream.send(stream.map(|stream| (stream, listener)));
             Ok(())
         })?;
-        let address: SocketAddr = port.recv_timeout(CONNECT_LIMIT).context("no listener")?;
+        let mut address: SocketAddr = port.recv_timeout(CONNECT_LIMIT).context("no listener")?;
+        address.set_ip(options.server.address.into());
         let client = options.client.namespace.enter(|| {
             // A failure must not leave the accepting thread behind.
-            socket::connect_from(&options.client, address)
+            socket::connect_from(&options.client, address, protocol)
                 .inspect_err(|_| stop.store(true, Ordering::Relaxed))
         })?;
-        let server = server_stream
+        let (server, listener) = server_stream
             .recv_timeout(CONNECT_LIMIT)
             .ok()
             .flatten()
@@ -88,16 +126,21 @@ impl TcpTransfer {
             Sender::Client => (client, server),
             Sender::Server => (server, client),
         };
+        if chunk < CHUNK {
+            from.set_nodelay(true).context("send messages at once")?;
+        }
         let (bytes, rate) = (options.bytes, options.rate);
         let (sending, receiving) = (Arc::clone(&stop), Arc::clone(&stop));
         let noted = arrivals.clone();
         let namespace = &options.client.namespace;
         Ok(Self {
-            sender: namespace.spawn("tcp send", move || send(from, bytes, rate, &sending))?,
+            sender: namespace
+                .spawn("tcp send", move || send(from, bytes, [rate, chunk as u64], &sending))?,
             receiver: namespace
                 .spawn("tcp receive", move || receive(to, bytes, &noted, &receiving))?,
             arrivals,
             stop,
+            _listener: listener,
         })
     }
 
@@ -134,12 +177,17 @@ impl TcpTransfer {
 }
 
 /// Sends all and waits for the receiver's receipt; false if told to stop before.
-fn send(mut stream: TcpStream, bytes: u64, rate: u64, stop: &AtomicBool) -> anyhow::Result<bool> {
+fn send(
+    mut stream: TcpStream,
+    bytes: u64,
+    [rate, most]: [u64; 2],
+    stop: &AtomicBool,
+) -> anyhow::Result<bool> {
     let pacer = Pacer::start(rate);
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = vec![0; usize::try_from(most)?];
     let mut sent = 0;
     while sent < bytes {
-        let length = usize::try_from(bytes - sent).map_or(CHUNK, |left| left.min(CHUNK));
+        let length = usize::try_from(most.min(bytes - sent))?;
         CONTENT.fill(sent, &mut chunk[..length]);
         let mut rest = &chunk[..length];
         while !rest.is_empty() {

@@ -1,3 +1,7 @@
+mod failures;
+
+use failures::{ArtArgs, PeersArgs};
+
 use clap::Subcommand;
 use moorline_cga::Sec;
 use moorline_lab::experiment::{AddrCost, I2Cost, IspLoss, Negotiation, Security};
@@ -53,6 +57,17 @@ pub enum ExperimentArgs {
     ///
     /// On a virtual clock, so it takes seconds.
     IspLoss(IspLossArgs),
+    /// Time until TCP and UDP go on after a silent failure, by the Send Timeout (as root, or simulated).
+    ///
+    /// Figure 9 of the LinShim6 paper and figures 2 to 4 of the empirical evaluation: the Application
+    /// Recovery Time at a round trip of 80 +- 20 ms. The defaults are the papers' and take hours; add
+    /// `--simulated` for the same in minutes, or choose fewer.
+    Art(ArtArgs),
+    /// Time until Moorline, the kernel's MPTCP and plain TCP go on after the same silent failure (as root).
+    ///
+    /// Transfers, messages and datagrams at several round-trip times, with what was lost and the lines of
+    /// configuration that each takes. With the defaults it takes an hour or two.
+    Peers(PeersArgs),
 }
 
 /// Parameters of `i2-cost`.
@@ -214,6 +229,7 @@ mod tests {
     use super::*;
     use crate::Args;
     use clap::Parser;
+    use moorline_lab::experiment::{Art, Peers};
 
     fn run(line: &str) -> RunArgs {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
@@ -232,6 +248,24 @@ mod tests {
         let ExperimentArgs::Negotiation(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), Negotiation::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let ExperimentArgs::Art(args) = self::run("moorline lab run art").experiment else {
+            panic!()
+        };
+        let (given, default) = (args.experiment(), Art::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let run = self::run("moorline lab run peers");
+        let ExperimentArgs::Peers(args) = run.experiment else { panic!() };
+        let (given, default) = (args.experiment(), Peers::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+    }
+
+    #[test]
+    fn art_takes_what_the_documentation_shows() {
+        let line = "moorline lab run art --send-timeouts 1,2 --repetitions 3 \
+                    --flows tcp,tcp-no-notice,udp-oneway,udp-bidir --json";
+        let ExperimentArgs::Art(args) = run(line).experiment else { panic!() };
+        let art = args.experiment();
+        assert_eq!((art.send_timeouts.len(), art.repetitions, art.flows.len()), (2, 3, 4));
     }
 
     #[test]

@@ -46,6 +46,8 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         ExperimentArgs::Negotiation(args) => Box::new(args.experiment()),
         ExperimentArgs::I2Cost(args) => Box::new(args.experiment()),
         ExperimentArgs::IspLoss(args) => Box::new(args.experiment()),
+        ExperimentArgs::Art(args) => Box::new(args.experiment()),
+        ExperimentArgs::Peers(args) => Box::new(args.experiment()),
     };
     if let Some(folder) = &args.out {
         // A folder that cannot be made is better known now.

@@ -21,10 +21,10 @@ pub(crate) fn experiments(experiments: &[Listed]) -> String {
 /// The points as a table, and where they are.
 pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String {
     let names = results.columns;
-    let is_number = |name: &&str| results.points.iter().any(|point| point[*name].is_number());
+    let is_number = |name: &&str| results.points.iter().any(|point| field(point, name).is_number());
     let right: Vec<_> = (0..names.len()).filter(|&index| is_number(&names[index])).collect();
-    let rows =
-        results.points.iter().map(|point| names.iter().map(|&name| cell(&point[name])).collect());
+    let row = |point| names.iter().map(|name| cell(field(point, name))).collect();
+    let rows = results.points.iter().map(row);
     let header: Vec<_> = names.iter().map(|name| heading(name)).collect();
     let header: Vec<_> = header.iter().map(String::as_str).collect();
     let mut text = table(&header, &right, rows);
@@ -34,9 +34,14 @@ pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String
     text
 }
 
+/// `art_ms.p5` is `p5` of the object `art_ms`.
+fn field<'a>(point: &'a Value, name: &str) -> &'a Value {
+    name.split('.').fold(point, |value, name| &value[name])
+}
+
 /// `mean_s` becomes `MEAN S`.
 fn heading(name: &str) -> String {
-    name.to_uppercase().replace('_', " ")
+    name.to_uppercase().replace(['_', '.'], " ")
 }
 
 fn cell(value: &Value) -> String {

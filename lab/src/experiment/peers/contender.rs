@@ -1,0 +1,165 @@
+//! Who is compared, and what it takes to set each up.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
+
+use crate::daemon::DaemonOptions;
+use crate::experiment::recovery::Scene;
+use crate::topology::{HOSTS, ISPS, Impairment, Prefix, host_address};
+use crate::workload::Protocol;
+
+/// Ways to survive a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerSystem {
+    /// Moorline as it is installed.
+    Moorline,
+    /// Moorline in the `rfc` profile: the Send Timeout is the detector.
+    MoorlineRfc,
+    /// The kernel's MPTCP with `subflow` and `signal` endpoints.
+    Mptcp,
+    /// The same with `fullmesh`.
+    MptcpFullmesh,
+    /// None.
+    Tcp,
+}
+
+/// Kinds of traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerFlow {
+    /// A paced transfer that always has octets under way.
+    Bulk,
+    /// Fifty messages a second over a stream.
+    Messages,
+    /// Fifty datagrams a second in both directions.
+    Datagrams,
+}
+
+impl PeerSystem {
+    /// All.
+    pub const ALL: [Self; 5] =
+        [Self::Moorline, Self::MoorlineRfc, Self::Mptcp, Self::MptcpFullmesh, Self::Tcp];
+
+    /// As in the results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Moorline => "moorline",
+            Self::MoorlineRfc => "moorline-rfc",
+            Self::Mptcp => "mptcp",
+            Self::MptcpFullmesh => "mptcp-fullmesh",
+            Self::Tcp => "tcp",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|system| system.name() == name)
+    }
+
+    pub(super) const fn is_moorline(self) -> bool {
+        matches!(self, Self::Moorline | Self::MoorlineRfc)
+    }
+
+    pub(super) const fn is_mptcp(self) -> bool {
+        matches!(self, Self::Mptcp | Self::MptcpFullmesh)
+    }
+
+    /// MPTCP carries streams alone; without anybody's help, nothing that can be said of datagrams differs
+    /// from what is said of streams.
+    pub(super) const fn carries(self, flow: PeerFlow) -> bool {
+        self.is_moorline() || !matches!(flow, PeerFlow::Datagrams)
+    }
+
+    pub(super) const fn protocol(self) -> Protocol {
+        if self.is_mptcp() { Protocol::Mptcp } else { Protocol::Tcp }
+    }
+
+    /// The network with it at work; gives the lines of configuration that it took.
+    pub(super) fn set_up(
+        self,
+        moorlined: &Path,
+        cables: Impairment,
+        send_timeout: Duration,
+    ) -> anyhow::Result<(Scene, usize)> {
+        match self {
+            Self::Tcp => Ok((Scene::plain(cables)?, 0)),
+            Self::Moorline | Self::MoorlineRfc => {
+                let profile = if self == Self::MoorlineRfc { "profile = \"rfc\"\n" } else { "" };
+                let binary = moorlined.to_owned();
+                let settings = format!("{profile}{HASTE}");
+                let options = DaemonOptions { binary, send_timeout, settings };
+                let scene = Scene::protected(cables, &options)?;
+                Ok((scene, HOSTS.len() * profile.lines().count()))
+            }
+            Self::Mptcp => mesh(Scene::plain(cables)?, "subflow"),
+            Self::MptcpFullmesh => mesh(Scene::plain(cables)?, "subflow fullmesh"),
+        }
+    }
+}
+
+impl PeerFlow {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Bulk, Self::Messages, Self::Datagrams];
+
+    /// As in the results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bulk => "tcp-bulk",
+            Self::Messages => "messages",
+            Self::Datagrams => "udp-bidir",
+        }
+    }
+
+    pub(super) const fn about(self) -> &'static str {
+        match self {
+            Self::Bulk => "a transfer",
+            Self::Messages => "50 messages a second",
+            Self::Datagrams => "50 datagrams a second in both directions",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|flow| flow.name() == name)
+    }
+}
+
+/// Whether this kernel has such sockets.
+pub(super) fn has_mptcp() -> bool {
+    let flags = SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::INET6, SocketType::STREAM, flags, Some(ipproto::MPTCP)).is_ok()
+}
+
+/// Makes the kernel use both uplinks of both hosts: A opens subflows, B tells of its addresses. And what
+/// Moorline does by itself: rules by source address, so that each subflow takes its own ISP.
+fn mesh(scene: Scene, subflow: &str) -> anyhow::Result<(Scene, usize)> {
+    let mut count = 0;
+    for (host, kind) in HOSTS.into_iter().zip([subflow, "signal"]) {
+        let namespace = scene.lab.namespace(host)?;
+        let mut lines = vec!["mptcp limits set subflows 8 add_addr_accepted 8".to_owned()];
+        let nodes = &scene.lab.topology().nodes;
+        let node = nodes.iter().find(|node| node.name == host).context("host")?;
+        for (isp, (name, route)) in (1..).zip(ISPS.into_iter().zip(&node.routes)) {
+            let address = host_address(host, isp);
+            lines.push(format!("mptcp endpoint add {address} dev {name} {kind}"));
+            lines.push(format!("-6 rule add from {} lookup {isp}00", Prefix::of(address)));
+            let (via, dev) = (route.via, &route.interface);
+            lines.push(format!("-6 route add default via {via} dev {dev} table {isp}00"));
+        }
+        count += lines.len();
+        for line in lines {
+            namespace.ip(&line.split(' ').collect::<Vec<_>>())?;
+        }
+    }
+    Ok((scene, count))
+}
+
+/// What makes a test short and changes nothing about recovery: sets without a key are made at once, and
+/// contexts too.
+const HASTE: &str = "addresses = \"hba\"\ntrigger-bytes = 500\n";

@@ -1,0 +1,105 @@
+//! One failure under one system.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::{Job, PeerFlow};
+use crate::Failure;
+use crate::experiment::pool::part;
+use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, pause};
+use crate::netns::Namespace;
+use crate::topology::{ISPS, Impairment};
+use crate::workload::{
+    Carriage, Direction, Gap, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
+};
+
+/// How it went.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    /// None if there was no recovery.
+    pub(super) recovery: Option<Duration>,
+    /// None without a recovery.
+    pub(super) bytes_lost: Option<u64>,
+    /// Datagrams lost, or segments sent again.
+    pub(super) packets_lost: Option<u64>,
+    pub(super) configuration_lines: usize,
+}
+
+pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
+    let cables = Impairment { seed: job.seed, ..Impairment::delay(job.rtt / 2) };
+    let (mut scene, configuration_lines) =
+        job.system.set_up(moorlined, cables, job.send_timeout)?;
+    let flow = start(&scene, job)?;
+    flow.await_arrivals()?;
+    scene.await_contexts()?;
+    pause(SETTLING + SPREAD.mul_f64(part(job.seed, 0)))?;
+    let sender = scene.ends[0].namespace.clone();
+    let before = segments_sent_again(&sender)?;
+    let armed = scene.lab.arm(Failure::Silent { router: ISPS[0].into() })?;
+    let cut = armed.strike()?.at;
+    let silence =
+        Silence { least: LEAST_SILENCE, stragglers: job.rtt / 2 + STRAGGLERS, limit: job.limit };
+    let gap = await_recovery(&flow.arrivals(), cut, silence)
+        .with_context(|| format!("{job:?}: {}", scene.logs()))?;
+    let recovery = gap.as_ref().map(Gap::length);
+    let again = segments_sent_again(&sender)?.saturating_sub(before);
+    let (bytes_lost, packets_lost) = match flow {
+        // Every octet that comes is checked to be the next one: what is back has lost nothing.
+        Flow::Tcp(transfer) => {
+            let whole = transfer.abandon().map(|_| 0);
+            (recovery.map(|_| whole).transpose()?, Some(again))
+        }
+        Flow::Udp(flow) => {
+            let ways = flow.finish()?;
+            let lost = ways.iter().map(|way| way.sent.saturating_sub(way.received)).sum();
+            (recovery.map(|_| lost * MESSAGE as u64), Some(lost))
+        }
+    };
+    Ok(Outcome { recovery, bytes_lost, packets_lost, configuration_lines })
+}
+
+fn start(scene: &Scene, job: &Job) -> anyhow::Result<Flow> {
+    let [client, server] = scene.ends.clone();
+    let (rate, chunk) = match job.flow {
+        PeerFlow::Bulk => (BULK, BULK_CHUNK),
+        PeerFlow::Messages => (u64::from(PER_SECOND) * MESSAGE as u64, MESSAGE),
+        PeerFlow::Datagrams => {
+            let (ends, direction) = ([client, server], Direction::BothWays);
+            let options = UdpOptions { ends, direction, per_second: PER_SECOND, size: MESSAGE };
+            return UdpFlow::start(&options).map(Flow::Udp);
+        }
+    };
+    let options = TcpOptions { client, server, sender: Sender::Client, bytes: 1 << 40, rate };
+    let carriage = Carriage { protocol: job.system.protocol(), chunk };
+    TcpTransfer::start_as(&options, carriage).map(Flow::Tcp)
+}
+
+/// By all sockets of a host.
+fn segments_sent_again(host: &Namespace) -> anyhow::Result<u64> {
+    host.enter(|| {
+        let counters = fs::read_to_string("/proc/thread-self/net/snmp").context("counters")?;
+        let mut lines = counters.lines().filter(|line| line.starts_with("Tcp:"));
+        let (names, values) = lines.next().zip(lines.next()).context("counters of TCP")?;
+        let mut both = names.split_whitespace().zip(values.split_whitespace());
+        let value = both.find(|(name, _)| *name == "RetransSegs").map(|(_, value)| value.parse());
+        Ok(value.context("segments sent again")??)
+    })
+}
+
+/// Until subflows and spare pairs are there and round trips are known.
+const SETTLING: Duration = Duration::from_millis(2500);
+const SPREAD: Duration = Duration::from_secs(1);
+/// Longer than any gap of these flows, on a machine that is not too busy; shorter than a retransmission
+/// timer.
+const LEAST_SILENCE: Duration = Duration::from_millis(100);
+/// A busy machine.
+const STRAGGLERS: Duration = Duration::from_millis(20);
+/// Octets a second.
+const BULK: u64 = 2_000_000;
+const BULK_CHUNK: usize = 8 * 1024;
+const PER_SECOND: u32 = 50;
+/// Octets of a message or a datagram.
+const MESSAGE: usize = 100;

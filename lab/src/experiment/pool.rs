@@ -1,0 +1,111 @@
+//! Trials side by side, for experiments that mostly wait.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::interrupt::Interrupted;
+
+/// Carries out all jobs, so many at a time, and gives what came of them in their order. `begun` hears of
+/// each as it begins, with how many are over.
+///
+/// A trial that fails is tried a second time: among thousands, one that met a busy machine is no reason to
+/// throw away the others.
+pub(super) fn run_all<J: Sync, R: Send>(
+    jobs: &[J],
+    parallel: usize,
+    work: impl Fn(&J) -> anyhow::Result<R> + Sync,
+    mut begun: impl FnMut(&J, usize),
+) -> anyhow::Result<Vec<R>> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (to_owner, news) = mpsc::channel();
+    let mut results: Vec<Option<R>> = jobs.iter().map(|_| None).collect();
+    thread::scope(|scope| {
+        for _ in 0..parallel.clamp(1, jobs.len().max(1)) {
+            let (to_owner, next, failed, work) = (to_owner.clone(), &next, &failed, &work);
+            scope.spawn(move || {
+                while !failed.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(index) else { return };
+                    let _ = to_owner.send((index, None));
+                    let result = work(job).or_else(|error| match error.is::<Interrupted>() {
+                        true => Err(error),
+                        false => work(job),
+                    });
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    let _ = to_owner.send((index, Some(result)));
+                }
+            });
+        }
+        drop(to_owner);
+        let mut over = 0;
+        let mut outcome = Ok(());
+        for (index, result) in news {
+            match result {
+                None => begun(&jobs[index], over),
+                Some(Ok(result)) => {
+                    results[index] = Some(result);
+                    over += 1;
+                }
+                Some(Err(error)) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
+    })?;
+    Ok(results.into_iter().flatten().collect())
+}
+
+/// For work that does not wait.
+pub(super) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
+}
+
+/// From 0 to 1, by a seed and a number.
+pub(super) fn part(seed: u64, number: u64) -> f64 {
+    (mixed(seed, number) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A seed of its own for each number.
+pub(super) fn mixed(seed: u64, number: u64) -> u64 {
+    let digest: [u8; 32] =
+        Sha256::digest([seed.to_be_bytes(), number.to_be_bytes()].concat()).into();
+    digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn results_are_in_the_order_of_the_jobs_and_one_failure_is_forgiven() {
+        let failures = Mutex::new(0);
+        let jobs: Vec<usize> = (0..20).collect();
+        let mut begun = 0;
+        let work = |job: &usize| {
+            if *job == 7 && std::mem::replace(&mut *failures.lock().unwrap(), 1) == 0 {
+                anyhow::bail!("once");
+            }
+            Ok(job * 2)
+        };
+        let results = run_all(&jobs, 3, work, |_, _| begun += 1).unwrap();
+        assert_eq!(results, jobs.iter().map(|job| job * 2).collect::<Vec<_>>());
+        assert_eq!(begun, 20);
+        assert!(
+            run_all(&jobs, 3, |_| anyhow::bail!("always") as anyhow::Result<()>, |_, _| ())
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn parts_are_spread_and_follow_from_the_seed() {
+        let parts: Vec<_> = (0..1000).map(|number| part(1, number)).collect();
+        assert!(parts.iter().all(|part| (0.0..1.0).contains(part)));
+        let mean = parts.iter().sum::<f64>() / 1000.0;
+        assert!((0.45..0.55).contains(&mean), "{mean}");
+        assert_eq!(part(1, 5), parts[5]);
+        assert_ne!(part(2, 5), parts[5]);
+    }
+}

@@ -1,0 +1,163 @@
+//! Two hosts, a flow between them, and the end of a silence: what the experiments about failures share.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use moorline_api::EventKind;
+
+use crate::daemon::{Daemon, DaemonOptions, start_both, tail};
+use crate::lab::Lab;
+use crate::topology::{self, HOSTS, ISPS, Impairment, host_address};
+use crate::workload::{Arrivals, Endpoint, Gap, TcpTransfer, UdpFlow};
+use crate::{interrupt, preflight};
+
+/// The network of the demo with the cables of host A impaired, and the ends of a flow by ISP 1.
+pub(super) struct Scene {
+    /// Before the lab, so that they are stopped before it goes.
+    pub(super) daemons: Vec<Daemon>,
+    pub(super) ends: [Endpoint; 2],
+    pub(super) lab: Lab,
+}
+
+impl Scene {
+    /// Without Moorline.
+    pub(super) fn plain(cables: Impairment) -> anyhow::Result<Self> {
+        let lab = build(cables)?;
+        let ends = ends(&lab, HOSTS.map(|host| host_address(host, 1)))?;
+        Ok(Self { daemons: Vec::new(), ends, lab })
+    }
+
+    /// With a daemon in each host.
+    pub(super) fn protected(cables: Impairment, options: &DaemonOptions) -> anyhow::Result<Self> {
+        let lab = build(cables)?;
+        let daemons = start_both(&lab, [options; 2])?;
+        let addresses = daemons.iter().map(|daemon| daemon.verifiable_address(ISPS[0]));
+        let addresses: Vec<_> = addresses.collect::<anyhow::Result<_>>()?;
+        let ends = ends(&lab, addresses.try_into().ok().context("two hosts")?)?;
+        Ok(Self { daemons, ends, lab })
+    }
+
+    /// Waits until every daemon has a context for the flow.
+    pub(super) fn await_contexts(&mut self) -> anyhow::Result<()> {
+        for daemon in &mut self.daemons {
+            daemon.wait_for(&EventKind::ContextEstablished, CONTEXT_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    /// The ends of the daemons' logs, for an error.
+    pub(super) fn logs(&self) -> String {
+        self.daemons.iter().map(|daemon| tail(&daemon.log())).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn build(cables: Impairment) -> anyhow::Result<Lab> {
+    // An impairment that does nothing is no reason for a wire.
+    let topology = topology::two_by_two(true);
+    let plain = Impairment { seed: cables.seed, ..Impairment::default() };
+    Lab::build(if cables == plain { topology } else { topology.with_cables_of(HOSTS[0], cables) })
+}
+
+fn ends(lab: &Lab, addresses: [std::net::Ipv6Addr; 2]) -> anyhow::Result<[Endpoint; 2]> {
+    let [a, b] = addresses;
+    let end = |host, address| -> anyhow::Result<Endpoint> {
+        Ok(Endpoint { namespace: lab.namespace(host)?.clone(), address })
+    };
+    Ok([end(HOSTS[0], a)?, end(HOSTS[1], b)?])
+}
+
+/// Traffic between the ends.
+pub(super) enum Flow {
+    Tcp(TcpTransfer),
+    Udp(UdpFlow),
+}
+
+impl Flow {
+    /// Of each direction that it uses.
+    pub(super) fn arrivals(&self) -> Vec<Arrivals> {
+        match self {
+            Self::Tcp(transfer) => vec![transfer.arrivals().clone()],
+            Self::Udp(flow) => flow.arrivals().into_iter().cloned().collect(),
+        }
+    }
+
+    /// Waits until something has arrived in every direction.
+    pub(super) fn await_arrivals(&self) -> anyhow::Result<()> {
+        let arrivals = self.arrivals();
+        interrupt::wait_for("traffic", CONTEXT_LIMIT, || {
+            Ok(arrivals.iter().all(|arrivals| arrivals.total() > 0).then_some(()))
+        })
+    }
+}
+
+/// How a silence is told from the gaps that a flow has anyway.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Silence {
+    /// At least so long.
+    pub(super) least: Duration,
+    /// What was under way at the cut has arrived by then.
+    pub(super) stragglers: Duration,
+    /// When nobody waits any longer.
+    pub(super) limit: Duration,
+}
+
+/// Waits until every direction flows again after a cut, and for a moment more; gives the longest
+/// silence, from the last arrival before to the first one after, or none if there was no end.
+pub(super) fn await_recovery(
+    arrivals: &[Arrivals],
+    cut: Instant,
+    silence: Silence,
+) -> anyhow::Result<Option<Gap>> {
+    let settled = cut + silence.stragglers;
+    let flows_again = |arrivals: &Arrivals| {
+        arrivals.last().is_some_and(|last| last > settled)
+            && arrivals.resumed_after(cut, silence.least).is_some()
+    };
+    while !arrivals.iter().all(flows_again) {
+        interrupt::check()?;
+        if cut.elapsed() > silence.limit {
+            return Ok(None);
+        }
+        thread::sleep(interrupt::TICK);
+    }
+    pause(LINGER)?;
+    let gaps = arrivals.iter().filter_map(|arrivals| arrivals.longest_gap_after(cut));
+    Ok(gaps.max_by_key(Gap::length))
+}
+
+/// Sleeps, and wakes for Ctrl-C.
+pub(super) fn pause(length: Duration) -> anyhow::Result<()> {
+    let end = Instant::now() + length;
+    loop {
+        interrupt::check()?;
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}
+
+/// Why experiments with daemons cannot run here.
+pub(super) fn obstacles(moorlined: Option<&PathBuf>, programs: &[&str]) -> Vec<String> {
+    let mut obstacles = preflight::check(programs);
+    if obstacles.is_empty() {
+        obstacles.extend(preflight::check_bpf());
+    }
+    if moorlined.is_none() && preflight::find_daemon().is_none() {
+        obstacles.push("moorlined is neither next to this program nor on PATH".into());
+    }
+    obstacles
+}
+
+/// The daemon to run.
+pub(super) fn daemon(told: Option<&Path>) -> anyhow::Result<PathBuf> {
+    told.map(Path::to_owned).or_else(preflight::find_daemon).context("moorlined")
+}
+
+/// Longest time until a context protects a flow.
+const CONTEXT_LIMIT: Duration = Duration::from_secs(15);
+/// How long a flow is watched after its return: a longer silence may follow one that was none.
+const LINGER: Duration = Duration::from_millis(200);
