@@ -176,6 +176,8 @@ fn moved_by(told: &HostEvent, cut: Duration) -> Option<(Duration, LocatorPair)> 
         | Event::Failed { .. }
         | Event::StateChanged { .. }
         | Event::Unreachable { .. }
+        | Event::Suspected { .. }
+        | Event::Cleared { .. }
         | Event::Removed { .. } => None,
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Core {
 impl Node {
     pub(crate) fn new(number: usize, plan: &HostPlan, rng: &mut Rng, now: Instant) -> Self {
         let addresses = AddressBook::new(plan.addresses, number, plan.uplinks.len(), rng.fork());
-        let mut config = Config::default();
+        let mut config = Config { profile: plan.profile, ..Config::default() };
         config.shim6.send_timeout = plan.send_timeout;
         let mut settings = Settings::default();
         if !plan.initiates {

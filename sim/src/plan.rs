@@ -6,6 +6,8 @@ mod text;
 
 use std::time::Duration;
 
+use moorline_host::Profile;
+
 pub use file::PlanError;
 pub use schedule::{Fault, Flap, Renumbering};
 
@@ -65,6 +67,8 @@ pub struct HostPlan {
     pub addresses: Addresses,
     /// Its Send Timeout.
     pub send_timeout: Duration,
+    /// What its reachability detection does beyond RFC 5534.
+    pub profile: Profile,
     /// Time that a report of the data plane takes to the core: a ring buffer and a wake-up.
     pub report_delay: Duration,
     /// Each with one address, or more once it has been renumbered.
@@ -79,6 +83,7 @@ impl Default for HostPlan {
             initiates: true,
             addresses: Addresses::Hba,
             send_timeout: Duration::from_secs(15),
+            profile: Profile::default(),
             report_delay: Duration::ZERO,
             uplinks: Vec::new(),
         }

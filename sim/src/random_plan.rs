@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use moorline_host::Profile;
+
 use crate::plan::{
     Addresses, Attack, Chance, Change, Direction, Fault, Flap, HostPlan, Kind, Link, Pace, Plan,
     Port, Renumbering, Uplink, What, Workload,
@@ -10,7 +12,7 @@ use crate::rng::Rng;
 #[must_use]
 pub fn random_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, PLAN_STREAM);
-    let hosts = hosts(&mut rng);
+    let mut hosts = hosts(&mut rng);
     let workloads = workloads(&mut rng, &hosts);
     let changes = changes(&mut rng, &hosts);
     let last = changes.last().map_or(Duration::ZERO, |change| change.at);
@@ -19,6 +21,10 @@ pub fn random_plan(seed: u64) -> Plan {
     let has_attacker = rng.is(Chance::percent(20));
     let overhears = rng.is(Chance::percent(50));
     let interval = rng.between(Duration::from_millis(100), Duration::from_secs(1));
+    let reverts_backoff = rng.is(Chance::percent(50));
+    for host in hosts.iter_mut().filter(|_| rng.is(Chance::percent(25))) {
+        host.profile = Profile::RFC;
+    }
     Plan {
         hosts,
         workloads,
@@ -26,7 +32,7 @@ pub fn random_plan(seed: u64) -> Plan {
         flaps,
         renumberings,
         attack: has_attacker.then_some(Attack { interval, overhears }),
-        reverts_backoff: rng.is(Chance::percent(50)),
+        reverts_backoff,
         duration: LONGEST,
         is_full_length: false,
     }
@@ -72,6 +78,7 @@ fn host(rng: &mut Rng, network: &NetworkKind) -> HostPlan {
         send_timeout: Duration::from_millis(
             rng.pick(&[500, 1000, 2000, 3000, 5000, 10_000, 15_000]).unwrap_or(15_000),
         ),
+        profile: Profile::default(),
         report_delay: Duration::from_millis(rng.pick(&[0, 0, 1, 5]).unwrap_or(0)),
         // One ISP after the other; whoever has more uplinks than there are ISPs has one twice.
         uplinks: (0..uplinks).map(|n| uplink(rng, (first + n) % network.isps, network)).collect(),

@@ -71,6 +71,8 @@ open_enum! {
         PeerNoSupport = "peer-no-support",
         /// Signs that the current pair has failed, before a timer says so.
         Suspect = "suspect",
+        /// The current pair answered, or nothing could be found out: nothing moves.
+        Cleared = "cleared",
         /// The current pair is held to have failed: probing.
         Exploring = "exploring",
         /// Probes or payload come in again.

@@ -152,6 +152,9 @@ impl Daemon {
                 told.from = Some(locator_pair(*from));
                 told.to = Some(locator_pair(*to));
             }
+            if let Event::Suspected { locators, .. } = event {
+                told.from = Some(locator_pair(*locators));
+            }
         });
     }
 }
@@ -187,6 +190,13 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
         Event::Moved { context, ulids, cause, .. } => {
             (EventKind::Moved, Some(*context), *ulids, Some(cause.to_string()))
         }
+        Event::Suspected { context, ulids, doubt, .. } => {
+            (EventKind::Suspect, Some(*context), *ulids, Some(doubt.to_string()))
+        }
+        Event::Cleared { context, ulids, doubt, after } => {
+            let reason = Some(format!("{doubt}, after {} ms", after.as_millis()));
+            (EventKind::Cleared, Some(*context), *ulids, reason)
+        }
         Event::Unreachable { context, ulids, probes } => {
             let reason = Some(format!("{probes} probes without an answer"));
             (EventKind::Warning, Some(*context), *ulids, reason)
@@ -218,6 +228,12 @@ fn log(event: &Event) {
         Event::Moved { context, from, to, cause, .. } => {
             tracing::info!(%context, %cause, "context moved");
             tracing::debug!(%context, %from, %to, "moved");
+        }
+        Event::Suspected { context, locators, doubt, .. } => {
+            tracing::debug!(%context, %locators, %doubt, "suspected");
+        }
+        Event::Cleared { context, doubt, after, .. } => {
+            tracing::debug!(%context, %doubt, ?after, "suspicion cleared");
         }
         Event::Unreachable { context, probes, .. } => {
             tracing::warn!(%context, probes, "no locator pair answers");

@@ -216,6 +216,7 @@ fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
         | EventKind::ContextEstablished
         | EventKind::InboundOk
         | EventKind::Operational
+        | EventKind::Cleared
         | EventKind::Missed
         | EventKind::Other(_) => return None,
     };

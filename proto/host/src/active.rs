@@ -80,7 +80,7 @@ pub(crate) fn entry(
         }),
         watch: reap.watch(),
         idle: config.idle_of(context.key.ulids, current),
-        suspects: false,
+        suspects: reap.suspects() && !is_fork,
         congestion: false,
         paths: Paths::default(),
         spread: false,

@@ -70,7 +70,10 @@ impl Host {
         } else {
             active.reap.handle_keepalive(now)?;
         }
-        self.push_update(Update::Heard { context: id, at: now });
+        // Checks of other pairs say nothing of the one that payload takes.
+        if active.reap.heard() == now {
+            self.push_update(Update::Heard { context: id, at: now });
+        }
         self.drain_reap_by(id, Pace::Answer, now);
         Ok(())
     }

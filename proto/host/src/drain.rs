@@ -11,7 +11,7 @@ use rand_core::RngCore;
 use crate::active::{self, Active};
 use crate::control;
 use crate::datapath::{ContextEntry, Update};
-use crate::event::{Event, Removal};
+use crate::event::{Cause, Event, Removal};
 use crate::machine::Host;
 
 /// Carries out what context establishment and reachability detection have decided.
@@ -85,6 +85,8 @@ impl Host {
         self.rng.fill_bytes(&mut seed);
         let mut reap = reap::Machine::new(Arc::clone(&self.reap_config), current, seed, now);
         reap.handle_keepalive_timeout(established.peer.send_timeout);
+        // Where nothing is added to a packet.
+        reap.handle_preferred(Some(context.key.ulids.as_locators()), now);
         let entry = active::entry(context, established, &reap, &self.config);
         let told = active::digest(self.digest, &entry);
         let key = context.key;
@@ -186,6 +188,9 @@ impl Host {
                     return;
                 }
             }
+            if active.reap.has_check() && !self.pacer.take_spare(now) {
+                active.reap.handle_checks_refused(now);
+            }
             let Some(transmit) = active.reap.poll_transmit() else { return };
             let message = control::reap_message(established.peer_tag, transmit.message);
             active.control_sent = Some(now);
@@ -195,6 +200,7 @@ impl Host {
 
     /// Carries out what a context's REAP machine has decided.
     pub(crate) fn drain_reap_by(&mut self, id: ContextId, pace: Pace, now: Instant) {
+        self.answer_spare_question(id, now);
         self.transmit_reap(id, pace, now);
         let Some(active) = self.active.get_mut(&id) else { return };
         let Some(context) = self.shim6.context(id) else { return };
@@ -216,22 +222,45 @@ impl Host {
             }
             active.deadline = deadline;
         }
-        while let Some(event) = active.reap.poll_event() {
-            self.events.push_back(match event {
-                reap::Event::StateChanged { from, to, cause } => {
-                    Event::StateChanged { context: id, ulids, from, to, cause }
-                }
-                reap::Event::Moved { from, to, cause } => {
-                    active.since = now;
-                    active.cause = Some(cause);
-                    self.learned.note(from, to, now);
-                    Event::Moved { context: id, ulids, from, to, cause }
-                }
-                reap::Event::Unreachable { probes } => {
-                    Event::Unreachable { context: id, ulids, probes }
-                }
-            });
+        while let Some(event) = self.active.get_mut(&id).and_then(|a| a.reap.poll_event()) {
+            self.on_reap_event(id, ulids, event, now);
         }
+    }
+
+    fn on_reap_event(
+        &mut self,
+        context: ContextId,
+        ulids: UlidPair,
+        event: reap::Event,
+        now: Instant,
+    ) {
+        let Some(active) = self.active.get_mut(&context) else { return };
+        let told = match event {
+            reap::Event::StateChanged { from, to, cause } => {
+                Event::StateChanged { context, ulids, from, to, cause }
+            }
+            reap::Event::Moved { from, to, cause } => {
+                active.since = now;
+                active.cause = Some(cause);
+                if cause != Cause::FailBack {
+                    self.learned.note(from, to, now);
+                    self.on_pair_left(from);
+                }
+                Event::Moved { context, ulids, from, to, cause }
+            }
+            reap::Event::Unreachable { probes } => Event::Unreachable { context, ulids, probes },
+            reap::Event::Suspected { doubt } => {
+                let locators = active.reap.current_pair();
+                Event::Suspected { context, ulids, locators, doubt }
+            }
+            reap::Event::Cleared { doubt, after } => {
+                Event::Cleared { context, ulids, doubt, after }
+            }
+            reap::Event::Checked { pair, at, rtt } => {
+                return self.on_spare_checked(context, pair, (at, rtt), now);
+            }
+        };
+        self.push_event(told);
     }
 }
 

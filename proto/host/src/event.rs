@@ -1,10 +1,11 @@
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use moorline_reap::State;
 use moorline_shim6::{Failure, Role};
 use moorline_types::{ContextId, LocatorPair, UlidPair};
 
-pub use moorline_reap::Cause;
+pub use moorline_reap::{Cause, Doubt};
 
 /// A control packet to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +74,28 @@ pub enum Event {
         to: LocatorPair,
         /// Why.
         cause: Cause,
+    },
+    /// The data plane doubts that the current pair works, and it is put to the test.
+    Suspected {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// The pair in doubt.
+        locators: LocatorPair,
+        /// Why.
+        doubt: Doubt,
+    },
+    /// A suspicion was unfounded, or could not be settled: nothing moves.
+    Cleared {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// What the suspicion was.
+        doubt: Doubt,
+        /// Since it came up.
+        after: Duration,
     },
     /// No pair answers and probes are down to their slowest.
     Unreachable {

@@ -15,6 +15,8 @@
 //! send [`PROBES_PER_SECOND`] together, after [`PROBE_BURST`] at once, in the order in which they asked,
 //! and who leaves a pair tries first what has worked for others that have left it.
 //!
+//! Contexts with the same peer share what they know of spare pairs, so that one of them checks for all.
+//!
 //! After each `handle_*` the caller drains the three queues, then sleeps until the timeout. Equal
 //! seed and inputs give equal outputs. Nothing that a peer sends is an error to the caller: it is a
 //! counted [`DropReason`](moorline_types::DropReason).
@@ -36,6 +38,7 @@ mod question;
 mod report;
 mod slots;
 mod snapshot;
+mod spares;
 mod view;
 
 #[cfg(test)]
@@ -43,9 +46,9 @@ mod tests;
 
 pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
 pub use drops::DropCounters;
-pub use event::{Cause, Event, Removal, TimerKind, Transmit};
+pub use event::{Cause, Doubt, Event, Removal, TimerKind, Transmit};
 pub use machine::{Host, LocalState};
-pub use moorline_reap::{Profile, State as ReapState};
+pub use moorline_reap::{FAIL_BACK, Profile, SPARE_INTERVAL, State as ReapState};
 pub use moorline_shim6::{Failure, Role};
 pub use question::Question;
 pub use snapshot::ContextSnapshot;

@@ -20,6 +20,7 @@ use crate::event::{Event, Removal, TimerKind, Transmit};
 use crate::pacer::{Learned, Pacer};
 use crate::question::Questions;
 use crate::slots::Slots;
+use crate::spares::Spares;
 
 /// The root machine: every context of a host, and what its data plane has to know.
 ///
@@ -41,6 +42,7 @@ pub struct Host {
     pub(crate) deadlines: BTreeSet<(Instant, ContextId)>,
     pub(crate) pacer: Pacer,
     pub(crate) learned: Learned,
+    pub(crate) spares: Spares,
     pub(crate) questions: Questions,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) updates: VecDeque<Update>,
@@ -85,6 +87,7 @@ impl Host {
             deadlines: BTreeSet::new(),
             pacer,
             learned: Learned::default(),
+            spares: Spares::default(),
             questions: Questions::default(),
             transmits: VecDeque::new(),
             updates: VecDeque::new(),

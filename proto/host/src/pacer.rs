@@ -33,6 +33,13 @@ impl Pacer {
         may
     }
 
+    /// Takes one for a probe that can be left out: half of a burst stays for those that cannot.
+    pub(crate) fn take_spare(&mut self, now: Instant) -> bool {
+        self.waiting.is_empty()
+            && self.paid_at <= now + self.interval * (self.burst / 2)
+            && self.take(now)
+    }
+
     /// Queues a context that is not in the queue yet.
     pub(crate) fn wait(&mut self, id: ContextId) {
         self.waiting.push_back(id);
@@ -120,6 +127,16 @@ mod tests {
         assert_eq!(times[0], Duration::from_millis(100));
         assert_eq!(times[19], Duration::from_secs(2), "10 a second");
         assert!((0..3).all(|_| pacer.take(now + Duration::from_secs(9))), "a burst again");
+    }
+
+    #[test]
+    fn probes_that_can_be_left_out_leave_half_of_a_burst() {
+        let mut pacer = Pacer::new(10, 100);
+        let taken = (0..100).filter(|_| pacer.take_spare(NOW)).count();
+        assert_eq!(taken, 51);
+        assert_eq!((0..100).filter(|_| pacer.take(NOW)).count(), 49);
+        pacer.wait(ContextId(1));
+        assert!(!pacer.take_spare(NOW + Duration::from_secs(60)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
+use moorline_reap as reap;
 use moorline_types::{DropReason, Instant};
 
-use crate::datapath::Report;
+use crate::datapath::{self, Report};
 use crate::machine::Host;
 
 impl Host {
@@ -17,9 +18,10 @@ impl Host {
             Report::Idle { context, since } => return self.on_idle(context, since, now),
             Report::SendExpired { context, .. }
             | Report::KeepaliveDue { context }
-            | Report::Received { context, .. } => context,
-            // Nothing is made of these yet.
-            Report::Suspected { .. } | Report::Congested { .. } => return Ok(()),
+            | Report::Received { context, .. }
+            | Report::Suspected { context, .. } => context,
+            // Nothing is made of this yet.
+            Report::Congested { .. } => return Ok(()),
         };
         self.hint(context, now);
         // A report of a context that was removed while the report was on its way.
@@ -28,12 +30,20 @@ impl Host {
             Report::SendExpired { since, .. } => active.reap.handle_send_expired(since, now),
             Report::KeepaliveDue { .. } => active.reap.handle_keepalive_due(now),
             Report::Received { at, .. } => active.reap.handle_payload(at, now),
-            Report::Trigger { .. }
-            | Report::Idle { .. }
-            | Report::Suspected { .. }
-            | Report::Congested { .. } => {}
+            Report::Suspected { doubt, since, .. } => {
+                active.reap.handle_suspicion(doubt_of(doubt), since, now);
+            }
+            Report::Trigger { .. } | Report::Idle { .. } | Report::Congested { .. } => {}
         }
         self.drain_reap(context, now);
         Ok(())
+    }
+}
+
+const fn doubt_of(doubt: datapath::Doubt) -> reap::Doubt {
+    match doubt {
+        datapath::Doubt::Retransmission => reap::Doubt::Retransmission,
+        datapath::Doubt::Silence => reap::Doubt::Silence,
+        datapath::Doubt::Unreachable => reap::Doubt::Unreachable,
     }
 }

@@ -13,6 +13,7 @@ mod many;
 mod neighbor;
 mod proofs;
 mod recovery;
+mod spares;
 
 /// Two hosts, the entries their data planes would hold, and a network of perfect or cut paths.
 struct Pair {
@@ -21,6 +22,8 @@ struct Pair {
     entries: [Vec<ContextEntry>; 2],
     events: [Vec<Event>; 2],
     heard: [u32; 2],
+    /// Probes that were sent, by either.
+    probes: u32,
     /// (source, destination) that carry nothing.
     dead: BTreeSet<(Locator, Locator)>,
     now: Instant,
@@ -32,9 +35,13 @@ impl Pair {
     }
 
     fn with(locals: [LocalState; 2]) -> Self {
-        let now = Instant::from_nanos(1_000_000_000);
         let mut config = Config::default();
         config.shim6.send_timeout = Duration::from_secs(2);
+        Self::with_config(locals, &config)
+    }
+
+    fn with_config(locals: [LocalState; 2], config: &Config) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
         let hosts = [1u8, 2].map(|seed| Host::new(config.clone(), [seed; 32], now));
         let mut pair = Self {
             hosts,
@@ -42,6 +49,7 @@ impl Pair {
             entries: [Vec::new(), Vec::new()],
             events: [Vec::new(), Vec::new()],
             heard: [0; 2],
+            probes: 0,
             dead: BTreeSet::new(),
             now,
         };
@@ -82,6 +90,9 @@ impl Pair {
             }
             for (side, transmit) in under_way {
                 let LocatorPair { local, peer } = transmit.locators;
+                let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
+                let is_probe = packet.expect("ours").kind() == moorline_wire::MessageType::PROBE;
+                self.probes += u32::from(is_probe);
                 if !self.dead.contains(&(local, peer)) && self.locators[1 - side].contains(&peer) {
                     let seen = LocatorPair::new(peer, local);
                     self.hosts[1 - side].handle_control(&transmit.octets, seen, self.now);

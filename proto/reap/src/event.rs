@@ -1,5 +1,6 @@
 use core::fmt;
-use moorline_types::LocatorPair;
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
 
 use crate::State;
 
@@ -30,6 +31,56 @@ pub enum Event {
         /// Probes sent in this exploration.
         probes: u32,
     },
+    /// The data plane doubts that the current pair works, and it is put to the test.
+    Suspected {
+        /// Why.
+        doubt: Doubt,
+    },
+    /// A suspicion was unfounded, or could not be settled: nothing moves.
+    Cleared {
+        /// What it was.
+        doubt: Doubt,
+        /// Since it came up.
+        after: Duration,
+    },
+    /// The peer has answered a check of the spare pair: for other contexts with the same peer.
+    Checked {
+        /// The spare.
+        pair: LocatorPair,
+        /// When the check left.
+        at: Instant,
+        /// How long the answer took.
+        rtt: Duration,
+    },
+}
+
+/// What makes the data plane suspect that the current pair does not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Doubt {
+    /// TCP has sent the same octets again and nothing has come in since.
+    Retransmission,
+    /// A flow with traffic both ways hears nothing for several times its usual gap.
+    Silence,
+    /// An ICMPv6 error, which anybody on the way may have made up.
+    Unreachable,
+}
+
+impl Doubt {
+    /// The name in logs and JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retransmission => "retransmission",
+            Self::Silence => "silence",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// Why a state or the current pair changed.
@@ -55,6 +106,10 @@ pub enum Cause {
     LocatorBroken,
     /// The host knows that the current pair does not work: carrier, route, address state.
     LocalFailure,
+    /// A suspicion was put to the test: the spare answered and the current pair did not.
+    Suspicion,
+    /// The preferred pair has worked again for a while.
+    FailBack,
 }
 
 impl Cause {
@@ -72,6 +127,8 @@ impl Cause {
             Self::LocatorGone => "locator_gone",
             Self::LocatorBroken => "locator_broken",
             Self::LocalFailure => "local_failure",
+            Self::Suspicion => "suspicion",
+            Self::FailBack => "fail_back",
         }
     }
 }

@@ -88,10 +88,11 @@ mod random;
 mod records;
 mod state;
 mod timers;
+mod vigil;
 
 pub use config::*;
-pub use event::{Cause, Event};
-pub use machine::Machine;
+pub use event::{Cause, Doubt, Event};
+pub use machine::{CHECK, Known, Machine};
 pub use message::{Message, ProbeIn, ProbeOut, Report, Transmit};
 pub use order::Rank;
 pub use profile::{FAIL_BACK, Profile, SPARE_INTERVAL};

@@ -9,12 +9,19 @@ use crate::config::{Config, MAX_EXPLORING_KEEPALIVES, MAX_LOCATORS};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{Message, Transmit};
-use crate::order::{self, Rank, Sets};
-use crate::random::Random;
-use crate::state::{self, Act, Input, Send, State, Transition, transition};
+use crate::order::Rank;
+use crate::state::{Input, State};
 use crate::timers::{Timer, Timers};
+use crate::vigil::Vigil;
 
+mod checks;
 mod probe;
+mod spare;
+mod suspicion;
+mod transitions;
+
+pub use checks::CHECK;
+pub use spare::Known;
 
 /// REAP for one context: see the [crate] for the algorithm.
 ///
@@ -48,6 +55,8 @@ pub struct Machine {
     is_current_down: bool,
     is_keepalive_due: bool,
     exploration: Option<Box<Exploration>>,
+    /// What is done beyond the RFC.
+    vigil: Option<Box<Vigil>>,
 }
 
 impl Machine {
@@ -79,6 +88,7 @@ impl Machine {
             is_current_down: false,
             is_keepalive_due: false,
             exploration: None,
+            vigil: None,
         }
     }
 
@@ -112,8 +122,15 @@ impl Machine {
             self.refresh_watch();
             return;
         }
+        if self.trial_started().is_some_and(|started| started > at) {
+            self.refresh_watch();
+            return;
+        }
         self.heard = self.heard.max(at);
+        self.on_current_answered(now);
+        self.on_traffic();
         self.step(Input::PayloadReceived, Cause::PayloadReceived, None, now);
+        self.refresh_watch();
     }
 
     /// A Shim6 control message other than Keepalive and Probe came in.
@@ -143,13 +160,22 @@ impl Machine {
             }
         }
         self.heard = now;
+        self.on_current_answered(now);
+        self.on_traffic();
         self.step(Input::KeepaliveReceived, Cause::KeepaliveReceived, None, now);
+        self.refresh_watch();
         Ok(())
     }
 
     /// Other settings from now on. Timers that run are left as they are.
     pub fn handle_config(&mut self, config: impl Into<Arc<Config>>) {
+        let profile = self.config.profile;
         self.config = config.into();
+        if self.config.profile != profile {
+            // The next change of candidates brings what the new profile wants.
+            self.vigil = None;
+            self.refresh_watch();
+        }
     }
 
     /// The locators of either side, all of them: ours that work, the peer's that are verified.
@@ -188,11 +214,12 @@ impl Machine {
         }
         let was_operational = self.state == State::Operational;
         if !self.is_candidate(self.current) {
-            self.is_current_down = true;
-            self.step(Input::PathGone, Cause::LocatorGone, None, now);
+            self.on_path_gone(Cause::LocatorGone, now);
         } else if self.is_current_broken() && !was_broken {
-            self.step(Input::PathGone, Cause::LocatorBroken, None, now);
+            self.on_path_broken(now);
         }
+        self.refresh_spare(now);
+        self.refresh_watch();
         if was_operational {
             return;
         }
@@ -213,8 +240,7 @@ impl Machine {
     /// stay candidates and are tried last.
     //= rfc5534#3.2-2 rfc5534#4.1-1
     pub fn handle_local_failure(&mut self, now: Instant) {
-        self.is_current_down = true;
-        self.step(Input::PathGone, Cause::LocalFailure, None, now);
+        self.on_path_gone(Cause::LocalFailure, now);
     }
 
     /// Time has come to a point that [`poll_timeout`](Self::poll_timeout) named, or gone past it.
@@ -232,12 +258,17 @@ impl Machine {
     /// The next message to send; `None` until the next input.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        if let Some(answer) = self.pop_answer() {
+            return Some(answer);
+        }
         let probe = self.exploration.as_mut().and_then(|e| e.pop_transmit());
-        if probe.is_some() || !self.is_keepalive_due {
+        if probe.is_some() {
             return probe;
         }
-        self.is_keepalive_due = false;
-        Some(Transmit { pair: self.current, message: Message::Keepalive })
+        if core::mem::take(&mut self.is_keepalive_due) {
+            return Some(Transmit { pair: self.current, message: Message::Keepalive });
+        }
+        self.pop_check()
     }
 
     /// Whether the next message is a probe. One that is waiting still when its exploration is over is not
@@ -245,19 +276,30 @@ impl Machine {
     #[must_use]
     pub fn has_probe(&mut self) -> bool {
         let state = self.state;
-        self.exploration.as_mut().is_some_and(|exploration| exploration.has_probe(state))
+        !self.has_answer()
+            && self.exploration.as_mut().is_some_and(|exploration| exploration.has_probe(state))
+    }
+
+    /// Whether the next message is a check, for which the host may have no room:
+    /// [`handle_checks_refused`](Self::handle_checks_refused).
+    #[must_use]
+    pub fn has_check(&mut self) -> bool {
+        !self.has_answer() && !self.has_probe() && !self.is_keepalive_due && self.has_check_queued()
     }
 
     /// What happened since the last call; `None` until the next input.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.exploration.as_mut().and_then(|e| e.pop_event())
+        let event = self.pop_event();
+        event.or_else(|| self.exploration.as_mut().and_then(|e| e.pop_event()))
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), at the latest; changes with each input.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Timer)> {
-        self.exploration.as_ref()?.deadlines.next()
+        let exploration = self.exploration.as_ref().and_then(|e| e.deadlines.next());
+        let vigil = self.vigil.as_ref().and_then(|vigil| vigil.next_timeout());
+        [exploration, vigil].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
     /// The state.
@@ -298,256 +340,6 @@ impl Machine {
     #[must_use]
     pub const fn heard(&self) -> Instant {
         self.heard
-    }
-}
-
-/// Transitions.
-impl Machine {
-    /// How many timers there are, and so how many can run out at once.
-    const TIMERS: usize = 4;
-
-    fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
-        match timer {
-            Timer::Send => self.on_send_timeout(at, now),
-            Timer::Retransmission => {
-                self.step(Input::Retransmission, Cause::SendTimeout, None, now);
-            }
-            Timer::Keepalive => self.on_keepalive_interval(now),
-            Timer::Forget => self.on_forget(now),
-        }
-    }
-
-    fn on_send_timeout(&mut self, at: Instant, now: Instant) {
-        let period = self.send_period(self.state);
-        if now.since(at) > period {
-            // We were suspended rather than deaf: a whole period went by in which we would not have
-            // heard anything. The peer gets a fresh one.
-            self.explore().deadlines.send = Some(now + period);
-            return;
-        }
-        self.step(Input::SendTimeout, Cause::SendTimeout, None, now);
-    }
-
-    fn on_keepalive_interval(&mut self, now: Instant) {
-        let interval = self.config.keepalive_interval(self.keepalive_timeout());
-        let deadlines = &mut self.explore().deadlines;
-        let next = now + interval;
-        deadlines.keepalive = Some(next).filter(|&at| deadlines.keepalive_end >= Some(at));
-        if deadlines.keepalive.is_none() {
-            deadlines.keepalive_end = None;
-        }
-        self.step(Input::KeepaliveTimeout, Cause::ControlReceived, None, now);
-    }
-
-    fn on_forget(&mut self, now: Instant) {
-        let linger = self.config.linger;
-        let exploration = self.explore();
-        if exploration.is_drained() {
-            self.exploration = None;
-        } else {
-            exploration.deadlines.forget = Some(now + linger);
-        }
-    }
-
-    /// Carries out one cell of the table. `via` is the pair for the probe, if it matters.
-    fn step(&mut self, input: Input, cause: Cause, via: Option<LocatorPair>, now: Instant) {
-        let from = self.state;
-        let cell = transition(from, input);
-        if cell == state::nothing(from) {
-            return;
-        }
-        if from == State::Operational && cell.next != State::Operational {
-            self.begin();
-        }
-        self.run_timers(cell, now);
-        self.state = cell.next;
-        if cell.next != from {
-            self.on_entry(from, cause, now);
-        }
-        match cell.send {
-            Send::Nothing => {}
-            Send::Keepalive => self.is_keepalive_due = true,
-            Send::Probe => self.probe(via, now),
-        }
-        // An answer without a transition is paid for by the probe it answers: the pace stays.
-        let is_answer = input == Input::ProbeExploring && cell.next == from;
-        if cell.send == Send::Probe && cell.next != State::Operational && !is_answer {
-            let config = Arc::clone(&self.config);
-            self.explore().pace(&config, now);
-        }
-        self.refresh_forget(now);
-        self.refresh_watch();
-    }
-
-    /// An exploration begins.
-    fn begin(&mut self) {
-        self.is_keepalive_due = false;
-        let current = self.current;
-        let hint = self.extra.as_ref().and_then(|extra| extra.hint);
-        self.handle_hint(None);
-        let (exploration, sets) = self.explore_with_sets();
-        exploration.begin(sets, current, hint);
-    }
-
-    fn on_entry(&mut self, from: State, cause: Cause, now: Instant) {
-        let to = self.state;
-        let config = Arc::clone(&self.config);
-        let exploration = self.explore();
-        exploration.tell(Event::StateChanged { from, to, cause });
-        match to {
-            State::Operational => {
-                exploration.deadlines.retransmission = None;
-            }
-            State::Exploring => {
-                exploration.records.retire_received();
-                exploration.watch_since = now;
-            }
-            State::InboundOk if from == State::Exploring => exploration.hasten(&config, now),
-            State::InboundOk => {}
-        }
-    }
-
-    /// The Send Timeout in this state.
-    fn send_period(&self, state: State) -> Duration {
-        match state {
-            State::Operational | State::Exploring => self.config.send_timeout,
-            State::InboundOk => self.config.inbound_ok_timeout(self.local.len() * self.peer.len()),
-        }
-    }
-
-    /// START, RESTART and STOP of the timers that are ours.
-    fn run_timers(&mut self, cell: Transition, now: Instant) {
-        let starts = |act| matches!(act, Act::Start | Act::Restart);
-        if self.exploration.is_none() && !starts(cell.send_timer) && !starts(cell.keepalive_timer) {
-            return;
-        }
-        let send = now + self.send_period(cell.next);
-        let interval = now + self.config.keepalive_interval(self.keepalive_timeout());
-        let end = now + self.keepalive_timeout();
-        let exploration = self.explore();
-        let deadlines = &mut exploration.deadlines;
-        let starts_send = match cell.send_timer {
-            Act::Start => deadlines.send.is_none(),
-            Act::Restart => true,
-            Act::Stop | Act::Keep => false,
-        };
-        if starts_send {
-            deadlines.send = Some(send);
-        }
-        if cell.send_timer == Act::Stop {
-            deadlines.send = None;
-        }
-        let starts_keepalive = starts(cell.keepalive_timer) && deadlines.keepalive.is_none();
-        if starts_keepalive {
-            deadlines.keepalive = Some(interval);
-            deadlines.keepalive_end = Some(end);
-        }
-        if cell.keepalive_timer == Act::Stop {
-            deadlines.stop_keepalive();
-        }
-        if starts_send || starts_keepalive {
-            exploration.watch_since = now;
-        }
-    }
-
-    /// Sends the probe that the state calls for: by `via`, or the next pair in order.
-    fn probe(&mut self, via: Option<LocatorPair>, now: Instant) {
-        let config = Arc::clone(&self.config);
-        let (state, current) = (self.state, self.current);
-        let (exploration, sets) = self.explore_with_sets();
-        let pair = match (state, via) {
-            (State::Operational, _) => Some(current),
-            (_, Some(via)) => Some(via),
-            (_, None) => exploration.next_pair(&config, sets, now),
-        };
-        if let Some(pair) = pair {
-            exploration.send_probe(&config, state, pair, now);
-        }
-    }
-
-    /// Makes a pair current that the peer has proven.
-    //= rfc5534#8-1
-    //= rfc5533#7.2-3
-    fn move_to(&mut self, to: LocatorPair, cause: Cause) {
-        let from = core::mem::replace(&mut self.current, to);
-        self.is_current_down = false;
-        if from != to {
-            self.explore().tell(Event::Moved { from, to, cause });
-        }
-    }
-
-    /// The sets changed in an exploration.
-    fn rearrange(&mut self, is_new: impl Fn(LocatorPair) -> bool, now: Instant) {
-        let config = Arc::clone(&self.config);
-        let current = self.current;
-        let any_new = self
-            .local
-            .iter()
-            .flat_map(|&l| self.peer.iter().map(move |&p| LocatorPair::new(l, p)))
-            .any(&is_new);
-        let (exploration, sets) = self.explore_with_sets();
-        exploration.reorder(sets, current, is_new);
-        if any_new {
-            exploration.probe_soon(&config, now);
-        }
-    }
-
-    /// Records are kept for a while after the last transition to Operational.
-    fn refresh_forget(&mut self, now: Instant) {
-        let forget = now + self.config.linger;
-        if let Some(exploration) = &mut self.exploration {
-            let deadline = &mut exploration.deadlines.forget;
-            let is_over = self.state == State::Operational;
-            *deadline = is_over.then(|| deadline.unwrap_or(forget));
-        }
-    }
-
-    fn refresh_watch(&mut self) {
-        let is_wanted = self.exploration.as_ref().is_some_and(|e| {
-            let is_exploring = self.state == State::Exploring;
-            is_exploring || e.deadlines.send.is_some() || e.deadlines.keepalive.is_some()
-        });
-        if is_wanted && !self.is_watching {
-            self.watch = self.watch.checked_add(1).unwrap_or(1);
-        }
-        self.is_watching = is_wanted;
-    }
-
-    const fn keepalive_timeout(&self) -> Duration {
-        Duration::from_nanos(self.keepalive_nanos)
-    }
-
-    fn is_current_broken(&self) -> bool {
-        let index = self.peer.iter().position(|peer| *peer == self.current.peer);
-        index.and_then(|index| self.ranks().get(index)).is_some_and(|rank| rank.is_broken)
-    }
-
-    fn ranks(&self) -> &[Rank] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.ranks)
-    }
-
-    fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {
-        let mut extra = self.extra.take().unwrap_or_default();
-        change(&mut extra);
-        self.extra = Some(extra).filter(|extra| **extra != Extra::default());
-    }
-
-    fn is_candidate(&self, pair: LocatorPair) -> bool {
-        self.local.contains(&pair.local) && self.peer.contains(&pair.peer) && order::is_usable(pair)
-    }
-
-    fn explore(&mut self) -> &mut Exploration {
-        self.explore_with_sets().0
-    }
-
-    fn explore_with_sets(&mut self) -> (&mut Exploration, Sets<'_>) {
-        let (seed, explorations) = (self.seed.expanded(), &mut self.explorations);
-        let exploration = self.exploration.get_or_insert_with(|| {
-            *explorations = explorations.wrapping_add(1);
-            Box::new(Exploration::new(Random::new(seed, u64::from(*explorations))))
-        });
-        let ranks = self.extra.as_ref().map_or(&[][..], |extra| &extra.ranks);
-        (exploration, Sets { local: &self.local, peer: &self.peer, ranks })
     }
 }
 

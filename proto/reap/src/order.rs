@@ -121,7 +121,8 @@ fn resolve(sets: Sets<'_>, (l, p): Indices) -> Option<LocatorPair> {
     Some(LocatorPair::new(*sets.local.get(usize::from(l))?, *sets.peer.get(usize::from(p))?))
 }
 
-fn shared_ends(pair: LocatorPair, failed: LocatorPair) -> u8 {
+/// How many ends the two have in common.
+pub(crate) fn shared_ends(pair: LocatorPair, failed: LocatorPair) -> u8 {
     u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer)
 }
 

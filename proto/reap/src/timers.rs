@@ -3,6 +3,8 @@
 //! | `Retransmission` | entering Exploring or InboundOk; each probe sent there | entering Operational | next probe on the next pair |
 //! | `Send` | control messages that the tables of RFC 5534 s6 say START or RESTART for | payload, keepalive, Probe Operational, entering Exploring | GOTO Exploring |
 //! | `Keepalive` | Probe Operational or another control message received | payload received (the data plane counts from there), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
+//! | `Spare` | each round of checks of the spare pair | no other pair | the next round is due; an unanswered check is sent again |
+//! | `Trial` | a suspicion | the current pair answers, anything is heard | next checks, or the verdict |
 //! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
 //!
 //! Payload's own Send and Keepalive Timers run in the data plane, see [`Timers`].
@@ -19,6 +21,10 @@ pub enum Timer {
     Send,
     /// Keepalive Interval, where a control message started the Keepalive Timer (RFC 5534 s6.3).
     Keepalive,
+    /// Checks of the spare pair are due, or their answers.
+    Spare,
+    /// Checks of a suspected pair are due, or their answers.
+    Trial,
     /// Records of an exploration are of no use any more.
     Forget,
 }

@@ -14,6 +14,8 @@ use crate::plan::Plan;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace {
     per_second: f64,
+    /// Packets of a context that may come together.
+    at_once: f64,
 }
 
 impl Pace {
@@ -25,7 +27,9 @@ impl Pace {
         // first; keepalives three times in the peer's Send Timeout (s4.1); a Send Timeout brings one
         // more; I1, I2 and Update Request wait for half of their 4 s at least (RFC 5533 s14).
         let per_second = 1.0 / INITIAL_PROBE_TIMEOUT + 4.0 / send_timeout + 1.0 / RETRANSMISSION;
-        Self { per_second }
+        let is_adaptive = plan.hosts.iter().any(|host| !host.profile.is_rfc());
+        let (checks, trial) = if is_adaptive { (CHECKS, TRIAL) } else { (0.0, 0.0) };
+        Self { per_second: per_second + checks, at_once: AT_ONCE + trial }
     }
 }
 
@@ -69,7 +73,7 @@ impl Allowances {
 
     /// By how many packets the host is below its bound, or above it.
     pub(super) fn on_sent(&mut self, host: usize, now: Instant) -> Result<f64, f64> {
-        let per_second = self.pace.per_second;
+        let Pace { per_second, at_once } = self.pace;
         let allowance = self.of(host);
         if let Some(left) = allowance.answers.checked_sub(1) {
             allowance.answers = left;
@@ -78,7 +82,7 @@ impl Allowances {
         let grown = now.since(allowance.since).as_secs_f64() * per_second * allowance.contexts;
         allowance.used = (allowance.used - grown).max(0.0) + 1.0;
         allowance.since = now;
-        let above = allowance.used - allowance.contexts * AT_ONCE;
+        let above = allowance.used - allowance.contexts * at_once;
         if above > 0.0 { Err(above) } else { Ok(-above) }
     }
 
@@ -93,6 +97,11 @@ const INITIAL_PROBE_TIMEOUT: f64 = 0.5;
 const RETRANSMISSION: f64 = 2.0;
 /// Packets of a context that may come together: timers that run out at the same moment.
 const AT_ONCE: f64 = 4.0;
+/// Beyond RFC 5534, a second: a round of checks is up to 3 pairs, one of them thrice, every 10 s; trials of
+/// up to 14 checks come 16 s apart in the long run.
+const CHECKS: f64 = 1.5;
+/// The same at once: two trials soon after another, and a round.
+const TRIAL: f64 = 35.0;
 /// An Update Request and a probe.
 const PER_CHANGE: f64 = 2.0;
 /// Answers that may be owed at a time: what comes in cannot be saved up for a flood later.

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use moorline_host::Profile;
 use moorline_host::datapath::Paths;
 use moorline_types::{ContextTag, Ulid};
 use moorline_wire::{I1, I2, Message, Opt, Options, Probe, ProbeReport, ProbeState, R1};
@@ -20,7 +21,9 @@ fn rules() -> (Rules, [LocatorPair; 2]) {
     let [a, b] = ['a', 'b'].map(of_host);
     let pairs = [0, 1].map(|isp| LocatorPair::new(a[isp], b[isp]));
     let ulids = UlidPair::new(a[0].as_ulid(), b[0].as_ulid());
-    let mut rules = Rules::new(ControlPace::of(&Plan::pair(Duration::from_secs(2))));
+    let mut plan = Plan::pair(Duration::from_secs(2));
+    plan.hosts.iter_mut().for_each(|host| host.profile = Profile::RFC);
+    let mut rules = Rules::new(ControlPace::of(&plan));
     for (host, of_host) in [&a, &b].into_iter().enumerate() {
         of_host.iter().for_each(|&address| rules.on_address(host, address));
     }

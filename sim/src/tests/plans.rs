@@ -103,6 +103,8 @@ fn a_day_of_flapping_leaks_nothing() {
             | Event::Failed { .. }
             | Event::StateChanged { .. }
             | Event::Moved { .. }
+            | Event::Suspected { .. }
+            | Event::Cleared { .. }
             | Event::Unreachable { .. } => count,
         })
     };

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_host::{Event, Failure, ReapState};
+use moorline_host::{Cause, Event, Failure, Profile, ReapState};
 
 use crate::plan::{
     Chance, Change, Direction, Kind, Link, Pace, Plan, Port, Uplink, What, Workload,
@@ -34,10 +34,49 @@ fn what_the_host_sees_itself() {
     for what in [What::CarrierDown(port(0, 0)), What::AddressRemoved(port(0, 0))] {
         // The sender moves at once; what it receives, once its peer has noticed or been told.
         each_recovers(&[what], silent_bound());
-        let plan = plan(stream(), &[what]);
-        let moved = first(&run(1, &plan), |event| matches!(event, Event::Moved { .. }));
+        let is_move = |event: &Event| matches!(event, Event::Moved { .. });
+        let moved = first(&run(1, &rfc(plan(stream(), &[what]))), is_move);
         assert!(moved - CUT <= Duration::from_millis(20), "one round trip: {:?}", moved - CUT);
+        assert_eq!(first(&run(1, &plan(stream(), &[what])), is_move), CUT, "a spare is known");
     }
+}
+
+/// What the sender sees itself costs the packets in flight; its peer's direction one round trip more.
+#[test]
+fn with_a_spare_a_local_event_is_hardly_felt() {
+    let pace = Pace { octets: 300, interval: Duration::from_millis(10) };
+    for what in [What::CarrierDown(port(0, 0)), What::AddressRemoved(port(0, 0))] {
+        for (kind, most) in [
+            (Kind::Datagrams { pace, both_ways: false }, 20),
+            (Kind::Datagrams { pace, both_ways: true }, 30),
+            (Kind::Requests { pace }, 40),
+        ] {
+            for seed in 0..4 {
+                let outcome = sound(seed, &plan(kind, &[what]));
+                let late = next_octet(&outcome).expect("it goes on");
+                assert!(late <= Duration::from_millis(most), "{kind:?} {what:?}: {late:?}");
+                let moved =
+                    |event: &Event| matches!(event, Event::Moved { cause: Cause::LocatorGone, .. });
+                assert_eq!(first(&outcome, moved), CUT);
+            }
+        }
+    }
+}
+
+/// A path that comes and goes: each return takes longer than the one before, and no connection is lost.
+#[test]
+fn a_path_that_comes_and_goes_is_not_followed_each_time() {
+    let mut plan = Plan { duration: Duration::from_secs(3600), ..plan(stream(), &[]) };
+    for minute in 1..59 {
+        let at = Duration::from_secs(60 * minute);
+        plan.changes.push(Change { at, what: What::CarrierDown(port(0, 0)) });
+        let at = at + Duration::from_secs(2);
+        plan.changes.push(Change { at, what: What::CarrierUp(port(0, 0)) });
+    }
+    let outcome = sound(1, &plan);
+    let is_return = |event: &Event| matches!(event, Event::Moved { cause: Cause::FailBack, .. });
+    let of_a = outcome.events.iter().filter(|told| told.host == 0 && is_return(&told.event));
+    assert!((1..=10).contains(&of_a.count()), "{:?}", outcome.events);
 }
 
 #[test]
@@ -55,7 +94,7 @@ fn only_one_pair_is_left_each_way_and_they_differ() {
 #[test]
 fn a_total_outage_ends_when_anything_works_again() {
     for kind in kinds() {
-        let mut plan = plan(kind, &[What::CarrierDown(port(0, 0))]);
+        let mut plan = rfc(plan(kind, &[What::CarrierDown(port(0, 0))]));
         for (at, what) in [
             (CUT, What::Cut { port: port(0, 1), direction: Direction::Both }),
             (CUT + Duration::from_secs(30), What::Heal(port(0, 1))),
@@ -236,6 +275,12 @@ fn plan(kind: Kind, changes: &[What]) -> Plan {
         changes: changes.iter().map(|&what| Change { at: CUT, what }).collect(),
         ..Plan::pair(SEND_TIMEOUT)
     }
+}
+
+/// The same without what goes beyond RFC 5534.
+fn rfc(mut plan: Plan) -> Plan {
+    plan.hosts.iter_mut().for_each(|host| host.profile = Profile::RFC);
+    plan
 }
 
 fn kinds() -> [Kind; 4] {

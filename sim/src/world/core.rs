@@ -172,6 +172,8 @@ impl World<'_> {
             | Event::Established { .. }
             | Event::Renewed { .. }
             | Event::Failed { .. }
+            | Event::Suspected { .. }
+            | Event::Cleared { .. }
             | Event::Unreachable { .. } => None,
         }
     }

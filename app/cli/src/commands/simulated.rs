@@ -104,6 +104,8 @@ fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
         Event::Initiated { .. }
         | Event::Renewed { .. }
         | Event::StateChanged { .. }
+        | Event::Suspected { .. }
+        | Event::Cleared { .. }
         | Event::Removed { .. } => return None,
     };
     Some((mark.at, kind, text))

@@ -4,6 +4,7 @@ use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::Machine;
 use crate::event::Cause;
+use crate::exploration::Exploration;
 use crate::message::{ProbeIn, Report};
 use crate::state::{Input, State};
 
@@ -36,8 +37,27 @@ impl Machine {
         probe: &ProbeIn<'_>,
         now: Instant,
     ) -> Result<(), DropReason> {
+        if let Some(report) = probe.sent.first().filter(|_| self.is_check(probe)) {
+            return self.answer_check(pair, *report, now);
+        }
+        let checked = self.confirm_check(probe, now);
+        if let Some(check) = checked
+            && self.state == State::Operational
+        {
+            self.on_check_answered(check, now);
+            if probe.state == State::Operational && probe.received.len() == 1 {
+                return Ok(());
+            }
+        }
         let report = self.check(pair, probe, now)?;
-        let verdict = self.judge(probe, now);
+        let verdict = match (self.judge(probe, now), checked) {
+            (Verdict::Unknown, Some(_)) if self.state == State::Operational => Verdict::Silent,
+            (Verdict::Unknown, Some(check)) if self.is_candidate(check.pair) => {
+                Verdict::Proven(check.pair)
+            }
+            (Verdict::Unknown, Some(_)) => Verdict::Outdated,
+            (verdict, _) => verdict,
+        };
         match probe.state {
             State::Exploring => {
                 self.accept(report, now);
@@ -63,13 +83,22 @@ impl Machine {
 
     fn on_exploring(&mut self, pair: LocatorPair, now: Instant) {
         let via = self.answer_pair(pair);
+        // The peer hears nothing by our current pair, and comes by one that we know to work: no need to
+        // wait for the end of the exploration.
+        let is_proven = |e: &Exploration| e.records.is_proven(self.current);
+        let is_settled =
+            self.state != State::Operational && self.exploration.as_deref().is_some_and(is_proven);
+        let spare = self.fresh_spare(now).filter(|spare| *spare == pair && !is_settled);
         self.step(Input::ProbeExploring, Cause::ProbeExploring, via, now);
+        if let Some(spare) = spare {
+            self.move_to(spare, Cause::ProbeExploring, now);
+        }
     }
 
     fn on_inbound_ok(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
         let cause = Cause::ProbeInboundOk;
         match verdict {
-            Verdict::Proven(proven) => self.move_to(proven, cause),
+            Verdict::Proven(proven) => self.move_to(proven, cause, now),
             // RFC 5534 s6.8: "If no received probes have been reported, the current address pair is
             // unchanged": the peer must have heard our payload, which cannot be if we know better.
             Verdict::Silent | Verdict::Outdated if self.is_current_down => {
@@ -94,7 +123,7 @@ impl Machine {
         // played again must not stop the search.
         let is_answer = match verdict {
             Verdict::Proven(proven) => {
-                self.move_to(proven, cause);
+                self.move_to(proven, cause, now);
                 true
             }
             Verdict::Silent => self.state != State::Exploring && !self.is_current_down,

@@ -15,6 +15,7 @@ mod pair;
 mod probes;
 mod properties;
 mod table;
+mod vigil;
 
 /// Locator of a host by way of one of its ISPs.
 fn locator(host: u16, isp: u16) -> Locator {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use moorline_host::Profile;
+
 use super::shape::{
     AddressesName, AttackPart, ChangePart, File, FlapPart, HostPart, KindName, LinkPart,
-    RenumberingPart, Span, Text, TrafficPart, UplinkPart,
+    ProfileName, RenumberingPart, Span, Text, TrafficPart, UplinkPart,
 };
 use super::{PlanError, at};
 use crate::plan::{
@@ -67,6 +69,10 @@ impl HostPart {
                 AddressesName::Plain => Addresses::Plain,
             },
             send_timeout: span(self.send_timeout).unwrap_or(default.send_timeout),
+            profile: match self.profile {
+                ProfileName::Default => Profile::default(),
+                ProfileName::Rfc => Profile::RFC,
+            },
             report_delay: span(self.report_delay).unwrap_or_default(),
             uplinks: self.uplink.iter().map(UplinkPart::plan).collect::<Parsed<_>>()?,
         })
@@ -83,6 +89,11 @@ impl HostPart {
                 Addresses::Plain => AddressesName::Plain,
             },
             send_timeout: Some(Text(Span(host.send_timeout))),
+            profile: if host.profile == Profile::RFC {
+                ProfileName::Rfc
+            } else {
+                ProfileName::Default
+            },
             report_delay: text_unless_zero(host.report_delay),
             uplink: host.uplinks.iter().map(UplinkPart::of).collect(),
         }

@@ -42,10 +42,20 @@ pub(super) struct HostPart {
     pub(super) addresses: AddressesName,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) send_timeout: Option<Text<Span>>,
+    #[serde(default)]
+    pub(super) profile: ProfileName,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) report_delay: Option<Text<Span>>,
     #[serde(default)]
     pub(super) uplink: Vec<UplinkPart>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ProfileName {
+    #[default]
+    Default,
+    Rfc,
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 
 use super::*;
+use crate::random::Random;
 
 /// Whether a packet sent by a pair (seen from its sender) arrives.
 pub(super) type Route = Box<dyn Fn(LocatorPair) -> bool>;
@@ -158,7 +159,10 @@ impl Net {
         }
     }
 
-    fn flush(&mut self, from: usize) {
+    pub(super) fn flush(&mut self, from: usize) {
+        if self.hosts[from].machine.question().is_some() {
+            self.hosts[from].machine.handle_known(Known::Nothing, self.now);
+        }
         let (transmits, events) = drain(&mut self.hosts[from].machine);
         let now = self.now;
         self.hosts[from].log.extend(events.into_iter().map(|e| (now, e)));
@@ -225,7 +229,8 @@ impl Host {
             },
             Packet::Reap(Message::Probe(probe)) => {
                 match self.machine.handle_probe(pair, &probe.as_received(), now) {
-                    Ok(()) => self.plane.first_sent = None,
+                    Ok(()) if self.machine.heard() == now => self.plane.first_sent = None,
+                    Ok(()) => {}
                     Err(reason) => self.drops.push(reason),
                 }
             }

@@ -193,6 +193,7 @@ impl Model {
                     pair = to;
                 }
                 Event::Unreachable { .. } => assert_ne!(state, State::Operational),
+                Event::Suspected { .. } | Event::Cleared { .. } | Event::Checked { .. } => {}
             }
         }
         assert_eq!((state, pair), (self.machine.state(), self.machine.current_pair()));

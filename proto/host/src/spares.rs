@@ -1,0 +1,175 @@
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use moorline_reap as reap;
+use moorline_types::{ContextId, Instant, LocatorPair, Locators};
+
+use crate::machine::Host;
+
+/// What contexts have found out about spare pairs, so that one of those with the same peer checks for all.
+///
+/// An answer to one context counts for another only if both have the same locators of the peer, each
+/// verified by its own context: who proved that set to one of them is who proved it to the other, so it is
+/// the return routability of the same host that was shown (decision 045). A peer cannot make the pair of
+/// another one look as if it worked, as it cannot prove that one's locators.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spares {
+    by_pair: BTreeMap<LocatorPair, Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// All locators of the peer, as verified.
+    peer: Locators,
+    /// When a context was last told to find out.
+    asked: Instant,
+    /// When the check left that was answered last, and after what time.
+    answered: Option<(Instant, Duration)>,
+}
+
+impl Spares {
+    /// What is known of a pair that is not older than `fresh`, for a context whose peer has these locators. Who is told that it is nothing
+    /// will find out.
+    fn recall(
+        &mut self,
+        pair: LocatorPair,
+        peer: &Locators,
+        fresh: Duration,
+        now: Instant,
+    ) -> reap::Known {
+        match self.by_pair.get_mut(&pair).filter(|entry| entry.peer == *peer) {
+            Some(Entry { answered: Some((at, rtt)), .. }) if now.since(*at) < fresh => {
+                reap::Known::Verified { at: *at, rtt: *rtt }
+            }
+            Some(entry) if now.since(entry.asked) <= PATIENCE => reap::Known::Asked,
+            Some(entry) => {
+                entry.asked = now;
+                reap::Known::Nothing
+            }
+            None => {
+                self.insert(pair, Entry { peer: peer.clone(), asked: now, answered: None }, now);
+                reap::Known::Nothing
+            }
+        }
+    }
+
+    fn note(
+        &mut self,
+        pair: LocatorPair,
+        peer: &Locators,
+        answered: (Instant, Duration),
+        now: Instant,
+    ) {
+        let entry = Entry { peer: peer.clone(), asked: now, answered: Some(answered) };
+        self.insert(pair, entry, now);
+    }
+
+    /// It does not work any more, at least for one.
+    fn forget(&mut self, pair: LocatorPair) {
+        self.by_pair.remove(&pair);
+    }
+
+    /// Without room nothing is shared, and each context checks for itself.
+    fn insert(&mut self, pair: LocatorPair, entry: Entry, now: Instant) {
+        if self.by_pair.len() >= MAX_SHARED {
+            self.by_pair.retain(|_, entry| now.since(entry.asked) <= LIFETIME);
+        }
+        if self.by_pair.len() < MAX_SHARED || self.by_pair.contains_key(&pair) {
+            self.by_pair.insert(pair, entry);
+        }
+    }
+}
+
+impl Host {
+    /// A context is about to check its spare, unless others have.
+    pub(crate) fn answer_spare_question(&mut self, id: ContextId, now: Instant) {
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let Some(pair) = active.reap.question() else { return };
+        let context = self.shim6.context(id);
+        let Some(established) = context.and_then(|context| context.established()) else { return };
+        let fresh = self.config.profile.spare_interval;
+        let known = self.spares.recall(pair, &established.peer.locators, fresh, now);
+        active.reap.handle_known(known, now);
+    }
+
+    pub(crate) fn on_spare_checked(
+        &mut self,
+        id: ContextId,
+        pair: LocatorPair,
+        answered: (Instant, Duration),
+        now: Instant,
+    ) {
+        let context = self.shim6.context(id);
+        if let Some(established) = context.and_then(|context| context.established()) {
+            self.spares.note(pair, &established.peer.locators, answered, now);
+        }
+    }
+
+    pub(crate) fn on_pair_left(&mut self, pair: LocatorPair) {
+        self.spares.forget(pair);
+    }
+}
+
+/// Pairs that contexts share knowledge of, at most.
+const MAX_SHARED: usize = 4096;
+/// What is older makes room.
+const LIFETIME: Duration = Duration::from_secs(60);
+/// For a context that was told to find out.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv6Addr;
+    use moorline_types::Locator;
+
+    const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
+    const FRESH: Duration = LIFETIME;
+    const RTT: Duration = Duration::from_millis(7);
+
+    fn locator(host: u16) -> Locator {
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into()
+    }
+
+    #[test]
+    fn what_one_has_found_out_counts_for_others_with_the_same_peer_alone() {
+        let mut spares = Spares::default();
+        let pair = LocatorPair::new(locator(1), locator(2));
+        let peer = Locators::from(&[locator(2), locator(3)]);
+        let other = Locators::from(&[locator(2), locator(4)]);
+        assert_eq!(spares.recall(pair, &peer, FRESH, NOW), reap::Known::Nothing);
+        assert_eq!(spares.recall(pair, &peer, FRESH, NOW), reap::Known::Asked);
+        spares.note(pair, &peer, (NOW, RTT), NOW);
+        let verified = reap::Known::Verified { at: NOW, rtt: RTT };
+        assert_eq!(spares.recall(pair, &peer, FRESH, NOW + RTT), verified);
+        assert_eq!(
+            spares.recall(pair, &other, FRESH, NOW + RTT),
+            reap::Known::Nothing,
+            "who is that?"
+        );
+        let peer_again = Locators::from(&[locator(2), locator(3)]);
+        spares.note(pair, &peer, (NOW, RTT), NOW);
+        assert_eq!(spares.recall(pair, &peer_again, FRESH, NOW + RTT), verified);
+        assert_eq!(
+            spares.recall(pair, &peer, FRESH, NOW + FRESH + RTT),
+            reap::Known::Nothing,
+            "old"
+        );
+        spares.note(pair, &peer, (NOW, RTT), NOW);
+        spares.forget(pair);
+        assert_eq!(spares.recall(pair, &peer, FRESH, NOW), reap::Known::Nothing);
+    }
+
+    #[test]
+    fn there_is_a_cap() {
+        let mut spares = Spares::default();
+        let peer = Locators::from(&[locator(2)]);
+        for n in 0..10_000 {
+            spares.recall(LocatorPair::new(locator(n), locator(2)), &peer, FRESH, NOW);
+        }
+        assert_eq!(spares.by_pair.len(), MAX_SHARED);
+        let late = NOW + FRESH + RTT;
+        spares.recall(LocatorPair::new(locator(9), locator(9)), &peer, FRESH, late);
+        assert_eq!(spares.by_pair.len(), 1);
+    }
+}

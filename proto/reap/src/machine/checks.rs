@@ -1,0 +1,152 @@
+//! Checks: probes by which a pair is tried out while nothing is wrong (decision 046).
+//!
+//! A check is a Probe Operational that has [`CHECK`] in its Probe Data and reports nothing. Who knows
+//! checks and is in Operational answers by a Probe Operational that reports it, by the pair that it came
+//! by. For others it is what RFC 5534 s6.9 says of a Probe Operational: a sign of life.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use moorline_types::{DropReason, Instant, LocatorPair};
+
+use super::Machine;
+use crate::event::Event;
+use crate::message::{Message, ProbeIn, ProbeOut, Report, Transmit};
+use crate::random::Random;
+use crate::state::State;
+use crate::vigil::{Check, Flight, Round, Vigil};
+
+/// Probe Data of a check, copied back by RFC 5534 s5.2: "Moor".
+pub const CHECK: u32 = 0x4d6f_6f72;
+
+impl Machine {
+    /// A check of the peer's: it is answered, and says nothing of the current pair.
+    pub(super) fn answer_check(
+        &mut self,
+        pair: LocatorPair,
+        check: Report,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        if check.source != pair.peer || check.destination != pair.local {
+            return Err(DropReason::WrongLocators);
+        }
+        let limit = self.config.answers_per_second;
+        if !self.vigil_mut().answers.take(limit, now) {
+            return Err(DropReason::RateLimited);
+        }
+        let via = if self.is_candidate(pair) { pair } else { self.current };
+        let flight = self.flight();
+        let nonce = flight.random.nonce();
+        let own = Report { source: via.local, destination: via.peer, nonce, data: 0 };
+        let probe = ProbeOut { state: State::Operational, sent: vec![own], received: vec![check] };
+        flight.queue_answer(Transmit { pair: via, message: Message::Probe(probe) });
+        Ok(())
+    }
+
+    /// Whether this probe asks for an answer to a check.
+    pub(super) fn is_check(&self, probe: &ProbeIn<'_>) -> bool {
+        self.config.profile.answers_checks
+            && self.state == State::Operational
+            && probe.state == State::Operational
+            && probe.received.is_empty()
+            && probe.sent.first().is_some_and(|report| report.data == CHECK)
+    }
+
+    /// The newest check of ours that is reported here.
+    pub(super) fn confirm_check(&mut self, probe: &ProbeIn<'_>, now: Instant) -> Option<Check> {
+        let flight = self.vigil.as_mut()?.flight.as_mut()?;
+        let confirmed = probe.received.iter().filter(|report| report.data == CHECK);
+        let confirmed = confirmed.filter_map(|report| {
+            flight.confirm(LocatorPair::new(report.source, report.destination), report.nonce, now)
+        });
+        let confirmed: Vec<_> = confirmed.collect();
+        confirmed.into_iter().max_by_key(|check| check.at)
+    }
+
+    /// The peer has answered a check, and we are in Operational.
+    pub(super) fn on_check_answered(&mut self, check: Check, now: Instant) {
+        let rtt = now.since(check.at);
+        let current = self.current;
+        let interval = self.round_interval();
+        let Some(vigil) = &mut self.vigil else { return };
+        if check.pair == current {
+            vigil.current_rtt.observe(rtt);
+            self.heard = now;
+            self.on_current_answered(now);
+        }
+        let Some(vigil) = &mut self.vigil else { return };
+        if vigil.spare == Some(check.pair) {
+            vigil.spare_rtt.observe(rtt);
+            vigil.verified = Some(check.at);
+            vigil.failed = 0;
+            if matches!(vigil.round, Round::Checking(_)) {
+                vigil.round = Round::Resting(now + interval);
+            }
+            self.flight().tell(Event::Checked { pair: check.pair, at: check.at, rtt });
+        }
+        self.on_other_answered(check, now);
+        self.on_home_answered(check, now);
+        self.tidy_vigil(now);
+    }
+
+    pub(super) fn send_check(&mut self, pair: LocatorPair, now: Instant) {
+        let flight = self.flight();
+        let nonce = flight.note_check(pair, now);
+        let own = Report { source: pair.local, destination: pair.peer, nonce, data: CHECK };
+        let probe = ProbeOut { state: State::Operational, sent: vec![own], received: Vec::new() };
+        flight.queue_check(Transmit { pair, message: Message::Probe(probe) });
+    }
+
+    /// The next answer to a check of the peer's.
+    pub(super) fn pop_answer(&mut self) -> Option<Transmit> {
+        self.vigil.as_mut()?.flight.as_mut()?.answers.pop_front()
+    }
+
+    /// The next check, unless the state is another one by now.
+    pub(super) fn pop_check(&mut self) -> Option<Transmit> {
+        let flight = self.vigil.as_mut()?.flight.as_mut()?;
+        if self.state != State::Operational {
+            //= rfc5534#6.1
+            // The Sta field "MUST be set to a value that matches the conceptual state of the sender".
+            flight.transmits.clear();
+        }
+        flight.transmits.pop_front()
+    }
+
+    pub(super) fn has_check_queued(&self) -> bool {
+        let flight = self.vigil.as_ref().and_then(|vigil| vigil.flight.as_ref());
+        self.state == State::Operational
+            && flight.is_some_and(|flight| !flight.transmits.is_empty())
+    }
+
+    pub(super) fn pop_event(&mut self) -> Option<Event> {
+        self.vigil.as_mut()?.flight.as_mut()?.events.pop_front()
+    }
+
+    pub(super) fn has_answer(&self) -> bool {
+        let flight = self.vigil.as_ref().and_then(|vigil| vigil.flight.as_ref());
+        flight.is_some_and(|flight| !flight.answers.is_empty())
+    }
+
+    pub(super) fn vigil_mut(&mut self) -> &mut Vigil {
+        let current = self.current;
+        self.vigil.get_or_insert_with(|| alloc::boxed::Box::new(Vigil::new(current)))
+    }
+
+    pub(super) fn flight(&mut self) -> &mut Flight {
+        let (seed, stream) = (self.seed.expanded(), self.explorations.wrapping_add(1));
+        let current = self.current;
+        let vigil = self.vigil.get_or_insert_with(|| alloc::boxed::Box::new(Vigil::new(current)));
+        if vigil.flight.is_none() {
+            self.explorations = stream;
+        }
+        vigil.flight.get_or_insert_with(|| {
+            alloc::boxed::Box::new(Flight::new(Random::new(seed, u64::from(stream))))
+        })
+    }
+
+    pub(super) fn tidy_vigil(&mut self, now: Instant) {
+        if let Some(vigil) = &mut self.vigil {
+            vigil.tidy(now);
+        }
+    }
+}

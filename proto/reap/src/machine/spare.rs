@@ -1,0 +1,352 @@
+//! The spare pair: chosen, checked now and then while traffic flows, and used when the current one is
+//! known to be gone (decision 045). The preferred pair is checked likewise, and gone back to gently
+//! (decision 047).
+
+use alloc::vec::Vec;
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use super::Machine;
+use crate::event::{Cause, Event};
+use crate::order;
+use crate::state::{Input, State};
+use crate::vigil::{Check, Round};
+
+/// What a host knows of a pair from other contexts with the same peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing.
+    Nothing,
+    /// Another context is finding out.
+    Asked,
+    /// The peer has answered a check by it that left at `at`, after `rtt`.
+    Verified {
+        /// When the check left.
+        at: Instant,
+        /// How long the answer took.
+        rtt: Duration,
+    },
+}
+
+impl Machine {
+    /// The spare that is due to be checked: [`handle_known`](Self::handle_known) says whether others have.
+    #[must_use]
+    pub fn question(&self) -> Option<LocatorPair> {
+        let vigil = self.vigil.as_ref().filter(|vigil| vigil.round == Round::Asking)?;
+        vigil.spare.or(vigil.home)
+    }
+
+    /// The answer to [`question`](Self::question).
+    pub fn handle_known(&mut self, known: Known, now: Instant) {
+        let interval = self.round_interval();
+        let spare_interval = self.config.profile.spare_interval;
+        let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.round == Round::Asking) else {
+            return;
+        };
+        match known {
+            Known::Nothing => self.begin_round(None, now),
+            Known::Asked => vigil.round = Round::Resting(now + RETRY.min(interval)),
+            Known::Verified { at, rtt }
+                if vigil.spare.is_some() && now.since(at) < spare_interval =>
+            {
+                vigil.verified = vigil.verified.max(Some(at));
+                vigil.failed = 0;
+                if vigil.spare_rtt.known().is_none() {
+                    vigil.spare_rtt.observe(rtt);
+                }
+                self.begin_round(Some(at), now);
+            }
+            Known::Verified { .. } => self.begin_round(None, now),
+        }
+    }
+
+    /// The pair to which traffic goes back once it has worked for a while; `None`: it stays where it is.
+    /// Until then it is the pair that the context began with.
+    pub fn handle_preferred(&mut self, pair: Option<LocatorPair>, now: Instant) {
+        if self.config.profile.is_rfc() || self.vigil.is_none() && pair == Some(self.current) {
+            return;
+        }
+        let vigil = self.vigil_mut();
+        if vigil.home != pair {
+            (vigil.home, vigil.home_since, vigil.mistakes) = (pair, None, 0);
+            self.refresh_spare(now);
+            self.refresh_watch();
+        }
+    }
+
+    /// The spare, if the peer has answered a check by it not long ago.
+    #[must_use]
+    pub fn fresh_spare(&self, now: Instant) -> Option<LocatorPair> {
+        let vigil = self.vigil.as_ref()?;
+        let lifetime = self.config.profile.spare_interval * 2;
+        let is_fresh = vigil.verified.is_some_and(|at| now.since(at) <= lifetime);
+        let is_usable = |pair: &LocatorPair| {
+            *pair != self.current && self.is_candidate(*pair) && !self.is_broken(*pair)
+        };
+        vigil.spare.filter(|_| is_fresh).filter(is_usable)
+    }
+
+    /// The current pair is known to be of no use. With a spare that is known to work, payload takes it
+    /// at once; either way exploration begins, which tells the peer.
+    pub(super) fn on_path_gone(&mut self, cause: Cause, now: Instant) {
+        self.is_current_down = true;
+        let current = self.current;
+        // Which locator has gone is plain from the candidates; else it is our end that has failed.
+        let shares =
+            |spare: &LocatorPair| cause == Cause::LocalFailure && spare.local == current.local;
+        match self.fresh_spare(now).filter(|spare| !shares(spare)) {
+            Some(spare) if self.state == State::Operational => self.leave_for(spare, cause, now),
+            _ => self.step(Input::PathGone, cause, None, now),
+        }
+    }
+
+    /// The peer says that its locator of the current pair is broken, which may not be so from here.
+    pub(super) fn on_path_broken(&mut self, now: Instant) {
+        let peer = self.current.peer;
+        match self.fresh_spare(now).filter(|spare| spare.peer != peer) {
+            Some(spare) if self.state == State::Operational => {
+                self.leave_for(spare, Cause::LocatorBroken, now);
+            }
+            _ => self.step(Input::PathGone, Cause::LocatorBroken, None, now),
+        }
+    }
+
+    /// Leaves Operational with payload on a pair that is known to work; the first probe takes it too.
+    pub(super) fn leave_for(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
+        self.change_extra(|extra| extra.hint = Some(to));
+        self.step(Input::PathGone, cause, None, now);
+        self.move_to(to, cause, now);
+    }
+
+    /// Payload came in, or a keepalive that answers payload of ours: traffic flows.
+    pub(super) fn on_traffic(&mut self) {
+        if let Some(vigil) = &mut self.vigil
+            && vigil.round == Round::Awaiting
+            && self.state == State::Operational
+        {
+            vigil.round = Round::Asking;
+        }
+    }
+
+    pub(super) fn on_round_timeout(&mut self, now: Instant) {
+        let Some(vigil) = &mut self.vigil else { return };
+        match vigil.round {
+            Round::Resting(_) => vigil.round = Round::Awaiting,
+            Round::Checking(_) if vigil.tries < TRIES && self.state == State::Operational => {
+                vigil.tries += 1;
+                let wait = vigil.spare_rtt.due().unwrap_or(RETRY).max(RETRY);
+                vigil.round = Round::Checking(now + wait * u32::from(vigil.tries));
+                if let Some(spare) = vigil.spare {
+                    self.send_check(spare, now);
+                }
+            }
+            Round::Checking(_) => self.on_spare_failed(now),
+            Round::Off | Round::Awaiting | Round::Asking => {}
+        }
+        self.tidy_vigil(now);
+        self.refresh_watch();
+    }
+
+    /// The host had no room for the checks of this context.
+    pub fn handle_checks_refused(&mut self, now: Instant) {
+        let interval = self.round_interval();
+        let Some(vigil) = &mut self.vigil else { return };
+        if let Some(flight) = &mut vigil.flight {
+            flight.transmits.clear();
+            flight.checks.clear();
+            if let Some(trial) = flight.trial.take() {
+                flight.deferred = Some((trial.doubt, trial.started));
+                vigil.quiet_until = now + RETRY / 4;
+            }
+        }
+        if matches!(vigil.round, Round::Checking(_)) {
+            vigil.round = Round::Resting(now + interval / 8);
+        }
+        self.tidy_vigil(now);
+        self.refresh_watch();
+    }
+
+    /// The sets or the current pair changed: is the spare still the one to keep?
+    pub(super) fn refresh_spare(&mut self, now: Instant) {
+        if self.config.profile.is_rfc() {
+            return;
+        }
+        let keeps = self.vigil.as_ref().is_some_and(|vigil| {
+            vigil.spare.is_some_and(|spare| spare != self.current && self.is_candidate(spare))
+        });
+        let spare = if keeps { None } else { self.choose_spare() };
+        if self.vigil.is_none() && spare.is_none() {
+            return;
+        }
+        let is_away = self.home_to_check().is_some();
+        let vigil = self.vigil_mut();
+        if !keeps {
+            vigil.spare = spare;
+            vigil.verified = None;
+            vigil.spare_rtt = Default::default();
+        }
+        let has_any = vigil.spare.is_some() || is_away;
+        if !has_any {
+            vigil.round = Round::Off;
+        } else if !keeps || vigil.round == Round::Off {
+            vigil.round = Round::Awaiting;
+        }
+        self.tidy_vigil(now);
+    }
+
+    /// Another pair is current.
+    pub(super) fn after_move(&mut self, from: LocatorPair, now: Instant) {
+        let (current, fail_back) = (self.current, self.config.profile.fail_back);
+        let Some(vigil) = &mut self.vigil else { return };
+        let is_spare = vigil.spare == Some(current);
+        vigil.current_rtt = if is_spare { vigil.spare_rtt } else { Default::default() };
+        (vigil.failed, vigil.home_since, vigil.is_home_asked) = (0, None, false);
+        if let Some(flight) = &mut vigil.flight {
+            (flight.trial, flight.deferred) = (None, None);
+        }
+        if vigil.home == Some(from) && vigil.went_home != Instant::ZERO {
+            let stayed = now.since(vigil.went_home);
+            let is_mistake = stayed < (fail_back * STEADY).max(STEADY_AT_LEAST);
+            vigil.mistakes = if is_mistake { (vigil.mistakes + 1).min(MAX_MISTAKES) } else { 0 };
+        }
+        vigil.spare = None;
+        self.refresh_spare(now);
+        self.refresh_watch();
+    }
+
+    pub(super) fn on_home_answered(&mut self, check: Check, now: Instant) {
+        let hold = self.hold();
+        let Some(home) = self.home_to_check().filter(|home| *home == check.pair) else { return };
+        if self.state != State::Operational || self.is_broken(home) {
+            return;
+        }
+        let Some(vigil) = &mut self.vigil else { return };
+        vigil.is_home_asked = false;
+        let since = *vigil.home_since.get_or_insert(check.at);
+        if now.since(since) < hold {
+            return;
+        }
+        vigil.went_home = now;
+        self.move_to(home, Cause::FailBack, now);
+        self.refresh_forget(now);
+    }
+
+    /// Time between rounds of checks.
+    pub(super) fn round_interval(&self) -> Duration {
+        let spare = self.config.profile.spare_interval;
+        if self.home_to_check().is_none() {
+            return spare;
+        }
+        let home = (self.hold() / 3).max(RETRY);
+        if spare.is_zero() { home } else { home.min(spare) }
+    }
+
+    /// How long the preferred pair must have worked: longer after each time that it was a mistake.
+    fn hold(&self) -> Duration {
+        let mistakes = self.vigil.as_ref().map_or(0, |vigil| vigil.mistakes);
+        self.config.profile.fail_back * (1 << mistakes.min(MAX_MISTAKES))
+    }
+
+    /// The pair to go back to.
+    fn home_to_check(&self) -> Option<LocatorPair> {
+        if self.config.profile.fail_back.is_zero() {
+            return None;
+        }
+        let home = self.vigil.as_ref()?.home?;
+        (home != self.current && self.is_candidate(home)).then_some(home)
+    }
+
+    /// Sends the checks of a round; `known`: when another context's check of the spare left.
+    fn begin_round(&mut self, known: Option<Instant>, now: Instant) {
+        let interval = self.round_interval();
+        let home = self.home_to_check();
+        let (current, suspects) = (self.current, self.config.profile.suspects);
+        let Some(vigil) = &mut self.vigil else { return };
+        let spare = vigil.spare.filter(|_| known.is_none());
+        let wait = vigil.spare_rtt.due().unwrap_or(RETRY).max(RETRY);
+        // At the same time as the other one: it finds out for both again, or this one does.
+        let next = known.unwrap_or(now) + interval;
+        let until = if spare.is_some() { now + wait } else { next.max(now + RETRY) };
+        vigil.round = if spare.is_some() { Round::Checking(until) } else { Round::Resting(until) };
+        vigil.tries = 1;
+        if core::mem::replace(&mut vigil.is_home_asked, home.is_some()) {
+            vigil.home_since = None;
+        }
+        let is_known = known.is_some() && vigil.current_rtt.known().is_some();
+        let current = Some(current).filter(|_| suspects && !is_known);
+        for pair in [spare, home.filter(|home| Some(*home) != spare), current].into_iter().flatten()
+        {
+            self.send_check(pair, now);
+        }
+    }
+
+    /// The spare does not answer: another one may.
+    fn on_spare_failed(&mut self, now: Instant) {
+        let pairs = self.others().len();
+        let (interval, spare_interval) =
+            (self.round_interval(), self.config.profile.spare_interval);
+        let is_away = self.home_to_check().is_some();
+        let Some(vigil) = &mut self.vigil else { return };
+        vigil.failed = vigil.failed.saturating_add(1);
+        (vigil.verified, vigil.spare_rtt) = (None, Default::default());
+        let failed = usize::from(vigil.failed);
+        //= rfc5534#4.3-2
+        let wait = if failed < pairs {
+            (interval / 10).max(RETRY)
+        } else {
+            let doublings = failed.saturating_sub(pairs).min(MAX_DOUBLINGS);
+            // The preferred pair is waited for.
+            let most = if is_away { spare_interval.max(interval) } else { Duration::MAX };
+            (interval * (1 << doublings)).min(most)
+        };
+        vigil.round = Round::Resting(now + wait);
+        let spare = self.choose_spare();
+        if let Some(vigil) = &mut self.vigil {
+            vigil.spare = spare;
+        }
+    }
+
+    /// The best pair besides the current one, after those that failed.
+    fn choose_spare(&self) -> Option<LocatorPair> {
+        if self.config.profile.spare_interval.is_zero() {
+            return None;
+        }
+        let others = self.others();
+        let failed = self.vigil.as_ref().map_or(0, |vigil| usize::from(vigil.failed));
+        others.get(failed % others.len().max(1)).copied()
+    }
+
+    /// All pairs but the current one, the best first: those that share no end with it, then as the peer
+    /// prefers.
+    pub(super) fn others(&self) -> Vec<LocatorPair> {
+        let current = self.current;
+        let locals = self.local.iter();
+        let pairs = locals.flat_map(|&l| self.peer.iter().map(move |&p| LocatorPair::new(l, p)));
+        let mut pairs: Vec<_> =
+            pairs.filter(|&pair| pair != current && order::is_usable(pair)).collect();
+        pairs.sort_by_key(|&pair| {
+            let rank = self.rank_of(pair);
+            (rank.is_broken, order::shared_ends(pair, current), rank)
+        });
+        pairs
+    }
+
+    pub(super) fn tell(&mut self, event: Event) {
+        match &mut self.exploration {
+            Some(exploration) => exploration.tell(event),
+            None if self.vigil.is_some() => self.flight().tell(event),
+            None => self.explore().tell(event),
+        }
+    }
+}
+
+/// Between checks that are not answered, and before another context is asked again: 1 s.
+const RETRY: Duration = Duration::from_secs(1);
+/// Checks of a pair before it counts as failed.
+const TRIES: u8 = 3;
+/// A path that was gone back to and left again within so many hold times is not steady.
+const STEADY: u32 = 10;
+const STEADY_AT_LEAST: Duration = Duration::from_secs(60);
+const MAX_MISTAKES: u8 = 6;
+/// Of the interval, while no pair answers: 16 times.
+const MAX_DOUBLINGS: usize = 4;

@@ -1,0 +1,202 @@
+//! Suspicions: what the data plane finds odd is put to the test (decision 048).
+
+use alloc::vec::Vec;
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use super::Machine;
+use crate::event::{Cause, Doubt, Event};
+use crate::state::{Input, State};
+use crate::vigil::{Check, Round, Trial, Vigil};
+
+impl Machine {
+    /// The data plane has reason to doubt the current pair: nothing has come in since `since`.
+    ///
+    /// The current pair and the spare are checked in parallel. If the spare answers and the current one
+    /// has not when its answer is due, payload moves. If it answers, or anything is heard, nothing
+    /// moves, and suspicions count for nothing for a while that doubles each time.
+    pub fn handle_suspicion(&mut self, doubt: Doubt, since: Instant, now: Instant) {
+        let is_ready = self.config.profile.suspects && self.state == State::Operational;
+        if !is_ready || since < self.heard && doubt != Doubt::Unreachable {
+            return;
+        }
+        if self.vigil.as_ref().is_some_and(|vigil| vigil.trial().is_some()) {
+            return;
+        }
+        if self.vigil.as_ref().is_some_and(|vigil| now < vigil.quiet_until) {
+            self.flight().deferred.get_or_insert((doubt, since));
+            return self.refresh_watch();
+        }
+        let others = match doubt {
+            Doubt::Unreachable => Vec::new(),
+            Doubt::Retransmission | Doubt::Silence => self.trial_pairs(now),
+        };
+        if others.is_empty() && doubt != Doubt::Unreachable {
+            return;
+        }
+        let vigil = self.vigil_mut();
+        let (current, spare) = (vigil.current_rtt, vigil.spare_rtt);
+        let due = current.due().or(spare.due().map(|due| due * 2)).unwrap_or(UNKNOWN_DUE);
+        let others_due = spare.due().unwrap_or(UNKNOWN_DUE).max(due);
+        let gap = current.known().or(spare.known()).unwrap_or(UNKNOWN_RTT) / 10 + LEAST_GAP;
+        let flight = self.flight();
+        flight.tell(Event::Suspected { doubt });
+        flight.trial = Some(Trial {
+            doubt,
+            started: now,
+            others,
+            answered: None,
+            sent: 0,
+            next: Some(now),
+            gap,
+            due: now + due,
+            end: now + others_due,
+        });
+        self.on_trial_timeout(now);
+        self.refresh_watch();
+    }
+
+    /// Time for the next checks, or for the verdict.
+    pub(super) fn on_trial_timeout(&mut self, now: Instant) {
+        let current = self.current;
+        let Some(trial) = self.trial_mut() else { return self.take_up_deferred(now) };
+        if trial.next.is_some_and(|next| next <= now) {
+            trial.sent += 1;
+            trial.next = Some(now + trial.gap).filter(|_| trial.sent < CURRENT_CHECKS);
+            let has_answer = trial.answered.is_some();
+            let asks_others = trial.sent <= OTHER_CHECKS && !has_answer;
+            let others = if asks_others { trial.others.clone() } else { Vec::new() };
+            self.send_check(current, now);
+            for pair in others {
+                self.send_check(pair, now);
+            }
+        }
+        let Some(trial) = self.trial_mut() else { return };
+        if now >= trial.due && (trial.answered.is_some() || now >= trial.end) {
+            self.on_verdict(now);
+        }
+    }
+
+    /// The quiet time is over, and the data plane does not say twice what it suspects.
+    fn take_up_deferred(&mut self, now: Instant) {
+        let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.quiet_until <= now) else {
+            return;
+        };
+        let deferred = vigil.flight.as_mut().and_then(|flight| flight.deferred.take());
+        self.tidy_vigil(now);
+        if let Some((doubt, since)) = deferred {
+            self.handle_suspicion(doubt, since, now);
+        }
+    }
+
+    /// The current pair has not answered in time.
+    fn on_verdict(&mut self, now: Instant) {
+        let Some(trial) = self.trial_mut() else { return };
+        let (doubt, started, answered) = (trial.doubt, trial.started, trial.answered);
+        self.end_trial(now);
+        let knows_checks = self.vigil.as_ref().is_some_and(|v| v.current_rtt.known().is_some());
+        match answered.filter(|&pair| self.is_candidate(pair)) {
+            Some(pair) => self.leave_for(pair, Cause::Suspicion, now),
+            // A peer that has never answered a check need not know what one is; but exploration, which
+            // it knows, is what RFC 5534 s3.2 has an ICMPv6 error lead to at most.
+            None if knows_checks || doubt == Doubt::Unreachable => {
+                self.step(Input::PathGone, Cause::Suspicion, None, now);
+            }
+            None => self.tell(Event::Cleared { doubt, after: now.since(started) }),
+        }
+    }
+
+    /// The current pair has answered a check, or something else was heard.
+    pub(super) fn on_current_answered(&mut self, now: Instant) {
+        if let Some(flight) = self.vigil.as_mut().and_then(|vigil| vigil.flight.as_mut()) {
+            flight.deferred = None;
+        }
+        let Some(trial) = self.trial_mut() else { return };
+        let (doubt, started) = (trial.doubt, trial.started);
+        self.end_trial(now);
+        self.tell(Event::Cleared { doubt, after: now.since(started) });
+        self.refresh_watch();
+    }
+
+    /// Another pair than the current one has answered a check.
+    pub(super) fn on_other_answered(&mut self, check: Check, now: Instant) {
+        let Some(trial) = self.trial_mut() else { return };
+        if trial.others.contains(&check.pair) && check.at >= trial.started {
+            trial.answered.get_or_insert(check.pair);
+            if now >= trial.due {
+                self.on_verdict(now);
+            }
+        }
+    }
+
+    /// When a running trial began.
+    pub(super) fn trial_started(&self) -> Option<Instant> {
+        self.vigil.as_ref()?.trial().map(|trial| trial.started)
+    }
+
+    /// Whether the data plane is to look for reasons to doubt the current pair: there are others.
+    #[must_use]
+    pub fn suspects(&self) -> bool {
+        self.config.profile.suspects && self.local.len() * self.peer.len() > 1
+    }
+
+    /// Whether payload that comes in is of interest: for a trial, or because the spare is due.
+    pub(super) fn watches_traffic(&self) -> bool {
+        let is_wanted =
+            |v: &Vigil| v.round == Round::Awaiting || v.trial().is_some() || v.deferred().is_some();
+        self.state == State::Operational && self.vigil.as_ref().is_some_and(|v| is_wanted(v))
+    }
+
+    /// Exploration finds out what the trial was to find out.
+    pub(super) fn drop_trial(&mut self) {
+        if let Some(flight) = self.vigil.as_mut().and_then(|vigil| vigil.flight.as_mut()) {
+            (flight.trial, flight.deferred) = (None, None);
+        }
+    }
+
+    fn end_trial(&mut self, now: Instant) {
+        let Some(vigil) = &mut self.vigil else { return };
+        if let Some(flight) = &mut vigil.flight {
+            flight.trial = None;
+            flight.transmits.clear();
+        }
+        if now.since(vigil.quiet_until) >= FORGIVE {
+            vigil.doublings = 0;
+        }
+        vigil.quiet_until = now + QUIET * (1 << vigil.doublings.min(MAX_DOUBLINGS));
+        vigil.doublings = (vigil.doublings + 1).min(MAX_DOUBLINGS);
+    }
+
+    fn trial_mut(&mut self) -> Option<&mut Trial> {
+        self.vigil.as_mut()?.flight.as_mut()?.trial.as_mut()
+    }
+
+    /// The spare; without one that is known to work the best candidates.
+    fn trial_pairs(&self, now: Instant) -> Vec<LocatorPair> {
+        if let Some(spare) = self.fresh_spare(now) {
+            return [spare].into();
+        }
+        let spare = self.vigil.as_ref().and_then(|vigil| vigil.spare);
+        let best = self.others().into_iter().filter(|pair| Some(*pair) != spare);
+        spare.into_iter().chain(best).take(MAX_OTHERS).collect()
+    }
+}
+
+/// Checks of the current pair in a trial: with one packet in twenty lost each way, all of them get lost in
+/// one trial of a hundred thousand.
+const CURRENT_CHECKS: u32 = 5;
+/// Checks of each other pair.
+const OTHER_CHECKS: u32 = 3;
+/// Other pairs in a trial.
+const MAX_OTHERS: usize = 2;
+/// What is taken for the round-trip time of a pair that has never answered.
+const UNKNOWN_RTT: Duration = Duration::from_millis(200);
+const UNKNOWN_DUE: Duration = Duration::from_millis(500);
+/// Between checks of a trial, and a tenth of the round-trip time more: the last one leaves early enough
+/// for its answer.
+const LEAST_GAP: Duration = Duration::from_millis(2);
+/// Quiet time after the first trial, and how often it doubles: up to 16 s.
+const QUIET: Duration = Duration::from_millis(250);
+const MAX_DOUBLINGS: u8 = 6;
+/// After so long without a trial the quiet time is short again.
+const FORGIVE: Duration = Duration::from_secs(60);

@@ -1,0 +1,351 @@
+//! Beyond the RFC: spares, local events, suspicion and failing back, two machines on a network.
+
+use super::net::Net;
+use super::*;
+use crate::event::Doubt;
+use crate::profile::Profile;
+
+use alloc::boxed::Box;
+
+fn config() -> Config {
+    Config { profile: Profile::default(), ..Config::default() }
+}
+
+fn net(config: &Config) -> Net {
+    let mut net = Net::new(config, 2, 3);
+    net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(50)));
+    net
+}
+
+fn only(pairs: &'static [(u16, u16)]) -> net::Route {
+    Box::new(move |pair| pairs.iter().any(|&(a, b)| pair == ab(a, b) || pair == ba(b, a)))
+}
+
+fn causes(net: &Net, host: usize) -> Vec<Cause> {
+    let moved = |event: &Event| match event {
+        Event::Moved { cause, .. } => Some(*cause),
+        Event::StateChanged { .. }
+        | Event::Unreachable { .. }
+        | Event::Suspected { .. }
+        | Event::Cleared { .. }
+        | Event::Checked { .. } => None,
+    };
+    net.hosts[host].log.iter().filter_map(|(_, event)| moved(event)).collect()
+}
+
+fn has(net: &Net, host: usize, is_meant: impl Fn(&Event) -> bool) -> bool {
+    net.hosts[host].log.iter().any(|(_, event)| is_meant(event))
+}
+
+/// Runs until the host's first move, and says how long after `since`.
+fn moved_after(net: &mut Net, host: usize, since: Instant) -> Duration {
+    net.run_until(ms(60_000), |net| !causes(net, host).is_empty()).expect("moves");
+    net.now.since(since)
+}
+
+/// One host's data plane has a suspicion, with nothing heard since the cut.
+fn suspect(net: &mut Net, host: usize, doubt: Doubt) {
+    let now = net.now;
+    net.hosts[host].machine.handle_suspicion(doubt, now, now);
+    net.flush(host);
+}
+
+#[test]
+fn a_disjoint_spare_is_checked_once_a_minute_while_traffic_flows() {
+    let mut net = net(&config());
+    net.run_for(ms(1_000));
+    for (host, spare) in [(0, ab(2, 2)), (1, ba(2, 2))] {
+        assert_eq!(net.hosts[host].machine.fresh_spare(net.now), Some(spare));
+    }
+    let sent = net.probes_sent();
+    assert_eq!(sent, 8, "each side asks by the spare and by the current pair, and answers both");
+    net.run_for(ms(600_000));
+    assert!((9 * sent..=11 * sent).contains(&net.probes_sent()), "{}", net.probes_sent());
+    net.hosts.iter_mut().for_each(|host| host.payload = None);
+    net.run_for(ms(61_000));
+    let sent = net.probes_sent();
+    net.run_for(ms(3_600_000));
+    assert_eq!(net.probes_sent(), sent, "no traffic, no checks");
+    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), None, "so nothing is known of it");
+    for host in &net.hosts {
+        assert!(!host.log.iter().any(|(_, e)| matches!(e, Event::StateChanged { .. })));
+        assert!(host.machine.exploration.is_none());
+    }
+}
+
+#[test]
+fn a_pair_that_does_not_answer_gives_way_to_another_spare() {
+    let mut net = net(&config());
+    net.route = only(&[(1, 1), (1, 2), (2, 1)]);
+    net.run_for(ms(30_000));
+    let spare = net.hosts[0].machine.fresh_spare(net.now).expect("one that answers");
+    assert!([ab(1, 2), ab(2, 1)].contains(&spare), "{spare}");
+}
+
+#[test]
+fn a_peer_that_knows_no_checks_is_asked_ever_more_rarely() {
+    let mut net = net(&config());
+    net.hosts[1].machine.handle_config(Config::default());
+    net.run_for(ms(3_600_000));
+    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), None);
+    assert!(net.hosts[0].probes_sent < 80, "{}", net.hosts[0].probes_sent);
+    assert_eq!(net.states(), [State::Operational; 2]);
+    assert!(net.hosts[1].drops.is_empty());
+    suspect(&mut net, 0, Doubt::Retransmission);
+    net.run_for(ms(10_000));
+    assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+}
+
+#[test]
+fn a_local_event_moves_at_once_and_the_peer_as_soon_as_it_hears_of_it() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.route = only(&[(2, 1), (2, 2)]);
+    let event = net.now;
+    net.hosts[0].machine.handle_candidates(
+        &[locator(A, 2)],
+        &[locator(B, 1), locator(B, 2)],
+        event,
+    );
+    assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2), "no probe has answered yet");
+    net.flush(0);
+    assert_eq!(causes(&net, 0), [Cause::LocatorGone]);
+    assert_eq!(moved_after(&mut net, 1, event), ms(10), "one way");
+    net.run_for(ms(30));
+    assert!(net.is_connected());
+    assert_eq!(causes(&net, 1), [Cause::ProbeExploring]);
+}
+
+#[test]
+fn a_lost_router_moves_to_a_spare_with_another_local_address_only() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let now = net.now;
+    net.hosts[0].machine.handle_local_failure(now);
+    assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2));
+    // One local address: the spare shares it.
+    let mut alone = Machine::new(config(), ab(1, 1), [1; 16], at(0));
+    alone.handle_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(0));
+    let verified = Known::Verified { at: at(1), rtt: ms(5) };
+    alone.handle_payload(at(1), at(1));
+    assert_eq!(alone.question(), Some(ab(1, 2)));
+    alone.handle_known(verified, at(1));
+    assert_eq!(alone.fresh_spare(at(2)), Some(ab(1, 2)));
+    alone.handle_local_failure(at(2));
+    assert_eq!(alone.current_pair(), ab(1, 1));
+    assert_eq!(alone.state(), State::Exploring);
+}
+
+#[test]
+fn a_stale_spare_is_probed_before_it_is_used() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.hosts.iter_mut().for_each(|host| host.payload = None);
+    net.run_for(ms(200_000));
+    let now = net.now;
+    net.hosts[0].machine.handle_candidates(&[locator(A, 2)], &[locator(B, 1), locator(B, 2)], now);
+    assert_eq!(net.hosts[0].machine.current_pair(), ab(1, 1));
+    assert_eq!(net.hosts[0].machine.state(), State::Exploring);
+}
+
+#[test]
+fn after_a_silent_cut_a_suspicion_moves_both_within_the_bound() {
+    for delay in [ms(1), ms(10), ms(100)] {
+        let mut net = net(&config());
+        net.delay = delay;
+        net.run_for(ms(5_000));
+        net.route = only(&[(2, 2)]);
+        net.run_for(delay);
+        let since = net.now;
+        suspect(&mut net, 0, Doubt::Retransmission);
+        let took = moved_after(&mut net, 0, since);
+        let rtt = delay * 2;
+        assert!(took >= rtt, "not before an answer could have come: {took:?}");
+        assert!(took <= (rtt * 3 / 2 + ms(11)).max(ms(20)), "{took:?} at {rtt:?}");
+        assert_eq!(causes(&net, 0), [Cause::Suspicion]);
+        assert_eq!(moved_after(&mut net, 1, since), took + delay);
+        net.run_for(delay * 4);
+        assert!(net.is_connected());
+    }
+}
+
+#[test]
+fn a_pair_that_answers_stays_and_the_next_suspicion_has_to_wait() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let mut trials = 0;
+    let sent = net.probes_sent();
+    for _ in 0..6_000 {
+        suspect(&mut net, 0, Doubt::Silence);
+        net.run_for(ms(10));
+        trials =
+            net.hosts[0].log.iter().filter(|(_, e)| matches!(e, Event::Suspected { .. })).count();
+    }
+    assert!((5..=12).contains(&trials), "{trials} in a minute");
+    assert!(net.probes_sent() - sent <= trials * 16 + 16, "{}", net.probes_sent() - sent);
+    assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+    assert!(has(&net, 0, |e| matches!(e, Event::Cleared { doubt: Doubt::Silence, .. })));
+    assert!(!has(&net, 0, |e| matches!(e, Event::StateChanged { .. })));
+}
+
+#[test]
+fn a_suspicion_in_the_quiet_time_is_taken_up_after_it_unless_something_came() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    suspect(&mut net, 0, Doubt::Retransmission);
+    net.run_for(ms(30));
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(20));
+    suspect(&mut net, 0, Doubt::Retransmission);
+    let now = net.now;
+    assert!(moved_after(&mut net, 0, now) <= ms(320));
+    assert_eq!(causes(&net, 0), [Cause::Suspicion]);
+}
+
+#[test]
+fn an_icmpv6_error_has_the_current_pair_checked_and_no_other() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let sent = net.hosts[0].probes_sent;
+    suspect(&mut net, 0, Doubt::Unreachable);
+    net.run_for(ms(100));
+    assert!((1..=5).contains(&(net.hosts[0].probes_sent - sent)));
+    assert!(has(&net, 0, |e| matches!(e, Event::Cleared { .. })), "made up");
+    assert_eq!(net.states(), [State::Operational; 2]);
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(300));
+    suspect(&mut net, 0, Doubt::Unreachable);
+    net.run_for(ms(100));
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+    assert!(net.is_connected());
+}
+
+#[test]
+fn when_nothing_answers_exploration_begins_long_before_the_send_timeout() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.route = only(&[(2, 1)]);
+    net.run_for(ms(20));
+    suspect(&mut net, 0, Doubt::Silence);
+    let took = net.run_until(ms(10_000), Net::is_connected).expect("found");
+    assert!(took < ms(2_000), "{took:?}");
+    assert_eq!(net.pairs(), [ab(2, 1), ba(1, 2)]);
+}
+
+#[test]
+fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(30));
+    suspect(&mut net, 0, Doubt::Retransmission);
+    net.run_for(ms(60_000));
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+    net.route = Box::new(|_| true);
+    let mended = net.now;
+    net.run_for(ms(29_000));
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)], "not yet");
+    net.run_until(ms(100_000), |net| net.pairs() == [ab(1, 1), ba(1, 1)]).expect("both are back");
+    assert!(net.now.since(mended) < ms(110_000));
+    for host in 0..2 {
+        assert_eq!(causes(&net, host).last(), Some(&Cause::FailBack));
+    }
+    assert_eq!(net.states(), [State::Operational; 2]);
+}
+
+#[test]
+fn a_pair_that_flaps_is_gone_back_to_ever_more_slowly() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    for _ in 0..60 {
+        net.route = only(&[(2, 2)]);
+        net.run_for(ms(30));
+        let failed = |net: &Net, host: usize| net.hosts[host].machine.current_pair().local;
+        for host in 0..2 {
+            if [locator(A, 1), locator(B, 1)].contains(&failed(&net, host)) {
+                suspect(&mut net, host, Doubt::Retransmission);
+            }
+        }
+        net.run_for(ms(5_000));
+        net.route = Box::new(|_| true);
+        net.run_for(ms(55_000));
+    }
+    let returns = causes(&net, 0).iter().filter(|cause| **cause == Cause::FailBack).count();
+    assert!((1..=8).contains(&returns), "{returns} in an hour");
+}
+
+#[test]
+fn without_fail_back_traffic_stays_where_it_is() {
+    let profile = Profile { fail_back: Duration::ZERO, ..Profile::default() };
+    let mut net = net(&Config { profile, ..Config::default() });
+    net.run_for(ms(5_000));
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(30));
+    suspect(&mut net, 0, Doubt::Retransmission);
+    net.run_for(ms(1_000));
+    net.route = Box::new(|_| true);
+    net.run_for(ms(600_000));
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+}
+
+#[test]
+fn the_rfcs_machine_suspects_nothing_and_keeps_no_spare() {
+    let mut net = net(&Config::default());
+    net.run_for(ms(5_000));
+    suspect(&mut net, 0, Doubt::Retransmission);
+    net.run_for(ms(600_000));
+    assert_eq!(net.probes_sent(), 0);
+    assert!(net.hosts.iter().all(|host| host.machine.vigil.is_none()));
+}
+
+#[test]
+fn checks_are_answered_with_their_own_words_within_a_limit() {
+    let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
+    machine.handle_candidates(
+        &[locator(A, 1), locator(A, 2)],
+        &[locator(B, 1), locator(B, 2)],
+        at(0),
+    );
+    let check =
+        |nonce| Report { source: locator(B, 2), destination: locator(A, 2), nonce, data: CHECK };
+    let mut deliver = |nonce, pair| {
+        let sent = [check(nonce)];
+        let probe = ProbeIn { state: State::Operational, sent: &sent, received: &[] };
+        machine.handle_probe(pair, &probe, at(1)).map(|()| only_probe(&mut machine))
+    };
+    let (pair, answer) = deliver(7, ab(2, 2)).expect("answered");
+    assert_eq!(pair, ab(2, 2), "by the pair it came by");
+    assert_eq!((answer.state, &answer.received[..]), (State::Operational, &[check(7)][..]));
+    assert_ne!(answer.sent[0].data, CHECK, "an answer asks for nothing");
+    assert_eq!(deliver(8, ab(1, 1)).unwrap_err(), DropReason::WrongLocators);
+    let answered = (0..100).filter(|&nonce| deliver(nonce, ab(2, 2)).is_ok()).count();
+    assert_eq!(answered, 19, "20 in a second");
+}
+
+#[test]
+fn answers_to_checks_that_were_not_sent_prove_nothing() {
+    let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
+    machine.handle_candidates(
+        &[locator(A, 1), locator(A, 2)],
+        &[locator(B, 1), locator(B, 2)],
+        at(0),
+    );
+    machine.handle_payload(at(1), at(1));
+    machine.handle_known(Known::Nothing, at(1));
+    let sent: Vec<_> = drain(&mut machine).0;
+    let Message::Probe(check) = &sent[0].message else { panic!("{sent:?}") };
+    let right = check.sent[0];
+    let own = Report { source: locator(B, 2), destination: locator(A, 2), nonce: 5, data: 0 };
+    let mut answer = |report: Report, now| {
+        let (sent, received) = ([own], [report]);
+        let probe = ProbeIn { state: State::Operational, sent: &sent, received: &received };
+        let outcome = machine.handle_probe(ab(2, 2), &probe, now);
+        (outcome, machine.fresh_spare(now), machine.current_pair())
+    };
+    let made_up = Report { nonce: right.nonce ^ 1, ..right };
+    assert_eq!(answer(made_up, at(2)), (Err(DropReason::BadNonce), None, ab(1, 1)));
+    let other_pair = Report { source: locator(A, 1), ..right };
+    assert_eq!(answer(other_pair, at(2)), (Err(DropReason::BadNonce), None, ab(1, 1)));
+    assert_eq!(answer(right, at(3)), (Ok(()), Some(ab(2, 2)), ab(1, 1)), "proven, not moved to");
+    assert_eq!(answer(right, at(4)).0, Err(DropReason::BadNonce), "once");
+}

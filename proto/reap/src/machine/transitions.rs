@@ -1,0 +1,283 @@
+//! The walk through the table, and what goes with each step.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use super::{Extra, Machine};
+use crate::event::{Cause, Event};
+use crate::exploration::Exploration;
+use crate::order::{self, Rank, Sets};
+use crate::random::Random;
+use crate::state::{self, Act, Input, Send, State, Transition, transition};
+use crate::timers::Timer;
+
+/// Transitions.
+impl Machine {
+    /// How many timers there are, and so how many can run out at once.
+    pub(super) const TIMERS: usize = 6;
+
+    pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
+        match timer {
+            Timer::Send => self.on_send_timeout(at, now),
+            Timer::Retransmission => {
+                self.step(Input::Retransmission, Cause::SendTimeout, None, now);
+            }
+            Timer::Keepalive => self.on_keepalive_interval(now),
+            Timer::Forget => self.on_forget(now),
+            Timer::Spare => self.on_round_timeout(now),
+            Timer::Trial => self.on_trial_timeout(now),
+        }
+    }
+
+    pub(super) fn on_send_timeout(&mut self, at: Instant, now: Instant) {
+        let period = self.send_period(self.state);
+        if now.since(at) > period {
+            // We were suspended rather than deaf: a whole period went by in which we would not have
+            // heard anything. The peer gets a fresh one.
+            self.explore().deadlines.send = Some(now + period);
+            return;
+        }
+        self.step(Input::SendTimeout, Cause::SendTimeout, None, now);
+    }
+
+    pub(super) fn on_keepalive_interval(&mut self, now: Instant) {
+        let interval = self.config.keepalive_interval(self.keepalive_timeout());
+        let deadlines = &mut self.explore().deadlines;
+        let next = now + interval;
+        deadlines.keepalive = Some(next).filter(|&at| deadlines.keepalive_end >= Some(at));
+        if deadlines.keepalive.is_none() {
+            deadlines.keepalive_end = None;
+        }
+        self.step(Input::KeepaliveTimeout, Cause::ControlReceived, None, now);
+    }
+
+    pub(super) fn on_forget(&mut self, now: Instant) {
+        let linger = self.config.linger;
+        let exploration = self.explore();
+        if exploration.is_drained() {
+            self.exploration = None;
+        } else {
+            exploration.deadlines.forget = Some(now + linger);
+        }
+    }
+
+    /// Carries out one cell of the table. `via` is the pair for the probe, if it matters.
+    pub(super) fn step(
+        &mut self,
+        input: Input,
+        cause: Cause,
+        via: Option<LocatorPair>,
+        now: Instant,
+    ) {
+        let from = self.state;
+        let cell = transition(from, input);
+        if cell == state::nothing(from) {
+            return;
+        }
+        if from == State::Operational && cell.next != State::Operational {
+            self.begin(now);
+        }
+        self.run_timers(cell, now);
+        self.state = cell.next;
+        if cell.next != from {
+            self.on_entry(from, cause, now);
+        }
+        match cell.send {
+            Send::Nothing => {}
+            Send::Keepalive => self.is_keepalive_due = true,
+            Send::Probe => self.probe(via, now),
+        }
+        // An answer without a transition is paid for by the probe it answers: the pace stays.
+        let is_answer = input == Input::ProbeExploring && cell.next == from;
+        if cell.send == Send::Probe && cell.next != State::Operational && !is_answer {
+            let config = Arc::clone(&self.config);
+            self.explore().pace(&config, now);
+        }
+        self.refresh_forget(now);
+        self.refresh_watch();
+    }
+
+    /// An exploration begins.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.is_keepalive_due = false;
+        let current = self.current;
+        let hint = self.extra.as_ref().and_then(|extra| extra.hint).or(self.fresh_spare(now));
+        self.handle_hint(None);
+        self.drop_trial();
+        let (exploration, sets) = self.explore_with_sets();
+        exploration.begin(sets, current, hint);
+    }
+
+    pub(super) fn on_entry(&mut self, from: State, cause: Cause, now: Instant) {
+        let to = self.state;
+        let config = Arc::clone(&self.config);
+        let exploration = self.explore();
+        exploration.tell(Event::StateChanged { from, to, cause });
+        match to {
+            State::Operational => {
+                exploration.deadlines.retransmission = None;
+            }
+            State::Exploring => {
+                exploration.records.retire_received();
+                exploration.watch_since = now;
+            }
+            State::InboundOk if from == State::Exploring => exploration.hasten(&config, now),
+            State::InboundOk => {}
+        }
+    }
+
+    /// The Send Timeout in this state.
+    pub(super) fn send_period(&self, state: State) -> Duration {
+        match state {
+            State::Operational | State::Exploring => self.config.send_timeout,
+            State::InboundOk => self.config.inbound_ok_timeout(self.local.len() * self.peer.len()),
+        }
+    }
+
+    /// START, RESTART and STOP of the timers that are ours.
+    pub(super) fn run_timers(&mut self, cell: Transition, now: Instant) {
+        let starts = |act| matches!(act, Act::Start | Act::Restart);
+        if self.exploration.is_none() && !starts(cell.send_timer) && !starts(cell.keepalive_timer) {
+            return;
+        }
+        let send = now + self.send_period(cell.next);
+        let interval = now + self.config.keepalive_interval(self.keepalive_timeout());
+        let end = now + self.keepalive_timeout();
+        let exploration = self.explore();
+        let deadlines = &mut exploration.deadlines;
+        let starts_send = match cell.send_timer {
+            Act::Start => deadlines.send.is_none(),
+            Act::Restart => true,
+            Act::Stop | Act::Keep => false,
+        };
+        if starts_send {
+            deadlines.send = Some(send);
+        }
+        if cell.send_timer == Act::Stop {
+            deadlines.send = None;
+        }
+        let starts_keepalive = starts(cell.keepalive_timer) && deadlines.keepalive.is_none();
+        if starts_keepalive {
+            deadlines.keepalive = Some(interval);
+            deadlines.keepalive_end = Some(end);
+        }
+        if cell.keepalive_timer == Act::Stop {
+            deadlines.stop_keepalive();
+        }
+        if starts_send || starts_keepalive {
+            exploration.watch_since = now;
+        }
+    }
+
+    /// Sends the probe that the state calls for: by `via`, or the next pair in order.
+    pub(super) fn probe(&mut self, via: Option<LocatorPair>, now: Instant) {
+        let config = Arc::clone(&self.config);
+        let (state, current) = (self.state, self.current);
+        let (exploration, sets) = self.explore_with_sets();
+        let pair = match (state, via) {
+            (State::Operational, _) => Some(current),
+            (_, Some(via)) => Some(via),
+            (_, None) => exploration.next_pair(&config, sets, now),
+        };
+        if let Some(pair) = pair {
+            exploration.send_probe(&config, state, pair, now);
+        }
+    }
+
+    /// Makes a pair current that the peer has proven.
+    //= rfc5534#8-1
+    //= rfc5533#7.2-3
+    pub(super) fn move_to(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
+        let from = core::mem::replace(&mut self.current, to);
+        self.is_current_down = false;
+        if from != to {
+            self.tell(Event::Moved { from, to, cause });
+            self.after_move(from, now);
+        }
+    }
+
+    /// The sets changed in an exploration.
+    pub(super) fn rearrange(&mut self, is_new: impl Fn(LocatorPair) -> bool, now: Instant) {
+        let config = Arc::clone(&self.config);
+        let current = self.current;
+        let any_new = self
+            .local
+            .iter()
+            .flat_map(|&l| self.peer.iter().map(move |&p| LocatorPair::new(l, p)))
+            .any(&is_new);
+        let (exploration, sets) = self.explore_with_sets();
+        exploration.reorder(sets, current, is_new);
+        if any_new {
+            exploration.probe_soon(&config, now);
+        }
+    }
+
+    /// Records are kept for a while after the last transition to Operational.
+    pub(super) fn refresh_forget(&mut self, now: Instant) {
+        let forget = now + self.config.linger;
+        if let Some(exploration) = &mut self.exploration {
+            let deadline = &mut exploration.deadlines.forget;
+            let is_over = self.state == State::Operational;
+            *deadline = is_over.then(|| deadline.unwrap_or(forget));
+        }
+    }
+
+    pub(super) fn refresh_watch(&mut self) {
+        let is_wanted = self.exploration.as_ref().is_some_and(|e| {
+            let is_exploring = self.state == State::Exploring;
+            is_exploring || e.deadlines.send.is_some() || e.deadlines.keepalive.is_some()
+        });
+        let is_wanted = is_wanted || self.watches_traffic();
+        if is_wanted && !self.is_watching {
+            self.watch = self.watch.checked_add(1).unwrap_or(1);
+        }
+        self.is_watching = is_wanted;
+    }
+
+    pub(super) const fn keepalive_timeout(&self) -> Duration {
+        Duration::from_nanos(self.keepalive_nanos)
+    }
+
+    pub(super) fn is_current_broken(&self) -> bool {
+        self.is_broken(self.current)
+    }
+
+    pub(super) fn is_broken(&self, pair: LocatorPair) -> bool {
+        self.rank_of(pair).is_broken
+    }
+
+    pub(super) fn rank_of(&self, pair: LocatorPair) -> Rank {
+        let index = self.peer.iter().position(|peer| *peer == pair.peer);
+        index.and_then(|index| self.ranks().get(index)).copied().unwrap_or_default()
+    }
+
+    pub(super) fn ranks(&self) -> &[Rank] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.ranks)
+    }
+
+    pub(super) fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {
+        let mut extra = self.extra.take().unwrap_or_default();
+        change(&mut extra);
+        self.extra = Some(extra).filter(|extra| **extra != Extra::default());
+    }
+
+    pub(super) fn is_candidate(&self, pair: LocatorPair) -> bool {
+        self.local.contains(&pair.local) && self.peer.contains(&pair.peer) && order::is_usable(pair)
+    }
+
+    pub(super) fn explore(&mut self) -> &mut Exploration {
+        self.explore_with_sets().0
+    }
+
+    pub(super) fn explore_with_sets(&mut self) -> (&mut Exploration, Sets<'_>) {
+        let (seed, explorations) = (self.seed.expanded(), &mut self.explorations);
+        let exploration = self.exploration.get_or_insert_with(|| {
+            *explorations = explorations.wrapping_add(1);
+            Box::new(Exploration::new(Random::new(seed, u64::from(*explorations))))
+        });
+        let ranks = self.extra.as_ref().map_or(&[][..], |extra| &extra.ranks);
+        (exploration, Sets { local: &self.local, peer: &self.peer, ranks })
+    }
+}

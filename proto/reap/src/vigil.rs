@@ -1,0 +1,294 @@
+//! What a machine keeps beyond RFC 5534: the spare pair, checks under way, a trial of the current pair.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use crate::config::MAX_QUEUED;
+use crate::event::{Doubt, Event};
+use crate::message::Transmit;
+use crate::random::Random;
+use crate::timers::Timer;
+
+/// Boxed, and there for contexts with more than one pair only.
+#[derive(Clone, Debug)]
+pub(crate) struct Vigil {
+    /// The pair that traffic goes back to when it works; `None`: none is better than others.
+    pub(crate) home: Option<LocatorPair>,
+    /// The pair that is kept, or being tried out for that.
+    pub(crate) spare: Option<LocatorPair>,
+    /// When the check by the spare left that was answered last.
+    pub(crate) verified: Option<Instant>,
+    pub(crate) spare_rtt: Rtt,
+    pub(crate) current_rtt: Rtt,
+    pub(crate) round: Round,
+    /// Checks sent in this round.
+    pub(crate) tries: u8,
+    /// Pairs in a row that have not answered.
+    pub(crate) failed: u8,
+    /// Suspicions are not acted upon before this.
+    pub(crate) quiet_until: Instant,
+    /// How often the quiet time has doubled.
+    pub(crate) doublings: u8,
+    /// Since when the preferred pair has answered each check.
+    pub(crate) home_since: Option<Instant>,
+    /// Whether its last check has not been answered.
+    pub(crate) is_home_asked: bool,
+    /// When traffic went back last, and how often that was a mistake.
+    pub(crate) went_home: Instant,
+    pub(crate) mistakes: u8,
+    pub(crate) answers: Answers,
+    pub(crate) flight: Option<Box<Flight>>,
+}
+
+/// Where the checks of the spare are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// There is no other pair.
+    Off,
+    /// The next one is due then.
+    Resting(Instant),
+    /// Due as soon as traffic flows.
+    Awaiting,
+    /// The host is to say what it knows of the spare.
+    Asking,
+    /// Checks are under way, the answer is due by then.
+    Checking(Instant),
+}
+
+/// A probe outside of explorations, to find out whether a pair works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Check {
+    pub(crate) pair: LocatorPair,
+    pub(crate) nonce: u32,
+    pub(crate) at: Instant,
+}
+
+/// Whether the current pair works is found out by checks of it and of others, in parallel.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    pub(crate) doubt: Doubt,
+    pub(crate) started: Instant,
+    /// The other pairs that are checked.
+    pub(crate) others: Vec<LocatorPair>,
+    /// The first of them that answered.
+    pub(crate) answered: Option<LocatorPair>,
+    /// Rounds of checks sent.
+    pub(crate) sent: u32,
+    /// The next round of checks.
+    pub(crate) next: Option<Instant>,
+    pub(crate) gap: Duration,
+    /// The current pair's answer is due by then.
+    pub(crate) due: Instant,
+    /// So are those of the others.
+    pub(crate) end: Instant,
+}
+
+/// What is there only while checks are under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    pub(crate) random: Random,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) trial: Option<Trial>,
+    /// A suspicion that came too soon after a trial, and since when nothing has come in.
+    pub(crate) deferred: Option<(Doubt, Instant)>,
+    pub(crate) answers: VecDeque<Transmit>,
+    pub(crate) transmits: VecDeque<Transmit>,
+    pub(crate) events: VecDeque<Event>,
+}
+
+impl Vigil {
+    pub(crate) fn new(home: LocatorPair) -> Self {
+        Self {
+            home: Some(home),
+            spare: None,
+            verified: None,
+            spare_rtt: Rtt::default(),
+            current_rtt: Rtt::default(),
+            round: Round::Off,
+            tries: 0,
+            failed: 0,
+            quiet_until: Instant::ZERO,
+            doublings: 0,
+            home_since: None,
+            is_home_asked: false,
+            went_home: Instant::ZERO,
+            mistakes: 0,
+            answers: Answers::default(),
+            flight: None,
+        }
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<(Instant, Timer)> {
+        let round = match self.round {
+            Round::Resting(at) | Round::Checking(at) => Some((at, Timer::Spare)),
+            Round::Off | Round::Awaiting | Round::Asking => None,
+        };
+        let trial = self.trial().map(|trial| {
+            let due = if trial.answered.is_some() { trial.due } else { trial.end };
+            (trial.next.unwrap_or(due).min(due), Timer::Trial)
+        });
+        let deferred = self.deferred().map(|_| (self.quiet_until, Timer::Trial));
+        [round, trial.or(deferred)].into_iter().flatten().min_by_key(|&(at, _)| at)
+    }
+
+    pub(crate) fn trial(&self) -> Option<&Trial> {
+        self.flight.as_ref()?.trial.as_ref()
+    }
+
+    pub(crate) fn deferred(&self) -> Option<(Doubt, Instant)> {
+        self.flight.as_ref()?.deferred
+    }
+
+    /// Lets go of what is over: checks too old to be answered, and the box if it is empty.
+    pub(crate) fn tidy(&mut self, now: Instant) {
+        let Some(flight) = &mut self.flight else { return };
+        flight.checks.retain(|check| now.since(check.at) <= CHECK_LIFETIME);
+        if flight.is_over() {
+            self.flight = None;
+        }
+    }
+}
+
+impl Flight {
+    pub(crate) fn new(random: Random) -> Self {
+        Self {
+            random,
+            checks: Vec::new(),
+            trial: None,
+            deferred: None,
+            answers: VecDeque::new(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// A nonce for a check by this pair, kept until it is answered.
+    pub(crate) fn note_check(&mut self, pair: LocatorPair, now: Instant) -> u32 {
+        let nonce = self.random.nonce();
+        if self.checks.len() >= MAX_CHECKS {
+            self.checks.remove(0);
+        }
+        self.checks.push(Check { pair, nonce, at: now });
+        nonce
+    }
+
+    /// Takes out the check that this report is about, and those that left before it by the same pair.
+    pub(crate) fn confirm(&mut self, pair: LocatorPair, nonce: u32, now: Instant) -> Option<Check> {
+        let is_meant = |check: &Check| check.pair == pair && check.nonce == nonce;
+        let found = *self.checks.iter().find(|check| is_meant(check))?;
+        self.checks.retain(|check| check.pair != pair || check.at > found.at);
+        (now.since(found.at) <= CHECK_LIFETIME).then_some(found)
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        push(&mut self.events, event);
+    }
+
+    pub(crate) fn queue_check(&mut self, transmit: Transmit) {
+        push(&mut self.transmits, transmit);
+    }
+
+    pub(crate) fn queue_answer(&mut self, transmit: Transmit) {
+        push(&mut self.answers, transmit);
+    }
+
+    fn is_over(&self) -> bool {
+        self.checks.is_empty()
+            && self.trial.is_none()
+            && self.deferred.is_none()
+            && self.answers.is_empty()
+            && self.transmits.is_empty()
+            && self.events.is_empty()
+    }
+}
+
+/// Round-trip time as checks have shown it, in microseconds as TCP has it (RFC 6298 s2); zero:
+/// not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rtt {
+    smoothed: u32,
+    deviation: u32,
+}
+
+impl Rtt {
+    pub(crate) fn observe(&mut self, sample: Duration) {
+        let sample = u32::try_from(sample.as_micros()).unwrap_or(u32::MAX).max(1);
+        if self.smoothed == 0 {
+            (self.smoothed, self.deviation) = (sample, sample / 8);
+            return;
+        }
+        let off = self.smoothed.abs_diff(sample);
+        self.deviation = self.deviation - self.deviation / 4 + off / 4;
+        self.smoothed = self.smoothed - self.smoothed / 8 + sample / 8;
+    }
+
+    pub(crate) fn known(self) -> Option<Duration> {
+        (self.smoothed != 0).then(|| Duration::from_micros(u64::from(self.smoothed)))
+    }
+
+    /// Within this time an answer comes, if one comes.
+    pub(crate) fn due(self) -> Option<Duration> {
+        let rtt = self.known()?;
+        let spread = Duration::from_micros(u64::from(self.deviation)) * 4;
+        Some((rtt + spread.max(rtt / 2 + MARGIN)).max(LEAST_DUE))
+    }
+}
+
+/// Counts the checks of the peer's that were answered in a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answers {
+    since: Instant,
+    count: u32,
+}
+
+impl Answers {
+    pub(crate) fn take(&mut self, limit: u32, now: Instant) -> bool {
+        if now.since(self.since) >= Duration::from_secs(1) {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= limit
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, item: T) {
+    if queue.len() >= MAX_QUEUED {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+/// A check unanswered for so long never is: longer than any path with its queues takes.
+pub(crate) const CHECK_LIFETIME: Duration = Duration::from_secs(10);
+/// Checks whose answers are waited for.
+const MAX_CHECKS: usize = 32;
+/// For the hosts themselves, on top of half a round trip.
+const MARGIN: Duration = Duration::from_millis(10);
+const LEAST_DUE: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_due_soon_on_a_steady_path_and_later_on_an_unsteady_one() {
+        let ms = Duration::from_millis;
+        let mut rtt = Rtt::default();
+        assert_eq!((rtt.known(), rtt.due()), (None, None));
+        rtt.observe(ms(1));
+        assert_eq!(rtt.due(), Some(ms(20)));
+        let mut rtt = Rtt::default();
+        rtt.observe(ms(80));
+        assert_eq!(rtt.due(), Some(ms(130)));
+        rtt.observe(ms(400));
+        assert!(rtt.due().expect("known") > ms(400), "{rtt:?}");
+    }
+
+    #[test]
+    fn a_vigil_is_small() {
+        assert!(size_of::<Vigil>() <= 192, "{}", size_of::<Vigil>());
+    }
+}
