@@ -10,12 +10,15 @@ mod addr_cost;
 mod art;
 mod i2_cost;
 mod isp_loss;
+mod local_event;
 mod negotiation;
 mod peers;
 mod plot;
 mod pool;
 mod recovery;
+mod report;
 mod statistics;
+mod throughput;
 
 #[cfg(test)]
 mod tests;
@@ -25,15 +28,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use crate::cost::{I2Cost, IspLoss};
 pub use addr_cost::AddrCost;
 pub use art::{Art, ArtFlow};
+pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
 pub use plot::{Bars, Chart, Data, Line, Ranges, Scale};
+pub use report::{Report, report};
 pub use statistics::{Percentiles, Summary};
+pub use throughput::Throughput;
 
 use crate::interrupt;
 
@@ -74,6 +80,9 @@ pub struct Results {
     pub parameters: Value,
     /// What was measured, in the order of the plot.
     pub points: Vec<Value>,
+    /// What all points together say, beside them.
+    #[serde(flatten)]
+    pub summary: Map<String, Value>,
     /// Names of the fields of the points that a person wants to see, in this order.
     #[serde(skip)]
     pub columns: &'static [&'static str],
@@ -97,6 +106,7 @@ impl Results {
             experiment: experiment.name().to_owned(),
             parameters: serde_json::to_value(parameters).context("parameters")?,
             points: points.context("points")?,
+            summary: Map::new(),
             columns: &[],
             charts: Vec::new(),
         })
@@ -159,6 +169,8 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(IspLoss::default()),
         Box::new(Art::default()),
         Box::new(Peers::default()),
+        Box::new(Throughput::default()),
+        Box::new(LocalEvent::default()),
     ]
 }
 

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use moorline_cga::Sec;
 use moorline_lab::experiment::{
-    self, AddrCost, Art, Experiment, Negotiation, PeerFlow, Peers, Results, Security, Watch,
+    self, AddrCost, Art, Experiment, LocalEvent, Negotiation, PeerFlow, Peers, Results, Security,
+    Throughput, Watch,
 };
+use moorline_lab::workload::Traffic;
 use serde_json::Value;
 
 /// Notes what it hears.
@@ -217,4 +219,50 @@ fn peers_go_on_if_they_have_another_way_and_say_so_if_not() {
     assert!(plain["reason"].as_str().unwrap().contains("within 4 s"));
     let lines = |point: &Value| point["configuration_lines"].as_u64().unwrap();
     assert!((lines(moorline), lines(rfc)) == (0, 2) && lines(meshed) > 2, "{:?}", results.points);
+}
+
+#[test]
+fn throughput_holds_both_states_against_a_path_without_moorline() {
+    let throughput = Throughput {
+        pairs: 1,
+        duration: Duration::from_secs(1),
+        traffic: vec![Traffic::Tcp],
+        ..Throughput::default()
+    };
+    if common::is_skipped("throughput", &throughput.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&throughput);
+    let paths: Vec<_> = results.points.iter().map(|point| &point["path"]).collect();
+    assert_eq!(paths, ["plain", "unmoved", "no-offloads", "moved"]);
+    for point in &results.points {
+        assert!(point["gbit_per_second"]["median"].as_f64().unwrap() > 0.0, "{point}");
+        assert!(point["cpu_ns_per_packet"]["median"].as_f64().unwrap() > 0.0, "{point}");
+    }
+    let json = serde_json::to_value(&results).unwrap();
+    for name in ["unmoved_ratio", "moved_ratio"] {
+        assert!(json[name].as_f64().unwrap() > 0.0, "{json}");
+        assert!(json[format!("{name}_spread")]["p95"].is_number(), "{json}");
+    }
+}
+
+#[test]
+fn local_event_sees_the_first_packet_on_the_other_uplink_and_a_report_shows_it() {
+    let rtts = vec![Duration::from_millis(1)];
+    let event = LocalEvent { rtts, repetitions: 1, parallel: 2, ..LocalEvent::default() };
+    if common::is_skipped("local-event", &event.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&event);
+    let flows: Vec<_> = results.points.iter().map(|point| &point["flow"]).collect();
+    assert_eq!(flows, ["tcp-bulk", "udp-bidir"]);
+    for point in &results.points {
+        let first = point["first_packet_ms"]["median"].as_f64();
+        let gap = point["goodput_gap_ms"]["median"].as_f64();
+        assert!(first.unwrap() > 0.0 && gap.unwrap() > 0.0, "{point}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    results.write(folder.path()).unwrap();
+    let report = experiment::report(folder.path()).unwrap();
+    assert_eq!(report.experiments, ["local-event"]);
 }

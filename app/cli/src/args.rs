@@ -5,7 +5,7 @@ pub(crate) use addr::{
     AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
     KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
 };
-pub(crate) use lab::{ExperimentArgs, LabCommand, RunArgs};
+pub(crate) use lab::{ExperimentArgs, LabCommand, ReportArgs, RunArgs};
 
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};

@@ -1,14 +1,15 @@
 //! Two hosts, a flow between them, and the end of a silence: what the experiments about failures share.
 
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::Context as _;
 use moorline_api::EventKind;
 
 use crate::daemon::{Daemon, DaemonOptions, start_both, tail};
 use crate::lab::Lab;
+use crate::netns::Namespace;
 use crate::topology::{self, HOSTS, ISPS, Impairment, host_address};
 use crate::workload::{Arrivals, Endpoint, Gap, TcpTransfer, UdpFlow};
 use crate::{interrupt, preflight};
@@ -138,6 +139,18 @@ pub(super) fn pause(length: Duration) -> anyhow::Result<()> {
         }
         thread::sleep(left.min(Duration::from_millis(50)));
     }
+}
+
+/// Segments that the sockets of a host have sent again.
+pub(super) fn segments_sent_again(host: &Namespace) -> anyhow::Result<u64> {
+    host.enter(|| {
+        let counters = fs::read_to_string("/proc/thread-self/net/snmp").context("counters")?;
+        let mut lines = counters.lines().filter(|line| line.starts_with("Tcp:"));
+        let (names, values) = lines.next().zip(lines.next()).context("counters of TCP")?;
+        let mut both = names.split_whitespace().zip(values.split_whitespace());
+        let value = both.find(|(name, _)| *name == "RetransSegs").map(|(_, value)| value.parse());
+        Ok(value.context("segments sent again")??)
+    })
 }
 
 /// Why experiments with daemons cannot run here.

@@ -101,7 +101,7 @@ impl Iperf {
 }
 
 /// The server is up when its port is listened at.
-fn await_listener(server: &mut Process, at: &Endpoint) -> anyhow::Result<()> {
+pub(super) fn await_listener(server: &mut Process, at: &Endpoint) -> anyhow::Result<()> {
     interrupt::wait_for("the iperf3 server", Duration::from_secs(5), || {
         if let Some(status) = server.poll()? {
             anyhow::bail!("iperf3 server: {status}: {}", server.log());

@@ -6,6 +6,7 @@ mod http;
 mod iperf;
 mod pattern;
 mod socket;
+mod speed;
 mod tcp;
 mod udp;
 
@@ -14,6 +15,7 @@ pub use curl::{Curl, Download};
 pub use http::HttpServer;
 pub use iperf::{Iperf, IperfResult};
 pub use pattern::{Digest, Pattern};
+pub use speed::{Speed, Traffic};
 pub use tcp::{Carriage, Protocol, Sender, TcpOptions, TcpOutcome, TcpTransfer};
 pub use udp::{Direction, UdpFlow, UdpOptions, UdpOutcome};
 

@@ -1,6 +1,8 @@
 mod failures;
+mod throughput;
 
-use failures::{ArtArgs, PeersArgs};
+use failures::{ArtArgs, LocalEventArgs, PeersArgs};
+use throughput::ThroughputArgs;
 
 use clap::Subcommand;
 use moorline_cga::Sec;
@@ -20,6 +22,19 @@ pub enum LabCommand {
     List(FormatArgs),
     /// Carry out an experiment and print what was measured.
     Run(RunArgs),
+    /// Make one page, report.html, of the results in a folder.
+    Report(ReportArgs),
+}
+
+/// Where the results are.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReportArgs {
+    /// The folder that experiments were told with --out; the page goes there too.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Print where the page is and what is in it as a JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Which experiment, and where its results go.
@@ -68,6 +83,15 @@ pub enum ExperimentArgs {
     /// Transfers, messages and datagrams at several round-trip times, with what was lost and the lines of
     /// configuration that each takes. With the defaults it takes an hour or two.
     Peers(PeersArgs),
+    /// Throughput with Moorline against the same path without, before and after a move (as root).
+    ///
+    /// Pairs of runs of iperf3, with the processor time of a packet. It wants a machine with nothing else to
+    /// do, and takes some minutes.
+    Throughput(ThroughputArgs),
+    /// Time from the loss of a carrier to the first packet by the other uplink (as root).
+    ///
+    /// With the silence of the application and the packets that were lost.
+    LocalEvent(LocalEventArgs),
 }
 
 /// Parameters of `i2-cost`.
@@ -229,7 +253,7 @@ mod tests {
     use super::*;
     use crate::Args;
     use clap::Parser;
-    use moorline_lab::experiment::{Art, Peers};
+    use moorline_lab::experiment::{Art, LocalEvent, Peers, Throughput};
 
     fn run(line: &str) -> RunArgs {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
@@ -252,6 +276,14 @@ mod tests {
             panic!()
         };
         let (given, default) = (args.experiment(), Art::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let run = self::run("moorline lab run throughput");
+        let ExperimentArgs::Throughput(args) = run.experiment else { panic!() };
+        let (given, default) = (args.experiment(), Throughput::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let run = self::run("moorline lab run local-event");
+        let ExperimentArgs::LocalEvent(args) = run.experiment else { panic!() };
+        let (given, default) = (args.experiment(), LocalEvent::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let run = self::run("moorline lab run peers");
         let ExperimentArgs::Peers(args) = run.experiment else { panic!() };

@@ -1,10 +1,11 @@
 use super::write_json;
-use crate::args::{ExperimentArgs, LabCommand, RunArgs};
+use crate::args::{ExperimentArgs, LabCommand, ReportArgs, RunArgs};
 use crate::progress::StageBar;
 use crate::render;
 use moorline_lab::experiment::{self, Experiment};
 use moorline_lab::interrupt::{EXIT_INTERRUPTED, Interrupted};
 use serde::Serialize;
+use serde_json::json;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ pub(crate) fn lab(command: &LabCommand, out: &mut dyn Write) -> anyhow::Result<E
             Ok(ExitCode::SUCCESS)
         }
         LabCommand::Run(args) => run(args, out),
+        LabCommand::Report(args) => report(args, out),
     }
 }
 
@@ -40,6 +42,18 @@ impl Listed {
     }
 }
 
+fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let report = experiment::report(&args.out)?;
+    if args.json {
+        let told = json!({"report": report.file, "experiments": report.experiments});
+        write_json(out, &told)?;
+    } else {
+        writeln!(out, "report       {}", report.file.display())?;
+        writeln!(out, "experiments  {}", report.experiments.join(", "))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let experiment: Box<dyn Experiment> = match &args.experiment {
         ExperimentArgs::AddrCost(args) => Box::new(args.experiment()),
@@ -48,6 +62,8 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         ExperimentArgs::IspLoss(args) => Box::new(args.experiment()),
         ExperimentArgs::Art(args) => Box::new(args.experiment()),
         ExperimentArgs::Peers(args) => Box::new(args.experiment()),
+        ExperimentArgs::Throughput(args) => Box::new(args.experiment()),
+        ExperimentArgs::LocalEvent(args) => Box::new(args.experiment()),
     };
     if let Some(folder) = &args.out {
         // A folder that cannot be made is better known now.

@@ -28,6 +28,11 @@ pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String
     let header: Vec<_> = names.iter().map(|name| heading(name)).collect();
     let header: Vec<_> = header.iter().map(String::as_str).collect();
     let mut text = table(&header, &right, rows);
+    for (name, value) in &results.summary {
+        if !value.is_object() {
+            text += &format!("{:<24}{}\n", name.replace('_', " "), cell(value));
+        }
+    }
     if let Some([json, svg]) = files {
         text += &format!("points      {}\nplot        {}\n", json.display(), svg.display());
     }
@@ -77,6 +82,7 @@ mod tests {
                 json!({"kind": "cga", "sec": 1, "mean_s": 0.001_234_56, "tries": 131_072.5}),
                 json!({"kind": "hba", "sec": 2, "mean_s": 93.25, "tries": null, "max_s": 1}),
             ],
+            summary: serde_json::Map::new(),
             columns: &["kind", "sec", "mean_s", "tries"],
             charts: Vec::new(),
         };

@@ -1,6 +1,5 @@
 //! One failure under one system.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,8 +8,9 @@ use anyhow::Context as _;
 use super::{Job, PeerFlow};
 use crate::Failure;
 use crate::experiment::pool::part;
-use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, pause};
-use crate::netns::Namespace;
+use crate::experiment::recovery::{
+    Flow, Scene, Silence, await_recovery, pause, segments_sent_again,
+};
 use crate::topology::{ISPS, Impairment};
 use crate::workload::{
     Carriage, Direction, Gap, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
@@ -75,18 +75,6 @@ fn start(scene: &Scene, job: &Job) -> anyhow::Result<Flow> {
     let options = TcpOptions { client, server, sender: Sender::Client, bytes: 1 << 40, rate };
     let carriage = Carriage { protocol: job.system.protocol(), chunk };
     TcpTransfer::start_as(&options, carriage).map(Flow::Tcp)
-}
-
-/// By all sockets of a host.
-fn segments_sent_again(host: &Namespace) -> anyhow::Result<u64> {
-    host.enter(|| {
-        let counters = fs::read_to_string("/proc/thread-self/net/snmp").context("counters")?;
-        let mut lines = counters.lines().filter(|line| line.starts_with("Tcp:"));
-        let (names, values) = lines.next().zip(lines.next()).context("counters of TCP")?;
-        let mut both = names.split_whitespace().zip(values.split_whitespace());
-        let value = both.find(|(name, _)| *name == "RetransSegs").map(|(_, value)| value.parse());
-        Ok(value.context("segments sent again")??)
-    })
 }
 
 /// Until subflows and spare pairs are there and round trips are known.

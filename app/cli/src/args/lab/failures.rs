@@ -1,6 +1,6 @@
 //! Options of the experiments about failures.
 
-use moorline_lab::experiment::{Art, ArtFlow, PeerFlow, PeerSystem, Peers};
+use moorline_lab::experiment::{Art, ArtFlow, LocalEvent, PeerFlow, PeerSystem, Peers};
 use std::time::Duration;
 
 /// Parameters of `art`.
@@ -89,8 +89,34 @@ impl PeersArgs {
     }
 }
 
+/// Parameters of `local-event`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LocalEventArgs {
+    /// Round-trip times in milliseconds.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,20,80", value_parser = parse_rtt)]
+    pub rtts: Vec<Duration>,
+    /// Failures for each of them, under a transfer and under datagrams.
+    #[arg(long, value_name = "N", default_value_t = LocalEvent::default().repetitions, value_parser = parse_count)]
+    pub repetitions: usize,
+    /// Networks side by side.
+    #[arg(long, value_name = "N", default_value_t = LocalEvent::default().parallel, value_parser = parse_count)]
+    pub parallel: usize,
+    /// What the moments of failures follow from.
+    #[arg(long, value_name = "N", default_value_t = LocalEvent::default().seed)]
+    pub seed: u64,
+}
+
+impl LocalEventArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> LocalEvent {
+        let &Self { ref rtts, repetitions, parallel, seed } = self;
+        LocalEvent { moorlined: None, rtts: rtts.clone(), repetitions, parallel, seed }
+    }
+}
+
 /// Milliseconds.
-pub(super) fn parse_rtt(text: &str) -> Result<Duration, String> {
+fn parse_rtt(text: &str) -> Result<Duration, String> {
     let ms: Option<f64> = text.parse().ok().filter(|ms| (0.0..=2000.0).contains(ms));
     ms.map(|ms| Duration::from_secs_f64(ms / 1e3))
         .ok_or_else(|| format!("{text} is no round-trip time: milliseconds up to 2000"))

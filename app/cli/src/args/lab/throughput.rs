@@ -1,0 +1,23 @@
+use super::failures::parse_count;
+use moorline_lab::experiment::Throughput;
+use std::time::Duration;
+
+/// Parameters of `throughput`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ThroughputArgs {
+    /// Pairs of runs, with Moorline and without.
+    #[arg(long, value_name = "N", default_value_t = Throughput::default().pairs, value_parser = parse_count)]
+    pub pairs: usize,
+    /// Length of a run in seconds.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+}
+
+impl ThroughputArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> Throughput {
+        let duration = Duration::from_secs(self.seconds);
+        Throughput { pairs: self.pairs, duration, ..Throughput::default() }
+    }
+}

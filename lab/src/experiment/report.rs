@@ -1,0 +1,197 @@
+//! One page from the results of many experiments.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Map, Value};
+
+use super::all;
+
+/// A page that has been written.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Where it is.
+    pub file: PathBuf,
+    /// The experiments in it, in its order.
+    pub experiments: Vec<String>,
+}
+
+/// Makes `report.html` out of the results in a folder, as [`Results::write`](super::Results::write) left
+/// them: for each experiment what it measures, its parameters, its plot and its points.
+///
+/// # Errors
+/// There are none, or they cannot be read, or the page not written.
+pub fn report(folder: &Path) -> anyhow::Result<Report> {
+    let mut page = HEAD.to_owned();
+    let mut experiments = Vec::new();
+    for experiment in all() {
+        let name = experiment.name();
+        let file = folder.join(name).with_extension("json");
+        if !file.exists() {
+            continue;
+        }
+        let read = |file: &Path| {
+            fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+        };
+        let results: Value = serde_json::from_str(&read(&file)?)
+            .with_context(|| format!("{} holds no results", file.display()))?;
+        let plot = read(&file.with_extension("svg"))?;
+        page += &section(name, experiment.about(), &results, &plot)?;
+        experiments.push(name.to_owned());
+    }
+    ensure!(
+        !experiments.is_empty(),
+        "no results in {}: run experiments with --out {0} first",
+        folder.display()
+    );
+    page += "</body>\n</html>\n";
+    let file = folder.join("report.html");
+    moorline_addr::write_public(&file, page.as_bytes())?;
+    Ok(Report { file, experiments })
+}
+
+fn section(name: &str, about: &str, results: &Value, plot: &str) -> anyhow::Result<String> {
+    let mut text = String::new();
+    writeln!(text, "<section id=\"{name}\">\n<h2>{name}</h2>\n<p>{}.</p>", escaped(about))?;
+    writeln!(text, "{plot}")?;
+    let mut facts = Map::new();
+    for (name, value) in results.as_object().into_iter().flatten() {
+        match name.as_str() {
+            "experiment" | "points" => {}
+            "parameters" => flatten("", value, &mut facts),
+            _ => flatten(name, value, &mut facts),
+        }
+    }
+    text += "<dl>\n";
+    for (name, value) in &facts {
+        writeln!(text, "<dt>{}</dt><dd>{}</dd>", escaped(name), cell(value))?;
+    }
+    text += "</dl>\n";
+    let points = results["points"].as_array().map(Vec::as_slice).unwrap_or_default();
+    text += &table(points)?;
+    text += "</section>\n";
+    Ok(text)
+}
+
+fn table(points: &[Value]) -> anyhow::Result<String> {
+    let mut names: Vec<String> = Vec::new();
+    let rows: Vec<_> = points
+        .iter()
+        .map(|point| {
+            let mut row = Map::new();
+            flatten("", point, &mut row);
+            for name in row.keys() {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+            row
+        })
+        .collect();
+    let mut text = String::from("<table>\n<tr>");
+    for name in &names {
+        write!(text, "<th>{}</th>", escaped(name))?;
+    }
+    text += "</tr>\n";
+    for row in rows {
+        text += "<tr>";
+        for name in &names {
+            write!(text, "<td>{}</td>", row.get(name).map(cell).unwrap_or_default())?;
+        }
+        text += "</tr>\n";
+    }
+    text += "</table>\n";
+    Ok(text)
+}
+
+/// Objects become fields with a point in their names.
+fn flatten(prefix: &str, value: &Value, into: &mut Map<String, Value>) {
+    let Some(object) = value.as_object() else {
+        into.insert(prefix.to_owned(), value.clone());
+        return;
+    };
+    for (name, value) in object {
+        let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        flatten(&name, value, into);
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => escaped(text),
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or_default();
+            let digits = if number.abs() >= 100.0 { 1 } else { 4 };
+            format!("{number:.digits$}")
+        }
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(", "),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => escaped(&value.to_string()),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+const HEAD: &str = "<!DOCTYPE html>
+<html lang=\"en\">
+<head>
+<meta charset=\"utf-8\">
+<title>Moorline: experiments</title>
+<style>
+body { font: 15px/1.5 sans-serif; max-width: 960px; margin: 2em auto; padding: 0 1em; }
+svg { max-width: 100%; height: auto; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; white-space: nowrap; }
+th { background: #f2f2f2; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1em; }
+dd { margin: 0; }
+</style>
+</head>
+<body>
+<h1>Moorline: experiments</h1>
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_page_has_every_experiment_that_left_results_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = report(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("--out"), "{error}");
+        let results = json!({
+            "experiment": "art",
+            "parameters": {"seed": 7, "note": "a < b"},
+            "some_ratio": 0.98,
+            "points": [
+                {"flow": "tcp", "art_ms": {"median": 1080.25}},
+                {"flow": "udp", "art_ms": {"median": null}, "reason": "none & never"},
+            ],
+        });
+        fs::write(folder.path().join("art.json"), results.to_string()).unwrap();
+        fs::write(folder.path().join("art.svg"), "<svg id=\"the-plot\"></svg>").unwrap();
+        fs::write(folder.path().join("other.json"), "{}").unwrap();
+        let report = report(folder.path()).unwrap();
+        assert_eq!(report.experiments, ["art"]);
+        let page = fs::read_to_string(&report.file).unwrap();
+        for part in [
+            "<h2>art</h2>",
+            "<svg id=\"the-plot\">",
+            "<dt>seed</dt><dd>7</dd>",
+            "<dd>a &lt; b</dd>",
+            "<dt>some_ratio</dt><dd>0.9800</dd>",
+            "<th>art_ms.median</th>",
+            "<td>1080.2</td>",
+            "<td>none &amp; never</td>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("other"));
+    }
+}

@@ -1,0 +1,291 @@
+//! What Moorline costs while nothing fails: iperf3 over a path with it and over the same path without.
+//!
+//! Four networks stand side by side: without Moorline, the same with segmentation left to the stack, with
+//! Moorline and traffic that has not moved, and with traffic that has. Runs are paired, one right after the
+//! other and each time in the other order, so that what else the machine does falls on both; a ratio is of
+//! one pair.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use serde_json::json;
+
+use super::recovery::{self, Flow, Scene, Silence, await_recovery, obstacles};
+use super::{Bars, Chart, Data, Experiment, Percentiles, Results, Scale, Watch};
+use crate::Failure;
+use crate::daemon::DaemonOptions;
+use crate::topology::{HOSTS, ISPS, Impairment};
+use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions};
+
+/// Parameters.
+#[derive(Clone, Debug)]
+pub struct Throughput {
+    /// The daemon to run; found if not told.
+    pub moorlined: Option<PathBuf>,
+    /// Pairs of runs.
+    pub pairs: usize,
+    /// Length of a run; whole seconds.
+    pub duration: Duration,
+    /// What is sent.
+    pub traffic: Vec<Traffic>,
+}
+
+impl Default for Throughput {
+    fn default() -> Self {
+        Self {
+            moorlined: None,
+            pairs: 10,
+            duration: Duration::from_secs(4),
+            traffic: vec![Traffic::Tcp, Traffic::Udp],
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Parameters {
+    pairs: usize,
+    duration_s: f64,
+}
+
+/// One kind of traffic through one network.
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    traffic: &'static str,
+    path: &'static str,
+    runs: usize,
+    gbit_per_second: Percentiles,
+    cpu_ns_per_packet: Percentiles,
+    /// Of the runs that this path is held against.
+    against: Option<&'static str>,
+    /// Throughput of this path by that of the other, of each pair.
+    ratio: Option<Percentiles>,
+}
+
+impl Experiment for Throughput {
+    fn name(&self) -> &'static str {
+        "throughput"
+    }
+
+    fn about(&self) -> &'static str {
+        "throughput of traffic that has not moved, and has, against the same path without Moorline"
+    }
+
+    fn obstacles(&self) -> Vec<String> {
+        obstacles(self.moorlined.as_ref(), &["iperf3", "ethtool"])
+    }
+
+    fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
+        watch.stage("four networks");
+        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
+        let paths = Paths::build(moorlined)?;
+        let all = self.pairs * self.traffic.len() * PAIRS.len();
+        let (mut points, mut over) = (Vec::new(), 0);
+        for &traffic in &self.traffic {
+            for [without, with] in PAIRS {
+                watch.stage(&format!("{}, {with} against {without}", traffic.name()));
+                let mut runs = Vec::new();
+                for pair in 0..self.pairs {
+                    watch.done(over as f64 / all as f64);
+                    over += 1;
+                    runs.push(self.pair(&paths, traffic, [without, with], pair)?);
+                }
+                points.push(Point::of(traffic, without, None, &runs));
+                points.push(Point::of(traffic, with, Some(without), &runs));
+            }
+        }
+        watch.done(1.0);
+        let parameters = Parameters { pairs: self.pairs, duration_s: self.duration.as_secs_f64() };
+        let chart = self.chart(&points);
+        let mut results = Results::new(self, &parameters, &points)?.with_columns(&COLUMNS);
+        for (name, path) in [("unmoved_ratio", UNMOVED), ("moved_ratio", MOVED)] {
+            for point in points.iter().filter(|point| point.path == path) {
+                let ratio = point.ratio.unwrap_or_default();
+                // That of TCP is the one that has no other word in its name.
+                let infix = if point.traffic == "tcp" { "" } else { "_udp" };
+                let name = name.replace("_ratio", &format!("{infix}_ratio"));
+                let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
+                results.summary.insert(format!("{name}_spread"), spread);
+                results.summary.insert(name, json!(ratio.median));
+            }
+        }
+        Ok(results.with_charts(vec![chart]))
+    }
+}
+
+impl Throughput {
+    fn pair(
+        &self,
+        paths: &Paths,
+        traffic: Traffic,
+        pair: [&'static str; 2],
+        number: usize,
+    ) -> anyhow::Result<[Speed; 2]> {
+        let run = |path: &'static str| {
+            let scene = paths.scene(path)?;
+            let [a, b] = &scene.ends;
+            let directory = scene.lab.directory(HOSTS[0])?;
+            Speed::measure([a, b], traffic, self.duration, &directory).with_context(|| {
+                format!("{} over the path {path}: {}", traffic.name(), scene.logs())
+            })
+        };
+        let [without, with] = pair;
+        if number.is_multiple_of(2) {
+            let first = run(without)?;
+            Ok([first, run(with)?])
+        } else {
+            let first = run(with)?;
+            Ok([run(without)?, first])
+        }
+    }
+
+    fn chart(&self, points: &[Point]) -> Chart {
+        let paths = [PLAIN, UNMOVED, NO_OFFLOADS, MOVED];
+        let median = |path: &str, traffic: Traffic| {
+            let of = |point: &&Point| point.path == path && point.traffic == traffic.name();
+            points.iter().find(of).and_then(|point| point.gbit_per_second.median)
+        };
+        let bars = |&traffic: &Traffic| Bars {
+            name: traffic.name().to_uppercase(),
+            values: paths.iter().map(|path| median(path, traffic)).collect(),
+        };
+        Chart {
+            title: "Median throughput".into(),
+            x: String::new(),
+            y: "Gbit/s".into(),
+            scale: Scale::Linear,
+            data: Data::Bars {
+                groups: paths.iter().map(|&path| path.into()).collect(),
+                series: self.traffic.iter().map(bars).collect(),
+            },
+        }
+    }
+}
+
+impl Point {
+    /// Of the second in each pair if it is held against the first.
+    fn of(
+        traffic: Traffic,
+        path: &'static str,
+        against: Option<&'static str>,
+        runs: &[[Speed; 2]],
+    ) -> Self {
+        let own = usize::from(against.is_some());
+        let percentiles = |value: &dyn Fn(&[Speed; 2]) -> f64| {
+            Percentiles::of(&runs.iter().map(|pair| Some(value(pair))).collect::<Vec<_>>())
+        };
+        let ratio =
+            |[without, with]: &[Speed; 2]| with.octets_per_second / without.octets_per_second;
+        Self {
+            traffic: traffic.name(),
+            path,
+            runs: runs.len(),
+            gbit_per_second: percentiles(&|pair| pair[own].octets_per_second * 8.0 / 1e9),
+            cpu_ns_per_packet: percentiles(&|pair| pair[own].cpu_ns_per_packet),
+            against,
+            ratio: against.map(|_| percentiles(&ratio)),
+        }
+    }
+}
+
+/// The four networks.
+struct Paths(Vec<(&'static str, Scene)>);
+
+impl Paths {
+    fn build(moorlined: PathBuf) -> anyhow::Result<Self> {
+        let options = DaemonOptions {
+            binary: moorlined,
+            send_timeout: SEND_TIMEOUT,
+            settings: SETTINGS.into(),
+        };
+        let protected = || Scene::protected(Impairment::default(), &options);
+        let plain = || Scene::plain(Impairment::default());
+        let without_offloads = plain()?;
+        switch_off_offloads(&without_offloads)?;
+        let mut unmoved = protected()?;
+        drop(contexts(&mut unmoved)?);
+        let mut moved = protected()?;
+        make_move(&mut moved)?;
+        Ok(Self(vec![
+            (PLAIN, plain()?),
+            (NO_OFFLOADS, without_offloads),
+            (UNMOVED, unmoved),
+            (MOVED, moved),
+        ]))
+    }
+
+    fn scene(&self, path: &str) -> anyhow::Result<&Scene> {
+        let found = self.0.iter().find(|(name, _)| *name == path);
+        found.map(|(_, scene)| scene).with_context(|| format!("no path {path}"))
+    }
+}
+
+fn switch_off_offloads(scene: &Scene) -> anyhow::Result<()> {
+    for end in scene.lab.topology().links.iter().flat_map(|link| &link.ends) {
+        scene.lab.namespace(&end.node)?.switch_off_offloads(&end.interface)?;
+    }
+    Ok(())
+}
+
+/// Earns both hosts their context.
+fn contexts(scene: &mut Scene) -> anyhow::Result<Flow> {
+    let flow = Flow::Udp(UdpFlow::start(&UdpOptions {
+        ends: scene.ends.clone(),
+        direction: Direction::BothWays,
+        per_second: 50,
+        size: 100,
+    })?);
+    flow.await_arrivals()?;
+    scene.await_contexts()?;
+    Ok(flow)
+}
+
+/// Makes the traffic between the ends take ISP 2: ISP 1 stays silent.
+fn make_move(scene: &mut Scene) -> anyhow::Result<()> {
+    let flow = contexts(scene)?;
+    let cut = scene.lab.fail(Failure::Silent { router: ISPS[0].into() })?.at;
+    let limit = SEND_TIMEOUT * 10;
+    let silence = Silence { least: SEND_TIMEOUT / 4, stragglers: SEND_TIMEOUT / 4, limit };
+    await_recovery(&flow.arrivals(), cut, silence)?
+        .with_context(|| format!("traffic did not move: {}", scene.logs()))?;
+    Ok(())
+}
+
+/// Without Moorline.
+const PLAIN: &str = "plain";
+/// Without it, and segments are cut and put together by nobody.
+const NO_OFFLOADS: &str = "no-offloads";
+const UNMOVED: &str = "unmoved";
+const MOVED: &str = "moved";
+/// What is held against what: without Moorline, and with it.
+const PAIRS: [[&str; 2]; 2] = [[PLAIN, UNMOVED], [NO_OFFLOADS, MOVED]];
+const COLUMNS: [&str; 8] = [
+    "traffic",
+    "path",
+    "gbit_per_second.median",
+    "cpu_ns_per_packet.median",
+    "against",
+    "ratio.p5",
+    "ratio.median",
+    "ratio.p95",
+];
+/// Long enough that a full processor is no failure.
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+const SETTINGS: &str = "profile = \"rfc\"\naddresses = \"hba\"\ntrigger-bytes = 500\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_pairs() {
+        let speed = |octets_per_second| Speed { octets_per_second, cpu_ns_per_packet: 5.0 };
+        let runs =
+            [[speed(1e9), speed(0.9e9)], [speed(2e9), speed(2e9)], [speed(1e9), speed(0.5e9)]];
+        let point = Point::of(Traffic::Tcp, UNMOVED, Some(PLAIN), &runs);
+        assert_eq!(point.ratio.unwrap().median, Some(0.9));
+        assert_eq!(point.gbit_per_second.median.map(f64::round), Some(7.0));
+        assert_eq!(Point::of(Traffic::Tcp, PLAIN, None, &runs).ratio, None);
+    }
+}

@@ -1,0 +1,152 @@
+//! How fast iperf3 gets through a path, and what that costs.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use super::Endpoint;
+use super::iperf::await_listener;
+use crate::interrupt;
+use crate::process::Process;
+
+/// What iperf3 sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// A stream, as fast as it goes.
+    Tcp,
+    /// Datagrams, as fast as they go.
+    Udp,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// Octets of payload that arrived, a second.
+    pub octets_per_second: f64,
+    /// Processor time of both programs, the kernel's work on their behalf included, for each packet of a
+    /// full wire that arrived, in nanoseconds.
+    pub cpu_ns_per_packet: f64,
+}
+
+impl Speed {
+    /// Sends for so long, with nothing else to do.
+    ///
+    /// # Errors
+    /// iperf3 failed, or nothing arrived.
+    pub fn measure(
+        ends: [&Endpoint; 2],
+        traffic: Traffic,
+        duration: Duration,
+        directory: &Path,
+    ) -> anyhow::Result<Self> {
+        let [from, to] = ends;
+        let mut command = to.namespace.command("iperf3");
+        command.args(["-s", "-1", "-B", &to.address.to_string()]).stdout(Stdio::null());
+        let mut server = Process::start(&mut command, &directory.join("iperf3-server.log"))?;
+        await_listener(&mut server, to)?;
+        let output = directory.join("iperf3.json");
+        let mut command = from.namespace.command("iperf3");
+        command
+            .args(["-J", "-i", "0", "-c", &to.address.to_string()])
+            .args(["-B", &from.address.to_string(), "-t", &duration.as_secs().max(1).to_string()])
+            .args(traffic.arguments())
+            .stdout(std::fs::File::create(&output).context("output of iperf3")?);
+        let mut client = Process::start(&mut command, &directory.join("iperf3-client.log"))?;
+        interrupt::wait_for("iperf3", duration + PATIENCE, || client.poll())?;
+        let text = std::fs::read_to_string(&output).context("output of iperf3")?;
+        Self::of(&serde_json::from_str(&text).context("output of iperf3")?, traffic)
+    }
+
+    fn of(report: &Value, traffic: Traffic) -> anyhow::Result<Self> {
+        ensure!(report["error"].is_null(), "iperf3: {}", report["error"]);
+        let end = &report["end"];
+        let number = |value: &Value| value.as_f64().context("a number of iperf3");
+        let (octets, seconds) = match traffic {
+            Traffic::Tcp => {
+                let received = &end["sum_received"];
+                (number(&received["bytes"])?, number(&received["seconds"])?)
+            }
+            Traffic::Udp => {
+                let sum = &end["sum"];
+                let (packets, lost) = (number(&sum["packets"])?, number(&sum["lost_packets"])?);
+                ((packets - lost) * f64::from(DATAGRAM), number(&sum["seconds"])?)
+            }
+        };
+        ensure!(octets > 0.0 && seconds > 0.0, "nothing arrived: {end}");
+        let cpu = &end["cpu_utilization_percent"];
+        let busy = (number(&cpu["host_total"])? + number(&cpu["remote_total"])?) / 100.0;
+        let packets = octets / f64::from(traffic.payload());
+        Ok(Self {
+            octets_per_second: octets / seconds,
+            cpu_ns_per_packet: busy * seconds * 1e9 / packets,
+        })
+    }
+}
+
+impl Traffic {
+    /// As in the results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+
+    fn arguments(self) -> Vec<String> {
+        let words: &[&str] = match self {
+            // The default of the machine may pace.
+            Self::Tcp => &["-C", "cubic"],
+            Self::Udp => &["-u", "-b", "0", "-l"],
+        };
+        let mut words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+        if self == Self::Udp {
+            words.push(DATAGRAM.to_string());
+        }
+        words
+    }
+
+    /// Octets in a packet of a full wire.
+    const fn payload(self) -> u16 {
+        match self {
+            Self::Tcp => SEGMENT,
+            Self::Udp => DATAGRAM,
+        }
+    }
+}
+
+/// Octets of a segment on a wire of 1500, with timestamps.
+const SEGMENT: u16 = 1428;
+/// Octets of payload that fit once the header is in.
+const DATAGRAM: u16 = 1400;
+/// More than iperf3 takes for its own exchange.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_arrived_counts_and_the_processors_of_both_ends() {
+        let cpu = json!({"host_total": 60.0, "remote_total": 40.0});
+        let tcp = json!({"end": {
+            "sum_sent": {"bytes": 9e9, "seconds": 2.0},
+            "sum_received": {"bytes": 2.0 * 1428e6, "seconds": 2.0},
+            "cpu_utilization_percent": cpu,
+        }});
+        let speed = Speed::of(&tcp, Traffic::Tcp).unwrap();
+        assert_eq!((speed.octets_per_second, speed.cpu_ns_per_packet), (1428e6, 1000.0));
+        let udp = json!({"end": {
+            "sum": {"packets": 1000, "lost_packets": 250, "seconds": 1.0},
+            "cpu_utilization_percent": cpu,
+        }});
+        let speed = Speed::of(&udp, Traffic::Udp).unwrap();
+        assert_eq!(speed.octets_per_second, 750.0 * 1400.0);
+        let error = Speed::of(&json!({"error": "no route"}), Traffic::Tcp).unwrap_err();
+        assert!(error.to_string().contains("no route"));
+    }
+}
