@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde::Serialize;
 
 use super::pool::{mixed, part, run_all};
@@ -169,12 +169,13 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
     let flow = job.start(&scene)?;
     flow.await_arrivals()?;
     scene.await_contexts()?;
-    let host = scene.lab.namespace(HOSTS[0])?;
-    let capture = Capture::start(host, ISPS[1], &scene.lab.directory(HOSTS[0])?)?;
+    let host = scene.lab.namespace(HOSTS[0])?.clone();
+    let capture = Capture::start(&host, ISPS[1], &scene.lab.directory(HOSTS[0])?)?;
     pause(SETTLING + SPREAD.mul_f64(part(job.seed, 0)))?;
-    let before = segments_sent_again(host)?;
+    let before = segments_sent_again(&host)?;
     let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
     let armed = scene.lab.arm(failure)?;
+    ensure!(!scene.has_moved(), "{job:?}: traffic moved before: {}", scene.logs());
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock")?;
     let cut = armed.strike()?.at;
     let arrivals = flow.arrivals();
@@ -183,7 +184,7 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
         Ok(lasts.flatten().all(|last| last > cut + WATCHED).then_some(()))
     })
     .with_context(|| format!("{job:?}: {}", scene.logs()))?;
-    let again = segments_sent_again(host)?.saturating_sub(before);
+    let again = segments_sent_again(&host)?.saturating_sub(before);
     let gaps = arrivals.iter().filter_map(|arrivals| arrivals.longest_gap_after(cut));
     let gap = gaps.map(|gap| Gap::length(&gap)).max();
     let packets_lost = match flow {

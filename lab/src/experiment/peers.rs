@@ -83,6 +83,8 @@ struct Point {
     packets_lost: Option<f64>,
     /// What an administrator writes on both hosts together.
     configuration_lines: usize,
+    /// Runs that did not count, as traffic had moved before the failure.
+    false_alarms: u64,
     /// Why there is no median.
     reason: Option<String>,
 }
@@ -211,6 +213,7 @@ impl Peers {
             bytes_lost: median(|outcome| outcome.bytes_lost),
             packets_lost: median(|outcome| outcome.packets_lost),
             configuration_lines: outcomes.first()?.configuration_lines,
+            false_alarms: outcomes.iter().map(|outcome| outcome.false_alarms).sum(),
             reason,
         })
     }

@@ -48,6 +48,14 @@ impl Scene {
         Ok(())
     }
 
+    /// Whether a daemon has moved traffic away.
+    pub(super) fn has_moved(&mut self) -> bool {
+        let moved = |daemon: &mut Daemon| {
+            daemon.events().iter().any(|event| event.kind == EventKind::Moved)
+        };
+        self.daemons.iter_mut().any(moved)
+    }
+
     /// The ends of the daemons' logs, for an error.
     pub(super) fn logs(&self) -> String {
         self.daemons.iter().map(|daemon| tail(&daemon.log())).collect::<Vec<_>>().join("\n")

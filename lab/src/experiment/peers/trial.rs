@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::{Job, PeerFlow};
 use crate::Failure;
@@ -26,9 +26,21 @@ pub(super) struct Outcome {
     /// Datagrams lost, or segments sent again.
     pub(super) packets_lost: Option<u64>,
     pub(super) configuration_lines: usize,
+    /// Runs before this one in which traffic had moved before the failure, and so was not hit by it.
+    pub(super) false_alarms: u64,
 }
 
 pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
+    for false_alarms in 0..ATTEMPTS {
+        if let Some(outcome) = attempt(moorlined, job)? {
+            return Ok(Outcome { false_alarms, ..outcome });
+        }
+    }
+    bail!("{job:?}: traffic moved before the failure {ATTEMPTS} times");
+}
+
+/// None if a false alarm came before the failure.
+fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Outcome>> {
     let cables = Impairment { seed: job.seed, ..Impairment::delay(job.rtt / 2) };
     let (mut scene, configuration_lines) =
         job.system.set_up(moorlined, cables, job.send_timeout)?;
@@ -39,6 +51,9 @@ pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
     let sender = scene.ends[0].namespace.clone();
     let before = segments_sent_again(&sender)?;
     let armed = scene.lab.arm(Failure::Silent { router: ISPS[0].into() })?;
+    if scene.has_moved() {
+        return Ok(None);
+    }
     let cut = armed.strike()?.at;
     let silence =
         Silence { least: LEAST_SILENCE, stragglers: job.rtt / 2 + STRAGGLERS, limit: job.limit };
@@ -58,7 +73,9 @@ pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
             (recovery.map(|_| lost * MESSAGE as u64), Some(lost))
         }
     };
-    Ok(Outcome { recovery, bytes_lost, packets_lost, configuration_lines })
+    let outcome =
+        Outcome { recovery, bytes_lost, packets_lost, configuration_lines, false_alarms: 0 };
+    Ok(Some(outcome))
 }
 
 fn start(scene: &Scene, job: &Job) -> anyhow::Result<Flow> {
@@ -89,5 +106,7 @@ const STRAGGLERS: Duration = Duration::from_millis(20);
 const BULK: u64 = 2_000_000;
 const BULK_CHUNK: usize = 8 * 1024;
 const PER_SECOND: u32 = 50;
+/// Runs that may have had a false alarm.
+const ATTEMPTS: u64 = 5;
 /// Octets of a message or a datagram.
 const MESSAGE: usize = 100;
