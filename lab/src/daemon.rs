@@ -7,12 +7,13 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use std::{fs, thread};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use moorline_api::{
     BlockingClient, Client, Context, Event, EventKind, EventsQuery, InterfaceAddresses, Proof,
     Status,
 };
 use rustix::mount::{MountFlags, mount};
+use rustix::process::Signal;
 
 use crate::interrupt;
 use crate::lab::Lab;
@@ -178,6 +179,17 @@ impl Daemon {
         self.process.kill()
     }
 
+    /// SIGUSR2, and waits until it has left everything to the next one.
+    ///
+    /// # Errors
+    /// It ended otherwise, or not in time.
+    pub fn hand_over(mut self) -> anyhow::Result<()> {
+        let status = self.process.end_by(Signal::USR2, STOP_LIMIT)?;
+        let is_done = status.is_some_and(|status| status.code() == Some(EXIT_HANDED_OVER));
+        ensure!(is_done, "handing over: {status:?}: {}", tail(&self.log()));
+        Ok(())
+    }
+
     /// SIGTERM, and waits until it has restored what it changed.
     ///
     /// # Errors
@@ -247,3 +259,5 @@ pub fn tail(log: &str) -> String {
 const TAIL_LINES: usize = 20;
 const START_LIMIT: Duration = Duration::from_secs(10);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// Exit status of a daemon that another run is to go on for.
+const EXIT_HANDED_OVER: i32 = 75;

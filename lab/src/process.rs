@@ -75,19 +75,34 @@ impl Process {
     /// # Errors
     /// It could not be signalled.
     pub fn stop(&mut self, patience: Duration) -> anyhow::Result<()> {
-        if self.poll()?.is_some() {
-            return Ok(());
+        match self.end_by(Signal::TERM, patience)? {
+            Some(_) => Ok(()),
+            None => self.kill(),
+        }
+    }
+
+    /// Sends a signal and waits for the end that it asks for; none if it did not come in time.
+    ///
+    /// # Errors
+    /// It could not be signalled.
+    pub fn end_by(
+        &mut self,
+        signal: Signal,
+        patience: Duration,
+    ) -> anyhow::Result<Option<ExitStatus>> {
+        if let Some(status) = self.poll()? {
+            return Ok(Some(status));
         }
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.context("process id")?, Signal::TERM).context("stop a program")?;
+        kill_process(pid.context("process id")?, signal).context("signal a program")?;
         let end = Instant::now() + patience;
         while Instant::now() < end {
-            if self.poll()?.is_some() {
-                return Ok(());
+            if let Some(status) = self.poll()? {
+                return Ok(Some(status));
             }
             thread::sleep(Duration::from_millis(5));
         }
-        self.kill()
+        Ok(None)
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Config {
     pub attach: AttachMode,
     /// Whether TCP is told to send again at once after a move.
     pub tcp_notice: bool,
+    /// Whether everything stays in place when the daemon is stopped.
+    pub keep_on_stop: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,6 +73,7 @@ struct File {
     prefixes: BTreeMap<String, PartOfRule>,
     attach: Attach,
     tcp_notice: bool,
+    keep_on_stop: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -108,6 +111,7 @@ impl Default for File {
             prefixes: BTreeMap::new(),
             attach: Attach::Auto,
             tcp_notice: true,
+            keep_on_stop: false,
         }
     }
 }
@@ -187,6 +191,7 @@ impl Config {
                 Attach::Tc => AttachMode::Tc,
             },
             tcp_notice: file.tcp_notice,
+            keep_on_stop: file.keep_on_stop,
         })
     }
 }

@@ -36,4 +36,4 @@ mod views;
 
 pub use args::Args;
 pub use config::{AddressMode, AddressPolicy, Config, KeySource, Rule, SetSource, TriggerConfig};
-pub use shell::{reset, run};
+pub use shell::{Ending, reset, run};

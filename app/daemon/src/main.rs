@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use clap::Parser;
-use moorlined::{Args, Config};
+use moorlined::{Args, Config, Ending};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -17,7 +17,8 @@ fn main() -> ExitCode {
         .with_ansi(io::stderr().is_terminal())
         .init();
     match start(&args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Ending::Restored) => ExitCode::SUCCESS,
+        Ok(Ending::HandedOver) => ExitCode::from(EXIT_HANDED_OVER),
         Err(error) => {
             tracing::error!("{error:#}");
             ExitCode::FAILURE
@@ -25,14 +26,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(args: &Args) -> anyhow::Result<()> {
+fn start(args: &Args) -> anyhow::Result<Ending> {
     let config = Config::load(args.config.as_deref())?;
     if args.check {
-        return Ok(());
+        return Ok(Ending::Restored);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.reset {
-        return runtime.block_on(moorlined::reset(args));
+        runtime.block_on(moorlined::reset(args))?;
+        return Ok(Ending::Restored);
     }
     runtime.block_on(moorlined::run(args, config))
 }
+
+/// Exit status that asks the service manager for another run (EX_TEMPFAIL of sysexits.h).
+const EXIT_HANDED_OVER: u8 = 75;

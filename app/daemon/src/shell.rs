@@ -70,11 +70,21 @@ struct Sources {
     asked: mpsc::Receiver<Ask>,
 }
 
-/// Runs the daemon until SIGTERM or SIGINT, then puts the host back as it was.
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The host is as it was found.
+    Restored,
+    /// Programs, addresses, routes and contexts are in place, for the next run to go on with.
+    HandedOver,
+}
+
+/// Runs the daemon until SIGTERM or SIGINT, then puts the host back as it was; until SIGUSR2, or with
+/// `keep-on-stop`, it leaves everything in place.
 ///
 /// # Errors
 /// What keeps it from starting: rights, kernel features, another daemon, a damaged state directory.
-pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
+pub async fn run(args: &Args, config: Config) -> anyhow::Result<Ending> {
     privileges::hide_memory()?;
     let store = Store::open(&args.state_dir)?;
     let events = Events::new();
@@ -93,7 +103,10 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     let served = daemon.serve(&mut sources).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
-    daemon.stop(args).await?;
+    match served {
+        Ok(Ending::HandedOver) => daemon.hand_over(args).await?,
+        Ok(Ending::Restored) | Err(_) => daemon.stop(args).await?,
+    }
     served
 }
 
@@ -193,7 +206,7 @@ impl Daemon {
         Ok((daemon, Sources { icmp6, reports, monitor, routers, reachability, asked }))
     }
 
-    /// Goes on with the contexts of a run that was killed.
+    /// Goes on with the contexts of a run that was killed or has handed over.
     async fn restore(&mut self) -> anyhow::Result<()> {
         let now = clock::now();
         let mut restored = 0u32;
@@ -205,19 +218,22 @@ impl Daemon {
             }
         }
         if restored > 0 {
-            tracing::info!(contexts = restored, "took over from a run that was killed");
+            tracing::info!(contexts = restored, "took over from the run before");
         }
         for left in self.datapath.contexts()? {
             if !self.host.contexts().any(|context| context.id == left.id) {
                 self.datapath.apply(&Update::Remove { context: left.id })?;
             }
         }
+        // A pair that the run before was told of, and has made no context for yet, is told again.
+        self.datapath.forget_traffic()?;
         self.pump().await;
         self.keep_ulids().await;
         Ok(())
     }
 
-    async fn serve(&mut self, sources: &mut Sources) -> anyhow::Result<()> {
+    async fn serve(&mut self, sources: &mut Sources) -> anyhow::Result<Ending> {
+        let mut hand_over = signal(SignalKind::user_defined2())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
@@ -232,8 +248,9 @@ impl Daemon {
             let notices_at = self.notices.poll_timeout();
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
-                _ = terminate.recv() => return Ok(()),
-                _ = interrupt.recv() => return Ok(()),
+                _ = terminate.recv() => return Ok(self.ending()),
+                _ = interrupt.recv() => return Ok(self.ending()),
+                _ = hand_over.recv() => return Ok(Ending::HandedOver),
                 _ = hangup.recv() => self.reload(),
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
                 ready = sources.reports.ready() => {
@@ -300,6 +317,23 @@ impl Daemon {
         if let Err(error) = self.store.save_contexts(self.host.snapshot()) {
             tracing::warn!("contexts would not survive a crash: {error:#}");
         }
+    }
+
+    const fn ending(&self) -> Ending {
+        if self.config.keep_on_stop { Ending::HandedOver } else { Ending::Restored }
+    }
+
+    /// Leaves everything as it is, for the next run. Traffic goes on meanwhile; what it needs to be told is
+    /// in the store.
+    async fn hand_over(mut self, args: &Args) -> anyhow::Result<()> {
+        // What the programs have told so far is in the contexts that are kept.
+        let told = self.take_reports();
+        self.pump().await;
+        let saved = self.store.save_contexts(self.host.snapshot());
+        tracing::info!(contexts = self.host.contexts().count(), "handing over");
+        let _ = std::fs::remove_file(&args.socket);
+        told?;
+        saved.context("contexts for the next run")
     }
 
     /// Puts the host back as it was found.

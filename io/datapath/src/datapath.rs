@@ -181,6 +181,16 @@ impl Datapath {
         }
     }
 
+    /// Traffic without a context counts from zero: what an earlier process was told of is reported again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn forget_traffic(&self) -> Result<()> {
+        let pairs = self.tables.flows.keys();
+        pairs.iter().try_for_each(|pair| self.tables.flows.remove(pair))
+    }
+
     /// Contexts in the tables: after [`Datapath::open`], those of the process before.
     ///
     /// # Errors
