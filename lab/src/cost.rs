@@ -10,6 +10,7 @@ mod isp_loss;
 mod peers;
 mod responder;
 mod spread;
+mod state;
 
 pub use exchanges::Exchanges;
 pub use i2::{I2Cost, I2Point, i2_cost};
@@ -17,3 +18,4 @@ pub use isp_loss::{IspLoss, IspLossOutcome, isp_loss};
 pub use peers::{Peer, Peers, Security};
 pub use responder::{Outcome, Prepared, Responder};
 pub use spread::Spread;
+pub use state::{MAX_TRIGGER_PACKETS, State, Step};

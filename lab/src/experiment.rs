@@ -17,6 +17,7 @@ mod plot;
 mod pool;
 mod recovery;
 mod report;
+mod state_cost;
 mod statistics;
 mod throughput;
 
@@ -38,6 +39,7 @@ pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
 pub use plot::{Bars, Chart, Data, Line, Ranges, Scale};
 pub use report::{Report, report};
+pub use state_cost::StateCost;
 pub use statistics::{Percentiles, Summary};
 pub use throughput::Throughput;
 
@@ -80,10 +82,13 @@ pub struct Results {
     pub parameters: Value,
     /// What was measured, in the order of the plot.
     pub points: Vec<Value>,
+    /// What the points come to, for each of some things, where there are too many of them for a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub totals: Vec<Value>,
     /// What all points together say, beside them.
     #[serde(flatten)]
     pub summary: Map<String, Value>,
-    /// Names of the fields of the points that a person wants to see, in this order.
+    /// Names of the fields of the totals, or else of the points, that a person wants to see, in this order.
     #[serde(skip)]
     pub columns: &'static [&'static str],
     /// What the plot shows.
@@ -106,10 +111,26 @@ impl Results {
             experiment: experiment.name().to_owned(),
             parameters: serde_json::to_value(parameters).context("parameters")?,
             points: points.context("points")?,
+            totals: Vec::new(),
             summary: Map::new(),
             columns: &[],
             charts: Vec::new(),
         })
+    }
+
+    /// With totals.
+    ///
+    /// # Errors
+    /// They are nothing that JSON can hold.
+    pub fn with_totals(self, totals: &[impl Serialize]) -> anyhow::Result<Self> {
+        let totals = totals.iter().map(serde_json::to_value).collect::<Result<_, _>>();
+        Ok(Self { totals: totals.context("totals")?, ..self })
+    }
+
+    /// What a person is shown.
+    #[must_use]
+    pub fn rows(&self) -> &[Value] {
+        if self.totals.is_empty() { &self.points } else { &self.totals }
     }
 
     /// With these columns for people.
@@ -171,6 +192,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(Peers::default()),
         Box::new(Throughput::default()),
         Box::new(LocalEvent::default()),
+        Box::new(StateCost::default()),
     ]
 }
 

@@ -29,6 +29,7 @@ pub mod router;
 pub mod sweep;
 pub mod timeline;
 pub mod topology;
+pub mod trace;
 mod wires;
 pub mod workload;
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 use moorline_cga::Sec;
 use moorline_lab::experiment::{
     self, AddrCost, Art, Experiment, LocalEvent, Negotiation, PeerFlow, Peers, Results, Security,
-    Throughput, Watch,
+    StateCost, Throughput, Watch,
 };
+use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;
 use serde_json::Value;
 
@@ -265,4 +266,55 @@ fn local_event_sees_the_first_packet_on_the_other_uplink_and_a_report_shows_it()
     results.write(folder.path()).unwrap();
     let report = experiment::report(folder.path()).unwrap();
     assert_eq!(report.experiments, ["local-event"]);
+}
+
+#[test]
+fn state_cost_counts_the_contexts_of_every_host_by_every_policy() {
+    let campus =
+        Campus { length: Duration::from_secs(3600), rate: 2.0, night: 1.0, ..Campus::default() };
+    let (results, _) = run(&StateCost { campus, ..StateCost::default() });
+    assert_eq!(results.points.len(), 3 * 3 * 12, "hosts, policies, steps of five minutes");
+    let number = |point: &Value, name: &str| point[name].as_f64().unwrap();
+    for point in &results.points {
+        assert!(number(point, "mean") <= number(point, "contexts"), "{point}");
+    }
+    let whole = |host: usize, policy: usize| &results.totals[host * 3 + policy];
+    for host in 0..3 {
+        let [first, ours, kept] = [0, 1, 2].map(|policy| whole(host, policy));
+        // What carries little makes no context of ours; what is kept longer is more.
+        assert!(number(first, "peak") > number(ours, "peak"), "{first} {ours}");
+        assert!(number(kept, "peak") > number(ours, "peak"), "{kept} {ours}");
+        assert!(number(kept, "made") < number(ours, "made"), "{kept} {ours}");
+    }
+    assert!(number(whole(0, 0), "peak") > number(whole(2, 0), "peak"));
+    let json = serde_json::to_value(&results).unwrap();
+    assert_eq!(json["totals"][0]["host"], results.points[0]["host"]);
+    assert!(results.svg().unwrap().contains("moorline, 300 s"));
+}
+
+#[test]
+fn state_cost_reads_a_trace_and_tells_where_it_makes_no_sense() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("flows.csv");
+    let header = "ts,te,sa,da,pr,ipkt,ibyt\n";
+    let lines = "\
+        2008-08-01 00:00:00,2008-08-01 00:00:00,192.0.2.9,192.0.2.1,TCP,1,40\n\
+        2008-08-01 00:00:01,2008-08-01 00:00:04,192.0.2.8,192.0.2.1,TCP,3,4000\n\
+        2008-08-01 00:06:00,2008-08-01 00:06:01,192.0.2.7,192.0.2.6,TCP,3,4000\n";
+    fs::write(&trace, format!("{header}{lines}")).unwrap();
+    let all = StateCost { trace: Some(trace.clone()), ..StateCost::default() };
+    let contexts = |results: &Results, policy: &str| {
+        let points = results.points.iter().filter(|point| point["policy"] == policy);
+        points.map(|point| point["contexts"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let (results, _) = run(&all);
+    assert_eq!(contexts(&results, "first packet, 10 s"), [2, 1]);
+    assert_eq!(contexts(&results, "moorline, 10 s"), [1, 1]);
+    let one = StateCost { hosts: vec!["192.0.2.1".parse().unwrap()], ..all.clone() };
+    assert_eq!(contexts(&run(&one).0, "first packet, 10 s"), [2, 0]);
+    assert_eq!(results.points[0]["host"], "all hosts");
+
+    fs::write(&trace, format!("{header}{lines}nonsense\n")).unwrap();
+    let error = experiment::run(&all, &mut Notes::default()).unwrap_err();
+    assert!(format!("{error:#}").contains("flows.csv: line 5: column 1"), "{error:#}");
 }

@@ -11,7 +11,7 @@ use moorline_types::{Instant, UlidPair};
 /// three quarters of the room at most: a scan cannot push them out, and they cannot keep newcomers
 /// from being counted.
 #[derive(Debug)]
-pub(crate) struct Flows {
+pub struct Flows {
     index: BTreeMap<UlidPair, usize>,
     nodes: Vec<Node>,
     free: Vec<usize>,
@@ -49,7 +49,9 @@ struct List {
 }
 
 impl Flows {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// For at most this many pairs, and at least four.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
         Self {
             index: BTreeMap::new(),
             nodes: Vec::new(),
@@ -62,7 +64,7 @@ impl Flows {
 
     /// Counts a packet; true if it is the one with which the pair deserves a context. It will not be
     /// so again before [`forget`](Self::forget), [`unreport`](Self::unreport) or an idle time.
-    pub(crate) fn count(
+    pub fn count(
         &mut self,
         pair: UlidPair,
         octets: usize,
@@ -93,7 +95,7 @@ impl Flows {
     }
 
     /// The pair starts from zero.
-    pub(crate) fn forget(&mut self, pair: UlidPair) {
+    pub fn forget(&mut self, pair: UlidPair) {
         if let Some(at) = self.index.remove(&pair) {
             self.unlink(at);
             self.free.push(at);

@@ -50,5 +50,6 @@ mod plane;
 mod reports;
 mod settings;
 
+pub use flows::Flows;
 pub use plane::{Inbound, Outbound, Plane};
 pub use settings::{DEFAULT_MTU, MAX_FLOWS, MAX_REPORTS, Settings};

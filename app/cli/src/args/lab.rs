@@ -1,4 +1,5 @@
 mod failures;
+mod state_cost;
 mod throughput;
 
 use failures::{ArtArgs, LocalEventArgs, PeersArgs};
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use super::FormatArgs;
 use super::addr::parse_sec;
+use state_cost::StateCostArgs;
 
 /// What `moorline lab` can do.
 #[derive(Clone, Debug, Subcommand)]
@@ -92,6 +94,11 @@ pub enum ExperimentArgs {
     ///
     /// With the silence of the application and the packets that were lost.
     LocalEvent(LocalEventArgs),
+    /// Contexts at a time over a day of traffic, and the memory they take.
+    ///
+    /// Figure 11 of the LinShim6 paper: for a capture or flow records, or for a day of some servers of a campus,
+    /// made up. That day takes some ten seconds in a release build.
+    StateCost(Box<StateCostArgs>),
 }
 
 /// Parameters of `i2-cost`.
@@ -253,7 +260,7 @@ mod tests {
     use super::*;
     use crate::Args;
     use clap::Parser;
-    use moorline_lab::experiment::{Art, LocalEvent, Peers, Throughput};
+    use moorline_lab::experiment::{Art, LocalEvent, Peers, StateCost, Throughput};
 
     fn run(line: &str) -> RunArgs {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
@@ -268,9 +275,13 @@ mod tests {
         let ExperimentArgs::AddrCost(args) = experiment else { panic!() };
         let (given, default) = (args.experiment(), AddrCost::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let state_cost = run("moorline lab run state-cost");
         let run = run("moorline lab run negotiation");
         let ExperimentArgs::Negotiation(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), Negotiation::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let ExperimentArgs::StateCost(args) = state_cost.experiment else { panic!() };
+        let (given, default) = (args.experiment(), StateCost::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let ExperimentArgs::Art(args) = self::run("moorline lab run art").experiment else {
             panic!()

@@ -64,6 +64,7 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         ExperimentArgs::Peers(args) => Box::new(args.experiment()),
         ExperimentArgs::Throughput(args) => Box::new(args.experiment()),
         ExperimentArgs::LocalEvent(args) => Box::new(args.experiment()),
+        ExperimentArgs::StateCost(args) => Box::new(args.experiment()),
     };
     if let Some(folder) = &args.out {
         // A folder that cannot be made is better known now.

@@ -21,10 +21,10 @@ pub(crate) fn experiments(experiments: &[Listed]) -> String {
 /// The points as a table, and where they are.
 pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String {
     let names = results.columns;
-    let is_number = |name: &&str| results.points.iter().any(|point| field(point, name).is_number());
+    let is_number = |name: &&str| results.rows().iter().any(|point| field(point, name).is_number());
     let right: Vec<_> = (0..names.len()).filter(|&index| is_number(&names[index])).collect();
     let row = |point| names.iter().map(|name| cell(field(point, name))).collect();
-    let rows = results.points.iter().map(row);
+    let rows = results.rows().iter().map(row);
     let header: Vec<_> = names.iter().map(|name| heading(name)).collect();
     let header: Vec<_> = header.iter().map(String::as_str).collect();
     let mut text = table(&header, &right, rows);
@@ -82,6 +82,7 @@ mod tests {
                 json!({"kind": "cga", "sec": 1, "mean_s": 0.001_234_56, "tries": 131_072.5}),
                 json!({"kind": "hba", "sec": 2, "mean_s": 93.25, "tries": null, "max_s": 1}),
             ],
+            totals: Vec::new(),
             summary: serde_json::Map::new(),
             columns: &["kind", "sec", "mean_s", "tries"],
             charts: Vec::new(),

@@ -1,0 +1,204 @@
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use moorline_host::datapath::TriggerPolicy;
+use moorline_plane::{Flows, MAX_FLOWS};
+use moorline_types::{Instant, Ulid, UlidPair};
+
+use crate::trace::Packet;
+
+/// The contexts that the traffic of a host, or of all hosts, would have made.
+///
+/// Traffic is counted by the code that counts it in the user-space data plane, with its bounds; a context
+/// is made at once when it says so, and is gone when there was no packet for some time.
+#[derive(Debug)]
+pub struct State {
+    host: Option<Ipv6Addr>,
+    policy: TriggerPolicy,
+    collect: Duration,
+    flows: Flows,
+    /// Of each context, its last packet.
+    contexts: HashMap<UlidPair, Duration>,
+    /// When to look at them.
+    looks: BinaryHeap<Reverse<(Duration, UlidPair)>>,
+    step: Duration,
+    /// Up to where the tally reaches.
+    clock: Duration,
+    /// Where the current step ends.
+    until: Duration,
+    tally: Tally,
+    steps: Vec<Step>,
+}
+
+/// What happened in a part of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Step {
+    /// Most contexts at once.
+    pub most: usize,
+    /// Contexts on average.
+    pub mean: f64,
+    /// Contexts made.
+    pub made: u64,
+}
+
+/// Of the current step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    most: usize,
+    /// Contexts times nanoseconds.
+    area: u128,
+    made: u64,
+}
+
+impl State {
+    /// Without contexts. `host` is the only one that is looked at, if there is one.
+    #[must_use]
+    pub fn new(
+        host: Option<Ipv6Addr>,
+        policy: TriggerPolicy,
+        collect: Duration,
+        step: Duration,
+    ) -> Self {
+        let step = step.max(Duration::from_secs(1));
+        Self {
+            host,
+            policy,
+            collect,
+            flows: Flows::new(MAX_FLOWS),
+            contexts: HashMap::new(),
+            looks: BinaryHeap::new(),
+            step,
+            clock: Duration::ZERO,
+            until: step,
+            tally: Tally::default(),
+            steps: Vec::new(),
+        }
+    }
+
+    /// Takes a packet; `packet.at` counts from the beginning.
+    ///
+    /// # Errors
+    /// The trace is too long for such steps.
+    pub fn handle(&mut self, packet: &Packet) -> anyhow::Result<()> {
+        let Some(pair) = self.pair(packet) else { return Ok(()) };
+        self.advance(packet.at)?;
+        if let Some(last) = self.contexts.get_mut(&pair) {
+            *last = packet.at.max(*last);
+            return Ok(());
+        }
+        let now = instant(packet.at);
+        let octets = usize::try_from(packet.octets).unwrap_or(usize::MAX);
+        let mut is_news = self.flows.count(pair, octets, &self.policy, now);
+        if self.policy.packets <= MAX_TRIGGER_PACKETS {
+            // Packets that were taken together.
+            for _ in 1..packet.packets.min(self.policy.packets) {
+                is_news |= self.flows.count(pair, 0, &self.policy, now);
+            }
+        }
+        if is_news {
+            self.flows.forget(pair);
+            self.contexts.insert(pair, packet.at);
+            self.looks.push(Reverse((packet.at + self.collect, pair)));
+            self.tally.made += 1;
+            self.tally.most = self.tally.most.max(self.contexts.len());
+        }
+        Ok(())
+    }
+
+    /// The steps up to the last packet, which was at `end`.
+    ///
+    /// # Errors
+    /// The trace is too long for such steps.
+    pub fn finish(mut self, end: Duration) -> anyhow::Result<Vec<Step>> {
+        self.advance(end)?;
+        let part = self.step.saturating_sub(self.until.saturating_sub(end));
+        if !part.is_zero() {
+            self.end_step(part)?;
+        }
+        Ok(self.steps)
+    }
+
+    /// Who speaks to whom, if that is looked at: no multicast, and no ICMP, as in the data planes.
+    fn pair(&self, packet: &Packet) -> Option<UlidPair> {
+        let Packet { source, destination, protocol, .. } = *packet;
+        let is_icmp = matches!(protocol, Some(1 | 58));
+        if is_icmp || !is_unicast(source) || !is_unicast(destination) || source == destination {
+            return None;
+        }
+        let (local, peer) = match self.host {
+            None => (source.min(destination), source.max(destination)),
+            Some(host) if host == source => (source, destination),
+            Some(host) if host == destination => (destination, source),
+            Some(_) => return None,
+        };
+        Some(UlidPair::new(Ulid(local), Ulid(peer)))
+    }
+
+    /// Collects what is to be collected until then.
+    fn advance(&mut self, now: Duration) -> anyhow::Result<()> {
+        while let Some(&Reverse((at, pair))) =
+            self.looks.peek().filter(|Reverse((at, _))| *at <= now)
+        {
+            self.pass(at)?;
+            self.looks.pop();
+            let Some(&last) = self.contexts.get(&pair) else { continue };
+            if last + self.collect <= at {
+                self.contexts.remove(&pair);
+            } else {
+                self.looks.push(Reverse((last + self.collect, pair)));
+            }
+        }
+        self.pass(now)
+    }
+
+    /// Lets time pass in which nothing happens.
+    fn pass(&mut self, now: Duration) -> anyhow::Result<()> {
+        while now >= self.until {
+            let until = self.until;
+            self.pass_within(until);
+            self.end_step(self.step)?;
+            self.until = until.checked_add(self.step).context("a trace without end")?;
+        }
+        self.pass_within(now);
+        Ok(())
+    }
+
+    fn pass_within(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.clock);
+        self.tally.area += passed.as_nanos() * self.contexts.len() as u128;
+        self.clock = self.clock.max(now);
+    }
+
+    fn end_step(&mut self, length: Duration) -> anyhow::Result<()> {
+        let most = MAX_STEPS;
+        ensure!(self.steps.len() < most, "the trace is longer than {most} steps: take longer ones");
+        let Tally { most, area, made } = self.tally;
+        let mean = area as f64 / length.as_nanos() as f64;
+        self.steps.push(Step { most, mean, made });
+        self.tally = Tally { most: self.contexts.len(), ..Tally::default() };
+        Ok(())
+    }
+}
+
+fn is_unicast(address: Ipv6Addr) -> bool {
+    let is_v4_unicast = address
+        .to_ipv4_mapped()
+        .is_none_or(|v4| !v4.is_multicast() && !v4.is_broadcast() && !v4.is_unspecified());
+    !address.is_multicast() && !address.is_unspecified() && is_v4_unicast
+}
+
+fn instant(at: Duration) -> Instant {
+    // Zero is no time at which something happens.
+    Instant::ZERO + Duration::from_secs(1) + at
+}
+
+/// Steps of a trace: with five minutes each, almost a year.
+const MAX_STEPS: usize = 100_000;
+/// Largest number of packets that a policy may wait for.
+pub const MAX_TRIGGER_PACKETS: u32 = 10_000;
+
+#[cfg(test)]
+mod tests;

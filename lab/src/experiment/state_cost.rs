@@ -1,0 +1,323 @@
+//! How many contexts hosts have over a day: figure 11 of the LinShim6 paper.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use moorline_host::{IDLE, datapath::TriggerPolicy};
+use serde::Serialize;
+
+use super::{Chart, Data, Experiment, Line, Results, Scale, Watch};
+use crate::cost::{State, Step};
+use crate::interrupt;
+use crate::trace::{self, Campus, Packets};
+
+/// The experiment.
+#[derive(Clone, Debug)]
+pub struct StateCost {
+    /// A capture, or flow records as CSV. Without one, the campus.
+    pub trace: Option<PathBuf>,
+    /// Whose contexts are counted, each by itself. With a trace and none, those of all hosts together.
+    pub hosts: Vec<IpAddr>,
+    /// What is made up without a trace.
+    pub campus: Campus,
+    /// Time after which the paper's servers collect a context without traffic.
+    pub collect: Duration,
+    /// The same of ours.
+    pub idle: Duration,
+    /// When our hosts make one.
+    pub trigger: TriggerPolicy,
+    /// Length of what a point is about.
+    pub step: Duration,
+}
+
+impl Default for StateCost {
+    /// The paper's 10 s, and what a host of ours has without configuration.
+    fn default() -> Self {
+        Self {
+            trace: None,
+            hosts: Vec::new(),
+            campus: Campus::default(),
+            collect: Duration::from_secs(10),
+            idle: IDLE,
+            trigger: TriggerPolicy::default(),
+            step: Duration::from_secs(300),
+        }
+    }
+}
+
+/// The parameters, for JSON.
+#[derive(Debug, Serialize)]
+struct Parameters<'a> {
+    trace: Option<&'a PathBuf>,
+    campus: Option<CampusParameters>,
+    collect_s: f64,
+    idle_s: f64,
+    trigger_bytes: Option<u64>,
+    trigger_packets: Option<u32>,
+    trigger_age_s: Option<f64>,
+    step_s: f64,
+    daemon_octets: usize,
+    table_octets: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct CampusParameters {
+    seed: u64,
+    hours: f64,
+    servers: u8,
+    rate: f64,
+    night: f64,
+    peers: u32,
+    shortest_s: f64,
+    longest_s: f64,
+    duration_tail: f64,
+    fewest_octets: u64,
+    octets_tail: f64,
+}
+
+/// A host with a policy, in a part of the time.
+#[derive(Debug, Serialize)]
+struct Point<'a> {
+    host: &'a str,
+    policy: &'a str,
+    /// Since the beginning of the trace.
+    hour: f64,
+    /// Most at once.
+    contexts: usize,
+    mean: f64,
+    made: u64,
+}
+
+/// All of the time.
+#[derive(Debug, Serialize)]
+struct Whole<'a> {
+    host: &'a str,
+    policy: &'a str,
+    peak: usize,
+    mean: f64,
+    made: u64,
+    most_made_a_second: f64,
+    daemon_octets_at_peak: usize,
+    table_octets_at_peak: usize,
+}
+
+impl Experiment for StateCost {
+    fn name(&self) -> &'static str {
+        "state-cost"
+    }
+
+    fn about(&self) -> &'static str {
+        "contexts at a time over a day of traffic, and the memory they take"
+    }
+
+    fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
+        self.check()?;
+        let (packets, hosts) = self.traffic(watch)?;
+        let mut lanes = self.lanes(&hosts);
+        let end = self.play(packets, &mut lanes, watch)?;
+        let mut played = Vec::new();
+        for Lane { host, policy, state } in lanes {
+            played.push((host, policy, state.finish(end)?));
+        }
+        let points = played.iter().flat_map(|(host, policy, steps)| {
+            let hour = self.step.as_secs_f64() / 3600.0;
+            steps.iter().zip(0_u32..).map(move |(step, index)| Point {
+                host,
+                policy,
+                hour: f64::from(index) * hour,
+                contexts: step.most,
+                mean: step.mean,
+                made: step.made,
+            })
+        });
+        let points: Vec<_> = points.collect();
+        let whole: Vec<_> = played
+            .iter()
+            .map(|(host, policy, steps)| self.whole(host, policy, steps, end))
+            .collect();
+        let results = Results::new(self, &self.parameters(), &points)?;
+        let results = results.with_totals(&whole)?.with_columns(&COLUMNS);
+        Ok(results.with_charts(self.charts(&hosts, &played)))
+    }
+}
+
+/// Contexts of a host by a policy.
+struct Lane {
+    host: String,
+    policy: String,
+    state: State,
+}
+
+type Played = (String, String, Vec<Step>);
+
+impl StateCost {
+    fn check(&self) -> anyhow::Result<()> {
+        let Campus { rate, night, duration_tail, octets_tail, .. } = self.campus;
+        ensure!(rate.is_finite() && rate >= 0.0, "{rate} connections a second");
+        ensure!((0.0..=1.0).contains(&night), "activity at night is a part of 1, not {night}");
+        ensure!(duration_tail > 0.0 && octets_tail > 0.0, "the exponent of a tail is above 0");
+        ensure!(!self.collect.is_zero() && !self.idle.is_zero(), "contexts gone at once");
+        Ok(())
+    }
+
+    fn traffic(&self, watch: &mut dyn Watch) -> anyhow::Result<(Packets, Vec<Option<Ipv6Addr>>)> {
+        let given = self.hosts.iter().map(|host| match host {
+            IpAddr::V4(host) => host.to_ipv6_mapped(),
+            IpAddr::V6(host) => *host,
+        });
+        let given: BTreeSet<_> = given.collect();
+        let Some(path) = &self.trace else {
+            ensure!(given.is_empty(), "hosts are those of a trace");
+            watch.stage("a campus, made up");
+            let hosts = self.campus.hosts().into_iter().map(Some).collect();
+            return Ok((self.campus.packets(), hosts));
+        };
+        watch.stage(&format!("{}", path.display()));
+        let hosts = given.into_iter().map(Some).collect();
+        Ok((trace::open(path)?, if self.hosts.is_empty() { vec![None] } else { hosts }))
+    }
+
+    fn lanes(&self, hosts: &[Option<Ipv6Addr>]) -> Vec<Lane> {
+        let first = TriggerPolicy { packets: 1, ..TriggerPolicy::NEVER };
+        let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
+        let policies = [
+            (format!("first packet, {}", seconds(self.collect)), first, self.collect),
+            (format!("moorline, {}", seconds(self.collect)), self.trigger, self.collect),
+            (format!("moorline, {}", seconds(self.idle)), self.trigger, self.idle),
+        ];
+        let lane = |host: Option<Ipv6Addr>,
+                    (name, policy, collect): &(String, TriggerPolicy, _)| {
+            let state = State::new(host, *policy, *collect, self.step);
+            Lane { host: host_name(host), policy: name.clone(), state }
+        };
+        let lanes = hosts.iter().flat_map(|host| policies.iter().map(|policy| lane(*host, policy)));
+        lanes.collect()
+    }
+
+    /// Plays the trace; gives its length.
+    fn play(
+        &self,
+        packets: Packets,
+        lanes: &mut [Lane],
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Duration> {
+        let (mut begin, mut end) = (None, Duration::ZERO);
+        for (index, packet) in packets.enumerate() {
+            let mut packet = packet?;
+            packet.at = packet.at.saturating_sub(*begin.get_or_insert(packet.at));
+            end = end.max(packet.at);
+            for lane in &mut *lanes {
+                lane.state.handle(&packet)?;
+            }
+            if index.is_multiple_of(65_536) {
+                interrupt::check()?;
+                if self.trace.is_none() {
+                    watch.done(end.div_duration_f64(self.campus.length).min(1.0));
+                }
+            }
+        }
+        if begin.is_none() {
+            bail!("no IP packet in the trace");
+        }
+        watch.done(1.0);
+        Ok(end)
+    }
+
+    fn whole<'a>(
+        &self,
+        host: &'a str,
+        policy: &'a str,
+        steps: &[Step],
+        end: Duration,
+    ) -> Whole<'a> {
+        let peak = steps.iter().map(|step| step.most).max().unwrap_or(0);
+        let step = self.step.as_secs_f64();
+        // The last one may be shorter.
+        let lengths =
+            (0_u32..).map(|index| (end.as_secs_f64() - f64::from(index) * step).clamp(0.0, step));
+        let area: f64 = steps.iter().zip(lengths).map(|(step, length)| step.mean * length).sum();
+        let most = steps.iter().map(|step| step.made).max().unwrap_or(0);
+        Whole {
+            host,
+            policy,
+            peak,
+            mean: area / end.as_secs_f64().max(f64::MIN_POSITIVE),
+            made: steps.iter().map(|step| step.made).sum(),
+            most_made_a_second: most as f64 / step,
+            daemon_octets_at_peak: peak * DAEMON_OCTETS,
+            table_octets_at_peak: peak * TABLE_OCTETS,
+        }
+    }
+
+    fn parameters(&self) -> Parameters<'_> {
+        let campus = &self.campus;
+        let trigger = &self.trigger;
+        Parameters {
+            trace: self.trace.as_ref(),
+            campus: self.trace.is_none().then(|| CampusParameters {
+                seed: campus.seed,
+                hours: campus.length.as_secs_f64() / 3600.0,
+                servers: campus.servers,
+                rate: campus.rate,
+                night: campus.night,
+                peers: campus.peers,
+                shortest_s: campus.shortest.as_secs_f64(),
+                longest_s: campus.longest.as_secs_f64(),
+                duration_tail: campus.duration_tail,
+                fewest_octets: campus.fewest_octets,
+                octets_tail: campus.octets_tail,
+            }),
+            collect_s: self.collect.as_secs_f64(),
+            idle_s: self.idle.as_secs_f64(),
+            trigger_bytes: (trigger.bytes != u64::MAX).then_some(trigger.bytes),
+            trigger_packets: (trigger.packets != u32::MAX).then_some(trigger.packets),
+            trigger_age_s: (trigger.age != Duration::MAX).then_some(trigger.age.as_secs_f64()),
+            step_s: self.step.as_secs_f64(),
+            daemon_octets: DAEMON_OCTETS,
+            table_octets: TABLE_OCTETS,
+        }
+    }
+
+    /// One for each host.
+    fn charts(&self, hosts: &[Option<Ipv6Addr>], played: &[Played]) -> Vec<Chart> {
+        let hours = self.step.as_secs_f64() / 3600.0;
+        let line = |(_, policy, steps): &Played| {
+            // A line needs no more points than a plot has columns.
+            let every = steps.len().div_ceil(1000).max(1);
+            let most = |steps: &[Step]| steps.iter().map(|step| step.most).max().unwrap_or(0);
+            let points = steps.chunks(every).zip(0_u32..).map(|(steps, index)| {
+                (f64::from(index) * every as f64 * hours, most(steps) as f64)
+            });
+            Line { name: policy.clone(), points: points.collect() }
+        };
+        let chart = |host: &Option<Ipv6Addr>| {
+            let name = host_name(*host);
+            let series = played.iter().filter(|(host, ..)| *host == name).map(line);
+            Chart {
+                title: format!("Contexts of {name}"),
+                x: "hours".into(),
+                y: "contexts at once".into(),
+                scale: Scale::Linear,
+                data: Data::Lines { series: series.collect() },
+            }
+        };
+        hosts.iter().map(chart).collect()
+    }
+}
+
+fn host_name(host: Option<Ipv6Addr>) -> String {
+    match host {
+        None => "all hosts".to_owned(),
+        Some(host) => host.to_ipv4_mapped().map_or_else(|| host.to_string(), |v4| v4.to_string()),
+    }
+}
+
+const COLUMNS: [&str; 7] =
+    ["host", "policy", "peak", "mean", "made", "daemon_octets_at_peak", "table_octets_at_peak"];
+/// Of a context in the daemon, measured with 100,000 of them, in octets.
+const DAEMON_OCTETS: usize = 330;
+/// The same in the tables of the eBPF programs (decision 021).
+const TABLE_OCTETS: usize = 243;

@@ -1,0 +1,110 @@
+//! Flow records in CSV.
+
+use std::io::Read;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use csv::{ReaderBuilder, StringRecord};
+
+use super::columns::{Columns, End};
+use super::{Record, when, widened};
+use crate::interrupt;
+
+/// All records of a file, in its order. Whole-line comments (`#`) and what nfdump adds below are left out.
+pub(super) fn read(file: impl Read) -> anyhow::Result<Vec<Record>> {
+    let mut reader = ReaderBuilder::new().flexible(true).comment(Some(b'#')).from_reader(file);
+    let header = reader.headers().context("no CSV")?.clone();
+    let columns = Columns::of(&header)?;
+    let (mut records, mut row) = (Vec::new(), StringRecord::new());
+    while reader.read_record(&mut row).context("no CSV")? {
+        let line = row.position().map_or(0, csv::Position::line);
+        if row.get(0).is_some_and(|first| first.trim() == "Summary") {
+            break;
+        }
+        ensure!(records.len() < MAX_RECORDS, "more than {MAX_RECORDS} records");
+        records.push(record(&columns, &row).with_context(|| format!("line {line}"))?);
+        if records.len().is_multiple_of(65_536) {
+            interrupt::check()?;
+        }
+    }
+    Ok(records)
+}
+
+fn record(columns: &Columns, row: &StringRecord) -> anyhow::Result<Record> {
+    let (at, unit) = columns.start;
+    let start = when::moment(field(row, at)?, unit);
+    let start = start.with_context(|| wrong(row, at, "time"))?;
+    let duration = match columns.end {
+        End::At(at, unit) => {
+            let end = when::moment(field(row, at)?, unit);
+            // Clocks of exporters have been seen to go back.
+            end.with_context(|| wrong(row, at, "time"))?.saturating_sub(start)
+        }
+        End::After(at, unit) => {
+            let duration = when::length(field(row, at)?, unit);
+            duration.with_context(|| wrong(row, at, "duration"))?
+        }
+    };
+    ensure!(duration <= LONGEST, "a flow of {} days", duration.as_secs() / 86_400);
+    let sum = |there, back: Option<usize>| {
+        let back = back.map_or(Ok(0), |at| count(row, at))?;
+        anyhow::Ok(count(row, there)?.saturating_add(back))
+    };
+    Ok(Record {
+        start,
+        duration,
+        source: address(row, columns.source).context("source")?,
+        destination: address(row, columns.destination).context("destination")?,
+        protocol: columns.protocol.and_then(|at| row.get(at)).and_then(protocol),
+        octets: sum(columns.octets, columns.octets_back)?,
+        packets: sum(columns.packets, columns.packets_back)?.max(1),
+    })
+}
+
+fn field(row: &StringRecord, at: usize) -> anyhow::Result<&str> {
+    row.get(at).with_context(|| format!("no column {}: the line is too short", at + 1))
+}
+
+fn wrong(row: &StringRecord, at: usize, what: &str) -> String {
+    let text: String = row.get(at).unwrap_or_default().chars().take(60).collect();
+    format!("column {}: {text:?} is no {what}", at + 1)
+}
+
+fn count(row: &StringRecord, at: usize) -> anyhow::Result<u64> {
+    let text = field(row, at)?.trim();
+    text.parse().ok().with_context(|| wrong(row, at, "number"))
+}
+
+fn address(row: &StringRecord, places: [Option<usize>; 2]) -> anyhow::Result<Ipv6Addr> {
+    for at in places.into_iter().flatten() {
+        let text = field(row, at)?.trim();
+        // An exporter of both families leaves the other one empty or all zeros.
+        match text.parse::<IpAddr>() {
+            Ok(address) if !address.is_unspecified() => return Ok(widened(address)),
+            Err(_) if !text.is_empty() => bail!("{}", wrong(row, at, "address")),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    bail!("no address")
+}
+
+/// By number or by the names that nfdump writes; `None` for others.
+fn protocol(text: &str) -> Option<u8> {
+    let text = text.trim();
+    let named = NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+    named.map(|&(_, number)| number).or_else(|| text.parse().ok())
+}
+
+/// Some 1.4 GB in memory.
+const MAX_RECORDS: usize = 16_000_000;
+const LONGEST: Duration = Duration::from_secs(400 * 86_400);
+const NAMES: [(&str, u8); 7] = [
+    ("ICMP", 1),
+    ("TCP", 6),
+    ("UDP", 17),
+    ("ICMP6", 58),
+    ("IPv6-ICMP", 58),
+    ("ICMPv6", 58),
+    ("SCTP", 132),
+];
