@@ -125,13 +125,14 @@ static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 	struct found found;
 	__u32 ifindex;
 
-	if (!load_ip6(skb, l2, &ip6) || ip6.next == NEXT_SHIM6)
+	if (!load_ip6(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
 	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
 		return TC_ACT_UNSPEC;
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
-	if (find_ulids(&ulids, &found) && found.context->flags & CONTEXT_MOVED &&
+	/* A control message by the addresses that the context has left, to find out whether they work, is for those. */
+	if (ip6.next != NEXT_SHIM6 && find_ulids(&ulids, &found) && found.context->flags & CONTEXT_MOVED &&
 	    !is_neighbour_discovery(skb, l2, &ip6))
 		return send_moved(skb, l2, &ip6, &ulids, &found);
 	ifindex = uplink_of(&ip6.source);

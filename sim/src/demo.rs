@@ -175,6 +175,7 @@ fn moved_by(told: &HostEvent, cut: Duration) -> Option<(Duration, LocatorPair)> 
         | Event::Renewed { .. }
         | Event::Failed { .. }
         | Event::StateChanged { .. }
+        | Event::Unanswered { .. }
         | Event::Unreachable { .. }
         | Event::Suspected { .. }
         | Event::Cleared { .. }

@@ -1,14 +1,16 @@
 use crate::addresses::InterfaceAddresses;
 use crate::error::Error;
 use crate::event::{Event, EventsQuery};
+use crate::path::{PathAnswer, PathRule, Paths, PutRequest, UnpinRequest};
 use crate::sse::Decoder;
 use crate::types::{Context, ErrorBody, Status};
 use crate::{DEFAULT_SOCKET, SOCKET_ENV, paths};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::{Request, Response, StatusCode, header};
+use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io;
@@ -66,13 +68,53 @@ impl Client {
         self.json(paths::ADDRESSES).await
     }
 
+    /// Where each context can send, and the rules in force.
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub async fn paths(&self) -> Result<Paths, Error> {
+        self.json(paths::PATHS).await
+    }
+
+    /// Has contexts use a pair now.
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub async fn put(&self, request: &PutRequest) -> Result<PathAnswer, Error> {
+        self.post(paths::PUT, request).await
+    }
+
+    /// Has contexts stay on a pair, or where they are, while that works.
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub async fn pin(&self, request: &PutRequest) -> Result<PathAnswer, Error> {
+        self.post(paths::PIN, request).await
+    }
+
+    /// Takes a pin back.
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub async fn unpin(&self, request: &UnpinRequest) -> Result<PathAnswer, Error> {
+        self.post(paths::UNPIN, request).await
+    }
+
+    /// Puts a rule in force, or takes it back.
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub async fn rule(&self, rule: &PathRule) -> Result<PathAnswer, Error> {
+        self.post(paths::RULES, rule).await
+    }
+
     /// Events as they happen.
     ///
     /// # Errors
     /// When the daemon does not answer or refuses.
     pub async fn events(&self, query: EventsQuery) -> Result<Events, Error> {
         let request = query.to_path();
-        let response = self.send(&request).await?;
+        let response = self.send(&request, None).await?;
         Ok(Events {
             socket: self.socket.clone(),
             body: response.into_body(),
@@ -83,14 +125,33 @@ impl Client {
     }
 
     async fn json<T: DeserializeOwned>(&self, request: &str) -> Result<T, Error> {
-        let response = self.send(request).await?;
+        let response = self.send(request, None).await?;
+        self.decode(request, response).await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        request: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| Error::decode(request, error))?;
+        let response = self.send(request, Some(body.into())).await?;
+        self.decode(request, response).await
+    }
+
+    async fn decode<T: DeserializeOwned>(
+        &self,
+        request: &str,
+        response: Response<Incoming>,
+    ) -> Result<T, Error> {
         let body = self.in_time(self.collect(response.into_body())).await?;
         serde_json::from_slice(&body).map_err(|error| Error::decode(request, error))
     }
 
-    /// Sends the request; a response other than a success is an error with what it says.
-    async fn send(&self, request: &str) -> Result<Response<Incoming>, Error> {
-        let response = self.in_time(self.connect_and_send(request)).await?;
+    /// Sends the request, a POST if there is a body; a response other than a success is an error with
+    /// what it says.
+    async fn send(&self, request: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
+        let response = self.in_time(self.connect_and_send(request, body)).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -99,7 +160,11 @@ impl Client {
         Err(refusal(request, status, &body))
     }
 
-    async fn connect_and_send(&self, request: &str) -> Result<Response<Incoming>, Error> {
+    async fn connect_and_send(
+        &self,
+        request: &str,
+        body: Option<Bytes>,
+    ) -> Result<Response<Incoming>, Error> {
         let broken = |error: hyper::Error| Error::broken(&self.socket, error);
         let stream = UnixStream::connect(&self.socket)
             .await
@@ -108,10 +173,14 @@ impl Client {
             http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         // The body of the response reports what goes wrong here.
         tokio::spawn(async move { drop(connection.await) });
-        let request = Request::get(request)
+        let method = if body.is_some() { Method::POST } else { Method::GET };
+        let request = Request::builder()
+            .method(method)
+            .uri(request)
             .header(header::HOST, "moorlined")
             .header(header::CONNECTION, "close")
-            .body(Empty::<Bytes>::new())
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body.unwrap_or_default()))
             .map_err(|error| Error::broken(&self.socket, error))?;
         sender.send_request(request).await.map_err(broken)
     }
@@ -198,6 +267,46 @@ impl BlockingClient {
     /// When there is no answer that can be read.
     pub fn addresses(&self) -> Result<Vec<InterfaceAddresses>, Error> {
         self.runtime.block_on(self.client.addresses())
+    }
+
+    /// As [`Client::paths`].
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub fn paths(&self) -> Result<Paths, Error> {
+        self.runtime.block_on(self.client.paths())
+    }
+
+    /// As [`Client::put`].
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub fn put(&self, request: &PutRequest) -> Result<PathAnswer, Error> {
+        self.runtime.block_on(self.client.put(request))
+    }
+
+    /// As [`Client::pin`].
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub fn pin(&self, request: &PutRequest) -> Result<PathAnswer, Error> {
+        self.runtime.block_on(self.client.pin(request))
+    }
+
+    /// As [`Client::unpin`].
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub fn unpin(&self, request: &UnpinRequest) -> Result<PathAnswer, Error> {
+        self.runtime.block_on(self.client.unpin(request))
+    }
+
+    /// As [`Client::rule`].
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub fn rule(&self, rule: &PathRule) -> Result<PathAnswer, Error> {
+        self.runtime.block_on(self.client.rule(rule))
     }
 
     /// As [`Client::events`], as an iterator that blocks.

@@ -81,6 +81,12 @@ open_enum! {
         Operational = "operational",
         /// Payload takes another locator pair from now on.
         Moved = "moved",
+        /// Someone, or a policy, asked for another path: the reason says who and for what.
+        PathRequested = "path-requested",
+        /// A pair that was asked for did not answer: payload stays where it is.
+        PathUnanswered = "path-unanswered",
+        /// The path `to` of a context is congested: the reason has the figures.
+        Congested = "congested",
         /// The context is gone.
         ContextRemoved = "context-removed",
         /// Someone should look: the reason says at what.

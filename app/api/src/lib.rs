@@ -8,6 +8,10 @@
 //! | `GET /v1/status` | [`Status`] |
 //! | `GET /v1/contexts` | list of [`Context`] |
 //! | `GET /v1/addresses` | list of [`InterfaceAddresses`] |
+//! | `GET /v1/paths` | [`Paths`] |
+//! | `POST /v1/paths/put`, `/v1/paths/pin` ([`PutRequest`]) | [`PathAnswer`] |
+//! | `POST /v1/paths/unpin` ([`UnpinRequest`]) | [`PathAnswer`] |
+//! | `POST /v1/paths/rules` ([`PathRule`]) | [`PathAnswer`] |
 //! | `GET /v1/events?since=SEQ&follow=BOOL` ([`EventsQuery`]) | server-sent events, each one [`Event`] |
 //! | anything that goes wrong | [`ErrorBody`] with a 4xx or 5xx status |
 //!
@@ -22,6 +26,7 @@ mod client;
 mod error;
 mod event;
 mod open_enum;
+mod path;
 mod sse;
 mod types;
 
@@ -29,6 +34,10 @@ pub use addresses::{AddressInfo, AddressMode, AddressState, InterfaceAddresses};
 pub use client::{BlockingClient, BlockingEvents, Client, Events};
 pub use error::Error;
 pub use event::{Event, EventKind, EventsQuery};
+pub use path::{
+    ContextPaths, Net, PathAnswer, PathInfo, PathOutcome, PathResult, PathRule, PathState, Paths,
+    PutRequest, Scope, Taste, UnpinRequest,
+};
 pub use types::{
     Context, ContextCounts, ContextState, DataPlane, ErrorBody, LocatorInfo, Pair, Proof,
     ReapState, Role, Status, Uplink,
@@ -51,6 +60,16 @@ pub mod paths {
     pub const CONTEXTS: &str = "/v1/contexts";
     /// `GET`: list of [`InterfaceAddresses`](crate::InterfaceAddresses).
     pub const ADDRESSES: &str = "/v1/addresses";
+    /// `GET`: [`Paths`](crate::Paths).
+    pub const PATHS: &str = "/v1/paths";
+    /// `POST`: [`PutRequest`](crate::PutRequest).
+    pub const PUT: &str = "/v1/paths/put";
+    /// `POST`: [`PutRequest`](crate::PutRequest).
+    pub const PIN: &str = "/v1/paths/pin";
+    /// `POST`: [`UnpinRequest`](crate::UnpinRequest).
+    pub const UNPIN: &str = "/v1/paths/unpin";
+    /// `POST`: [`PathRule`](crate::PathRule).
+    pub const RULES: &str = "/v1/paths/rules";
     /// `GET`: server-sent events, with [`EventsQuery`](crate::EventsQuery).
     pub const EVENTS: &str = "/v1/events";
 }

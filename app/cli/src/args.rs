@@ -1,11 +1,13 @@
 mod addr;
 mod lab;
+mod path;
 
 pub(crate) use addr::{
     AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
     KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
 };
 pub(crate) use lab::{ExperimentArgs, LabCommand, ReportArgs, RunArgs};
+pub(crate) use path::{PathCommand, RuleArgs};
 
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
@@ -34,6 +36,9 @@ pub enum Command {
     Contexts(FormatArgs),
     /// Show what happened, oldest first.
     Events(EventsArgs),
+    /// Show and choose the pairs of addresses that contexts use.
+    #[command(subcommand)]
+    Path(PathCommand),
     /// Undo every change to this host that a crashed daemon left behind (as root).
     Reset(ResetArgs),
     /// Show a TCP transfer that survives the death of its ISP, and one that does not.

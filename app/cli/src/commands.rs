@@ -3,6 +3,7 @@ mod addr_list;
 mod demo;
 mod key;
 mod lab;
+mod path;
 mod reset;
 mod sim;
 mod simulated;
@@ -13,6 +14,7 @@ pub(crate) use addr::{Generated, addr};
 pub(crate) use demo::demo;
 pub(crate) use key::key;
 pub(crate) use lab::{Listed, lab};
+pub(crate) use path::path;
 pub(crate) use reset::reset;
 pub(crate) use sim::sim;
 

@@ -5,6 +5,7 @@ mod addresses;
 mod contexts;
 mod events;
 mod lab;
+mod paths;
 mod status;
 mod table;
 pub mod units;
@@ -14,6 +15,7 @@ pub use addresses::addresses;
 pub use contexts::contexts;
 pub use events::event;
 pub(crate) use lab::{experiments, results};
+pub use paths::{path_answer, paths};
 pub use status::status;
 pub(crate) use units::count;
 

@@ -9,6 +9,7 @@ use moorline_host::Profile;
 use serde::Deserialize;
 
 mod addresses;
+mod paths;
 mod profile;
 mod triggers;
 
@@ -39,6 +40,8 @@ pub struct Config {
     pub uplinks: Vec<String>,
     /// Which addresses are made, that prove whose they are.
     pub addresses: AddressPolicy,
+    /// Which paths are preferred and avoided.
+    pub paths: Vec<moorline_api::PathRule>,
     /// How the programs are attached.
     pub attach: AttachMode,
     /// Whether TCP is told to send again at once after a move.
@@ -61,6 +64,7 @@ struct File {
     trigger_age: String,
     trigger_eui64: bool,
     triggers: Vec<RulePart>,
+    paths: Vec<paths::PathPart>,
     idle: String,
     max_contexts: u32,
     max_flows: u32,
@@ -99,6 +103,7 @@ impl Default for File {
             trigger_age: "60s".to_owned(),
             trigger_eui64: false,
             triggers: Vec::new(),
+            paths: Vec::new(),
             idle: "5m".to_owned(),
             max_contexts: 65_536,
             max_flows: 65_536,
@@ -136,7 +141,7 @@ impl Config {
         Self::parse(&text).with_context(|| format!("configuration {}", place.display()))
     }
 
-    fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
         let send_timeout = duration("send-timeout", &file.send_timeout)?;
         ensure!(
@@ -185,6 +190,7 @@ impl Config {
                 interfaces: file.interfaces,
                 prefixes: file.prefixes,
             })?,
+            paths: paths::parse(&file.paths)?,
             attach: match file.attach {
                 Attach::Auto => AttachMode::Auto,
                 Attach::Tcx => AttachMode::Tcx,

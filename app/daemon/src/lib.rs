@@ -10,6 +10,7 @@
 //! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
 //! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
+//! | `paths` | what people and programs want of paths: put, pin, prefer, avoid |
 //! | `triggers` | which traffic earns a context, read again while running |
 //! | `notice` | has TCP go on at once after a move |
 //! | `privileges` | gives up what is not needed once all is set up |
@@ -24,6 +25,7 @@ mod config;
 mod events;
 mod neighbors;
 mod notice;
+mod paths;
 mod privileges;
 mod protect;
 mod server;

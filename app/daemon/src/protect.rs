@@ -143,7 +143,10 @@ impl Daemon {
             self.notices.on_moved(*ulids, clock::now());
         }
         log(event);
-        let (kind, context, ulids, reason) = describe(event);
+        let (kind, context, ulids, mut reason) = describe(event);
+        if let Event::Moved { context, cause, .. } = event {
+            reason = Some(self.steer.reason(*context, *cause));
+        }
         self.events.push(kind, |told| {
             told.context = context.map(|id| id.0);
             told.ulids = Some(ulid_pair(ulids));
@@ -155,7 +158,11 @@ impl Daemon {
             if let Event::Suspected { locators, .. } = event {
                 told.from = Some(locator_pair(*locators));
             }
+            if let Event::Unanswered { pair, .. } = event {
+                told.to = Some(locator_pair(*pair));
+            }
         });
+        self.settle(event);
     }
 }
 
@@ -197,6 +204,9 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
             let reason = Some(format!("{doubt}, after {} ms", after.as_millis()));
             (EventKind::Cleared, Some(*context), *ulids, reason)
         }
+        Event::Unanswered { context, ulids, cause, .. } => {
+            (EventKind::PathUnanswered, Some(*context), *ulids, Some(cause.to_string()))
+        }
         Event::Unreachable { context, ulids, probes } => {
             let reason = Some(format!("{probes} probes without an answer"));
             (EventKind::Warning, Some(*context), *ulids, reason)
@@ -234,6 +244,10 @@ fn log(event: &Event) {
         }
         Event::Cleared { context, doubt, after, .. } => {
             tracing::debug!(%context, %doubt, ?after, "suspicion cleared");
+        }
+        Event::Unanswered { context, pair, cause, .. } => {
+            tracing::info!(%context, %cause, "pair did not answer");
+            tracing::debug!(%context, %pair, "no answer");
         }
         Event::Unreachable { context, probes, .. } => {
             tracing::warn!(%context, probes, "no locator pair answers");

@@ -4,16 +4,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use axum::extract::{Query, State};
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use moorline_api::{
-    Context, ErrorBody, Event, EventKind, EventsQuery, InterfaceAddresses, SOCKET_GROUP, Status,
-    paths,
+    Context, ErrorBody, Event, EventKind, EventsQuery, InterfaceAddresses, Paths, SOCKET_GROUP,
+    Status, paths,
 };
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +22,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use crate::events::Events;
+use crate::paths::{Granted, Who, Wish};
 
 /// A question to the main loop.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(crate) enum Ask {
     Status(oneshot::Sender<Status>),
     Contexts(oneshot::Sender<Vec<Context>>),
     Addresses(oneshot::Sender<Vec<InterfaceAddresses>>),
+    Paths(oneshot::Sender<Paths>),
+    Wish(Wish, Who, oneshot::Sender<Granted>),
 }
 
 #[derive(Clone)]
@@ -44,11 +48,17 @@ pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receive
         .route(paths::STATUS, get(status))
         .route(paths::CONTEXTS, get(contexts))
         .route(paths::ADDRESSES, get(addresses))
+        .route(paths::PATHS, get(all_paths))
+        .route(paths::PUT, post(put))
+        .route(paths::PIN, post(pin))
+        .route(paths::UNPIN, post(unpin))
+        .route(paths::RULES, post(rule))
         .route(paths::EVENTS, get(follow))
         .fallback(unknown)
         .with_state(Shared { ask, events });
+    let service = router.into_make_service_with_connect_info::<Who>();
     tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
+        if let Err(error) = axum::serve(listener, service).await {
             tracing::error!(%error, "control socket");
         }
     });
@@ -85,6 +95,58 @@ async fn contexts(State(shared): State<Shared>) -> Response {
 
 async fn addresses(State(shared): State<Shared>) -> Response {
     answer(&shared, Ask::Addresses).await
+}
+
+async fn all_paths(State(shared): State<Shared>) -> Response {
+    answer(&shared, Ask::Paths).await
+}
+
+type Asker = ConnectInfo<Who>;
+
+async fn put(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
+    wish(&shared, who, &body, Wish::Put).await
+}
+
+async fn pin(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
+    wish(&shared, who, &body, Wish::Pin).await
+}
+
+async fn unpin(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
+    wish(&shared, who, &body, Wish::Unpin).await
+}
+
+async fn rule(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
+    wish(&shared, who, &body, Wish::Rule).await
+}
+
+/// Something is to change: who asks must be allowed to, whatever the mode of the socket.
+async fn wish<T: serde::de::DeserializeOwned>(
+    shared: &Shared,
+    who: Who,
+    body: &[u8],
+    wish: impl FnOnce(T) -> Wish,
+) -> Response {
+    if !who.may_change() {
+        tracing::warn!(uid = who.uid, pid = who.pid, "change refused: not root, not in the group");
+        let text = format!("uid {} is neither root nor in the group {SOCKET_GROUP}", who.uid);
+        return error(StatusCode::FORBIDDEN, &text);
+    }
+    let wished = match serde_json::from_slice(body) {
+        Ok(body) => wish(body),
+        Err(wrong) => return error(StatusCode::BAD_REQUEST, &format!("request body: {wrong}")),
+    };
+    let (sender, receiver) = oneshot::channel();
+    if shared.ask.send(Ask::Wish(wished, who, sender)).await.is_err() {
+        return error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping");
+    }
+    match receiver.await {
+        Ok(Ok(answer)) => Json(answer).into_response(),
+        Ok(Err(denied)) => {
+            let body = ErrorBody { error: denied.error, help: denied.help };
+            (StatusCode::CONFLICT, Json(body)).into_response()
+        }
+        Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping"),
+    }
 }
 
 async fn answer<T: serde::Serialize>(

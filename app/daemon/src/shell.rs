@@ -23,6 +23,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::events::Events;
 use crate::notice::Notices;
+use crate::paths::Steer;
 use crate::privileges;
 use crate::protect::Moved;
 use crate::server::{self, Ask};
@@ -58,6 +59,7 @@ pub(crate) struct Daemon {
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     save_at: Option<time::Instant>,
     pub(crate) quiet: Quiet,
+    pub(crate) steer: Steer,
 }
 
 /// What wakes the main loop besides the daemon's own state.
@@ -186,6 +188,7 @@ impl Daemon {
             config_path: args.config.clone(),
             triggers: None,
             quiet: Quiet::default(),
+            steer: Steer::default(),
             config,
         };
         daemon.apply_triggers();
@@ -246,6 +249,7 @@ impl Daemon {
             let save_at = self.save_at;
             let answer_at = self.quiet.answer_at();
             let notices_at = self.notices.poll_timeout();
+            let reply_at = self.steer.answer_at();
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
                 _ = terminate.recv() => return Ok(self.ending()),
@@ -290,6 +294,8 @@ impl Daemon {
                     if save_at.is_some() => self.save(),
                 () = async { time::sleep_until(answer_at.unwrap_or_else(time::Instant::now)).await },
                     if answer_at.is_some() => self.answer_questions().await,
+                () = async { time::sleep_until(reply_at.unwrap_or_else(time::Instant::now)).await },
+                    if reply_at.is_some() => self.answer_waiting(),
             }
             self.pump().await;
         }
@@ -301,12 +307,14 @@ impl Daemon {
         Ok(())
     }
 
-    fn answer(&self, ask: Ask) {
+    fn answer(&mut self, ask: Ask) {
         // Who asked may be gone by now.
         match ask {
             Ask::Status(reply) => drop(reply.send(self.status())),
             Ask::Contexts(reply) => drop(reply.send(self.contexts())),
             Ask::Addresses(reply) => drop(reply.send(self.interface_addresses())),
+            Ask::Paths(reply) => drop(reply.send(self.paths())),
+            Ask::Wish(wish, who, reply) => self.grant(&wish, who, reply),
         }
     }
 }

@@ -2,16 +2,18 @@ use crate::config::Config;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// Reads the configuration again. Of what is new in it, the trigger policy holds from now on, all else from the
-    /// next start.
+    /// Reads the configuration again. Of what is new in it, the trigger policy and the rules for paths hold from now
+    /// on, all else from the next start.
     pub(crate) fn reload(&mut self) {
         match Config::load(self.config_path.as_deref()) {
             Ok(config) => {
                 self.config.triggers = config.triggers;
                 self.apply_triggers();
-                tracing::info!("configuration read again: trigger policy");
+                self.config.paths = config.paths;
+                self.apply_rules();
+                tracing::info!("configuration read again: trigger policy, paths");
             }
-            Err(error) => tracing::warn!("the old trigger policy stays: {error:#}"),
+            Err(error) => tracing::warn!("the old trigger policy and paths stay: {error:#}"),
         }
     }
 

@@ -34,7 +34,11 @@ impl Daemon {
     pub(crate) fn contexts(&self) -> Vec<Context> {
         let live = self.host.contexts().map(|context| {
             let counters = self.datapath.counters(context.id).unwrap_or_default();
-            live(&context, &counters)
+            let mut view = live(&context, &counters);
+            if let Some(cause) = context.established.and_then(|established| established.cause) {
+                view.why = self.steer.reason(context.id, cause);
+            }
+            view
         });
         live.chain(self.host.negatives().map(|negative| dormant(&negative))).collect()
     }

@@ -218,6 +218,9 @@ fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
         | EventKind::Operational
         | EventKind::Cleared
         | EventKind::Missed
+        | EventKind::PathRequested
+        | EventKind::PathUnanswered
+        | EventKind::Congested
         | EventKind::Other(_) => return None,
     };
     Some((kind, what))

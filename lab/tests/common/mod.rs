@@ -176,3 +176,13 @@ pub(crate) fn is_running(pid: &str) -> bool {
 pub(crate) fn directory_of(lab: &str) -> PathBuf {
     PathBuf::from("/run/moorline-lab").join(lab)
 }
+
+/// What the daemon at this socket says to a process of the user nobody, head and body.
+pub(crate) fn as_nobody(socket: &std::path::Path, request: &str, body: &str) -> String {
+    let (method, path) = request.split_once(' ').unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "curl", "-s", "-i", "-X"]);
+    command.args([method, "-d", body, "--unix-socket"]).arg(socket);
+    let output = command.arg(format!("http://moorlined{path}")).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}

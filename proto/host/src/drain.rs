@@ -102,6 +102,7 @@ impl Host {
                 self.deadlines.remove(&(deadline, id));
             }
             self.questions.forget(id);
+            self.steering.forget(id);
             self.push_update(Update::Remove { context: id });
         }
     }
@@ -134,6 +135,7 @@ impl Host {
         };
         active.reap.handle_keepalive_timeout(peer.send_timeout);
         active.reap.handle_ranked_candidates(&*local, &peer.locators, &ranks, now);
+        self.consider(id, now);
         self.drain_reap(id, now);
     }
 
@@ -246,6 +248,7 @@ impl Host {
                     self.learned.note(from, to, now);
                     self.on_pair_left(from);
                 }
+                self.on_steered(context, to, cause, now);
                 Event::Moved { context, ulids, from, to, cause }
             }
             reap::Event::Unreachable { probes } => Event::Unreachable { context, ulids, probes },
@@ -255,6 +258,12 @@ impl Host {
             }
             reap::Event::Cleared { doubt, after } => {
                 Event::Cleared { context, ulids, doubt, after }
+            }
+            reap::Event::Answered { pair, after } => {
+                return self.steering.note_answer(pair, after, now);
+            }
+            reap::Event::Unanswered { pair, cause } => {
+                Event::Unanswered { context, ulids, pair, cause }
             }
             reap::Event::Checked { pair, at, rtt } => {
                 return self.on_spare_checked(context, pair, (at, rtt), now);

@@ -97,6 +97,17 @@ pub enum Event {
         /// Since it came up.
         after: Duration,
     },
+    /// A pair that was to be current did not answer, or another one took its place: nothing moves.
+    Unanswered {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// The pair.
+        pair: LocatorPair,
+        /// Why it was to be current.
+        cause: Cause,
+    },
     /// No pair answers and probes are down to their slowest.
     Unreachable {
         /// The context.

@@ -39,6 +39,7 @@ mod report;
 mod slots;
 mod snapshot;
 mod spares;
+mod steer;
 mod view;
 
 #[cfg(test)]
@@ -52,4 +53,5 @@ pub use moorline_reap::{FAIL_BACK, Profile, SPARE_INTERVAL, State as ReapState};
 pub use moorline_shim6::{Failure, Role};
 pub use question::Question;
 pub use snapshot::ContextSnapshot;
+pub use steer::{PathRule, PathView, Placed, Refusal, Scope, Taste};
 pub use view::{ContextView, EstablishedView, NegativeView};

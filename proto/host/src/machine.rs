@@ -21,6 +21,7 @@ use crate::pacer::{Learned, Pacer};
 use crate::question::Questions;
 use crate::slots::Slots;
 use crate::spares::Spares;
+use crate::steer::Steering;
 
 /// The root machine: every context of a host, and what its data plane has to know.
 ///
@@ -44,6 +45,7 @@ pub struct Host {
     pub(crate) learned: Learned,
     pub(crate) spares: Spares,
     pub(crate) questions: Questions,
+    pub(crate) steering: Steering,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) updates: VecDeque<Update>,
     pub(crate) events: VecDeque<Event>,
@@ -89,6 +91,7 @@ impl Host {
             learned: Learned::default(),
             spares: Spares::default(),
             questions: Questions::default(),
+            steering: Steering::default(),
             transmits: VecDeque::new(),
             updates: VecDeque::new(),
             events: VecDeque::new(),

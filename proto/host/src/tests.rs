@@ -14,6 +14,7 @@ mod neighbor;
 mod proofs;
 mod recovery;
 mod spares;
+mod steer;
 
 /// Two hosts, the entries their data planes would hold, and a network of perfect or cut paths.
 struct Pair {

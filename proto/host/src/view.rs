@@ -55,27 +55,35 @@ pub struct NegativeView {
 impl Host {
     /// All contexts, by slot.
     pub fn contexts(&self) -> impl Iterator<Item = ContextView> + '_ {
-        self.shim6.contexts().map(|context| {
-            let established = context.established().and_then(|established| {
-                let active = self.active.get(&context.id)?;
-                Some(EstablishedView {
-                    role: established.role,
-                    reap: active.reap.state(),
-                    locators: active.reap.current_pair(),
-                    since: active.since,
-                    cause: active.cause,
-                    local_locators: established.local_locators.to_vec(),
-                    peer_locators: established.peer.locators.to_vec(),
-                })
-            });
-            ContextView {
-                id: context.id,
-                ulids: context.key.ulids,
-                forked_instance: context.key.forked_instance,
-                state: context.state.name(),
-                established,
-            }
-        })
+        self.shim6.contexts().map(|context| self.view_of(context))
+    }
+
+    /// The context in this slot.
+    #[must_use]
+    pub fn context(&self, id: ContextId) -> Option<ContextView> {
+        self.shim6.context(id).map(|context| self.view_of(context))
+    }
+
+    fn view_of(&self, context: &moorline_shim6::Context) -> ContextView {
+        let established = context.established().and_then(|established| {
+            let active = self.active.get(&context.id)?;
+            Some(EstablishedView {
+                role: established.role,
+                reap: active.reap.state(),
+                locators: active.reap.current_pair(),
+                since: active.since,
+                cause: active.cause,
+                local_locators: established.local_locators.to_vec(),
+                peer_locators: established.peer.locators.to_vec(),
+            })
+        });
+        ContextView {
+            id: context.id,
+            ulids: context.key.ulids,
+            forked_instance: context.key.forked_instance,
+            state: context.state.name(),
+            established,
+        }
     }
 
     /// Pairs in E-FAILED and NO-SUPPORT.

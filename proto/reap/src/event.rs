@@ -25,6 +25,20 @@ pub enum Event {
         /// Why.
         cause: Cause,
     },
+    /// The peer has reported a probe of ours.
+    Answered {
+        /// By this pair.
+        pair: LocatorPair,
+        /// This long after it left.
+        after: Duration,
+    },
+    /// The pair of a put did not answer, or is no candidate any more: payload stays where it is.
+    Unanswered {
+        /// The pair.
+        pair: LocatorPair,
+        /// Why it was to be current.
+        cause: Cause,
+    },
     /// Probes go out at Max Probe Timeout, once for each exploration: the context may be of no use
     /// any more (RFC 5534 s4.3).
     Unreachable {
@@ -110,6 +124,12 @@ pub enum Cause {
     Suspicion,
     /// The preferred pair has worked again for a while.
     FailBack,
+    /// Someone on this host asked for the pair.
+    Put,
+    /// A rule of this host prefers the pair.
+    Preferred,
+    /// The pair before was congested.
+    Congested,
 }
 
 impl Cause {
@@ -129,6 +149,9 @@ impl Cause {
             Self::LocalFailure => "local_failure",
             Self::Suspicion => "suspicion",
             Self::FailBack => "fail_back",
+            Self::Put => "put",
+            Self::Preferred => "preferred",
+            Self::Congested => "congested",
         }
     }
 }

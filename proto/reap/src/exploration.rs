@@ -120,7 +120,6 @@ impl Exploration {
     }
 
     /// Sends a probe, and keeps its nonce.
-    //= rfc5534#6.1-1 rfc5534#5.2-9
     pub(crate) fn send_probe(
         &mut self,
         config: &Config,
@@ -128,6 +127,19 @@ impl Exploration {
         pair: LocatorPair,
         now: Instant,
     ) {
+        let transmit = self.make_probe(config, state, pair, now);
+        push(&mut self.transmits, transmit);
+    }
+
+    /// Makes a probe to be sent now, and keeps its nonce.
+    //= rfc5534#6.1-1 rfc5534#5.2-9
+    pub(crate) fn make_probe(
+        &mut self,
+        config: &Config,
+        state: State,
+        pair: LocatorPair,
+        now: Instant,
+    ) -> Transmit {
         let mut nonce = self.random.nonce();
         while !self.records.is_nonce_free(nonce) {
             nonce = self.random.nonce();
@@ -140,7 +152,7 @@ impl Exploration {
             //= rfc5534#5.2-5 rfc5534#5.2-6
             received: self.records.received_reports(config.received_reports.clamp(1, MAX_REPORTS)),
         };
-        push(&mut self.transmits, Transmit { pair, message: Message::Probe(probe) });
+        Transmit { pair, message: Message::Probe(probe) }
     }
 
     /// Arms the retransmission after a probe that left of our own accord.
@@ -156,6 +168,11 @@ impl Exploration {
             self.is_unreachable = true;
             self.tell(Event::Unreachable { probes: self.probes });
         }
+    }
+
+    /// The next probe leaves by this pair.
+    pub(crate) fn prefer(&mut self, sets: Sets<'_>, pair: LocatorPair) {
+        self.order.prefer(sets, |candidate| candidate == pair);
     }
 
     /// Whether one more probe may be answered now.

@@ -66,6 +66,16 @@
 //! [`BadNonce`]: moorline_types::DropReason::BadNonce
 //! [`Replayed`]: moorline_types::DropReason::Replayed
 //!
+//! # Put
+//!
+//! Someone, a rule or a policy wants another pair to be current ([`Machine::handle_put`]). It has to
+//! answer first: in Operational, probes go out by it that say Exploring, since of this pair we have
+//! heard nothing, and [`PUT_PROBES`] of them at the initial pace. The peer answers as it does in an
+//! exploration, InboundOk by the same pair, which makes the pair current here; our answer, Operational,
+//! proves the same pair to the peer, which moves as well. Meanwhile the state stays what it is, timers
+//! run and payload stays where it is; if nothing comes back it goes on doing so. In an exploration the
+//! pair is tried next.
+//!
 //! # Limits
 //!
 //! One probe goes out for each that asks for an answer, up to [`ANSWERS_PER_SECOND`]. Of our own accord
@@ -92,7 +102,7 @@ mod vigil;
 
 pub use config::*;
 pub use event::{Cause, Doubt, Event};
-pub use machine::{CHECK, Known, Machine};
+pub use machine::{CHECK, Known, Machine, NotCandidate, PUT_PROBES};
 pub use message::{Message, ProbeIn, ProbeOut, Report, Transmit};
 pub use order::Rank;
 pub use profile::{FAIL_BACK, Profile, SPARE_INTERVAL};

@@ -16,11 +16,14 @@ use crate::vigil::Vigil;
 
 mod checks;
 mod probe;
+mod put;
 mod spare;
 mod suspicion;
 mod transitions;
 
 pub use checks::CHECK;
+use put::Put;
+pub use put::{NotCandidate, PUT_PROBES};
 pub use spare::Known;
 
 /// REAP for one context: see the [crate] for the algorithm.
@@ -261,6 +264,10 @@ impl Machine {
         if let Some(answer) = self.pop_answer() {
             return Some(answer);
         }
+        let put = self.extra.as_mut().and_then(|extra| extra.put.as_mut()?.transmit.take());
+        if put.is_some() {
+            return put;
+        }
         let probe = self.exploration.as_mut().and_then(|e| e.pop_transmit());
         if probe.is_some() {
             return probe;
@@ -276,8 +283,11 @@ impl Machine {
     #[must_use]
     pub fn has_probe(&mut self) -> bool {
         let state = self.state;
-        !self.has_answer()
-            && self.exploration.as_mut().is_some_and(|exploration| exploration.has_probe(state))
+        if self.has_answer() {
+            return false;
+        }
+        let has_put = self.put().is_some_and(|put| put.transmit.is_some());
+        has_put || self.exploration.as_mut().is_some_and(|exploration| exploration.has_probe(state))
     }
 
     /// Whether the next message is a check, for which the host may have no room:
@@ -299,7 +309,8 @@ impl Machine {
     pub fn poll_timeout(&self) -> Option<(Instant, Timer)> {
         let exploration = self.exploration.as_ref().and_then(|e| e.deadlines.next());
         let vigil = self.vigil.as_ref().and_then(|vigil| vigil.next_timeout());
-        [exploration, vigil].into_iter().flatten().min_by_key(|&(at, _)| at)
+        let put = self.put().map(|put| (put.next, Timer::Put));
+        [exploration, vigil, put].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
     /// The state.
@@ -350,6 +361,8 @@ struct Extra {
     ranks: Box<[Rank]>,
     /// The pair to try first in the next exploration.
     hint: Option<LocatorPair>,
+    /// The pair that is to be current once it has answered.
+    put: Option<Put>,
 }
 
 /// Not for logs.

@@ -43,6 +43,11 @@ impl Records {
         self.sent.clear();
     }
 
+    /// A report of a probe by `pair` proves nothing any more.
+    pub(crate) fn forget_sent_by(&mut self, pair: LocatorPair) {
+        self.sent.retain(|sent| sent.pair != pair);
+    }
+
     /// A transition to Exploring: what we heard before is not to be reported.
     pub(crate) fn retire_received(&mut self) {
         self.received.iter_mut().for_each(|r| r.is_current = false);

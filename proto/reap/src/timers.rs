@@ -5,6 +5,7 @@
 //! | `Keepalive` | Probe Operational or another control message received | payload received (the data plane counts from there), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
 //! | `Spare` | each round of checks of the spare pair | no other pair | the next round is due; an unanswered check is sent again |
 //! | `Trial` | a suspicion | the current pair answers, anything is heard | next checks, or the verdict |
+//! | `Put` | a put, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
 //! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
 //!
 //! Payload's own Send and Keepalive Timers run in the data plane, see [`Timers`].
@@ -25,6 +26,8 @@ pub enum Timer {
     Spare,
     /// Checks of a suspected pair are due, or their answers.
     Trial,
+    /// Time for the next probe by the pair that is to be current.
+    Put,
     /// Records of an exploration are of no use any more.
     Forget,
 }

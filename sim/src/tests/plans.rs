@@ -105,6 +105,7 @@ fn a_day_of_flapping_leaks_nothing() {
             | Event::Moved { .. }
             | Event::Suspected { .. }
             | Event::Cleared { .. }
+            | Event::Unanswered { .. }
             | Event::Unreachable { .. } => count,
         })
     };

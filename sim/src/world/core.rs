@@ -174,6 +174,7 @@ impl World<'_> {
             | Event::Failed { .. }
             | Event::Suspected { .. }
             | Event::Cleared { .. }
+            | Event::Unanswered { .. }
             | Event::Unreachable { .. } => None,
         }
     }

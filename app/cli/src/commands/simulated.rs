@@ -103,6 +103,7 @@ fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
         }
         Event::Initiated { .. }
         | Event::Renewed { .. }
+        | Event::Unanswered { .. }
         | Event::StateChanged { .. }
         | Event::Suspected { .. }
         | Event::Cleared { .. }

@@ -45,6 +45,7 @@ impl Daemon {
         self.attach()?;
         let local = self.addresses.local_state(&self.view, &self.store, now);
         self.host.handle_local(&local, clock::now());
+        self.apply_rules();
         self.pump().await;
         self.keep_ulids().await;
         Ok(())

@@ -101,8 +101,8 @@ impl TriggerRule {
                 .as_ref()
                 .is_none_or(|range| traffic.ports.is_some_and(|ports| range.contains(&port(ports))))
         };
-        self.local.contains(traffic.pair.local)
-            && self.peer.contains(traffic.pair.peer)
+        self.local.contains(traffic.pair.local.0)
+            && self.peer.contains(traffic.pair.peer.0)
             && self.protocol.is_none_or(|protocol| protocol == traffic.protocol)
             && fits(&self.local_ports, |(local, _)| local)
             && fits(&self.peer_ports, |(_, peer)| peer)
@@ -228,8 +228,10 @@ impl Prefix {
         self.len
     }
 
-    fn contains(self, address: Ulid) -> bool {
-        address.0.to_bits() & mask(self.len) == self.address.to_bits()
+    /// Whether the address begins with it.
+    #[must_use]
+    pub fn contains(self, address: Ipv6Addr) -> bool {
+        address.to_bits() & mask(self.len) == self.address.to_bits()
     }
 }
 

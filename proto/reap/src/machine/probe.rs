@@ -3,7 +3,7 @@
 use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::Machine;
-use crate::event::Cause;
+use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{ProbeIn, Report};
 use crate::state::{Input, State};
@@ -195,6 +195,8 @@ impl Machine {
             let Some(sent) = records.and_then(|r| r.confirm(report, lifetime, now)) else {
                 continue;
             };
+            let after = now.since(sent.at);
+            self.explore().tell(Event::Answered { pair: sent.pair, after });
             if !self.is_candidate(sent.pair) {
                 if verdict == Verdict::Unknown {
                     verdict = Verdict::Outdated;
@@ -204,11 +206,12 @@ impl Machine {
                 verdict = Verdict::Proven(sent.pair);
             }
         }
+        let is_put = |pair| self.put().is_some_and(|put| put.pair == pair);
         let is_settled = self.state == State::Operational
             && self.is_candidate(self.current)
             && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current));
         match verdict {
-            Verdict::Proven(_) if is_settled => Verdict::Proven(self.current),
+            Verdict::Proven(pair) if is_settled && !is_put(pair) => Verdict::Proven(self.current),
             Verdict::Proven(_) | Verdict::Silent | Verdict::Outdated | Verdict::Unknown => verdict,
         }
     }

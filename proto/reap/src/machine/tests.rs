@@ -14,6 +14,7 @@ mod net;
 mod pair;
 mod probes;
 mod properties;
+mod put;
 mod table;
 mod vigil;
 

@@ -16,7 +16,7 @@ use crate::timers::Timer;
 /// Transitions.
 impl Machine {
     /// How many timers there are, and so how many can run out at once.
-    pub(super) const TIMERS: usize = 6;
+    pub(super) const TIMERS: usize = 7;
 
     pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
         match timer {
@@ -28,6 +28,7 @@ impl Machine {
             Timer::Forget => self.on_forget(now),
             Timer::Spare => self.on_round_timeout(now),
             Timer::Trial => self.on_trial_timeout(now),
+            Timer::Put => self.on_put_timeout(now),
         }
     }
 
@@ -192,6 +193,7 @@ impl Machine {
     pub(super) fn move_to(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
         let from = core::mem::replace(&mut self.current, to);
         self.is_current_down = false;
+        let cause = self.take_put(to).unwrap_or(cause);
         if from != to {
             self.tell(Event::Moved { from, to, cause });
             self.after_move(from, now);

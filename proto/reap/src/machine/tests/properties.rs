@@ -16,6 +16,7 @@ enum Op {
     ControlSent,
     Keepalive,
     LocalFailure,
+    Put(u16, u16),
     /// Bits 0 to 2: our locators, 3 to 5: the peer's.
     Candidates(u8),
     Probe {
@@ -60,6 +61,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Keepalive),
         1 => Just(Op::LocalFailure),
         1 => any::<u8>().prop_map(Op::Candidates),
+        1 => (1u16..4, 1u16..4).prop_map(|(a, b)| Op::Put(a, b)),
         8 => (state, (1u16..4, 1u16..4), 0u32..64, claims())
             .prop_map(|(state, isps, nonce, reports)| Op::Probe { state, isps, nonce, reports }),
         2 => prop_oneof![0u64..700, 0u64..20_000, 0u64..200_000].prop_map(Op::Advance),
@@ -129,6 +131,9 @@ impl Model {
             Op::ControlSent => machine.handle_control_sent(now),
             Op::Keepalive => drop(machine.handle_keepalive(now)),
             Op::LocalFailure => machine.handle_local_failure(now),
+            Op::Put(local, peer) => {
+                let _ = machine.handle_put(ab(*local, *peer), Cause::Put, now);
+            }
             Op::Candidates(bits) => {
                 let set = |host, shift: u8| -> Vec<Locator> {
                     (0..3u8)
@@ -170,7 +175,7 @@ impl Model {
             assert!(transmits.is_empty() && events.is_empty());
         }
         self.check_events(&events, before.0, before.1);
-        let most = if matches!(op, Op::Timeout) { 2 } else { 1 };
+        let most = if matches!(op, Op::Timeout) { 3 } else { 1 };
         assert!(transmits.len() <= most, "{transmits:?}");
         for transmit in &transmits {
             self.check_transmit(transmit);
@@ -194,6 +199,7 @@ impl Model {
                 }
                 Event::Unreachable { .. } => assert_ne!(state, State::Operational),
                 Event::Suspected { .. } | Event::Cleared { .. } | Event::Checked { .. } => {}
+                Event::Answered { .. } | Event::Unanswered { .. } => {}
             }
         }
         assert_eq!((state, pair), (self.machine.state(), self.machine.current_pair()));
@@ -245,13 +251,16 @@ impl Model {
             }
             State::Exploring => {
                 assert_eq!(machine.timers(), None);
-                assert!(matches!(machine.poll_timeout(), Some((_, Timer::Retransmission))));
+                assert!(matches!(
+                    machine.poll_timeout(),
+                    Some((_, Timer::Retransmission | Timer::Put))
+                ));
                 assert_ne!(machine.watch(), 0);
             }
             State::InboundOk => {
                 assert!(machine.timers().is_some_and(|t| t.keepalive_timeout.is_zero()));
                 let timer = machine.poll_timeout().map(|t| t.1);
-                assert!(matches!(timer, Some(Timer::Retransmission | Timer::Send)));
+                assert!(matches!(timer, Some(Timer::Retransmission | Timer::Send | Timer::Put)));
             }
         }
         let limit = self.now + MAX_PROBE_TIMEOUT;

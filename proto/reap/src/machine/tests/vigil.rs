@@ -28,7 +28,9 @@ fn causes(net: &Net, host: usize) -> Vec<Cause> {
         | Event::Unreachable { .. }
         | Event::Suspected { .. }
         | Event::Cleared { .. }
-        | Event::Checked { .. } => None,
+        | Event::Checked { .. }
+        | Event::Answered { .. }
+        | Event::Unanswered { .. } => None,
     };
     net.hosts[host].log.iter().filter_map(|(_, event)| moved(event)).collect()
 }

@@ -1,0 +1,64 @@
+use std::io::Write;
+use std::process::ExitCode;
+
+use moorline_api::{Pair, PathAnswer, PathResult, PathRule, PutRequest, Taste, UnpinRequest};
+
+use super::{client, write_json};
+use crate::args::{Args, PathCommand, RuleArgs};
+use crate::render;
+
+pub(crate) fn path(
+    args: &Args,
+    command: &PathCommand,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let client = client(args)?;
+    let (answer, json) = match command {
+        PathCommand::List(format) => {
+            let paths = client.paths()?;
+            if format.json {
+                write_json(out, &paths)?;
+            } else {
+                out.write_all(render::paths(&paths).as_bytes())?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        PathCommand::Put(put) => {
+            let pair = Some(Pair::new(put.local, put.peer));
+            (client.put(&PutRequest { scope: put.scope.scope, pair })?, put.scope.json)
+        }
+        PathCommand::Pin(pin) => {
+            let pair = pin.local.zip(pin.peer).map(|(local, peer)| Pair::new(local, peer));
+            (client.pin(&PutRequest { scope: pin.scope.scope, pair })?, pin.scope.json)
+        }
+        PathCommand::Unpin(scope) => {
+            (client.unpin(&UnpinRequest { scope: scope.scope })?, scope.json)
+        }
+        PathCommand::Prefer(args) => (client.rule(&rule(args, Taste::Prefer))?, args.scope.json),
+        PathCommand::Avoid(args) => (client.rule(&rule(args, Taste::Avoid))?, args.scope.json),
+        PathCommand::Neutral(args) => (client.rule(&rule(args, Taste::Neutral))?, args.scope.json),
+    };
+    if json {
+        write_json(out, &answer)?;
+    } else {
+        out.write_all(render::path_answer(&answer).as_bytes())?;
+    }
+    Ok(if is_done(&answer) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn rule(args: &RuleArgs, taste: Taste) -> PathRule {
+    PathRule {
+        scope: args.scope.scope,
+        local: Some(args.local.clone()).filter(|local| local != "any"),
+        peer: args.peer,
+        taste,
+        tell_peer: args.tell_peer,
+        origin: String::new(),
+    }
+}
+
+/// Whether every context is where it was wanted, or will be.
+fn is_done(answer: &PathAnswer) -> bool {
+    let failed = [PathResult::Refused, PathResult::Unanswered];
+    answer.outcomes.iter().all(|outcome| !failed.contains(&outcome.result))
+}

@@ -1,0 +1,145 @@
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::table::table;
+use super::units;
+use moorline_api::{ContextPaths, PathAnswer, PathInfo, PathRule, Paths, Taste};
+
+/// The pairs of every context, and the rules.
+#[must_use]
+pub fn paths(paths: &Paths) -> String {
+    let mut text = String::new();
+    if paths.contexts.is_empty() {
+        text.push_str("no established contexts\n");
+    }
+    for context in &paths.contexts {
+        text.push_str(&of_context(context));
+    }
+    if !paths.rules.is_empty() {
+        text.push_str("\nRULES\n");
+        let header = ["FOR", "OURS", "THE PEER'S", "TASTE", "PEERS TOLD", "FROM"];
+        text.push_str(&table(&header, &[], paths.rules.iter().map(rule)));
+    }
+    text
+}
+
+/// One line for each context.
+#[must_use]
+pub fn path_answer(answer: &PathAnswer) -> String {
+    let mut text = String::new();
+    for outcome in &answer.outcomes {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "#{:<4} {}: {} ({})",
+            outcome.context, outcome.ulids, outcome.text, outcome.result
+        );
+    }
+    if answer.outcomes.is_empty() {
+        text.push_str("in force until the daemon stops; `moorline path list` shows it\n");
+    }
+    text
+}
+
+fn of_context(context: &ContextPaths) -> String {
+    let pinned = if context.pinned { ", pinned" } else { "" };
+    let mut text = format!("#{} {}{pinned}\n", context.context, context.ulids);
+    let header = ["  OURS", "THE PEER'S", "BY", "STATE", "TASTE", "ANSWERED", "RTT"];
+    text.push_str(&table(&header, &[], context.paths.iter().map(path)));
+    text
+}
+
+fn path(path: &PathInfo) -> Vec<String> {
+    let answered = path.answered_ms_ago.map(|ms| format!("{} ago", units::ago(0, ms)));
+    let rtt = path.probe_rtt_us.map(|us| match Duration::from_micros(us) {
+        short if us < 10_000 => format!("{:.1} ms", short.as_secs_f64() * 1000.0),
+        long => units::span(long),
+    });
+    vec![
+        format!("  {}", path.local),
+        path.peer.to_string(),
+        path.uplink.clone().unwrap_or_else(|| "-".to_owned()),
+        path.state.to_string(),
+        if path.taste == Taste::Neutral { String::new() } else { path.taste.to_string() },
+        answered.unwrap_or_else(|| "never".to_owned()),
+        rtt.unwrap_or_default(),
+    ]
+}
+
+fn rule(rule: &PathRule) -> Vec<String> {
+    let any = || "any".to_owned();
+    vec![
+        rule.scope.to_string(),
+        rule.local.clone().unwrap_or_else(any),
+        rule.peer.map_or_else(any, |peer| peer.to_string()),
+        rule.taste.to_string(),
+        if rule.tell_peer { "yes" } else { "no" }.to_owned(),
+        rule.origin.clone(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use moorline_api::{Pair, PathOutcome, PathResult, PathState, Scope};
+
+    fn address(text: &str) -> std::net::Ipv6Addr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn pairs_and_rules_stand_in_columns() {
+        let info = |local, state, taste, answered_ms_ago| PathInfo {
+            local: address(local),
+            peer: address("2001:db8:a::9"),
+            uplink: Some("eth0".into()),
+            state,
+            taste,
+            answered_ms_ago,
+            probe_rtt_us: answered_ms_ago.map(|_| 1_234),
+        };
+        let text = paths(&Paths {
+            contexts: vec![ContextPaths {
+                context: 3,
+                ulids: Pair::new(address("2001:db8:1::5"), address("2001:db8:a::9")),
+                pinned: true,
+                paths: vec![
+                    info("2001:db8:1::5", PathState::Current, Taste::Neutral, Some(2_000)),
+                    info("2001:db8:2::5", PathState::Untried, Taste::Avoid, None),
+                ],
+            }],
+            rules: vec![PathRule {
+                scope: Scope::All,
+                local: Some("wwan0".into()),
+                peer: None,
+                taste: Taste::Avoid,
+                tell_peer: true,
+                origin: "configuration".into(),
+            }],
+        });
+        insta::assert_snapshot!(text, @r"
+        #3 2001:db8:1::5 -> 2001:db8:a::9, pinned
+          OURS           THE PEER'S     BY    STATE    TASTE  ANSWERED   RTT
+          2001:db8:1::5  2001:db8:a::9  eth0  current         2.0 s ago  1.2 ms
+          2001:db8:2::5  2001:db8:a::9  eth0  untried  avoid  never
+
+        RULES
+        FOR  OURS   THE PEER'S  TASTE  PEERS TOLD  FROM
+        all  wwan0  any         avoid  yes         configuration
+        ");
+    }
+
+    #[test]
+    fn answers_are_a_line_for_each_context() {
+        let pair = Pair::new(address("2001:db8:1::5"), address("2001:db8:a::9"));
+        let outcome = PathOutcome {
+            context: 3,
+            ulids: pair,
+            current: pair,
+            result: PathResult::Unanswered,
+            text: "2001:db8:2::5 -> 2001:db8:a::9 did not answer; nothing has moved".into(),
+        };
+        insta::assert_snapshot!(path_answer(&PathAnswer { outcomes: vec![outcome] }), @"#3    2001:db8:1::5 -> 2001:db8:a::9: 2001:db8:2::5 -> 2001:db8:a::9 did not answer; nothing has moved (unanswered)");
+        assert!(path_answer(&PathAnswer::default()).contains("until the daemon stops"));
+    }
+}

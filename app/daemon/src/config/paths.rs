@@ -1,0 +1,98 @@
+use anyhow::{Context as _, bail, ensure};
+use moorline_api::{Net, PathRule, Scope, Taste};
+use serde::Deserialize;
+
+/// One of `[[paths]]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(super) struct PathPart {
+    #[serde(rename = "for")]
+    scope: Option<String>,
+    local: Option<String>,
+    peer: Option<String>,
+    taste: String,
+    tell_peer: bool,
+}
+
+pub(super) fn parse(parts: &[PathPart]) -> anyhow::Result<Vec<PathRule>> {
+    let rule = |(at, part): (usize, &PathPart)| {
+        part.rule().with_context(|| format!("paths, rule {}", at + 1))
+    };
+    parts.iter().enumerate().map(rule).collect()
+}
+
+impl PathPart {
+    fn rule(&self) -> anyhow::Result<PathRule> {
+        let net = |key: &str, text: &str| {
+            text.parse::<Net>().map_err(|error| anyhow::anyhow!("{key}: {error}"))
+        };
+        let scope = match self.scope.as_deref() {
+            None | Some("all") => Scope::All,
+            Some(text) => Scope::Peer(net("for", text)?),
+        };
+        let taste = match self.taste.as_str() {
+            "prefer" => Taste::Prefer,
+            "avoid" => Taste::Avoid,
+            "" => bail!("taste: say \"prefer\" or \"avoid\""),
+            other => bail!("taste: \"{other}\" is neither \"prefer\" nor \"avoid\""),
+        };
+        ensure!(
+            self.local.is_some() || self.peer.is_some(),
+            "local, peer: name an uplink, an address or a prefix of ours, or one of the peer's"
+        );
+        ensure!(
+            !self.tell_peer || scope == Scope::All && self.peer.is_none(),
+            "tell-peer: peers are told the same of our locators, so leave for and peer out"
+        );
+        Ok(PathRule {
+            scope,
+            local: self.local.clone(),
+            peer: self.peer.as_deref().map(|text| net("peer", text)).transpose()?,
+            taste,
+            tell_peer: self.tell_peer,
+            origin: "configuration".to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn rules_name_ends_and_taste() {
+        let text = r#"
+            [[paths]]
+            local = "wwan0"
+            taste = "avoid"
+            tell-peer = true
+            [[paths]]
+            for = "2001:db8:5::/48"
+            peer = "2001:db8:5:1::/64"
+            taste = "prefer"
+        "#;
+        let [metered, near] = &Config::parse(text).expect("valid").paths[..] else { panic!() };
+        assert_eq!((metered.scope, metered.local.as_deref()), (Scope::All, Some("wwan0")));
+        assert_eq!((&metered.taste, metered.tell_peer), (&Taste::Avoid, true));
+        assert_eq!(near.scope, "2001:db8:5::/48".parse().expect("a scope"));
+        assert_eq!(near.peer, "2001:db8:5:1::/64".parse().ok());
+        assert_eq!(near.origin, "configuration");
+    }
+
+    #[test]
+    fn mistakes_name_the_rule_and_the_key() {
+        for (rule, part) in [
+            ("local = \"a\"", "taste"),
+            ("local = \"a\"\ntaste = \"hate\"", "hate"),
+            ("taste = \"avoid\"", "local"),
+            ("peer = \"isp1\"\ntaste = \"avoid\"", "peer"),
+            ("for = \"7\"\nlocal = \"a\"\ntaste = \"avoid\"", "for"),
+            ("for = \"::/0\"\nlocal = \"a\"\ntaste = \"avoid\"\ntell-peer = true", "tell-peer"),
+        ] {
+            let text = format!("[[paths]]\nlocal = \"x\"\ntaste = \"avoid\"\n[[paths]]\n{rule}");
+            let error = format!("{:#}", Config::parse(&text).expect_err(rule));
+            assert!(error.contains(part) && error.contains("rule 2"), "{rule}: {error}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+use moorline_api::{Net, PathAnswer, PathRule, Scope, Taste};
+use moorline_host as host;
+use moorline_host::datapath::Prefix;
+use moorline_types::{ContextId, Locator};
+use moorline_wire::LocatorPreference;
+
+use super::{Denied, Granted, Who};
+use crate::clock;
+use crate::shell::Daemon;
+
+/// Rules from the control socket at a time.
+const MAX_RULES: usize = 256;
+
+/// Priorities that peers are told, as in DNS SRV: the lower first.
+const PREFERRED: u8 = 10;
+const NEUTRAL: u8 = 20;
+const AVOIDED: u8 = 30;
+
+impl Daemon {
+    /// The rules of the configuration and those that were asked for, which count first.
+    pub(super) fn rules(&self) -> Vec<PathRule> {
+        self.steer.asked.iter().chain(&self.config.paths).cloned().collect()
+    }
+
+    pub(super) fn change_rule(&mut self, rule: &PathRule, who: Who) -> Granted {
+        self.check_rule(rule)?;
+        let what = (rule.scope, &rule.local, rule.peer);
+        let asked = &mut self.steer.asked;
+        let before = asked.len();
+        asked.retain(|old| (old.scope, &old.local, old.peer) != what);
+        let was_there = asked.len() < before;
+        let is_lasting =
+            self.config.paths.iter().any(|old| (old.scope, &old.local, old.peer) == what);
+        if rule.taste == Taste::Neutral && !is_lasting {
+            if !was_there {
+                return Err(Denied {
+                    error: "there is no such rule".to_owned(),
+                    help: Some("`moorline path list` shows those that there are".to_owned()),
+                });
+            }
+        } else if asked.len() >= MAX_RULES {
+            return Err(Denied {
+                error: format!("there are {MAX_RULES} rules already"),
+                help: Some("take some back with `moorline path neutral`".to_owned()),
+            });
+        } else {
+            asked.push(PathRule { origin: format!("uid {}", who.uid), ..rule.clone() });
+        }
+        let ends = [rule.local.clone(), rule.peer.map(|net| net.to_string())];
+        let [local, peer] = ends.map(|end| end.unwrap_or_else(|| "any".to_owned()));
+        self.note(rule.scope, who, &format!("{} {local} -> {peer}", rule.taste));
+        self.apply_rules();
+        Ok(PathAnswer::default())
+    }
+
+    fn check_rule(&self, rule: &PathRule) -> Result<(), Denied> {
+        let wrong = |error: String, help: &str| Denied { error, help: Some(help.to_owned()) };
+        if let Taste::Other(text) = &rule.taste {
+            return Err(wrong(format!("\"{text}\" is no taste"), "say prefer, avoid or neutral"));
+        }
+        if rule.local.is_none() && rule.peer.is_none() {
+            return Err(wrong(
+                "a rule for all pairs changes nothing".to_owned(),
+                "name an uplink, an address or a prefix of ours, or one of the peer's",
+            ));
+        }
+        if let Some(local) = &rule.local
+            && local.parse::<Net>().is_err()
+            && !self.view.uplinks.iter().any(|uplink| uplink.name == *local)
+        {
+            return Err(wrong(
+                format!("{local} is no uplink, no address and no prefix"),
+                "`moorline status` shows the uplinks",
+            ));
+        }
+        if rule.tell_peer && (rule.scope != Scope::All || rule.peer.is_some()) {
+            return Err(wrong(
+                "peers are told the same of our locators, whoever they are".to_owned(),
+                "leave the scope and the peer's end out, or do not tell peers",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Tells the machine what the rules are now: they may name uplinks, whose addresses come and go.
+    pub(crate) fn apply_rules(&mut self) {
+        let rules = self.rules();
+        let resolved: Vec<_> = rules.iter().flat_map(|rule| self.resolve(rule)).collect();
+        let now = clock::now();
+        self.host.set_path_rules(resolved, now);
+        let told = self.preferences(&rules);
+        if told != self.steer.told {
+            self.host.set_preferences(&told, now);
+            self.steer.told = told;
+        }
+    }
+
+    fn resolve(&self, rule: &PathRule) -> Vec<host::PathRule> {
+        let scope = match rule.scope {
+            Scope::All => host::Scope::Peer(Prefix::ALL),
+            Scope::Context(id) => host::Scope::Context(ContextId(id)),
+            Scope::Peer(net) => host::Scope::Peer(prefix(net)),
+        };
+        let taste = match rule.taste {
+            Taste::Prefer => host::Taste::Prefer,
+            Taste::Avoid => host::Taste::Avoid,
+            Taste::Neutral | Taste::Other(_) => host::Taste::Neutral,
+        };
+        let peer = rule.peer.map_or(Prefix::ALL, prefix);
+        let locals = self.locals(rule.local.as_deref());
+        locals.into_iter().map(|local| host::PathRule { scope, local, peer, taste }).collect()
+    }
+
+    /// The prefixes of an uplink, or the one that is named.
+    fn locals(&self, local: Option<&str>) -> Vec<Prefix> {
+        let Some(local) = local else { return vec![Prefix::ALL] };
+        if let Ok(net) = local.parse::<Net>() {
+            return vec![prefix(net)];
+        }
+        let uplinks = self.view.uplinks.iter().filter(|uplink| uplink.name == local);
+        let addresses = uplinks.flat_map(|uplink| &uplink.addresses);
+        let mut prefixes: Vec<_> =
+            addresses.filter_map(|own| Prefix::new(own.address, own.prefix_len)).collect();
+        prefixes.dedup();
+        prefixes
+    }
+
+    /// What peers are to think of our locators; nothing, unless a rule says that they are told.
+    fn preferences(&self, rules: &[PathRule]) -> Vec<(Locator, LocatorPreference)> {
+        let telling: Vec<_> = rules.iter().filter(|rule| rule.tell_peer).collect();
+        if telling.is_empty() {
+            return Vec::new();
+        }
+        let uplinks = self.addresses.uplinks(&self.view);
+        let locators = uplinks.iter().flat_map(|uplink| &uplink.locators);
+        let announced = locators.filter(|locator| locator.announced);
+        let preference = |address| {
+            let says = |rule: &&&PathRule| {
+                let locals = self.locals(rule.local.as_deref());
+                locals.iter().any(|local| local.contains(address))
+            };
+            let priority = match telling.iter().find(says).map(|rule| &rule.taste) {
+                Some(Taste::Prefer) => PREFERRED,
+                Some(Taste::Avoid) => AVOIDED,
+                Some(Taste::Neutral | Taste::Other(_)) | None => NEUTRAL,
+            };
+            LocatorPreference { priority: Some(priority), ..LocatorPreference::default() }
+        };
+        announced.map(|own| (Locator(own.address), preference(own.address))).collect()
+    }
+}
+
+pub(super) fn prefix(net: Net) -> Prefix {
+    // Its length is right.
+    Prefix::new(net.address(), net.len()).unwrap_or(Prefix::ALL)
+}
+
+pub(super) const fn taste(taste: host::Taste) -> Taste {
+    match taste {
+        host::Taste::Avoid => Taste::Avoid,
+        host::Taste::Neutral => Taste::Neutral,
+        host::Taste::Prefer => Taste::Prefer,
+    }
+}

@@ -1,0 +1,52 @@
+use moorline_api::{ContextPaths, PathInfo, PathState};
+use moorline_host::{ContextView, PathView};
+use moorline_types::LocatorPair;
+
+use super::rules;
+use crate::clock;
+use crate::events::ulid_pair;
+use crate::shell::Daemon;
+
+impl Daemon {
+    pub(super) fn paths_of(&self, context: &ContextView) -> ContextPaths {
+        let current = context.established.as_ref().map(|established| established.locators);
+        let views = self.host.paths(context.id);
+        ContextPaths {
+            context: context.id.0,
+            ulids: ulid_pair(context.ulids),
+            pinned: self.host.pinned(context.id).is_some(),
+            paths: views.iter().map(|view| self.path_info(view, current)).collect(),
+        }
+    }
+
+    fn path_info(&self, view: &PathView, current: Option<LocatorPair>) -> PathInfo {
+        let now = clock::now();
+        let is_fresh = view.answered.is_some_and(|(at, _)| now.since(at) <= FRESH);
+        let state = if current == Some(view.pair) {
+            PathState::Current
+        } else if !view.is_usable {
+            PathState::Unusable
+        } else if view.is_pending {
+            PathState::Probing
+        } else if is_fresh {
+            PathState::Answered
+        } else {
+            PathState::Untried
+        };
+        let uplink = self.view.uplink_of(view.pair.local.0).filter(|_| view.is_usable);
+        PathInfo {
+            local: view.pair.local.0,
+            peer: view.pair.peer.0,
+            uplink: uplink.map(|uplink| uplink.name.clone()),
+            state,
+            taste: rules::taste(view.taste),
+            answered_ms_ago: view.answered.map(|(at, _)| clock::millis(now.since(at))),
+            probe_rtt_us: view
+                .answered
+                .map(|(_, rtt)| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// How long an answer says something of a pair that nothing is sent by.
+const FRESH: std::time::Duration = std::time::Duration::from_secs(120);

@@ -1,0 +1,63 @@
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
+use moorline_api::SOCKET_GROUP;
+use nix::unistd::{Gid, Group, Uid, User, geteuid, getgrouplist};
+use tokio::net::UnixListener;
+
+/// The process at the other end of the control socket, as the kernel has it (SO_PEERCRED).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// Its user; nobody if the kernel does not say.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its number; zero if not known.
+    pub pid: i32,
+}
+
+impl Who {
+    const UNKNOWN: Self = Self { uid: u32::MAX, gid: u32::MAX, pid: 0 };
+
+    /// Whether it may change anything: root, the user of the daemon, and members of the socket's group.
+    ///
+    /// The mode of the socket says the same, but a descriptor can be handed on and a mode be changed.
+    pub(crate) fn may_change(self) -> bool {
+        self.uid == 0 || self.uid == geteuid().as_raw() || self.is_member()
+    }
+
+    fn is_member(self) -> bool {
+        let Ok(Some(group)) = Group::from_name(SOCKET_GROUP) else { return false };
+        self.gid == group.gid.as_raw() || self.groups().contains(&group.gid)
+    }
+
+    /// Of its user, as the system's database has them.
+    fn groups(self) -> Vec<Gid> {
+        let Ok(Some(user)) = User::from_uid(Uid::from_raw(self.uid)) else { return Vec::new() };
+        let name = std::ffi::CString::new(user.name);
+        name.ok().and_then(|name| getgrouplist(&name, user.gid).ok()).unwrap_or_default()
+    }
+}
+
+impl Connected<IncomingStream<'_, UnixListener>> for Who {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        stream.io().peer_cred().map_or(Self::UNKNOWN, |cred| Self {
+            uid: cred.uid(),
+            gid: cred.gid(),
+            pid: cred.pid().unwrap_or(0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_and_the_daemons_user_may_and_strangers_may_not() {
+        assert!(Who { uid: 0, gid: 0, pid: 1 }.may_change());
+        assert!(Who { uid: geteuid().as_raw(), ..Who::UNKNOWN }.may_change());
+        assert!(!Who::UNKNOWN.may_change());
+        // `nobody` is in no group that counts.
+        assert!(!Who { uid: 65_534, gid: 65_534, pid: 1 }.may_change());
+    }
+}

@@ -1,0 +1,208 @@
+//! Paths chosen by people and rules. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::fs;
+use std::net::Ipv6Addr;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
+
+use common::{Protected, eventually, protected, protected_with};
+use moorline_api::{
+    BlockingClient, Client, Context, EventKind, Pair, PathResult, PathRule, PathState, PutRequest,
+    Scope, Taste, UnpinRequest,
+};
+use moorline_lab::Failure;
+use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
+
+/// Two hosts with a context, kept in use by datagrams both ways.
+struct Busy {
+    flow: UdpFlow,
+    hosts: Protected,
+}
+
+impl Busy {
+    fn start(hosts: Protected) -> Self {
+        let mut hosts = hosts;
+        let options = UdpOptions {
+            ends: hosts.ends.clone(),
+            direction: Direction::BothWays,
+            per_second: 200,
+            size: 600,
+        };
+        let flow = UdpFlow::start(&options).unwrap();
+        hosts.await_context();
+        Self { flow, hosts }
+    }
+
+    fn client(&self, host: &str) -> BlockingClient {
+        let socket = self.hosts.lab.directory(host).unwrap().join("moorlined.sock");
+        BlockingClient::new(Client::new(socket)).unwrap()
+    }
+
+    fn context(&self) -> Context {
+        self.hosts.daemons[0].contexts().unwrap().remove(0)
+    }
+
+    /// From our address by one ISP to the peer's by another.
+    fn pair(&self, local: &str, peer: &str) -> Pair {
+        let address = |host: usize, isp| self.hosts.daemons[host].verifiable_address(isp).unwrap();
+        Pair::new(address(0, local), address(1, peer))
+    }
+
+    fn total(&self) -> u64 {
+        self.flow.arrivals().iter().map(|way| way.total()).min().unwrap()
+    }
+
+    /// Datagrams go on both ways.
+    fn goes_on(&self) {
+        let then = self.total();
+        eventually("datagrams", || self.total() > then + 50 * 600);
+    }
+
+    fn finish(self) {
+        for way in self.flow.finish().unwrap() {
+            assert_eq!((way.damaged, way.duplicates), (0, 0), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn a_put_takes_the_pair_at_once_and_reap_guards_it_there() {
+    let Some(hosts) = protected("put", &["a", "b"], &[]) else { return };
+    let mut busy = Busy::start(hosts);
+    let client = busy.client("a");
+    let to = busy.pair("isp2", "isp2");
+    let answer = client.put(&PutRequest { scope: Scope::All, pair: Some(to) }).unwrap();
+    assert_eq!(answer.outcomes.len(), 1);
+    assert_eq!(answer.outcomes[0].result, PathResult::Moved, "{answer:?}");
+    let context = busy.context();
+    assert_eq!((context.locators(), &*context.why), (to, "put by uid 0"));
+    let moved = busy.hosts.daemons[0].wait_for(&EventKind::Moved, LIMIT).unwrap();
+    assert_eq!((moved.to, moved.reason.as_deref()), (Some(to), Some("put by uid 0")));
+    let asked = busy.hosts.daemons[0].wait_for(&EventKind::PathRequested, LIMIT).unwrap();
+    assert!(asked.reason.is_some_and(|reason| reason.contains("by uid 0")));
+    busy.goes_on();
+    let again = client.put(&PutRequest { scope: Scope::All, pair: Some(to) }).unwrap();
+    assert_eq!(again.outcomes[0].result, PathResult::Unchanged);
+    let listed = client.paths().unwrap().contexts.remove(0);
+    assert_eq!((listed.paths.len(), &listed.paths[0].state), (4, &PathState::Current));
+    assert_eq!(listed.paths[0].pair(), to);
+    let _fault = busy.hosts.lab.fail(Failure::Silent { router: "isp2".into() }).unwrap();
+    eventually("REAP to leave the dead pair", || busy.context().locators() != to);
+    busy.goes_on();
+    busy.finish();
+}
+
+#[test]
+fn a_put_to_a_dead_or_impossible_pair_moves_nothing_and_says_why() {
+    let Some(hosts) = protected("put refused", &["a", "b"], &[]) else { return };
+    let busy = Busy::start(hosts);
+    let client = busy.client("a");
+    let home = busy.context().locators();
+    let put = |pair| client.put(&PutRequest { scope: Scope::Context(0), pair: Some(pair) });
+    let stranger: Ipv6Addr = "2001:db8:99::9".parse().unwrap();
+    for (pair, part) in [
+        (Pair::new(stranger, home.peer), "no address of this host"),
+        (Pair::new(home.local, stranger), "no verified locator of the peer"),
+        (Pair::new(home.local, "fe80::1".parse().unwrap()), "global unicast"),
+    ] {
+        let refused = put(pair).unwrap_err().to_string();
+        assert!(refused.contains(part), "{refused}");
+    }
+    let nobody = client.put(&PutRequest { scope: Scope::Context(99), pair: Some(home) });
+    assert!(nobody.unwrap_err().to_string().contains("no established context 99"));
+    let _fault = busy.hosts.lab.fail(Failure::Silent { router: "isp2".into() }).unwrap();
+    let dead = busy.pair("isp2", "isp2");
+    let answer = put(dead).unwrap();
+    assert_eq!(answer.outcomes[0].result, PathResult::Unanswered, "{answer:?}");
+    assert_eq!(busy.context().locators(), home);
+    busy.goes_on();
+    busy.finish();
+}
+
+#[test]
+fn rules_move_contexts_and_pins_keep_them() {
+    let rule = "[[paths]]\nlocal = \"isp2\"\ntaste = \"prefer\"\n".to_owned();
+    let Some(hosts) = protected_with("rules", [rule, String::new()]) else { return };
+    let busy = Busy::start(hosts);
+    let client = busy.client("a");
+    let preferred = busy.pair("isp2", "isp1");
+    eventually("the preferred uplink", || busy.context().locators().local == preferred.local);
+    assert_eq!(busy.context().why, "preferred");
+    let scope = Scope::Context(busy.context().id);
+    client.pin(&PutRequest { scope, pair: None }).unwrap();
+    let refused = client.put(&PutRequest { scope, pair: Some(busy.pair("isp1", "isp1")) });
+    assert!(refused.unwrap_err().to_string().contains("pinned"));
+    let avoid = PathRule {
+        scope: Scope::All,
+        local: Some("isp2".into()),
+        peer: None,
+        taste: Taste::Avoid,
+        tell_peer: true,
+        origin: String::new(),
+    };
+    client.rule(&avoid).unwrap();
+    let rules = client.paths().unwrap().rules;
+    assert_eq!(
+        rules.iter().map(|rule| &*rule.origin).collect::<Vec<_>>(),
+        ["uid 0", "configuration"]
+    );
+    assert_eq!(busy.context().locators().local, preferred.local, "pinned");
+    client.unpin(&UnpinRequest { scope }).unwrap();
+    eventually("the other uplink", || busy.context().locators().local != preferred.local);
+    busy.goes_on();
+    busy.finish();
+}
+
+/// Root and the group of the socket alone, by the mode of the socket and by who asks.
+#[test]
+fn the_control_socket_is_for_root_and_its_group() {
+    let Some(hosts) = protected("control socket", &["a"], &[]) else { return };
+    let socket = hosts.lab.directory("a").unwrap().join("moorlined.sock");
+    assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o660);
+    let client = BlockingClient::new(Client::new(&socket)).unwrap();
+    assert!(
+        client
+            .unpin(&UnpinRequest { scope: Scope::Context(0) })
+            .is_err_and(|error| { error.to_string().contains("no established context") })
+    );
+    // Somebody has opened it for all: they may look, and change nothing.
+    fs::set_permissions(&socket, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let mut folder = socket.parent();
+    while let Some(path) = folder.filter(|path| path.starts_with("/run/moorline-lab")) {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        folder = path.parent();
+    }
+    let said = common::as_nobody(&socket, "POST /v1/paths/unpin", "{\"scope\": \"all\"}");
+    assert!(said.starts_with("HTTP/1.1 403"), "{said}");
+    assert!(said.contains("neither root nor in the group"), "{said}");
+    let said = common::as_nobody(&socket, "GET /v1/paths", "");
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+}
+
+/// A TCP transfer does not notice that it is put to and fro.
+#[test]
+fn tcp_is_put_to_and_fro_without_a_lost_byte() {
+    let Some(mut hosts) = protected("TCP put", &["a", "b"], &[]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let options =
+        TcpOptions { client, server, sender: Sender::Client, bytes: 12_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    let socket = hosts.lab.directory("a").unwrap().join("moorlined.sock");
+    let control = BlockingClient::new(Client::new(socket)).unwrap();
+    let address = |host: usize, isp| hosts.daemons[host].verifiable_address(isp).unwrap();
+    for isp in ["isp2", "isp1", "isp2"] {
+        let pair = Some(Pair::new(address(0, isp), address(1, isp)));
+        let answer = control.put(&PutRequest { scope: Scope::All, pair }).unwrap();
+        assert_eq!(answer.outcomes[0].result, PathResult::Moved, "{answer:?}");
+        let then = transfer.arrivals().total();
+        eventually("bytes", || transfer.arrivals().total() > then + 1_000_000);
+    }
+    eventually("the end of the transfer", || transfer.is_finished());
+    assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
+}
+
+const LIMIT: Duration = Duration::from_secs(10);

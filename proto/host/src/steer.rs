@@ -1,0 +1,385 @@
+//! What people, rules and policies of this host want of its contexts' paths.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use moorline_reap::Cause;
+use moorline_types::{ContextId, Instant, Locator, LocatorPair};
+
+use crate::datapath::Prefix;
+use crate::machine::Host;
+
+/// What a rule says of the pairs that it is about; the greater is the better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Taste {
+    /// Only when no other works.
+    Avoid,
+    /// Nothing.
+    #[default]
+    Neutral,
+    /// Rather than others.
+    Prefer,
+}
+
+/// The contexts that a rule applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The one in this slot.
+    Context(ContextId),
+    /// Those whose peer's ULID, or one of its locators, is in the prefix.
+    Peer(Prefix),
+}
+
+/// What to think of the pairs from and to these prefixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathRule {
+    /// In these contexts.
+    pub scope: Scope,
+    /// Our end.
+    pub local: Prefix,
+    /// The peer's end.
+    pub peer: Prefix,
+    /// What to think of them.
+    pub taste: Taste,
+}
+
+/// A pair of a context as people see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathView {
+    /// The pair.
+    pub pair: LocatorPair,
+    /// Whether our end can be sent from now.
+    pub is_usable: bool,
+    /// Whether it is being probed to become current.
+    pub is_pending: bool,
+    /// What the rules say.
+    pub taste: Taste,
+    /// When a probe by it was answered last, on any context, and how long after it left.
+    pub answered: Option<(Instant, Duration)>,
+}
+
+/// What comes of a wish that can be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// Payload takes the pair already.
+    Already,
+    /// It has to answer first; [`Event::Moved`](crate::Event::Moved) or
+    /// [`Event::Unanswered`](crate::Event::Unanswered) will tell.
+    Probing,
+}
+
+/// Why a wish cannot be granted; each says what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no such context, or it is not established.
+    #[error("there is no established context {0}; `moorline contexts` shows those that there are")]
+    NoContext(ContextId),
+    /// The local end is none of our locators in the context.
+    #[error(
+        "{0} is no address of this host that the peer of this context can verify; \
+         `moorline path list` shows those that are"
+    )]
+    NotOurs(Locator),
+    /// The local end cannot be used now.
+    #[error(
+        "{0} cannot be sent from now: its link, route or address is gone; see `moorline status`"
+    )]
+    NotUsable(Locator),
+    /// The peer's end is none of its verified locators.
+    #[error(
+        "{0} is no verified locator of the peer of this context; `moorline path list` shows those \
+         that are"
+    )]
+    NotThePeers(Locator),
+    /// The two ends cannot talk to each other, whoever they are.
+    #[error("no packet goes from {} to {}: take two global unicast addresses", .0.local, .0.peer)]
+    WrongScope(LocatorPair),
+    /// The context is pinned elsewhere.
+    #[error("this context is pinned to {0}; unpin it first (`moorline path unpin`)")]
+    Pinned(LocatorPair),
+}
+
+/// Wishes that are in force.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Steering {
+    /// The most specific first.
+    rules: Vec<PathRule>,
+    /// Contexts that stay where they are while that works.
+    pins: BTreeMap<ContextId, LocatorPair>,
+    /// Where contexts were put, to be gone back to after a failure.
+    homes: BTreeMap<ContextId, LocatorPair>,
+    /// Where rules would have contexts go, and when that was tried last.
+    tried: BTreeMap<ContextId, (LocatorPair, Instant)>,
+    /// Of each pair the last answer.
+    answered: BTreeMap<LocatorPair, (Instant, Duration)>,
+}
+
+impl Steering {
+    pub(crate) fn forget(&mut self, id: ContextId) {
+        self.pins.remove(&id);
+        self.homes.remove(&id);
+        self.tried.remove(&id);
+    }
+
+    pub(crate) fn note_answer(&mut self, pair: LocatorPair, after: Duration, now: Instant) {
+        if self.answered.len() >= MAX_ANSWERED && !self.answered.contains_key(&pair) {
+            let oldest = self.answered.iter().min_by_key(|(_, (at, _))| *at);
+            if let Some(oldest) = oldest.map(|(pair, _)| *pair) {
+                self.answered.remove(&oldest);
+            }
+        }
+        self.answered.insert(pair, (now, after));
+    }
+
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+}
+
+impl Host {
+    /// Has the payload of a context take `pair` as soon as it has answered a probe; REAP guards it
+    /// there as anywhere. A context that is pinned stays.
+    ///
+    /// # Errors
+    /// The pair is not for this context, or not now: nothing was sent.
+    pub fn put(
+        &mut self,
+        id: ContextId,
+        pair: LocatorPair,
+        cause: Cause,
+        now: Instant,
+    ) -> Result<Placed, Refusal> {
+        self.check_pair(id, pair)?;
+        if let Some(pinned) = self.pinned(id).filter(|pinned| *pinned != pair) {
+            return Err(Refusal::Pinned(pinned));
+        }
+        let active = self.active.get_mut(&id).ok_or(Refusal::NoContext(id))?;
+        let placed = active.reap.handle_put(pair, cause, now);
+        let placed = placed.map_err(|_| Refusal::WrongScope(pair))?;
+        self.drain_reap(id, now);
+        Ok(if placed { Placed::Already } else { Placed::Probing })
+    }
+
+    /// Keeps a context on its current pair, or on the one that it is to be put to, while that works:
+    /// no rule and no policy takes it away.
+    ///
+    /// # Errors
+    /// There is no such context.
+    pub fn pin(&mut self, id: ContextId, now: Instant) -> Result<LocatorPair, Refusal> {
+        let active = self.active.get(&id).ok_or(Refusal::NoContext(id))?;
+        let pair = active.reap.pending_put().unwrap_or(active.reap.current_pair());
+        self.steering.pins.insert(id, pair);
+        self.go_home(id, now);
+        Ok(pair)
+    }
+
+    /// Takes [`pin`](Self::pin) and [`put`](Self::put) back. False if there was neither.
+    pub fn unpin(&mut self, id: ContextId, now: Instant) -> bool {
+        let was_put = self.steering.homes.remove(&id).is_some();
+        let was_pinned = self.steering.pins.remove(&id).is_some() || was_put;
+        self.go_home(id, now);
+        self.consider(id, now);
+        self.drain_reap(id, now);
+        was_pinned
+    }
+
+    /// The pair that a context is pinned to.
+    #[must_use]
+    pub fn pinned(&self, id: ContextId) -> Option<LocatorPair> {
+        self.steering.pins.get(&id).copied()
+    }
+
+    /// Rules in place of those before. Contexts that a rule would have elsewhere go there once the
+    /// pair has answered.
+    pub fn set_path_rules(&mut self, mut rules: Vec<PathRule>, now: Instant) {
+        rules.sort_by_key(PathRule::breadth);
+        if self.steering.rules == rules {
+            return;
+        }
+        self.steering.rules = rules;
+        self.steering.tried.clear();
+        let ids: Vec<_> = self.active.ids().collect();
+        for id in ids {
+            self.refresh_candidates(id, now);
+        }
+    }
+
+    /// The pairs of an established context: the current one, then the others as rules have them.
+    #[must_use]
+    pub fn paths(&self, id: ContextId) -> Vec<PathView> {
+        let Some(active) = self.active.get(&id) else { return Vec::new() };
+        let pending = active.reap.pending_put();
+        let view = |pair: LocatorPair| PathView {
+            pair,
+            is_usable: self.usable.contains(&pair.local),
+            is_pending: pending == Some(pair),
+            taste: self.taste(id, pair),
+            answered: self.steering.answered.get(&pair).copied(),
+        };
+        let mut views: Vec<_> = self.pairs_of(id).into_iter().map(view).collect();
+        let current = active.reap.current_pair();
+        views.sort_by_key(|view| {
+            let changes = changed_ends(view.pair, current);
+            (changes > 0, core::cmp::Reverse((view.is_usable, view.taste)), changes)
+        });
+        views
+    }
+
+    /// What the rules say of a pair of a context.
+    #[must_use]
+    pub fn taste(&self, id: ContextId, pair: LocatorPair) -> Taste {
+        let rule = self.steering.rules.iter().find(|rule| self.applies(rule, id, pair));
+        rule.map_or(Taste::Neutral, |rule| rule.taste)
+    }
+
+    /// Where the rules would rather have a context than where it is.
+    pub(crate) fn better(&self, id: ContextId) -> Option<LocatorPair> {
+        let current = self.active.get(&id)?.reap.current_pair();
+        let best = self.best(id)?;
+        (self.taste(id, best) > self.taste(id, current)).then_some(best)
+    }
+
+    /// What the rules like best, as near to where the context is as can be; `None`: there are no rules.
+    fn best(&self, id: ContextId) -> Option<LocatorPair> {
+        if !self.steering.has_rules() {
+            return None;
+        }
+        let current = self.active.get(&id)?.reap.current_pair();
+        let usable = self.pairs_of(id).into_iter();
+        let usable = usable.filter(|pair| self.usable.contains(&pair.local));
+        usable.min_by_key(|pair| {
+            (core::cmp::Reverse(self.taste(id, *pair)), changed_ends(*pair, current))
+        })
+    }
+
+    /// A context has moved: if somebody wanted it there, it is there that it goes back to.
+    pub(crate) fn on_steered(
+        &mut self,
+        id: ContextId,
+        to: LocatorPair,
+        cause: Cause,
+        now: Instant,
+    ) {
+        if cause == Cause::Put {
+            self.steering.homes.insert(id, to);
+            self.go_home(id, now);
+        }
+    }
+
+    /// Tells REAP which pair to go back to, if anything is wanted of the context.
+    fn go_home(&mut self, id: ContextId, now: Instant) {
+        let wanted = self.steering.pins.get(&id).or_else(|| self.steering.homes.get(&id)).copied();
+        let home = wanted.or_else(|| self.best(id)).or_else(|| Some(self.ulids(id)?.as_locators()));
+        if let (Some(home), Some(active)) = (home, self.active.get_mut(&id)) {
+            active.reap.handle_preferred(Some(home), now);
+        }
+    }
+
+    /// A context is new, has other locators, or there are other rules: is there a better pair?
+    pub(crate) fn consider(&mut self, id: ContextId, now: Instant) {
+        if self.steering.has_rules() {
+            self.go_home(id, now);
+        }
+        if self.steering.pins.contains_key(&id) {
+            return;
+        }
+        if self.steering.homes.contains_key(&id) {
+            return;
+        }
+        let Some(better) = self.better(id) else { return };
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let tried = self.steering.tried.get(&id);
+        let is_recent =
+            |&(pair, at): &(LocatorPair, Instant)| pair == better && now.since(at) < TRY_AGAIN;
+        if active.reap.state() != moorline_reap::State::Operational
+            || active.reap.pending_put().is_some()
+            || tried.is_some_and(is_recent)
+        {
+            return;
+        }
+        self.steering.tried.insert(id, (better, now));
+        // It is a candidate.
+        let _ = active.reap.handle_put(better, Cause::Preferred, now);
+    }
+
+    fn check_pair(&self, id: ContextId, pair: LocatorPair) -> Result<(), Refusal> {
+        let context = self.shim6.context(id).and_then(|context| context.established());
+        let established = context.ok_or(Refusal::NoContext(id))?;
+        if !is_global(pair) {
+            return Err(Refusal::WrongScope(pair));
+        }
+        if !established.local_locators.contains(&pair.local) {
+            return Err(Refusal::NotOurs(pair.local));
+        }
+        if !established.peer.locators.contains(&pair.peer) {
+            return Err(Refusal::NotThePeers(pair.peer));
+        }
+        if !self.usable.contains(&pair.local) {
+            return Err(Refusal::NotUsable(pair.local));
+        }
+        Ok(())
+    }
+
+    /// All pairs of a context that could be tried if our ends were up.
+    fn pairs_of(&self, id: ContextId) -> Vec<LocatorPair> {
+        let context = self.shim6.context(id).and_then(|context| context.established());
+        let Some(established) = context else { return Vec::new() };
+        let peers = &established.peer.locators;
+        let ours = established.local_locators.iter();
+        let pairs = ours.flat_map(|local| peers.iter().map(|peer| LocatorPair::new(*local, *peer)));
+        pairs.filter(|pair| is_global(*pair)).collect()
+    }
+
+    fn applies(&self, rule: &PathRule, id: ContextId, pair: LocatorPair) -> bool {
+        rule.local.contains(pair.local.0)
+            && rule.peer.contains(pair.peer.0)
+            && match rule.scope {
+                Scope::Context(only) => only == id,
+                Scope::Peer(prefix) => self.is_with(id, prefix),
+            }
+    }
+
+    /// Whether the peer of a context is known by an address in this prefix.
+    #[must_use]
+    pub fn is_with(&self, id: ContextId, prefix: Prefix) -> bool {
+        let Some(context) = self.shim6.context(id) else { return false };
+        let locators = context.established().map(|established| &*established.peer.locators);
+        prefix.contains(context.key.ulids.peer.0)
+            || locators.unwrap_or_default().iter().any(|peer| prefix.contains(peer.0))
+    }
+}
+
+impl PathRule {
+    /// The most specific rule has the least: that for one context, then the longest prefix of the
+    /// peer, then the narrowest pair.
+    fn breadth(&self) -> (u8, u16) {
+        let scope = match self.scope {
+            Scope::Context(_) => 0,
+            Scope::Peer(prefix) => 1 + (128 - prefix.len()),
+        };
+        (scope, 256 - u16::from(self.local.len()) - u16::from(self.peer.len()))
+    }
+}
+
+/// Whether packets could go from the one to the other at all.
+fn is_global(pair: LocatorPair) -> bool {
+    let is_host = |locator: Locator| {
+        let address = locator.0;
+        !(address.is_multicast()
+            || address.is_unspecified()
+            || address.is_loopback()
+            || address.is_unicast_link_local())
+    };
+    pair.local != pair.peer && is_host(pair.local) && is_host(pair.peer)
+}
+
+fn changed_ends(pair: LocatorPair, current: LocatorPair) -> u8 {
+    u8::from(pair.local != current.local) + u8::from(pair.peer != current.peer)
+}
+
+/// Pairs whose last answer is kept.
+const MAX_ANSWERED: usize = 1024;
+/// Least time between two puts to the same pair by rules, if it does not answer.
+const TRY_AGAIN: Duration = Duration::from_secs(60);

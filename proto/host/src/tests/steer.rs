@@ -1,0 +1,212 @@
+use super::*;
+use crate::datapath::Prefix;
+use crate::{Cause, PathRule, Placed, Refusal, Scope, Taste};
+
+const ID: ContextId = ContextId(0);
+const ALL: Scope = Scope::Peer(Prefix::ALL);
+
+fn established() -> Pair {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    pair
+}
+
+impl Pair {
+    /// From our locator by one ISP to the peer's by another.
+    fn way(&self, local: usize, peer: usize) -> LocatorPair {
+        LocatorPair::new(self.locators[0][local], self.locators[1][peer])
+    }
+
+    fn put(&mut self, to: LocatorPair) -> Result<Placed, Refusal> {
+        let placed = self.hosts[0].put(ID, to, Cause::Put, self.now);
+        self.settle();
+        placed
+    }
+
+    fn rules(&mut self, rules: &[PathRule]) {
+        self.hosts[0].set_path_rules(rules.to_vec(), self.now);
+        self.settle();
+    }
+
+    fn current(&self) -> LocatorPair {
+        self.entries[0][0].locators
+    }
+
+    /// Of a host's locator, the prefix.
+    fn uplink(&self, side: usize, isp: usize) -> Prefix {
+        Prefix::new(self.locators[side][isp].0, 64).expect("valid")
+    }
+
+    fn cut_both(&mut self, way: LocatorPair) {
+        self.dead.extend([(way.local, way.peer), (way.peer, way.local)]);
+    }
+}
+
+fn causes(pair: &Pair) -> Vec<Cause> {
+    let cause = |event: &Event| match event {
+        Event::Moved { cause, .. } => Some(*cause),
+        _ => None,
+    };
+    pair.events[0].iter().filter_map(cause).collect()
+}
+
+#[test]
+fn a_put_moves_the_payload_of_both_ends_and_the_data_plane_hears_of_nothing_else() {
+    let mut pair = established();
+    let to = pair.way(1, 1);
+    assert_eq!(pair.put(to), Ok(Placed::Probing));
+    assert_eq!(pair.current(), to);
+    assert_eq!(pair.entries[1][0].locators, LocatorPair::new(to.peer, to.local));
+    assert_eq!(causes(&pair), [Cause::Put]);
+    assert_eq!(pair.put(to), Ok(Placed::Already));
+    let view = pair.hosts[0].paths(ID)[0];
+    assert_eq!((view.pair, view.is_pending), (to, false));
+    assert!(view.answered.is_some_and(|(at, _)| at == pair.now));
+    let explored = pair.events[0].iter().any(|event| matches!(event, Event::StateChanged { .. }));
+    assert!(!explored, "{:?}", pair.events[0]);
+}
+
+#[test]
+fn a_put_to_a_pair_that_does_not_answer_is_told_and_moves_nothing() {
+    let mut pair = established();
+    let (from, to) = (pair.current(), pair.way(1, 0));
+    pair.cut_both(to);
+    assert_eq!(pair.put(to), Ok(Placed::Probing));
+    assert!(pair.hosts[0].paths(ID).iter().any(|path| path.is_pending && path.pair == to));
+    pair.run(Duration::from_secs(3));
+    assert_eq!(pair.current(), from);
+    let is_told = |event: &Event| matches!(event, Event::Unanswered { pair, cause: Cause::Put, .. } if *pair == to);
+    assert!(pair.events[0].iter().any(is_told));
+}
+
+#[test]
+fn pairs_that_are_not_for_the_context_are_refused_with_the_reason_and_without_a_packet() {
+    let mut pair = established();
+    let (ours, theirs) = (pair.locators[0].clone(), pair.locators[1].clone());
+    let locator = |text: &str| Locator(text.parse().expect("an address"));
+    let stranger = locator("2001:db8:9::9");
+    let ways = LocatorPair::new;
+    for (way, refusal) in [
+        (ways(stranger, theirs[0]), Refusal::NotOurs(stranger)),
+        (ways(theirs[0], ours[0]), Refusal::NotOurs(theirs[0])),
+        (ways(ours[0], stranger), Refusal::NotThePeers(stranger)),
+        (ways(ours[0], locator("fe80::1")), Refusal::WrongScope(ways(ours[0], locator("fe80::1")))),
+        (ways(ours[0], locator("ff02::1")), Refusal::WrongScope(ways(ours[0], locator("ff02::1")))),
+        (ways(ours[0], ours[0]), Refusal::WrongScope(ways(ours[0], ours[0]))),
+    ] {
+        assert_eq!(pair.hosts[0].put(ID, way, Cause::Put, pair.now), Err(refusal));
+        assert_eq!(pair.hosts[0].poll_transmit(), None, "{refusal}");
+    }
+    let other = ContextId(7);
+    let refused = pair.hosts[0].put(other, pair.way(1, 1), Cause::Put, pair.now);
+    assert_eq!(refused, Err(Refusal::NoContext(other)));
+    let mut local = local_state(0);
+    local.usable.remove(1);
+    pair.hosts[0].handle_local(&local, pair.now);
+    pair.settle();
+    assert_eq!(pair.put(pair.way(1, 1)), Err(Refusal::NotUsable(ours[1])));
+}
+
+#[test]
+fn a_pinned_context_is_moved_by_its_failure_alone() {
+    let mut pair = established();
+    let (home, away) = (pair.current(), pair.way(1, 1));
+    assert_eq!(pair.hosts[0].pin(ID, pair.now), Ok(home));
+    assert_eq!(pair.put(away), Err(Refusal::Pinned(home)));
+    pair.rules(&[PathRule {
+        scope: ALL,
+        local: pair.uplink(0, 1),
+        peer: Prefix::ALL,
+        taste: Taste::Prefer,
+    }]);
+    assert_eq!(pair.current(), home, "no rule moves it");
+    for peer in 0..2 {
+        pair.cut_both(pair.way(0, peer));
+    }
+    pair.send_expired(0);
+    pair.run(Duration::from_secs(2));
+    assert_eq!(pair.current().local, away.local, "REAP does");
+    assert_eq!(pair.hosts[0].pinned(ID), Some(home));
+    pair.dead.clear();
+    assert!(pair.hosts[0].unpin(ID, pair.now));
+    assert!(!pair.hosts[0].unpin(ID, pair.now));
+}
+
+#[test]
+fn what_a_pin_kept_from_happening_happens_when_it_is_taken_back() {
+    let mut pair = established();
+    pair.hosts[0].pin(ID, pair.now).expect("established");
+    let (local, peer) = (pair.uplink(0, 1), Prefix::ALL);
+    pair.rules(&[PathRule { scope: ALL, local, peer, taste: Taste::Prefer }]);
+    assert!(pair.hosts[0].unpin(ID, pair.now));
+    pair.settle();
+    assert_eq!(pair.current(), pair.way(1, 0));
+}
+
+#[test]
+fn new_contexts_and_those_that_are_there_go_where_the_rules_prefer() {
+    for is_there in [false, true] {
+        let mut pair = Pair::new();
+        if is_there {
+            pair.trigger(0);
+        }
+        pair.rules(&[PathRule {
+            scope: ALL,
+            local: pair.uplink(0, 1),
+            peer: Prefix::ALL,
+            taste: Taste::Prefer,
+        }]);
+        if !is_there {
+            pair.trigger(0);
+        }
+        assert_eq!(pair.current(), pair.way(1, 0), "as little is changed as the rule needs");
+        assert_eq!(causes(&pair), [Cause::Preferred]);
+    }
+}
+
+#[test]
+fn of_several_rules_the_most_specific_decides() {
+    let mut pair = established();
+    let rule = |scope, local, taste| PathRule { scope, local, peer: Prefix::ALL, taste };
+    let peer = Prefix::new(pair.locators[1][0].0, 48).expect("valid");
+    let (first, second) = (pair.uplink(0, 0), pair.uplink(0, 1));
+    pair.rules(&[
+        rule(ALL, second, Taste::Avoid),
+        rule(Scope::Context(ID), second, Taste::Neutral),
+        rule(Scope::Peer(peer), second, Taste::Prefer),
+        rule(ALL, Prefix::ALL, Taste::Avoid),
+    ]);
+    let way = pair.way(1, 0);
+    assert_eq!(pair.hosts[0].taste(ID, way), Taste::Neutral);
+    pair.rules(&[rule(ALL, second, Taste::Avoid), rule(Scope::Peer(peer), second, Taste::Prefer)]);
+    assert_eq!(pair.hosts[0].taste(ID, way), Taste::Prefer);
+    pair.rules(&[rule(ALL, first, Taste::Avoid)]);
+    assert_eq!(pair.current().local, pair.locators[0][1]);
+    pair.rules(&[]);
+    assert_eq!(pair.hosts[0].taste(ID, way), Taste::Neutral);
+}
+
+#[test]
+fn a_preferred_pair_that_does_not_answer_is_left_alone_for_a_while() {
+    let mut pair = established();
+    pair.cut_both(pair.way(1, 0));
+    let rule = PathRule {
+        scope: ALL,
+        local: pair.uplink(0, 1),
+        peer: pair.uplink(1, 0),
+        taste: Taste::Prefer,
+    };
+    pair.rules(&[rule]);
+    pair.run(Duration::from_secs(10));
+    let asked = |pair: &Pair| {
+        let unanswered = |event: &&Event| matches!(event, Event::Unanswered { .. });
+        pair.events[0].iter().filter(unanswered).count()
+    };
+    assert_eq!(asked(&pair), 1);
+    let mut local = local_state(0);
+    local.usable.reverse();
+    pair.hosts[0].handle_local(&local, pair.now);
+    pair.settle();
+    pair.run(Duration::from_secs(10));
+    assert_eq!(asked(&pair), 1, "not again at once");
+}
