@@ -203,17 +203,17 @@ impl Daemon {
 
     /// An event that may settle what somebody waits for.
     pub(crate) fn settle(&mut self, event: &Event) {
-        let (context, result, text) = match event {
+        let (context, about, result, text) = match event {
             Event::Moved { context, to, .. } => {
-                (*context, PathResult::Moved, format!("sends to {to} now"))
+                (*context, Some(*to), PathResult::Moved, format!("sends to {to} now"))
             }
             Event::Unanswered { context, pair, .. } => {
                 let text = format!("{pair} did not answer; nothing has moved");
-                (*context, PathResult::Unanswered, text)
+                (*context, Some(*pair), PathResult::Unanswered, text)
             }
             Event::Removed { context, .. } => {
                 self.steer.by.remove(context);
-                (*context, PathResult::Refused, "the context has ended".to_owned())
+                (*context, None, PathResult::Refused, "the context has ended".to_owned())
             }
             Event::Initiated { .. }
             | Event::Established { .. }
@@ -223,11 +223,6 @@ impl Daemon {
             | Event::Suspected { .. }
             | Event::Cleared { .. }
             | Event::Unreachable { .. } => return,
-        };
-        let about = match event {
-            Event::Moved { to, .. } => Some(*to),
-            Event::Unanswered { pair, .. } => Some(*pair),
-            _ => None,
         };
         let mut waiting = std::mem::take(&mut self.steer.waiting);
         for one in &mut waiting {
