@@ -52,6 +52,9 @@ pub const SOCKET_ENV: &str = "MOORLINE_SOCKET";
 /// Group whose members may use the socket besides root.
 pub const SOCKET_GROUP: &str = "moorline";
 
+/// What [`Status::warnings`] says of a host with fewer than two uplinks, among other words.
+pub const ONE_UPLINK: &str = "connections have nothing to move to";
+
 /// Request paths of version 1.
 pub mod paths {
     /// `GET`: [`Status`](crate::Status).

@@ -39,6 +39,13 @@ pub enum Command {
     /// Show and choose the pairs of addresses that contexts use.
     #[command(subcommand)]
     Path(PathCommand),
+    /// Say what stops protection on this host, or between it and a peer, and what to do.
+    ///
+    /// Looks at uplinks, addresses, routing rules, the firewall, the kernel and the daemon. With a peer (as root)
+    /// sends it test packets from each of our addresses to each of its own that are known: plain, of protocol
+    /// 140, with options, in fragments, of several sizes. That takes a few seconds, up to a minute where much is
+    /// lost. Ends with 0 if nothing stops protection, 1 if something does, 2 if it could not look.
+    Doctor(DoctorArgs),
     /// Undo every change to this host that a crashed daemon left behind (as root).
     Reset(ResetArgs),
     /// Show a TCP transfer that survives the death of its ISP, and one that does not.
@@ -81,6 +88,16 @@ pub struct EventsArgs {
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub since: u64,
     /// Print one JSON object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to look at, and how to show it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// Address or name of a peer to try.
+    pub peer: Option<String>,
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }

@@ -1,6 +1,7 @@
 mod addr;
 mod addr_list;
 mod demo;
+mod doctor;
 mod key;
 mod lab;
 mod path;
@@ -12,6 +13,7 @@ mod simulated;
 pub(crate) use addr::GeneratedAddress;
 pub(crate) use addr::{Generated, addr};
 pub(crate) use demo::demo;
+pub(crate) use doctor::doctor;
 pub(crate) use key::key;
 pub(crate) use lab::{Listed, lab};
 pub(crate) use path::path;

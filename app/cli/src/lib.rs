@@ -24,6 +24,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Contexts(format) => commands::contexts(args, *format, out),
         Command::Events(events) => commands::events(args, events, out),
         Command::Path(command) => commands::path(args, command, out),
+        Command::Doctor(doctor) => commands::doctor(args, doctor, out),
         Command::Reset(reset) => commands::reset(args, reset),
         Command::Demo(demo) => commands::demo(demo, out),
         Command::Sim(sim) => commands::sim(sim, out),

@@ -3,6 +3,7 @@
 mod addr;
 mod addresses;
 mod contexts;
+mod doctor;
 mod events;
 mod lab;
 mod paths;
@@ -13,6 +14,7 @@ pub mod units;
 pub(crate) use addr::{generated, key, params, progress, rates, verdict};
 pub use addresses::addresses;
 pub use contexts::contexts;
+pub use doctor::doctor;
 pub use events::event;
 pub(crate) use lab::{experiments, results};
 pub use paths::{path_answer, paths};

@@ -60,9 +60,20 @@ pub(crate) fn send(
     source: Ipv6Addr,
     destination: Ipv6Addr,
 ) -> io::Result<()> {
+    send_by(fd, octets, source, destination, 0)
+}
+
+/// The same out of an interface, or whichever the route says for 0.
+pub(crate) fn send_by(
+    fd: RawFd,
+    octets: &[u8],
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    ifindex: u32,
+) -> io::Result<()> {
     let info = libc::in6_pktinfo {
         ipi6_addr: libc::in6_addr { s6_addr: source.octets() },
-        ipi6_ifindex: 0,
+        ipi6_ifindex: ifindex,
     };
     let control = [nix::sys::socket::ControlMessage::Ipv6PacketInfo(&info)];
     // For a raw socket the port is the protocol; zero leaves it as opened (raw(7)).

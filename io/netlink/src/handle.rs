@@ -136,10 +136,13 @@ impl Netlink {
     }
 
     pub(crate) async fn rules(&self) -> Result<Vec<Rule>, Error> {
+        Ok(self.rule_rows().await?.iter().filter_map(Rule::read).collect())
+    }
+
+    pub(crate) async fn rule_rows(&self) -> Result<Vec<Row>, Error> {
         let mut message = RuleMessage::default();
         message.header.family = AddressFamily::Inet6;
-        let rows = self.dump("rules", RouteNetlinkMessage::GetRule(message)).await?;
-        Ok(rows.iter().filter_map(Rule::read).collect())
+        self.dump("rules", RouteNetlinkMessage::GetRule(message)).await
     }
 
     /// Routes of one of the first 256 tables, or of all.

@@ -69,6 +69,16 @@ impl Rule {
         message
     }
 
+    /// Whether it looks at more of a packet than its source.
+    pub(crate) fn is_selective(row: &Row) -> bool {
+        let (to_len, tos, inverted) =
+            (row.byte(1), row.byte(3), row.header_u32(8) & FIB_RULE_INVERT);
+        to_len > 0
+            || tos > 0
+            || inverted != 0
+            || FRA_SELECTORS.iter().any(|number| row.attribute(*number).is_some())
+    }
+
     pub(crate) fn read(row: &Row) -> Option<Self> {
         let is_rule = i32::from(row.byte(0)) == libc::AF_INET6 && row.kind == libc::RTM_NEWRULE;
         is_rule.then(|| Self {
@@ -205,6 +215,9 @@ impl fmt::Display for Route {
     }
 }
 
+const FIB_RULE_INVERT: u32 = 2;
+/// Interfaces, mark, flow, user, VRF, protocol, ports: linux/fib_rules.h.
+const FRA_SELECTORS: [u16; 9] = [3, FRA_OIFNAME, 10, 11, 20, 19, 22, 23, 24];
 const FRA_SRC: u16 = 2;
 const FRA_GOTO: u16 = 4;
 const FRA_PRIORITY: u16 = 6;

@@ -209,3 +209,42 @@ fn addresses_of_two_uplinks() {
 fn no_interfaces_says_what_one_is() {
     assert_eq!(addresses(&[]), "no uplinks: no interface has a default route for IPv6\n");
 }
+
+#[test]
+fn a_report_of_the_doctor() {
+    use moorline_doctor::probe::{Kind, PairReport, PeerReport, Verdict};
+    use moorline_doctor::{Finding, Report, Severity};
+    let passes = || Verdict::Passes { rtt_us: 300 };
+    let from = address("2001:db8:ff::1");
+    let refused = || Verdict::Error { from, what: "administratively prohibited".into(), mtu: None };
+    let row = |local: &str, shim6: Verdict, options: Verdict, mtu| PairReport {
+        pair: Pair::new(address(local), address("2001:db8:b1::b")),
+        verdicts: BTreeMap::from([
+            (Kind::Plain, passes()),
+            (Kind::Shim6, shim6),
+            (Kind::Options8, options.clone()),
+            (Kind::Options16, options),
+        ]),
+        path_mtu: mtu,
+        is_black_hole: mtu.is_some(),
+    };
+    let pairs = vec![
+        row("2001:db8:a1::a", Verdict::Lost, refused(), None),
+        row("2001:db8:a2::a", Verdict::NoShim6, passes(), Some(1400)),
+    ];
+    let finding = |code: &str, severity, what: &str| Finding {
+        code: code.into(),
+        severity,
+        what: what.into(),
+        evidence: vec!["inet filter in handle 6: shim6 drop".into()],
+        remedy: "Accept it before that.".into(),
+    };
+    let report = Report::new(
+        vec![
+            finding("a", Severity::Note, "something to know"),
+            finding("b", Severity::StopsProtection, "the firewall drops protocol 140"),
+        ],
+        Some(PeerReport { peer: "example.org".into(), pairs }),
+    );
+    assert_snapshot!(doctor(&report));
+}

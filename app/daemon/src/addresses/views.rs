@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use moorline_api::{
-    AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, Proof, Uplink,
+    AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, ONE_UPLINK, Proof,
+    Uplink,
 };
 use moorline_netlink::{self as netlink, AddressFlags, HostView, UplinkAddress};
 use moorline_types::{Instant, Locator, Ulid};
@@ -92,7 +93,7 @@ impl Addresses {
         let mut warnings = Vec::new();
         if view.uplinks.len() < 2 {
             warnings.push(format!(
-                "{} uplink: connections have nothing to move to. An uplink is an interface with a \
+                "{} uplink: {ONE_UPLINK}. An uplink is an interface with a \
                  global IPv6 address and a default route; see `ip -6 route show default`.",
                 if view.uplinks.is_empty() { "no" } else { "only one" }
             ));

@@ -1,0 +1,92 @@
+use super::table::table;
+use moorline_doctor::probe::{Kind, PairReport, PeerReport, Verdict};
+use moorline_doctor::{Finding, Report, Severity};
+use std::fmt::Write;
+
+/// Findings, the worst first, and what came of test packets.
+#[must_use]
+pub fn doctor(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(peer) = &report.peer {
+        text.push_str(&matrix(peer));
+        text.push('\n');
+    }
+    for finding in &report.findings {
+        text.push_str(&one(finding));
+    }
+    text.push_str(match report.exit_status() {
+        0 => "Nothing found that stops protection.\n",
+        1 => "Connections are not protected as they could be: see STOPS above.\n",
+        _ => "Nothing found that stops protection, but not everything could be looked at.\n",
+    });
+    text
+}
+
+fn one(finding: &Finding) -> String {
+    let mark = match finding.severity {
+        Severity::StopsProtection => "STOPS",
+        Severity::Warning => "WARNING",
+        Severity::NotSeen => "UNSEEN",
+        Severity::Note => "NOTE",
+    };
+    let mut text = format!("{mark:<8} {}\n", finding.what);
+    // Writing to a String cannot fail.
+    for evidence in &finding.evidence {
+        let _ = writeln!(text, "         | {evidence}");
+    }
+    if !finding.remedy.is_empty() {
+        let _ = writeln!(text, "         > {}", finding.remedy);
+    }
+    text
+}
+
+fn matrix(peer: &PeerReport) -> String {
+    let header = [
+        "FROM",
+        "TO",
+        "PLAIN",
+        "SHIM6",
+        "OPT 8",
+        "OPT 16",
+        "FRAGMENTS",
+        "1280",
+        "1500",
+        "PATH MTU",
+    ];
+    let mut errors = Vec::new();
+    let rows: Vec<_> = peer.pairs.iter().map(|pair| row(pair, &mut errors)).collect();
+    let mut text = format!("Test packets to {}\n\n", peer.peer);
+    text.push_str(&table(&header, &[], rows));
+    for (number, error) in errors.iter().enumerate() {
+        let _ = writeln!(text, "[{}] {error}", number + 1);
+    }
+    text
+}
+
+fn row(pair: &PairReport, errors: &mut Vec<String>) -> Vec<String> {
+    let mut cells = vec![pair.pair.local.to_string(), pair.pair.peer.to_string()];
+    cells.extend(Kind::ALL.map(|kind| cell(pair.verdicts.get(&kind), errors)));
+    cells.push(match (pair.path_mtu, pair.is_black_hole) {
+        (None, _) => "-".to_owned(),
+        (Some(mtu), false) => mtu.to_string(),
+        (Some(mtu), true) => format!("{mtu}, then silence"),
+    });
+    cells
+}
+
+/// What somebody said stands below, once, by its number.
+fn cell(verdict: Option<&Verdict>, errors: &mut Vec<String>) -> String {
+    let said = match verdict {
+        None => return "-".to_owned(),
+        Some(Verdict::Passes { .. }) => return "passes".to_owned(),
+        Some(Verdict::NoShim6) => return "no Shim6".to_owned(),
+        Some(Verdict::Lost) => return "lost".to_owned(),
+        Some(Verdict::Error { from, what, .. }) => format!("{what}, says {from}"),
+        Some(Verdict::NotSent { why }) => format!("not sent: {why}"),
+    };
+    let number = errors.iter().position(|known| *known == said).unwrap_or_else(|| {
+        errors.push(said);
+        errors.len() - 1
+    });
+    format!("error [{}]", number + 1)
+}

@@ -1,0 +1,62 @@
+//! Facts to findings.
+
+mod host;
+mod network;
+
+#[cfg(test)]
+mod tests;
+
+use crate::facts::{Facts, Firewall};
+use crate::finding::{Finding, Severity};
+use crate::firewall;
+
+/// Everything that is wrong with this host.
+#[must_use]
+pub fn examine(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(host::kernel(&facts.kernel));
+    findings.extend(host::daemon(facts));
+    findings.extend(host::peers(facts));
+    findings.extend(network::uplinks(facts));
+    findings.extend(network::addresses(facts));
+    findings.extend(network::rules(facts));
+    findings.extend(network::advertisements(facts));
+    findings.extend(firewall_rules(facts));
+    findings
+}
+
+fn firewall_rules(facts: &Facts) -> Vec<Finding> {
+    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.link.name.as_str()).collect();
+    let mut findings = match &facts.firewall {
+        Firewall::Ruleset(ruleset) => firewall::examine(ruleset, &names),
+        Firewall::NoProgram => vec![
+            Finding::new(
+                "firewall-unread",
+                Severity::Note,
+                "there is no `nft` to read firewall rules with",
+            )
+            .remedy("Install nftables, or see yourself that protocol 140 passes."),
+        ],
+        Firewall::Unread(why) => vec![
+            Finding::new(
+                "firewall-unread",
+                Severity::NotSeen,
+                "the firewall's rules could not be read",
+            )
+            .shown_by(why.clone())
+            .remedy("Run this as root."),
+        ],
+    };
+    if !facts.legacy_tables.is_empty() {
+        findings.push(
+            Finding::new(
+                "firewall-legacy",
+                Severity::NotSeen,
+                "rules of the older ip6tables are in force, which this does not read",
+            )
+            .shown_by(format!("tables: {}", facts.legacy_tables.join(", ")))
+            .remedy("See that they accept protocol 140: ip6tables-legacy-save"),
+        );
+    }
+    findings
+}

@@ -1,0 +1,175 @@
+//! Uplinks, addresses, routing rules, router advertisements.
+
+use moorline_api::{ONE_UPLINK, Proof};
+use moorline_netlink::{HostRule, Prefix};
+
+use crate::facts::Facts;
+use crate::finding::{Finding, Severity};
+
+pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.link.name.as_str()).collect();
+    if names.len() < 2 {
+        let what = match names.first() {
+            Some(name) => format!("{name} is the only uplink: connections have nothing to move to"),
+            None => "no uplink: there is no IPv6 to the outside".to_owned(),
+        };
+        let mut finding = Finding::new("one-uplink", Severity::StopsProtection, what).remedy(
+            "An uplink is an interface with a global IPv6 address and a default route: see \
+             `ip -6 addr show scope global` and `ip -6 route show default`.",
+        );
+        for name in &facts.candidates {
+            finding = finding
+                .shown_by(format!("{name} has a default route and no global address in use"));
+        }
+        findings.push(finding);
+    }
+    for uplink in facts.uplinks.iter().map(|uplink| &uplink.link) {
+        if !uplink.carrier {
+            findings.push(
+                Finding::new(
+                    "no-carrier",
+                    Severity::Warning,
+                    format!("{} has no carrier", uplink.name),
+                )
+                .remedy("Nothing can move there: see to its cable or radio."),
+            );
+        }
+        if uplink.mtu < MIN_MTU {
+            findings.push(
+                Finding::new(
+                    "small-mtu",
+                    Severity::StopsProtection,
+                    format!("{} is too narrow for moved packets", uplink.name),
+                )
+                .shown_by(format!(
+                    "MTU {}; {MIN_MTU} are needed: 1280 and 8 of the payload header",
+                    uplink.mtu
+                ))
+                .remedy(format!(
+                    "ip link set {} mtu {MIN_MTU}, if the link allows it",
+                    uplink.name
+                )),
+            );
+        }
+    }
+    findings
+}
+
+pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
+    let Some(answers) = facts.answers() else { return Vec::new() };
+    let mut findings = Vec::new();
+    for uplink in &answers.status.uplinks {
+        if uplink.locators.iter().all(|locator| locator.proof == Proof::None) {
+            let finding = Finding::new(
+                "unprovable",
+                Severity::StopsProtection,
+                format!(
+                    "no address of {} can be proved to be ours, so nothing of ours can move there",
+                    uplink.name
+                ),
+            );
+            let finding = uplink.locators.iter().fold(finding, |finding, own| {
+                finding.shown_by(format!("{}: proof none", own.address))
+            });
+            findings.push(finding.remedy(
+                "Set addresses = \"hba-compatible\" in moorlined.toml; `moorline addr list` shows what became of it.",
+            ));
+        }
+    }
+    // That of the uplinks has been said.
+    let other = answers.status.warnings.iter().filter(|warning| !warning.contains(ONE_UPLINK));
+    findings.extend(other.map(|warning| {
+        Finding::new("daemon-warning", Severity::Warning, warning.clone())
+            .remedy("As it says: this is what moorlined warns of.")
+    }));
+    findings
+}
+
+/// Rules of others that come before ours, and those of ours that lack.
+pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let Some(first) =
+        facts.rules.iter().filter(|rule| rule.is_ours).map(|rule| rule.priority).min()
+    else {
+        if facts.answers().is_some() && !facts.uplinks.is_empty() {
+            findings.push(missing(
+                "the rules of moorlined are gone: packets leave through the wrong ISP",
+            ));
+        }
+        return findings;
+    };
+    let last = facts.rules.iter().filter(|rule| rule.is_ours).map(|rule| rule.priority).max();
+    let foreign = |rule: &&HostRule| {
+        let before = rule.priority > 0 && last.is_some_and(|last| rule.priority <= last);
+        !rule.is_ours && before && !rule.suppresses_default
+    };
+    for rule in facts.rules.iter().filter(foreign) {
+        let touches = |prefix: &Prefix| {
+            rule.from.is_none_or(|from| from.covers(*prefix) || prefix.covers(from))
+        };
+        let mut prefixes = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
+        if !prefixes.any(|own| touches(&own.prefix())) {
+            continue;
+        }
+        let severity = if rule.is_selective { Severity::Note } else { Severity::StopsProtection };
+        let what = if rule.is_selective {
+            "a routing rule of others takes some packets before ours are looked at"
+        } else {
+            "a routing rule of others takes all packets of ours, so they leave through the wrong ISP"
+        };
+        findings.push(
+            Finding::new("foreign-rule", severity, what).shown_by(rule.text.clone()).remedy(
+                format!(
+                    "Give it a priority above {} if that packets may go on using both ISPs.",
+                    last.unwrap_or(first)
+                ),
+            ),
+        );
+    }
+    // Those that it was told to use.
+    let used = |name: &str| {
+        facts.answers().is_some_and(|all| all.status.uplinks.iter().any(|one| one.name == name))
+    };
+    for uplink in facts.uplinks.iter().filter(|uplink| used(&uplink.link.name)) {
+        for own in &uplink.link.addresses {
+            let has_rule = facts.rules.iter().any(|rule| {
+                rule.is_ours && rule.from.is_some_and(|from| from.covers(own.prefix()))
+            });
+            if !has_rule && own.prefix_len < 128 {
+                let prefix = own.prefix();
+                let what =
+                    format!("no rule sends packets from {prefix} out of {}", uplink.link.name);
+                findings.push(missing(&what));
+            }
+        }
+    }
+    findings.dedup();
+    findings
+}
+
+fn missing(what: &str) -> Finding {
+    Finding::new("rule-missing", Severity::StopsProtection, what).shown_by("ip -6 rule").remedy(
+        "Something has removed it: a network manager with ManageForeignRoutingPolicyRules=yes, a script. Keep \
+         it from that, and restart moorlined.",
+    )
+}
+
+/// A kernel that forwards believes no router, unless told so.
+pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
+    let deaf = facts.uplinks.iter().filter(|uplink| uplink.forwards && uplink.accept_ra == 1);
+    deaf.map(|uplink| {
+        let name = &uplink.link.name;
+        Finding::new(
+            "router-advertisements",
+            Severity::Warning,
+            format!("{name} forwards, so the kernel does not listen to routers there: a default route that one advertised will expire"),
+        )
+        .shown_by(format!("net.ipv6.conf.{name}.forwarding = 1, accept_ra = 1"))
+        .remedy(format!("sysctl net.ipv6.conf.{name}.accept_ra=2, or set the default route by hand"))
+    })
+    .collect()
+}
+
+/// What any IPv6 link takes (RFC 8200 s5), and the payload header (RFC 5533 s5.1).
+const MIN_MTU: u32 = 1280 + 8;

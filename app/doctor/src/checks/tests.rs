@@ -1,0 +1,262 @@
+use std::net::Ipv6Addr;
+
+use moorline_api::{
+    Context, ContextCounts, ContextState, DataPlane, LocatorInfo, ONE_UPLINK, Proof, ReapState,
+    Role, Status,
+};
+use moorline_netlink::{AddressFlags, HostRule, Lifetimes, Prefix, Uplink, UplinkAddress};
+use serde_json::json;
+
+use super::examine;
+use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
+use crate::finding::{Report, Severity};
+
+fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn uplink(name: &str, ifindex: u32, own: &str) -> UplinkFacts {
+    let lifetimes = Lifetimes { preferred: u32::MAX, valid: u32::MAX };
+    let own = UplinkAddress {
+        address: address(own),
+        prefix_len: 64,
+        flags: AddressFlags::default(),
+        preferred: true,
+        lifetimes,
+    };
+    let link = Uplink {
+        ifindex,
+        name: name.to_owned(),
+        carrier: true,
+        mtu: 1500,
+        gateway: None,
+        default_routes: Vec::new(),
+        addresses: vec![own],
+        advertisers: Vec::new(),
+    };
+    UplinkFacts { link, forwards: false, accept_ra: 1 }
+}
+
+fn told(uplink: &UplinkFacts) -> moorline_api::Uplink {
+    let own = uplink.link.addresses[0];
+    moorline_api::Uplink {
+        name: uplink.link.name.clone(),
+        ifindex: uplink.link.ifindex,
+        carrier: true,
+        mtu: 1500,
+        gateway: None,
+        locators: vec![LocatorInfo {
+            address: own.address,
+            prefix_len: 64,
+            proof: Proof::Hba,
+            announced: true,
+        }],
+    }
+}
+
+fn our_rule(priority: u32, from: Option<Prefix>) -> HostRule {
+    HostRule {
+        priority,
+        from,
+        is_ours: true,
+        is_selective: false,
+        suppresses_default: false,
+        text: format!("rule {priority}"),
+    }
+}
+
+/// A host on which all is well.
+fn good() -> Facts {
+    let uplinks = vec![uplink("eth0", 2, "2001:db8:1::5"), uplink("eth1", 3, "2001:db8:2::5")];
+    let prefix = |uplink: &UplinkFacts| Some(uplink.link.addresses[0].prefix());
+    let status = Status {
+        version: "1.0".into(),
+        pid: 1,
+        started_unix_ms: 0,
+        send_timeout_ms: 10_000,
+        data_plane: DataPlane::Tcx,
+        uplinks: uplinks.iter().map(told).collect(),
+        contexts: ContextCounts::default(),
+        drops: std::collections::BTreeMap::new(),
+        warnings: Vec::new(),
+    };
+    Facts {
+        version: "1.0".into(),
+        kernel: Kernel { release: "6.18.2".into(), has_btf: true, has_jit: true },
+        daemon: Daemon::Running(Box::new(Answers { status, contexts: Vec::new() })),
+        candidates: Vec::new(),
+        rules: vec![
+            HostRule { is_ours: false, ..our_rule(0, None) },
+            our_rule(5531, None),
+            our_rule(5540, prefix(&uplinks[0])),
+            our_rule(5541, prefix(&uplinks[1])),
+            HostRule { is_ours: false, ..our_rule(32766, None) },
+        ],
+        uplinks,
+        firewall: Firewall::Ruleset(json!({"nftables": []})),
+        legacy_tables: Vec::new(),
+    }
+}
+
+/// Codes and severities of what is wrong after this has been changed.
+fn after(change: impl FnOnce(&mut Facts)) -> Vec<(String, Severity)> {
+    let mut facts = good();
+    change(&mut facts);
+    examine(&facts).into_iter().map(|finding| (finding.code, finding.severity)).collect()
+}
+
+fn answers(facts: &mut Facts) -> &mut Answers {
+    match &mut facts.daemon {
+        Daemon::Running(answers) => answers,
+        Daemon::NotRunning(_) | Daemon::NoPermission(_) | Daemon::Broken(_) => unreachable!(),
+    }
+}
+
+fn one(code: &str, severity: Severity) -> Vec<(String, Severity)> {
+    vec![(code.to_owned(), severity)]
+}
+
+use Severity::{NotSeen, Note, StopsProtection as Stops, Warning};
+
+#[test]
+fn a_good_host_has_no_findings() {
+    assert_eq!(examine(&good()), []);
+    assert_eq!(Report::new(Vec::new(), None).exit_status(), 0);
+}
+
+#[test]
+fn the_kernel_is_looked_at() {
+    let kernel = |release: &str| {
+        let release = release.to_owned();
+        after(move |facts| facts.kernel.release = release)
+    };
+    assert_eq!(kernel("5.15.0-91-generic"), one("kernel-old", Stops));
+    assert_eq!(kernel("6.0.1"), one("kernel-old", Stops));
+    assert_eq!(kernel("6.1.0-18-amd64"), []);
+    assert_eq!(kernel("7.0-rc1"), []);
+    assert_eq!(after(|facts| facts.kernel.has_btf = false), one("kernel-no-btf", Stops));
+    assert_eq!(after(|facts| facts.kernel.has_jit = false), one("kernel-no-jit", Warning));
+}
+
+#[test]
+fn the_daemon_is_looked_at() {
+    let daemon = |daemon| after(move |facts| facts.daemon = daemon);
+    assert_eq!(daemon(Daemon::NotRunning("x".into())), one("daemon-not-running", Stops));
+    assert_eq!(daemon(Daemon::NoPermission("x".into())), one("daemon-no-permission", NotSeen));
+    assert_eq!(daemon(Daemon::Broken("x".into())), one("daemon-broken", Stops));
+    let other = after(|facts| answers(facts).status.version = "0.9".into());
+    assert_eq!(other, one("daemon-version", Warning));
+}
+
+#[test]
+fn fewer_than_two_uplinks_are_told_once() {
+    let warning = format!("only one uplink: {ONE_UPLINK}. See to it.");
+    let found = after(|facts| {
+        facts.uplinks.truncate(1);
+        facts.candidates.push("eth1".into());
+        answers(facts).status.warnings.push(warning);
+    });
+    assert_eq!(found, one("one-uplink", Stops));
+    let found = after(|facts| answers(facts).status.warnings.push("look".into()));
+    assert_eq!(found, one("daemon-warning", Warning));
+}
+
+#[test]
+fn links_without_carrier_and_narrow_ones_are_told() {
+    let found = after(|facts| facts.uplinks[0].link.carrier = false);
+    assert_eq!(found, one("no-carrier", Warning));
+    assert_eq!(after(|facts| facts.uplinks[1].link.mtu = 1287), one("small-mtu", Stops));
+    assert_eq!(after(|facts| facts.uplinks[1].link.mtu = 1288), []);
+}
+
+#[test]
+fn an_uplink_whose_addresses_prove_nothing_is_told() {
+    let found = after(|facts| answers(facts).status.uplinks[0].locators[0].proof = Proof::None);
+    assert_eq!(found, one("unprovable", Stops));
+}
+
+#[test]
+fn rules_that_lack_or_come_before_ours_are_told() {
+    assert_eq!(after(|facts| facts.rules.truncate(1)), one("rule-missing", Stops));
+    assert_eq!(after(|facts| drop(facts.rules.remove(3))), one("rule-missing", Stops));
+    let foreign = |change: fn(&mut HostRule)| {
+        let mut rule = HostRule { is_ours: false, ..our_rule(100, None) };
+        change(&mut rule);
+        after(move |facts| facts.rules.push(rule))
+    };
+    assert_eq!(foreign(|_| {}), one("foreign-rule", Stops));
+    assert_eq!(foreign(|rule| rule.is_selective = true), one("foreign-rule", Note));
+    assert_eq!(foreign(|rule| rule.suppresses_default = true), []);
+    assert_eq!(foreign(|rule| rule.priority = 6000), []);
+    let elsewhere = |rule: &mut HostRule| {
+        rule.from = Some(Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 0), 64));
+    };
+    assert_eq!(foreign(elsewhere), []);
+}
+
+#[test]
+fn a_host_that_forwards_and_so_hears_no_router_is_told() {
+    assert_eq!(
+        after(|facts| facts.uplinks[0].forwards = true),
+        one("router-advertisements", Warning)
+    );
+    let told_so = after(|facts| {
+        facts.uplinks[0].forwards = true;
+        facts.uplinks[0].accept_ra = 2;
+    });
+    assert_eq!(told_so, []);
+}
+
+#[test]
+fn a_firewall_that_could_not_be_read_is_no_good_news() {
+    let unread = after(|facts| facts.firewall = Firewall::Unread("not root".into()));
+    assert_eq!(unread, one("firewall-unread", NotSeen));
+    assert_eq!(after(|facts| facts.firewall = Firewall::NoProgram), one("firewall-unread", Note));
+    let legacy = after(|facts| facts.legacy_tables.push("filter".into()));
+    assert_eq!(legacy, one("firewall-legacy", NotSeen));
+}
+
+#[test]
+fn peers_that_the_daemon_gave_up_are_told() {
+    let given_up = |state| {
+        after(move |facts| {
+            let context = Context {
+                id: 1,
+                ulid_local: address("2001:db8:1::5"),
+                ulid_peer: address("2001:db8:9::9"),
+                role: Role::Initiator,
+                state,
+                reap: ReapState::Operational,
+                locator_local: address("2001:db8:1::5"),
+                locator_peer: address("2001:db8:9::9"),
+                moved: false,
+                why: String::new(),
+                since_unix_ms: 0,
+                local_locators: Vec::new(),
+                peer_locators: Vec::new(),
+                tx_packets: 0,
+                tx_bytes: 0,
+                rx_packets: 0,
+                rx_bytes: 0,
+                last_tx_ms_ago: None,
+                last_rx_ms_ago: None,
+            };
+            answers(facts).contexts.push(context);
+        })
+    };
+    assert_eq!(given_up(ContextState::NoSupport), one("peer-without", Note));
+    assert_eq!(given_up(ContextState::EFailed), one("peer-silent", Warning));
+    assert_eq!(given_up(ContextState::Established), []);
+}
+
+#[test]
+fn the_exit_status_tells_the_worst() {
+    let status = |change: fn(&mut Facts)| {
+        let mut facts = good();
+        change(&mut facts);
+        Report::new(examine(&facts), None).exit_status()
+    };
+    assert_eq!(status(|facts| facts.kernel.has_jit = false), 0);
+    assert_eq!(status(|facts| facts.firewall = Firewall::Unread(String::new())), 2);
+    assert_eq!(status(|facts| facts.uplinks[0].link.mtu = 1000), 1);
+}

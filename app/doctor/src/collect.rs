@@ -1,0 +1,77 @@
+use std::fs;
+use std::process::Command;
+
+use anyhow::Context as _;
+use moorline_api::{Client, Error as ApiError};
+use moorline_netlink::{Settings, Uplink};
+
+use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
+
+/// Looks at the host, and asks the daemon.
+///
+/// # Errors
+/// The kernel's tables cannot be read.
+pub async fn collect(version: &str, client: &Client) -> anyhow::Result<Facts> {
+    let look = moorline_netlink::look(Settings::default()).await.context("the kernel's tables")?;
+    let view = look.view;
+    Ok(Facts {
+        version: version.to_owned(),
+        kernel: kernel(),
+        daemon: ask(client).await,
+        uplinks: view.uplinks.into_iter().map(uplink).collect(),
+        candidates: view.candidates.into_iter().map(|candidate| candidate.name).collect(),
+        rules: look.rules,
+        firewall: firewall(),
+        legacy_tables: lines("/proc/thread-self/net/ip6_tables_names"),
+    })
+}
+
+fn kernel() -> Kernel {
+    let control = |path: &str| fs::read_to_string(path).ok();
+    Kernel {
+        release: control("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        has_btf: fs::exists("/sys/kernel/btf/vmlinux").unwrap_or(false),
+        // A kernel that always compiles may lack the control; who is not root may not read it.
+        has_jit: control("/proc/sys/net/core/bpf_jit_enable")
+            .is_none_or(|value| value.trim() != "0"),
+    }
+}
+
+async fn ask(client: &Client) -> Daemon {
+    let answers = async {
+        let (status, contexts) = (client.status().await?, client.contexts().await?);
+        Ok(Answers { status, contexts })
+    };
+    match answers.await {
+        Ok(answers) => Daemon::Running(Box::new(answers)),
+        Err(error @ ApiError::NotRunning { .. }) => Daemon::NotRunning(error.to_string()),
+        Err(error @ ApiError::Permission { .. }) => Daemon::NoPermission(error.to_string()),
+        Err(error) => Daemon::Broken(error.to_string()),
+    }
+}
+
+fn uplink(link: Uplink) -> UplinkFacts {
+    let control = |name: &str| {
+        let path = format!("/proc/sys/net/ipv6/conf/{}/{name}", link.name);
+        fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u8>().ok()).unwrap_or(0)
+    };
+    UplinkFacts { forwards: control("forwarding") != 0, accept_ra: control("accept_ra"), link }
+}
+
+fn firewall() -> Firewall {
+    let places = ["nft", "/usr/sbin/nft", "/sbin/nft"];
+    let tried = places.iter().map(|nft| Command::new(nft).args(["-j", "list", "ruleset"]).output());
+    let Some(output) = tried.flatten().next() else { return Firewall::NoProgram };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Firewall::Unread(said.lines().next().unwrap_or("nft failed").to_owned());
+    }
+    match serde_json::from_slice(&output.stdout) {
+        Ok(ruleset) => Firewall::Ruleset(ruleset),
+        Err(error) => Firewall::Unread(format!("nft -j list ruleset: {error}")),
+    }
+}
+
+fn lines(path: &str) -> Vec<String> {
+    fs::read_to_string(path).unwrap_or_default().lines().map(ToOwned::to_owned).collect()
+}

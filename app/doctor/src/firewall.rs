@@ -1,0 +1,128 @@
+//! Which rules of nftables drop what Moorline needs.
+//!
+//! The ruleset is what `nft -j list ruleset` prints (libnftables-json(5)). A packet walks the chains of each hook;
+//! what a rule matches on is known of the packet, or known not to fit, or not known.
+
+mod matches;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::finding::{Finding, Severity};
+use walk::{Ruleset, Verdict};
+
+/// A packet, as far as it decides about rules.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet<'a> {
+    /// The hook's direction.
+    pub(crate) hook: &'static str,
+    /// Where it comes in or goes out.
+    pub(crate) interface: &'a str,
+    /// Transport protocol.
+    pub(crate) protocol: u8,
+    /// Its ICMPv6 type, if it is one.
+    pub(crate) icmp_type: Option<u8>,
+    /// What connection tracking says of it.
+    pub(crate) ct_state: &'static str,
+}
+
+/// Findings about a ruleset, for packets on these interfaces.
+pub(crate) fn examine(ruleset: &Value, interfaces: &[&str]) -> Vec<Finding> {
+    let ruleset = Ruleset::read(ruleset);
+    let mut findings = Vec::new();
+    let mut seen = BTreeSet::new();
+    for interface in interfaces {
+        for packet in packets(interface) {
+            for verdict in ruleset.walk(&packet) {
+                if seen.insert((packet.protocol, verdict.place.clone())) {
+                    findings.push(finding(&packet, &verdict));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// What has to pass. What is dropped of something that goes on is dropped of what begins, too: that comes first,
+/// for it is worse.
+fn packets(interface: &str) -> Vec<Packet<'_>> {
+    let shim6 =
+        |hook, ct_state| Packet { hook, interface, protocol: SHIM6, icmp_type: None, ct_state };
+    let inbound = ["ingress", "prerouting", "input"];
+    let outbound = ["output", "postrouting", "egress"];
+    let hooks = || inbound.into_iter().chain(outbound);
+    let too_big = inbound.into_iter().map(|hook| Packet {
+        hook,
+        interface,
+        protocol: ICMPV6,
+        icmp_type: Some(PACKET_TOO_BIG),
+        ct_state: "related",
+    });
+    let going_on = hooks().map(|hook| shim6(hook, "established"));
+    going_on.chain(hooks().map(|hook| shim6(hook, "new"))).chain(too_big).collect()
+}
+
+fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
+    let Verdict { place, text, is_certain, is_reverse_path } = verdict;
+    let on = packet.interface;
+    if *is_reverse_path {
+        return Finding::new(
+            "firewall-reverse-path",
+            Severity::Warning,
+            format!(
+                "the firewall drops what comes in by another interface than the one that it would answer by ({on})"
+            ),
+        )
+        .shown_by(format!("{place}: {text}"))
+        .remedy(
+            "With two ISPs that drops good packets, moved ones first. Remove the rule (firewalld: \
+             IPv6_rpfilter=no or loose), or take `iif` out of it.",
+        );
+    }
+    if packet.protocol == ICMPV6 {
+        return Finding::new(
+            "firewall-packet-too-big",
+            Severity::Warning,
+            format!("the firewall {} Packet Too Big on {on}", drops(*is_certain)),
+        )
+        .shown_by(format!("{place}: {text}"))
+        .remedy(
+            "Without it, large packets vanish where a path is narrower (RFC 4890 s4.3.1). Accept it before that: \
+             icmpv6 type packet-too-big accept",
+        );
+    }
+    let begins = packet.ct_state == "new";
+    let stops = *is_certain && (!begins || packet.hook == "output");
+    let severity = if stops { Severity::StopsProtection } else { Severity::Warning };
+    let what_of_it = if begins { " that begins something new" } else { "" };
+    let direction = match packet.hook {
+        "output" | "postrouting" | "egress" => "out of",
+        _ => "into",
+    };
+    Finding::new(
+        "firewall-shim6",
+        severity,
+        format!("the firewall {} protocol 140{what_of_it} {direction} {on}", drops(*is_certain)),
+    )
+    .shown_by(format!("{place}: {text}"))
+    .remedy(
+        "Shim6 messages are protocol 140, those that a peer begins with among them. Accept it before that: \
+         meta l4proto 140 accept",
+    )
+}
+
+fn drops(is_certain: bool) -> &'static str {
+    if is_certain { "drops" } else { "may drop" }
+}
+
+/// Protocol number of Shim6 (RFC 5533 s17).
+const SHIM6: u8 = 140;
+/// Protocol number of ICMPv6 (RFC 4443).
+const ICMPV6: u8 = 58;
+/// Type of ICMPv6 (RFC 4443 s3.2).
+const PACKET_TOO_BIG: u8 = 2;

@@ -1,0 +1,106 @@
+use serde_json::Value;
+
+use super::{ICMPV6, PACKET_TOO_BIG, Packet, SHIM6};
+
+/// Whether a statement of a rule fits a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fits {
+    Yes,
+    No,
+    /// That depends on what is not known of the packet.
+    Maybe,
+}
+
+/// Of a `match` statement.
+pub(crate) fn fits(statement: &Value, packet: &Packet<'_>) -> Fits {
+    let Some(known) = of_packet(&statement["left"], packet) else { return Fits::Maybe };
+    let found = is_one_of(&known, &statement["right"]);
+    match (statement["op"].as_str(), found) {
+        (Some("==" | "in"), found) => found,
+        (Some("!="), Fits::Yes) => Fits::No,
+        (Some("!="), Fits::No) => Fits::Yes,
+        _ => Fits::Maybe,
+    }
+}
+
+/// What the packet has where a rule looks, by all names; none if that is not known.
+pub(crate) fn of_packet(left: &Value, packet: &Packet<'_>) -> Option<Vec<Value>> {
+    let names = |names: &[&str]| Some(names.iter().map(|name| Value::from(*name)).collect());
+    if let Some(key) = left["meta"]["key"].as_str() {
+        return match key {
+            "l4proto" => Some(protocol_names(packet.protocol)),
+            "nfproto" => names(&["ipv6"]),
+            "protocol" => names(&["ip6"]),
+            "iifname" | "iif" if is_inbound(packet) => names(&[packet.interface]),
+            "oifname" | "oif" if !is_inbound(packet) => names(&[packet.interface]),
+            _ => None,
+        };
+    }
+    match (left["payload"]["protocol"].as_str(), left["payload"]["field"].as_str()) {
+        (Some("ip6"), Some("nexthdr")) => Some(protocol_names(packet.protocol)),
+        (Some("icmpv6"), Some("type")) => match packet.icmp_type {
+            Some(PACKET_TOO_BIG) => Some(vec!["packet-too-big".into(), PACKET_TOO_BIG.into()]),
+            Some(kind) => Some(vec![kind.into()]),
+            // No ICMPv6 at all.
+            None => Some(Vec::new()),
+        },
+        // Ports are nothing that a packet of these protocols has.
+        (Some("tcp" | "udp" | "th" | "sctp" | "dccp" | "udplite" | "icmp" | "ip" | "arp"), _) => {
+            Some(Vec::new())
+        }
+        _ if left["ct"]["key"].as_str() == Some("state") => names(&[packet.ct_state]),
+        _ => None,
+    }
+}
+
+fn is_inbound(packet: &Packet<'_>) -> bool {
+    matches!(packet.hook, "ingress" | "prerouting" | "input")
+}
+
+/// As in /etc/protocols, which nft prints names from.
+fn protocol_names(protocol: u8) -> Vec<Value> {
+    let name = match protocol {
+        SHIM6 => "shim6",
+        ICMPV6 => "ipv6-icmp",
+        _ => "",
+    };
+    vec![protocol.into(), name.into(), protocol.to_string().into(), "icmpv6".into()]
+        .into_iter()
+        .filter(|name: &Value| protocol == ICMPV6 || name != "icmpv6")
+        .collect()
+}
+
+/// Whether one of the names is what a rule wants, or in its set, range or prefix.
+pub(crate) fn is_one_of(known: &[Value], wanted: &Value) -> Fits {
+    if let Some(elements) = wanted["set"].as_array().or(wanted.as_array()) {
+        let all = elements.iter().map(|element| is_one_of(known, element));
+        return all.fold(Fits::No, |so_far, one| match (so_far, one) {
+            (Fits::Yes, _) | (_, Fits::Yes) => Fits::Yes,
+            (Fits::Maybe, _) | (_, Fits::Maybe) => Fits::Maybe,
+            (Fits::No, Fits::No) => Fits::No,
+        });
+    }
+    if let Some([low, high]) = wanted["range"].as_array().map(Vec::as_slice) {
+        let (Some(low), Some(high)) = (low.as_u64(), high.as_u64()) else { return Fits::Maybe };
+        let inside =
+            known.iter().filter_map(Value::as_u64).any(|value| (low..=high).contains(&value));
+        return if inside { Fits::Yes } else { Fits::No };
+    }
+    match wanted {
+        // A named set: what is in it may change at any time.
+        Value::String(name) if name.starts_with('@') => Fits::Maybe,
+        Value::String(name) if name.ends_with('*') => {
+            let start = name.trim_end_matches('*');
+            let fits = known.iter().filter_map(Value::as_str).any(|known| known.starts_with(start));
+            if fits { Fits::Yes } else { Fits::No }
+        }
+        Value::String(_) | Value::Number(_) => {
+            if known.contains(wanted) {
+                Fits::Yes
+            } else {
+                Fits::No
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Fits::Maybe,
+    }
+}

@@ -1,0 +1,179 @@
+use serde_json::{Value, json};
+
+use super::examine;
+use crate::finding::{Finding, Severity};
+
+/// Name, hook and policy, rules.
+type Chain<'a> = (&'a str, Option<(&'a str, &'a str)>, &'a [Value]);
+
+/// Chains of family inet and their rules' statements, as nft 1.0.6 prints them.
+fn table(chains: &[Chain<'_>]) -> Value {
+    let mut objects = vec![json!({"metainfo": {"json_schema_version": 1}})];
+    for (name, base, rules) in chains {
+        let mut chain = json!({"family": "inet", "table": "filter", "name": name, "handle": 1});
+        if let Some((hook, policy)) = base {
+            chain["hook"] = json!(hook);
+            chain["policy"] = json!(policy);
+        }
+        objects.push(json!({ "chain": chain }));
+        for (handle, expr) in rules.iter().enumerate() {
+            let rule = json!({"family": "inet", "table": "filter", "chain": name, "handle": handle + 5, "expr": expr});
+            objects.push(json!({ "rule": rule }));
+        }
+    }
+    json!({ "nftables": objects })
+}
+
+fn accept_known() -> Value {
+    let states = json!({"set": [["invalid", {"drop": null}], ["established", {"accept": null}], ["related", {"accept": null}]]});
+    json!([{"vmap": {"key": {"ct": {"key": "state"}}, "data": states}}])
+}
+
+fn l4proto(protocol: Value, verdict: &str) -> Value {
+    json!([{"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": protocol}}, {verdict: null}])
+}
+
+fn from_prefix(verdict: &str) -> Value {
+    let left = json!({"payload": {"protocol": "ip6", "field": "saddr"}});
+    let right = json!({"prefix": {"addr": "2001:db8::", "len": 32}});
+    json!([{"match": {"op": "==", "left": left, "right": right}}, {"counter": {"packets": 0}}, {verdict: null}])
+}
+
+fn brief(findings: &[Finding]) -> Vec<(&str, Severity, &str)> {
+    let end = |one: &Finding| one.evidence[0].find(':').unwrap();
+    findings
+        .iter()
+        .map(|one| (one.code.as_str(), one.severity, &one.evidence[0][..end(one)]))
+        .collect()
+}
+
+fn input(policy: &str, rules: &[Value]) -> Vec<Finding> {
+    examine(&table(&[("in", Some(("input", policy)), rules)]), &["eth0", "eth1"])
+}
+
+#[test]
+fn an_empty_ruleset_and_one_that_accepts_are_fine() {
+    assert_eq!(examine(&json!({"nftables": []}), &["eth0"]), []);
+    assert_eq!(input("accept", &[accept_known()]), []);
+    assert_eq!(input("drop", &[accept_known(), l4proto(json!("shim6"), "accept")]), []);
+    assert_eq!(input("drop", &[accept_known(), l4proto(json!({"set": [6, 140]}), "accept")]), []);
+}
+
+#[test]
+fn a_rule_that_drops_protocol_140_is_named_by_its_handle() {
+    for (protocol, verdict) in [(json!("shim6"), "drop"), (json!(140), "reject")] {
+        let found = input("accept", &[l4proto(json!("tcp"), "drop"), l4proto(protocol, verdict)]);
+        let expected = ("firewall-shim6", Severity::StopsProtection, "inet filter in handle 6");
+        assert_eq!(brief(&found), [expected]);
+    }
+}
+
+#[test]
+fn a_policy_that_drops_what_begins_is_a_warning_where_answers_pass() {
+    let found = input("drop", &[accept_known(), l4proto(json!({"set": ["tcp", "udp"]}), "accept")]);
+    assert_eq!(brief(&found), [("firewall-shim6", Severity::Warning, "inet filter in")]);
+    assert!(found[0].what.contains("begins something new"), "{}", found[0].what);
+}
+
+#[test]
+fn a_policy_that_drops_all_stops_protection_and_path_mtu_discovery() {
+    let found = input("drop", &[]);
+    let place = "inet filter in";
+    assert_eq!(
+        brief(&found),
+        [
+            ("firewall-shim6", Severity::StopsProtection, place),
+            ("firewall-packet-too-big", Severity::Warning, place),
+        ]
+    );
+}
+
+#[test]
+fn what_depends_on_addresses_is_uncertain() {
+    let found = input("accept", &[from_prefix("drop")]);
+    let place = "inet filter in handle 5";
+    assert_eq!(found.len(), 2);
+    assert_eq!(brief(&found)[0], ("firewall-shim6", Severity::Warning, place));
+    // It may have been accepted before.
+    let found = input("drop", &[from_prefix("accept")]);
+    assert_eq!(brief(&found)[0], ("firewall-shim6", Severity::Warning, "inet filter in"));
+}
+
+#[test]
+fn jumps_are_followed_and_come_back() {
+    let jump = json!([{"jump": {"target": "more"}}]);
+    let chains: [Chain<'_>; 2] = [
+        ("out", Some(("output", "accept")), &[jump.clone(), l4proto(json!("shim6"), "drop")]),
+        ("more", None, &[l4proto(json!("tcp"), "drop"), l4proto(json!("shim6"), "return")]),
+    ];
+    let expected = ("firewall-shim6", Severity::StopsProtection, "inet filter out handle 6");
+    assert_eq!(brief(&examine(&table(&chains), &["eth0"])), [expected]);
+    let chains: [Chain<'_>; 2] = [
+        ("out", Some(("output", "accept")), &[jump, l4proto(json!("shim6"), "drop")]),
+        ("more", None, &[l4proto(json!("shim6"), "accept")]),
+    ];
+    assert_eq!(examine(&table(&chains), &["eth0"]), []);
+}
+
+#[test]
+fn a_chain_that_jumps_to_itself_ends() {
+    let jump = json!([{"jump": {"target": "in"}}]);
+    assert_eq!(input("accept", &[jump]), []);
+}
+
+#[test]
+fn rules_for_other_interfaces_say_nothing_of_uplinks() {
+    let on = |interface: &str| json!([{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": interface}}, {"drop": null}]);
+    assert_eq!(input("accept", &[on("lo"), on("docker*")]), []);
+    let found = input("accept", &[on("eth1")]);
+    let place = "inet filter in handle 5";
+    assert_eq!(brief(&found)[0], ("firewall-shim6", Severity::StopsProtection, place));
+    assert!(found[0].what.ends_with("eth1"), "{}", found[0].what);
+}
+
+#[test]
+fn the_reverse_path_check_of_firewalld_is_told_for_what_it_is() {
+    let fib = json!({"fib": {"result": "oif", "flags": ["saddr", "mark", "iif"]}});
+    let expr = json!([
+        {"match": {"op": "==", "left": {"meta": {"key": "nfproto"}}, "right": "ipv6"}},
+        {"match": {"op": "==", "left": fib, "right": false}},
+        {"drop": null},
+    ]);
+    let ruleset = table(&[("pre", Some(("prerouting", "accept")), &[expr])]);
+    let found = examine(&ruleset, &["eth0"]);
+    assert!(!found.is_empty());
+    assert!(found.iter().all(|finding| finding.code == "firewall-reverse-path"));
+}
+
+#[test]
+fn rules_of_ip6tables_count_and_those_for_ipv4_do_not() {
+    let mut ruleset = table(&[(
+        "INPUT",
+        Some(("input", "accept")),
+        &[json!([
+            {"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "shim6"}},
+            {"counter": {"packets": 0, "bytes": 0}},
+            {"xt": {"type": "target", "name": "REJECT"}},
+        ])],
+    )]);
+    let found = examine(&ruleset, &["eth0"]);
+    let expected = ("firewall-shim6", Severity::StopsProtection, "inet filter INPUT handle 5");
+    assert_eq!(brief(&found), [expected]);
+    for object in ruleset["nftables"].as_array_mut().unwrap() {
+        for kind in ["chain", "rule"] {
+            if object.get(kind).is_some() {
+                object[kind]["family"] = json!("ip");
+            }
+        }
+    }
+    assert_eq!(examine(&ruleset, &["eth0"]), []);
+}
+
+#[test]
+fn what_is_no_ruleset_breaks_nothing() {
+    for odd in
+        [json!(null), json!({"nftables": [1, {"rule": {"expr": [[], "x", {}]}}, {"chain": 3}]})]
+    {
+        assert_eq!(examine(&odd, &["eth0"]), []);
+    }
+}

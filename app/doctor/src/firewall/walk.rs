@@ -1,0 +1,271 @@
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::Packet;
+use super::matches::{Fits, fits, is_one_of, of_packet};
+
+/// Chains and rules, as they are walked.
+#[derive(Debug, Default)]
+pub(crate) struct Ruleset<'a> {
+    chains: BTreeMap<Name, Chain<'a>>,
+}
+
+/// Family, table and name of a chain.
+type Name = (String, String, String);
+
+#[derive(Debug, Default)]
+struct Chain<'a> {
+    /// Of base chains only.
+    hook: Option<&'a str>,
+    drops_by_default: bool,
+    /// Its device, for those of a single one.
+    devices: Option<&'a Value>,
+    rules: Vec<&'a Value>,
+}
+
+/// Where a packet is dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Table, chain and handle of the rule.
+    pub(crate) place: String,
+    /// What it says.
+    pub(crate) text: String,
+    /// Whether it is dropped whatever is not known of it.
+    pub(crate) is_certain: bool,
+    /// Whether it asks where an answer would leave.
+    pub(crate) is_reverse_path: bool,
+}
+
+/// How a chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Accepted,
+    Dropped,
+    Returned,
+}
+
+/// On the way of one packet.
+struct Walk<'a, 'p> {
+    packet: &'p Packet<'p>,
+    found: Vec<Verdict>,
+    /// Some rule may have accepted it by now.
+    may_be_accepted: bool,
+    ruleset: &'p Ruleset<'a>,
+}
+
+impl<'a> Ruleset<'a> {
+    pub(crate) fn read(ruleset: &'a Value) -> Self {
+        let mut all = Self::default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for object in ruleset["nftables"].as_array().into_iter().flatten() {
+            let (chain, rule) = (&object["chain"], &object["rule"]);
+            if chain.is_object() {
+                let name = (text(&chain["family"]), text(&chain["table"]), text(&chain["name"]));
+                let entry = all.chains.entry(name).or_default();
+                entry.hook = chain["hook"].as_str();
+                entry.drops_by_default = chain["policy"].as_str() == Some("drop");
+                entry.devices = chain.get("dev");
+            } else if rule.is_object() {
+                let name = (text(&rule["family"]), text(&rule["table"]), text(&rule["chain"]));
+                all.chains.entry(name).or_default().rules.push(rule);
+            }
+        }
+        all
+    }
+
+    /// Where this packet is dropped, for certain or perhaps: every base chain of its hook sees it.
+    pub(crate) fn walk(&self, packet: &Packet<'_>) -> Vec<Verdict> {
+        let mut found = Vec::new();
+        for (name, chain) in &self.chains {
+            let sees = matches!(name.0.as_str(), "ip6" | "inet" | "netdev")
+                && chain.hook == Some(packet.hook)
+                && chain.devices.is_none_or(|devices| {
+                    is_one_of(&[packet.interface.into()], devices) == Fits::Yes
+                });
+            if !sees {
+                continue;
+            }
+            let mut walk =
+                Walk { packet, found: Vec::new(), may_be_accepted: false, ruleset: self };
+            let end = walk.chain(name, true, MAX_DEPTH);
+            if end == End::Returned && chain.drops_by_default {
+                walk.note(
+                    place(name, None),
+                    format!("policy drop, and no rule before accepts {}", packet.protocol),
+                    true,
+                    false,
+                );
+            }
+            found.append(&mut walk.found);
+        }
+        found
+    }
+}
+
+impl Walk<'_, '_> {
+    fn note(&mut self, place: String, text: String, is_certain: bool, is_reverse_path: bool) {
+        let is_certain = is_certain && !self.may_be_accepted;
+        self.found.push(Verdict { place, text, is_certain, is_reverse_path });
+    }
+
+    /// `is_certain`: the packet comes here whatever is not known of it.
+    fn chain(&mut self, name: &Name, is_certain: bool, depth: u32) -> End {
+        let Some(chain) = self.ruleset.chains.get(name).filter(|_| depth > 0) else {
+            return End::Returned;
+        };
+        for rule in &chain.rules {
+            match self.rule(name, rule, is_certain, depth) {
+                None => {}
+                Some(end) => return end,
+            }
+        }
+        End::Returned
+    }
+
+    /// How the rule ends the chain for certain, if it does.
+    fn rule(&mut self, name: &Name, rule: &Value, is_certain: bool, depth: u32) -> Option<End> {
+        let mut sure = true;
+        let mut is_reverse_path = false;
+        for statement in rule["expr"].as_array().into_iter().flatten() {
+            let (key, value) = statement.as_object()?.iter().next()?;
+            let verdict = match key.as_str() {
+                "match" => {
+                    is_reverse_path |= asks_for_reverse_path(value);
+                    match fits(value, self.packet) {
+                        Fits::Yes => {}
+                        Fits::No => return None,
+                        Fits::Maybe => sure = false,
+                    }
+                    continue;
+                }
+                "vmap" => {
+                    let (verdict, is_known) = self.verdict_of_map(value)?;
+                    sure &= is_known;
+                    verdict
+                }
+                // Of ip6tables-nft: a match that is not known, or a target that is.
+                "xt" => {
+                    is_reverse_path |= value["name"] == "rpfilter";
+                    if value["type"] == "match" || value["name"] != "REJECT" {
+                        sure &= value["type"] == "target";
+                        continue;
+                    }
+                    "drop".into()
+                }
+                "accept" | "drop" | "reject" | "return" => key.as_str().into(),
+                "jump" | "goto" => {
+                    format!("{key} {}", value["target"].as_str().unwrap_or_default())
+                }
+                // A rate that is not reached lets the rest of the rule do its work; so do counters and logs.
+                "limit" | "quota" => {
+                    sure = false;
+                    continue;
+                }
+                _ => continue,
+            };
+            let place = place(name, rule["handle"].as_u64());
+            return self.obey(
+                name,
+                &verdict,
+                &Ruled { place, rule, sure, is_certain, is_reverse_path },
+                depth,
+            );
+        }
+        None
+    }
+
+    /// Carries out a verdict of a rule.
+    fn obey(&mut self, name: &Name, verdict: &str, ruled: &Ruled<'_>, depth: u32) -> Option<End> {
+        let sure = ruled.sure;
+        let (word, target) = verdict.split_once(' ').unwrap_or((verdict, ""));
+        let end = match word {
+            "accept" => {
+                self.may_be_accepted |= !(sure && ruled.is_certain);
+                End::Accepted
+            }
+            "drop" | "reject" => {
+                let text = describe(ruled.rule);
+                let certain = sure && ruled.is_certain;
+                // What asks for the reverse path drops nothing else.
+                self.note(ruled.place.clone(), text, certain, ruled.is_reverse_path);
+                End::Dropped
+            }
+            "return" => End::Returned,
+            "jump" | "goto" => {
+                let target = (name.0.clone(), name.1.clone(), target.to_owned());
+                let end = self.chain(&target, ruled.is_certain && sure, depth - 1);
+                if word == "jump" && end == End::Returned {
+                    return None;
+                }
+                end
+            }
+            _ => return None,
+        };
+        sure.then_some(end)
+    }
+
+    /// The verdict that a map has for the packet, and whether that is known; none if it has none.
+    fn verdict_of_map(&self, map: &Value) -> Option<(String, bool)> {
+        let known = of_packet(&map["key"], self.packet);
+        let mut perhaps = None;
+        for entry in map["data"]["set"].as_array().into_iter().flatten() {
+            let [element, verdict] = entry.as_array()?.as_slice() else { return None };
+            let (word, value) = verdict.as_object()?.iter().next()?;
+            let target = value["target"].as_str();
+            let text = target.map_or_else(|| word.clone(), |target| format!("{word} {target}"));
+            match known.as_ref().map_or(Fits::Maybe, |known| is_one_of(known, element)) {
+                Fits::Yes => return Some((text, true)),
+                Fits::No => {}
+                // The strictest of what could be.
+                Fits::Maybe if perhaps.is_none() || word == "drop" => perhaps = Some(text),
+                Fits::Maybe => {}
+            }
+        }
+        perhaps.map(|text| (text, false))
+    }
+}
+
+/// A rule whose matches have been looked at.
+struct Ruled<'r> {
+    place: String,
+    rule: &'r Value,
+    /// Every match of it fits for certain.
+    sure: bool,
+    /// The packet comes to it for certain.
+    is_certain: bool,
+    is_reverse_path: bool,
+}
+
+/// `fib saddr . iif oif missing`: no route back by the interface that the packet came by.
+fn asks_for_reverse_path(statement: &Value) -> bool {
+    let flags = &statement["left"]["fib"]["flags"];
+    let has = |flag: &str| {
+        flags.as_str() == Some(flag)
+            || flags.as_array().is_some_and(|all| all.iter().any(|one| one == flag))
+    };
+    has("saddr") && has("iif")
+}
+
+fn place(name: &Name, handle: Option<u64>) -> String {
+    let (family, table, chain) = name;
+    match handle {
+        Some(handle) => format!("{family} {table} {chain} handle {handle}"),
+        None => format!("{family} {table} {chain}"),
+    }
+}
+
+/// A rule in a few words: its comment if it has one, else its statements.
+fn describe(rule: &Value) -> String {
+    if let Some(comment) = rule["comment"].as_str() {
+        return comment.to_owned();
+    }
+    let statements = rule["expr"].as_array().into_iter().flatten();
+    let text = statements.map(Value::to_string).collect::<Vec<_>>().join(" ");
+    text.chars().take(MAX_TEXT).collect()
+}
+
+/// The kernel allows no more jumps (`NFT_JUMP_STACK_SIZE`).
+const MAX_DEPTH: u32 = 16;
+/// Characters of a rule that are shown.
+const MAX_TEXT: usize = 200;

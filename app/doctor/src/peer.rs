@@ -1,0 +1,135 @@
+use crate::finding::{Finding, Severity};
+use crate::probe::{Kind, PairReport, PeerReport, Verdict};
+
+/// What the verdicts mean.
+#[must_use]
+pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
+    let pairs = &report.pairs;
+    let arrives = |kind| pairs.iter().filter(move |pair| pair.passes(kind));
+    if pairs.is_empty() {
+        return vec![
+            Finding::new(
+                "peer-no-pair",
+                Severity::StopsProtection,
+                "there is no pair of addresses to try",
+            )
+            .remedy("This host needs an uplink with IPv6, and the peer an IPv6 address."),
+        ];
+    }
+    let mut findings = Vec::new();
+    if arrives(Kind::Plain).next().is_none() && arrives(Kind::Shim6).next().is_none() {
+        findings.push(
+            Finding::new(
+                "peer-unreachable",
+                Severity::StopsProtection,
+                "the peer answers on no pair",
+            )
+            .remedy(
+                "Is it up, and is this its address? It may answer neither echo requests nor Shim6.",
+            ),
+        );
+        return findings;
+    }
+    findings.extend(shim6(pairs));
+    let usable =
+        pairs.iter().filter(|pair| pair.verdicts.get(&Kind::Shim6).is_some_and(is_answered));
+    if usable.count() == 1 {
+        findings.push(
+            Finding::new(
+                "peer-one-pair",
+                Severity::StopsProtection,
+                "only one pair of addresses works with this peer",
+            )
+            .remedy("Connections with it have nothing to move to: see to the other rows."),
+        );
+    }
+    let kinds = [
+        (Kind::Options8, "peer-options", "destination options of 8 octets", OPTIONS),
+        (Kind::Options16, "peer-options", "destination options of 16 octets", OPTIONS),
+        (Kind::Fragments, "peer-fragments", "fragments", "Large datagrams will not arrive there."),
+    ];
+    for (kind, code, what, remedy) in kinds {
+        findings.extend(lost(pairs, kind, code, what, Severity::Note, remedy));
+    }
+    for pair in pairs.iter().filter(|pair| pair.is_black_hole) {
+        findings.push(
+            Finding::new(
+                "peer-black-hole",
+                Severity::Warning,
+                "large packets vanish, and no router says so",
+            )
+            .shown_by(format!(
+                "{}: up to {} octets arrive",
+                pair.pair,
+                pair.path_mtu.unwrap_or(1280)
+            ))
+            .remedy(
+                "Somebody drops Packet Too Big. Set the MTU of the uplink to what arrives, or \
+                     net.ipv4.tcp_mtu_probing=1 for TCP.",
+            ),
+        );
+    }
+    findings
+}
+
+fn is_answered(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Passes { .. })
+}
+
+fn shim6(pairs: &[PairReport]) -> Vec<Finding> {
+    let verdicts = || pairs.iter().filter_map(|pair| pair.verdicts.get(&Kind::Shim6));
+    if !verdicts().any(is_answered) && verdicts().any(|verdict| *verdict == Verdict::NoShim6) {
+        return vec![
+            Finding::new("peer-without", Severity::StopsProtection, "the peer has no Moorline")
+                .shown_by("it answers protocol 140 with \"unrecognized next header\"")
+                .remedy("Both ends run it: install it there, or start it."),
+        ];
+    }
+    let severity =
+        if verdicts().any(is_answered) { Severity::Warning } else { Severity::StopsProtection };
+    let remedy = "A firewall of an ISP, of the peer or of this host drops it: the row without a mark says on which \
+                  way. Ask for protocol 140 (Shim6, RFC 5533) to pass.";
+    lost(pairs, Kind::Shim6, "peer-shim6-lost", "protocol 140", severity, remedy)
+        .into_iter()
+        .collect()
+}
+
+/// Pairs where plain packets arrive and these do not.
+fn lost(
+    pairs: &[PairReport],
+    kind: Kind,
+    code: &str,
+    what: &str,
+    severity: Severity,
+    remedy: &str,
+) -> Option<Finding> {
+    let stuck: Vec<_> = pairs
+        .iter()
+        .filter(|pair| pair.passes(Kind::Plain) && !pair.passes(kind))
+        .filter_map(|pair| Some((pair, pair.verdicts.get(&kind)?)))
+        .collect();
+    if stuck.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "{what} does not arrive on {} of {} pairs, where plain packets do",
+        stuck.len(),
+        pairs.len()
+    );
+    let finding = Finding::new(code, severity, text).remedy(remedy);
+    Some(stuck.into_iter().fold(finding, |finding, (pair, verdict)| {
+        finding.shown_by(format!("{}: {}", pair.pair, words(verdict)))
+    }))
+}
+
+fn words(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Passes { .. } => "passes".to_owned(),
+        Verdict::NoShim6 => "arrives, and the peer knows no Shim6".to_owned(),
+        Verdict::Lost => "lost without a word".to_owned(),
+        Verdict::Error { from, what, .. } => format!("{what}, says {from}"),
+        Verdict::NotSent { why } => format!("not sent: {why}"),
+    }
+}
+
+const OPTIONS: &str = "Shim6 does without them; ILNP does not.";

@@ -1,0 +1,207 @@
+use std::net::Ipv6Addr;
+
+use moorline_api::Pair;
+use moorline_types::ContextTag;
+use moorline_wire::{I1, Message, Options};
+
+use super::Kind;
+
+/// A test: its packets, and what its answer will have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Test {
+    pub(super) packets: Vec<Vec<u8>>,
+    /// Of the echo request; the low half of the nonce of an I1.
+    pub(super) sequence: u16,
+}
+
+/// What tells our packets from others'.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token(pub(super) [u8; 16]);
+
+impl Token {
+    fn identifier(self) -> [u8; 2] {
+        [self.0[0], self.0[1]]
+    }
+
+    /// Of an I1: random, and the number of the test.
+    fn nonce(self, sequence: u16) -> u32 {
+        u32::from_be_bytes([self.0[2], self.0[3], 0, 0]) | u32::from(sequence)
+    }
+}
+
+pub(super) fn test(kind: Kind, pair: Pair, token: Token, sequence: u16) -> Test {
+    let echo = |octets: usize| echo_request(pair, token, sequence, octets);
+    let packets = match kind {
+        Kind::Plain => vec![whole(pair, ICMPV6, &echo(64))],
+        Kind::Shim6 => vec![whole(pair, SHIM6, &i1(pair, token, sequence))],
+        Kind::Options8 => vec![whole(pair, DESTINATION_OPTIONS, &behind_options(8, &echo(64)))],
+        Kind::Options16 => vec![whole(pair, DESTINATION_OPTIONS, &behind_options(16, &echo(64)))],
+        Kind::Fragments => fragments(pair, token, sequence, &echo(FRAGMENTED)),
+        Kind::Size1280 => return sized(1280, pair, token, sequence),
+        Kind::Size1500 => return sized(1500, pair, token, sequence),
+    };
+    Test { packets, sequence }
+}
+
+/// An echo request so long, IPv6 header included.
+pub(super) fn sized(octets: u32, pair: Pair, token: Token, sequence: u16) -> Test {
+    let octets = usize::try_from(octets).unwrap_or(IPV6_HEADER).saturating_sub(IPV6_HEADER);
+    let echo = echo_request(pair, token, sequence, octets);
+    Test { packets: vec![whole(pair, ICMPV6, &echo)], sequence }
+}
+
+/// The number of the test that this answers.
+pub(super) fn answered(protocol: u8, octets: &[u8], token: Token) -> Option<u16> {
+    match (protocol, octets) {
+        (ICMPV6, [ECHO_REPLY, 0, _, _, id0, id1, s0, s1, rest @ ..]) => {
+            let is_ours = [*id0, *id1] == token.identifier() && rest.starts_with(&token.0);
+            is_ours.then(|| u16::from_be_bytes([*s0, *s1]))
+        }
+        // The nonce of an R1 is behind 4 octets of header, 2 of checksum, 2 reserved (RFC 5533 s5.5).
+        (SHIM6, [_, _, R1, _, _, _, _, _, n0, n1, n2, n3, ..]) => {
+            let [t0, t1, s0, s1] = [*n0, *n1, *n2, *n3];
+            ([t0, t1] == [token.0[2], token.0[3]]).then(|| u16::from_be_bytes([s0, s1]))
+        }
+        _ => None,
+    }
+}
+
+/// What an ICMPv6 error says, and the packet that it quotes.
+pub(super) struct Quote<'a> {
+    pub(super) kind: u8,
+    pub(super) code: u8,
+    /// Of Packet Too Big.
+    pub(super) mtu: u32,
+    packet: &'a [u8],
+}
+
+impl<'a> Quote<'a> {
+    pub(super) fn read(octets: &'a [u8]) -> Option<Self> {
+        let [kind @ 1..=4, code, _, _, m0, m1, m2, m3, packet @ ..] = octets else { return None };
+        let mtu = u32::from_be_bytes([*m0, *m1, *m2, *m3]);
+        Some(Self { kind: *kind, code: *code, mtu, packet })
+    }
+
+    /// Whether it quotes this packet. Routers change the hop limit and may change the first word.
+    pub(super) fn is_of(&self, sent: &[u8]) -> bool {
+        let length = self.packet.len().min(sent.len()).min(MAX_COMPARED);
+        length >= IPV6_HEADER + 16
+            && self.packet[4..7] == sent[4..7]
+            && self.packet[8..length] == sent[8..length]
+    }
+
+    pub(super) fn is_unrecognized_next_header(&self) -> bool {
+        (self.kind, self.code) == (4, 1)
+    }
+
+    /// RFC 4443 s3, in words.
+    pub(super) fn words(&self) -> String {
+        let text = match (self.kind, self.code) {
+            (1, 0) => "no route",
+            (1, 1) => "administratively prohibited",
+            (1, 2) => "beyond scope of source",
+            (1, 3) => "address unreachable",
+            (1, 4) => "port unreachable",
+            (1, 5) => "source address failed policy",
+            (1, 6) => "reject route",
+            (1, _) => "unreachable",
+            (2, _) => return format!("packet too big, MTU {}", self.mtu),
+            (3, _) => "time exceeded",
+            (4, 1) => "unrecognized next header",
+            (4, 2) => "unrecognized option",
+            (4, _) => "parameter problem",
+            _ => "error",
+        };
+        text.to_owned()
+    }
+}
+
+fn whole(pair: Pair, next: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![6 << 4, 0, 0, 0];
+    packet.extend(u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes());
+    packet.extend([next, HOPS]);
+    packet.extend(pair.local.octets());
+    packet.extend(pair.peer.octets());
+    packet.extend(payload);
+    packet
+}
+
+/// So many octets of ICMPv6.
+fn echo_request(pair: Pair, token: Token, sequence: u16, octets: usize) -> Vec<u8> {
+    let mut message = vec![ECHO_REQUEST, 0, 0, 0];
+    message.extend(token.identifier());
+    message.extend(sequence.to_be_bytes());
+    message.extend(token.0);
+    message.resize(octets.max(message.len()), 0);
+    let checksum = checksum(pair.local, pair.peer, &message);
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    message
+}
+
+/// Of ICMPv6 with its pseudo-header (RFC 8200 s8.1).
+fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
+    let words = |octets: &[u8]| {
+        let word = |pair: &[u8]| match *pair {
+            [high, low] => u64::from(u16::from_be_bytes([high, low])),
+            [high] => u64::from(high) << 8,
+            _ => 0,
+        };
+        octets.chunks(2).map(word).sum::<u64>()
+    };
+    let mut sum = words(&source.octets()) + words(&destination.octets()) + words(message);
+    sum += u64::try_from(message.len()).unwrap_or_default() + u64::from(ICMPV6);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap_or_default()
+}
+
+fn i1(pair: Pair, token: Token, sequence: u16) -> Vec<u8> {
+    let mut tag = [0; 8];
+    tag[2..].copy_from_slice(&token.0[4..10]);
+    let message = Message::I1(I1 {
+        initiator_tag: ContextTag::from_bits(u64::from_be_bytes(tag) >> 1),
+        initiator_nonce: token.nonce(sequence),
+        options: Options::default(),
+    });
+    message.emit(pair.local, pair.peer)
+}
+
+/// Destination options of so many octets: one option that every host may skip (RFC 4727 s5.1).
+fn behind_options(octets: u8, message: &[u8]) -> Vec<u8> {
+    let mut packet = vec![ICMPV6, octets / 8 - 1, EXPERIMENT, octets - 4];
+    packet.resize(usize::from(octets), 0);
+    packet.extend(message);
+    packet
+}
+
+fn fragments(pair: Pair, token: Token, sequence: u16, message: &[u8]) -> Vec<Vec<u8>> {
+    let (first, second) = message.split_at(FRAGMENTED / 2);
+    let fragment = |offset: usize, more: bool, part: &[u8]| {
+        let offset = u16::try_from(offset).unwrap_or_default() | u16::from(more);
+        let mut payload = vec![ICMPV6, 0];
+        payload.extend(offset.to_be_bytes());
+        payload.extend(&token.0[10..12]);
+        payload.extend(sequence.to_be_bytes());
+        payload.extend(part);
+        whole(pair, FRAGMENT, &payload)
+    };
+    vec![fragment(0, true, first), fragment(first.len(), false, second)]
+}
+
+const ICMPV6: u8 = 58;
+const SHIM6: u8 = 140;
+const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
+const ECHO_REQUEST: u8 = 128;
+const ECHO_REPLY: u8 = 129;
+/// Type of R1 (RFC 5533 s5.3).
+const R1: u8 = 2;
+/// Option for experiments, to be skipped by who does not know it.
+const EXPERIMENT: u8 = 0x1e;
+const IPV6_HEADER: usize = 40;
+const HOPS: u8 = 64;
+/// Octets of a message that is sent in two fragments: each half a multiple of 8, and its reply fits any link.
+const FRAGMENTED: usize = 1216;
+/// Octets of a quoted packet that are looked at: behind these are zeros.
+const MAX_COMPARED: usize = 96;

@@ -1,0 +1,249 @@
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use moorline_link::{Answer, ProbeSocket};
+
+use super::packet::{Quote, Test, Token, answered, sized, test};
+use super::{Kind, MAX_WAYS, PairReport, Verdict, Way};
+
+/// Sends test packets on each way, and says what came of them.
+///
+/// # Errors
+/// Without CAP_NET_RAW; when a socket fails.
+pub async fn run(ways: &[Way]) -> io::Result<Vec<PairReport>> {
+    let ways = &ways[..ways.len().min(MAX_WAYS)];
+    let mut octets = [0; 16];
+    getrandom::fill(&mut octets).map_err(io::Error::other)?;
+    let mut prober = Prober { socket: ProbeSocket::open()?, token: Token(octets), sequence: 0 };
+    let mut trials = Vec::new();
+    for (index, way) in ways.iter().enumerate() {
+        for kind in Kind::ALL.into_iter().filter(|kind| is_tried(*kind, way)) {
+            let test = test(kind, way.pair, prober.token, prober.next());
+            trials.push(Trial::new(index, kind, test));
+        }
+    }
+    prober.try_all(ways, &mut trials).await?;
+    let mut reports: Vec<_> = ways.iter().map(report).collect();
+    for trial in trials {
+        let verdict = trial.verdict.unwrap_or(Verdict::Lost);
+        reports[trial.way].verdicts.insert(trial.kind, verdict);
+    }
+    prober.search(ways, &mut reports).await?;
+    Ok(reports)
+}
+
+fn report(way: &Way) -> PairReport {
+    PairReport { pair: way.pair, verdicts: BTreeMap::new(), path_mtu: None, is_black_hole: false }
+}
+
+fn is_tried(kind: Kind, way: &Way) -> bool {
+    match kind {
+        Kind::Shim6 => true,
+        Kind::Size1500 => !way.has_moved && way.mtu >= 1500,
+        Kind::Plain | Kind::Options8 | Kind::Options16 | Kind::Fragments | Kind::Size1280 => {
+            !way.has_moved
+        }
+    }
+}
+
+struct Trial {
+    way: usize,
+    kind: Kind,
+    test: Test,
+    sent_at: Option<Instant>,
+    verdict: Option<Verdict>,
+}
+
+impl Trial {
+    fn new(way: usize, kind: Kind, test: Test) -> Self {
+        Self { way, kind, test, sent_at: None, verdict: None }
+    }
+}
+
+struct Prober {
+    socket: ProbeSocket,
+    token: Token,
+    sequence: u16,
+}
+
+impl Prober {
+    fn next(&mut self) -> u16 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
+    }
+
+    /// Until each has a verdict, or has been sent often enough.
+    async fn try_all(&self, ways: &[Way], trials: &mut [Trial]) -> io::Result<()> {
+        for _ in 0..TRIES {
+            for index in 0..trials.len() {
+                if trials[index].verdict.is_none() {
+                    self.send(&ways[trials[index].way], &mut trials[index]);
+                    self.listen(ways, trials, GAP).await?;
+                }
+            }
+            self.listen(ways, trials, PATIENCE).await?;
+            if trials.iter().all(|trial| trial.verdict.is_some()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&self, way: &Way, trial: &mut Trial) {
+        trial.sent_at = Some(Instant::now());
+        for packet in &trial.test.packets {
+            let sent = self.socket.send(packet, way.pair.local, way.pair.peer, way.ifindex);
+            if let Err(error) = sent {
+                trial.verdict = Some(Verdict::NotSent { why: why_not_sent(&error) });
+                return;
+            }
+        }
+    }
+
+    /// Takes answers for so long, or until none is waited for.
+    async fn listen(&self, ways: &[Way], trials: &mut [Trial], span: Duration) -> io::Result<()> {
+        let until = tokio::time::Instant::now() + span;
+        while trials.iter().any(|trial| trial.sent_at.is_some() && trial.verdict.is_none()) {
+            match tokio::time::timeout_at(until, self.socket.receive()).await {
+                Err(_) => break,
+                Ok(answer) => self.take(ways, trials, &answer?),
+            }
+        }
+        // A gap is one also when nothing is waited for.
+        if span == GAP {
+            tokio::time::sleep_until(until).await;
+        }
+        Ok(())
+    }
+
+    fn take(&self, ways: &[Way], trials: &mut [Trial], answer: &Answer) {
+        if let Some(sequence) = answered(answer.protocol, &answer.octets, self.token) {
+            let from_peer = |trial: &&mut Trial| {
+                trial.test.sequence == sequence && ways[trial.way].pair.peer == answer.source
+            };
+            if let Some(trial) = trials.iter_mut().find(from_peer) {
+                let rtt = trial.sent_at.map(|at| at.elapsed()).unwrap_or_default();
+                let rtt_us = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
+                trial.verdict = Some(Verdict::Passes { rtt_us });
+            }
+            return;
+        }
+        let Some(quote) = Quote::read(&answer.octets).filter(|_| answer.protocol != SHIM6) else {
+            return;
+        };
+        let is_quoted = |trial: &&mut Trial| {
+            trial.verdict.is_none() && trial.test.packets.iter().any(|packet| quote.is_of(packet))
+        };
+        let Some(trial) = trials.iter_mut().find(is_quoted) else { return };
+        let is_end = ways[trial.way].pair.peer == answer.source;
+        trial.verdict =
+            Some(if trial.kind == Kind::Shim6 && quote.is_unrecognized_next_header() && is_end {
+                Verdict::NoShim6
+            } else {
+                let mtu = (quote.kind == PACKET_TOO_BIG).then_some(quote.mtu);
+                Verdict::Error { from: answer.source, what: quote.words(), mtu }
+            });
+    }
+
+    /// Finds the largest packet that arrives, on all ways at once: first what the interface takes, then what a
+    /// router says, then by halves.
+    async fn search(&mut self, ways: &[Way], reports: &mut [PairReport]) -> io::Result<()> {
+        let mut spans: Vec<_> = ways.iter().zip(reports.iter()).map(Span::new).collect();
+        for _ in 0..SEARCH_STEPS {
+            let mut trials = Vec::new();
+            for (index, span) in spans.iter().enumerate() {
+                if let Some(octets) = span.next() {
+                    let test = sized(octets, ways[index].pair, self.token, self.next());
+                    trials.push(Trial::new(index, Kind::Size1500, test));
+                }
+            }
+            if trials.is_empty() {
+                break;
+            }
+            self.try_all(ways, &mut trials).await?;
+            for trial in trials {
+                spans[trial.way].learn(trial.verdict.unwrap_or(Verdict::Lost));
+            }
+        }
+        for (span, report) in spans.iter().zip(reports) {
+            report.path_mtu = span.is_worth_it.then_some(span.passes);
+            report.is_black_hole = span.is_black_hole;
+        }
+        Ok(())
+    }
+}
+
+/// Between what passes and what does not.
+struct Span {
+    is_worth_it: bool,
+    passes: u32,
+    /// The least that is known not to pass, less one.
+    most: u32,
+    /// What is tried next, if not the middle.
+    hint: Option<u32>,
+    is_black_hole: bool,
+}
+
+impl Span {
+    fn new((way, report): (&Way, &PairReport)) -> Self {
+        let is_worth_it = report.passes(Kind::Size1280) && way.mtu >= 1280;
+        let passes = if report.passes(Kind::Size1500) { 1500 } else { 1280 };
+        // A router may have said already what fits.
+        let told = match report.verdicts.get(&Kind::Size1500) {
+            Some(Verdict::Error { mtu: Some(mtu), .. }) => (*mtu).max(1280),
+            _ => MAX_MTU,
+        };
+        let most = way.mtu.min(told);
+        Self { is_worth_it, passes, most, hint: Some(most), is_black_hole: false }
+    }
+
+    fn next(&self) -> Option<u32> {
+        let is_open = self.is_worth_it && self.most >= self.passes + PRECISION;
+        let exact = self.hint.filter(|hint| *hint > self.passes);
+        let middle = is_open.then(|| self.passes + (self.most - self.passes).div_ceil(2));
+        if self.is_worth_it { exact.or(middle) } else { None }
+    }
+
+    fn learn(&mut self, verdict: Verdict) {
+        let tried = self.next().unwrap_or(self.passes);
+        self.hint = None;
+        match verdict {
+            Verdict::Passes { .. } | Verdict::NoShim6 => self.passes = tried,
+            Verdict::Error { mtu: Some(mtu), .. } if (self.passes..tried).contains(&mtu) => {
+                self.most = mtu;
+                self.hint = Some(mtu);
+            }
+            Verdict::Error { .. } | Verdict::NotSent { .. } => self.most = tried - 1,
+            Verdict::Lost => {
+                self.is_black_hole = true;
+                self.most = tried - 1;
+            }
+        }
+    }
+}
+
+fn why_not_sent(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(EPERM) => "a firewall of this host dropped it".to_owned(),
+        Some(EMSGSIZE) => "larger than this host takes for what fits the path".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// A test is sent so often.
+const TRIES: u32 = 3;
+/// Between two packets.
+const GAP: Duration = Duration::from_millis(10);
+/// For the last answers.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Of the search: halving 1280 to 9000 down to `PRECISION`, and the first two.
+const SEARCH_STEPS: u32 = 8;
+/// Octets.
+const PRECISION: u32 = 8;
+/// More than this is hardly ever wanted.
+const MAX_MTU: u32 = 9000;
+const SHIM6: u8 = 140;
+const PACKET_TOO_BIG: u8 = 2;
+const EPERM: i32 = 1;
+const EMSGSIZE: i32 = 90;

@@ -1,0 +1,63 @@
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+use moorline_api::Pair;
+use moorline_netlink::Uplink;
+
+use crate::facts::{Answers, Facts};
+use crate::probe::{MAX_WAYS, Way};
+
+/// The pairs to try with a peer that has these addresses, or others that a context tells of.
+#[must_use]
+pub fn ways(facts: &Facts, given: &[Ipv6Addr]) -> Vec<Way> {
+    let answers = facts.answers();
+    let peers = peer_locators(answers, given);
+    let mut found = Vec::new();
+    for uplink in facts.uplinks.iter().map(|uplink| &uplink.link).filter(|uplink| uplink.carrier) {
+        for local in our_locators(answers, uplink) {
+            found.extend(peers.iter().map(|peer| Way {
+                pair: Pair::new(local, *peer),
+                ifindex: uplink.ifindex,
+                mtu: uplink.mtu,
+                has_moved: has_moved(answers, Pair::new(local, *peer)),
+            }));
+        }
+    }
+    found.truncate(MAX_WAYS);
+    found
+}
+
+/// Those that peers are told of; of an uplink without such, or without a daemon, one of each prefix.
+fn our_locators(answers: Option<&Answers>, uplink: &Uplink) -> Vec<Ipv6Addr> {
+    let told = answers.into_iter().flat_map(|all| &all.status.uplinks);
+    let announced: Vec<_> = told
+        .filter(|one| one.ifindex == uplink.ifindex)
+        .flat_map(|one| &one.locators)
+        .filter(|locator| locator.announced && uplink.has(locator.address))
+        .map(|locator| locator.address)
+        .collect();
+    if !announced.is_empty() {
+        return announced;
+    }
+    let mut prefixes = BTreeSet::new();
+    let usable = uplink.addresses.iter().filter(|own| own.preferred);
+    usable.filter(|own| prefixes.insert(own.prefix())).map(|own| own.address).collect()
+}
+
+fn peer_locators(answers: Option<&Answers>, given: &[Ipv6Addr]) -> BTreeSet<Ipv6Addr> {
+    let mut found: BTreeSet<_> = given.iter().copied().collect();
+    for context in answers.into_iter().flat_map(|all| &all.contexts) {
+        let is_of_peer = given.contains(&context.ulid_peer)
+            || context.peer_locators.iter().any(|locator| given.contains(locator));
+        if is_of_peer {
+            found.insert(context.ulid_peer);
+            found.extend(&context.peer_locators);
+        }
+    }
+    found
+}
+
+fn has_moved(answers: Option<&Answers>, pair: Pair) -> bool {
+    let mut contexts = answers.into_iter().flat_map(|all| &all.contexts);
+    contexts.any(|context| context.moved && context.ulids() == pair)
+}

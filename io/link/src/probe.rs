@@ -1,0 +1,82 @@
+use std::io;
+use std::net::Ipv6Addr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use crate::icmp6::ICMP6_FILTER;
+use crate::socket::{RawSocket, raw_socket, send_by, set_option};
+
+/// Sends packets that are whole, IPv6 header included, and receives what may answer them: echo replies and errors
+/// of ICMPv6, and protocol 140.
+#[derive(Debug)]
+pub struct ProbeSocket {
+    whole: OwnedFd,
+    icmp6: RawSocket,
+    shim6: RawSocket,
+}
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Protocol: 58 or 140.
+    pub protocol: u8,
+    /// Who sent it.
+    pub source: Ipv6Addr,
+    /// To which of our addresses.
+    pub destination: Ipv6Addr,
+    /// From the header of the protocol on.
+    pub octets: Vec<u8>,
+}
+
+impl ProbeSocket {
+    /// Opens it; has to be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW, or without IPv6.
+    pub fn open() -> io::Result<Self> {
+        let icmp6 = RawSocket::open(libc::IPPROTO_ICMPV6)?;
+        // A set bit blocks a type: errors are 1 to 4, the echo reply is 129.
+        let mut filter = [u32::MAX; 8];
+        filter[0] &= !0b1_1110;
+        filter[4] &= !0b10;
+        set_option(icmp6.fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, &filter)?;
+        // Of this protocol, the kernel takes what is sent for whole packets.
+        let whole = raw_socket(libc::IPPROTO_RAW)?;
+        Ok(Self { whole, icmp6, shim6: RawSocket::open(SHIM6.into())? })
+    }
+
+    /// Sends a packet as it is, out of this interface.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2): larger than the interface takes, a firewall of this host, no route.
+    pub fn send(
+        &self,
+        packet: &[u8],
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        ifindex: u32,
+    ) -> io::Result<()> {
+        send_by(self.whole.as_raw_fd(), packet, source, destination, ifindex)
+    }
+
+    /// Waits for the next answer. Cancel safe.
+    ///
+    /// # Errors
+    /// Those of recvmsg(2).
+    pub async fn receive(&self) -> io::Result<Answer> {
+        let (mut icmp6, mut shim6) = (vec![0; MAX_ANSWER], vec![0; MAX_ANSWER]);
+        let (protocol, datagram, buffer) = tokio::select! {
+            datagram = self.icmp6.receive(&mut icmp6) => (ICMPV6, datagram?, icmp6),
+            datagram = self.shim6.receive(&mut shim6) => (SHIM6, datagram?, shim6),
+        };
+        let octets = buffer[..datagram.len].to_vec();
+        let (source, destination) = (datagram.source, datagram.destination);
+        Ok(Answer { protocol, source, destination, octets })
+    }
+}
+
+/// Next header value of ICMPv6.
+const ICMPV6: u8 = 58;
+/// Next header value of Shim6.
+const SHIM6: u8 = 140;
+/// The largest IPv6 packet.
+const MAX_ANSWER: usize = 65_535;

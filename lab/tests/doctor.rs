@@ -1,0 +1,178 @@
+//! What `moorline doctor` finds on hosts and on the way between them. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::net::Ipv6Addr;
+
+use common::{Protected, protected};
+use moorline_api::{Client, Pair};
+use moorline_doctor::probe::{Kind, PeerReport, Verdict};
+use moorline_doctor::{Report, Severity, collect, examine, examine_peer, probe, ways};
+use moorline_lab::netns::Namespace;
+use moorline_lab::topology::host_address;
+
+/// What the doctor says on host A, of itself and of B by these addresses.
+fn ask_doctor(hosts: &Protected, peers: &[Ipv6Addr]) -> Report {
+    let host = hosts.lab.namespace("a").unwrap();
+    let client = Client::new(hosts.lab.directory("a").unwrap().join("moorlined.sock"));
+    host.enter(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let facts = collect(env!("CARGO_PKG_VERSION"), &client).await?;
+            let mut findings = examine(&facts);
+            if peers.is_empty() {
+                return Ok(Report::new(findings, None));
+            }
+            let pairs = probe::run(&ways(&facts, peers)).await?;
+            let peer = PeerReport { peer: "b".to_owned(), pairs };
+            findings.extend(examine_peer(&peer));
+            Ok(Report::new(findings, Some(peer)))
+        })
+    })
+    .unwrap()
+}
+
+fn both_of_b() -> [Ipv6Addr; 2] {
+    [host_address("b", 1), host_address("b", 2)]
+}
+
+/// Codes of what stops protection or is not as it should be.
+fn trouble(report: &Report) -> Vec<&str> {
+    let bad = report.findings.iter().filter(|finding| finding.severity != Severity::Note);
+    bad.map(|finding| finding.code.as_str()).collect()
+}
+
+/// Of a kind, on pairs whose ends both are at these ISPs.
+fn verdicts(report: &Report, kind: Kind) -> Vec<(bool, Verdict)> {
+    let pairs = &report.peer.as_ref().unwrap().pairs;
+    assert_eq!(pairs.len(), 4, "{pairs:?}");
+    // The second 16 bits are a1, a2, b1, b2.
+    let is_by_isp1 = |address: Ipv6Addr| address.segments()[2] & 0xf == 1;
+    let by_isp1 = |pair: Pair| is_by_isp1(pair.local) || is_by_isp1(pair.peer);
+    pairs.iter().map(|row| (by_isp1(row.pair), row.verdicts[&kind].clone())).collect()
+}
+
+#[test]
+fn nothing_stops_protection_between_two_good_hosts() {
+    let Some(hosts) = protected("doctor: good hosts", &["a", "b"], &[]) else { return };
+    let report = ask_doctor(&hosts, &both_of_b());
+    assert_eq!(trouble(&report), [""; 0], "{report:#?}");
+    assert_eq!(report.exit_status(), 0);
+    for kind in Kind::ALL {
+        for (_, verdict) in verdicts(&report, kind) {
+            assert!(matches!(verdict, Verdict::Passes { .. }), "{kind:?}: {verdict:?}");
+        }
+    }
+    for row in &report.peer.unwrap().pairs {
+        assert_eq!((row.path_mtu, row.is_black_hole), (Some(1500), false), "{row:?}");
+    }
+}
+
+#[test]
+fn a_router_that_drops_protocol_140_is_found_by_the_pairs_that_use_it() {
+    let Some(hosts) = protected("doctor: router and protocol 140", &["a", "b"], &[]) else {
+        return;
+    };
+    let router = hosts.lab.namespace("isp1").unwrap();
+    drop_on_forward(router, "meta l4proto 140 drop");
+    let report = ask_doctor(&hosts, &both_of_b());
+    for (by_isp1, verdict) in verdicts(&report, Kind::Shim6) {
+        assert_eq!(verdict == Verdict::Lost, by_isp1, "{verdict:?}");
+    }
+    assert!(trouble(&report).contains(&"peer-shim6-lost"), "{report:#?}");
+}
+
+#[test]
+fn a_router_that_refuses_destination_options_is_named() {
+    let Some(hosts) = protected("doctor: router and options", &["a", "b"], &[]) else { return };
+    let router = hosts.lab.namespace("isp1").unwrap();
+    drop_on_forward(router, "exthdr dst exists reject with icmpv6 type admin-prohibited");
+    let report = ask_doctor(&hosts, &both_of_b());
+    for kind in [Kind::Options8, Kind::Options16] {
+        for (by_isp1, verdict) in verdicts(&report, kind) {
+            let refused = matches!(&verdict, Verdict::Error { what, .. } if what == "administratively prohibited");
+            assert_eq!(refused, by_isp1, "{kind:?}: {verdict:?}");
+        }
+    }
+    assert_eq!(trouble(&report), [""; 0], "{report:#?}");
+    assert!(report.findings.iter().any(|finding| finding.code == "peer-options"));
+}
+
+/// With a router in between whose link to B takes 1400 octets: what fits, whether more vanishes in silence, and
+/// what the doctor makes of it. None if the test is skipped.
+fn narrow(test: &str, is_silent: bool) -> Option<(u32, bool, Report)> {
+    let hosts = protected(test, &["a", "b"], &[])?;
+    let router = hosts.lab.namespace("isp1").unwrap();
+    router.ip(&["link", "set", "dev", "b", "mtu", "1400"]).unwrap();
+    if is_silent {
+        chain(router, "ip6 quiet", "output", "icmpv6 type packet-too-big drop");
+    }
+    let report = ask_doctor(&hosts, &both_of_b());
+    let pairs = &report.peer.as_ref().unwrap().pairs;
+    let is_direct =
+        |pair: Pair| pair.local.segments()[2] & 0xf == 1 && pair.peer == host_address("b", 1);
+    let row = pairs.iter().find(|row| is_direct(row.pair)).unwrap();
+    Some((row.path_mtu.unwrap(), row.is_black_hole, report))
+}
+
+#[test]
+fn the_mtu_of_a_narrow_path_is_what_its_router_says() {
+    let Some((mtu, is_black_hole, report)) = narrow("doctor: path MTU", false) else { return };
+    assert_eq!((mtu, is_black_hole), (1400, false), "{report:#?}");
+    assert_eq!(trouble(&report), [""; 0], "{report:#?}");
+}
+
+#[test]
+fn a_narrow_path_whose_router_keeps_silent_is_measured() {
+    let Some((mtu, is_black_hole, report)) = narrow("doctor: black hole", true) else { return };
+    assert!((1392..=1400).contains(&mtu) && is_black_hole, "{report:#?}");
+    assert!(trouble(&report).contains(&"peer-black-hole"), "{report:#?}");
+}
+
+#[test]
+fn a_rule_of_the_hosts_own_firewall_is_named() {
+    let Some(hosts) = protected("doctor: own firewall", &["a"], &[]) else { return };
+    let host = hosts.lab.namespace("a").unwrap();
+    chain(host, "inet mine", "output", "meta l4proto 140 drop");
+    let report = ask_doctor(&hosts, &[]);
+    assert_eq!(
+        (trouble(&report), report.exit_status()),
+        (vec!["firewall-shim6"], 1),
+        "{report:#?}"
+    );
+    assert!(report.findings[0].evidence[0].starts_with("inet mine out handle "), "{report:#?}");
+}
+
+#[test]
+fn one_uplink_and_rules_of_others_are_found() {
+    let Some(hosts) = protected("doctor: one uplink", &["a"], &[]) else { return };
+    let host = hosts.lab.namespace("a").unwrap();
+    host.ip(&["-6", "rule", "add", "priority", "100", "lookup", "main"]).unwrap();
+    host.ip(&["link", "set", "isp2", "down"]).unwrap();
+    let report = ask_doctor(&hosts, &[]);
+    let mut found = trouble(&report);
+    found.retain(|code| *code != "daemon-warning");
+    assert_eq!(found, ["one-uplink", "foreign-rule"], "{report:#?}");
+}
+
+#[test]
+fn a_peer_without_moorline_is_told_from_one_that_is_not_reached() {
+    let Some(hosts) = protected("doctor: peer without", &["a"], &[]) else { return };
+    let report = ask_doctor(&hosts, &[host_address("b", 1)]);
+    assert!(trouble(&report).contains(&"peer-without"), "{report:#?}");
+    let pairs = &report.peer.as_ref().unwrap().pairs;
+    assert!(pairs.iter().any(|row| row.verdicts[&Kind::Shim6] == Verdict::NoShim6), "{pairs:?}");
+    let report = ask_doctor(&hosts, &["2001:db8:b1::dead".parse().unwrap()]);
+    assert!(trouble(&report).contains(&"peer-unreachable"), "{report:#?}");
+}
+
+fn drop_on_forward(router: &Namespace, rule: &str) {
+    chain(router, "ip6 doctor", "forward", rule);
+}
+
+/// A table with a chain of one rule.
+fn chain(at: &Namespace, table: &str, hook: &str, rule: &str) {
+    let base = format!("type filter hook {hook} priority 0");
+    at.nft(&format!("table {table} {{\nchain out {{\n{base}\n{rule}\n}}\n}}\n")).unwrap();
+}
