@@ -63,7 +63,7 @@ impl Flows {
     }
 
     /// Counts a packet; true if it is the one with which the pair deserves a context. It will not be
-    /// so again before [`forget`](Self::forget), [`unreport`](Self::unreport) or an idle time.
+    /// so again before [`forget`](Self::forget), a rearm or an idle time.
     pub fn count(
         &mut self,
         pair: UlidPair,
