@@ -83,6 +83,21 @@ impl Daemon {
             Ok(()) => self.moved.0.extend(new),
             Err(error) => tracing::warn!(%error, "routes of moved contexts"),
         }
+        self.drop_waiting().await;
+    }
+
+    /// What was sent by an uplink after its carrier went waits for a router that will not be found, and
+    /// TCP sends none of it again as long as it waits.
+    async fn drop_waiting(&self) {
+        for uplink in self.view.uplinks.iter().filter(|uplink| !uplink.carrier) {
+            match self.netlink.give_up_neighbors(uplink.ifindex).await {
+                Ok(0) => {}
+                Ok(_) => {
+                    tracing::debug!(uplink = uplink.name, "dropped what waited for its router")
+                }
+                Err(error) => tracing::debug!(%error, "neighbours of a dead uplink"),
+            }
+        }
     }
 
     fn mtu_of(&self, entry: &ContextEntry) -> u32 {

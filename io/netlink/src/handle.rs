@@ -171,7 +171,7 @@ impl Netlink {
         Ok(routes.filter(|route| route.protocol == protocol).collect())
     }
 
-    async fn dump(
+    pub(crate) async fn dump(
         &self,
         what: &'static str,
         message: RouteNetlinkMessage,

@@ -15,6 +15,8 @@
 //! [`Netlink::reachability`] hears which neighbours the kernel has given up, and
 //! [`Netlink::connected_pairs`] asks which addresses the sockets are connected between.
 //!
+//! [`Netlink::give_up_neighbors`] drops what waits for a router behind a link without a carrier.
+//!
 //! **Doing.** Everything the daemon changes goes through [`Netlink`], is idempotent, and carries a
 //! mark: routes, rules and addresses our protocol number, links our alias. A change whose undoing
 //! needs more than the mark is written to the [`Journal`] *before* it is made. So
@@ -61,6 +63,7 @@ mod settings;
 mod sockets;
 mod undo;
 mod view;
+mod waiting;
 
 pub use address::AddressSpec;
 pub use advertised::{

@@ -4,7 +4,7 @@ use crate::harness::{address, index, ip, on_host};
 use crate::router::Router;
 use moorline_netlink::{LostNeighbor, Reachability};
 use std::fs::write;
-use std::net::UdpSocket;
+use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
 /// The kernel gives up within milliseconds.
@@ -78,5 +78,25 @@ fn a_router_is_told_when_it_falls_silent_and_not_before() {
         assert_eq!(lost.address, address("fe80::99"));
         let view = netlink.view().await.unwrap();
         assert_eq!(lost.ifindex, index(&view, "net1"));
+    });
+}
+
+#[test]
+fn what_waits_for_a_router_behind_a_dead_link_is_dropped() {
+    on_host(|host| async move {
+        let netlink = host.netlink();
+        let view = netlink.view().await.unwrap();
+        let (up1, up2) = (index(&view, "up1"), index(&view, "up2"));
+        // Addresses on the links that nobody has.
+        for to in ["2001:db8:1::77", "2001:db8:2::77"] {
+            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap();
+            socket.send_to(b"anybody?", (address(to), 9)).unwrap();
+        }
+        assert!(ip("-6 neigh show dev up1").contains("INCOMPLETE"));
+        assert_eq!(netlink.give_up_neighbors(up1).await.unwrap(), 1);
+        assert!(!ip("-6 neigh show dev up1").contains("INCOMPLETE"));
+        assert!(ip("-6 neigh show dev up2").contains("INCOMPLETE"), "of another link");
+        assert_eq!(netlink.give_up_neighbors(up1).await.unwrap(), 0);
+        assert_eq!(netlink.give_up_neighbors(up2).await.unwrap(), 1);
     });
 }
