@@ -165,12 +165,22 @@ impl Addresses {
                 self.proof = LocalProof::new(generation, local, &self.keys.signers(), seed);
             }
         }
-        let usable = view.uplinks.iter().filter(|uplink| uplink.carrier);
-        let usable = usable.flat_map(|uplink| &uplink.addresses).filter(|own| plan::is_usable(own));
-        LocalState {
-            proof: self.proof.clone(),
-            usable: usable.map(|own| Locator(own.address)).collect(),
-        }
+        LocalState { proof: self.proof.clone(), usable: Self::usable(view) }
+    }
+
+    /// Addresses that can be sent from now.
+    fn usable(view: &HostView) -> Vec<Locator> {
+        let addresses = view.uplinks.iter().filter(|uplink| uplink.carrier);
+        let addresses = addresses.flat_map(|uplink| &uplink.addresses);
+        let usable = addresses.filter(|own| plan::is_usable(own));
+        usable.map(|own| Locator(own.address)).collect()
+    }
+
+    /// Those of them that are deprecated.
+    fn deprecated(view: &HostView) -> Vec<Locator> {
+        let addresses = view.uplinks.iter().flat_map(|uplink| &uplink.addresses);
+        let deprecated = addresses.filter(|own| plan::is_usable(own) && !own.preferred);
+        deprecated.map(|own| Locator(own.address)).collect()
     }
 
     fn is_announced(&self, address: Ipv6Addr) -> bool {

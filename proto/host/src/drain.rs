@@ -87,6 +87,7 @@ impl Host {
         reap.handle_keepalive_timeout(established.peer.send_timeout);
         // Where nothing is added to a packet.
         reap.handle_preferred(Some(context.key.ulids.as_locators()), now);
+        reap.handle_deprecated(&self.deprecated, now);
         let entry = active::entry(context, established, &reap, &self.config);
         let told = active::digest(self.digest, &entry);
         let key = context.key;

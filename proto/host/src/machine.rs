@@ -37,6 +37,8 @@ pub struct Host {
     /// Keyed, for [`Active::told`].
     pub(crate) digest: SipHasher13,
     pub(crate) usable: Vec<Locator>,
+    /// Those of ours that are not to be relied on.
+    pub(crate) deprecated: Vec<Locator>,
     /// The locators that the last context was told of, and those of them that are usable: contexts with
     /// the same ones share them.
     pub(crate) usable_of: (Locators, Locators),
@@ -85,6 +87,7 @@ impl Host {
             active: Slots::default(),
             digest,
             usable: Vec::new(),
+            deprecated: Vec::new(),
             usable_of: <(Locators, Locators)>::default(),
             deadlines: BTreeSet::new(),
             pacer,
@@ -104,12 +107,40 @@ impl Host {
     pub fn handle_local(&mut self, local: &LocalState, now: Instant) {
         self.shim6.set_local(&local.proof, now);
         self.drain_shim6(now);
-        if self.usable == local.usable {
+        self.set_usable(&local.usable, now);
+    }
+
+    /// Addresses of ours cannot be sent from any more: carrier, route or address gone. Contexts leave
+    /// them at once; [`handle_local`](Self::handle_local) may take its time to say what takes their place.
+    //= rfc5534#3.2-2 rfc5534#4.1-1
+    pub fn handle_lost(&mut self, lost: &[Locator], now: Instant) {
+        let left = self.usable.iter().filter(|locator| !lost.contains(locator));
+        let left: Vec<_> = left.copied().collect();
+        self.set_usable(&left, now);
+    }
+
+    /// Addresses of ours that still work and are deprecated (RFC 4862 s5.5.4): contexts leave them gently.
+    pub fn handle_deprecated(&mut self, deprecated: &[Locator], now: Instant) {
+        if self.deprecated == deprecated {
             return;
         }
-        self.usable.clone_from(&local.usable);
+        self.deprecated = deprecated.to_vec();
+        let ids: Vec<_> = self.active.ids().collect();
+        for id in ids {
+            if let Some(active) = self.active.get_mut(&id) {
+                active.reap.handle_deprecated(deprecated, now);
+                self.drain_reap(id, now);
+            }
+        }
+    }
+
+    fn set_usable(&mut self, usable: &[Locator], now: Instant) {
+        if self.usable == usable {
+            return;
+        }
+        self.usable = usable.to_vec();
         self.usable_of = <(Locators, Locators)>::default();
-        self.shim6.set_usable(&local.usable);
+        self.shim6.set_usable(usable);
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
             self.refresh_candidates(id, now);

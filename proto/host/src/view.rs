@@ -86,6 +86,12 @@ impl Host {
         }
     }
 
+    /// Our addresses that can be sent from, as far as the host was told.
+    #[must_use]
+    pub fn usable(&self) -> &[Locator] {
+        &self.usable
+    }
+
     /// Pairs in E-FAILED and NO-SUPPORT.
     pub fn negatives(&self) -> impl Iterator<Item = NegativeView> + '_ {
         self.shim6.negatives().map(|(ulids, failure, until)| NegativeView { ulids, failure, until })

@@ -122,6 +122,8 @@ pub enum Cause {
     LocalFailure,
     /// A suspicion was put to the test: the spare answered and the current pair did not.
     Suspicion,
+    /// The local address is deprecated, and the spare has another one.
+    Deprecated,
     /// The preferred pair has worked again for a while.
     FailBack,
     /// Someone on this host asked for the pair.
@@ -148,6 +150,7 @@ impl Cause {
             Self::LocatorBroken => "locator_broken",
             Self::LocalFailure => "local_failure",
             Self::Suspicion => "suspicion",
+            Self::Deprecated => "deprecated",
             Self::FailBack => "fail_back",
             Self::Put => "put",
             Self::Preferred => "preferred",

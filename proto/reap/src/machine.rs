@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
-use moorline_types::{DropReason, Instant, LocatorPair, Locators};
+use moorline_types::{DropReason, Instant, Locator, LocatorPair, Locators};
 
 use crate::config::{Config, MAX_EXPLORING_KEEPALIVES, MAX_LOCATORS};
 use crate::event::{Cause, Event};
@@ -363,6 +363,8 @@ struct Extra {
     hint: Option<LocatorPair>,
     /// The pair that is to be current once it has answered.
     put: Option<Put>,
+    /// Our locators that are not to be relied on any more.
+    deprecated: Box<[Locator]>,
 }
 
 /// Not for logs.

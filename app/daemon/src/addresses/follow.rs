@@ -1,7 +1,9 @@
 use anyhow::Context as _;
 use moorline_api::EventKind;
 use moorline_netlink::{AddressSpec, Advertisements, HostView};
+use moorline_types::Locator;
 
+use super::Addresses;
 use super::plan::{Action, Note};
 use crate::clock;
 use crate::shell::Daemon;
@@ -20,7 +22,22 @@ impl Daemon {
             view.candidates.retain(|candidate| is_ours(&candidate.name));
         }
         (self.view, self.view_at) = (view, clock::now());
+        self.leave_lost().await;
         self.follow(routers).await
+    }
+
+    /// Contexts leave what is gone before anything else is done about it: rules, signatures and routes
+    /// take their time.
+    //= rfc5534#3.2-2
+    async fn leave_lost(&mut self) {
+        let now = clock::now();
+        let usable = Addresses::usable(&self.view);
+        let is_lost = |own: &&Locator| !usable.contains(own);
+        let lost: Vec<_> = self.host.usable().iter().filter(is_lost).copied().collect();
+        if !lost.is_empty() {
+            self.host.handle_lost(&lost, now);
+            self.pump().await;
+        }
     }
 
     /// Brings the host's addresses, rules and programs in step with what is known now.
@@ -46,6 +63,7 @@ impl Daemon {
         let local = self.addresses.local_state(&self.view, &self.store, now);
         self.host.handle_local(&local, clock::now());
         self.apply_rules();
+        self.host.handle_deprecated(&Addresses::deprecated(&self.view), clock::now());
         self.pump().await;
         self.keep_ulids().await;
         Ok(())

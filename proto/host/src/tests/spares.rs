@@ -64,6 +64,26 @@ fn a_local_event_moves_all_contexts_before_a_packet_is_sent() {
 }
 
 #[test]
+fn what_is_lost_is_left_before_anything_else_is_known() {
+    let mut pair = Pair::adaptive();
+    pair.hosts[0].handle_lost(&[pair.locators[0][0]], pair.now);
+    pair.drain(0);
+    assert_eq!(pair.entries[0][0].locators, pair.disjoint(0));
+    pair.hosts[0].handle_local(&local_state(0), pair.now);
+    pair.settle();
+    assert!(pair.entries[0][0].timers.is_some());
+}
+
+#[test]
+fn deprecated_addresses_are_left_gently() {
+    let mut pair = Pair::adaptive();
+    pair.hosts[0].handle_deprecated(&[pair.locators[0][0]], pair.now);
+    pair.settle();
+    assert_eq!(pair.moves(0), [Cause::Deprecated]);
+    assert_eq!(pair.entries[1][0].locators, pair.ulids(1).as_locators(), "still valid");
+}
+
+#[test]
 fn a_router_that_is_lost_is_left_in_one_batch_too() {
     let mut pair = Pair::adaptive();
     pair.hosts[0].handle_router_lost(&[pair.locators[0][0]], pair.now);

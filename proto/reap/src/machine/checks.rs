@@ -85,6 +85,7 @@ impl Machine {
         }
         self.on_other_answered(check, now);
         self.on_home_answered(check, now);
+        self.leave_deprecated(now);
         self.tidy_vigil(now);
     }
 

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 use core::time::Duration;
-use moorline_types::{Instant, LocatorPair};
+use moorline_types::{Instant, Locator, LocatorPair};
 
 use super::Machine;
 use crate::event::{Cause, Event};
@@ -72,6 +72,30 @@ impl Machine {
             self.refresh_spare(now);
             self.refresh_watch();
         }
+    }
+
+    /// Our locators that work and are not to be relied on: deprecated addresses (RFC 4862 s5.5.4). Traffic
+    /// leaves them gently, once another pair has answered.
+    pub fn handle_deprecated(&mut self, deprecated: &[Locator], now: Instant) {
+        let known = self.extra.as_ref().map_or(&[][..], |extra| &extra.deprecated);
+        if *known == *deprecated || self.config.profile.is_rfc() {
+            return;
+        }
+        self.change_extra(|extra| extra.deprecated = deprecated.into());
+        if let Some(vigil) = &mut self.vigil
+            && vigil.spare.is_some_and(|spare| deprecated.contains(&spare.local))
+        {
+            vigil.spare = None;
+        }
+        self.refresh_spare(now);
+        self.leave_deprecated(now);
+        if self.is_deprecated(self.current)
+            && let Some(vigil) = &mut self.vigil
+            && matches!(vigil.round, Round::Resting(_))
+        {
+            vigil.round = Round::Awaiting;
+        }
+        self.refresh_watch();
     }
 
     /// The spare, if the peer has answered a check by it not long ago.
@@ -214,6 +238,21 @@ impl Machine {
         self.refresh_watch();
     }
 
+    pub(super) fn leave_deprecated(&mut self, now: Instant) {
+        let spare = self.fresh_spare(now).filter(|spare| !self.is_deprecated(*spare));
+        if let Some(spare) = spare
+            && self.state == State::Operational
+            && self.is_deprecated(self.current)
+        {
+            self.move_to(spare, Cause::Deprecated, now);
+            self.refresh_forget(now);
+        }
+    }
+
+    fn is_deprecated(&self, pair: LocatorPair) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.deprecated.contains(&pair.local))
+    }
+
     pub(super) fn on_home_answered(&mut self, check: Check, now: Instant) {
         let hold = self.hold();
         let Some(home) = self.home_to_check().filter(|home| *home == check.pair) else { return };
@@ -253,7 +292,8 @@ impl Machine {
             return None;
         }
         let home = self.vigil.as_ref()?.home?;
-        (home != self.current && self.is_candidate(home)).then_some(home)
+        let is_good = self.is_candidate(home) && !self.is_deprecated(home);
+        (home != self.current && is_good).then_some(home)
     }
 
     /// Sends the checks of a round; `known`: when another context's check of the spare left.
@@ -326,7 +366,8 @@ impl Machine {
             pairs.filter(|&pair| pair != current && order::is_usable(pair)).collect();
         pairs.sort_by_key(|&pair| {
             let rank = self.rank_of(pair);
-            (rank.is_broken, order::shared_ends(pair, current), rank)
+            let is_bad = (rank.is_broken, self.is_deprecated(pair));
+            (is_bad, order::shared_ends(pair, current), rank)
         });
         pairs
     }

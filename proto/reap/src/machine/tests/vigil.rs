@@ -139,6 +139,27 @@ fn a_lost_router_moves_to_a_spare_with_another_local_address_only() {
 }
 
 #[test]
+fn a_deprecated_address_is_left_gently() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let now = net.now;
+    net.hosts[0].machine.handle_deprecated(&[locator(A, 1)], now);
+    net.flush(0);
+    assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2));
+    assert_eq!(causes(&net, 0), [Cause::Deprecated]);
+    net.run_for(ms(300_000));
+    assert_eq!(net.states(), [State::Operational; 2]);
+    assert_eq!(net.pairs()[0], ab(2, 2), "not gone back to, though it works");
+    assert!(!has(&net, 0, |e| matches!(e, Event::StateChanged { .. })));
+    let spare = net.hosts[0].machine.fresh_spare(net.now).expect("another");
+    assert_eq!(spare, ab(2, 1), "the deprecated one comes last");
+    let now = net.now;
+    net.hosts[0].machine.handle_deprecated(&[], now);
+    net.run_for(ms(100_000));
+    assert_eq!(net.pairs()[0], ab(1, 1));
+}
+
+#[test]
 fn a_stale_spare_is_probed_before_it_is_used() {
     let mut net = net(&config());
     net.run_for(ms(5_000));
