@@ -76,13 +76,32 @@
 //! run and payload stays where it is; if nothing comes back it goes on doing so. In an exploration the
 //! pair is tried next.
 //!
+//! # Beyond the RFC
+//!
+//! What [`Profile`] switches on; [`Profile::RFC`] is none of it.
+//!
+//! *Checks* are Probes Operational that only those answer who know them ([`CHECK`]), by the pair they came
+//! by. They try pairs out while nothing is wrong, and touch no timer and no state.
+//!
+//! *A spare*, a pair that shares no end with the current one if there is such a pair, is checked now and
+//! then while traffic flows. If the current pair is known to be gone, payload takes the spare at once, and
+//! the exploration that begins takes it first and tells the peer. The peer does the same when a
+//! probe Exploring comes by its own spare.
+//!
+//! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the current pair and
+//! the spare are checked in parallel. If the spare answers and the current pair has not when its answer is
+//! due by the round-trip time, payload moves. After each trial suspicions have to wait longer.
+//!
+//! *Failing back*: when the pair that the context began with has answered its checks for a while, traffic
+//! goes back to it without leaving Operational; deprecated addresses are left in the same way.
+//!
 //! # Limits
 //!
 //! One probe goes out for each that asks for an answer, up to [`ANSWERS_PER_SECOND`]. Of our own accord
 //! [`INITIAL_PROBES`] go out at the fast pace when an exploration begins, once more when the peer is
 //! heard again after silence (no more often than every Max Probe Timeout), and when the host gets new
 //! locators. Records are capped at [`MAX_RECORDS`]. A machine that does not explore holds no more than
-//! its configuration, seed, pair and candidates.
+//! its configuration, seed, pair, candidates and spare.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
