@@ -19,7 +19,13 @@ fn busy() -> Net {
 fn moves(net: &Net, host: usize) -> Vec<(LocatorPair, Cause)> {
     let moved = |event: &Event| match event {
         Event::Moved { to, cause, .. } => Some((*to, *cause)),
-        _ => None,
+        Event::StateChanged { .. }
+        | Event::Answered { .. }
+        | Event::Unanswered { .. }
+        | Event::Unreachable { .. }
+        | Event::Suspected { .. }
+        | Event::Cleared { .. }
+        | Event::Checked { .. } => None,
     };
     net.hosts[host].log.iter().filter_map(|(_, event)| moved(event)).collect()
 }
