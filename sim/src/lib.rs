@@ -33,6 +33,8 @@
 //! itself: [`recovery_bound`] derives it from the timers of RFC 5534. From then on it must not pause for
 //! longer than loss explains. [`Outcome`] counts what recovered and what could not.
 //!
+//! [`ilnp`] is a world of its own, with two hosts that speak ILNPv6.
+//!
 //! [`random_plan`] makes plans up, [`Plan::from_toml`] reads one, [`run_many`] plays many,
 //! [`demo_scenario`] is `moorline demo` for machines without root or BPF. `docs/simulator.md` is the
 //! guide.
@@ -44,6 +46,7 @@ mod bound;
 mod chart;
 mod demo;
 mod describe;
+pub mod ilnp;
 mod log;
 mod network;
 mod node;

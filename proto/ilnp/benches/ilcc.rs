@@ -1,0 +1,113 @@
+//! What a packet costs in the correspondent cache, from a thousand to ten million entries, and what an entry
+//! takes; and what a packet costs that `admit` wants nothing to do with. Run with `ILCC_MAX=10000000` for all.
+
+use divan::Bencher;
+use moorline_ilnp::datapath::Sockets;
+use moorline_ilnp::{Admit, Class, Ilcc, Inbound, Plane, Settings, Socket};
+use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce};
+use moorline_wire::ilnp::NonceHeader;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+use std::sync::Arc;
+
+fn main() {
+    divan::main();
+}
+
+/// Entries: those up to `ILCC_MAX`, a million if that is not set.
+fn sizes() -> Vec<u64> {
+    let max = std::env::var("ILCC_MAX").ok().and_then(|max| max.parse().ok()).unwrap_or(1_000_000);
+    [1000, 10_000, 100_000, 1_000_000, 10_000_000].into_iter().filter(|size| *size <= max).collect()
+}
+
+fn pair(n: u64) -> IlvPair {
+    let local = Ilv::new(L64(0x2001_0db8_0001_0000), Nid(7));
+    IlvPair::new(
+        local,
+        Ilv::new(L64(0x2001_0db8_0002_0000), Nid(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+    )
+}
+
+fn nonce(n: u64) -> Nonce {
+    let [.., a, b, c, d] = n.to_be_bytes();
+    Nonce::Short([a, b, c, d])
+}
+
+fn filled(size: u64) -> Ilcc<u32> {
+    let capacity = usize::try_from(size).expect("fits");
+    let mut cache = Ilcc::new(capacity, &mut ChaCha20Rng::from_seed([1; 32]));
+    for n in 0..size {
+        cache.insert(pair(n), Some(nonce(n)), Class::Unproven, 0);
+    }
+    cache
+}
+
+/// A known correspondent, by its nonce; those asked for are spread over all there are.
+#[divan::bench(args = sizes(), sample_size = 1000)]
+fn lookup_by_nonce(bencher: Bencher<'_, '_>, size: u64) {
+    let cache = filled(size);
+    let mut n = 0_u64;
+    bencher.bench_local(|| {
+        n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let at = n % size;
+        let pair = pair(at);
+        assert!(cache.find_nonce(pair.local.nid, pair.remote.nid, nonce(at)).is_some());
+    });
+}
+
+/// A new correspondent each time, the cache full: lookup, eviction, insertion.
+#[divan::bench(args = sizes(), sample_size = 1000)]
+fn open_policy_under_flood(bencher: Bencher<'_, '_>, size: u64) {
+    let mut cache = filled(size);
+    let mut n = size;
+    bencher.bench_local(|| {
+        n += 1;
+        let pair = pair(n);
+        assert_eq!(cache.find_nonce(pair.local.nid, pair.remote.nid, nonce(n)), None);
+        cache.insert(pair, Some(nonce(n)), Class::Unproven, 0);
+    });
+    assert_eq!(cache.len() as u64, size);
+}
+
+struct Idle;
+
+impl Sockets for Idle {
+    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        Socket::None
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        false
+    }
+}
+
+/// A packet with a nonce from a made-up correspondent, as the plane hands it to a host without a socket for it.
+#[divan::bench(sample_size = 1000)]
+fn admit_under_flood(bencher: Bencher<'_, '_>) {
+    let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    let mut n = 0;
+    let now = Instant::from_nanos(1);
+    bencher
+        .with_inputs(|| {
+            n += 1;
+            packet(n)
+        })
+        .bench_local_values(|mut packet| {
+            assert_eq!(plane.handle_inbound(&mut packet, &Idle, now), Inbound::Deliver);
+            packet
+        });
+    assert_eq!(plane.session_count(), 0);
+}
+
+/// 76 octets, as the generator of the ILCC study makes them.
+fn packet(n: u64) -> Vec<u8> {
+    let pair = pair(n);
+    let mut payload = NonceHeader { next_header: 17, nonce: nonce(n), sequence: None }.emit();
+    payload.extend([0x0f, 0xa0, 0, 7, 0, 28, 0x12, 0x34]);
+    payload.extend([0; 20]);
+    let mut packet = vec![0x60, 0, 0, 0, 0, 36, 60, 64];
+    packet.extend(pair.remote.address().octets());
+    packet.extend(pair.local.address().octets());
+    packet.extend(payload);
+    packet
+}

@@ -1,0 +1,56 @@
+//! Numbers of the sessions. What can be configured says so.
+
+use core::time::Duration;
+
+/// Sessions of a host: 65,536. Configurable.
+pub const MAX_SESSIONS: usize = 65_536;
+/// Sessions with one node, each for another pair of addresses: 16. Configurable.
+pub const MAX_WITH_NODE: usize = 16;
+/// Locators of a correspondent that are kept, the preferred ones: 32. Not configurable.
+pub const MAX_REMOTE_LOCATORS: usize = 32;
+/// Proposals that wait for an answer: 1,024. Not configurable.
+pub const MAX_PROPOSALS: usize = 1024;
+/// Correspondents remembered as not speaking ILNP: 4,096. Not configurable.
+pub const MAX_NEGATIVES: usize = 4096;
+/// Answers to proposals in a second: 1,000. Not configurable.
+pub const MAX_ANSWERS_PER_SECOND: u32 = 1000;
+
+/// First retransmission of a proposal, confirmation or Locator Update: 500 ms, then twice that, and so on.
+/// Not configurable.
+pub const FIRST_RETRANSMISSION: Duration = Duration::from_millis(500);
+/// Longest time between retransmissions: 8 s. Not configurable.
+pub const MAX_RETRANSMISSION: Duration = Duration::from_secs(8);
+/// Times that a proposal is sent: 3. Not configurable.
+pub const PROPOSAL_TRIES: u32 = 3;
+/// Times that a confirmation is sent: 5, within the life of a validator. Not configurable.
+pub const CONFIRMATION_TRIES: u32 = 5;
+/// Times that a Locator Update is sent: 10, over a minute. Not configurable.
+pub const UPDATE_TRIES: u32 = 10;
+
+/// How long all packets have the nonce after our locator has changed, if the correspondent has not
+/// acknowledged before: 60 s (RFC 6744 s4: "such as 1 minute"). Not configurable.
+pub const NONCE_AFTER_CHANGE: Duration = Duration::from_secs(60);
+/// Round trips for which they have it at least (RFC 6744 s4). Not configurable.
+pub const NONCE_ROUND_TRIPS: u32 = 3;
+/// How long an initiator's packets have it after the responder's first Locator Update: 2 s, time for that to
+/// be repeated twice. Not configurable.
+pub const NONCE_AFTER_AGREEMENT: Duration = Duration::from_secs(2);
+/// How long first packets with a nonce may go unanswered, before the correspondent is taken for one without
+/// ILNP: 3 s (RFC 6744 s6). Not configurable.
+pub const OFFER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a correspondent is remembered that does not speak ILNP: 10 minutes. Not configurable.
+pub const NEGATIVE_LIFETIME: Duration = Duration::from_secs(600);
+/// How long one is left alone that has no room or socket: 10 s. Not configurable.
+pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
+/// Quiet time after which a session without sockets is forgotten: 5 minutes (RFC 6741 s5.2: "several
+/// minutes"). Configurable.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// A data plane says at most this often that a session is in use: every 10 s. Not configurable.
+pub const USED_INTERVAL: Duration = Duration::from_secs(10);
+/// A data plane reports a pair without a session at most this often: every 10 s. Not configurable.
+pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
+/// Life of a secret behind validators: 30 s, so that one is good for 30 to 60 s (decision 004). Not
+/// configurable.
+pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
+/// Lifetime of our locators in Locator Updates, where nothing shorter is known: an hour. Not configurable.
+pub const LOCATOR_LIFETIME: u16 = 3600;

@@ -1,0 +1,155 @@
+use super::*;
+use alloc::collections::BTreeMap;
+use moorline_types::{Ilv, L64};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rand_core::SeedableRng;
+
+fn cache(capacity: usize) -> Ilcc<u32> {
+    Ilcc::new(capacity, &mut ChaCha20Rng::from_seed([1; 32]))
+}
+
+fn pair(n: u64) -> IlvPair {
+    let local = Ilv::new(L64(1), Nid(7));
+    // Some correspondents share an identifier.
+    IlvPair::new(local, Ilv::new(L64(n), Nid(n / 2)))
+}
+
+fn nonce(n: u32) -> Nonce {
+    Nonce::Short(n.to_be_bytes())
+}
+
+#[test]
+fn an_entry_is_found_by_pair_nonce_and_identifiers_until_it_is_gone() {
+    let mut cache = cache(10);
+    let (id, none) = cache.insert(pair(4), Some(nonce(9)), Class::Unproven, 44);
+    assert_eq!(none, None);
+    let (twin, _) = cache.insert(pair(5), Some(nonce(9)), Class::Unproven, 55);
+    assert_eq!(cache.find_pair(pair(4)), Some(id));
+    let mut both: Vec<_> = cache.between(Nid(7), Nid(2)).collect();
+    both.sort_unstable();
+    assert_eq!(both, [id, twin]);
+    assert!(cache.find_nonce(Nid(7), Nid(2), nonce(9)).is_some());
+    assert_eq!(cache.find_nonce(Nid(8), Nid(2), nonce(9)), None, "of another node here");
+    assert_eq!(cache.find_nonce(Nid(7), Nid(2), nonce(8)), None, "another nonce");
+    cache.remove(twin);
+    assert_eq!(cache.find_nonce(Nid(7), Nid(2), nonce(9)), Some(id));
+    cache.set_nonce(id, nonce(3));
+    assert_eq!(cache.find_nonce(Nid(7), Nid(2), nonce(9)), None);
+    assert_eq!(cache.find_nonce(Nid(7), Nid(2), nonce(3)), Some(id));
+    assert_eq!(cache.remove(id).map(|removed| removed.value), Some(44));
+    assert_eq!((cache.find_pair(pair(4)), cache.len(), cache.remove(id)), (None, 0, None));
+}
+
+#[test]
+fn a_flood_pushes_out_itself_and_not_who_has_proved_to_be_there() {
+    let mut cache = cache(100);
+    let proven: Vec<_> = (0..50).map(|n| cache.insert(pair(n), None, Class::Proven, 0).0).collect();
+    for n in 1000..100_000 {
+        cache.insert(pair(n), Some(nonce(1)), Class::Unproven, 0);
+        assert!(cache.len() <= 100);
+    }
+    assert!(proven.iter().all(|id| cache.class(*id) == Some(Class::Proven)));
+    assert_eq!(cache.iter().count(), 100);
+}
+
+#[test]
+fn among_equals_the_one_not_used_for_longest_goes() {
+    let mut cache = cache(3);
+    let [a, b, c] = [1, 2, 3].map(|n| cache.insert(pair(n), None, Class::Unproven, 0).0);
+    cache.touch(a);
+    cache.promote(b);
+    let (_, gone) = cache.insert(pair(4), None, Class::Unproven, 0);
+    assert_eq!(gone.map(|gone| gone.id), Some(c));
+    let (_, gone) = cache.insert(pair(5), None, Class::Unproven, 0);
+    assert_eq!(gone.map(|gone| gone.id), Some(a));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Insert(u64, Option<u32>, bool),
+    Remove(u64),
+    Touch(u64),
+    Promote(u64),
+    Nonce(u64, u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let n = 0..20_u64;
+    prop_oneof![
+        (n.clone(), any::<Option<u8>>(), any::<bool>()).prop_map(|(n, nonce, proven)| Op::Insert(
+            n,
+            nonce.map(Into::into),
+            proven
+        )),
+        n.clone().prop_map(Op::Remove),
+        n.clone().prop_map(Op::Touch),
+        n.clone().prop_map(Op::Promote),
+        (n, 0..4_u32).prop_map(|(n, nonce)| Op::Nonce(n, nonce)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Against a list in the order of use.
+    #[test]
+    fn it_does_what_a_list_would(ops in vec(op(), 1..200)) {
+        let mut cache = cache(6);
+        let mut model: Vec<(u64, Option<Nonce>, Class)> = Vec::new();
+        for op in ops {
+            apply(&mut cache, &mut model, op);
+            prop_assert!(cache.len() == model.len() && model.len() <= 6);
+            let by_pair: BTreeMap<_, _> = model.iter().map(|(n, nonce, class)| (*n, (*nonce, *class))).collect();
+            for n in 0..20 {
+                let found = cache.find_pair(pair(n));
+                let is = found.and_then(|id| Some((cache.key(id)?.1, cache.class(id)?)));
+                prop_assert_eq!(is, by_pair.get(&n).copied());
+                if let (Some(id), Some((Some(nonce), _))) = (found, is) {
+                    let by_nonce = cache.find_nonce(Nid(7), Nid(n / 2), nonce);
+                    let twin = cache.find_pair(pair(n ^ 1));
+                    prop_assert!(by_nonce == Some(id) || by_nonce == twin && twin.is_some());
+                }
+            }
+        }
+    }
+}
+
+fn apply(cache: &mut Ilcc<u32>, model: &mut Vec<(u64, Option<Nonce>, Class)>, op: Op) {
+    let (Op::Insert(n, ..) | Op::Remove(n) | Op::Touch(n) | Op::Promote(n) | Op::Nonce(n, _)) = op;
+    let at = model.iter().position(|entry| entry.0 == n);
+    let id = cache.find_pair(pair(n));
+    match op {
+        Op::Insert(_, value, proven) => {
+            if let Some(at) = at {
+                model.remove(at);
+            } else if model.len() == 6 {
+                let oldest = model.iter().position(|entry| entry.2 == Class::Unproven).unwrap_or(0);
+                model.remove(oldest);
+            }
+            let class = if proven { Class::Proven } else { Class::Unproven };
+            model.push((n, value.map(nonce), class));
+            cache.insert(pair(n), value.map(nonce), class, 0);
+        }
+        Op::Remove(_) => {
+            at.map(|at| model.remove(at));
+            id.map(|id| cache.remove(id));
+        }
+        Op::Touch(_) | Op::Promote(_) => {
+            let (Some(at), Some(id)) = (at, id) else { return };
+            let mut entry = model.remove(at);
+            if matches!(op, Op::Promote(_)) {
+                entry.2 = Class::Proven;
+                cache.promote(id);
+            } else {
+                cache.touch(id);
+            }
+            model.push(entry);
+        }
+        Op::Nonce(_, value) => {
+            let (Some(at), Some(id)) = (at, id) else { return };
+            model[at].1 = Some(nonce(value));
+            cache.set_nonce(id, nonce(value));
+        }
+    }
+}

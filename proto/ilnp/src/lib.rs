@@ -1,0 +1,69 @@
+//! ILNPv6 sessions (RFC 6740 to 6744): an address is a locator, which says where, and an identifier, which
+//! says who. A session is between two identifiers, and goes on when the locators change.
+//!
+//! ```text
+//!   traffic on a connected socket                     a socket that takes it
+//!     -- Propose ---------------------------------->    keeps nothing
+//!    <-- Accept (validator, nonce), or Refuse ------
+//!     -- Confirm (validator, both nonces) --------->    makes the entry
+//!    <-- Locator Update, with nonce ----------------
+//!     ... data as in classic IPv6, but for the transport's checksum ...
+//!   a locator goes, another comes
+//!     == data, with nonce, from the new locator ===>    taken at once
+//!     -- Locator Update, with nonce --------------->    replaces the set of locators
+//!    <-- acknowledgement ---------------------------
+//! ```
+//!
+//! **Admission.** Every new correspondent could have an entry in the cache ([`Ilcc`]), and in the St Andrews
+//! kernel has; whoever makes up identifiers fills it. Here a [`Policy`] decides: [`Admit`] wants a socket,
+//! a connected one at either end, room, and the correspondent's agreement, and costs a host nothing for what
+//! it does not want. [`Open`] is there for comparison. Either way the cache is bounded.
+//!
+//! **Nonces.** A nonce for each direction shows that a packet comes from who the session began with,
+//! wherever from. Locator Updates need it; packets from a locator that the correspondent never named need
+//! it; others go without, once the correspondent has shown that it knows the session. The first nonce of
+//! a correspondent is kept as long as the session.
+//!
+//! **Locator Updates** bring all locators that are valid, with preference and lifetime, and are repeated until
+//! acknowledged. Between two hosts that did the handshake they have numbers, so that an old one is not
+//! taken again (decision 072).
+//!
+//! **Falling back.** A host that answers a nonce with "unrecognized option", or no proposal at all, is
+//! remembered, and gets classic IPv6.
+//!
+//! [`Machine`] holds all sessions of a host and has neither clock nor randomness of its own. What happens
+//! to each packet is [`Plane`]'s business, the data plane in user space; between the two is the contract in
+//! [`datapath`].
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod config;
+pub mod consts;
+mod control;
+pub mod datapath;
+mod event;
+mod ilcc;
+mod locator_update;
+mod machine;
+mod negative;
+mod packet;
+mod plane;
+mod policy;
+mod proposal;
+mod session;
+mod validator;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
+pub use control::Control;
+pub use event::{Cause, Classic, Event, Transmit};
+pub use ilcc::{Class, Ilcc, Removed};
+pub use machine::Machine;
+pub use plane::{Inbound, Outbound, Plane, Settings};
+pub use policy::{Admit, Candidate, Decision, Open, Policy, Socket, Stage, Why};
+pub use session::{RemoteLocator, SessionView, State, Validity};

@@ -1,0 +1,244 @@
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use moorline_types::{DropReason, IlvPair, Instant, SessionId};
+use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
+use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
+
+use crate::config::{LocalLocator, LocalState};
+use crate::consts::{NONCE_AFTER_AGREEMENT, NONCE_AFTER_CHANGE, NONCE_ROUND_TRIPS, UPDATE_TRIES};
+use crate::control::Control;
+use crate::event::Event;
+use crate::machine::Machine;
+use crate::session::{Advertisement, Opening, Retry};
+
+impl Machine {
+    pub(crate) fn on_local(&mut self, state: &LocalState, now: Instant) {
+        self.nids = state.nids.iter().copied().filter(|nid| !nid.is_group()).collect();
+        let mut locators: Vec<LocalLocator> = Vec::new();
+        for locator in state.locators.iter().filter(|locator| locator.l64.is_global_unicast()) {
+            let is_new = locators.iter().all(|known| known.l64 != locator.l64);
+            if is_new && locators.len() < MAX_SENT_LOCATORS {
+                locators.push(*locator);
+            }
+        }
+        locators.sort_by_key(|locator| locator.preference);
+        if locators == self.locators {
+            return;
+        }
+        let told: BTreeSet<_> =
+            self.locators.iter().map(|local| (local.l64, local.preference)).collect();
+        self.locators = locators;
+        let news = self.locators.iter().map(|local| (local.l64, local.preference));
+        if self.locators.is_empty() || news.collect::<BTreeSet<_>>() == told {
+            return;
+        }
+        let sessions: Vec<_> = self.ilcc.iter().map(|(id, _, _)| id).collect();
+        for id in sessions {
+            self.on_our_locators(id, now);
+        }
+    }
+
+    fn on_our_locators(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(current) = self.ilcc.get(id).map(|session| session.wire.0) else { return };
+        let best = self.best_local(current);
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let mut wire = None;
+        if let Some(best) = best.filter(|best| *best != current) {
+            session.wire.0 = best;
+            // RFC 6744 s4: in all packets, for three round trips at least.
+            session.nonce_until = Some(now + NONCE_AFTER_CHANGE);
+            wire = Some(session.wire_pair(pair));
+        }
+        if let Some(wire) = wire {
+            self.emit(Event::Moved { session: id, wire });
+        }
+        // One that has not been confirmed yet tells its locators when it is.
+        if self
+            .ilcc
+            .get(id)
+            .is_some_and(|session| !matches!(session.opening, Opening::Confirming(_)))
+        {
+            self.advertise(id, now);
+        } else {
+            self.tell(id, now);
+            self.schedule(id);
+        }
+    }
+
+    /// After the handshake, if there is more to say than it has said.
+    pub(crate) fn advertise_if_of_use(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let known = self.locators.iter().all(|local| local.l64 == pair.local.l64);
+        let is_agreed = self.ilcc.get(id).is_some_and(|session| session.agreed);
+        if is_agreed && !known {
+            self.advertise(id, now);
+        }
+    }
+
+    /// Tells the correspondent all our locators, until it acknowledges (RFC 6743 s4).
+    pub(crate) fn advertise(&mut self, id: SessionId, now: Instant) {
+        let entries = self.locators.iter().map(|local| L64Entry {
+            preference: local.preference,
+            l64: local.l64,
+            lifetime: local.lifetime,
+        });
+        let locators: Vec<_> = entries.collect();
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        if locators.is_empty() {
+            return;
+        }
+        session.sent = session.sent.wrapping_add(1);
+        session.owes_update = true;
+        let retry = Retry::new(now);
+        session.advertisement = Some(Box::new(Advertisement { locators, first_sent: now, retry }));
+        self.send_advertisement(id);
+        self.tell(id, now);
+        self.schedule(id);
+    }
+
+    fn send_advertisement(&mut self, id: SessionId) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get(id) else { return };
+        let Some(advertisement) = &session.advertisement else { return };
+        // The peer may have moved as well: each repetition tries another of its locators.
+        let nth = advertisement.retry.tries.saturating_sub(1) as usize;
+        let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
+        remotes.sort_by_key(|l64| *l64 != session.wire.1);
+        let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
+        let from = session.wire_pair(pair);
+        let wire = IlvPair::new(from.local, from.remote.at(remote));
+        let update = LocatorUpdate {
+            operation: Operation::ADVERTISEMENT,
+            locators: advertisement.locators.clone(),
+        };
+        let sequence = session.numbers().then_some(session.sent);
+        let nonce = (session.send_nonce, sequence);
+        let message = update.emit(wire.local.address(), wire.remote.address());
+        self.send(wire, &message, Some(nonce));
+    }
+
+    pub(crate) fn repeat_advertisement(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let Some(advertisement) = &mut session.advertisement else { return };
+        if advertisement.retry.next > now {
+            return;
+        }
+        if advertisement.retry.tries >= UPDATE_TRIES {
+            session.advertisement = None;
+            self.emit(Event::UpdateUnanswered { session: id });
+            self.tell(id, now);
+            return;
+        }
+        advertisement.retry = advertisement.retry.again(now);
+        self.send_advertisement(id);
+    }
+
+    /// A Locator Update without the right nonce changes nothing (RFC 6743 s6).
+    pub(crate) fn on_locator_update(
+        &mut self,
+        control: &Control<'_>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let nonce = control.nonce.ok_or(DropReason::MissingOption)?;
+        let (local, remote) = control.pair.nids();
+        let id = self.ilcc.find_nonce(local, remote, nonce).ok_or(DropReason::BadNonce)?;
+        let (src, dst) = (control.pair.remote.address(), control.pair.local.address());
+        let update = LocatorUpdate::parse(control.message, src, dst)?;
+        match update.operation {
+            Operation::ADVERTISEMENT => self.on_advertisement(id, &update, control, now),
+            Operation::ACKNOWLEDGEMENT => self.on_acknowledgement(id, &update, control, now),
+            Operation(_) => Err(DropReason::UnknownType),
+        }
+    }
+
+    fn on_advertisement(
+        &mut self,
+        id: SessionId,
+        update: &LocatorUpdate,
+        control: &Control<'_>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let (pair, _) = self.ilcc.key(id).ok_or(DropReason::UnexpectedState)?;
+        let session = self.ilcc.get_mut(id).ok_or(DropReason::UnexpectedState)?;
+        let is_news = session.is_news(control.sequence)?;
+        let before = session.wire;
+        if is_news {
+            if !session.set_remote(&update.locators, now) {
+                return Err(DropReason::BadAddress);
+            }
+            session.taken = control.sequence.or(session.taken);
+            session.wire.1 = session.best_remote(Some(control.pair.remote.l64), now);
+        }
+        if !core::mem::replace(&mut session.settled, true) {
+            // Should the acknowledgement get lost, the peer repeats the update before that.
+            session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
+        }
+        let is_moved = session.wire != before;
+        let wire = session.wire_pair(pair);
+        let nonce = (session.send_nonce, control.sequence);
+        session.last_used = session.last_used.max(now);
+        if is_moved {
+            self.emit(Event::Moved { session: id, wire });
+        }
+        let message = update
+            .acknowledgement()
+            .emit(control.pair.local.address(), control.pair.remote.address());
+        self.send(control.pair, &message, Some(nonce));
+        self.on_shown(id, now);
+        self.tell(id, now);
+        self.schedule(id);
+        Ok(())
+    }
+
+    fn on_acknowledgement(
+        &mut self,
+        id: SessionId,
+        update: &LocatorUpdate,
+        control: &Control<'_>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let session = self.ilcc.get_mut(id).ok_or(DropReason::UnexpectedState)?;
+        let sent = session.advertisement.as_ref().ok_or(DropReason::Replayed)?;
+        let is_its_number = !session.numbers() || control.sequence == Some(session.sent);
+        if !is_its_number || sent.locators != update.locators {
+            return Err(DropReason::Replayed);
+        }
+        let round_trips = now.since(sent.first_sent).saturating_mul(NONCE_ROUND_TRIPS);
+        let until = sent.first_sent + round_trips;
+        session.advertisement = None;
+        session.owes_update = false;
+        session.settled = true;
+        if session.nonce_until.is_some() {
+            session.nonce_until = Some(until.max(now));
+        }
+        session.last_used = session.last_used.max(now);
+        self.ilcc.promote(id);
+        self.emit(Event::UpdateAcknowledged { session: id });
+        self.on_shown(id, now);
+        self.tell(id, now);
+        self.schedule(id);
+        Ok(())
+    }
+}
+
+impl crate::session::Session {
+    /// Whether both number their Locator Updates (decision 072).
+    fn numbers(&self) -> bool {
+        self.agreed && self.peer.has(AdmissionFlags::SEQUENCE)
+    }
+
+    /// Whether a Locator Update with this number is newer than what was taken, or the last one again.
+    fn is_news(&self, number: Option<u32>) -> Result<bool, DropReason> {
+        let (true, taken) = (self.numbers(), self.taken) else { return Ok(true) };
+        let number = number.ok_or(DropReason::MissingOption)?;
+        let Some(taken) = taken else { return Ok(true) };
+        match number.wrapping_sub(taken) {
+            0 => Ok(false),
+            ahead if ahead < 1 << 31 => Ok(true),
+            _ => Err(DropReason::Replayed),
+        }
+    }
+}

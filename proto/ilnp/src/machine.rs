@@ -1,0 +1,394 @@
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
+use moorline_wire::ilnp::NonceHeader;
+use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use crate::config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
+use crate::consts::NONCE_AFTER_AGREEMENT;
+use crate::control::Control;
+use crate::datapath::{Report, Sockets, Update};
+use crate::event::{Cause, Classic, Event, Transmit};
+use crate::ilcc::{Class, Ilcc, Removed};
+use crate::negative::{Answers, Negatives};
+use crate::policy::{Candidate, Socket, Stage};
+use crate::proposal::Proposal;
+use crate::session::{Opening, Session, SessionView};
+use crate::validator::Validators;
+
+/// All ILNP sessions of a host.
+///
+/// `handle_*` takes what comes in, with the time as its last argument. After each, the caller drains
+/// [`poll_update`](Self::poll_update), [`poll_transmit`](Self::poll_transmit) and
+/// [`poll_event`](Self::poll_event), and sleeps until [`poll_timeout`](Self::poll_timeout). Equal seeds and
+/// inputs give equal outputs.
+#[derive(Debug)]
+pub struct Machine {
+    pub(crate) config: Config,
+    pub(crate) rng: ChaCha20Rng,
+    pub(crate) nids: BTreeSet<Nid>,
+    /// By preference.
+    pub(crate) locators: Vec<LocalLocator>,
+    pub(crate) ilcc: Ilcc<Session>,
+    pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
+    pub(crate) negatives: Negatives,
+    pub(crate) answers: Answers,
+    pub(crate) validators: Validators,
+    pub(crate) timers: BTreeSet<(Instant, Timer)>,
+    updates: VecDeque<Update>,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+    drops: BTreeMap<DropReason, u64>,
+}
+
+/// What a deadline is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// Repetition of a Confirm or Locator Update, end of an offer or of a time with nonces, idleness.
+    Session(SessionId),
+    /// Repetition or end of a proposal.
+    Proposal(IlvPair),
+}
+
+impl Machine {
+    /// A machine without identifiers, locators and sessions.
+    #[must_use]
+    pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        Self {
+            ilcc: Ilcc::new(config.max_sessions, &mut rng),
+            validators: Validators::new(&mut rng, now),
+            config,
+            rng,
+            nids: BTreeSet::new(),
+            locators: Vec::new(),
+            proposals: BTreeMap::new(),
+            negatives: Negatives::default(),
+            answers: Answers::new(now),
+            timers: BTreeSet::new(),
+            updates: VecDeque::new(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+            drops: BTreeMap::new(),
+        }
+    }
+
+    /// The identifiers and locators of this node, as they are now. Correspondents are told of a change.
+    pub fn handle_local(&mut self, state: &LocalState, now: Instant) {
+        self.on_local(state, now);
+    }
+
+    /// What a data plane has seen.
+    pub fn handle_report(&mut self, report: Report, now: Instant) {
+        match report {
+            Report::Candidate { pair, protocol, ports, socket, inbound, nonce } => {
+                let candidate = Traffic { pair, protocol, ports, socket, inbound, nonce };
+                self.on_candidate(&candidate, now);
+            }
+            Report::Learned { session, nonce } => self.on_learned(session, nonce, now),
+            Report::Authenticated { session } => self.on_shown(session, now),
+            Report::Used { session, at } => self.on_used(session, at, now),
+        }
+    }
+
+    /// A control packet from the network: ICMPv6 of one of the types that [`Control::is_ours`] tells, whole.
+    ///
+    /// What is wrong with it is counted.
+    pub fn handle_control(&mut self, packet: &[u8], sockets: &dyn Sockets, now: Instant) {
+        let result =
+            Control::read(packet).and_then(|control| self.on_control(&control, sockets, now));
+        if let Err(reason) = result {
+            self.drop_counted(reason);
+        }
+    }
+
+    /// Timers that ran out.
+    pub fn handle_timeout(&mut self, sockets: &dyn Sockets, now: Instant) {
+        while let Some((_, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.pop_first();
+            match timer {
+                Timer::Session(id) => self.on_session_timer(id, sockets, now),
+                Timer::Proposal(pair) => self.on_proposal_timer(pair, now),
+            }
+        }
+    }
+
+    /// The next word to the data plane; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_update(&mut self) -> Option<Update> {
+        self.updates.pop_front()
+    }
+
+    /// The next packet to send; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    /// The next event; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// What was dropped, by reason.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        self.drops.iter().map(|(reason, count)| (*reason, *count))
+    }
+
+    /// The correspondent cache, by slot.
+    pub fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
+        self.ilcc.iter().map(move |(id, pair, session)| SessionView {
+            id,
+            pair,
+            wire: session.wire_pair(pair),
+            state: session.state(),
+            why: session.why,
+            remote: session
+                .remote
+                .iter()
+                .map(|remote| (*remote, session.validity(remote, now)))
+                .collect(),
+            nonce_bits: (
+                session.send_nonce.octets().len() * 8,
+                self.ilcc.key(id).and_then(|(_, nonce)| Some(nonce?.octets().len() * 8)),
+            ),
+            awaits_acknowledgement: session.advertisement.is_some(),
+            last_used: session.last_used,
+        })
+    }
+
+    /// Entries of the correspondent cache.
+    #[must_use]
+    pub const fn session_count(&self) -> usize {
+        self.ilcc.len()
+    }
+
+    pub(crate) fn drop_counted(&mut self, reason: DropReason) {
+        *self.drops.entry(reason).or_default() += 1;
+    }
+
+    pub(crate) fn emit(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// Sends an ICMPv6 message between these addresses, with a nonce if it is of a session.
+    pub(crate) fn send(
+        &mut self,
+        pair: IlvPair,
+        message: &[u8],
+        nonce: Option<(Nonce, Option<u32>)>,
+    ) {
+        let options = nonce.map_or_else(Vec::new, |(nonce, sequence)| {
+            NonceHeader { next_header: ICMPV6, nonce, sequence }.emit()
+        });
+        let next_header = if options.is_empty() { ICMPV6 } else { DESTINATION_OPTIONS };
+        let len = options.len() + message.len();
+        let mut packet = Vec::with_capacity(IP6_LEN + len);
+        packet.extend([0x60, 0, 0, 0]);
+        packet.extend(u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes());
+        packet.extend([next_header, HOP_LIMIT]);
+        packet.extend(pair.local.address().octets());
+        packet.extend(pair.remote.address().octets());
+        packet.extend(options);
+        packet.extend(message);
+        self.transmits.push_back(Transmit { source: pair.local.address(), packet });
+    }
+
+    pub(crate) fn draw_nonce(&mut self) -> Nonce {
+        let mut octets = [0; 12];
+        self.rng.fill_bytes(&mut octets);
+        match self.config.nonce_len {
+            NonceLen::Long => Nonce::Long(octets),
+            NonceLen::Short => {
+                let [a, b, c, d, ..] = octets;
+                Nonce::Short([a, b, c, d])
+            }
+        }
+    }
+
+    /// What the policy is asked.
+    pub(crate) fn candidate(&self, pair: IlvPair, stage: Stage, socket: Socket) -> Candidate {
+        let (local, remote) = pair.nids();
+        let with_node = self.ilcc.between(local, remote).take(self.config.max_with_node).count();
+        Candidate { stage, socket, sessions: self.ilcc.len(), with_node }
+    }
+
+    /// Whether we can speak ILNP between these addresses.
+    pub(crate) fn is_ours(&self, pair: IlvPair) -> bool {
+        self.nids.contains(&pair.local.nid)
+            && self.locators.iter().any(|local| local.l64 == pair.local.l64)
+            && pair.remote.l64.is_global_unicast()
+            && !pair.remote.nid.is_group()
+            && !self.nids.contains(&pair.remote.nid)
+    }
+
+    /// Makes an entry, and tells the data plane and whom it costs theirs.
+    pub(crate) fn admit(
+        &mut self,
+        pair: IlvPair,
+        nonce: Option<Nonce>,
+        class: Class,
+        session: Session,
+        now: Instant,
+    ) -> SessionId {
+        let same = self.ilcc.find_pair(pair);
+        let (id, removed) = self.ilcc.insert(pair, nonce, class, session);
+        if let Some(removed) = removed {
+            let cause = if same == Some(removed.id) { Cause::Replaced } else { Cause::Evicted };
+            self.on_removed(removed, cause);
+        }
+        self.tell(id, now);
+        self.schedule(id);
+        id
+    }
+
+    pub(crate) fn forget(&mut self, id: SessionId, cause: Cause) {
+        if let Some(removed) = self.ilcc.remove(id) {
+            self.on_removed(removed, cause);
+        }
+    }
+
+    fn on_removed(&mut self, removed: Removed<Session>, cause: Cause) {
+        if let Some(at) = removed.value.deadline {
+            self.timers.remove(&(at, Timer::Session(removed.id)));
+        }
+        self.updates.push_back(Update::Remove { session: removed.id });
+        self.emit(Event::Forgotten { session: removed.id, pair: removed.pair, cause });
+    }
+
+    /// Tells the data plane what the session is now.
+    pub(crate) fn tell(&mut self, id: SessionId, now: Instant) {
+        let Some(key) = self.ilcc.key(id) else { return };
+        let always = self.config.nonce == NonceMode::Always;
+        let Some(session) = self.ilcc.get(id) else { return };
+        let attach = session.attaches(always, now);
+        let entry = session.entry(id, key, attach);
+        self.updates.push_back(Update::Upsert(entry));
+    }
+
+    /// Sets the timer of a session to the first thing that is due.
+    pub(crate) fn schedule(&mut self, id: SessionId) {
+        let idle = self.config.idle_timeout;
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let opening = match &session.opening {
+            Opening::Confirming(confirming) => Some(confirming.retry.next),
+            Opening::Offered { until } => *until,
+            Opening::Done => None,
+        };
+        let advertisement = session.advertisement.as_ref().map(|sent| sent.retry.next);
+        let next = [opening, advertisement, session.nonce_until, Some(session.last_used + idle)];
+        let deadline = next.into_iter().flatten().min();
+        let old = core::mem::replace(&mut session.deadline, deadline);
+        if let Some(old) = old {
+            self.timers.remove(&(old, Timer::Session(id)));
+        }
+        if let Some(deadline) = deadline {
+            self.timers.insert((deadline, Timer::Session(id)));
+        }
+    }
+
+    /// The correspondent goes by classic IPv6, for a while.
+    pub(crate) fn remember_classic(&mut self, pair: IlvPair, cause: Classic, now: Instant) {
+        self.negatives.remember(pair.remote, cause, now);
+        self.emit(Event::Classic { pair, cause });
+    }
+
+    fn on_learned(&mut self, id: SessionId, nonce: Nonce, now: Instant) {
+        if let Some((_, None)) = self.ilcc.key(id) {
+            self.ilcc.set_nonce(id, nonce);
+            self.on_shown(id, now);
+        }
+    }
+
+    /// A packet with the right nonce came in.
+    pub(crate) fn on_shown(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, Some(_))) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        session.last_used = session.last_used.max(now);
+        if matches!(session.opening, Opening::Done) {
+            return;
+        }
+        session.opening = Opening::Done;
+        if !session.agreed {
+            // What we get may have been sent before ours came there: "the first few packets" (RFC 6744 s6).
+            session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
+        }
+        let (why, proves) = (session.why, session.proves);
+        if proves {
+            self.ilcc.promote(id);
+        }
+        self.emit(Event::Established { session: id, pair, why });
+        self.advertise_if_of_use(id, now);
+        self.tell(id, now);
+        self.schedule(id);
+    }
+
+    fn on_used(&mut self, id: SessionId, at: Instant, now: Instant) {
+        self.ilcc.touch(id);
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        session.last_used = session.last_used.max(at);
+        if session.owes_update && session.advertisement.is_none() {
+            self.advertise(id, now);
+        }
+    }
+
+    fn on_session_timer(&mut self, id: SessionId, sockets: &dyn Sockets, now: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let idle = self.config.idle_timeout;
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        session.deadline = None;
+        if let Opening::Offered { until: Some(until) } = session.opening
+            && until <= now
+        {
+            self.forget(id, Cause::Unanswered);
+            self.remember_classic(pair, Classic::Silent, now);
+            return;
+        }
+        if session.last_used + idle <= now {
+            if !sockets.any_between(pair) {
+                self.forget(id, Cause::Idle);
+                return;
+            }
+            // RFC 6741 s5.2: a session that a socket still has is kept, however quiet.
+            session.last_used = now;
+        }
+        if session.nonce_until.is_some_and(|until| until <= now) {
+            session.nonce_until = None;
+            self.tell(id, now);
+        }
+        if self.repeat_confirmation(id, pair, now) {
+            self.repeat_advertisement(id, now);
+            self.schedule(id);
+        }
+    }
+
+    /// Our best locator for a session that uses `current`.
+    pub(crate) fn best_local(&self, current: L64) -> Option<L64> {
+        let rank = |local: &&LocalLocator| (local.preference, local.l64 != current);
+        self.locators.iter().min_by_key(rank).map(|local| local.l64)
+    }
+}
+
+/// Traffic that is no session's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traffic {
+    pub(crate) pair: IlvPair,
+    pub(crate) protocol: u8,
+    pub(crate) ports: (u16, u16),
+    pub(crate) socket: Socket,
+    pub(crate) inbound: bool,
+    pub(crate) nonce: Option<Nonce>,
+}
+
+const IP6_LEN: usize = 40;
+const HOP_LIMIT: u8 = 64;

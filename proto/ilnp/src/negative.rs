@@ -1,0 +1,61 @@
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use moorline_types::{DropReason, Ilv, Instant};
+use moorline_wire::ilnp::Refusal;
+
+use crate::consts::{MAX_ANSWERS_PER_SECOND, MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME};
+use crate::event::Classic;
+
+/// Correspondents that go by classic IPv6.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Negatives(BTreeMap<Ilv, Instant>);
+
+impl Negatives {
+    pub(crate) fn remember(&mut self, remote: Ilv, cause: Classic, now: Instant) {
+        if self.0.len() >= MAX_NEGATIVES && !self.0.contains_key(&remote) {
+            self.0.retain(|_, until| *until > now);
+            if self.0.len() >= MAX_NEGATIVES {
+                // Whoever it hits is asked once more.
+                self.0.pop_first();
+            }
+        }
+        let lifetime = match cause {
+            Classic::Silent | Classic::NoSupport | Classic::Refused(Refusal::POLICY) => {
+                NEGATIVE_LIFETIME
+            }
+            Classic::Refused(_) => REFUSAL_LIFETIME,
+        };
+        self.0.insert(remote, now + lifetime);
+    }
+
+    pub(crate) fn is_classic(&self, remote: Ilv, now: Instant) -> bool {
+        self.0.get(&remote).is_some_and(|until| *until > now)
+    }
+
+    /// It has shown otherwise.
+    pub(crate) fn forget(&mut self, remote: Ilv) {
+        self.0.remove(&remote);
+    }
+}
+
+/// Answers to proposals that may be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answers {
+    second: Instant,
+    left: u32,
+}
+
+impl Answers {
+    pub(crate) const fn new(now: Instant) -> Self {
+        Self { second: now, left: MAX_ANSWERS_PER_SECOND }
+    }
+
+    pub(crate) fn take(&mut self, now: Instant) -> Result<(), DropReason> {
+        if now.since(self.second) >= Duration::from_secs(1) {
+            *self = Self::new(now);
+        }
+        self.left = self.left.checked_sub(1).ok_or(DropReason::RateLimited)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,458 @@
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
+use moorline_wire::ilnp::{
+    AdmissionTypes, ChecksumDelta, NONCE_OPTION, NonceHeader, OptionsHeader,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+
+use crate::consts::{CANDIDATE_INTERVAL, MAX_SESSIONS, USED_INTERVAL};
+use crate::control::Control;
+use crate::datapath::{ChecksumMode, Report, SessionEntry, Sockets, Update};
+use crate::ilcc::{Class, Ilcc};
+use crate::packet::{Ip6, Upper, write_addresses};
+use crate::policy::{Policy, Socket};
+
+/// Settings of a [`Plane`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which sockets' packets are reported.
+    pub policy: Arc<dyn Policy>,
+    /// Sessions: as many as the machine's.
+    pub max_sessions: usize,
+    /// ICMPv6 types of the handshake.
+    pub types: AdmissionTypes,
+    /// Of packets that have a nonce and no session.
+    pub checksum: ChecksumMode,
+    /// Largest packet in octets.
+    pub mtu: usize,
+}
+
+impl Settings {
+    /// With the defaults for all else.
+    #[must_use]
+    pub fn new(policy: Arc<dyn Policy>) -> Self {
+        Self {
+            policy,
+            max_sessions: MAX_SESSIONS,
+            types: AdmissionTypes::default(),
+            checksum: ChecksumMode::NidOnly,
+            mtu: 1500,
+        }
+    }
+}
+
+/// What becomes of a packet that the sockets send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// Goes its way untouched.
+    Pass,
+    /// Rewritten; leaves by the uplink of this address, its new source.
+    Send {
+        /// The source.
+        source: Ipv6Addr,
+    },
+    /// Gone, and counted.
+    Drop(DropReason),
+}
+
+/// What becomes of a packet that comes from the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// Goes to the sockets untouched.
+    Pass,
+    /// Rewritten; goes to the sockets.
+    Deliver,
+    /// Untouched, to [`crate::Machine::handle_control`].
+    Up,
+    /// Gone, and counted.
+    Drop(DropReason),
+}
+
+/// The data plane of ILNP in user space: executes what the machine decided, for each packet of the host.
+///
+/// **Outbound.** The addresses find the session. Its locators replace those of the sockets, the transport's
+/// checksum follows by a delta, and the nonce goes in where it has to.
+///
+/// **Inbound.** A nonce finds its session, wherever the packet comes from (RFC 6741 s5.4); it comes out, and the
+/// locators that the sockets have go back in. A wrong nonce is a drop. Without one, addresses that
+/// are a session's own find it, and a TCP segment finds it by its socket; from a locator that the
+/// correspondent never named, a packet without nonce is a drop (RFC 6744 s4).
+///
+/// **Neither.** Packets of sockets that the policy wants to hear of are reported, each pair of addresses
+/// at times. A packet with a nonce that nobody agreed to is delivered as classic IPv6 (decision 071).
+#[derive(Debug)]
+pub struct Plane {
+    settings: Settings,
+    sessions: Ilcc<Flow>,
+    /// By slots of the machine: ours.
+    slots: BTreeMap<SessionId, SessionId>,
+    reported: BTreeMap<IlvPair, Instant>,
+    reports: VecDeque<Report>,
+    drops: BTreeMap<DropReason, u64>,
+}
+
+#[derive(Debug)]
+struct Flow {
+    entry: SessionEntry,
+    used: Option<Instant>,
+    /// When a packet of the correspondent came in.
+    heard: Option<Instant>,
+    /// Whether a packet with our nonce has gone out.
+    has_sent: bool,
+}
+
+impl Plane {
+    /// A plane without sessions.
+    #[must_use]
+    pub fn new(settings: Settings, seed: [u8; 32]) -> Self {
+        let sessions = Ilcc::new(settings.max_sessions, &mut ChaCha20Rng::from_seed(seed));
+        Self {
+            settings,
+            sessions,
+            slots: BTreeMap::new(),
+            reported: BTreeMap::new(),
+            reports: VecDeque::new(),
+            drops: BTreeMap::new(),
+        }
+    }
+
+    /// What the machine has decided.
+    pub fn handle_update(&mut self, update: &Update) {
+        match update {
+            Update::Upsert(entry) => self.upsert(entry),
+            Update::Remove { session } => {
+                if let Some(slot) = self.slots.remove(session) {
+                    self.sessions.remove(slot);
+                }
+            }
+        }
+    }
+
+    /// A packet that a socket sends, from its IPv6 header on.
+    pub fn handle_outbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Outbound {
+        self.on_outbound(packet, sockets, now).unwrap_or_else(|reason| {
+            *self.drops.entry(reason).or_default() += 1;
+            Outbound::Drop(reason)
+        })
+    }
+
+    /// A packet from the network, from its IPv6 header on.
+    pub fn handle_inbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Inbound {
+        self.on_inbound(packet, sockets, now).unwrap_or_else(|reason| {
+            *self.drops.entry(reason).or_default() += 1;
+            Inbound::Drop(reason)
+        })
+    }
+
+    /// The next report to the machine; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_report(&mut self) -> Option<Report> {
+        self.reports.pop_front()
+    }
+
+    /// What was dropped, by reason.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        self.drops.iter().map(|(reason, count)| (*reason, *count))
+    }
+
+    /// Sessions.
+    #[must_use]
+    pub const fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn upsert(&mut self, entry: &SessionEntry) {
+        let slot = self.slots.get(&entry.id).copied();
+        let same = slot
+            .filter(|slot| self.sessions.key(*slot).is_some_and(|(pair, _)| pair == entry.pair));
+        let Some(slot) = same else {
+            if let Some(old) = slot {
+                self.sessions.remove(old);
+            }
+            let flow = Flow { entry: entry.clone(), used: None, heard: None, has_sent: false };
+            let (slot, evicted) =
+                self.sessions.insert(entry.pair, entry.receive_nonce, Class::Proven, flow);
+            if let Some(evicted) = evicted {
+                self.slots.remove(&evicted.value.entry.id);
+            }
+            self.slots.insert(entry.id, slot);
+            return;
+        };
+        if let Some(nonce) = entry.receive_nonce {
+            self.sessions.set_nonce(slot, nonce);
+        }
+        if let Some(flow) = self.sessions.get_mut(slot) {
+            flow.entry = entry.clone();
+        }
+    }
+
+    fn on_outbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<Outbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
+        let pair = IlvPair::new(ip6.source, ip6.destination);
+        let upper = ip6.upper(packet);
+        if upper.icmp(packet).is_some_and(is_neighbour_discovery) {
+            return Ok(Outbound::Pass);
+        }
+        let Some(slot) = self.sessions.find_pair(pair) else {
+            self.consider(pair, &upper, (false, None), sockets, now);
+            return Ok(Outbound::Pass);
+        };
+        self.note_used(slot, now);
+        let Some(Flow { entry, .. }) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
+        let wire = entry.wire_pair();
+        let full = ChecksumDelta::new(l64s(pair), l64s(wire));
+        let delta = match entry.checksum {
+            ChecksumMode::Full => full,
+            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(l64s(pair)),
+        };
+        upper.fix(packet, delta, full);
+        write_addresses(packet, wire);
+        let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
+        if entry.attach || is_unclear || upper.icmp(packet).is_some() {
+            let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
+            ip6.insert(packet, header, self.settings.mtu)?;
+            if let Some(flow) = self.sessions.get_mut(slot) {
+                flow.has_sent = true;
+            }
+        }
+        Ok(Outbound::Send { source: wire.local.address() })
+    }
+
+    fn on_inbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else { return Ok(Inbound::Pass) };
+        // An error about a nonce is not for the sockets, which sent none and would give up.
+        let is_about_nonce = || {
+            let quoted = Control::quoted_by_parameter_problem(packet);
+            quoted.is_some_and(|quoted| quoted.get(NONCE_AT) == Some(&NONCE_OPTION))
+        };
+        if Control::is_ours(packet, self.settings.types) || is_about_nonce() {
+            return Ok(Inbound::Up);
+        }
+        let pair = IlvPair::new(ip6.destination, ip6.source);
+        let options = ip6.options(packet)?;
+        match options.and_then(|options| Some((options, options.nonce?))) {
+            Some((options, nonce)) => {
+                self.on_nonce(packet, (ip6, pair), (options, nonce), sockets, now)
+            }
+            None => self.on_plain(packet, (ip6, pair), sockets, now),
+        }
+    }
+
+    /// RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple".
+    fn on_nonce(
+        &mut self,
+        packet: &mut Vec<u8>,
+        (ip6, pair): (Ip6, IlvPair),
+        (options, nonce): (OptionsHeader, Nonce),
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let (local, remote) = pair.nids();
+        let found = self.sessions.find_nonce(local, remote, nonce);
+        let Some(slot) = found.or_else(|| self.learn(pair, nonce)) else {
+            // Of a session it would be a forgery; of a stranger it is a first packet.
+            let upper = ip6.upper(packet).reversed();
+            if self.sessions.between(local, remote).next().is_some() {
+                if self.has_lost(pair, now) {
+                    self.consider(pair, &upper, (true, None), sockets, now);
+                }
+                return Err(DropReason::BadNonce);
+            }
+            self.consider(pair, &upper, (true, Some(nonce)), sockets, now);
+            ip6.strip(packet, &options);
+            if self.settings.checksum == ChecksumMode::NidOnly
+                && let Some(ip6) = Ip6::read(packet)
+            {
+                let delta = ChecksumDelta::to_nid_only(l64s(pair)).inverse();
+                ip6.upper(packet).fix(packet, delta, ChecksumDelta::default());
+            }
+            return Ok(Inbound::Deliver);
+        };
+        self.note_used(slot, now);
+        ip6.strip(packet, &options);
+        self.deliver(packet, slot, true, now);
+        Ok(Inbound::Deliver)
+    }
+
+    /// Whether nothing but wrong nonces has come on a session for a while.
+    fn has_lost(&mut self, pair: IlvPair, now: Instant) -> bool {
+        let slot = self.sessions.find_pair(pair);
+        let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
+        now.since(*flow.heard.get_or_insert(now)) >= CANDIDATE_INTERVAL
+    }
+
+    /// The first nonce of a correspondent that we have offered ours, from where we have offered it.
+    fn learn(&mut self, pair: IlvPair, nonce: Nonce) -> Option<SessionId> {
+        let slot = self.sessions.find_pair(pair)?;
+        let (_, None) = self.sessions.key(slot)? else { return None };
+        let id = self.sessions.get(slot)?.entry.id;
+        self.sessions.set_nonce(slot, nonce);
+        self.reports.push_back(Report::Learned { session: id, nonce });
+        Some(slot)
+    }
+
+    fn on_plain(
+        &mut self,
+        packet: &mut [u8],
+        (ip6, pair): (Ip6, IlvPair),
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let upper = ip6.upper(packet);
+        let kind = upper.icmp(packet);
+        if kind.is_some_and(is_neighbour_discovery) {
+            return Ok(Inbound::Pass);
+        }
+        let exact = self.sessions.find_pair(pair);
+        // Who has not shown its nonce may still be sending classic IPv6.
+        let is_known = |slot| {
+            self.sessions.key(slot).is_some_and(|(_, nonce)| nonce.is_some())
+                && self.sessions.get(slot).is_some_and(|flow| flow.entry.settled)
+        };
+        if kind.is_some() && exact.is_some_and(is_known) {
+            // RFC 6744 s7: "MUST be discarded as forgeries".
+            return Err(DropReason::MissingOption);
+        }
+        let slot = match exact.filter(|slot| is_known(*slot)) {
+            Some(slot) => Some(slot),
+            None => self.moved_session(packet, pair, &upper, sockets)?,
+        };
+        let Some(slot) = slot else {
+            if exact.is_none() {
+                self.consider(pair, &upper.reversed(), (true, None), sockets, now);
+            }
+            return Ok(Inbound::Pass);
+        };
+        self.note_used(slot, now);
+        self.deliver(packet, slot, false, now);
+        Ok(Inbound::Deliver)
+    }
+
+    /// The session of a packet without nonce that has other addresses than its sockets.
+    fn moved_session(
+        &self,
+        packet: &[u8],
+        pair: IlvPair,
+        upper: &Upper,
+        sockets: &dyn Sockets,
+    ) -> Result<Option<SessionId>, DropReason> {
+        let (local, remote) = pair.nids();
+        let (mut is_known, mut is_named) = (false, false);
+        for slot in self.sessions.between(local, remote) {
+            let Some(Flow { entry, .. }) = self.sessions.get(slot) else { continue };
+            is_known |= self.sessions.key(slot).is_some_and(|(_, nonce)| nonce.is_some());
+            if !entry.remote.contains(&pair.remote.l64) {
+                continue;
+            }
+            is_named = true;
+            let ports = upper.reversed().ports;
+            let is_its = || sockets.kind(entry.pair, upper.protocol, ports) == Socket::Connected;
+            if entry.settled && entry.maps_tcp && upper.is_within_tcp(packet) && is_its() {
+                return Ok(Some(slot));
+            }
+        }
+        if is_known && !is_named {
+            return Err(DropReason::WrongLocators);
+        }
+        Ok(None)
+    }
+
+    /// Puts back what the sockets have.
+    fn deliver(&mut self, packet: &mut [u8], slot: SessionId, authenticated: bool, now: Instant) {
+        let Some(ip6) = Ip6::read(packet) else { return };
+        let Some(flow) = self.sessions.get_mut(slot) else { return };
+        flow.heard = Some(now);
+        let has_sent = flow.has_sent;
+        let entry = &mut flow.entry;
+        let to = entry.pair.reversed();
+        let full = ChecksumDelta::new([ip6.source.l64, ip6.destination.l64], l64s(to));
+        let delta = match entry.checksum {
+            ChecksumMode::Full => full,
+            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(l64s(to)).inverse(),
+        };
+        if authenticated && entry.watch && has_sent {
+            entry.watch = false;
+            self.reports.push_back(Report::Authenticated { session: entry.id });
+        }
+        ip6.upper(packet).fix(packet, delta, full);
+        write_addresses(packet, to);
+    }
+
+    /// Reports traffic without a session, if the policy wants to hear of its socket.
+    fn consider(
+        &mut self,
+        pair: IlvPair,
+        upper: &Upper,
+        (inbound, nonce): (bool, Option<Nonce>),
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) {
+        let is_recent = |at: &Instant| now.since(*at) < CANDIDATE_INTERVAL;
+        if nonce.is_none() && self.reported.get(&pair).is_some_and(is_recent) {
+            return;
+        }
+        let Upper { protocol, ports, .. } = *upper;
+        let socket = sockets.kind(pair, protocol, ports);
+        if !self.settings.policy.wants(socket) || self.reports.len() >= MAX_REPORTS {
+            return;
+        }
+        if self.reported.len() >= MAX_REPORTED {
+            self.reported.retain(|_, at| is_recent(at));
+            if self.reported.len() >= MAX_REPORTED {
+                self.reported.clear();
+            }
+        }
+        self.reported.insert(pair, now);
+        let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
+        self.reports.push_back(report);
+    }
+
+    fn note_used(&mut self, slot: SessionId, now: Instant) {
+        let Some(flow) = self.sessions.get_mut(slot) else { return };
+        if flow.used.is_none_or(|used| now.since(used) >= USED_INTERVAL) {
+            flow.used = Some(now);
+            self.reports.push_back(Report::Used { session: flow.entry.id, at: now });
+        }
+    }
+}
+
+fn l64s(pair: IlvPair) -> [L64; 2] {
+    [pair.local.l64, pair.remote.l64]
+}
+
+/// Router Solicitation to Redirect (RFC 4861 s4): of the link, whatever the addresses.
+fn is_neighbour_discovery(kind: u8) -> bool {
+    (133..=137).contains(&kind)
+}
+
+/// Where a packet of ours has its Nonce option.
+const NONCE_AT: usize = 42;
+/// Pairs that were reported of late: 4,096.
+const MAX_REPORTED: usize = 4096;
+/// Reports that wait to be polled: 4,096.
+const MAX_REPORTS: usize = 4096;

@@ -1,0 +1,218 @@
+use core::fmt;
+
+use moorline_wire::ilnp::Refusal;
+
+/// What the sockets of a host have for a packet or a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Socket {
+    /// Nothing would take it.
+    None,
+    /// One that takes packets of anybody, such as a server's.
+    Unconnected,
+    /// One that talks with this correspondent alone.
+    Connected,
+}
+
+/// At which point a session is thought of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A packet goes out to a correspondent without a session.
+    Outbound,
+    /// A packet came in from one. With a nonce it has shown that it speaks ILNP.
+    Inbound {
+        /// Whether it had a nonce.
+        nonce: bool,
+    },
+    /// The correspondent proposes a session (decision 070).
+    Proposed {
+        /// Whether its socket is connected.
+        connected: bool,
+    },
+    /// We proposed one, nothing came back, but its packets have nonces: it knows RFC 6744 and nothing of
+    /// the handshake.
+    Unanswered,
+}
+
+/// What a policy knows of a session that could be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// When it is asked.
+    pub stage: Stage,
+    /// Our socket.
+    pub socket: Socket,
+    /// Sessions of this host.
+    pub sessions: usize,
+    /// Sessions between the two nodes.
+    pub with_node: usize,
+}
+
+/// Why a session was admitted: for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Why {
+    /// Every correspondent is.
+    Open,
+    /// Both ends agreed, and ours proposed it.
+    WeProposed,
+    /// Both ends agreed, and the correspondent proposed it.
+    PeerProposed,
+    /// Our socket is connected to a correspondent that knows no handshake.
+    ConnectedHere,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open policy",
+            Self::WeProposed => "agreed, proposed here",
+            Self::PeerProposed => "agreed, proposed there",
+            Self::ConnectedHere => "connected socket here",
+        })
+    }
+}
+
+/// What a policy says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// An entry.
+    Admit(Why),
+    /// The correspondent is asked first.
+    Propose,
+    /// None.
+    Refuse(Refusal),
+}
+
+/// Which correspondents get an entry in the cache.
+pub trait Policy: fmt::Debug + Send + Sync {
+    /// Decides. Is asked for packets, so it has to be quick.
+    fn decide(&self, candidate: &Candidate) -> Decision;
+
+    /// Whether a data plane needs to report a packet between addresses without a session, whose socket is
+    /// this one: what it does not report makes no entry, and costs nothing.
+    fn wants(&self, socket: Socket) -> bool;
+}
+
+/// Each new correspondent's packet makes an entry, as in the St Andrews kernel. For comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open;
+
+impl Policy for Open {
+    fn decide(&self, candidate: &Candidate) -> Decision {
+        match candidate.stage {
+            Stage::Inbound { nonce: false } => Decision::Refuse(Refusal::POLICY),
+            Stage::Outbound
+            | Stage::Inbound { nonce: true }
+            | Stage::Proposed { .. }
+            | Stage::Unanswered => Decision::Admit(Why::Open),
+        }
+    }
+
+    fn wants(&self, _socket: Socket) -> bool {
+        true
+    }
+}
+
+/// An entry where it is of use and both ends want it: table 1 of the ILCC paper (Kadi et al.).
+///
+/// No socket, no entry; no connected socket at either end, no entry. The end with the connected socket
+/// proposes, so that an unconnected one, which anybody can send to, never makes anything happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admit {
+    /// Sessions of the host.
+    pub max_sessions: usize,
+    /// Sessions with one node.
+    pub max_with_node: usize,
+}
+
+impl Default for Admit {
+    fn default() -> Self {
+        Self {
+            max_sessions: crate::consts::MAX_SESSIONS,
+            max_with_node: crate::consts::MAX_WITH_NODE,
+        }
+    }
+}
+
+impl Policy for Admit {
+    fn decide(&self, candidate: &Candidate) -> Decision {
+        if candidate.socket == Socket::None {
+            return Decision::Refuse(Refusal::NO_SOCKET);
+        }
+        if candidate.sessions >= self.max_sessions || candidate.with_node >= self.max_with_node {
+            return Decision::Refuse(Refusal::RESOURCES);
+        }
+        let is_connected = candidate.socket == Socket::Connected;
+        match candidate.stage {
+            Stage::Proposed { connected } if connected || is_connected => {
+                Decision::Admit(Why::PeerProposed)
+            }
+            Stage::Outbound | Stage::Inbound { .. } if is_connected => Decision::Propose,
+            Stage::Unanswered if is_connected => Decision::Admit(Why::ConnectedHere),
+            Stage::Proposed { .. }
+            | Stage::Outbound
+            | Stage::Inbound { .. }
+            | Stage::Unanswered => Decision::Refuse(Refusal::NOT_CONNECTED),
+        }
+    }
+
+    fn wants(&self, socket: Socket) -> bool {
+        socket == Socket::Connected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(stage: Stage, socket: Socket) -> Candidate {
+        Candidate { stage, socket, sessions: 0, with_node: 0 }
+    }
+
+    /// Table 1 of the paper, from the side that is asked.
+    #[test]
+    fn an_entry_needs_a_connected_socket_at_either_end() {
+        use Decision::{Admit as Yes, Refuse as No};
+        let asked = |socket, connected| {
+            Admit::default().decide(&candidate(Stage::Proposed { connected }, socket))
+        };
+        assert_eq!(asked(Socket::Connected, true), Yes(Why::PeerProposed));
+        assert_eq!(asked(Socket::Connected, false), Yes(Why::PeerProposed));
+        assert_eq!(asked(Socket::Unconnected, true), Yes(Why::PeerProposed));
+        assert_eq!(asked(Socket::Unconnected, false), No(Refusal::NOT_CONNECTED));
+        assert_eq!(asked(Socket::None, true), No(Refusal::NO_SOCKET));
+    }
+
+    #[test]
+    fn only_the_end_with_the_connected_socket_begins() {
+        for stage in
+            [Stage::Outbound, Stage::Inbound { nonce: false }, Stage::Inbound { nonce: true }]
+        {
+            let decide = |socket| Admit::default().decide(&candidate(stage, socket));
+            assert_eq!(decide(Socket::Connected), Decision::Propose);
+            assert_eq!(decide(Socket::Unconnected), Decision::Refuse(Refusal::NOT_CONNECTED));
+            assert_eq!(decide(Socket::None), Decision::Refuse(Refusal::NO_SOCKET));
+        }
+        let admit = Admit::default();
+        assert!(admit.wants(Socket::Connected));
+        assert!(!admit.wants(Socket::Unconnected) && !admit.wants(Socket::None));
+    }
+
+    #[test]
+    fn limits_hold_whatever_the_sockets() {
+        let admit = Admit { max_sessions: 10, max_with_node: 3 };
+        let decide = |sessions, with_node| {
+            let stage = Stage::Proposed { connected: true };
+            admit.decide(&Candidate { stage, socket: Socket::Connected, sessions, with_node })
+        };
+        assert_eq!(decide(9, 2), Decision::Admit(Why::PeerProposed));
+        assert_eq!(decide(10, 0), Decision::Refuse(Refusal::RESOURCES));
+        assert_eq!(decide(3, 3), Decision::Refuse(Refusal::RESOURCES));
+    }
+
+    #[test]
+    fn the_open_policy_takes_everybody_with_a_nonce() {
+        let decide = |stage| Open.decide(&candidate(stage, Socket::None));
+        assert_eq!(decide(Stage::Inbound { nonce: true }), Decision::Admit(Why::Open));
+        assert_eq!(decide(Stage::Outbound), Decision::Admit(Why::Open));
+        assert_eq!(decide(Stage::Inbound { nonce: false }), Decision::Refuse(Refusal::POLICY));
+    }
+}

@@ -1,0 +1,356 @@
+use alloc::boxed::Box;
+use alloc::vec;
+
+use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
+use moorline_wire::ilnp::{
+    Accept, Admission, AdmissionFlags, Confirm, Flow, Propose, Refusal, Refuse,
+};
+use rand_core::RngCore;
+
+use crate::config::NonceMode;
+use crate::consts::{CONFIRMATION_TRIES, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
+use crate::datapath::{ChecksumMode, Sockets};
+use crate::event::{Cause, Classic};
+use crate::ilcc::Class;
+use crate::machine::{Machine, Timer, Traffic};
+use crate::policy::{Decision, Socket, Stage, Why};
+use crate::session::{Confirming, Opening, RemoteLocator, Retry, Session};
+
+/// A session that we have proposed.
+#[derive(Clone, Debug)]
+pub(crate) struct Proposal {
+    flow: Flow,
+    socket: Socket,
+    /// A nonce of the correspondent that came meanwhile: it speaks ILNP, if not the handshake.
+    nonce: Option<Nonce>,
+    retry: Retry,
+}
+
+impl Machine {
+    /// Traffic without a session: shall there be one?
+    pub(crate) fn on_candidate(&mut self, traffic: &Traffic, now: Instant) {
+        let &Traffic { pair, nonce, .. } = traffic;
+        if !self.is_ours(pair)
+            || self.ilcc.find_pair(pair).is_some_and(|id| !self.is_lost(id, traffic))
+        {
+            return;
+        }
+        if let Some(proposal) = self.proposals.get_mut(&pair) {
+            proposal.nonce = proposal.nonce.or(nonce);
+            return;
+        }
+        if nonce.is_some() {
+            self.negatives.forget(pair.remote);
+        }
+        if self.negatives.is_classic(pair.remote, now) {
+            return;
+        }
+        let stage = match traffic.inbound {
+            true => Stage::Inbound { nonce: nonce.is_some() },
+            false => Stage::Outbound,
+        };
+        let policy = self.config.policy.clone();
+        match policy.decide(&self.candidate(pair, stage, traffic.socket)) {
+            Decision::Admit(why) => self.offer(pair, nonce, traffic.socket, why, now),
+            Decision::Propose => self.propose(traffic, now),
+            Decision::Refuse(_) => {}
+        }
+    }
+
+    /// A session whose correspondent uses a nonce that was never agreed on, and has not been heard otherwise of
+    /// late: it began anew, or something of the handshake came late. Both agree once more.
+    fn is_lost(&self, id: SessionId, traffic: &Traffic) -> bool {
+        let session = self.ilcc.get(id);
+        let is_kept =
+            session.is_none_or(|session| !session.agreed || session.is_moved(traffic.pair));
+        traffic.inbound && !is_kept
+    }
+
+    /// Begins a session the way RFC 6744 s6 has it: with a nonce in the first packets.
+    fn offer(
+        &mut self,
+        pair: IlvPair,
+        nonce: Option<Nonce>,
+        socket: Socket,
+        why: Why,
+        now: Instant,
+    ) {
+        let mut session = self.new_session(pair, why, now);
+        // A nonce that came first may have come from anybody; one that answers ours has been read.
+        session.proves = nonce.is_none() || socket == Socket::Connected;
+        let until = nonce.is_none().then_some(now + OFFER_TIMEOUT);
+        session.opening = Opening::Offered { until };
+        let class = if session.proves && nonce.is_some() { Class::Proven } else { Class::Unproven };
+        self.admit(pair, nonce, class, session, now);
+    }
+
+    fn new_session(&mut self, pair: IlvPair, why: Why, now: Instant) -> Session {
+        Session {
+            why,
+            opening: Opening::Done,
+            proves: true,
+            send_nonce: self.draw_nonce(),
+            checksum: self.config.checksum,
+            peer: AdmissionFlags::default(),
+            agreed: false,
+            settled: true,
+            remote: vec![RemoteLocator { l64: pair.remote.l64, preference: 0, expires: None }],
+            wire: (pair.local.l64, pair.remote.l64),
+            taken: None,
+            sent: 0,
+            advertisement: None,
+            owes_update: false,
+            nonce_until: None,
+            last_used: now,
+            deadline: None,
+        }
+    }
+
+    fn propose(&mut self, traffic: &Traffic, now: Instant) {
+        if self.proposals.len() >= MAX_PROPOSALS {
+            self.drop_counted(DropReason::TableFull);
+            return;
+        }
+        let flow = Flow {
+            protocol: traffic.protocol,
+            initiator_port: traffic.ports.0,
+            responder_port: traffic.ports.1,
+            transaction: self.rng.next_u32(),
+            flags: self.flags(traffic.socket),
+        };
+        let retry = Retry::new(now);
+        let proposal = Proposal { flow, socket: traffic.socket, nonce: traffic.nonce, retry };
+        self.proposals.insert(traffic.pair, proposal);
+        self.timers.insert((retry.next, Timer::Proposal(traffic.pair)));
+        self.send_admission(&Admission::Propose(Propose { flow }), traffic.pair);
+    }
+
+    fn flags(&self, socket: Socket) -> AdmissionFlags {
+        AdmissionFlags::SEQUENCE
+            .with(AdmissionFlags::CONNECTED, socket == Socket::Connected)
+            .with(AdmissionFlags::FULL_CHECKSUM, self.config.checksum == ChecksumMode::Full)
+            .with(AdmissionFlags::ALWAYS_NONCE, self.config.nonce == NonceMode::Always)
+    }
+
+    fn send_admission(&mut self, message: &Admission, pair: IlvPair) {
+        let (src, dst) = (pair.local.address(), pair.remote.address());
+        let octets = message.emit(self.config.types, src, dst);
+        self.send(pair, &octets, None);
+    }
+
+    pub(crate) fn on_proposal_timer(&mut self, pair: IlvPair, now: Instant) {
+        let Some(proposal) = self.proposals.get_mut(&pair) else { return };
+        if proposal.retry.tries < PROPOSAL_TRIES {
+            proposal.retry = proposal.retry.again(now);
+            let (flow, next) = (proposal.flow, proposal.retry.next);
+            self.timers.insert((next, Timer::Proposal(pair)));
+            self.send_admission(&Admission::Propose(Propose { flow }), pair);
+            return;
+        }
+        let Some(Proposal { socket, nonce, .. }) = self.proposals.remove(&pair) else { return };
+        if let Some(nonce) = nonce {
+            let candidate = self.candidate(pair, Stage::Unanswered, socket);
+            if let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) {
+                self.offer(pair, Some(nonce), socket, why, now);
+                return;
+            }
+        }
+        self.remember_classic(pair, Classic::Silent, now);
+    }
+
+    pub(crate) fn on_admission(
+        &mut self,
+        message: &Admission,
+        pair: IlvPair,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        if !self.is_ours(pair) {
+            return Err(DropReason::NotOurs);
+        }
+        match message {
+            Admission::Propose(propose) => self.on_propose(propose, pair, sockets, now),
+            Admission::Accept(accept) => self.on_accept(accept, pair, now),
+            Admission::Refuse(refuse) => self.on_refuse(refuse, pair, now),
+            Admission::Confirm(confirm) => self.on_confirm(confirm, pair, sockets, now),
+        }
+    }
+
+    fn judge(&self, flow: &Flow, pair: IlvPair, sockets: &dyn Sockets) -> (Socket, Decision) {
+        let ports = (flow.responder_port, flow.initiator_port);
+        let socket = sockets.kind(pair, flow.protocol, ports);
+        let stage = Stage::Proposed { connected: flow.flags.has(AdmissionFlags::CONNECTED) };
+        (socket, self.config.policy.decide(&self.candidate(pair, stage, socket)))
+    }
+
+    /// Nothing is kept for it: the Confirm will bring all of it back.
+    fn on_propose(
+        &mut self,
+        propose: &Propose,
+        pair: IlvPair,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        // Of two that cross, the one from the higher address goes on.
+        let is_on_its_way = self.proposals.contains_key(&pair) || self.is_confirming(pair);
+        if is_on_its_way && pair.local > pair.remote {
+            return Err(DropReason::UnexpectedState);
+        }
+        self.answers.take(now)?;
+        let flow = propose.flow;
+        let (socket, decision) = self.judge(&flow, pair, sockets);
+        let refusal = match decision {
+            Decision::Refuse(reason) => Some(reason),
+            // A session that has moved may not be displaced by who has its old address now.
+            _ if self.has_moved(pair) => Some(Refusal::POLICY),
+            Decision::Admit(_) | Decision::Propose => None,
+        };
+        if let Some(reason) = refusal {
+            self.send_admission(&Admission::Refuse(Refuse { flow, reason }), pair);
+            return Ok(());
+        }
+        let accept = Accept {
+            flow,
+            flags: self.flags(socket),
+            epoch: 0,
+            validator: [0; 16],
+            responder_nonce: self.draw_nonce(),
+        };
+        let accept = self.validators.seal(accept, pair, &mut self.rng, now);
+        self.send_admission(&Admission::Accept(accept), pair);
+        Ok(())
+    }
+
+    fn is_confirming(&self, pair: IlvPair) -> bool {
+        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
+        session.is_some_and(|session| matches!(session.opening, Opening::Confirming(_)))
+    }
+
+    fn has_moved(&self, pair: IlvPair) -> bool {
+        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
+        session.is_some_and(|session| session.is_moved(pair))
+    }
+
+    fn take_proposal(&mut self, flow: &Flow, pair: IlvPair) -> Result<Proposal, DropReason> {
+        let proposal = self.proposals.get(&pair).ok_or(DropReason::UnexpectedState)?;
+        if proposal.flow != *flow {
+            return Err(DropReason::BadNonce);
+        }
+        self.drop_proposal(pair).ok_or(DropReason::UnexpectedState)
+    }
+
+    fn drop_proposal(&mut self, pair: IlvPair) -> Option<Proposal> {
+        let proposal = self.proposals.remove(&pair)?;
+        self.timers.remove(&(proposal.retry.next, Timer::Proposal(pair)));
+        Some(proposal)
+    }
+
+    fn on_accept(
+        &mut self,
+        accept: &Accept,
+        pair: IlvPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        self.take_proposal(&accept.flow, pair)?;
+        let mut session = self.new_session(pair, Why::WeProposed, now);
+        let message = Confirm { accept: *accept, initiator_nonce: session.send_nonce };
+        let retry = Retry::new(now);
+        session.opening = Opening::Confirming(Box::new(Confirming { message, retry }));
+        session.agree(accept.flow.flags, accept.flags, accept.flags);
+        self.negatives.forget(pair.remote);
+        self.admit(pair, Some(accept.responder_nonce), Class::Proven, session, now);
+        self.send_admission(&Admission::Confirm(message), pair);
+        Ok(())
+    }
+
+    fn on_refuse(
+        &mut self,
+        refuse: &Refuse,
+        pair: IlvPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        self.take_proposal(&refuse.flow, pair)?;
+        self.remember_classic(pair, Classic::Refused(refuse.reason), now);
+        Ok(())
+    }
+
+    fn on_confirm(
+        &mut self,
+        confirm: &Confirm,
+        pair: IlvPair,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let Confirm { accept, initiator_nonce } = confirm;
+        self.validators.check(accept, pair, &mut self.rng, now)?;
+        if let Some(id) = self.ilcc.find_pair(pair) {
+            let ours = self.ilcc.get(id).map(|session| session.send_nonce);
+            let key = self.ilcc.key(id);
+            if ours == Some(accept.responder_nonce) && key == Some((pair, Some(*initiator_nonce))) {
+                // Ours that answers it got lost.
+                self.advertise(id, now);
+                return Ok(());
+            }
+            if self.has_moved(pair) {
+                return Err(DropReason::UnexpectedState);
+            }
+        }
+        // Ours and theirs have crossed at every step: the one from the higher address goes on.
+        if self.is_confirming(pair) && pair.local > pair.remote {
+            return Err(DropReason::UnexpectedState);
+        }
+        let (_, decision) = self.judge(&accept.flow, pair, sockets);
+        let Decision::Admit(why) = decision else { return Err(DropReason::TableFull) };
+        self.drop_proposal(pair);
+        self.negatives.forget(pair.remote);
+        let mut session = self.new_session(pair, why, now);
+        session.send_nonce = accept.responder_nonce;
+        session.agree(accept.flow.flags, accept.flags, accept.flow.flags);
+        let id = self.admit(pair, Some(*initiator_nonce), Class::Proven, session, now);
+        self.emit(crate::Event::Established { session: id, pair, why });
+        self.advertise(id, now);
+        Ok(())
+    }
+
+    /// Whether the session is still there.
+    pub(crate) fn repeat_confirmation(
+        &mut self,
+        id: SessionId,
+        pair: IlvPair,
+        now: Instant,
+    ) -> bool {
+        let Some(session) = self.ilcc.get_mut(id) else { return false };
+        let Opening::Confirming(confirming) = &mut session.opening else { return true };
+        if confirming.retry.next > now {
+            return true;
+        }
+        if confirming.retry.tries >= CONFIRMATION_TRIES {
+            self.forget(id, Cause::Unanswered);
+            self.remember_classic(pair, Classic::Silent, now);
+            return false;
+        }
+        confirming.retry = confirming.retry.again(now);
+        let message = Admission::Confirm(confirming.message);
+        self.send_admission(&message, pair);
+        true
+    }
+}
+
+impl Session {
+    /// What both want; and what the peer has.
+    fn agree(
+        &mut self,
+        initiator: AdmissionFlags,
+        responder: AdmissionFlags,
+        peer: AdmissionFlags,
+    ) {
+        let both = AdmissionFlags(initiator.0 & responder.0);
+        self.checksum = match both.has(AdmissionFlags::FULL_CHECKSUM) {
+            true => ChecksumMode::Full,
+            false => ChecksumMode::NidOnly,
+        };
+        self.peer = peer;
+        self.agreed = true;
+        self.settled = false;
+    }
+}

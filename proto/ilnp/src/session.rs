@@ -1,0 +1,242 @@
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use moorline_types::{IlvPair, Instant, L64, Nonce, SessionId};
+use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
+
+use crate::consts::{FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION};
+use crate::datapath::{ChecksumMode, SessionEntry};
+use crate::policy::Why;
+
+/// How far a session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// We have confirmed what the correspondent has accepted; it has not shown yet that it knows.
+    Confirming,
+    /// Our packets have a nonce; the correspondent has not shown yet that it knows what that is.
+    Offered,
+    /// Both know.
+    Established,
+}
+
+/// How good a locator of a correspondent is (RFC 6741 s5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// In use, and not beyond its lifetime.
+    Active,
+    /// Could be used.
+    Valid,
+    /// In use beyond its lifetime: nothing has taken its place.
+    Expired,
+    /// Beyond its lifetime, kept until the next Locator Update (RFC 6741 s5.2).
+    Aged,
+}
+
+/// A locator of a correspondent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteLocator {
+    /// The locator.
+    pub l64: L64,
+    /// Lower is better.
+    pub preference: u16,
+    /// When it ages; `None`: nobody has said.
+    pub expires: Option<Instant>,
+}
+
+/// What is known of a correspondent, for one pair of addresses (decision 071).
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) why: Why,
+    pub(crate) opening: Opening,
+    /// Whether what opens it proves that the correspondent is at its address.
+    pub(crate) proves: bool,
+    pub(crate) send_nonce: Nonce,
+    pub(crate) checksum: ChecksumMode,
+    /// What the correspondent said in the handshake; nothing without one.
+    pub(crate) peer: AdmissionFlags,
+    /// It did the handshake.
+    pub(crate) agreed: bool,
+    /// After a handshake: a Locator Update has gone from the responder to the initiator, and both know.
+    pub(crate) settled: bool,
+    /// By preference; never empty.
+    pub(crate) remote: Vec<RemoteLocator>,
+    /// Source and destination of what we send.
+    pub(crate) wire: (L64, L64),
+    /// Number of the last Locator Update that was taken.
+    pub(crate) taken: Option<u32>,
+    /// Number of the last Locator Update that was sent.
+    pub(crate) sent: u32,
+    pub(crate) advertisement: Option<Box<Advertisement>>,
+    /// The correspondent has not read our locators as they are now.
+    pub(crate) owes_update: bool,
+    /// Until then all packets have the nonce.
+    pub(crate) nonce_until: Option<Instant>,
+    pub(crate) last_used: Instant,
+    /// The timer that is set.
+    pub(crate) deadline: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Opening {
+    Confirming(Box<Confirming>),
+    /// `None`: it speaks ILNP, and there is nothing to fall back to.
+    Offered {
+        until: Option<Instant>,
+    },
+    Done,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Confirming {
+    pub(crate) message: Confirm,
+    pub(crate) retry: Retry,
+}
+
+/// Our locators, on their way.
+#[derive(Clone, Debug)]
+pub(crate) struct Advertisement {
+    pub(crate) locators: Vec<L64Entry>,
+    pub(crate) first_sent: Instant,
+    pub(crate) retry: Retry,
+}
+
+/// When something is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Retry {
+    /// Times that it was sent.
+    pub(crate) tries: u32,
+    pub(crate) next: Instant,
+}
+
+impl Retry {
+    /// It was just sent for the first time.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { tries: 1, next: now + FIRST_RETRANSMISSION }
+    }
+
+    /// It was just sent again.
+    pub(crate) fn again(self, now: Instant) -> Self {
+        let pause = FIRST_RETRANSMISSION.saturating_mul(1 << self.tries.min(16));
+        Self { tries: self.tries + 1, next: now + pause.min(MAX_RETRANSMISSION) }
+    }
+}
+
+impl Session {
+    pub(crate) fn state(&self) -> State {
+        match self.opening {
+            Opening::Confirming(_) => State::Confirming,
+            Opening::Offered { .. } => State::Offered,
+            Opening::Done => State::Established,
+        }
+    }
+
+    pub(crate) fn is_moved(&self, pair: IlvPair) -> bool {
+        self.wire != (pair.local.l64, pair.remote.l64)
+    }
+
+    /// The addresses of what we send.
+    pub(crate) fn wire_pair(&self, pair: IlvPair) -> IlvPair {
+        IlvPair::new(pair.local.at(self.wire.0), pair.remote.at(self.wire.1))
+    }
+
+    /// Takes the correspondent's locators in place of those it had (RFC 6743 s4). Whether any is left: those
+    /// that can be none are not counted.
+    pub(crate) fn set_remote(&mut self, entries: &[L64Entry], now: Instant) -> bool {
+        let mut remote: Vec<RemoteLocator> = Vec::new();
+        let mut entries: Vec<_> =
+            entries.iter().filter(|entry| entry.l64.is_global_unicast()).collect();
+        entries.sort_by_key(|entry| entry.preference);
+        for entry in entries {
+            let is_new = remote.iter().all(|known| known.l64 != entry.l64);
+            if is_new && remote.len() < MAX_REMOTE_LOCATORS {
+                let expires = now + Duration::from_secs(entry.lifetime.into());
+                remote.push(RemoteLocator {
+                    l64: entry.l64,
+                    preference: entry.preference,
+                    expires: Some(expires),
+                });
+            }
+        }
+        if remote.is_empty() {
+            return false;
+        }
+        self.remote = remote;
+        true
+    }
+
+    /// The locator to send to: in time, then preferred, then `likely`, then the one that is used already.
+    pub(crate) fn best_remote(&self, likely: Option<L64>, now: Instant) -> L64 {
+        let rank = |remote: &&RemoteLocator| {
+            let is_aged = remote.expires.is_some_and(|expires| expires <= now);
+            let is_likely = Some(remote.l64) == likely;
+            (is_aged, remote.preference, !is_likely, remote.l64 != self.wire.1)
+        };
+        self.remote.iter().min_by_key(rank).map_or(self.wire.1, |remote| remote.l64)
+    }
+
+    pub(crate) fn validity(&self, remote: &RemoteLocator, now: Instant) -> Validity {
+        let is_aged = remote.expires.is_some_and(|expires| expires <= now);
+        match (remote.l64 == self.wire.1, is_aged) {
+            (true, false) => Validity::Active,
+            (false, false) => Validity::Valid,
+            (true, true) => Validity::Expired,
+            (false, true) => Validity::Aged,
+        }
+    }
+
+    /// Whether all packets have the nonce now.
+    pub(crate) fn attaches(&self, always: bool, now: Instant) -> bool {
+        always
+            || self.peer.has(AdmissionFlags::ALWAYS_NONCE)
+            || !matches!(self.opening, Opening::Done)
+            || self.owes_update
+            || !self.settled
+            || self.nonce_until.is_some_and(|until| now < until)
+    }
+
+    pub(crate) fn entry(
+        &self,
+        id: SessionId,
+        (pair, receive_nonce): (IlvPair, Option<Nonce>),
+        attach: bool,
+    ) -> SessionEntry {
+        SessionEntry {
+            id,
+            pair,
+            wire: self.wire,
+            send_nonce: self.send_nonce,
+            attach,
+            maps_tcp: self.agreed,
+            settled: self.settled,
+            receive_nonce,
+            remote: self.remote.iter().map(|remote| remote.l64).collect::<Arc<[L64]>>(),
+            checksum: self.checksum,
+            watch: !matches!(self.opening, Opening::Done),
+        }
+    }
+}
+
+/// A session as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionView {
+    /// Slot.
+    pub id: SessionId,
+    /// The addresses of its sockets.
+    pub pair: IlvPair,
+    /// The addresses of what we send.
+    pub wire: IlvPair,
+    /// How far it has come.
+    pub state: State,
+    /// Why it was admitted.
+    pub why: Why,
+    /// Locators of the correspondent.
+    pub remote: Vec<(RemoteLocator, Validity)>,
+    /// Bits of the nonce that we send, and of the one that comes.
+    pub nonce_bits: (usize, Option<usize>),
+    /// Whether our last Locator Update has not been acknowledged.
+    pub awaits_acknowledgement: bool,
+    /// When it was last used.
+    pub last_used: Instant,
+}

@@ -1,0 +1,320 @@
+//! Machines alone, message by message. Whole hosts are in the simulator (`sim/src/ilnp`).
+
+mod duo;
+
+use core::time::Duration;
+use std::vec::Vec;
+
+use duo::{Duo, NOW, control, of_session};
+use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
+use moorline_wire::ilnp::{Admission, AdmissionTypes, L64Entry, LocatorUpdate, Operation};
+
+use crate::consts::{
+    CONFIRMATION_TRIES, IDLE_TIMEOUT, MAX_ANSWERS_PER_SECOND, PROPOSAL_TRIES, UPDATE_TRIES,
+};
+use crate::datapath::Update;
+use crate::{Cause, Classic, Event, Socket, State};
+
+#[test]
+fn the_handshake_makes_a_session_at_both_ends_with_crossed_nonces() {
+    let mut duo = Duo::new();
+    duo.traffic(Socket::Connected);
+    duo.play();
+    let [ours, theirs] = [0, 1].map(|host| duo.session(host));
+    assert_eq!((ours.state, theirs.state), (State::Established, State::Established));
+    let [a, b] = [0, 1].map(|host| duo.entry(host));
+    assert_eq!(Some(a.send_nonce), b.receive_nonce);
+    assert_eq!(Some(b.send_nonce), a.receive_nonce);
+    assert_eq!(a.pair, b.pair.reversed());
+    assert!(a.settled && b.settled);
+}
+
+#[test]
+fn a_responder_keeps_nothing_before_the_confirm() {
+    let mut duo = Duo::new();
+    duo.traffic(Socket::Connected);
+    let propose = duo.take(0);
+    for _ in 0..100 {
+        duo.give(1, &propose);
+    }
+    assert_eq!(duo.machines[1].session_count(), 0);
+    assert_eq!(duo.machines[1].poll_timeout(), None);
+    assert_eq!(duo.machines[1].poll_update(), None);
+}
+
+#[test]
+fn a_confirm_needs_a_validator_of_ours_for_this_pair_and_of_late() {
+    let (mut duo, confirm) = Duo::at_confirm();
+    let types = AdmissionTypes::default();
+    let Ok(Admission::Confirm(good)) =
+        Admission::parse(&confirm[40..], types, duo.ilv(0).address(), duo.ilv(1).address())
+    else {
+        panic!("a Confirm")
+    };
+    let mut forged = Vec::new();
+    for at in 0..16 {
+        let mut bad = good;
+        bad.accept.validator[at] ^= 1;
+        forged.push((bad, DropReason::BadValidator));
+    }
+    let mut nonce = good;
+    nonce.accept.responder_nonce = Nonce::Short([0; 4]);
+    forged.push((nonce, DropReason::BadValidator));
+    let mut port = good;
+    port.accept.flow.responder_port ^= 1;
+    forged.push((port, DropReason::BadValidator));
+    let mut epoch = good;
+    epoch.accept.epoch = epoch.accept.epoch.wrapping_add(1);
+    forged.push((epoch, DropReason::StaleNonce));
+    let pair = IlvPair::new(duo.ilv(0), duo.ilv(1));
+    for (message, reason) in forged {
+        let before = duo.drops(1, reason);
+        duo.give(1, &[control(pair, &Admission::Confirm(message))]);
+        assert_eq!(duo.drops(1, reason), before + 1);
+    }
+    // From somewhere else.
+    let elsewhere = IlvPair::new(duo.ilv(0).at(L64(0x2001_0db8_0009_0000)), duo.ilv(1));
+    duo.give(1, &[control(elsewhere, &Admission::Confirm(good))]);
+    assert_eq!(duo.machines[1].session_count(), 0);
+    duo.now = NOW + Duration::from_secs(61);
+    duo.give(1, core::slice::from_ref(&confirm));
+    assert_eq!(duo.machines[1].session_count(), 0, "too old");
+    duo.now = NOW + Duration::from_secs(1);
+    let (mut duo, confirm) = Duo::at_confirm();
+    duo.give(1, &[confirm]);
+    assert_eq!(duo.machines[1].session_count(), 1);
+}
+
+#[test]
+fn answers_are_limited_and_no_longer_than_questions() {
+    let mut duo = Duo::new();
+    duo.traffic(Socket::Connected);
+    let propose = duo.take(0);
+    let mut answers = 0;
+    for _ in 0..2 * MAX_ANSWERS_PER_SECOND {
+        duo.give(1, &propose);
+        for answer in duo.take(1) {
+            answers += 1;
+            assert!(answer.len() <= propose[0].len());
+        }
+    }
+    assert_eq!(answers, MAX_ANSWERS_PER_SECOND);
+    assert_eq!(duo.drops(1, DropReason::RateLimited), MAX_ANSWERS_PER_SECOND.into());
+}
+
+#[test]
+fn without_a_socket_there_or_a_connected_one_anywhere_there_is_no_session() {
+    for (here, there) in
+        [(Socket::Connected, Socket::None), (Socket::Unconnected, Socket::Connected)]
+    {
+        let mut duo = Duo::new();
+        duo.sockets[1] = there;
+        duo.traffic(here);
+        duo.play();
+        assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [0, 0]);
+        // And is not asked for again at once.
+        duo.traffic(here);
+        assert!(duo.take(0).is_empty());
+    }
+}
+
+#[test]
+fn a_silent_correspondent_is_asked_three_times_and_remembered() {
+    let mut duo = Duo::new();
+    duo.traffic(Socket::Connected);
+    let sent = duo.alone(0, Duration::from_secs(60));
+    assert_eq!(sent, PROPOSAL_TRIES as usize);
+    assert!(
+        duo.has_event(0, |event| matches!(event, Event::Classic { cause: Classic::Silent, .. }))
+    );
+    duo.traffic(Socket::Connected);
+    assert!(duo.take(0).is_empty());
+    duo.now = duo.now + Duration::from_secs(600);
+    duo.traffic(Socket::Connected);
+    assert_eq!(duo.take(0).len(), 1);
+}
+
+#[test]
+fn a_confirm_that_gets_lost_is_repeated_until_something_comes_back() {
+    let (mut duo, _lost) = Duo::at_confirm();
+    let sent = duo.alone(0, Duration::from_secs(60));
+    assert_eq!(sent, CONFIRMATION_TRIES as usize - 1);
+    assert_eq!(duo.machines[0].session_count(), 0, "given up");
+    let (mut duo, _lost) = Duo::at_confirm();
+    duo.fire(0);
+    duo.play();
+    assert_eq!(duo.session(0).state, State::Established);
+}
+
+#[test]
+fn a_locator_update_replaces_the_set_by_preference_and_is_acknowledged_with_its_body() {
+    let mut duo = Duo::established();
+    let entries = [(0x2001_0db8_0007_0000, 20), (0x2001_0db8_0008_0000, 5), (0xfe80 << 48, 1)];
+    let update = update_of(&entries);
+    let source = duo.ilv(0).at(L64(entries[0].0));
+    let packet = of_session(&duo.entry(0), source, duo.ilv(1), Some(100), &update);
+    duo.give(1, &[packet]);
+    let session = duo.session(1);
+    assert_eq!(session.wire.remote.l64, L64(entries[1].0), "preferred, and global");
+    assert_eq!(session.remote.len(), 2);
+    let acknowledgement = duo.take(1);
+    assert_eq!(acknowledgement.len(), 1);
+    // 40 of IPv6 and 16 of options.
+    let message =
+        LocatorUpdate::parse(&acknowledgement[0][56..], duo.ilv(1).address(), source.address());
+    assert_eq!(message, Ok(update.acknowledgement()));
+}
+
+#[test]
+fn a_locator_update_without_the_right_nonce_or_of_old_changes_nothing() {
+    let mut duo = Duo::established();
+    let good = duo.entry(0);
+    let (from, to) = (duo.ilv(0), duo.ilv(1));
+    let evil = update_of(&[(0x2001_0db8_6666_0000, 0)]);
+    let before = duo.session(1);
+    let wrong =
+        crate::datapath::SessionEntry { send_nonce: Nonce::Short([1, 2, 3, 4]), ..good.clone() };
+    let theirs = duo.entry(1);
+    let packets = [
+        (of_session(&wrong, from, to, Some(1000), &evil), DropReason::BadNonce),
+        // The nonce of the other direction.
+        (of_session(&theirs, from, to, Some(1000), &evil), DropReason::BadNonce),
+        (duo::bare(from, to, &evil), DropReason::MissingOption),
+        (of_session(&good, from, to, None, &evil), DropReason::MissingOption),
+        (of_session(&good, from, to, Some(0), &evil), DropReason::Replayed),
+        (of_session(&good, from, to, Some(u32::MAX / 2 + 10), &evil), DropReason::Replayed),
+    ];
+    let first = of_session(&good, from, to, Some(1), &update_of(&[(from.l64.0, 10)]));
+    duo.give(1, &[first]);
+    duo.take(1);
+    for (packet, reason) in packets {
+        let count = duo.drops(1, reason);
+        duo.give(1, &[packet]);
+        assert_eq!(duo.drops(1, reason), count + 1, "{reason}");
+        assert!(duo.take(1).is_empty(), "no answer to {reason}");
+        let now = duo.session(1);
+        assert_eq!((now.wire, now.remote[0].0.l64), (before.wire, before.remote[0].0.l64));
+    }
+}
+
+#[test]
+fn a_repeated_update_is_acknowledged_again_and_an_old_one_is_not() {
+    let mut duo = Duo::established();
+    let (from, to) = (duo.ilv(0), duo.ilv(1));
+    let entry = duo.entry(0);
+    let [one, two] = [(7, 0x2001_0db8_0007_0000), (8, 0x2001_0db8_0008_0000)]
+        .map(|(number, l64)| of_session(&entry, from, to, Some(number), &update_of(&[(l64, 1)])));
+    for (packet, answers) in [(&one, 1), (&one, 1), (&two, 1), (&one, 0), (&two, 1)] {
+        duo.give(1, core::slice::from_ref(packet));
+        assert_eq!(duo.take(1).len(), answers);
+    }
+    assert_eq!(duo.session(1).wire.remote.l64, L64(0x2001_0db8_0008_0000));
+    assert_eq!(duo.drops(1, DropReason::Replayed), 1);
+}
+
+#[test]
+fn an_update_that_nobody_acknowledges_is_repeated_and_the_nonce_stays() {
+    let mut duo = Duo::established();
+    duo.roam(0, &[0x2001_0db8_0005_0000]);
+    assert!(duo.entry(0).attach);
+    let sent = duo.alone(0, Duration::from_secs(120));
+    assert_eq!(sent, UPDATE_TRIES as usize);
+    assert!(duo.has_event(0, |event| matches!(event, Event::UpdateUnanswered { .. })));
+    assert!(duo.entry(0).attach, "the correspondent does not know the locator");
+    assert_eq!(duo.session(0).wire.local.l64, L64(0x2001_0db8_0005_0000));
+}
+
+#[test]
+fn the_nonce_goes_three_round_trips_after_the_acknowledgement() {
+    let mut duo = Duo::established();
+    duo.roam(0, &[0x2001_0db8_0005_0000]);
+    duo.now = duo.now + Duration::from_millis(100);
+    duo.play();
+    assert!(duo.entry(0).attach);
+    duo.now = duo.now + Duration::from_millis(199);
+    duo.fire_due(0);
+    assert!(duo.entry(0).attach);
+    duo.now = duo.now + Duration::from_millis(2);
+    duo.fire_due(0);
+    assert!(!duo.entry(0).attach);
+}
+
+#[test]
+fn a_quiet_session_is_forgotten_unless_a_socket_has_it() {
+    let mut duo = Duo::established();
+    duo.sockets[0] = Socket::None;
+    duo.alone(0, IDLE_TIMEOUT * 2);
+    duo.alone(1, IDLE_TIMEOUT * 2);
+    assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [0, 1]);
+    assert!(duo.has_event(0, |event| matches!(event, Event::Forgotten { cause: Cause::Idle, .. })));
+}
+
+#[test]
+fn a_session_that_has_moved_is_not_displaced_by_who_has_its_address_now() {
+    let mut duo = Duo::established();
+    duo.roam(0, &[0x2001_0db8_0005_0000]);
+    duo.play();
+    assert_eq!(duo.session(1).wire.remote.l64, L64(0x2001_0db8_0005_0000));
+    // Another host gets the old locator, has the same identifier, and agrees on a session.
+    let mut other = Duo::new();
+    other.traffic(Socket::Connected);
+    let propose = other.take(0);
+    duo.give(1, &propose);
+    other.give(0, &duo.take(1));
+    assert_eq!(other.machines[0].session_count(), 0, "refused");
+    assert_eq!(duo.session(1).wire.remote.l64, L64(0x2001_0db8_0005_0000));
+}
+
+#[test]
+fn one_that_began_anew_takes_the_place_of_its_old_session() {
+    let mut duo = Duo::established();
+    let mut anew = Duo::seeded(99);
+    anew.traffic(Socket::Connected);
+    let propose = anew.take(0);
+    duo.machines[0] = anew.machines.remove(0);
+    duo.give(1, &propose);
+    duo.play();
+    assert_eq!(Some(duo.entry(0).send_nonce), duo.entry(1).receive_nonce);
+    assert!(
+        duo.has_event(1, |event| matches!(event, Event::Forgotten { cause: Cause::Replaced, .. }))
+    );
+}
+
+#[test]
+fn equal_seeds_and_inputs_give_equal_octets() {
+    let transcript = |seed| {
+        let mut duo = Duo::seeded(seed);
+        duo.traffic(Socket::Connected);
+        duo.play();
+        duo.roam(1, &[0x2001_0db8_0005_0000]);
+        duo.play();
+        duo.transcript
+    };
+    assert_eq!(transcript(5), transcript(5));
+    assert_ne!(transcript(5), transcript(6));
+}
+
+#[test]
+fn a_data_plane_is_told_of_every_session_and_its_end() {
+    let mut duo = Duo::established();
+    let updates = duo.updates[0].iter().filter(|update| matches!(update, Update::Upsert(_)));
+    assert!(updates.count() >= 2);
+    duo.sockets[0] = Socket::None;
+    duo.alone(0, IDLE_TIMEOUT * 2);
+    assert!(matches!(duo.updates[0].last(), Some(Update::Remove { .. })));
+}
+
+fn update_of(entries: &[(u64, u16)]) -> LocatorUpdate {
+    let entry = |&(l64, preference)| L64Entry { preference, l64: L64(l64), lifetime: 100 };
+    LocatorUpdate {
+        operation: Operation::ADVERTISEMENT,
+        locators: entries.iter().map(entry).collect(),
+    }
+}
+
+fn ilv(host: usize) -> Ilv {
+    Ilv::new(
+        L64(0x2001_0db8_0001_0000 + ((host as u64) << 16)),
+        Nid(0x0a00_0000_0000_0001 + host as u64),
+    )
+}

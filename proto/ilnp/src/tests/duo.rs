@@ -1,0 +1,224 @@
+use core::time::Duration;
+use std::vec;
+use std::vec::Vec;
+
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, L64};
+use moorline_wire::ilnp::{Admission, AdmissionTypes, LocatorUpdate, NonceHeader};
+
+use super::ilv;
+use crate::datapath::{Report, SessionEntry, Sockets, Update};
+use crate::{Config, Event, LocalLocator, LocalState, Machine, SessionView, Socket};
+
+pub(super) const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+/// Two machines and what they say to each other.
+pub(super) struct Duo {
+    pub(super) machines: Vec<Machine>,
+    /// What each host has for the traffic.
+    pub(super) sockets: [Socket; 2],
+    pub(super) updates: [Vec<Update>; 2],
+    pub(super) transcript: Vec<Vec<u8>>,
+    pub(super) now: Instant,
+    events: [Vec<Event>; 2],
+    waiting: [Vec<Vec<u8>>; 2],
+}
+
+struct Always(Socket);
+
+impl Sockets for Always {
+    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        self.0
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        self.0 == Socket::Connected
+    }
+}
+
+impl Duo {
+    pub(super) fn new() -> Self {
+        Self::seeded(1)
+    }
+
+    pub(super) fn seeded(seed: u8) -> Self {
+        let machine = |host: u8| {
+            let mut machine = Machine::new(Config::default(), [seed + 100 * host; 32], NOW);
+            let ilv = ilv(host.into());
+            let locators = vec![LocalLocator::new(ilv.l64)];
+            machine.handle_local(&LocalState { nids: vec![ilv.nid], locators }, NOW);
+            machine
+        };
+        Self {
+            machines: vec![machine(0), machine(1)],
+            sockets: [Socket::Connected; 2],
+            updates: [Vec::new(), Vec::new()],
+            transcript: Vec::new(),
+            now: NOW,
+            events: [Vec::new(), Vec::new()],
+            waiting: [Vec::new(), Vec::new()],
+        }
+    }
+
+    pub(super) fn established() -> Self {
+        let mut duo = Self::new();
+        duo.traffic(Socket::Connected);
+        duo.play();
+        duo
+    }
+
+    /// Before the third message, and that.
+    pub(super) fn at_confirm() -> (Self, Vec<u8>) {
+        let mut duo = Self::new();
+        duo.traffic(Socket::Connected);
+        let propose = duo.take(0);
+        duo.give(1, &propose);
+        let accept = duo.take(1);
+        duo.give(0, &accept);
+        let confirm = duo.take(0).pop().expect("a Confirm");
+        (duo, confirm)
+    }
+
+    pub(super) fn ilv(&self, host: usize) -> Ilv {
+        ilv(host)
+    }
+
+    /// A packet of the first host goes out.
+    pub(super) fn traffic(&mut self, socket: Socket) {
+        let pair = IlvPair::new(ilv(0), ilv(1));
+        let report = Report::Candidate {
+            pair,
+            protocol: 17,
+            ports: (40_000, 7),
+            socket,
+            inbound: false,
+            nonce: None,
+        };
+        self.machines[0].handle_report(report, self.now);
+        self.drain(0);
+    }
+
+    pub(super) fn roam(&mut self, host: usize, l64s: &[u64]) {
+        let locators = l64s.iter().map(|l64| LocalLocator::new(L64(*l64))).collect();
+        let state = LocalState { nids: vec![ilv(host).nid], locators };
+        self.machines[host].handle_local(&state, self.now);
+        self.drain(host);
+    }
+
+    /// What the host has sent since.
+    pub(super) fn take(&mut self, host: usize) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.waiting[host])
+    }
+
+    pub(super) fn give(&mut self, host: usize, packets: &[Vec<u8>]) {
+        for packet in packets {
+            let sockets = Always(self.sockets[host]);
+            self.machines[host].handle_control(packet, &sockets, self.now);
+            self.drain(host);
+        }
+    }
+
+    /// Until neither has anything to say.
+    pub(super) fn play(&mut self) {
+        while self.waiting.iter().any(|waiting| !waiting.is_empty()) {
+            for host in 0..2 {
+                let packets = self.take(host);
+                self.give(1 - host, &packets);
+            }
+        }
+    }
+
+    /// The next timer of a host.
+    pub(super) fn fire(&mut self, host: usize) {
+        self.now = self.machines[host].poll_timeout().expect("a timer").max(self.now);
+        self.fire_due(host);
+    }
+
+    pub(super) fn fire_due(&mut self, host: usize) {
+        self.machines[host].handle_timeout(&Always(self.sockets[host]), self.now);
+        self.drain(host);
+    }
+
+    /// Timers of a host for so long, while nothing that it sends arrives. How many packets it has sent.
+    pub(super) fn alone(&mut self, host: usize, time: Duration) -> usize {
+        let end = self.now + time;
+        let mut sent = self.take(host).len();
+        while self.machines[host].poll_timeout().is_some_and(|next| next <= end) {
+            self.fire(host);
+            sent += self.take(host).len();
+        }
+        sent
+    }
+
+    pub(super) fn session(&self, host: usize) -> SessionView {
+        self.machines[host].sessions(self.now).next().expect("a session")
+    }
+
+    /// What the data plane knows of the session.
+    pub(super) fn entry(&self, host: usize) -> SessionEntry {
+        let upserts = self.updates[host].iter().rev().filter_map(|update| match update {
+            Update::Upsert(entry) => Some(entry.clone()),
+            Update::Remove { .. } => None,
+        });
+        upserts.take(1).next().expect("an entry")
+    }
+
+    pub(super) fn has_event(&self, host: usize, is_it: impl Fn(&Event) -> bool) -> bool {
+        self.events[host].iter().any(is_it)
+    }
+
+    pub(super) fn drops(&self, host: usize, reason: DropReason) -> u64 {
+        self.machines[host]
+            .drops()
+            .find(|(dropped, _)| *dropped == reason)
+            .map_or(0, |(_, count)| count)
+    }
+
+    fn drain(&mut self, host: usize) {
+        let machine = &mut self.machines[host];
+        while let Some(update) = machine.poll_update() {
+            self.updates[host].push(update);
+        }
+        while let Some(event) = machine.poll_event() {
+            self.events[host].push(event);
+        }
+        while let Some(transmit) = machine.poll_transmit() {
+            self.transcript.push(transmit.packet.clone());
+            self.waiting[host].push(transmit.packet);
+        }
+    }
+}
+
+/// A message of the handshake, from `pair.local`.
+pub(super) fn control(pair: IlvPair, message: &Admission) -> Vec<u8> {
+    let (src, dst) = (pair.local.address(), pair.remote.address());
+    ip6(pair, 58, &message.emit(AdmissionTypes::default(), src, dst))
+}
+
+/// A Locator Update with the nonce that the owner of `entry` sends.
+pub(super) fn of_session(
+    entry: &SessionEntry,
+    from: Ilv,
+    to: Ilv,
+    sequence: Option<u32>,
+    update: &LocatorUpdate,
+) -> Vec<u8> {
+    let header = NonceHeader { next_header: 58, nonce: entry.send_nonce, sequence };
+    let mut payload = header.emit();
+    payload.extend(update.emit(from.address(), to.address()));
+    ip6(IlvPair::new(from, to), 60, &payload)
+}
+
+/// One without any nonce.
+pub(super) fn bare(from: Ilv, to: Ilv, update: &LocatorUpdate) -> Vec<u8> {
+    ip6(IlvPair::new(from, to), 58, &update.emit(from.address(), to.address()))
+}
+
+fn ip6(pair: IlvPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend(u16::try_from(payload.len()).expect("small").to_be_bytes());
+    packet.extend([next_header, 64]);
+    packet.extend(pair.local.address().octets());
+    packet.extend(pair.remote.address().octets());
+    packet.extend(payload);
+    packet
+}

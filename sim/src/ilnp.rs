@@ -1,0 +1,163 @@
+//! Two ILNP hosts on a virtual clock: the real [`moorline_ilnp::Machine`] over the real
+//! [`moorline_ilnp::Plane`], sockets whose checksums are looked at, a network that delays, loses and reorders,
+//! and somebody who wishes them ill.
+//!
+//! [`run`] plays an [`IlnpPlan`]; equal plans give equal runs. What it finds wrong is in
+//! [`IlnpOutcome::violations`]: a socket got what nobody sent it, or under other addresses than its own; a
+//! session went to a locator that its correspondent never named; a cache is above its bound;
+//! plane and machine disagree about the sessions; a timer does not advance.
+
+mod attack;
+mod host;
+mod sockets;
+mod world;
+
+use std::time::Duration;
+
+use moorline_ilnp::datapath::ChecksumMode;
+use moorline_ilnp::{NonceLen, NonceMode};
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct IlnpPlan {
+    /// Of everything random.
+    pub seed: u64,
+    /// How long.
+    pub duration: Duration,
+    /// Settings of the two hosts.
+    pub hosts: [IlnpHost; 2],
+    /// One way.
+    pub delay: Duration,
+    /// Up to this much more, so that packets overtake each other.
+    pub jitter: Duration,
+    /// Packets lost, of a thousand.
+    pub loss: u32,
+    /// What happens when.
+    pub changes: Vec<(Duration, IlnpChange)>,
+    /// Made-up correspondents that send the second host a packet, in a second.
+    pub flood: u32,
+    /// Locator Updates with a guessed nonce, or taken from the wire and sent again, in a second.
+    pub forgeries: u32,
+    /// What the applications do.
+    pub traffic: IlnpTraffic,
+}
+
+/// A host.
+#[derive(Clone, Copy, Debug)]
+pub struct IlnpHost {
+    /// Without ILNP it is a classic IPv6 host.
+    pub ilnp: bool,
+    /// Everybody gets an entry, instead of those that were agreed on.
+    pub open: bool,
+    /// When packets carry the nonce.
+    pub nonce: NonceMode,
+    /// Of 32 or 96 bits.
+    pub nonce_len: NonceLen,
+    /// What it would like.
+    pub checksum: ChecksumMode,
+    /// Bound of its cache.
+    pub max_sessions: usize,
+}
+
+impl Default for IlnpHost {
+    fn default() -> Self {
+        Self {
+            ilnp: true,
+            open: false,
+            nonce: NonceMode::default(),
+            nonce_len: NonceLen::default(),
+            checksum: ChecksumMode::default(),
+            max_sessions: 1000,
+        }
+    }
+}
+
+/// Sockets of the first host, which begins, and of the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IlnpTraffic {
+    /// Segments as of TCP, each way; both connected.
+    Segments,
+    /// Datagrams each way; both connected.
+    Datagrams,
+    /// Datagrams to a server that is not connected, and its answers.
+    Server,
+    /// Datagrams between two sockets of which neither is connected.
+    Unconnected,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IlnpChange {
+    /// The host has this locator too, and would rather use it: a soft hand-off begins.
+    Gain {
+        /// Which host.
+        host: usize,
+        /// Which of its locators.
+        locator: u8,
+    },
+    /// The host has this locator no more.
+    Lose {
+        /// Which host.
+        host: usize,
+        /// Which of its locators.
+        locator: u8,
+    },
+    /// The host vanishes, and its applications with it.
+    Vanish {
+        /// Which host.
+        host: usize,
+    },
+    /// The applications end.
+    Close,
+}
+
+impl IlnpPlan {
+    /// Two hosts with the defaults that exchange datagrams for a minute.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            duration: Duration::from_secs(60),
+            hosts: [IlnpHost::default(); 2],
+            delay: Duration::from_millis(20),
+            jitter: Duration::ZERO,
+            loss: 0,
+            changes: Vec::new(),
+            flood: 0,
+            forgeries: 0,
+            traffic: IlnpTraffic::Datagrams,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct IlnpOutcome {
+    /// What must not be.
+    pub violations: Vec<String>,
+    /// Of both directions.
+    pub sent: u64,
+    /// Of both directions.
+    pub received: u64,
+    /// Longest time between two packets that a socket got, of both, while there was traffic.
+    pub longest_pause: Duration,
+    /// Packets that left with a nonce, of those with data.
+    pub with_nonce: u64,
+    /// Entries in each machine at the end.
+    pub sessions: [usize; 2],
+    /// Most entries in each machine at any time.
+    pub most_sessions: [usize; 2],
+    /// Sessions that were established, of both.
+    pub established: u64,
+    /// Drops of planes and machines, of both: reason and count.
+    pub drops: Vec<(moorline_types::DropReason, u64)>,
+    /// Packets with a Destination Options header that came to a host without ILNP.
+    pub options_to_classic: u64,
+    /// Times that traffic was left to classic IPv6.
+    pub classic: u64,
+}
+
+pub use world::run;
+
+#[cfg(test)]
+mod tests;

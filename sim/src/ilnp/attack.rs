@@ -1,0 +1,53 @@
+use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce};
+use moorline_wire::ilnp::{
+    ChecksumDelta, L64Entry, LocatorUpdate, NonceHeader, Operation, OptionsHeader,
+};
+
+use super::host::{DESTINATION_OPTIONS, ICMPV6};
+use super::sockets::{UDP, ip6, packet, read};
+use crate::rng::Rng;
+
+/// Where an attacker would like the traffic.
+pub(crate) const EVIL: L64 = L64(0x2001_0db8_6666_0000);
+
+/// A first packet of a correspondent that was made up: random identifier, nonce, right ILNP checksum, to the
+/// server's port, as the generator of the ILCC study sends them.
+pub(crate) fn made_up(to: Ilv, port: u16, rng: &mut Rng) -> Vec<u8> {
+    let from = Ilv::new(EVIL, Nid::from_random(rng.below(u64::MAX)));
+    let pair = IlvPair::new(from, to);
+    let mut plain = packet(pair, UDP, (4000, port), 0);
+    let delta = ChecksumDelta::to_nid_only([from.l64, to.l64]);
+    let sum = u16::from_be_bytes([plain[46], plain[47]]);
+    plain[46..48].copy_from_slice(&delta.apply(UDP, sum).to_be_bytes());
+    let nonce = guessed(rng);
+    let mut payload = NonceHeader { next_header: UDP, nonce, sequence: None }.emit();
+    payload.extend(&plain[40..]);
+    ip6(pair, DESTINATION_OPTIONS, &payload)
+}
+
+/// A Locator Update that sends the traffic elsewhere: with a guessed nonce, or without one.
+pub(crate) fn guessed_update(pair: IlvPair, rng: &mut Rng) -> Vec<u8> {
+    let entry = L64Entry { preference: 0, l64: EVIL, lifetime: u16::MAX };
+    let update = LocatorUpdate { operation: Operation::ADVERTISEMENT, locators: vec![entry] };
+    let message = update.emit(pair.local.address(), pair.remote.address());
+    if rng.below(4) == 0 {
+        return ip6(pair, ICMPV6, &message);
+    }
+    let nonce = guessed(rng);
+    let sequence = u32::try_from(rng.below(1 << 32)).ok();
+    let mut payload = NonceHeader { next_header: ICMPV6, nonce, sequence }.emit();
+    payload.extend(message);
+    ip6(pair, DESTINATION_OPTIONS, &payload)
+}
+
+/// Whether a packet is a Locator Update that can be sent again.
+pub(crate) fn is_locator_update(packet: &[u8]) -> bool {
+    let Some((_, DESTINATION_OPTIONS, rest)) = read(packet) else { return false };
+    let Ok(options) = OptionsHeader::parse(rest) else { return false };
+    options.next_header == ICMPV6 && rest.get(options.len) == Some(&156)
+}
+
+fn guessed(rng: &mut Rng) -> Nonce {
+    let [.., a, b, c, d] = rng.below(u64::MAX).to_be_bytes();
+    Nonce::Short([a, b, c, d])
+}

@@ -1,0 +1,207 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use moorline_ilnp::datapath::Sockets;
+use moorline_ilnp::{
+    Admit, Config, Event, Inbound, LocalLocator, LocalState, Machine, Open, Outbound, Plane,
+    Policy, Settings,
+};
+use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
+
+use super::sockets::{NoSockets, SimSocket, ip6, read};
+use super::{IlnpHost, IlnpOutcome};
+
+/// A host: its locators, its socket and, with ILNP, its machine and plane.
+pub(crate) struct SimHost {
+    number: usize,
+    pub(crate) locators: Vec<u8>,
+    pub(crate) core: Option<Core>,
+    pub(crate) socket: Option<SimSocket>,
+    pub(crate) is_gone: bool,
+    /// What it sends.
+    pub(crate) out: Vec<Vec<u8>>,
+}
+
+pub(crate) struct Core {
+    pub(crate) machine: Machine,
+    pub(crate) plane: Plane,
+}
+
+/// Identifier of the host.
+pub(crate) fn nid(host: usize) -> Nid {
+    Nid(0x0a00_0000_0000_0001 + host as u64)
+}
+
+/// One of its locators.
+pub(crate) fn l64(host: usize, locator: u8) -> L64 {
+    L64(0x2001_0db8_0000_0000 + ((host as u64 + 1) << 16) + u64::from(locator))
+}
+
+/// Whose locator it is.
+pub(crate) fn owner(l64: L64) -> Option<(usize, u8)> {
+    let [.., host, _, locator] = l64.octets();
+    let is_ours = l64.0 >> 24 == 0x0020_010d_b800 && (1..=2).contains(&host);
+    is_ours.then(|| (usize::from(host) - 1, locator))
+}
+
+impl SimHost {
+    pub(crate) fn new(number: usize, plan: &IlnpHost, seed: [u8; 32], now: Instant) -> Self {
+        let policy: Arc<dyn Policy> = match plan.open {
+            true => Arc::new(Open),
+            false => Arc::new(Admit { max_sessions: plan.max_sessions, ..Admit::default() }),
+        };
+        let core = plan.ilnp.then(|| {
+            let config = Config {
+                policy: policy.clone(),
+                max_sessions: plan.max_sessions,
+                nonce: plan.nonce,
+                nonce_len: plan.nonce_len,
+                checksum: plan.checksum,
+                ..Config::default()
+            };
+            let settings = Settings {
+                max_sessions: plan.max_sessions,
+                checksum: plan.checksum,
+                ..Settings::new(policy)
+            };
+            let machine = Machine::new(config, seed, now);
+            Core { machine, plane: Plane::new(settings, seed) }
+        });
+        let mut host =
+            Self { number, locators: vec![0], core, socket: None, is_gone: false, out: Vec::new() };
+        host.tell_local(now);
+        host
+    }
+
+    pub(crate) fn ilv(&self, locator: u8) -> Ilv {
+        Ilv::new(l64(self.number, locator), nid(self.number))
+    }
+
+    /// The locator that came last is the one it would rather use.
+    pub(crate) fn tell_local(&mut self, now: Instant) {
+        let locators = self.locators.iter().rev().zip(10..).map(|(locator, preference)| {
+            LocalLocator { preference, ..LocalLocator::new(l64(self.number, *locator)) }
+        });
+        let state = LocalState { nids: vec![nid(self.number)], locators: locators.collect() };
+        if let Some(core) = &mut self.core {
+            core.machine.handle_local(&state, now);
+        }
+    }
+
+    /// The socket sends.
+    pub(crate) fn send(&mut self, mut packet: Vec<u8>, outcome: &mut IlnpOutcome, now: Instant) {
+        if let (Some(core), Some(socket)) = (&mut self.core, &self.socket) {
+            match core.plane.handle_outbound(&mut packet, socket, now) {
+                Outbound::Pass | Outbound::Send { .. } => {}
+                Outbound::Drop(reason) => {
+                    outcome.violations.push(format!("sender drops: {reason}"))
+                }
+            }
+        }
+        outcome.with_nonce += u64::from(packet[6] == DESTINATION_OPTIONS);
+        self.out.push(packet);
+    }
+
+    /// What comes from the network; `Some` is for the socket.
+    pub(crate) fn receive(
+        &mut self,
+        mut packet: Vec<u8>,
+        outcome: &mut IlnpOutcome,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        let Some(core) = &mut self.core else { return self.receive_classic(packet, outcome) };
+        let sockets: &dyn Sockets = match &self.socket {
+            Some(socket) => socket,
+            None => &NoSockets,
+        };
+        match core.plane.handle_inbound(&mut packet, sockets, now) {
+            Inbound::Pass | Inbound::Deliver => return Some(packet),
+            Inbound::Up => core.machine.handle_control(&packet, sockets, now),
+            Inbound::Drop(_) => {}
+        }
+        None
+    }
+
+    /// As Linux does: RFC 8200 s4.2 for the option, RFC 4443 s2.4 (b) for unknown messages.
+    fn receive_classic(&mut self, packet: Vec<u8>, outcome: &mut IlnpOutcome) -> Option<Vec<u8>> {
+        let (pair, next_header, _) = read(&packet)?;
+        if next_header != DESTINATION_OPTIONS {
+            return (next_header != ICMPV6).then_some(packet);
+        }
+        outcome.options_to_classic += 1;
+        let mut message = vec![4, 2, 0, 0];
+        message.extend(42_u32.to_be_bytes());
+        message.extend(&packet);
+        self.out.push(ip6(pair.reversed(), ICMPV6, &message));
+        None
+    }
+
+    /// Lets the parts talk until none has anything to say.
+    pub(crate) fn drain(&mut self, outcome: &mut IlnpOutcome, now: Instant) {
+        let number = self.number;
+        let Some(core) = &mut self.core else { return };
+        loop {
+            let mut is_done = true;
+            while let Some(report) = core.plane.poll_report() {
+                core.machine.handle_report(report, now);
+                is_done = false;
+            }
+            while let Some(update) = core.machine.poll_update() {
+                core.plane.handle_update(&update);
+                is_done = false;
+            }
+            while let Some(event) = core.machine.poll_event() {
+                note(event, number, outcome);
+            }
+            while let Some(transmit) = core.machine.poll_transmit() {
+                self.out.push(transmit.packet);
+            }
+            if is_done {
+                break;
+            }
+        }
+        let count = core.machine.session_count();
+        outcome.most_sessions[number] = outcome.most_sessions[number].max(count);
+        if core.plane.session_count() != count {
+            outcome.violations.push(format!("host {number}: plane and machine disagree"));
+        }
+        for session in core.machine.sessions(now) {
+            let (ours, theirs) = (session.wire.local.l64, session.wire.remote.l64);
+            // The made-up correspondents of a flood live elsewhere.
+            if session.pair.remote.nid != nid(1 - number) {
+                continue;
+            }
+            let is_right = [(ours, number), (theirs, 1 - number)]
+                .iter()
+                .all(|(l64, host)| owner(*l64).is_some_and(|(owner, _)| owner == *host));
+            if !is_right {
+                outcome.violations.push(format!("host {number}: a session goes to {theirs}"));
+            }
+        }
+    }
+
+    pub(crate) fn drops(&self) -> BTreeMap<DropReason, u64> {
+        let mut all = BTreeMap::new();
+        if let Some(core) = &self.core {
+            for (reason, count) in core.machine.drops().chain(core.plane.drops()) {
+                *all.entry(reason).or_default() += count;
+            }
+        }
+        all
+    }
+}
+
+fn note(event: Event, host: usize, outcome: &mut IlnpOutcome) {
+    match event {
+        Event::Established { .. } => outcome.established += 1,
+        Event::Classic { .. } => outcome.classic += 1,
+        Event::Forgotten { .. }
+        | Event::Moved { .. }
+        | Event::UpdateAcknowledged { .. }
+        | Event::UpdateUnanswered { .. } => {}
+    }
+    tracing::debug!(host, ?event, "ILNP");
+}
+
+pub(crate) const DESTINATION_OPTIONS: u8 = 60;
+pub(crate) const ICMPV6: u8 = 58;

@@ -1,0 +1,102 @@
+use moorline_ilnp::Socket;
+use moorline_ilnp::datapath::Sockets;
+use moorline_types::{Ilv, IlvPair};
+use moorline_wire::ilnp::{checksum_at, transport_checksum};
+
+/// The sockets of a host: one, and what it has sent and got.
+#[derive(Clone, Debug)]
+pub(crate) struct SimSocket {
+    pub(crate) pair: IlvPair,
+    pub(crate) protocol: u8,
+    pub(crate) ports: (u16, u16),
+    pub(crate) kind: Socket,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+impl Sockets for SimSocket {
+    fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
+        let is_for_it = protocol == self.protocol && ports.0 == self.ports.0;
+        let is_exact = pair == self.pair && ports == self.ports;
+        match (is_for_it, self.kind) {
+            (true, Socket::Connected) if is_exact => Socket::Connected,
+            (true, Socket::Unconnected) => Socket::Unconnected,
+            _ => Socket::None,
+        }
+    }
+
+    fn any_between(&self, pair: IlvPair) -> bool {
+        self.kind == Socket::Connected && self.pair == pair
+    }
+}
+
+/// Sockets that were closed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoSockets;
+
+impl Sockets for NoSockets {
+    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        Socket::None
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        false
+    }
+}
+
+/// What a socket sends: IPv6, and TCP or UDP with a checksum over both addresses.
+pub(crate) fn packet(pair: IlvPair, protocol: u8, ports: (u16, u16), number: u64) -> Vec<u8> {
+    let mut upper = Vec::new();
+    upper.extend(ports.0.to_be_bytes());
+    upper.extend(ports.1.to_be_bytes());
+    if protocol == TCP {
+        upper.extend([0; 8]);
+        // Data offset 5; ACK.
+        upper.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+    } else {
+        upper.extend(UDP_LEN.to_be_bytes());
+        upper.extend([0, 0]);
+    }
+    upper.extend(number.to_be_bytes());
+    let at = checksum_at(protocol).expect("has one");
+    let sum = match transport_checksum(pair.local, pair.remote, protocol, &upper) {
+        0 if protocol == UDP => 0xffff,
+        sum => sum,
+    };
+    upper[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    ip6(pair, protocol, &upper)
+}
+
+pub(crate) fn ip6(pair: IlvPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend(u16::try_from(payload.len()).expect("small").to_be_bytes());
+    packet.extend([next_header, 64]);
+    packet.extend(pair.local.address().octets());
+    packet.extend(pair.remote.address().octets());
+    packet.extend(payload);
+    packet
+}
+
+/// Source and destination, next header and what follows.
+pub(crate) fn read(packet: &[u8]) -> Option<(IlvPair, u8, &[u8])> {
+    let (header, rest) = packet.split_first_chunk::<40>()?;
+    let ilv = |at: usize| {
+        let octets: [u8; 16] = header[at..at + 16].try_into().expect("16 octets");
+        Ilv::of(octets.into())
+    };
+    Some((IlvPair::new(ilv(8), ilv(24)), header[6], rest))
+}
+
+/// The number in what a socket got, if it is whole; the pair is the receiver's.
+pub(crate) fn number(packet: &[u8]) -> Option<(IlvPair, u8, (u16, u16), u64)> {
+    let (pair, protocol, upper) = read(packet)?;
+    let is_right = checksum_at(protocol).is_some()
+        && transport_checksum(pair.local, pair.remote, protocol, upper) == 0;
+    let port = |at: usize| Some(u16::from_be_bytes([*upper.get(at)?, *upper.get(at + 1)?]));
+    let number = upper.last_chunk::<8>().map(|octets| u64::from_be_bytes(*octets))?;
+    is_right.then_some((pair.reversed(), protocol, (port(2)?, port(0)?), number))
+}
+
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+const UDP_LEN: u16 = 16;

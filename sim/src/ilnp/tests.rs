@@ -1,0 +1,223 @@
+use super::*;
+use moorline_types::DropReason;
+
+const RTT: Duration = Duration::from_millis(40);
+/// The Locator Update gets there and data comes back: a round trip, and what is between two packets before it
+/// and after.
+const HARD_PAUSE: Duration = Duration::from_millis(61);
+
+fn plan(seed: u64, seconds: u64) -> IlnpPlan {
+    IlnpPlan { duration: Duration::from_secs(seconds), ..IlnpPlan::new(seed) }
+}
+
+fn hard(at_ms: u64, host: usize, from: u8, to: u8) -> [(Duration, IlnpChange); 2] {
+    let at = Duration::from_millis(at_ms);
+    [
+        (at, IlnpChange::Lose { host, locator: from }),
+        (at + Duration::from_micros(1), IlnpChange::Gain { host, locator: to }),
+    ]
+}
+
+fn soft(at_ms: u64, host: usize, from: u8, to: u8) -> [(Duration, IlnpChange); 2] {
+    let at = Duration::from_millis(at_ms);
+    [
+        (at, IlnpChange::Gain { host, locator: to }),
+        (at + Duration::from_secs(2), IlnpChange::Lose { host, locator: from }),
+    ]
+}
+
+#[track_caller]
+fn clean(plan: &IlnpPlan) -> IlnpOutcome {
+    let outcome = run(plan);
+    assert!(outcome.violations.is_empty(), "seed {}: {:?}", plan.seed, outcome.violations);
+    outcome
+}
+
+const KINDS: [IlnpTraffic; 3] =
+    [IlnpTraffic::Segments, IlnpTraffic::Datagrams, IlnpTraffic::Server];
+
+#[test]
+fn steady_traffic_carries_no_extra_octet() {
+    for traffic in KINDS {
+        let outcome = clean(&IlnpPlan { traffic, ..plan(1, 30) });
+        assert_eq!(outcome.sessions, [1, 1], "{traffic:?}");
+        assert_eq!(outcome.established, 2);
+        assert!(outcome.received + 10 > outcome.sent, "{outcome:?}");
+        // One of two proposals that cross.
+        let is_expected =
+            |(reason, count): &(_, u64)| *reason == DropReason::UnexpectedState && *count == 1;
+        assert!(outcome.drops.iter().all(is_expected), "{outcome:?}");
+        // Two seconds and some round trips of 30.
+        assert!(outcome.with_nonce > 0 && outcome.with_nonce * 10 < outcome.sent, "{outcome:?}");
+    }
+}
+
+#[test]
+fn in_always_mode_each_packet_of_a_session_has_the_nonce() {
+    let mut plan = plan(2, 30);
+    plan.hosts[0].nonce = NonceMode::Always;
+    plan.hosts[1].nonce_len = NonceLen::Long;
+    let outcome = clean(&plan);
+    // Both ways: the flag tells the peer.
+    assert!(outcome.with_nonce + 20 > outcome.sent, "{outcome:?}");
+}
+
+#[test]
+fn a_soft_hand_off_loses_no_packet() {
+    for traffic in KINDS {
+        for host in [0, 1] {
+            let changes = soft(5000, host, 0, 1).into();
+            let outcome = clean(&IlnpPlan { traffic, changes, ..plan(3, 30) });
+            assert!(outcome.sent - outcome.received < 10, "{traffic:?} {host} {outcome:?}");
+            assert!(outcome.longest_pause <= RTT / 2, "{outcome:?}");
+            assert_eq!(outcome.established, 2, "the same sessions all along");
+        }
+    }
+}
+
+#[test]
+fn a_hard_hand_off_takes_a_round_trip() {
+    for traffic in KINDS {
+        for host in [0, 1] {
+            let changes = hard(5000, host, 0, 1).into();
+            let outcome = clean(&IlnpPlan { traffic, changes, ..plan(4, 30) });
+            assert!(outcome.longest_pause <= HARD_PAUSE, "{traffic:?} {outcome:?}");
+            assert!(outcome.sent - outcome.received < 15, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn both_may_roam_and_come_back() {
+    for traffic in KINDS {
+        let mut changes = Vec::new();
+        changes.extend(hard(4000, 0, 0, 1));
+        changes.extend(soft(8000, 1, 0, 2));
+        changes.extend(hard(14_000, 0, 1, 0));
+        changes.extend(hard(18_000, 1, 2, 0));
+        let outcome = clean(&IlnpPlan { traffic, changes, ..plan(5, 40) });
+        assert!(outcome.longest_pause < Duration::from_secs(1), "{outcome:?}");
+        assert!(outcome.sent - outcome.received < 60, "{outcome:?}");
+    }
+}
+
+/// Loss and packets that overtake each other; everybody roams; somebody forges. Whatever the seed, a socket
+/// gets what was sent to it, and traffic comes back.
+#[test]
+fn invariants_hold_over_seeds() {
+    for seed in 0..300 {
+        let traffic = KINDS[usize::try_from(seed % 3).expect("small")];
+        let mut changes = Vec::new();
+        changes.extend(hard(3000 + seed % 7 * 100, 0, 0, 1));
+        changes.extend(soft(6000 + seed % 11 * 100, 1, 0, 2));
+        if seed % 2 == 0 {
+            changes.extend(hard(11_000, 1, 2, 3));
+        }
+        let mut plan = IlnpPlan {
+            traffic,
+            changes,
+            jitter: Duration::from_millis(seed % 5 * 4),
+            loss: u32::try_from(seed % 4 * 20).expect("small"),
+            forgeries: 20,
+            flood: u32::try_from(seed % 3 * 50).expect("small"),
+            ..plan(seed, 20)
+        };
+        if seed % 5 == 0 {
+            plan.hosts = plan.hosts.map(|host| IlnpHost { checksum: ChecksumMode::Full, ..host });
+        }
+        if seed % 7 == 0 {
+            plan.hosts[1].nonce_len = NonceLen::Long;
+        }
+        let outcome = run(&plan);
+        let unexpected: Vec<_> =
+            outcome.violations.iter().filter(|what| !may_reorder(&plan, what)).collect();
+        assert!(unexpected.is_empty(), "seed {seed}: {unexpected:?}");
+        assert_eq!(outcome.sessions, [1, 1], "seed {seed}");
+        let lost = (outcome.sent - outcome.received) * 100 / outcome.sent;
+        assert!(lost <= 15, "seed {seed}: {lost} % lost {outcome:?}");
+    }
+}
+
+/// While a session begins, a packet without nonce that overtakes the handshake, or is overtaken, is read with the
+/// other checksum: the socket drops it, and TCP sends it again.
+fn may_reorder(plan: &IlnpPlan, violation: &str) -> bool {
+    (plan.jitter > Duration::ZERO || plan.loss > 0) && violation.ends_with("wrong checksum")
+}
+
+#[test]
+fn forged_and_repeated_locator_updates_change_nothing() {
+    let changes = hard(3000, 0, 0, 1).into_iter().chain(hard(9000, 0, 1, 2)).collect();
+    let quiet = IlnpPlan { changes, ..plan(6, 30) };
+    let attacked = IlnpPlan { forgeries: 1000, ..quiet.clone() };
+    let (before, after) = (clean(&quiet), clean(&attacked));
+    assert_eq!((before.sent, before.received), (after.sent, after.received));
+    assert_eq!(before.longest_pause, after.longest_pause);
+    for reason in [DropReason::BadNonce, DropReason::MissingOption, DropReason::Replayed] {
+        assert!(after.drops.iter().any(|(dropped, _)| *dropped == reason), "{reason}: {after:?}");
+    }
+}
+
+#[test]
+fn admission_keeps_a_flood_out_of_the_cache() {
+    let outcome =
+        clean(&IlnpPlan { traffic: IlnpTraffic::Unconnected, flood: 2000, ..plan(7, 10) });
+    assert_eq!(outcome.most_sessions, [0, 0]);
+    assert!(outcome.received + 10 > outcome.sent, "data flows without ILNP: {outcome:?}");
+    let outcome = clean(&IlnpPlan { flood: 2000, ..plan(8, 10) });
+    assert_eq!(outcome.most_sessions, [1, 1]);
+}
+
+#[test]
+fn the_open_policy_is_bounded_and_spares_who_is_there() {
+    let mut plan = IlnpPlan { flood: 2000, ..plan(9, 20) };
+    plan.hosts = plan.hosts.map(|host| IlnpHost { open: true, max_sessions: 100, ..host });
+    plan.changes = hard(10_000, 0, 0, 1).into();
+    let outcome = clean(&plan);
+    assert_eq!(outcome.most_sessions[1], 100, "full");
+    assert!(outcome.sent - outcome.received < 15, "{outcome:?}");
+    assert!(outcome.longest_pause <= HARD_PAUSE, "{outcome:?}");
+}
+
+#[test]
+fn a_peer_that_vanishes_is_forgotten_when_its_sockets_are() {
+    let changes = vec![
+        (Duration::from_secs(5), IlnpChange::Vanish { host: 1 }),
+        (Duration::from_secs(60), IlnpChange::Close),
+    ];
+    let outcome = clean(&IlnpPlan { changes: changes.clone(), ..plan(10, 59) });
+    assert_eq!(outcome.sessions[0], 1);
+    let outcome = clean(&IlnpPlan { changes, ..plan(10, 700) });
+    assert_eq!(outcome.sessions[0], 0);
+}
+
+#[test]
+fn a_host_without_ilnp_sees_classic_ipv6() {
+    for (host, traffic) in [(0, IlnpTraffic::Datagrams), (1, IlnpTraffic::Segments)] {
+        let mut plan = IlnpPlan { traffic, ..plan(11, 30) };
+        plan.hosts[host].ilnp = false;
+        let outcome = clean(&plan);
+        assert_eq!((outcome.options_to_classic, outcome.most_sessions), (0, [0, 0]));
+        assert!(outcome.received + 10 > outcome.sent && outcome.with_nonce == 0, "{outcome:?}");
+    }
+}
+
+/// The way of RFC 6744 s6: the nonce in the first packets, the error, classic IPv6.
+#[test]
+fn the_open_policy_falls_back_on_a_parameter_problem_and_remembers() {
+    let mut plan = plan(12, 60);
+    plan.hosts[0].open = true;
+    plan.hosts[1].ilnp = false;
+    let outcome = clean(&plan);
+    assert!((1..10).contains(&outcome.options_to_classic), "{outcome:?}");
+    assert_eq!((outcome.sessions, outcome.classic), ([0, 0], 1));
+    assert!(outcome.received + 20 > outcome.sent, "{outcome:?}");
+}
+
+#[test]
+fn equal_plans_give_equal_runs() {
+    let mut plan = IlnpPlan { loss: 50, forgeries: 50, flood: 50, ..plan(13, 10) };
+    plan.changes = hard(3000, 0, 0, 1).into();
+    assert_eq!(format!("{:?}", run(&plan)), format!("{:?}", run(&plan)));
+    let other = IlnpPlan { seed: 14, ..plan.clone() };
+    assert_ne!(format!("{:?}", run(&plan)), format!("{:?}", run(&other)));
+}

@@ -1,0 +1,280 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use moorline_ilnp::Socket;
+use moorline_types::{DropReason, IlvPair, Instant};
+
+use super::attack::{EVIL, guessed_update, is_locator_update, made_up};
+use super::host::{SimHost, owner};
+use super::sockets::{NoSockets, SimSocket, TCP, UDP, number, packet, read};
+use super::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
+use crate::rng::Rng;
+
+/// Plays a plan.
+#[must_use]
+pub fn run(plan: &IlnpPlan) -> IlnpOutcome {
+    let mut world = World::new(plan);
+    while let Some(((at, _), what)) = world.queue.pop_first() {
+        if at > world.end {
+            break;
+        }
+        world.now = at;
+        world.step(what);
+    }
+    world.finish()
+}
+
+#[derive(Debug)]
+enum What {
+    Arrive(Vec<u8>),
+    /// The application of this host sends.
+    Send(usize),
+    Wake(usize),
+    Change(IlnpChange),
+    Flood,
+    Forge,
+}
+
+struct World<'a> {
+    plan: &'a IlnpPlan,
+    now: Instant,
+    end: Instant,
+    hosts: [SimHost; 2],
+    queue: BTreeMap<(Instant, u64), What>,
+    caused: u64,
+    rng: Rng,
+    outcome: IlnpOutcome,
+    /// Numbers that each socket got.
+    seen: [BTreeSet<u64>; 2],
+    last_received: [Option<Instant>; 2],
+    /// Locator Updates that an attacker has seen.
+    captured: Vec<Vec<u8>>,
+    is_closed: bool,
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a IlnpPlan) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut rng = Rng::new(plan.seed, 77);
+        let hosts = [0, 1].map(|host| SimHost::new(host, &plan.hosts[host], rng.seed(), now));
+        let mut world = Self {
+            plan,
+            now,
+            end: now + plan.duration,
+            hosts,
+            queue: BTreeMap::new(),
+            caused: 0,
+            rng,
+            outcome: IlnpOutcome::default(),
+            seen: [BTreeSet::new(), BTreeSet::new()],
+            last_received: [None; 2],
+            captured: Vec::new(),
+            is_closed: false,
+        };
+        world.open_sockets();
+        world.later(Duration::ZERO, What::Send(0));
+        for (after, change) in &plan.changes {
+            world.later(*after, What::Change(*change));
+        }
+        if plan.flood > 0 {
+            world.later(START_OF_ATTACKS, What::Flood);
+        }
+        if plan.forgeries > 0 {
+            world.later(START_OF_ATTACKS, What::Forge);
+        }
+        world
+    }
+
+    fn open_sockets(&mut self) {
+        let (protocol, kinds) = match self.plan.traffic {
+            IlnpTraffic::Segments => (TCP, [Socket::Connected; 2]),
+            IlnpTraffic::Datagrams => (UDP, [Socket::Connected; 2]),
+            IlnpTraffic::Server => (UDP, [Socket::Connected, Socket::Unconnected]),
+            IlnpTraffic::Unconnected => (UDP, [Socket::Unconnected; 2]),
+        };
+        let pair = IlvPair::new(self.hosts[0].ilv(0), self.hosts[1].ilv(0));
+        let ends = [(pair, (CLIENT, SERVER)), (pair.reversed(), (SERVER, CLIENT))];
+        for ((host, (pair, ports)), kind) in self.hosts.iter_mut().zip(ends).zip(kinds) {
+            host.socket = Some(SimSocket { pair, protocol, ports, kind, sent: 0, received: 0 });
+        }
+    }
+
+    fn later(&mut self, after: Duration, what: What) {
+        self.caused += 1;
+        self.queue.insert((self.now + after, self.caused), what);
+    }
+
+    fn step(&mut self, what: What) {
+        match what {
+            What::Arrive(packet) => self.arrive(packet),
+            What::Send(host) => {
+                self.send(host);
+                if !self.is_closed {
+                    self.later(INTERVAL, What::Send(host));
+                }
+            }
+            What::Wake(host) => self.wake(host),
+            What::Change(change) => self.change(change),
+            What::Flood => {
+                let to = self.hosts[1].ilv(0);
+                let packet = made_up(to, SERVER, &mut self.rng);
+                self.later(Duration::ZERO, What::Arrive(packet));
+                self.later(Duration::from_secs(1) / self.plan.flood, What::Flood);
+            }
+            What::Forge => {
+                self.forge();
+                self.later(Duration::from_secs(1) / self.plan.forgeries, What::Forge);
+            }
+        }
+        for host in 0..2 {
+            self.hosts[host].drain(&mut self.outcome, self.now);
+            for packet in std::mem::take(&mut self.hosts[host].out) {
+                self.transmit(host, packet);
+            }
+            self.set_timer(host);
+        }
+    }
+
+    fn send(&mut self, host: usize) {
+        let Some(socket) = &mut self.hosts[host].socket else { return };
+        let packet = packet(socket.pair, socket.protocol, socket.ports, socket.sent);
+        socket.sent += 1;
+        self.outcome.sent += 1;
+        self.hosts[host].send(packet, &mut self.outcome, self.now);
+    }
+
+    fn transmit(&mut self, from: usize, packet: Vec<u8>) {
+        let lost = self.rng.below(1000) < u64::from(self.plan.loss);
+        let delay = self.plan.delay + self.rng.duration(self.plan.jitter);
+        let Some((pair, ..)) = read(&packet) else { return };
+        // A host that lost its locator sends nothing from it: no router takes it.
+        let is_there = owner(pair.local.l64).is_some_and(|(host, locator)| {
+            host == from && self.hosts[from].locators.contains(&locator)
+        });
+        if is_locator_update(&packet) && self.captured.len() < MAX_CAPTURED {
+            self.captured.push(packet.clone());
+        }
+        if !lost && is_there && !self.hosts[from].is_gone {
+            self.later(delay, What::Arrive(packet));
+        }
+    }
+
+    fn arrive(&mut self, packet: Vec<u8>) {
+        let Some((pair, ..)) = read(&packet) else { return };
+        let Some((to, locator)) = owner(pair.remote.l64) else { return };
+        let is_from_evil = pair.local.l64 == EVIL;
+        let host = &mut self.hosts[to];
+        if host.is_gone || !host.locators.contains(&locator) {
+            return;
+        }
+        let Some(packet) = host.receive(packet, &mut self.outcome, self.now) else { return };
+        if !is_from_evil {
+            self.hand_over(to, &packet);
+        }
+    }
+
+    fn hand_over(&mut self, host: usize, packet: &[u8]) {
+        let sent_by_peer = self.hosts[1 - host].socket.as_ref().map_or(0, |socket| socket.sent);
+        let Some(socket) = &mut self.hosts[host].socket else { return };
+        let Some((pair, protocol, ports, number)) = number(packet) else {
+            if !self.is_closed {
+                self.outcome.violations.push(format!("host {host}: wrong checksum"));
+            }
+            return;
+        };
+        if (pair, protocol, ports) != (socket.pair, socket.protocol, socket.ports) {
+            self.outcome.violations.push(format!("host {host}: a socket sees {pair:?}"));
+            return;
+        }
+        if number >= sent_by_peer || !self.seen[host].insert(number) {
+            self.outcome
+                .violations
+                .push(format!("host {host}: {number} was not sent, or came twice"));
+            return;
+        }
+        socket.received += 1;
+        self.outcome.received += 1;
+        if let Some(last) = self.last_received[host].replace(self.now) {
+            let pause = self.now.since(last);
+            self.outcome.longest_pause = self.outcome.longest_pause.max(pause);
+        } else if host == 1 {
+            // The other side answers from now on.
+            self.later(Duration::ZERO, What::Send(1));
+        }
+    }
+
+    fn forge(&mut self) {
+        let pair = IlvPair::new(self.hosts[0].ilv(0), self.hosts[1].ilv(0));
+        let pair = if self.rng.below(2) == 0 { pair } else { pair.reversed() };
+        let index = self.rng.index(self.captured.len());
+        let packet = match self.captured.get(index) {
+            Some(old) if self.rng.below(2) == 0 => old.clone(),
+            _ => guessed_update(pair, &mut self.rng),
+        };
+        self.later(Duration::ZERO, What::Arrive(packet));
+    }
+
+    fn change(&mut self, change: IlnpChange) {
+        match change {
+            IlnpChange::Gain { host, locator } => {
+                self.hosts[host].locators.retain(|known| *known != locator);
+                self.hosts[host].locators.push(locator);
+                self.hosts[host].tell_local(self.now);
+            }
+            IlnpChange::Lose { host, locator } => {
+                self.hosts[host].locators.retain(|known| *known != locator);
+                self.hosts[host].tell_local(self.now);
+            }
+            IlnpChange::Vanish { host } => self.hosts[host].is_gone = true,
+            IlnpChange::Close => {
+                self.is_closed = true;
+                self.hosts.iter_mut().for_each(|host| host.socket = None);
+            }
+        }
+    }
+
+    fn wake(&mut self, host: usize) {
+        let host = &mut self.hosts[host];
+        let Some(core) = host.core.as_mut().filter(|_| !host.is_gone) else { return };
+        match &host.socket {
+            Some(socket) => core.machine.handle_timeout(socket, self.now),
+            None => core.machine.handle_timeout(&NoSockets, self.now),
+        }
+        if core.machine.poll_timeout().is_some_and(|next| next <= self.now) {
+            self.outcome.violations.push("a timer does not advance".into());
+        }
+    }
+
+    fn set_timer(&mut self, host: usize) {
+        let next = self.hosts[host].core.as_ref().and_then(|core| core.machine.poll_timeout());
+        // One that was set before comes too, and finds nothing due.
+        if let Some(next) = next.filter(|next| *next > self.now && *next <= self.end) {
+            self.later(next.since(self.now), What::Wake(host));
+        }
+    }
+
+    fn finish(mut self) -> IlnpOutcome {
+        let mut drops: BTreeMap<DropReason, u64> = BTreeMap::new();
+        for (number, host) in self.hosts.iter().enumerate() {
+            for (reason, count) in host.drops() {
+                *drops.entry(reason).or_default() += count;
+            }
+            let count = host.core.as_ref().map_or(0, |core| core.machine.session_count());
+            self.outcome.sessions[number] = count;
+            if self.outcome.most_sessions[number] > self.plan.hosts[number].max_sessions {
+                self.outcome
+                    .violations
+                    .push(format!("host {number}: the cache is above its bound"));
+            }
+        }
+        self.outcome.drops = drops.into_iter().collect();
+        self.outcome
+    }
+}
+
+const CLIENT: u16 = 40_000;
+const SERVER: u16 = 7;
+/// Between two packets of a socket.
+const INTERVAL: Duration = Duration::from_millis(10);
+const START_OF_ATTACKS: Duration = Duration::from_secs(1);
+const MAX_CAPTURED: usize = 1000;
