@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use moorline_api::{EventKind, Pair};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
-use moorline_lab::topology::{Prefix, host_address};
+use moorline_lab::topology::{Impairment, Prefix, host_address};
 use moorline_lab::workload::Endpoint;
 use moorline_lab::{Lab, preflight, topology};
 
@@ -89,18 +89,35 @@ fn protect(
     if is_skipped(test, &preflight::check_bpf()) {
         return None;
     }
-    let start = |(host, settings): (&&str, &String)| {
-        let options = DaemonOptions { settings: settings.clone(), ..daemon_options() };
-        Daemon::start(&lab, host, &options).unwrap()
-    };
-    let daemons: Vec<_> = hosts.iter().zip(&settings).map(start).collect();
+    let [a, b] = settings;
+    let options = |settings| DaemonOptions { settings, ..daemon_options() };
+    Some(protect_in(lab, hosts, &[options(a), options(b)]))
+}
+
+/// Both hosts with a daemon whose Send Timeout is too long to matter, and cables with a delay at A; none where a
+/// lab cannot run.
+pub(crate) fn protected_afar(test: &str, delay: Duration) -> Option<Protected> {
+    let topology = topology::two_by_two(true).with_cables_of("a", Impairment::delay(delay));
+    let mut reasons = preflight::check(topology.programs());
+    reasons.extend(preflight::check_bpf());
+    if is_skipped(test, &reasons) {
+        return None;
+    }
+    let lab = Lab::build(topology).unwrap();
+    let options = DaemonOptions { send_timeout: Duration::from_secs(60), ..daemon_options() };
+    Some(protect_in(lab, &topology::HOSTS, &[options.clone(), options]))
+}
+
+fn protect_in(lab: Lab, hosts: &[&str], options: &[DaemonOptions; 2]) -> Protected {
+    let start = |(host, options): (&&str, _)| Daemon::start(&lab, host, options).unwrap();
+    let daemons: Vec<_> = hosts.iter().zip(options).map(start).collect();
     let ends = topology::HOSTS.map(|host| {
         let daemon = hosts.iter().position(|with| *with == host).map(|index| &daemons[index]);
         let address =
             daemon.map_or(host_address(host, 1), |d| d.verifiable_address("isp1").unwrap());
         Endpoint { namespace: lab.namespace(host).unwrap().clone(), address }
     });
-    Some(Protected { daemons, ends, lab })
+    Protected { daemons, ends, lab }
 }
 
 /// What daemons can say about a failed test.

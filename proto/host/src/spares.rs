@@ -99,6 +99,7 @@ impl Host {
         answered: (Instant, Duration),
         now: Instant,
     ) {
+        self.steering.note_answer(pair, answered.1, now);
         let context = self.shim6.context(id);
         if let Some(established) = context.and_then(|context| context.established()) {
             self.spares.note(pair, &established.peer.locators, answered, now);
