@@ -43,9 +43,9 @@ impl Pair {
 }
 
 fn causes(pair: &Pair) -> Vec<Cause> {
-    let cause = |event: &Event| match event {
-        Event::Moved { cause, .. } => Some(*cause),
-        _ => None,
+    let cause = |event: &Event| {
+        let Event::Moved { cause, .. } = event else { return None };
+        Some(*cause)
     };
     pair.events[0].iter().filter_map(cause).collect()
 }
