@@ -29,6 +29,7 @@ missing_to_run() {
     has unshare || echo util-linux
     has iperf3 || echo iperf3
     has curl || echo curl
+    has jq || echo jq
     has python3 || echo python3
     has nft || echo nftables
     has tcpdump || echo tcpdump

@@ -176,6 +176,7 @@ fn moved_by(told: &HostEvent, cut: Duration) -> Option<(Duration, LocatorPair)> 
         | Event::Failed { .. }
         | Event::StateChanged { .. }
         | Event::Unanswered { .. }
+        | Event::Congested { .. }
         | Event::Unreachable { .. }
         | Event::Suspected { .. }
         | Event::Cleared { .. }

@@ -1,7 +1,7 @@
 use crate::addresses::InterfaceAddresses;
 use crate::error::Error;
 use crate::event::{Event, EventsQuery};
-use crate::path::{PathAnswer, PathRule, Paths, PutRequest, UnpinRequest};
+use crate::path::{PathAnswer, PathRule, Paths, PutRequest, SpreadRequest, UnpinRequest};
 use crate::sse::Decoder;
 use crate::types::{Context, ErrorBody, Status};
 use crate::{DEFAULT_SOCKET, SOCKET_ENV, paths};
@@ -98,6 +98,14 @@ impl Client {
     /// When the daemon does not answer or refuses.
     pub async fn unpin(&self, request: &UnpinRequest) -> Result<PathAnswer, Error> {
         self.post(paths::UNPIN, request).await
+    }
+
+    /// Has the payload of contexts take all their pairs at once, or one at a time again.
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub async fn spread(&self, request: &SpreadRequest) -> Result<PathAnswer, Error> {
+        self.post(paths::SPREAD, request).await
     }
 
     /// Puts a rule in force, or takes it back.
@@ -299,6 +307,14 @@ impl BlockingClient {
     /// When the daemon does not answer or refuses.
     pub fn unpin(&self, request: &UnpinRequest) -> Result<PathAnswer, Error> {
         self.runtime.block_on(self.client.unpin(request))
+    }
+
+    /// As [`Client::spread`].
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub fn spread(&self, request: &SpreadRequest) -> Result<PathAnswer, Error> {
+        self.runtime.block_on(self.client.spread(request))
     }
 
     /// As [`Client::rule`].

@@ -11,6 +11,7 @@
 //! | `GET /v1/paths` | [`Paths`] |
 //! | `POST /v1/paths/put`, `/v1/paths/pin` ([`PutRequest`]) | [`PathAnswer`] |
 //! | `POST /v1/paths/unpin` ([`UnpinRequest`]) | [`PathAnswer`] |
+//! | `POST /v1/paths/spread` ([`SpreadRequest`]) | [`PathAnswer`] |
 //! | `POST /v1/paths/rules` ([`PathRule`]) | [`PathAnswer`] |
 //! | `GET /v1/events?since=SEQ&follow=BOOL` ([`EventsQuery`]) | server-sent events, each one [`Event`] |
 //! | anything that goes wrong | [`ErrorBody`] with a 4xx or 5xx status |
@@ -35,8 +36,8 @@ pub use client::{BlockingClient, BlockingEvents, Client, Events};
 pub use error::Error;
 pub use event::{Event, EventKind, EventsQuery};
 pub use path::{
-    ContextPaths, Net, PathAnswer, PathInfo, PathOutcome, PathResult, PathRule, PathState, Paths,
-    PutRequest, Scope, Taste, UnpinRequest,
+    ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,
+    PathState, Paths, PutRequest, Scope, SpreadRequest, Taste, UnpinRequest,
 };
 pub use types::{
     Context, ContextCounts, ContextState, DataPlane, ErrorBody, LocatorInfo, Pair, Proof,
@@ -71,6 +72,8 @@ pub mod paths {
     pub const PIN: &str = "/v1/paths/pin";
     /// `POST`: [`UnpinRequest`](crate::UnpinRequest).
     pub const UNPIN: &str = "/v1/paths/unpin";
+    /// `POST`: [`SpreadRequest`](crate::SpreadRequest).
+    pub const SPREAD: &str = "/v1/paths/spread";
     /// `POST`: [`PathRule`](crate::PathRule).
     pub const RULES: &str = "/v1/paths/rules";
     /// `GET`: server-sent events, with [`EventsQuery`](crate::EventsQuery).

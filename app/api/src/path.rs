@@ -24,6 +24,13 @@ pub struct ContextPaths {
     pub ulids: Pair,
     /// Whether it stays where it is while that works.
     pub pinned: bool,
+    /// Pairs that payload takes besides the current one, as the packet mark counts them from 1; the
+    /// current pair stands in for those that do not answer. Empty if the context is not spread.
+    #[serde(default)]
+    pub spread: Vec<Pair>,
+    /// What was counted since the context took its current pair; none where nothing is counted.
+    #[serde(default)]
+    pub counters: Option<PathCounters>,
     /// Every pair that can be tried, the current one first, the others in the order of trying.
     pub paths: Vec<PathInfo>,
 }
@@ -57,6 +64,26 @@ impl PathInfo {
     pub const fn pair(&self) -> Pair {
         Pair { local: self.local, peer: self.peer }
     }
+}
+
+/// Congestion and losses on the current pair of a context (RFC 3168).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PathCounters {
+    /// Payload packets received.
+    pub received: u64,
+    /// Those with Congestion Experienced: the way to us is congested.
+    pub ce: u64,
+    /// TCP segments received with ECN-Echo: the way to the peer was congested.
+    pub ece: u64,
+    /// TCP segments sent with Congestion Window Reduced: our TCP has slowed down.
+    pub cwr: u64,
+    /// TCP segments with data sent.
+    pub segments: u64,
+    /// Those that had been sent before.
+    pub retransmissions: u64,
+    /// Smoothed round trip time of TCP in microseconds; none if not known.
+    pub rtt_us: Option<u64>,
 }
 
 /// What contexts or peers a request or rule is about.
@@ -95,6 +122,16 @@ pub struct UnpinRequest {
     /// Which contexts.
     #[serde(default)]
     pub scope: Scope,
+}
+
+/// Body of `POST /v1/paths/spread`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpreadRequest {
+    /// Which contexts.
+    #[serde(default)]
+    pub scope: Scope,
+    /// Whether payload takes all pairs at once.
+    pub on: bool,
 }
 
 /// Body of `POST /v1/paths/rules`, and an entry of [`Paths::rules`].

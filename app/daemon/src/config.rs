@@ -9,12 +9,16 @@ use moorline_host::Profile;
 use serde::Deserialize;
 
 mod addresses;
+mod congestion;
 mod paths;
 mod profile;
+mod ranker;
 mod triggers;
 
 pub use addresses::{AddressMode, AddressPolicy, KeySource, Rule, SetSource};
 
+pub use congestion::CongestionConfig;
+pub use ranker::RankerConfig;
 pub use triggers::TriggerConfig;
 
 use addresses::{KeyPart, PartOfRule, Parts, SetPart};
@@ -42,6 +46,12 @@ pub struct Config {
     pub addresses: AddressPolicy,
     /// Which paths are preferred and avoided.
     pub paths: Vec<moorline_api::PathRule>,
+    /// Whether payload takes all pairs of a context at once.
+    pub spread: bool,
+    /// What is made of congestion.
+    pub congestion: CongestionConfig,
+    /// Who is asked for the order of pairs.
+    pub ranker: Option<RankerConfig>,
     /// How the programs are attached.
     pub attach: AttachMode,
     /// Whether TCP is told to send again at once after a move.
@@ -65,6 +75,9 @@ struct File {
     trigger_eui64: bool,
     triggers: Vec<RulePart>,
     paths: Vec<paths::PathPart>,
+    spread: bool,
+    congestion: congestion::CongestionPart,
+    ranker: Option<ranker::RankerPart>,
     idle: String,
     max_contexts: u32,
     max_flows: u32,
@@ -104,6 +117,9 @@ impl Default for File {
             trigger_eui64: false,
             triggers: Vec::new(),
             paths: Vec::new(),
+            spread: false,
+            congestion: congestion::CongestionPart::default(),
+            ranker: None,
             idle: "5m".to_owned(),
             max_contexts: 65_536,
             max_flows: 65_536,
@@ -191,6 +207,9 @@ impl Config {
                 prefixes: file.prefixes,
             })?,
             paths: paths::parse(&file.paths)?,
+            spread: file.spread,
+            congestion: file.congestion.parse()?,
+            ranker: file.ranker.as_ref().map(ranker::RankerPart::parse).transpose()?,
             attach: match file.attach {
                 Attach::Auto => AttachMode::Auto,
                 Attach::Tcx => AttachMode::Tcx,

@@ -11,6 +11,7 @@
 //! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
 //! | `paths` | what people and programs want of paths: put, pin, prefer, avoid |
+//! | `ranker` | asks somebody outside for the order of pairs |
 //! | `triggers` | which traffic earns a context, read again while running |
 //! | `notice` | has TCP go on at once after a move |
 //! | `privileges` | gives up what is not needed once all is set up |
@@ -28,6 +29,7 @@ mod notice;
 mod paths;
 mod privileges;
 mod protect;
+mod ranker;
 mod server;
 mod shell;
 mod store;
@@ -37,5 +39,8 @@ mod usage;
 mod views;
 
 pub use args::Args;
-pub use config::{AddressMode, AddressPolicy, Config, KeySource, Rule, SetSource, TriggerConfig};
+pub use config::{
+    AddressMode, AddressPolicy, Config, CongestionConfig, KeySource, RankerConfig, Rule, SetSource,
+    TriggerConfig,
+};
 pub use shell::{Ending, reset, run};

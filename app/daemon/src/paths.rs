@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use moorline_api::{
     EventKind, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths, PutRequest, Scope,
-    UnpinRequest,
+    SpreadRequest, UnpinRequest,
 };
 use moorline_host::{Cause, Event, Placed, Refusal};
 use moorline_types::{ContextId, LocatorPair};
@@ -28,7 +28,8 @@ pub(crate) enum Wish {
     Put(PutRequest),
     Pin(PutRequest),
     Unpin(UnpinRequest),
-    Rule(PathRule),
+    Spread(SpreadRequest),
+    Rule(Box<PathRule>),
 }
 
 /// Why nothing came of a wish at all.
@@ -92,6 +93,7 @@ impl Daemon {
                 Err(denied) => Err(denied),
             },
             Wish::Unpin(request) => self.unpin(request.scope, who),
+            Wish::Spread(request) => self.spread(*request, who),
             Wish::Rule(rule) => self.change_rule(rule, who),
         };
         if let Err(denied) = &granted {
@@ -176,6 +178,18 @@ impl Daemon {
         Ok(PathAnswer { outcomes })
     }
 
+    fn spread(&mut self, request: SpreadRequest, who: Who) -> Granted {
+        let word = if request.on { "spread over all pairs" } else { "one pair at a time" };
+        self.note(request.scope, who, word);
+        let mut outcomes = Vec::new();
+        for id in self.in_scope(request.scope)? {
+            self.host.set_spread(id, request.on, clock::now())?;
+            let text = if request.on { "takes each pair that answers" } else { "takes one pair" };
+            outcomes.push(self.outcome(id, PathResult::Unchanged, text.to_owned()));
+        }
+        Ok(PathAnswer { outcomes })
+    }
+
     fn wait(&mut self, draft: Draft, reply: oneshot::Sender<Granted>) {
         let Draft { pair, left, outcomes } = draft;
         let until = time::Instant::now() + PATIENCE;
@@ -222,6 +236,7 @@ impl Daemon {
             | Event::StateChanged { .. }
             | Event::Suspected { .. }
             | Event::Cleared { .. }
+            | Event::Congested { .. }
             | Event::Unreachable { .. } => return,
         };
         let mut waiting = std::mem::take(&mut self.steer.waiting);

@@ -173,10 +173,16 @@ impl Daemon {
             if let Event::Suspected { locators, .. } = event {
                 told.from = Some(locator_pair(*locators));
             }
+            if let Event::Congested { locators, .. } = event {
+                told.to = Some(locator_pair(*locators));
+            }
             if let Event::Unanswered { pair, .. } = event {
                 told.to = Some(locator_pair(*pair));
             }
         });
+        if let Event::Established { context, .. } | Event::Renewed { context, .. } = event {
+            self.rank(*context);
+        }
         self.settle(event);
     }
 }
@@ -219,6 +225,9 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
             let reason = Some(format!("{doubt}, after {} ms", after.as_millis()));
             (EventKind::Cleared, Some(*context), *ulids, reason)
         }
+        Event::Congested { context, ulids, ce, ece, .. } => {
+            (EventKind::Congested, Some(*context), *ulids, Some(format!("ce={ce} ece={ece}")))
+        }
         Event::Unanswered { context, ulids, cause, .. } => {
             (EventKind::PathUnanswered, Some(*context), *ulids, Some(cause.to_string()))
         }
@@ -259,6 +268,9 @@ fn log(event: &Event) {
         }
         Event::Cleared { context, doubt, after, .. } => {
             tracing::debug!(%context, %doubt, ?after, "suspicion cleared");
+        }
+        Event::Congested { context, locators, ce, ece, .. } => {
+            tracing::debug!(%context, %locators, ce, ece, "congested");
         }
         Event::Unanswered { context, pair, cause, .. } => {
             tracing::info!(%context, %cause, "pair did not answer");

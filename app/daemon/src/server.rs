@@ -52,6 +52,7 @@ pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receive
         .route(paths::PUT, post(put))
         .route(paths::PIN, post(pin))
         .route(paths::UNPIN, post(unpin))
+        .route(paths::SPREAD, post(spread))
         .route(paths::RULES, post(rule))
         .route(paths::EVENTS, get(follow))
         .fallback(unknown)
@@ -115,8 +116,12 @@ async fn unpin(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Byte
     wish(&shared, who, &body, Wish::Unpin).await
 }
 
+async fn spread(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
+    wish(&shared, who, &body, Wish::Spread).await
+}
+
 async fn rule(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    wish(&shared, who, &body, Wish::Rule).await
+    wish(&shared, who, &body, |rule| Wish::Rule(Box::new(rule))).await
 }
 
 /// Something is to change: who asks must be allowed to, whatever the mode of the socket.

@@ -26,6 +26,7 @@ use crate::notice::Notices;
 use crate::paths::Steer;
 use crate::privileges;
 use crate::protect::Moved;
+use crate::ranker::Ranker;
 use crate::server::{self, Ask};
 use crate::store::Store;
 use crate::usage::Quiet;
@@ -60,6 +61,7 @@ pub(crate) struct Daemon {
     save_at: Option<time::Instant>,
     pub(crate) quiet: Quiet,
     pub(crate) steer: Steer,
+    pub(crate) ranker: Ranker,
 }
 
 /// What wakes the main loop besides the daemon's own state.
@@ -159,7 +161,9 @@ impl Daemon {
         let reports = Readiness::of(datapath.poll_fd()).context("ring buffer")?;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).context("randomness of the kernel")?;
-        let host = Host::new(host_config(&config), seed, clock::now());
+        let mut host = Host::new(host_config(&config), seed, clock::now());
+        host.set_congestion_policy(config.congestion.policy);
+        host.set_spread_default(config.spread);
         // Of a run that was killed: what is not ours any more goes with the first view.
         let locals = datapath.locals()?.into_iter().collect();
         for ifindex in datapath.attached_before() {
@@ -189,6 +193,7 @@ impl Daemon {
             triggers: None,
             quiet: Quiet::default(),
             steer: Steer::default(),
+            ranker: Ranker::start(config.ranker.clone()),
             config,
         };
         daemon.apply_triggers();
@@ -286,6 +291,7 @@ impl Daemon {
                 () = sleep_until(notices_at), if notices_at.is_some() => {
                     self.notices.handle_timeout(clock::now());
                 }
+                ranked = self.ranker.next() => self.on_ranked(ranked),
                 Some(ask) = sources.asked.recv() => self.answer(ask),
                 () = sleep_until(wake), if wake.is_some() => {
                     self.host.handle_timeout(clock::now());
@@ -385,6 +391,7 @@ fn host_config(config: &Config) -> moorline_host::Config {
         idle: config.idle,
         asks_before_removal: true,
         profile: config.profile,
+        counts_congestion: config.congestion.watch,
         ..moorline_host::Config::default()
     };
     host.shim6.max_contexts = config.max_contexts;

@@ -81,9 +81,9 @@ pub(crate) fn entry(
         watch: reap.watch(),
         idle: config.idle_of(context.key.ulids, current),
         suspects: reap.suspects() && !is_fork,
-        congestion: false,
-        paths: Paths::default(),
-        spread: false,
+        congestion: config.counts_congestion && !is_fork,
+        paths: if is_fork { Paths::default() } else { reap.paths().into() },
+        spread: config.spreads_flows,
     }
 }
 

@@ -21,6 +21,10 @@ pub struct Config {
     pub probes_per_second: u32,
     /// [`PROBE_BURST`].
     pub probe_burst: u32,
+    /// Whether data planes count congestion and report it.
+    pub counts_congestion: bool,
+    /// Whether flows without a path in their mark are spread over the paths of contexts that have some.
+    pub spreads_flows: bool,
 }
 
 /// Quiet time after which a context is torn down (RFC 5533 s11 leaves it open).
@@ -44,6 +48,8 @@ impl Default for Config {
             profile: Profile::RFC,
             probes_per_second: PROBES_PER_SECOND,
             probe_burst: PROBE_BURST,
+            counts_congestion: false,
+            spreads_flows: true,
         }
     }
 }

@@ -92,6 +92,7 @@ impl Host {
         let told = active::digest(self.digest, &entry);
         let key = context.key;
         self.active.insert(id, Active::new(reap, told, now));
+        self.steering.note_new(id);
         self.add_to_plane(entry, key);
         self.refresh_candidates(id, now);
     }
@@ -104,6 +105,7 @@ impl Host {
             }
             self.questions.forget(id);
             self.steering.forget(id);
+            self.congestion.forget(id);
             self.push_update(Update::Remove { context: id });
         }
     }

@@ -108,6 +108,19 @@ pub enum Event {
         /// Why it was to be current.
         cause: Cause,
     },
+    /// Congestion was signalled on the current pair.
+    Congested {
+        /// The context.
+        context: ContextId,
+        /// Its ULIDs.
+        ulids: UlidPair,
+        /// The pair.
+        locators: LocatorPair,
+        /// Packets that came with Congestion Experienced since the last event.
+        ce: u32,
+        /// TCP segments that came with ECN-Echo since the last event.
+        ece: u32,
+    },
     /// No pair answers and probes are down to their slowest.
     Unreachable {
         /// The context.

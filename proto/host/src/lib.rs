@@ -26,6 +26,7 @@ extern crate alloc;
 
 mod active;
 mod config;
+mod congestion;
 mod control;
 pub mod datapath;
 mod drain;
@@ -46,6 +47,7 @@ mod view;
 mod tests;
 
 pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
+pub use congestion::{CONGESTED_EVERY, CongestionPolicy, MAX_HOLD};
 pub use drops::DropCounters;
 pub use event::{Cause, Doubt, Event, Removal, TimerKind, Transmit};
 pub use machine::{Host, LocalState};

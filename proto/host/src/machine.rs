@@ -13,6 +13,7 @@ use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
+use crate::congestion::Congestion;
 use crate::datapath::Update;
 use crate::drain::Pace;
 use crate::drops::DropCounters;
@@ -48,6 +49,7 @@ pub struct Host {
     pub(crate) spares: Spares,
     pub(crate) questions: Questions,
     pub(crate) steering: Steering,
+    pub(crate) congestion: Congestion,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) updates: VecDeque<Update>,
     pub(crate) events: VecDeque<Event>,
@@ -95,6 +97,7 @@ impl Host {
             spares: Spares::default(),
             questions: Questions::default(),
             steering: Steering::default(),
+            congestion: Congestion::default(),
             transmits: VecDeque::new(),
             updates: VecDeque::new(),
             events: VecDeque::new(),

@@ -20,8 +20,9 @@ impl Host {
             | Report::KeepaliveDue { context }
             | Report::Received { context, .. }
             | Report::Suspected { context, .. } => context,
-            // Nothing is made of this yet.
-            Report::Congested { .. } => return Ok(()),
+            Report::Congested { context, ce, ece, .. } => {
+                return self.on_congested(context, (ce, ece), now);
+            }
         };
         self.hint(context, now);
         // A report of a context that was removed while the report was on its way.

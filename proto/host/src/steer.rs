@@ -1,13 +1,13 @@
 //! What people, rules and policies of this host want of its contexts' paths.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_reap::Cause;
 use moorline_types::{ContextId, Instant, Locator, LocatorPair};
 
-use crate::datapath::Prefix;
+use crate::datapath::{MAX_PATHS, Prefix};
 use crate::machine::Host;
 
 /// What a rule says of the pairs that it is about; the greater is the better.
@@ -112,6 +112,12 @@ pub(crate) struct Steering {
     homes: BTreeMap<ContextId, LocatorPair>,
     /// Where rules would have contexts go, and when that was tried last.
     tried: BTreeMap<ContextId, (LocatorPair, Instant)>,
+    /// Contexts whose payload takes several pairs at once.
+    spread: BTreeSet<ContextId>,
+    /// Whether new ones are among them.
+    pub(crate) spreads_new: bool,
+    /// Orders from outside.
+    rankings: BTreeMap<ContextId, Vec<LocatorPair>>,
     /// Of each pair the last answer.
     answered: BTreeMap<LocatorPair, (Instant, Duration)>,
 }
@@ -120,7 +126,15 @@ impl Steering {
     pub(crate) fn forget(&mut self, id: ContextId) {
         self.pins.remove(&id);
         self.homes.remove(&id);
+        self.spread.remove(&id);
+        self.rankings.remove(&id);
         self.tried.remove(&id);
+    }
+
+    pub(crate) fn note_new(&mut self, id: ContextId) {
+        if self.spreads_new {
+            self.spread.insert(id);
+        }
     }
 
     pub(crate) fn note_answer(&mut self, pair: LocatorPair, after: Duration, now: Instant) {
@@ -262,9 +276,102 @@ impl Host {
         cause: Cause,
         now: Instant,
     ) {
-        if cause == Cause::Put {
+        self.refresh_paths(id, now);
+        if matches!(cause, Cause::Put | Cause::Congested) {
             self.steering.homes.insert(id, to);
             self.go_home(id, now);
+        }
+    }
+
+    /// Whether the payload of a context takes all its pairs at once: what the packet mark says, and flows
+    /// without a mark each one of them. Every pair has to answer checks, again and again.
+    ///
+    /// # Errors
+    /// There is no such context.
+    pub fn set_spread(
+        &mut self,
+        id: ContextId,
+        spreads: bool,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        if self.active.get(&id).is_none() {
+            return Err(Refusal::NoContext(id));
+        }
+        if spreads {
+            self.steering.spread.insert(id);
+        } else {
+            self.steering.spread.remove(&id);
+        }
+        self.refresh_paths(id, now);
+        self.drain_reap(id, now);
+        Ok(())
+    }
+
+    /// Whether contexts that come are spread.
+    pub fn set_spread_default(&mut self, spreads: bool) {
+        self.steering.spreads_new = spreads;
+    }
+
+    /// The pairs that a context takes besides the current one; the packet mark counts them from 1.
+    #[must_use]
+    pub fn spread(&self, id: ContextId) -> Option<Vec<LocatorPair>> {
+        let active = self.active.get(&id).filter(|_| self.steering.spread.contains(&id))?;
+        Some(active.reap.paths())
+    }
+
+    /// Which pairs are to be taken besides the current one.
+    pub(crate) fn refresh_paths(&mut self, id: ContextId, now: Instant) {
+        let is_spread = self.steering.spread.contains(&id);
+        let views = if is_spread { self.paths(id) } else { Vec::new() };
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let current = active.reap.current_pair();
+        let others = views
+            .iter()
+            .filter(|view| view.is_usable && view.taste != Taste::Avoid && view.pair != current);
+        let mut pairs: Vec<_> = others.map(|view| view.pair).take(MAX_PATHS).collect();
+        // What shares no end with the current pair is the best use of another path.
+        pairs.sort_by_key(|pair| (core::cmp::Reverse(changed_ends(*pair, current)), *pair));
+        active.reap.handle_paths(&pairs, now);
+    }
+
+    /// An order of pairs from outside, the best first; it counts among pairs that rules make no
+    /// difference between. Pairs that are none of this context are not looked at.
+    pub fn set_ranking(&mut self, id: ContextId, ranking: &[LocatorPair], now: Instant) {
+        if self.active.get(&id).is_none() {
+            return;
+        }
+        let known = self.pairs_of(id);
+        let mut order: Vec<LocatorPair> = Vec::new();
+        for pair in ranking.iter().take(MAX_RANKED) {
+            if known.contains(pair) && !order.contains(pair) {
+                order.push(*pair);
+            }
+        }
+        self.steering.rankings.insert(id, order);
+        self.refresh_order(id);
+        self.drain_reap(id, now);
+    }
+
+    /// Tells REAP in which order pairs are tried.
+    fn refresh_order(&mut self, id: ContextId) {
+        let ranked = self.steering.rankings.get(&id).cloned().unwrap_or_default();
+        let (mut order, mut avoided) = (Vec::new(), Vec::new());
+        if self.steering.has_rules() {
+            let place = |pair: &LocatorPair| ranked.iter().position(|one| one == pair);
+            let mut pairs = self.pairs_of(id);
+            pairs.sort_by_key(|pair| place(pair).unwrap_or(usize::MAX));
+            for pair in pairs {
+                match self.taste(id, pair) {
+                    Taste::Prefer => order.push(pair),
+                    Taste::Avoid => avoided.push(pair),
+                    Taste::Neutral => {}
+                }
+            }
+        }
+        let others: Vec<_> = ranked.into_iter().filter(|pair| !order.contains(pair)).collect();
+        order.extend(others);
+        if let Some(active) = self.active.get_mut(&id) {
+            active.reap.handle_order(&order, &avoided);
         }
     }
 
@@ -282,6 +389,8 @@ impl Host {
         if self.steering.has_rules() {
             self.go_home(id, now);
         }
+        self.refresh_order(id);
+        self.refresh_paths(id, now);
         if self.steering.pins.contains_key(&id) {
             return;
         }
@@ -379,6 +488,8 @@ fn changed_ends(pair: LocatorPair, current: LocatorPair) -> u8 {
     u8::from(pair.local != current.local) + u8::from(pair.peer != current.peer)
 }
 
+/// Pairs of an order from outside that are looked at: all that a context can have.
+const MAX_RANKED: usize = 1024;
 /// Pairs whose last answer is kept.
 const MAX_ANSWERED: usize = 1024;
 /// Least time between two puts to the same pair by rules, if it does not answer.

@@ -9,6 +9,7 @@ use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 use crate::datapath::{ContextEntry, Report, Update};
 use crate::{Config, Event, Host, LocalState};
 
+mod congestion;
 mod many;
 mod neighbor;
 mod proofs;

@@ -95,6 +95,11 @@
 //! *Failing back*: when the pair that the context began with has answered its checks for a while, traffic
 //! goes back to it without leaving Operational; deprecated addresses are left in the same way.
 //!
+//! # Several pairs at once
+//!
+//! Payload of one context may take other pairs at the same time, if somebody wants that
+//! ([`Machine::handle_paths`]): each is checked every [`PATH_INTERVAL`], and used while the peer answers.
+//!
 //! # Limits
 //!
 //! One probe goes out for each that asks for an answer, up to [`ANSWERS_PER_SECOND`]. Of our own accord
@@ -121,7 +126,7 @@ mod vigil;
 
 pub use config::*;
 pub use event::{Cause, Doubt, Event};
-pub use machine::{CHECK, Known, Machine, NotCandidate, PUT_PROBES};
+pub use machine::{CHECK, Known, Machine, NotCandidate, PATH_INTERVAL, PATH_MISSES, PUT_PROBES};
 pub use message::{Message, ProbeIn, ProbeOut, Report, Transmit};
 pub use order::Rank;
 pub use profile::{FAIL_BACK, Profile, SPARE_INTERVAL};

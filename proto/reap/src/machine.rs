@@ -15,6 +15,7 @@ use crate::timers::{Timer, Timers};
 use crate::vigil::Vigil;
 
 mod checks;
+mod paths;
 mod probe;
 mod put;
 mod spare;
@@ -22,6 +23,8 @@ mod suspicion;
 mod transitions;
 
 pub use checks::CHECK;
+use paths::Parallel;
+pub use paths::{PATH_INTERVAL, PATH_MISSES};
 use put::Put;
 pub use put::{NotCandidate, PUT_PROBES};
 pub use spare::Known;
@@ -231,6 +234,16 @@ impl Machine {
         self.rearrange(is_new, now);
     }
 
+    /// What this host thinks of pairs: those that it would rather try, the best first, and those that it
+    /// tries last. That is an order and nothing else.
+    pub fn handle_order(&mut self, order: &[LocatorPair], avoided: &[LocatorPair]) {
+        if !order.is_empty() || !avoided.is_empty() || self.extra.is_some() {
+            self.change_extra(|extra| {
+                (extra.order, extra.avoided) = (order.into(), avoided.into());
+            });
+        }
+    }
+
     /// Another context has left the pair that is current here, and found this one to work: the next
     /// exploration tries it first, if it is a candidate. `None`: there is no such thing.
     pub fn handle_hint(&mut self, hint: Option<LocatorPair>) {
@@ -310,7 +323,8 @@ impl Machine {
         let exploration = self.exploration.as_ref().and_then(|e| e.deadlines.next());
         let vigil = self.vigil.as_ref().and_then(|vigil| vigil.next_timeout());
         let put = self.put().map(|put| (put.next, Timer::Put));
-        [exploration, vigil, put].into_iter().flatten().min_by_key(|&(at, _)| at)
+        let paths = self.parallel().map(|parallel| (parallel.next, Timer::Paths));
+        [exploration, vigil, put, paths].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
     /// The state.
@@ -365,6 +379,12 @@ struct Extra {
     put: Option<Put>,
     /// Our locators that are not to be relied on any more.
     deprecated: Box<[Locator]>,
+    /// Pairs that payload may take besides the current one.
+    parallel: Option<Parallel>,
+    /// Pairs that this host would rather use, the best first; the others come after them.
+    order: Box<[LocatorPair]>,
+    /// Pairs that this host uses only when no other works.
+    avoided: Box<[LocatorPair]>,
 }
 
 /// Not for logs.

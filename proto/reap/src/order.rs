@@ -23,6 +23,10 @@ pub(crate) struct Sets<'a> {
     pub(crate) local: &'a [Locator],
     pub(crate) peer: &'a [Locator],
     pub(crate) ranks: &'a [Rank],
+    /// Pairs that we would rather try, the best first.
+    pub(crate) order: &'a [LocatorPair],
+    /// Pairs that we try last.
+    pub(crate) avoided: &'a [LocatorPair],
 }
 
 /// Index of a local locator and of a peer locator.
@@ -36,7 +40,8 @@ type Indices = (u8, u8);
 /// failed pair itself. Then all over again.
 ///
 /// What the peer calls broken comes after all others. Among pairs that are equal as to what they share
-/// with the failed one, the peer's order counts before chance.
+/// with the failed one, our order counts before the peer's, and that before chance. What we avoid comes
+/// before what is broken, and after the rest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     pairs: Vec<Indices>,
@@ -45,7 +50,7 @@ pub(crate) struct Order {
 
 impl Order {
     pub(crate) fn new(sets: Sets<'_>, failed: LocatorPair, random: &mut Random) -> Self {
-        let Sets { local, peer, ranks } = sets;
+        let Sets { local, peer, ranks, order, avoided } = sets;
         let (local_others, local_failed) = split(local, failed.local, random);
         let (peer_others, peer_failed) = split(peer, failed.peer, random);
         let mut pairs = Vec::with_capacity(local.len() * peer.len());
@@ -62,11 +67,14 @@ impl Order {
         }
         diagonal(&local_failed, &peer_failed, &mut pairs);
         pairs.retain(|&indices| resolve(sets, indices).is_some_and(is_usable));
-        if !ranks.is_empty() {
+        if !(ranks.is_empty() && order.is_empty() && avoided.is_empty()) {
             pairs.sort_by_key(|&indices| {
                 let rank = ranks.get(usize::from(indices.1)).copied().unwrap_or_default();
-                let shared = resolve(sets, indices).map_or(0, |pair| shared_ends(pair, failed));
-                (rank.is_broken, shared, rank)
+                let pair = resolve(sets, indices);
+                let shared = pair.map_or(0, |pair| shared_ends(pair, failed));
+                let place = order.iter().position(|liked| Some(*liked) == pair);
+                let is_avoided = pair.is_some_and(|pair| avoided.contains(&pair));
+                (rank.is_broken, is_avoided, shared, place.unwrap_or(usize::MAX), rank)
             });
         }
         Self { pairs, cursor: 0 }

@@ -6,6 +6,7 @@
 //! | `Spare` | each round of checks of the spare pair | no other pair | the next round is due; an unanswered check is sent again |
 //! | `Trial` | a suspicion | the current pair answers, anything is heard | next checks, or the verdict |
 //! | `Put` | a put, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
+//! | `Paths` | pairs wanted besides the current one | none wanted | they are checked again |
 //! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
 //!
 //! Payload's own Send and Keepalive Timers run in the data plane, see [`Timers`].
@@ -28,6 +29,8 @@ pub enum Timer {
     Trial,
     /// Time for the next probe by the pair that is to be current.
     Put,
+    /// Pairs that are used besides the current one are to be checked.
+    Paths,
     /// Records of an exploration are of no use any more.
     Forget,
 }

@@ -175,6 +175,7 @@ impl World<'_> {
             | Event::Suspected { .. }
             | Event::Cleared { .. }
             | Event::Unanswered { .. }
+        | Event::Congested { .. }
             | Event::Unreachable { .. } => None,
         }
     }

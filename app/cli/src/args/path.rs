@@ -16,6 +16,8 @@ pub enum PathCommand {
     Pin(PinArgs),
     /// Take a pin back.
     Unpin(ScopeArgs),
+    /// Use all pairs at once: each flow takes one, or the one that its packet mark (SO_MARK) names.
+    Spread(SpreadArgs),
     /// Rather use these pairs: for new contexts, when going back, and in the order of trying.
     Prefer(RuleArgs),
     /// Use these pairs only when no other works.
@@ -33,6 +35,17 @@ pub struct ScopeArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Whether to spread, and for which contexts.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SpreadArgs {
+    /// `on` or `off`.
+    #[arg(value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
+    pub on: bool,
+    /// Which contexts.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
 }
 
 /// Which pair, and for which contexts.

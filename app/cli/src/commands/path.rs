@@ -1,7 +1,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use moorline_api::{Pair, PathAnswer, PathResult, PathRule, PutRequest, Taste, UnpinRequest};
+use moorline_api::{
+    Pair, PathAnswer, PathResult, PathRule, PutRequest, SpreadRequest, Taste, UnpinRequest,
+};
 
 use super::{client, write_json};
 use crate::args::{Args, PathCommand, RuleArgs};
@@ -33,6 +35,10 @@ pub(crate) fn path(
         }
         PathCommand::Unpin(scope) => {
             (client.unpin(&UnpinRequest { scope: scope.scope })?, scope.json)
+        }
+        PathCommand::Spread(args) => {
+            let request = SpreadRequest { scope: args.scope.scope, on: args.on };
+            (client.spread(&request)?, args.scope.json)
         }
         PathCommand::Prefer(args) => (client.rule(&rule(args, Taste::Prefer))?, args.scope.json),
         PathCommand::Avoid(args) => (client.rule(&rule(args, Taste::Avoid))?, args.scope.json),

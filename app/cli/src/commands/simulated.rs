@@ -104,6 +104,7 @@ fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
         Event::Initiated { .. }
         | Event::Renewed { .. }
         | Event::Unanswered { .. }
+        | Event::Congested { .. }
         | Event::StateChanged { .. }
         | Event::Suspected { .. }
         | Event::Cleared { .. }

@@ -46,6 +46,22 @@ fn of_context(context: &ContextPaths) -> String {
     let mut text = format!("#{} {}{pinned}\n", context.context, context.ulids);
     let header = ["  OURS", "THE PEER'S", "BY", "STATE", "TASTE", "ANSWERED", "RTT"];
     text.push_str(&table(&header, &[], context.paths.iter().map(path)));
+    for (index, pair) in (1..).zip(&context.spread) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  mark {index}: {pair}");
+    }
+    if let Some(counters) = &context.counters {
+        let _ = writeln!(
+            text,
+            "  {} CE in {} received, {} ECE, {} CWR, {} retransmissions in {} segments",
+            counters.ce,
+            units::count(counters.received),
+            counters.ece,
+            counters.cwr,
+            counters.retransmissions,
+            units::count(counters.segments)
+        );
+    }
     text
 }
 
@@ -103,6 +119,12 @@ mod tests {
                 context: 3,
                 ulids: Pair::new(address("2001:db8:1::5"), address("2001:db8:a::9")),
                 pinned: true,
+                spread: vec![Pair::new(address("2001:db8:2::5"), address("2001:db8:a::9"))],
+                counters: Some(moorline_api::PathCounters {
+                    received: 9,
+                    ce: 3,
+                    ..Default::default()
+                }),
                 paths: vec![
                     info("2001:db8:1::5", PathState::Current, Taste::Neutral, Some(2_000)),
                     info("2001:db8:2::5", PathState::Untried, Taste::Avoid, None),
@@ -122,6 +144,8 @@ mod tests {
           OURS           THE PEER'S     BY    STATE    TASTE  ANSWERED   RTT
           2001:db8:1::5  2001:db8:a::9  eth0  current         2.0 s ago  1.2 ms
           2001:db8:2::5  2001:db8:a::9  eth0  untried  avoid  never
+          mark 1: 2001:db8:2::5 -> 2001:db8:a::9
+          3 CE in 9 received, 0 ECE, 0 CWR, 0 retransmissions in 0 segments
 
         RULES
         FOR  OURS   THE PEER'S  TASTE  PEERS TOLD  FROM

@@ -1,10 +1,10 @@
-use moorline_api::{ContextPaths, PathInfo, PathState};
+use moorline_api::{ContextPaths, PathCounters, PathInfo, PathState};
 use moorline_host::{ContextView, PathView};
-use moorline_types::LocatorPair;
+use moorline_types::{ContextId, LocatorPair};
 
 use super::rules;
 use crate::clock;
-use crate::events::ulid_pair;
+use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -15,8 +15,29 @@ impl Daemon {
             context: context.id.0,
             ulids: ulid_pair(context.ulids),
             pinned: self.host.pinned(context.id).is_some(),
+            spread: self
+                .host
+                .spread(context.id)
+                .unwrap_or_default()
+                .into_iter()
+                .map(locator_pair)
+                .collect(),
+            counters: self.counters_of(context.id),
             paths: views.iter().map(|view| self.path_info(view, current)).collect(),
         }
+    }
+
+    fn counters_of(&self, id: ContextId) -> Option<PathCounters> {
+        let counted = self.datapath.path_counters(id).ok().flatten()?;
+        Some(PathCounters {
+            received: counted.received,
+            ce: counted.ce,
+            ece: counted.ece,
+            cwr: counted.cwr,
+            segments: counted.segments,
+            retransmissions: counted.retransmissions,
+            rtt_us: counted.rtt.map(|rtt| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX)),
+        })
     }
 
     fn path_info(&self, view: &PathView, current: Option<LocatorPair>) -> PathInfo {

@@ -6,7 +6,7 @@ use crate::{Cause, Profile};
 
 impl Pair {
     /// Two hosts with the default profile, and contexts whose spares are known to work.
-    fn adaptive() -> Self {
+    pub(super) fn adaptive() -> Self {
         let mut config = Config { profile: Profile::default(), ..Config::default() };
         config.shim6.send_timeout = Duration::from_secs(2);
         let mut pair = Self::with_config([local_state(0), local_state(1)], &config);

@@ -210,3 +210,41 @@ fn a_preferred_pair_that_does_not_answer_is_left_alone_for_a_while() {
     pair.run(Duration::from_secs(10));
     assert_eq!(asked(&pair), 1, "not again at once");
 }
+
+#[test]
+fn a_spread_context_takes_every_pair_that_answers_and_no_other() {
+    let mut pair = Pair::adaptive();
+    pair.cut_both(pair.way(1, 0));
+    pair.hosts[0].set_spread(ID, true, pair.now).expect("established");
+    pair.drain(0);
+    assert!(pair.entries[0][0].paths.iter().all(|path| *path == pair.way(0, 0)), "not yet");
+    pair.settle();
+    pair.run(Duration::from_secs(5));
+    let entry = &pair.entries[0][0];
+    let (stand_in, mut paths) = (pair.way(0, 0), entry.paths.to_vec());
+    assert_eq!(paths[0], pair.way(1, 1), "what shares no end first");
+    paths.retain(|path| *path != stand_in);
+    assert_eq!(paths, [pair.way(1, 1), pair.way(0, 1)], "the dead one is not used");
+    assert!(entry.spread && entry.is_moved());
+    assert_eq!(pair.hosts[0].spread(ID).map(|paths| paths.len()), Some(3));
+    pair.hosts[0].set_spread(ID, false, pair.now).expect("established");
+    pair.settle();
+    assert_eq!(pair.entries[0][0].paths.len(), 0);
+    assert_eq!(pair.hosts[0].spread(ID), None);
+}
+
+#[test]
+fn a_ranking_from_outside_is_an_order_and_nothing_else() {
+    let mut pair = established();
+    let stranger = Locator("2001:db8:9::9".parse().expect("an address"));
+    let lies = [LocatorPair::new(stranger, stranger), pair.way(1, 0), pair.way(1, 0)];
+    pair.hosts[0].set_ranking(ID, &lies, pair.now);
+    pair.settle();
+    assert_eq!(pair.current(), pair.way(0, 0), "nothing moves");
+    // Both pairs share one end with the failed one; the ranked one is tried first.
+    pair.cut_both(pair.way(0, 0));
+    pair.cut_both(pair.way(1, 1));
+    pair.send_expired(0);
+    pair.run(Duration::from_secs(2));
+    assert_eq!(pair.current(), pair.way(1, 0));
+}

@@ -65,6 +65,7 @@ impl Machine {
     /// The peer has answered a check, and we are in Operational.
     pub(super) fn on_check_answered(&mut self, check: Check, now: Instant) {
         let rtt = now.since(check.at);
+        self.on_path_answered(check);
         let current = self.current;
         let interval = self.round_interval();
         let Some(vigil) = &mut self.vigil else { return };

@@ -12,6 +12,7 @@ mod detection;
 mod exploration;
 mod net;
 mod pair;
+mod paths;
 mod probes;
 mod properties;
 mod put;

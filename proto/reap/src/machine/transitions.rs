@@ -16,7 +16,7 @@ use crate::timers::Timer;
 /// Transitions.
 impl Machine {
     /// How many timers there are, and so how many can run out at once.
-    pub(super) const TIMERS: usize = 7;
+    pub(super) const TIMERS: usize = 8;
 
     pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
         match timer {
@@ -29,6 +29,7 @@ impl Machine {
             Timer::Spare => self.on_round_timeout(now),
             Timer::Trial => self.on_trial_timeout(now),
             Timer::Put => self.on_put_timeout(now),
+            Timer::Paths => self.on_paths_timeout(now),
         }
     }
 
@@ -279,7 +280,14 @@ impl Machine {
             *explorations = explorations.wrapping_add(1);
             Box::new(Exploration::new(Random::new(seed, u64::from(*explorations))))
         });
-        let ranks = self.extra.as_ref().map_or(&[][..], |extra| &extra.ranks);
-        (exploration, Sets { local: &self.local, peer: &self.peer, ranks })
+        let extra = self.extra.as_deref();
+        let sets = Sets {
+            local: &self.local,
+            peer: &self.peer,
+            ranks: extra.map_or(&[], |extra| &extra.ranks),
+            order: extra.map_or(&[], |extra| &extra.order),
+            avoided: extra.map_or(&[], |extra| &extra.avoided),
+        };
+        (exploration, sets)
     }
 }

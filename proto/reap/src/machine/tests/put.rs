@@ -17,15 +17,8 @@ fn busy() -> Net {
 }
 
 fn moves(net: &Net, host: usize) -> Vec<(LocatorPair, Cause)> {
-    let moved = |event: &Event| match event {
-        Event::Moved { to, cause, .. } => Some((*to, *cause)),
-        Event::StateChanged { .. }
-        | Event::Answered { .. }
-        | Event::Unanswered { .. }
-        | Event::Unreachable { .. }
-        | Event::Suspected { .. }
-        | Event::Cleared { .. }
-        | Event::Checked { .. } => None,
+    let moved = |event: &Event| {
+        if let Event::Moved { to, cause, .. } = event { Some((*to, *cause)) } else { None }
     };
     net.hosts[host].log.iter().filter_map(|(_, event)| moved(event)).collect()
 }

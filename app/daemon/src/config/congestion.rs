@@ -1,0 +1,77 @@
+use anyhow::ensure;
+use moorline_host::CongestionPolicy;
+use serde::Deserialize;
+
+/// `[congestion]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(super) struct CongestionPart {
+    watch: bool,
+    #[serde(rename = "move")]
+    moves: bool,
+    threshold: u32,
+    window: String,
+    hold: String,
+}
+
+/// What is made of congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CongestionConfig {
+    /// Whether it is counted and told.
+    pub watch: bool,
+    /// When contexts leave a congested pair; none: never.
+    pub policy: Option<CongestionPolicy>,
+}
+
+impl Default for CongestionPart {
+    fn default() -> Self {
+        Self {
+            watch: false,
+            moves: false,
+            threshold: CongestionPolicy::default().threshold,
+            window: "5s".to_owned(),
+            hold: "1m".to_owned(),
+        }
+    }
+}
+
+impl CongestionPart {
+    pub(super) fn parse(&self) -> anyhow::Result<CongestionConfig> {
+        ensure!(self.threshold > 0, "congestion.threshold: must be more than zero");
+        let policy = CongestionPolicy {
+            threshold: self.threshold,
+            window: super::duration("congestion.window", &self.window)?,
+            hold: super::duration("congestion.hold", &self.hold)?,
+        };
+        let policy = self.moves.then_some(policy);
+        Ok(CongestionConfig { watch: self.watch || self.moves, policy })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+    use std::time::Duration;
+
+    #[test]
+    fn nothing_is_watched_unless_asked_for_and_moving_needs_watching() {
+        let read = |text: &str| Config::parse(text).map(|config| config.congestion);
+        let none = read("").expect("valid");
+        assert_eq!((none.watch, none.policy), (false, None));
+        let watched = read("[congestion]\nwatch = true").expect("valid");
+        assert_eq!((watched.watch, watched.policy), (true, None));
+        let moved = read("[congestion]\nmove = true\nthreshold = 7\nhold = \"2s\"").expect("valid");
+        let policy = moved.policy.expect("a policy");
+        assert!(moved.watch);
+        assert_eq!((policy.threshold, policy.hold), (7, Duration::from_secs(2)));
+        for (text, part) in [
+            ("[congestion]\nthreshold = 0", "threshold"),
+            ("[congestion]\nwindow = \"soon\"", "window"),
+            ("[congestion]\nhold = \"0s\"", "hold"),
+            ("[congestion]\nmoves = true", "moves"),
+        ] {
+            let error = format!("{:#}", read(text).expect_err(text));
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Somebody outside who is sent the pairs of a context and answers with an order (as IDIPS and ALTO do).
+//!
+//! The answer is a wish, for the order of trying alone: what is not a pair of the context is not looked
+//! at, pairs that are missing keep their order after the others. Asking is no part of the main loop: one
+//! request at a time, bounded in time and size, and an answer is kept for its lifetime.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, header};
+use hyper_util::rt::TokioIo;
+use moorline_types::{ContextId, LocatorPair};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{self, timeout};
+
+use crate::clock;
+use crate::config::RankerConfig;
+use crate::shell::Daemon;
+
+/// What is sent, and what is to come back in another order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Pairs {
+    pairs: Vec<Pair>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Pair {
+    local: Ipv6Addr,
+    peer: Ipv6Addr,
+}
+
+/// An order that came in.
+#[derive(Debug)]
+pub(crate) struct Ranked {
+    asked: Vec<LocatorPair>,
+    order: anyhow::Result<Vec<LocatorPair>>,
+}
+
+/// Who asks, and what the answers were.
+#[derive(Debug, Default)]
+pub(crate) struct Ranker {
+    config: Option<RankerConfig>,
+    questions: Option<mpsc::Sender<Vec<LocatorPair>>>,
+    answers: Option<mpsc::Receiver<Ranked>>,
+    /// By what was asked: what came, none if nothing did, and until when it counts.
+    known: BTreeMap<Vec<LocatorPair>, (Option<Vec<LocatorPair>>, time::Instant)>,
+    waiting: BTreeMap<Vec<LocatorPair>, BTreeSet<ContextId>>,
+    queue: VecDeque<Vec<LocatorPair>>,
+    has_warned: bool,
+}
+
+impl Ranker {
+    pub(crate) fn start(config: Option<RankerConfig>) -> Self {
+        let Some(config) = config else { return Self::default() };
+        let (questions, asked) = mpsc::channel(1);
+        let (sender, answers) = mpsc::channel(1);
+        tokio::spawn(serve(config.clone(), asked, sender));
+        let (questions, answers) = (Some(questions), Some(answers));
+        Self { config: Some(config), questions, answers, ..Self::default() }
+    }
+
+    /// The next answer; never, if nobody is asked. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Ranked {
+        match &mut self.answers {
+            Some(answers) => match answers.recv().await {
+                Some(ranked) => ranked,
+                None => std::future::pending().await,
+            },
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What is known of these pairs; asks if it is nothing, or too old.
+    fn look_up(&mut self, id: ContextId, pairs: Vec<LocatorPair>) -> Option<Vec<LocatorPair>> {
+        self.config.as_ref()?;
+        let now = time::Instant::now();
+        if let Some((order, until)) = self.known.get(&pairs)
+            && *until > now
+        {
+            return order.clone();
+        }
+        let old = self.known.get(&pairs).and_then(|(order, _)| order.clone());
+        if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(&pairs) {
+            let waiting = self.waiting.entry(pairs.clone()).or_default();
+            if waiting.is_empty() {
+                self.queue.push_back(pairs);
+            }
+            waiting.insert(id);
+        }
+        self.ask();
+        old
+    }
+
+    /// Hands the next question on, if the last one is answered.
+    fn ask(&mut self) {
+        let Some(questions) = &self.questions else { return };
+        while let Some(pairs) = self.queue.pop_front() {
+            if let Err(mpsc::error::TrySendError::Full(pairs)) = questions.try_send(pairs) {
+                self.queue.push_front(pairs);
+                return;
+            }
+        }
+    }
+
+    /// Keeps an answer; the contexts it is for, and the order.
+    fn keep(&mut self, ranked: Ranked) -> (BTreeSet<ContextId>, Option<Vec<LocatorPair>>) {
+        let waiting = self.waiting.remove(&ranked.asked).unwrap_or_default();
+        let now = time::Instant::now();
+        let (order, lifetime) = match ranked.order {
+            Ok(order) => {
+                self.has_warned = false;
+                (Some(order), self.config.as_ref().map_or(RETRY, |config| config.lifetime))
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.has_warned, true) {
+                    tracing::warn!("ranker: {error:#}; pairs keep their order");
+                }
+                (self.known.get(&ranked.asked).and_then(|(order, _)| order.clone()), RETRY)
+            }
+        };
+        if self.known.len() >= MAX_KNOWN {
+            self.known.retain(|_, (_, until)| *until > now);
+        }
+        if self.known.len() < MAX_KNOWN {
+            self.known.insert(ranked.asked, (order.clone(), now + lifetime));
+        }
+        self.ask();
+        (waiting, order)
+    }
+}
+
+impl Daemon {
+    /// A context is new or has other pairs: in which order are they to be tried?
+    pub(crate) fn rank(&mut self, id: ContextId) {
+        let mut pairs: Vec<_> = self.host.paths(id).iter().map(|path| path.pair).collect();
+        pairs.sort_unstable();
+        pairs.truncate(MAX_PAIRS);
+        if let Some(order) = self.ranker.look_up(id, pairs) {
+            self.host.set_ranking(id, &order, clock::now());
+        }
+    }
+
+    /// Answers are used as they come, and asked for again when they are old.
+    pub(crate) fn on_ranked(&mut self, ranked: Ranked) {
+        let (contexts, order) = self.ranker.keep(ranked);
+        if let Some(order) = order {
+            for id in contexts {
+                self.host.set_ranking(id, &order, clock::now());
+            }
+        }
+    }
+}
+
+async fn serve(
+    config: RankerConfig,
+    mut asked: mpsc::Receiver<Vec<LocatorPair>>,
+    answers: mpsc::Sender<Ranked>,
+) {
+    while let Some(pairs) = asked.recv().await {
+        let order = timeout(config.timeout, ask(&config, &pairs)).await;
+        let late =
+            || anyhow::anyhow!("no answer from {} in {:?}", config.authority, config.timeout);
+        let order = order.unwrap_or_else(|_| Err(late()));
+        if answers.send(Ranked { asked: pairs, order }).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One request and its answer.
+async fn ask(config: &RankerConfig, pairs: &[LocatorPair]) -> anyhow::Result<Vec<LocatorPair>> {
+    let pair = |pair: &LocatorPair| Pair { local: pair.local.0, peer: pair.peer.0 };
+    let body = serde_json::to_vec(&Pairs { pairs: pairs.iter().map(pair).collect() })?;
+    let stream = TcpStream::connect(&config.authority)
+        .await
+        .with_context(|| format!("connect to {}", config.authority))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // The answer's body reports what goes wrong here.
+    let connection = tokio::spawn(async move { drop(connection.await) });
+    let request = Request::post(&config.path)
+        .header(header::HOST, &config.authority)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONNECTION, "close")
+        .body(Full::new(Bytes::from(body)))?;
+    let response = sender.send_request(request).await;
+    let answer = async {
+        let response = response?;
+        ensure!(response.status().is_success(), "it answered {}", response.status());
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!("its answer: {error}"))?.to_bytes();
+        let said: Pairs = serde_json::from_slice(&body).context("its answer")?;
+        let pair = |pair: &Pair| LocatorPair::new(pair.local.into(), pair.peer.into());
+        Ok(said.pairs.iter().map(pair).collect())
+    };
+    let answer = answer.await;
+    connection.abort();
+    answer
+}
+
+/// Pairs that are sent at a time.
+const MAX_PAIRS: usize = 1024;
+/// Octets of an answer: 1024 pairs of some 100 octets, twice.
+const MAX_ANSWER: usize = 256 << 10;
+/// Sets of pairs that wait for an answer; others go without.
+const MAX_WAITING: usize = 1024;
+/// Sets of pairs whose order is kept.
+const MAX_KNOWN: usize = 4096;
+/// Who has not answered is asked again after this time.
+const RETRY: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests;

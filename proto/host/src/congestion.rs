@@ -1,0 +1,149 @@
+//! What is made of congestion that the data plane sees: events, and a policy that moves away from it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use moorline_reap::{Cause, State};
+use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
+
+use crate::event::Event;
+use crate::machine::Host;
+use crate::steer::Taste;
+
+/// When a context leaves a congested pair, and how a context that does so again and again is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CongestionPolicy {
+    /// Marks (CE received) and echoes (ECE received) within [`window`](Self::window) that are too many.
+    pub threshold: u32,
+    /// Time in which they count.
+    pub window: Duration,
+    /// A context that has left a pair stays for so long; twice as long after each time that it leaves
+    /// within four times this time, up to [`MAX_HOLD`].
+    pub hold: Duration,
+}
+
+/// The longest time that a context is held after moves for congestion: 1 h. Not configurable.
+pub const MAX_HOLD: Duration = Duration::from_secs(3600);
+/// Least time between two events about the congestion of a context: 1 s. Not configurable.
+pub const CONGESTED_EVERY: Duration = Duration::from_secs(1);
+
+impl Default for CongestionPolicy {
+    fn default() -> Self {
+        Self { threshold: 50, window: Duration::from_secs(5), hold: Duration::from_secs(60) }
+    }
+}
+
+/// What is known of congested contexts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Congestion {
+    policy: Option<CongestionPolicy>,
+    contexts: BTreeMap<ContextId, Congested>,
+    /// Pairs that were left, and until when nobody is moved there for this reason.
+    left: BTreeMap<LocatorPair, Instant>,
+}
+
+#[derive(Clone, Debug)]
+struct Congested {
+    /// Not told yet.
+    ce: u32,
+    ece: u32,
+    told: Option<Instant>,
+    /// Signals since then.
+    signals: u32,
+    since: Instant,
+    /// When it was moved last for this reason, and how long it is held from then on.
+    moved: Option<(Instant, Duration)>,
+}
+
+impl Congestion {
+    pub(crate) fn forget(&mut self, id: ContextId) {
+        self.contexts.remove(&id);
+    }
+}
+
+impl Host {
+    /// Whether contexts leave congested pairs by themselves; `None`, as at the start: they do not.
+    pub fn set_congestion_policy(&mut self, policy: Option<CongestionPolicy>) {
+        self.congestion.policy = policy;
+    }
+
+    /// The data plane has seen marks.
+    pub(crate) fn on_congested(
+        &mut self,
+        id: ContextId,
+        (ce, ece): (u32, u32),
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let active = self.active.get(&id).ok_or(DropReason::UnexpectedState)?;
+        let locators = active.reap.current_pair();
+        let ulids = self.ulids(id).ok_or(DropReason::UnexpectedState)?;
+        let window = self.congestion.policy.map_or(Duration::ZERO, |policy| policy.window);
+        let fresh = Congested { ce: 0, ece: 0, told: None, signals: 0, since: now, moved: None };
+        let context = self.congestion.contexts.entry(id).or_insert(fresh);
+        context.ce = context.ce.saturating_add(ce);
+        context.ece = context.ece.saturating_add(ece);
+        if now.since(context.since) > window {
+            (context.signals, context.since) = (0, now);
+        }
+        context.signals = context.signals.saturating_add(ce).saturating_add(ece);
+        if context.told.is_none_or(|told| now.since(told) >= CONGESTED_EVERY) {
+            context.told = Some(now);
+            let (ce, ece) = (core::mem::take(&mut context.ce), core::mem::take(&mut context.ece));
+            self.push_event(Event::Congested { context: id, ulids, locators, ce, ece });
+        }
+        self.leave_congestion(id, locators, now);
+        Ok(())
+    }
+
+    /// Puts a context elsewhere if the policy says so.
+    fn leave_congestion(&mut self, id: ContextId, from: LocatorPair, now: Instant) {
+        let Some(policy) = self.congestion.policy else { return };
+        let Some(context) = self.congestion.contexts.get_mut(&id) else { return };
+        let is_held = context.moved.is_some_and(|(at, hold)| now.since(at) < hold);
+        if context.signals < policy.threshold || is_held || self.pinned(id).is_some() {
+            return;
+        }
+        let Some(to) = self.way_out(id, from, now) else { return };
+        let Some(active) = self.active.get_mut(&id) else { return };
+        if active.reap.state() != State::Operational || active.reap.pending_put().is_some() {
+            return;
+        }
+        let Some(context) = self.congestion.contexts.get_mut(&id) else { return };
+        let hold = match context.moved {
+            Some((at, hold)) if now.since(at) < hold * 4 => (hold * 2).min(MAX_HOLD),
+            _ => policy.hold,
+        };
+        context.moved = Some((now, hold));
+        context.signals = 0;
+        if self.congestion.left.len() >= MAX_LEFT {
+            self.congestion.left.retain(|_, until| *until > now);
+        }
+        if self.congestion.left.len() < MAX_LEFT {
+            self.congestion.left.insert(from, now + hold);
+        }
+        // It is a candidate.
+        let _ = active.reap.handle_put(to, Cause::Congested, now);
+        self.drain_reap(id, now);
+    }
+
+    /// A pair that shares as little as can be with the congested one, is not avoided and was not left for
+    /// the same reason.
+    fn way_out(&self, id: ContextId, from: LocatorPair, now: Instant) -> Option<LocatorPair> {
+        let is_left = |pair| self.congestion.left.get(&pair).is_some_and(|until| *until > now);
+        let others = self.paths(id).into_iter().filter(|path| {
+            path.is_usable && path.taste != Taste::Avoid && path.pair != from && !is_left(path.pair)
+        });
+        let others: Vec<_> = others.collect();
+        let shared = |pair: LocatorPair| {
+            u8::from(pair.local == from.local) + u8::from(pair.peer == from.peer)
+        };
+        others
+            .into_iter()
+            .min_by_key(|path| (shared(path.pair), core::cmp::Reverse(path.taste)))
+            .map(|path| path.pair)
+    }
+}
+
+/// Pairs that were left and are remembered.
+const MAX_LEFT: usize = 1024;
