@@ -87,7 +87,7 @@ impl Host {
         let Some(pair) = active.reap.question() else { return };
         let context = self.shim6.context(id);
         let Some(established) = context.and_then(|context| context.established()) else { return };
-        let fresh = self.config.profile.spare_interval;
+        let fresh = active.reap.round_interval();
         let known = self.spares.recall(pair, &established.peer.locators, fresh, now);
         active.reap.handle_known(known, now);
     }

@@ -54,7 +54,7 @@ impl Machine {
         if !self.is_candidate(pair) {
             return Err(NotCandidate);
         }
-        self.give_up_put();
+        self.give_up_put(now);
         if pair == self.current && self.state == State::Operational {
             return Ok(true);
         }
@@ -85,7 +85,7 @@ impl Machine {
         let Some(put) = self.put() else { return };
         let (pair, probes) = (put.pair, put.probes);
         if probes >= PUT_PROBES || !self.is_candidate(pair) {
-            return self.give_up_put();
+            return self.give_up_put(now);
         }
         let config = Arc::clone(&self.config);
         let state = self.state;
@@ -111,7 +111,7 @@ impl Machine {
         self.refresh_forget(now);
     }
 
-    fn give_up_put(&mut self) {
+    fn give_up_put(&mut self, now: Instant) {
         let Some(Put { pair, cause, .. }) = self.put().cloned() else { return };
         self.change_extra(|extra| extra.put = None);
         let is_asking = self.state != State::Operational;
@@ -121,5 +121,6 @@ impl Machine {
             exploration.records.forget_sent_by(pair);
         }
         exploration.tell(Event::Unanswered { pair, cause });
+        self.refresh_forget(now);
     }
 }

@@ -39,16 +39,13 @@ impl Machine {
     /// The answer to [`question`](Self::question).
     pub fn handle_known(&mut self, known: Known, now: Instant) {
         let interval = self.round_interval();
-        let spare_interval = self.config.profile.spare_interval;
         let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.round == Round::Asking) else {
             return;
         };
         match known {
             Known::Nothing => self.begin_round(None, now),
             Known::Asked => vigil.round = Round::Resting(now + RETRY.min(interval)),
-            Known::Verified { at, rtt }
-                if vigil.spare.is_some() && now.since(at) < spare_interval =>
-            {
+            Known::Verified { at, rtt } if vigil.spare.is_some() && now.since(at) < interval => {
                 vigil.verified = vigil.verified.max(Some(at));
                 vigil.failed = 0;
                 if vigil.spare_rtt.known().is_none() {
@@ -270,8 +267,9 @@ impl Machine {
         self.refresh_forget(now);
     }
 
-    /// Time between rounds of checks.
-    pub(super) fn round_interval(&self) -> Duration {
+    /// Time between rounds of checks: what is known from others counts for so long.
+    #[must_use]
+    pub fn round_interval(&self) -> Duration {
         let spare = self.config.profile.spare_interval;
         if self.home_to_check().is_none() {
             return spare;

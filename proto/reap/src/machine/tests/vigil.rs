@@ -277,6 +277,33 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
 }
 
 #[test]
+fn what_others_know_counts_for_one_interval_of_this_context() {
+    let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
+    machine.handle_candidates(
+        &[locator(A, 1), locator(A, 2)],
+        &[locator(B, 1), locator(B, 2)],
+        at(0),
+    );
+    machine.handle_preferred(Some(ab(1, 2)), at(0));
+    let interval = machine.round_interval();
+    assert_eq!(interval, Duration::from_secs(10), "away from home");
+    let mut rounds = 0;
+    let mut now = at(1);
+    while now < at(100_000) {
+        machine.handle_payload(now, now);
+        if machine.question().is_some() {
+            machine.handle_known(Known::Verified { at: at(0), rtt: ms(5) }, now);
+            rounds += 1;
+        }
+        drain(&mut machine);
+        let next = machine.poll_timeout().map_or(now + interval, |(at, _)| at);
+        now = next.max(now + ms(1));
+        machine.handle_timeout(now);
+    }
+    assert!(rounds <= 30, "{rounds} in 100 s");
+}
+
+#[test]
 fn a_pair_that_flaps_is_gone_back_to_ever_more_slowly() {
     let mut net = net(&config());
     net.run_for(ms(5_000));
