@@ -201,7 +201,7 @@ fn a_trace_shows_the_messages_in_order() {
     let cut = What::Cut { port: port(0, 0), direction: Direction::Both };
     let pace = Pace { octets: 3000, interval: Duration::from_millis(50) };
     let bulk = Kind::Stream { bytes: u64::MAX, pace: Some(pace) };
-    let trace = trace(1, &rfc(plan(bulk, &[cut]))).to_string();
+    let trace = trace(1, &plan(bulk, &[cut])).to_string();
     let mut rest = trace.as_str();
     for line in [
         "  |1-------1->|  payload from now on: TCP port 5000",
