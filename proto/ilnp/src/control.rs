@@ -68,6 +68,7 @@ impl<'a> Control<'a> {
 }
 
 impl Machine {
+    //= rfc6743#5-1
     pub(crate) fn on_control(
         &mut self,
         control: &Control<'_>,
@@ -97,6 +98,7 @@ impl Machine {
     ///
     /// Believed only of a session that the correspondent has never shown to know, and only with the nonce in
     /// the quote, which is not to be guessed.
+    //= rfc6744#6-13
     fn on_parameter_problem(
         &mut self,
         control: &Control<'_>,

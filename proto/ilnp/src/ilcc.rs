@@ -308,6 +308,12 @@ struct List {
     oldest: Option<u32>,
 }
 
+/// What an entry takes, beside some 20 octets in the indexes.
+#[cfg(test)]
+pub(crate) const fn slot_size<T>() -> usize {
+    size_of::<Slot<T>>()
+}
+
 fn used_at<T>(slots: &[Slot<T>], at: u32) -> Option<&Used<T>> {
     match slots.get(at as usize)? {
         Slot::Used(used) => Some(used),

@@ -40,6 +40,7 @@ impl Machine {
         }
     }
 
+    //= rfc6743#2-5 rfc6744#4-1 rfc6744#4-3
     fn on_our_locators(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(current) = self.ilcc.get(id).map(|session| session.wire.0) else { return };
@@ -79,6 +80,7 @@ impl Machine {
     }
 
     /// Tells the correspondent all our locators, until it acknowledges (RFC 6743 s4).
+    //= rfc6743#4-1 rfc6743#2-5
     pub(crate) fn advertise(&mut self, id: SessionId, now: Instant) {
         let entries = self.locators.iter().map(|local| L64Entry {
             preference: local.preference,
@@ -99,6 +101,8 @@ impl Machine {
         self.schedule(id);
     }
 
+    //= rfc6743#1.2-1 rfc6743#2-1 rfc6743#2-2 rfc6743#2-8 rfc6743#2-11 rfc6743#6-1
+    //= rfc6743#6-2 rfc6744#7-2
     fn send_advertisement(&mut self, id: SessionId) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
@@ -137,6 +141,7 @@ impl Machine {
     }
 
     /// A Locator Update without the right nonce changes nothing (RFC 6743 s6).
+    //= rfc6743#6-3 rfc6743#6-4 rfc6743#6-5 rfc6744#7-3 rfc6744#7-5 rfc6744#7-6
     pub(crate) fn on_locator_update(
         &mut self,
         control: &Control<'_>,
@@ -154,6 +159,7 @@ impl Machine {
         }
     }
 
+    //= rfc6743#2-6 rfc6743#4-2
     fn on_advertisement(
         &mut self,
         id: SessionId,

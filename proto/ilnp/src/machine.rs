@@ -173,6 +173,7 @@ impl Machine {
         self.ilcc.len()
     }
 
+    //= rfc6744#2-2 rfc6744#7-4
     pub(crate) fn drop_counted(&mut self, reason: DropReason) {
         *self.drops.entry(reason).or_default() += 1;
     }
@@ -204,6 +205,7 @@ impl Machine {
         self.transmits.push_back(Transmit { source: pair.local.address(), packet });
     }
 
+    //= rfc6744#6-8 rfc6744#7-10
     pub(crate) fn draw_nonce(&mut self) -> Nonce {
         let mut octets = [0; 12];
         self.rng.fill_bytes(&mut octets);

@@ -80,6 +80,7 @@ impl Ip6 {
     }
 
     /// Puts a nonce in front of everything.
+    //= rfc6744#8-1
     pub(crate) fn insert(
         &self,
         packet: &mut Vec<u8>,

@@ -201,6 +201,7 @@ impl Plane {
         }
     }
 
+    //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1 rfc6744#3-1
     fn on_outbound(
         &mut self,
         packet: &mut Vec<u8>,
@@ -264,6 +265,7 @@ impl Plane {
     }
 
     /// RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple".
+    //= rfc6744#3-1
     fn on_nonce(
         &mut self,
         packet: &mut Vec<u8>,
@@ -316,6 +318,7 @@ impl Plane {
         Some(slot)
     }
 
+    //= rfc6744#7-3
     fn on_plain(
         &mut self,
         packet: &mut [u8],
@@ -354,6 +357,7 @@ impl Plane {
     }
 
     /// The session of a packet without nonce that has other addresses than its sockets.
+    //= rfc6744#4-2
     fn moved_session(
         &self,
         packet: &[u8],
@@ -456,3 +460,6 @@ const NONCE_AT: usize = 42;
 const MAX_REPORTED: usize = 4096;
 /// Reports that wait to be polled: 4,096.
 const MAX_REPORTS: usize = 4096;
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,7 @@ impl Machine {
     }
 
     /// Begins a session the way RFC 6744 s6 has it: with a nonce in the first packets.
+    //= rfc6744#6-2 rfc6744#6-10
     fn offer(
         &mut self,
         pair: IlvPair,
@@ -84,6 +85,7 @@ impl Machine {
         self.admit(pair, nonce, class, session, now);
     }
 
+    //= rfc6744#6-9
     fn new_session(&mut self, pair: IlvPair, why: Why, now: Instant) -> Session {
         Session {
             why,

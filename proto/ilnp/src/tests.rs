@@ -15,6 +15,7 @@ use crate::consts::{
 use crate::datapath::Update;
 use crate::{Cause, Classic, Event, Socket, State};
 
+//= rfc6743#4-1 rfc6743#2-8 rfc6743#2-11 rfc6743#6-2 rfc6744#7-2 rfc6744#6-9 (test)
 #[test]
 fn the_handshake_makes_a_session_at_both_ends_with_crossed_nonces() {
     let mut duo = Duo::new();
@@ -146,6 +147,7 @@ fn a_confirm_that_gets_lost_is_repeated_until_something_comes_back() {
     assert_eq!(duo.session(0).state, State::Established);
 }
 
+//= rfc6743#2-6 rfc6743#4-2 (test)
 #[test]
 fn a_locator_update_replaces_the_set_by_preference_and_is_acknowledged_with_its_body() {
     let mut duo = Duo::established();
@@ -165,6 +167,8 @@ fn a_locator_update_replaces_the_set_by_preference_and_is_acknowledged_with_its_
     assert_eq!(message, Ok(update.acknowledgement()));
 }
 
+//= rfc6743#1.2-1 rfc6743#2-1 rfc6743#2-2 rfc6743#5-1 rfc6743#6-1 rfc6743#6-3 rfc6743#6-4 (test)
+//= rfc6744#7-3 rfc6744#7-5 (test)
 #[test]
 fn a_locator_update_without_the_right_nonce_or_of_old_changes_nothing() {
     let mut duo = Duo::established();
@@ -212,6 +216,7 @@ fn a_repeated_update_is_acknowledged_again_and_an_old_one_is_not() {
     assert_eq!(duo.drops(1, DropReason::Replayed), 1);
 }
 
+//= rfc6743#2-5 rfc6744#4-1 (test)
 #[test]
 fn an_update_that_nobody_acknowledges_is_repeated_and_the_nonce_stays() {
     let mut duo = Duo::established();
@@ -224,6 +229,7 @@ fn an_update_that_nobody_acknowledges_is_repeated_and_the_nonce_stays() {
     assert_eq!(duo.session(0).wire.local.l64, L64(0x2001_0db8_0005_0000));
 }
 
+//= rfc6744#4-3 (test)
 #[test]
 fn the_nonce_goes_three_round_trips_after_the_acknowledgement() {
     let mut duo = Duo::established();
@@ -280,6 +286,7 @@ fn one_that_began_anew_takes_the_place_of_its_old_session() {
     );
 }
 
+//= rfc6744#6-8 rfc6744#7-10 (test)
 #[test]
 fn equal_seeds_and_inputs_give_equal_octets() {
     let transcript = |seed| {
@@ -317,4 +324,14 @@ fn ilv(host: usize) -> Ilv {
         L64(0x2001_0db8_0001_0000 + ((host as u64) << 16)),
         Nid(0x0a00_0000_0000_0001 + host as u64),
     )
+}
+
+#[test]
+fn an_entry_is_small() {
+    assert!(
+        size_of::<crate::session::Session>() <= 192,
+        "{}",
+        size_of::<crate::session::Session>()
+    );
+    assert!(crate::ilcc::slot_size::<crate::session::Session>() <= 272);
 }

@@ -14,6 +14,7 @@ const SRC: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0xa);
 const DST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0xb);
 const TYPES: AdmissionTypes = AdmissionTypes { initiator: 200, responder: 201 };
 
+//= rfc6744#2-5 rfc6744#2-6 (test)
 #[test]
 fn nonces_of_both_lengths_with_and_without_a_number() {
     let header = |nonce, sequence| NonceHeader { next_header: 17, nonce, sequence };
@@ -39,6 +40,7 @@ fn other_options_are_seen_and_the_nonce_can_be_blotted_out() {
     assert_eq!(OptionsHeader::parse(&octets).expect("parses").nonce, None);
 }
 
+//= rfc6744#2-1 (test)
 #[test]
 fn options_that_are_no_proof_are_refused() {
     let refused = |hex: &str| OptionsHeader::parse(&of_hex(hex)).expect_err("refused");
@@ -56,6 +58,7 @@ fn options_that_are_no_proof_are_refused() {
     assert_eq!(refused("11"), WireError::Truncated);
 }
 
+//= rfc6743#2-4 (test)
 #[test]
 fn locator_update_and_its_acknowledgement() {
     let entry = |l64, preference, lifetime| L64Entry { preference, l64: L64(l64), lifetime };
@@ -76,6 +79,7 @@ fn locator_update_and_its_acknowledgement() {
     update_both_ways(&update.acknowledgement(), &golden("02", "9846"));
 }
 
+//= rfc6743#2-3 (test)
 #[test]
 fn locator_updates_that_contradict_themselves_are_refused() {
     let refused = |hex: &str| {
@@ -175,6 +179,7 @@ fn records_as_in_rfc_6742() {
     assert_eq!(L64Record::parse(&[0; 9]), Err(WireError::BadLength));
 }
 
+//= rfc6744#3-1 (test)
 #[test]
 fn the_echo_reply_of_st_andrews_leaves_the_locators_out_of_its_checksum() {
     let (src, dst, payload) = capture("udp-echo-reply");

@@ -36,6 +36,7 @@ fn clean(plan: &IlnpPlan) -> IlnpOutcome {
 const KINDS: [IlnpTraffic; 3] =
     [IlnpTraffic::Segments, IlnpTraffic::Datagrams, IlnpTraffic::Server];
 
+//= rfc6744#6-2 rfc6744#3-1 (test)
 #[test]
 fn steady_traffic_carries_no_extra_octet() {
     for traffic in KINDS {
@@ -52,6 +53,7 @@ fn steady_traffic_carries_no_extra_octet() {
     }
 }
 
+//= rfc6744#6-4 (test)
 #[test]
 fn in_always_mode_each_packet_of_a_session_has_the_nonce() {
     let mut plan = plan(2, 30);
@@ -190,6 +192,7 @@ fn a_peer_that_vanishes_is_forgotten_when_its_sockets_are() {
     assert_eq!(outcome.sessions[0], 0);
 }
 
+//= rfc6744#1-1 rfc6744#6-1 rfc6744#7-1 rfc6744#8-1 (test)
 #[test]
 fn a_host_without_ilnp_sees_classic_ipv6() {
     for (host, traffic) in [(0, IlnpTraffic::Datagrams), (1, IlnpTraffic::Segments)] {
@@ -202,6 +205,7 @@ fn a_host_without_ilnp_sees_classic_ipv6() {
 }
 
 /// The way of RFC 6744 s6: the nonce in the first packets, the error, classic IPv6.
+//= rfc6744#6-10 rfc6744#6-13 (test)
 #[test]
 fn the_open_policy_falls_back_on_a_parameter_problem_and_remembers() {
     let mut plan = plan(12, 60);

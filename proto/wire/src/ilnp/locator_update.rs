@@ -59,6 +59,7 @@ impl LocatorUpdate {
     /// [`WireError::UnknownType`] if it is another message; [`WireError::Truncated`],
     /// [`WireError::BadLength`] if something follows the locators, [`WireError::BadAddress`],
     /// [`WireError::BadChecksum`]; [`WireError::BadFormat`] without a locator or with a nonzero code.
+    //= rfc6743#2-3
     pub fn parse(octets: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, WireError> {
         let mut reader = Reader::new(octets);
         let [kind, code, _, _] = reader.array()?;
@@ -84,6 +85,7 @@ impl LocatorUpdate {
 
     /// The ICMPv6 message, for a packet with these addresses. Locators above
     /// [`MAX_UPDATE_LOCATORS`] are left out.
+    //= rfc6743#2-3 rfc6743#2-4
     #[must_use]
     pub fn emit(&self, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
         let locators = self.locators.get(..MAX_UPDATE_LOCATORS).unwrap_or(&self.locators);

@@ -29,6 +29,7 @@ impl NonceHeader {
 
     /// The header. The Nonce option stands first, where the others have to stand behind it, and is
     /// aligned without padding, whatever its length.
+    //= rfc6744#2-4 rfc6744#2-5 rfc6744#2-6
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let nonce = self.nonce.octets();
@@ -102,6 +103,7 @@ impl OptionsHeader {
         }
     }
 
+    //= rfc6744#2-1 rfc6744#2-6
     fn take(&mut self, kind: u8, contents: &[u8], at: usize) -> Result<(), WireError> {
         match (kind, contents) {
             (NONCE_OPTION, nonce) => {

@@ -1,0 +1,200 @@
+use super::*;
+use crate::policy::Admit;
+use moorline_types::{Ilv, Nid};
+use moorline_wire::ilnp::{checksum_at, transport_checksum};
+use std::vec;
+
+const NOW: Instant = Instant::from_nanos(1);
+const OURS: Nonce = Nonce::Short([1, 2, 3, 4]);
+const THEIRS: Nonce = Nonce::Short([5, 6, 7, 8]);
+const HOME: L64 = L64(0x2001_0db8_0001_0000);
+const AWAY: L64 = L64(0x2001_0db8_0009_0000);
+const THERE: L64 = L64(0x2001_0db8_0002_0000);
+const NEVER_NAMED: L64 = L64(0x2001_0db8_0006_0000);
+
+fn pair() -> IlvPair {
+    IlvPair::new(Ilv::new(HOME, Nid(1)), Ilv::new(THERE, Nid(2)))
+}
+
+/// One connected socket of the pair.
+struct One;
+
+impl Sockets for One {
+    fn kind(&self, of: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        if of == pair() { Socket::Connected } else { Socket::None }
+    }
+
+    fn any_between(&self, of: IlvPair) -> bool {
+        of == pair()
+    }
+}
+
+/// A session that goes by these locators.
+fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
+    let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    plane.handle_update(&Update::Upsert(SessionEntry {
+        id: SessionId(3),
+        pair: pair(),
+        wire,
+        send_nonce: OURS,
+        attach: false,
+        maps_tcp: true,
+        settled: true,
+        receive_nonce: Some(THEIRS),
+        remote: remote.into(),
+        checksum: ChecksumMode::NidOnly,
+        watch: false,
+    }));
+    plane
+}
+
+/// A packet with the checksum over these locators, TCP with these flags or another protocol.
+fn packet(from: Ilv, to: Ilv, protocol: u8, flags: u8, over: (L64, L64)) -> Vec<u8> {
+    let mut upper = vec![0; 24];
+    upper[..4].copy_from_slice(&[0x9c, 0x40, 0, 7]);
+    if protocol == 58 {
+        upper[0] = 128;
+    }
+    upper[13] = flags;
+    let at = checksum_at(protocol).unwrap_or(2);
+    upper[at..at + 2].fill(0);
+    let sum = transport_checksum(from.at(over.0), to.at(over.1), protocol, &upper);
+    upper[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    let mut packet = vec![0x60, 0, 0, 0, 0, 24, protocol, 64];
+    packet.extend(from.address().octets());
+    packet.extend(to.address().octets());
+    packet.extend(upper);
+    packet
+}
+
+/// As the correspondent's plane sends it: with its nonce, and identifiers alone in the checksum.
+fn theirs(from: L64, to: L64, protocol: u8, flags: u8, nonce: Option<Nonce>) -> Vec<u8> {
+    let over = if protocol == 58 { (from, to) } else { (L64(0), L64(0)) };
+    let mut packet = packet(pair().remote.at(from), pair().local.at(to), protocol, flags, over);
+    if let Some(nonce) = nonce {
+        let header = NonceHeader { next_header: 0, nonce, sequence: None };
+        let ip6 = Ip6::read(&packet).expect("a header");
+        ip6.insert(&mut packet, header, 1500).expect("room");
+    }
+    packet
+}
+
+/// Whether sockets can take it: their addresses, no option, the right checksum.
+fn is_for_sockets(packet: &[u8]) -> bool {
+    let ip6 = Ip6::read(packet).expect("a header");
+    let protocol = packet[6];
+    (ip6.destination, ip6.source) == (pair().local, pair().remote)
+        && transport_checksum(ip6.source, ip6.destination, protocol, &packet[40..]) == 0
+}
+
+//= rfc6744#4-2 (test)
+#[test]
+fn from_a_locator_never_named_only_the_nonce_is_a_proof() {
+    let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
+    let mut receive = |from, nonce| {
+        let mut packet = theirs(from, HOME, 6, ACK, nonce);
+        let verdict = plane.handle_inbound(&mut packet, &One, NOW);
+        assert!(verdict != Inbound::Deliver || is_for_sockets(&packet));
+        verdict
+    };
+    assert_eq!(receive(NEVER_NAMED, Some(THEIRS)), Inbound::Deliver);
+    assert_eq!(receive(NEVER_NAMED, None), Inbound::Drop(DropReason::WrongLocators));
+    assert_eq!(receive(NEVER_NAMED, Some(OURS)), Inbound::Drop(DropReason::BadNonce));
+    assert_eq!(receive(THERE, Some(OURS)), Inbound::Drop(DropReason::BadNonce));
+    assert_eq!(receive(THERE, None), Inbound::Deliver);
+    assert_eq!(receive(AWAY, None), Inbound::Deliver, "named, and a socket has it");
+}
+
+#[test]
+fn without_a_nonce_a_packet_from_another_locator_needs_its_socket() {
+    let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
+    for (protocol, flags) in [(17, 0), (6, SYN)] {
+        let mut packet = theirs(AWAY, HOME, protocol, flags, None);
+        let before = packet.clone();
+        assert_eq!(plane.handle_inbound(&mut packet, &One, NOW), Inbound::Pass);
+        assert_eq!(packet, before, "classic IPv6");
+    }
+}
+
+//= rfc6744#6-3 (test)
+//= rfc6744#7-3 (test)
+#[test]
+fn icmp_of_a_session_has_the_nonce_both_ways() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let mut packet = packet(pair().local, pair().remote, 58, 0, (HOME, THERE));
+    let verdict = plane.handle_outbound(&mut packet, &One, NOW);
+    assert_eq!(verdict, Outbound::Send { source: pair().local.address() });
+    assert_eq!(packet[40..48], [58, 0, NONCE_OPTION, 4, 1, 2, 3, 4]);
+    let mut bare = theirs(THERE, HOME, 58, 0, None);
+    let verdict = plane.handle_inbound(&mut bare, &One, NOW);
+    assert_eq!(verdict, Inbound::Drop(DropReason::MissingOption));
+    let mut proved = theirs(AWAY, HOME, 58, 0, Some(THEIRS));
+    assert_eq!(plane.handle_inbound(&mut proved, &One, NOW), Inbound::Deliver);
+    assert!(is_for_sockets(&proved));
+}
+
+#[test]
+fn moved_traffic_has_the_nonce_but_for_tcp_that_a_socket_tells() {
+    let mut plane = plane((AWAY, THERE), &[THERE]);
+    for (protocol, flags, has_nonce) in [(6, ACK, false), (6, SYN, true), (17, 0, true)] {
+        let mut packet = packet(pair().local, pair().remote, protocol, flags, (HOME, THERE));
+        let verdict = plane.handle_outbound(&mut packet, &One, NOW);
+        let wire = pair().local.at(AWAY);
+        assert_eq!(verdict, Outbound::Send { source: wire.address() });
+        assert_eq!(packet[6] == 60, has_nonce, "protocol {protocol}");
+        let at = if has_nonce { 48 } else { 40 };
+        let (from, to) = (wire.at(L64(0)), pair().remote.at(L64(0)));
+        assert_eq!(transport_checksum(from, to, protocol, &packet[at..]), 0);
+    }
+}
+
+#[test]
+fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    plane.handle_update(&Update::Remove { session: SessionId(3) });
+    let entry = SessionEntry {
+        id: SessionId(4),
+        pair: pair(),
+        wire: (HOME, THERE),
+        send_nonce: OURS,
+        attach: true,
+        maps_tcp: false,
+        settled: true,
+        receive_nonce: None,
+        remote: [THERE].into(),
+        checksum: ChecksumMode::NidOnly,
+        watch: true,
+    };
+    plane.handle_update(&Update::Upsert(entry.clone()));
+    let receive = |plane: &mut Plane, from, nonce| {
+        plane.handle_inbound(&mut theirs(from, HOME, 17, 0, Some(nonce)), &One, NOW)
+    };
+    let elsewhere = receive(&mut plane, AWAY, OURS);
+    assert_eq!(elsewhere, Inbound::Drop(DropReason::BadNonce), "not from where it was offered");
+    assert_eq!(receive(&mut plane, THERE, THEIRS), Inbound::Deliver);
+    let learned = Report::Learned { session: SessionId(4), nonce: THEIRS };
+    assert_eq!(plane.poll_report(), Some(learned));
+    plane.handle_update(&Update::Upsert(entry));
+    assert_eq!(receive(&mut plane, THERE, OURS), Inbound::Drop(DropReason::BadNonce));
+    assert_eq!(receive(&mut plane, THERE, THEIRS), Inbound::Deliver);
+}
+
+#[test]
+fn a_nonce_that_nobody_agreed_to_costs_nothing_and_passes() {
+    let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    let stranger = Ilv::new(AWAY, Nid(77));
+    for n in 0..1000 {
+        let mut packet =
+            packet(Ilv { nid: Nid(n), ..stranger }, pair().local, 17, 0, (L64(0), L64(0)));
+        let header = NonceHeader { next_header: 0, nonce: OURS, sequence: None };
+        Ip6::read(&packet).expect("a header").insert(&mut packet, header, 1500).expect("room");
+        assert_eq!(plane.handle_inbound(&mut packet, &One, NOW), Inbound::Deliver);
+        let ip6 = Ip6::read(&packet).expect("a header");
+        assert_eq!(transport_checksum(ip6.source, ip6.destination, 17, &packet[40..]), 0);
+    }
+    assert_eq!((plane.session_count(), plane.poll_report()), (0, None));
+    assert!(plane.reported.is_empty());
+}
+
+const ACK: u8 = 0x10;
+const SYN: u8 = 0x02;
