@@ -14,7 +14,7 @@ use crate::topology::{self, HOSTS, ISPS, Impairment, host_address};
 use crate::workload::{Arrivals, Endpoint, Gap, TcpTransfer, UdpFlow};
 use crate::{interrupt, preflight};
 
-/// The network of the demo with the cables of host A impaired, and the ends of a flow by ISP 1.
+/// The network of the demo with the cables of both hosts impaired, and the ends of a flow by ISP 1.
 pub(super) struct Scene {
     /// Before the lab, so that they are stopped before it goes.
     pub(super) daemons: Vec<Daemon>,
@@ -62,11 +62,19 @@ impl Scene {
     }
 }
 
+/// What the cables do is shared out over those of both hosts, so that what fails is in the middle of the
+/// path: one way of it crosses two cables.
 fn build(cables: Impairment) -> anyhow::Result<Lab> {
     // An impairment that does nothing is no reason for a wire.
     let topology = topology::two_by_two(true);
     let plain = Impairment { seed: cables.seed, ..Impairment::default() };
-    Lab::build(if cables == plain { topology } else { topology.with_cables_of(HOSTS[0], cables) })
+    if cables == plain {
+        return Lab::build(topology);
+    }
+    let jitter = cables.jitter.mul_f64(std::f64::consts::FRAC_1_SQRT_2);
+    let half = Impairment { delay: cables.delay / 2, jitter, ..cables };
+    let [a, b] = HOSTS;
+    Lab::build(topology.with_cables_of(a, half).with_cables_of(b, half))
 }
 
 fn ends(lab: &Lab, addresses: [std::net::Ipv6Addr; 2]) -> anyhow::Result<[Endpoint; 2]> {
