@@ -36,12 +36,11 @@ pub(crate) fn examine(ruleset: &Value, interfaces: &[&str]) -> Vec<Finding> {
     let ruleset = Ruleset::read(ruleset);
     let mut findings = Vec::new();
     let mut seen = BTreeSet::new();
-    for interface in interfaces {
-        for packet in packets(interface) {
-            for verdict in ruleset.walk(&packet) {
-                if seen.insert((packet.protocol, verdict.place.clone())) {
-                    findings.push(finding(&packet, &verdict));
-                }
+    let all = interfaces.iter().flat_map(|interface| packets(interface)).chain([NOTICE]);
+    for packet in all {
+        for verdict in ruleset.walk(&packet) {
+            if seen.insert((packet.protocol, packet.icmp_type, verdict.place.clone())) {
+                findings.push(finding(&packet, &verdict));
             }
         }
     }
@@ -84,6 +83,18 @@ fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
              IPv6_rpfilter=no or loose), or take `iif` out of it.",
         );
     }
+    if packet.icmp_type == NOTICE.icmp_type {
+        return Finding::new(
+            "firewall-notice",
+            Severity::Warning,
+            format!("the firewall {} what tells TCP to go on after a move", drops(*is_certain)),
+        )
+        .shown_by(format!("{place}: {text}"))
+        .remedy(
+            "moorlined sends it from an address of this host to itself (docs/configuration.md, Notices to TCP). \
+             Accept it before that: iifname \"lo\" accept",
+        );
+    }
     if packet.protocol == ICMPV6 {
         return Finding::new(
             "firewall-packet-too-big",
@@ -116,6 +127,15 @@ fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
     )
 }
 
+/// RFC 6069: Destination Unreachable about a TCP segment, from this host to itself.
+const NOTICE: Packet<'static> = Packet {
+    hook: "input",
+    interface: "lo",
+    protocol: ICMPV6,
+    icmp_type: Some(DESTINATION_UNREACHABLE),
+    ct_state: "related",
+};
+
 fn drops(is_certain: bool) -> &'static str {
     if is_certain { "drops" } else { "may drop" }
 }
@@ -124,5 +144,7 @@ fn drops(is_certain: bool) -> &'static str {
 const SHIM6: u8 = 140;
 /// Protocol number of ICMPv6 (RFC 4443).
 const ICMPV6: u8 = 58;
+/// Type of ICMPv6 (RFC 4443 s3.1).
+const DESTINATION_UNREACHABLE: u8 = 1;
 /// Type of ICMPv6 (RFC 4443 s3.2).
 const PACKET_TOO_BIG: u8 = 2;

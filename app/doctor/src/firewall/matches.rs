@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{ICMPV6, PACKET_TOO_BIG, Packet, SHIM6};
+use super::{DESTINATION_UNREACHABLE, ICMPV6, PACKET_TOO_BIG, Packet, SHIM6};
 
 /// Whether a statement of a rule fits a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,9 @@ pub(crate) fn of_packet(left: &Value, packet: &Packet<'_>) -> Option<Vec<Value>>
         (Some("ip6"), Some("nexthdr")) => Some(protocol_names(packet.protocol)),
         (Some("icmpv6"), Some("type")) => match packet.icmp_type {
             Some(PACKET_TOO_BIG) => Some(vec!["packet-too-big".into(), PACKET_TOO_BIG.into()]),
+            Some(DESTINATION_UNREACHABLE) => {
+                Some(vec!["destination-unreachable".into(), DESTINATION_UNREACHABLE.into()])
+            }
             Some(kind) => Some(vec![kind.into()]),
             // No ICMPv6 at all.
             None => Some(Vec::new()),

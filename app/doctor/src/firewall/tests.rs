@@ -84,15 +84,34 @@ fn a_policy_that_drops_all_stops_protection_and_path_mtu_discovery() {
         [
             ("firewall-shim6", Severity::StopsProtection, place),
             ("firewall-packet-too-big", Severity::Warning, place),
+            ("firewall-notice", Severity::Warning, place),
         ]
     );
+}
+
+#[test]
+fn notices_to_tcp_need_the_loopback_interface_or_what_is_related() {
+    let codes = |rules: &[Value]| {
+        let found = input("drop", rules);
+        found.iter().any(|finding| finding.code == "firewall-notice")
+    };
+    let from_lo = json!([
+        {"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "lo"}},
+        {"accept": null},
+    ]);
+    let too_big = json!([
+        {"match": {"op": "==", "left": {"payload": {"protocol": "icmpv6", "field": "type"}}, "right": "packet-too-big"}},
+        {"accept": null},
+    ]);
+    assert!(codes(&[too_big]));
+    assert!(!codes(&[from_lo]) && !codes(&[accept_known()]));
 }
 
 #[test]
 fn what_depends_on_addresses_is_uncertain() {
     let found = input("accept", &[from_prefix("drop")]);
     let place = "inet filter in handle 5";
-    assert_eq!(found.len(), 2);
+    assert_eq!(found.len(), 3);
     assert_eq!(brief(&found)[0], ("firewall-shim6", Severity::Warning, place));
     // It may have been accepted before.
     let found = input("drop", &[from_prefix("accept")]);
@@ -124,7 +143,7 @@ fn a_chain_that_jumps_to_itself_ends() {
 #[test]
 fn rules_for_other_interfaces_say_nothing_of_uplinks() {
     let on = |interface: &str| json!([{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": interface}}, {"drop": null}]);
-    assert_eq!(input("accept", &[on("lo"), on("docker*")]), []);
+    assert_eq!(input("accept", &[on("wlan0"), on("docker*")]), []);
     let found = input("accept", &[on("eth1")]);
     let place = "inet filter in handle 5";
     assert_eq!(brief(&found)[0], ("firewall-shim6", Severity::StopsProtection, place));
