@@ -151,6 +151,7 @@ impl<T> Ilcc<T> {
     }
 
     /// By the nonce of the correspondent: wherever that is (RFC 6741 s5.4).
+    //= rfc6741#5.4-1
     #[must_use]
     pub fn find_nonce(&self, local: Nid, remote: Nid, nonce: Nonce) -> Option<SessionId> {
         let is_it = |at: &u32| {

@@ -103,6 +103,8 @@ impl Machine {
 
     //= rfc6743#1.2-1 rfc6743#2-1 rfc6743#2-2 rfc6743#2-8 rfc6743#2-11 rfc6743#6-1
     //= rfc6743#6-2 rfc6744#7-2
+    //= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15
+    //= rfc6741#11.1-16
     fn send_advertisement(&mut self, id: SessionId) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
@@ -142,6 +144,7 @@ impl Machine {
 
     /// A Locator Update without the right nonce changes nothing (RFC 6743 s6).
     //= rfc6743#6-3 rfc6743#6-4 rfc6743#6-5 rfc6744#7-3 rfc6744#7-5 rfc6744#7-6
+    //= rfc6741#11.1-7 rfc6741#11.1-8
     pub(crate) fn on_locator_update(
         &mut self,
         control: &Control<'_>,

@@ -174,6 +174,7 @@ impl Machine {
     }
 
     //= rfc6744#2-2 rfc6744#7-4
+    //= rfc6741#11.1-19 rfc6741#11.2-2
     pub(crate) fn drop_counted(&mut self, reason: DropReason) {
         *self.drops.entry(reason).or_default() += 1;
     }

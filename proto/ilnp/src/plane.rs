@@ -202,6 +202,7 @@ impl Plane {
     }
 
     //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1 rfc6744#3-1
+    //= rfc6741#11.1-9 rfc6741#11.1-10
     fn on_outbound(
         &mut self,
         packet: &mut Vec<u8>,
@@ -266,6 +267,7 @@ impl Plane {
 
     /// RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple".
     //= rfc6744#3-1
+    //= rfc6741#5.4-1 rfc6741#11.1-12
     fn on_nonce(
         &mut self,
         packet: &mut Vec<u8>,
@@ -319,6 +321,7 @@ impl Plane {
     }
 
     //= rfc6744#7-3
+    //= rfc6741#5.4-2 rfc6741#11.1-11
     fn on_plain(
         &mut self,
         packet: &mut [u8],
@@ -358,6 +361,7 @@ impl Plane {
 
     /// The session of a packet without nonce that has other addresses than its sockets.
     //= rfc6744#4-2
+    //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
     fn moved_session(
         &self,
         packet: &[u8],

@@ -68,6 +68,7 @@ impl Machine {
 
     /// Begins a session the way RFC 6744 s6 has it: with a nonce in the first packets.
     //= rfc6744#6-2 rfc6744#6-10
+    //= rfc6741#10.6-1
     fn offer(
         &mut self,
         pair: IlvPair,

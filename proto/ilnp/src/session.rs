@@ -176,6 +176,7 @@ impl Session {
         self.remote.iter().min_by_key(rank).map_or(self.wire.1, |remote| remote.l64)
     }
 
+    //= rfc6741#5.2-1
     pub(crate) fn validity(&self, remote: &RemoteLocator, now: Instant) -> Validity {
         let is_aged = remote.expires.is_some_and(|expires| expires <= now);
         match (remote.l64 == self.wire.1, is_aged) {
@@ -187,6 +188,7 @@ impl Session {
     }
 
     /// Whether all packets have the nonce now.
+    //= rfc6741#11.1-6
     pub(crate) fn attaches(&self, always: bool, now: Instant) -> bool {
         always
             || self.peer.has(AdmissionFlags::ALWAYS_NONCE)

@@ -16,6 +16,8 @@ use crate::datapath::Update;
 use crate::{Cause, Classic, Event, Socket, State};
 
 //= rfc6743#4-1 rfc6743#2-8 rfc6743#2-11 rfc6743#6-2 rfc6744#7-2 rfc6744#6-9 (test)
+//= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15 (test)
+//= rfc6741#11.1-16 (test)
 #[test]
 fn the_handshake_makes_a_session_at_both_ends_with_crossed_nonces() {
     let mut duo = Duo::new();
@@ -169,6 +171,7 @@ fn a_locator_update_replaces_the_set_by_preference_and_is_acknowledged_with_its_
 
 //= rfc6743#1.2-1 rfc6743#2-1 rfc6743#2-2 rfc6743#5-1 rfc6743#6-1 rfc6743#6-3 rfc6743#6-4 (test)
 //= rfc6744#7-3 rfc6744#7-5 (test)
+//= rfc6741#11.1-7 rfc6741#11.1-8 (test)
 #[test]
 fn a_locator_update_without_the_right_nonce_or_of_old_changes_nothing() {
     let mut duo = Duo::established();

@@ -206,6 +206,7 @@ fn a_host_without_ilnp_sees_classic_ipv6() {
 
 /// The way of RFC 6744 s6: the nonce in the first packets, the error, classic IPv6.
 //= rfc6744#6-10 rfc6744#6-13 (test)
+//= rfc6741#10.6-1 (test)
 #[test]
 fn the_open_policy_falls_back_on_a_parameter_problem_and_remembers() {
     let mut plan = plan(12, 60);

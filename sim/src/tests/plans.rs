@@ -106,7 +106,7 @@ fn a_day_of_flapping_leaks_nothing() {
             | Event::Suspected { .. }
             | Event::Cleared { .. }
             | Event::Unanswered { .. }
-        | Event::Congested { .. }
+            | Event::Congested { .. }
             | Event::Unreachable { .. } => count,
         })
     };

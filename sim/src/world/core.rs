@@ -175,7 +175,7 @@ impl World<'_> {
             | Event::Suspected { .. }
             | Event::Cleared { .. }
             | Event::Unanswered { .. }
-        | Event::Congested { .. }
+            | Event::Congested { .. }
             | Event::Unreachable { .. } => None,
         }
     }

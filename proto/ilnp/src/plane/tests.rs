@@ -88,6 +88,7 @@ fn is_for_sockets(packet: &[u8]) -> bool {
 }
 
 //= rfc6744#4-2 (test)
+//= rfc6741#5.4-1 rfc6741#5.4-2 rfc6741#11.2-1 (test)
 #[test]
 fn from_a_locator_never_named_only_the_nonce_is_a_proof() {
     let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
@@ -118,6 +119,7 @@ fn without_a_nonce_a_packet_from_another_locator_needs_its_socket() {
 
 //= rfc6744#6-3 (test)
 //= rfc6744#7-3 (test)
+//= rfc6741#11.1-9 rfc6741#11.1-10 rfc6741#11.1-11 (test)
 #[test]
 fn icmp_of_a_session_has_the_nonce_both_ways() {
     let mut plane = plane((HOME, THERE), &[THERE]);
@@ -148,6 +150,7 @@ fn moved_traffic_has_the_nonce_but_for_tcp_that_a_socket_tells() {
     }
 }
 
+//= rfc6741#11.1-12 (test)
 #[test]
 fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
     let mut plane = plane((HOME, THERE), &[THERE]);
