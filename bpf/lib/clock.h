@@ -5,6 +5,10 @@
 
 #include "maps.h"
 
+#define NEVER (~0ULL)
+/* A report that found the ring full is tried again after this many nanoseconds. */
+#define REPORT_RETRY 100000000ULL
+
 /* Tests set the time in settings and look at timers themselves. Read-only data, so in production the
  * verifier takes the branch out.
  */

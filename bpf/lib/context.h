@@ -3,7 +3,7 @@
 #ifndef MOORLINE_CONTEXT_H
 #define MOORLINE_CONTEXT_H
 
-#include "index.h"
+#include "congestion.h"
 #include "timers.h"
 
 /* A context that a packet belongs to. */
@@ -25,7 +25,7 @@ struct origin {
 	struct pair ulids;
 	struct address peers[INLINE_PEERS];
 	__u64 local_tag;
-	__u8 flags;
+	__u16 flags;
 	__u8 peer_count;
 };
 
@@ -108,8 +108,43 @@ static __always_inline __u32 uplink_of(const struct address *address)
 	return ifindex ? *ifindex : 0;
 }
 
-static __always_inline void note_tx(const struct found *found, __u32 packets, __u32 octets)
+/* Payload that was sent, for those who want to know more of it than that; `where` has the offset of the upper layer,
+ * and its protocol in the lowest octet. When to look at the timers, or NEVER. Not static, so that the verifier looks at
+ * it once.
+ */
+__noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __u32 octets, __u64 now)
 {
+	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
+	struct live *live = bpf_map_lookup_elem(&lives, &slot);
+	__u16 wanted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
+	bool again = false;
+	struct tcp tcp;
+
+	if (!context || !live)
+		return NEVER;
+	if ((where & 0xff) == IPPROTO_TCP) {
+		__u32 span;
+		__u64 hash;
+
+		if (bpf_skb_load_bytes(skb, where >> 8, &tcp, sizeof(tcp)))
+			return NEVER;
+		span = tcp_span(&tcp, octets);
+		hash = flow_hash(context->local_tag, bpf_ntohs(tcp.source), bpf_ntohs(tcp.destination));
+		if (span)
+			again = segment_note(hash, &tcp, span);
+		if (context->flags & CONTEXT_CONGESTION)
+			congestion_sent(slot, &tcp, flow_number(hash), span, again, packet_count(skb), now);
+		if (!span)
+			return NEVER;
+	}
+	return (context->flags & wanted) == wanted ? wait_begin(slot, context, live, again, now) : NEVER;
+}
+
+static __always_inline void note_tx(struct __sk_buff *skb, const struct found *found, __u32 where, __u32 packets,
+				    __u32 octets)
+{
+	__u16 flags = found->context->flags;
+	__u64 deadline = NEVER;
 	struct live *live = found->live;
 	__u64 now = clock_now();
 
@@ -120,11 +155,15 @@ static __always_inline void note_tx(const struct found *found, __u32 packets, __
 		live->first_rx = 0;
 		live->due = 0;
 	}
-	if (live->first_tx || !(found->context->flags & CONTEXT_TIMERS))
-		return;
-	/* The barrier that on_timer counts on. */
-	__sync_val_compare_and_swap(&live->first_tx, 0, now);
-	timer_arm(found->slot, now + found->context->send * NS_PER_US, now);
+	if (!live->first_tx && flags & CONTEXT_TIMERS) {
+		/* The barrier that on_timer counts on. */
+		__sync_val_compare_and_swap(&live->first_tx, 0, now);
+		deadline = now + found->context->send * NS_PER_US;
+	}
+	if (flags & (CONTEXT_SUSPECTS | CONTEXT_CONGESTION))
+		deadline = earlier(deadline, look_at_sent(skb, found->slot, where, octets, now));
+	if (deadline != NEVER)
+		timer_arm(found->slot, deadline, now);
 }
 
 static __always_inline void note_watch(const struct found *found, __u64 now)
@@ -139,7 +178,8 @@ static __always_inline void note_watch(const struct found *found, __u64 now)
 		live->watch_seen = seen;
 }
 
-static __always_inline void note_rx(const struct found *found, __u32 packets, __u32 octets)
+static __always_inline void note_rx(struct __sk_buff *skb, const struct found *found, __u32 l2,
+				    const struct ip6 *ip6, __u32 packets, __u32 octets)
 {
 	struct live *live = found->live;
 	__u64 now = clock_now();
@@ -149,6 +189,10 @@ static __always_inline void note_rx(const struct found *found, __u32 packets, __
 	__sync_fetch_and_add(&live->rx_bytes, octets);
 	if (live->first_tx)
 		live->first_tx = 0;
+	if (live->asked)
+		wait_end(live, now);
+	if (found->context->flags & CONTEXT_CONGESTION)
+		congestion_received(skb, found->slot, (l2 + sizeof(*ip6)) << 8 | ip6->next, is_ce(ip6), now);
 	note_watch(found, now);
 	if (live->first_rx || !(found->context->flags & CONTEXT_TIMERS))
 		return;

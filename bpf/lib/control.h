@@ -31,6 +31,10 @@ static __always_inline int control_run(struct __sk_buff *skb)
 	case CONTROL_HEARD:
 		if (live->first_tx < at)
 			live->first_tx = 0;
+		wait_heard(live, at);
+		break;
+	case CONTROL_MOVED:
+		wait_forget(live);
 		break;
 	case CONTROL_LOOK:
 		if (!(context->flags & CONTEXT_TIMERS)) {
@@ -38,6 +42,7 @@ static __always_inline int control_run(struct __sk_buff *skb)
 			if (live->first_rx)
 				live->due = 0;
 			live->first_rx = 0;
+			wait_cancel(live);
 		}
 		next = look_at_timers(slot, now);
 		if (next != NEVER)

@@ -10,6 +10,7 @@
 #include "context.h"
 
 #define ICMP_UNREACHABLE 1
+#define ICMP_UNREACHABLE_PORT 4
 #define ICMP_PACKET_TOO_BIG 2
 #define ICMP_TIME_EXCEEDED 3
 #define ICMP_PARAMETER_PROBLEM 4
@@ -97,19 +98,40 @@ static __always_inline __s64 checksum_with(const struct ip6 *ip6, struct icmp6_e
 }
 
 //= rfc5533#12.4
-static __always_inline bool find_quoted(const struct icmp6_error *error, struct rewrite *rewrite)
+static __always_inline bool find_quoted(const struct icmp6_error *error, struct found *found,
+					struct rewrite *rewrite)
 {
 	struct quote quote = {
 		.locators = { .local = error->ip6.source, .peer = error->ip6.destination },
 		.peer_tag = shim6_tag(&error->shim6),
 	};
+
+	if (!find_slot(slot_of_quote(&quote), found))
+		return false;
+	copy_rewrite(found->context, rewrite);
+	/* Else it has just changed. */
+	return rewrite->peer_tag == quote.peer_tag &&
+	       (pair_eq(&rewrite->locators, &quote.locators) ||
+		is_among_paths(found->slot, found->context->path_count, &quote.locators));
+}
+
+/* Something on the way to the peer, and not the peer itself, does not get there. `ip6` is the outer header. */
+static __always_inline bool is_unreachable(const struct ip6 *ip6, const struct icmp6_error *error)
+{
+	return error->type == ICMP_UNREACHABLE && error->code != ICMP_UNREACHABLE_PORT &&
+	       !address_eq(&ip6->source, &error->ip6.destination);
+}
+
+/* An error that quotes a packet which went as the socket sent it. */
+static __always_inline void look_at_unmoved(const struct ip6 *ip6, const struct icmp6_error *error)
+{
+	struct pair ulids = { .local = error->ip6.source, .peer = error->ip6.destination };
 	struct found found;
 
-	if (!find_slot(slot_of_quote(&quote), &found))
-		return false;
-	copy_rewrite(found.context, rewrite);
-	/* Else it has just changed. */
-	return rewrite->peer_tag == quote.peer_tag && pair_eq(&rewrite->locators, &quote.locators);
+	if (bpf_ntohl(error->ip6.version_class_flow) >> 28 != 6 || error->ip6.next == NEXT_SHIM6)
+		return;
+	if (is_unreachable(ip6, error) && find_ulids(&ulids, &found) && !(found.context->flags & CONTEXT_MOVED))
+		suspect_unreachable(found.slot, found.context, found.live);
 }
 
 //= rfc5533#8-1 rfc5533#8-2 rfc5533#8
@@ -134,15 +156,25 @@ __noinline int receive_icmp6(struct __sk_buff *skb, __u32 l2)
 {
 	struct icmp6_error error;
 	struct rewrite rewrite;
+	struct found found;
 	struct ip6 ip6;
 	__s64 sum;
 
 	if (!load_ip6(skb, l2, &ip6) || bpf_ntohs(ip6.payload_len) < sizeof(error) ||
 	    bpf_skb_load_bytes(skb, l2 + sizeof(ip6), &error, sizeof(error)))
 		return 0;
-	if (error.type > ICMP_PARAMETER_PROBLEM || !is_quote_of_payload(&error) ||
-	    !address_eq(&ip6.destination, &error.ip6.source) || !find_quoted(&error, &rewrite))
+	if (error.type > ICMP_PARAMETER_PROBLEM || !address_eq(&ip6.destination, &error.ip6.source))
 		return 0;
+	if (!is_quote_of_payload(&error)) {
+		look_at_unmoved(&ip6, &error);
+		return 0;
+	}
+	if (!find_quoted(&error, &found, &rewrite))
+		return 0;
+	/* Not by another path: the core asks about the current pair. */
+	if (is_unreachable(&ip6, &error) && address_eq(&rewrite.locators.local, &error.ip6.source) &&
+	    address_eq(&rewrite.locators.peer, &error.ip6.destination))
+		suspect_unreachable(found.slot, found.context, found.live);
 	sum = checksum_without(&ip6, &error);
 	if (!translate_info(&error))
 		return 0;

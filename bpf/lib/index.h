@@ -99,6 +99,28 @@ static __always_inline bool is_quote_of(const struct quote *quote, const struct 
 	       address_eq(peer, &quote->locators.peer);
 }
 
+/* Not static, so that the verifier looks at it once. */
+__noinline int is_among_paths(__u32 slot, __u32 count, const struct pair *locators)
+{
+	if (!locators)
+		return 0;
+	for (__u32 number = 0; number < MAX_PATHS && number < count; number++) {
+		struct more_key key = { .slot = slot, .number = number };
+		const struct path *path = bpf_map_lookup_elem(&paths, &key);
+
+		if (path && pair_eq(&path->locators, locators))
+			return 1;
+	}
+	return 0;
+}
+
+/* The same, by a path besides the current one. */
+static __always_inline bool is_quote_by_path(const struct quote *quote, const struct context *context, __u32 slot)
+{
+	return context->path_count && context->peer_tag == quote->peer_tag &&
+	       is_among_paths(slot, context->path_count, &quote->locators);
+}
+
 static __always_inline int find_quote_in(__u32 number, __u32 hash, const struct quote *quote)
 {
 	const struct bucket *bucket = bpf_map_lookup_elem(&by_quote, &number);
@@ -107,7 +129,7 @@ static __always_inline int find_quote_in(__u32 number, __u32 hash, const struct 
 	for (int i = 0; bucket && i < BUCKET_CELLS; i++) {
 		const struct context *context = cell_context(bucket, i, hash, &slot);
 
-		if (context && is_quote_of(quote, context))
+		if (context && (is_quote_of(quote, context) || is_quote_by_path(quote, context, slot)))
 			return slot;
 	}
 	return -1;

@@ -73,6 +73,32 @@ struct {
 	__type(value, struct more_peers);
 } more_peers SEC(".maps");
 
+/* Few contexts have paths besides the current pair. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_ALL_PATHS);
+	__type(key, struct more_key);
+	__type(value, struct path);
+} paths SEC(".maps");
+
+/* By a hash of context and ports; flows that meet push each other out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SEGMENTS);
+	__type(key, __u32);
+	__type(value, struct segment);
+} segments SEC(".maps");
+
+/* By slot; user space adds and removes, programs count. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct congestion);
+} congestions SEC(".maps");
+
 /* Our addresses, to the index of the uplink that each belongs to. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

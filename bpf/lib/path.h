@@ -7,31 +7,43 @@
 #define MOORLINE_PATH_H
 
 #include "icmp.h"
+#include "paths.h"
 #include "rewrite.h"
 #include "trigger.h"
 
 /* Payload of a moved context. */
 static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				      const struct pair *ulids, const struct found *found)
+				      const struct rewrite *rewrite, const struct found *found)
 {
+	__u32 where = (l2 + sizeof(struct ip6_shim6)) << 8 | ip6->next;
 	__u32 octets = ip6_octets(skb, l2, ip6);
-	struct rewrite rewrite;
-	int action;
+	int action = shim6_insert(skb, l2, ip6, rewrite);
 
-	copy_rewrite(found->context, &rewrite);
-	/* The slot went to another context since it was looked up. */
-	if (!pair_eq(&rewrite.ulids, ulids))
-		return TC_ACT_UNSPEC;
-	action = shim6_insert(skb, l2, ip6, &rewrite);
 	if (action < 0)
 		return drop(-1 - action);
-	note_tx(found, 1, octets);
+	note_tx(skb, found, where, 1, octets);
 	return action;
+}
+
+/* Whether the packet goes by other addresses than its own. */
+static __always_inline bool is_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+				     const struct pair *ulids, const struct found *found, struct rewrite *rewrite)
+{
+	if (!(found->context->flags & CONTEXT_MOVED) && !found->context->path_count)
+		return false;
+	copy_rewrite(found->context, rewrite);
+	/* The slot went to another context since it was looked up. */
+	if (!pair_eq(&rewrite->ulids, ulids))
+		return false;
+	if (found->context->path_count)
+		choose_path(skb, l2, ip6, found, rewrite);
+	return !pair_eq(&rewrite->locators, ulids);
 }
 
 //= rfc5533#11
 static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 {
+	struct rewrite rewrite;
 	struct ip6 ip6;
 	struct pair ulids;
 	struct found found;
@@ -48,9 +60,9 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	}
 	if (is_neighbour_discovery(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
-	if (found.context->flags & CONTEXT_MOVED)
-		return send_moved(skb, l2, &ip6, &ulids, &found);
-	note_tx(&found, packet_count(skb), ip6_octets(skb, l2, &ip6));
+	if (is_moved(skb, l2, &ip6, &ulids, &found, &rewrite))
+		return send_moved(skb, l2, &ip6, &rewrite, &found);
+	note_tx(skb, &found, (l2 + sizeof(ip6)) << 8 | ip6.next, packet_count(skb), ip6_octets(skb, l2, &ip6));
 	return TC_ACT_UNSPEC;
 }
 
@@ -81,7 +93,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin.ulids))
 		return drop(DROP_ADJUST_ROOM);
-	note_rx(&found, 1, octets);
+	note_rx(skb, &found, l2, ip6, 1, octets);
 	return TC_ACT_UNSPEC;
 }
 
@@ -111,7 +123,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	}
 	if (!is_neighbour_discovery(skb, l2, &ip6))
-		note_rx(&found, packet_count(skb), ip6_octets(skb, l2, &ip6));
+		note_rx(skb, &found, l2, &ip6, packet_count(skb), ip6_octets(skb, l2, &ip6));
 	return TC_ACT_UNSPEC;
 }
 
@@ -120,6 +132,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
  */
 static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 {
+	struct rewrite rewrite;
 	struct ip6 ip6;
 	struct pair ulids;
 	struct found found;
@@ -132,9 +145,9 @@ static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
 	/* A control message by the addresses that the context has left, to find out whether they work, is for those. */
-	if (ip6.next != NEXT_SHIM6 && find_ulids(&ulids, &found) && found.context->flags & CONTEXT_MOVED &&
-	    !is_neighbour_discovery(skb, l2, &ip6))
-		return send_moved(skb, l2, &ip6, &ulids, &found);
+	if (ip6.next != NEXT_SHIM6 && find_ulids(&ulids, &found) && !is_neighbour_discovery(skb, l2, &ip6) &&
+	    is_moved(skb, l2, &ip6, &ulids, &found, &rewrite))
+		return send_moved(skb, l2, &ip6, &rewrite, &found);
 	ifindex = uplink_of(&ip6.source);
 	return ifindex ? bpf_redirect_neigh(ifindex, NULL, 0, 0) : drop(DROP_NO_UPLINK);
 }

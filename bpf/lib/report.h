@@ -6,24 +6,42 @@
 #include "drop.h"
 #include "maps.h"
 
-/* False if the ring is full: the caller tries again later, and the loss is counted. */
-static __always_inline bool report(__u32 kind, __u32 slot, __u32 generation, __u64 at, const struct pair *ulids)
+/* A report to fill in and submit; NULL if the ring is full: the caller tries again later, and the loss is counted. */
+static __always_inline struct report *report_begin(__u32 kind, __u32 slot, __u32 generation, __u64 at)
 {
 	struct report *entry = bpf_ringbuf_reserve(&reports, sizeof(*entry), 0);
 
 	if (!entry) {
 		count_drop(DROP_REPORT_LOST);
-		return false;
+		return NULL;
 	}
+	__builtin_memset(entry, 0, sizeof(*entry));
 	entry->kind = kind;
 	entry->slot = slot;
 	entry->generation = generation;
-	entry->zero = 0;
 	entry->at = at;
+	return entry;
+}
+
+static __always_inline bool report(__u32 kind, __u32 slot, __u32 generation, __u64 at, const struct pair *ulids)
+{
+	struct report *entry = report_begin(kind, slot, generation, at);
+
+	if (!entry)
+		return false;
 	if (ulids)
 		entry->ulids = *ulids;
-	else
-		__builtin_memset(&entry->ulids, 0, sizeof(entry->ulids));
+	bpf_ringbuf_submit(entry, 0);
+	return true;
+}
+
+static __always_inline bool report_doubt(__u32 slot, __u32 generation, __u32 doubt, __u64 at)
+{
+	struct report *entry = report_begin(REPORT_SUSPECTED, slot, generation, at);
+
+	if (!entry)
+		return false;
+	entry->doubt = doubt;
 	bpf_ringbuf_submit(entry, 0);
 	return true;
 }

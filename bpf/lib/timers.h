@@ -9,15 +9,11 @@
 #ifndef MOORLINE_TIMERS_H
 #define MOORLINE_TIMERS_H
 
-#include "clock.h"
-#include "report.h"
+#include "doubt.h"
 
 #define CLOCK_MONOTONIC 1
-#define NEVER (~0ULL)
 #define NS_PER_US 1000ULL
 #define NS_PER_MS 1000000ULL
-/* A report that found the ring full is tried again after this many nanoseconds. */
-#define REPORT_RETRY 100000000ULL
 /* A timer that is so late was lost. */
 #define TIMER_LOST 1000000000ULL
 /* Processors that start a timer at the same moment. */
@@ -155,6 +151,7 @@ __noinline __u64 look_at_timers(__u32 slot, __u64 now)
 	if (context->flags & CONTEXT_TIMERS) {
 		next = look_at_send(slot, context, live, now);
 		next = earlier(next, look_at_keepalive(slot, context, live, now));
+		next = earlier(next, look_at_silence(slot, context, live, now));
 	}
 	return earlier(next, look_at_idle(slot, context, live, now));
 }

@@ -33,6 +33,12 @@ enum sizes {
 	KEY_WORDS = 10,
 	/* Contexts that share a timer. */
 	GROUP_SLOTS = 32,
+	/* Flows of TCP whose last segment is known. */
+	SEGMENTS = 16384,
+	/* Of the contract. */
+	MAX_PATHS = 31,
+	/* Of all contexts together. */
+	MAX_ALL_PATHS = 8192,
 };
 
 enum context_flags {
@@ -46,6 +52,12 @@ enum context_flags {
 	CONTEXT_FROM_ULID = 16,
 	/* The peer may not send from the first of peers, which is current but not (yet) among its locators. */
 	CONTEXT_NOT_FROM_FIRST = 32,
+	/* Doubt is reported: see doubt.h. */
+	CONTEXT_SUSPECTS = 64,
+	/* Has an entry in congestions. */
+	CONTEXT_CONGESTION = 128,
+	/* Flows without a path in their mark are spread over all. */
+	CONTEXT_SPREAD = 256,
 };
 
 /* What the core decided about a context. Written by user space only, as a whole and under the lock. */
@@ -67,10 +79,11 @@ struct context {
 	/* Milliseconds. */
 	__u32 idle;
 	__u32 watch;
-	__u8 flags;
+	__u16 flags;
 	/* With those in more_peers. */
 	__u8 peer_count;
-	__u16 zero;
+	/* In paths. */
+	__u8 path_count;
 };
 
 _Static_assert(sizeof(struct address) == 16, "address");
@@ -98,9 +111,16 @@ struct live {
 	/* Of the last payload that an idle report was about: see idle_stamp. */
 	__u32 idle_seen;
 	__u32 watch_seen;
+	/* See doubt.h. When the first payload left that wants an answer and has had none, 0: none is wanted. */
+	__u32 asked;
+	/* The longest wait for an answer in the present stretch of time, and in the one before. */
+	__u8 wait;
+	__u8 wait_before;
+	__u8 stretch;
+	__u8 doubts;
 };
 
-_Static_assert(sizeof(struct live) == 80, "live");
+_Static_assert(sizeof(struct live) == 88, "live");
 _Static_assert(__builtin_offsetof(struct live, idle_seen) == 72, "live.idle_seen");
 
 /* The timer of GROUP_SLOTS contexts. In its own map: user space may then read live in batches. */
@@ -124,6 +144,45 @@ struct more_peers {
 };
 
 _Static_assert(sizeof(struct more_peers) == 64, "more_peers");
+
+/* A locator pair besides the current one; by more_key. */
+struct path {
+	struct pair locators;
+};
+
+_Static_assert(sizeof(struct path) == 32, "path");
+
+/* What is known of what a flow of TCP sent. */
+struct segment {
+	/* Tells flows apart that meet in one place; 0: none. */
+	__u32 flow;
+	/* The sequence number behind all that was sent. */
+	__u32 end;
+};
+
+_Static_assert(sizeof(struct segment) == 8, "segment");
+
+/* Counted on a context since it took its current pair. */
+struct congestion {
+	__u64 received;
+	__u64 ce;
+	__u64 ece;
+	__u64 cwr;
+	__u64 segments;
+	__u64 retransmissions;
+	/* Nanoseconds, 0: not known yet. */
+	__u64 srtt;
+	/* The segment whose acknowledgement is waited for: when it left (0: none), of which flow, where it ends. */
+	__u64 sample_at;
+	__u32 sample_flow;
+	__u32 sample_end;
+	/* The last report, and what had been counted by then. */
+	__u64 reported_at;
+	__u32 reported_ce;
+	__u32 reported_ece;
+};
+
+_Static_assert(sizeof(struct congestion) == 88, "congestion");
 
 /* Part of an index: see index.h. */
 struct bucket {
@@ -211,6 +270,14 @@ enum report_kind {
 	REPORT_KEEPALIVE_DUE = 3,
 	REPORT_RECEIVED = 4,
 	REPORT_IDLE = 5,
+	REPORT_SUSPECTED = 6,
+	REPORT_CONGESTED = 7,
+};
+
+enum doubt {
+	DOUBT_RETRANSMISSION = 1,
+	DOUBT_SILENCE = 2,
+	DOUBT_UNREACHABLE = 3,
 };
 
 struct report {
@@ -218,12 +285,16 @@ struct report {
 	__u32 slot;
 	/* Of the context; reports of a former owner of the slot are thrown away. */
 	__u32 generation;
-	__u32 zero;
+	/* Of REPORT_SUSPECTED. */
+	__u32 doubt;
 	__u64 at;
 	struct pair ulids;
+	/* Of REPORT_CONGESTED. */
+	__u32 ce;
+	__u32 ece;
 };
 
-_Static_assert(sizeof(struct report) == 56, "report");
+_Static_assert(sizeof(struct report) == 64, "report");
 
 /* Of TCP or UDP, on this host. */
 struct port {
@@ -252,9 +323,12 @@ struct settings {
 	__u16 first_rule;
 	__u16 rules;
 	__u32 flags;
+	/* Where the packet mark has the path index. */
+	__u32 path_mask;
+	__u32 path_shift;
 };
 
-_Static_assert(sizeof(struct settings) == 48, "settings");
+_Static_assert(sizeof(struct settings) == 56, "settings");
 
 /* cb[0] of the control program; cb[1] is the slot, cb[2] and cb[3] a time (upper, lower half). */
 enum control_op {
@@ -266,6 +340,8 @@ enum control_op {
 	CONTROL_HEARD = 3,
 	/* The context is gone. */
 	CONTROL_CANCEL = 4,
+	/* The current locators changed. */
+	CONTROL_MOVED = 5,
 };
 
 #endif

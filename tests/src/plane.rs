@@ -3,7 +3,7 @@
 mod case;
 mod play;
 
-pub use case::{Case, Check, CountersText, Hook, Input, Step};
+pub use case::{Case, Check, CountersText, Hook, Input, PathCountersText, Step};
 pub use play::play;
 
 /// The cases of every vector file, those first that come first by file name.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use libbpf_rs::Object;
-use moorline_host::datapath::{ContextEntry, MAX_PEER_LOCATORS};
-use moorline_types::{ContextId, Locator};
+use moorline_host::datapath::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, Paths};
+use moorline_types::{ContextId, Locator, LocatorPair};
 
 use crate::control;
 use crate::convert;
@@ -17,6 +17,8 @@ use crate::tables::{Table, Tables};
 pub(crate) struct Contexts {
     contexts: Table<u32, types::context>,
     pub(crate) more_peers: Table<types::more_key, types::more_peers>,
+    pub(crate) paths: Table<types::more_key, types::path>,
+    pub(crate) congestions: Table<u32, types::congestion>,
     pub(crate) by_ulids: Index,
     pub(crate) by_tag: Index,
     pub(crate) by_quote: Index,
@@ -31,6 +33,8 @@ impl Contexts {
         let mut found = Self {
             contexts: Table::of(object, "contexts")?,
             more_peers: Table::of(object, "more_peers")?,
+            paths: Table::of(object, "paths")?,
+            congestions: Table::of(object, "congestions")?,
             by_ulids: Index::of(object, "by_ulids")?,
             by_tag: Index::of(object, "by_tag")?,
             by_quote: Index::of(object, "by_quote")?,
@@ -60,6 +64,9 @@ impl Contexts {
         if entry.peer_locators.len() > MAX_PEER_LOCATORS {
             return Err(Error::TooManyLocators(entry.id));
         }
+        if entry.paths.len() > MAX_PATHS {
+            return Err(Error::TooManyPaths(entry.id));
+        }
         let mut old = self.find(slot)?;
         if old.is_some_and(|old| convert::ulids_back(old.ulids) != entry.ulids) {
             self.remove(tables, object, entry.id)?;
@@ -67,7 +74,7 @@ impl Contexts {
         }
         match old {
             None => self.add(object, entry)?,
-            Some(old) => self.change(entry, &old)?,
+            Some(old) => self.change(object, entry, &old)?,
         }
         control::look(object, slot)
     }
@@ -78,11 +85,15 @@ impl Contexts {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         control::reset(object, slot)?;
         self.write_more(slot, &convert::peers_beyond(entry))?;
+        self.write_paths(slot, &entry.paths)?;
+        if entry.congestion {
+            self.congestions.insert(&slot, &types::congestion::default())?;
+        }
         let context = convert::context(entry, self.generation);
         // From here on a failure leaves something that `remove` can take away.
         self.contexts.insert_locked(&slot, &context)?;
         self.index_tag(slot, context.local_tag)?;
-        self.index_quote(slot, &context)?;
+        self.index_quotes(slot, &context)?;
         let hash = self.hashing.ulids(entry.ulids);
         self.by_ulids.insert(&self.hashing, hash, slot, |other| {
             let other = self.find(other)?;
@@ -91,8 +102,14 @@ impl Contexts {
     }
 
     /// New locators and tag first, old ones last: packets under way find either.
-    fn change(&self, entry: &ContextEntry, old: &types::context) -> Result<()> {
+    fn change(&self, object: &Object, entry: &ContextEntry, old: &types::context) -> Result<()> {
         let slot = entry.id.0;
+        let is_other_pair = convert::locators(old) != entry.locators;
+        let old_quotes = self.quotes(slot, old)?;
+        self.write_paths(slot, &entry.paths)?;
+        if entry.congestion && (is_other_pair || !convert::has_congestion(old)) {
+            self.congestions.insert(&slot, &types::congestion::default())?;
+        }
         let before: BTreeSet<Locator> = self.more(slot, old)?.into_iter().collect();
         let after = convert::peers_beyond(entry);
         let mut both = after.clone();
@@ -104,11 +121,20 @@ impl Contexts {
             self.index_tag(slot, context.local_tag)?;
             self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
         }
-        let hash = |context| self.quote_hash(context);
-        if hash(old) != hash(&context) {
-            self.index_quote(slot, &context)?;
-            self.unindex_quote(slot, old)?;
+        if is_other_pair {
+            control::moved(object, slot)?;
         }
+        let quotes = self.quotes(slot, &context)?;
+        if old_quotes != quotes {
+            self.index_quotes(slot, &context)?;
+            self.unindex_quotes(slot, old_quotes.iter().filter(|old| !quotes.contains(old)))?;
+            // An old one may have shared its cell with a new one.
+            self.index_quotes(slot, &context)?;
+        }
+        if !entry.congestion {
+            self.congestions.remove(&slot)?;
+        }
+        self.remove_paths(slot, entry.paths.len(), old.path_count.into())?;
         if both != after {
             self.write_more(slot, &after)?;
             self.remove_more(slot, after.len(), both.len())?;
@@ -127,11 +153,13 @@ impl Contexts {
         let ulids = convert::ulids_back(old.ulids);
         self.by_ulids.remove(&self.hashing, self.hashing.ulids(ulids), slot)?;
         self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
-        self.unindex_quote(slot, &old)?;
+        self.unindex_quotes(slot, &self.quotes(slot, &old)?)?;
         let count = self.more(slot, &old)?.len();
         self.contexts.insert_locked(&slot, &types::context::default())?;
         control::cancel(object, slot)?;
         self.remove_more(slot, 0, count)?;
+        self.remove_paths(slot, 0, old.path_count.into())?;
+        self.congestions.remove(&slot)?;
         tables.flows.remove(&old.ulids)
     }
 
@@ -139,7 +167,8 @@ impl Contexts {
     pub(crate) fn entries(&self) -> Result<Vec<ContextEntry>> {
         let mut entries = Vec::new();
         for (slot, context) in self.live()? {
-            entries.push(convert::entry(slot, &context, self.more(slot, &context)?));
+            let (more, paths) = (self.more(slot, &context)?, self.paths_of(slot, &context)?);
+            entries.push(convert::entry(slot, &context, more, paths));
         }
         Ok(entries)
     }
@@ -150,30 +179,64 @@ impl Contexts {
         })
     }
 
-    /// Only what has moved can be quoted with its tag.
-    fn quote_hash(&self, context: &types::context) -> Option<u32> {
-        let locators = convert::moved_locators(context)?;
-        Some(self.hashing.quote(locators, context.peer_tag))
+    /// Locators and tag that packets of the context show, those of all paths: only what has moved shows its tag.
+    fn quotes(&self, slot: u32, context: &types::context) -> Result<Vec<(LocatorPair, u64)>> {
+        let ulids = convert::ulids_back(context.ulids).as_locators();
+        let paths = self.paths_of(slot, context)?;
+        let pairs = core::iter::once(convert::locators(context)).chain(paths.iter().copied());
+        Ok(pairs.filter(|&pair| pair != ulids).map(|pair| (pair, context.peer_tag)).collect())
     }
 
-    fn index_quote(&self, slot: u32, context: &types::context) -> Result<()> {
-        let Some(hash) = self.quote_hash(context) else { return Ok(()) };
-        let locators = convert::moved_locators(context);
-        let inserted = self.by_quote.insert(&self.hashing, hash, slot, |other| {
-            Ok(self.find(other)?.is_some_and(|other| {
-                other.peer_tag == context.peer_tag && convert::moved_locators(&other) == locators
-            }))
-        });
-        match inserted {
-            // The peer chose the tag, and may have chosen one for many contexts: its errors are not translated.
-            Err(Error::IndexFull) => Ok(()),
-            other => other,
+    fn index_quotes(&self, slot: u32, context: &types::context) -> Result<()> {
+        for (locators, peer_tag) in self.quotes(slot, context)? {
+            let hash = self.hashing.quote(locators, peer_tag);
+            let inserted = self.by_quote.insert(&self.hashing, hash, slot, |other| {
+                Ok(self.find(other)?.is_some_and(|other| {
+                    other.peer_tag == peer_tag && convert::locators(&other) == locators
+                }))
+            });
+            match inserted {
+                // The peer chose the tag, and may have chosen one for many contexts: its errors are not translated.
+                Ok(()) | Err(Error::IndexFull) => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(())
     }
 
-    fn unindex_quote(&self, slot: u32, context: &types::context) -> Result<()> {
-        let Some(hash) = self.quote_hash(context) else { return Ok(()) };
-        self.by_quote.remove(&self.hashing, hash, slot)
+    fn unindex_quotes<'a>(
+        &self,
+        slot: u32,
+        quotes: impl IntoIterator<Item = &'a (LocatorPair, u64)>,
+    ) -> Result<()> {
+        for &(locators, peer_tag) in quotes {
+            let hash = self.hashing.quote(locators, peer_tag);
+            self.by_quote.remove(&self.hashing, hash, slot)?;
+        }
+        Ok(())
+    }
+
+    fn paths_of(&self, slot: u32, context: &types::context) -> Result<Paths> {
+        let mut paths = Vec::new();
+        for number in 0..context.path_count.into() {
+            let path = self.paths.lookup(&types::more_key { slot, number })?;
+            paths.push(convert::path_back(&path.unwrap_or_default()));
+        }
+        Ok(paths.into())
+    }
+
+    fn write_paths(&self, slot: u32, paths: &Paths) -> Result<()> {
+        for (number, &path) in (0..).zip(paths.iter()) {
+            self.paths.insert(&types::more_key { slot, number }, &convert::path(path))?;
+        }
+        Ok(())
+    }
+
+    fn remove_paths(&self, slot: u32, kept: usize, count: usize) -> Result<()> {
+        for number in (0..).take(count).skip(kept) {
+            self.paths.remove(&types::more_key { slot, number })?;
+        }
+        Ok(())
     }
 
     fn find(&self, slot: u32) -> Result<Option<types::context>> {

@@ -19,6 +19,11 @@ pub(crate) fn look(object: &Object, slot: u32) -> Result<()> {
     run(object, types::control_op::CONTROL_LOOK, slot, 0)
 }
 
+/// The current locators changed.
+pub(crate) fn moved(object: &Object, slot: u32) -> Result<()> {
+    run(object, types::control_op::CONTROL_MOVED, slot, 0)
+}
+
 /// The peer was heard from.
 pub(crate) fn heard(object: &Object, slot: u32, at: Instant) -> Result<()> {
     run(object, types::control_op::CONTROL_HEARD, slot, at.as_nanos())

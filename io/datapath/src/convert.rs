@@ -5,8 +5,8 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use moorline_host::datapath::{
-    ContextEntry, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, Paths, ReapTimers, TriggerPolicy,
-    TriggerRule, Triggers,
+    ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, PathCounters, PathMark, Paths,
+    ReapTimers, TriggerPolicy, TriggerRule, Triggers,
 };
 use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Ulid, UlidPair};
 
@@ -21,6 +21,7 @@ const _: () = assert!(MAX_RULES as usize == MAX_TRIGGER_RULES);
 pub(crate) const INLINE_PEERS: usize = types::sizes::INLINE_PEERS.0 as usize;
 /// Peer locators in each group of the others.
 pub(crate) const MORE_PEERS: usize = types::sizes::MORE_PEERS.0 as usize;
+const _: () = assert!(types::sizes::MAX_PATHS.0 as usize == MAX_PATHS);
 // All of the others, and a current one that is not among them.
 const _: () =
     assert!(INLINE_PEERS + MORE_PEERS * types::sizes::MAX_MORE.0 as usize > MAX_PEER_LOCATORS);
@@ -121,37 +122,73 @@ pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
         watch: entry.watch,
         flags: flags(entry),
         peer_count: u8::try_from(others.len()).unwrap_or(u8::MAX),
-        zero: 0,
+        path_count: u8::try_from(entry.paths.len()).unwrap_or(u8::MAX),
     }
 }
 
-fn flags(entry: &ContextEntry) -> u8 {
+fn flags(entry: &ContextEntry) -> u16 {
     let ulid = entry.ulids.peer.as_locator();
     let current = entry.locators.peer;
     let is_accepted = |locator| entry.peer_locators.contains(&locator);
     let all = [
         (types::context_flags::CONTEXT_LIVE, true),
-        (types::context_flags::CONTEXT_MOVED, entry.is_moved()),
+        (types::context_flags::CONTEXT_MOVED, entry.locators != entry.ulids.as_locators()),
         (types::context_flags::CONTEXT_TIMERS, entry.timers.is_some()),
         (types::context_flags::CONTEXT_AT_ULID, current == ulid),
         (types::context_flags::CONTEXT_FROM_ULID, is_accepted(ulid)),
         (types::context_flags::CONTEXT_NOT_FROM_FIRST, current != ulid && !is_accepted(current)),
+        (types::context_flags::CONTEXT_SUSPECTS, entry.suspects),
+        (types::context_flags::CONTEXT_CONGESTION, entry.congestion),
+        (types::context_flags::CONTEXT_SPREAD, entry.spread),
     ];
     let set = all.into_iter().filter(|(_, is_set)| *is_set);
     let bits = set.fold(0, |bits, (flag, _)| bits | flag.0);
-    u8::try_from(bits).unwrap_or(u8::MAX)
+    u16::try_from(bits).unwrap_or(u16::MAX)
 }
 
-/// The current locators, if they are not the ULIDs.
-pub(crate) fn moved_locators(context: &types::context) -> Option<LocatorPair> {
-    let is_moved = has(context, types::context_flags::CONTEXT_MOVED);
+/// Whether its congestion is counted.
+pub(crate) fn has_congestion(context: &types::context) -> bool {
+    has(context, types::context_flags::CONTEXT_CONGESTION)
+}
+
+pub(crate) fn path(locators: LocatorPair) -> types::path {
+    let [local, peer] = [locators.local, locators.peer].map(|locator| address(locator.octets()));
+    types::path { locators: types::pair { local, peer } }
+}
+
+pub(crate) fn path_back(path: &types::path) -> LocatorPair {
+    let types::pair { local, peer } = path.locators;
+    LocatorPair::new(locator_back(local), locator_back(peer))
+}
+
+/// Zero octets stand for no time.
+pub(crate) fn path_counters(congestion: &types::congestion) -> PathCounters {
+    PathCounters {
+        received: congestion.received,
+        ce: congestion.ce,
+        ece: congestion.ece,
+        cwr: congestion.cwr,
+        segments: congestion.segments,
+        retransmissions: congestion.retransmissions,
+        rtt: (congestion.srtt != 0).then(|| Duration::from_nanos(congestion.srtt)),
+    }
+}
+
+/// The current locators.
+pub(crate) fn locators(context: &types::context) -> LocatorPair {
     let at_ulid = has(context, types::context_flags::CONTEXT_AT_ULID);
     let peer = if at_ulid { context.ulids.peer } else { context.peers[0] };
-    is_moved.then(|| LocatorPair::new(locator_back(context.local_locator), locator_back(peer)))
+    LocatorPair::new(locator_back(context.local_locator), locator_back(peer))
 }
 
-/// What [`context`] was made from, with the peer locators that found no room in it; they come back in order.
-pub(crate) fn entry(slot: u32, context: &types::context, more: Vec<Locator>) -> ContextEntry {
+/// What [`context`] was made from, with the peer locators that found no room in it, which come back in order, and the
+/// paths.
+pub(crate) fn entry(
+    slot: u32,
+    context: &types::context,
+    more: Vec<Locator>,
+    paths: Paths,
+) -> ContextEntry {
     let ulids = ulids_back(context.ulids);
     let inline = context.peers.map(locator_back).into_iter().take(context.peer_count.into());
     let mut peers: Vec<Locator> = inline.chain(more).collect();
@@ -182,11 +219,16 @@ pub(crate) fn entry(slot: u32, context: &types::context, more: Vec<Locator>) -> 
         }),
         watch: context.watch,
         idle: Duration::from_millis(context.idle.into()),
-        suspects: false,
-        congestion: false,
-        paths: Paths::default(),
-        spread: false,
+        suspects: has(context, types::context_flags::CONTEXT_SUSPECTS),
+        congestion: has_congestion(context),
+        paths,
+        spread: has(context, types::context_flags::CONTEXT_SPREAD),
     }
+}
+
+pub(crate) fn with_path_mark(old: &types::settings, mark: PathMark) -> types::settings {
+    let shift = mark.mask.trailing_zeros() % u32::BITS;
+    types::settings { path_mask: mark.mask, path_shift: shift, ..*old }
 }
 
 pub(crate) fn policy(policy: &TriggerPolicy) -> types::policy {
@@ -229,15 +271,19 @@ pub(crate) fn rule(rule: &TriggerRule) -> types::rule {
 }
 
 /// Of the rules from this index on.
-pub(crate) fn settings(triggers: &Triggers, first_rule: u16) -> types::settings {
+pub(crate) fn settings(
+    triggers: &Triggers,
+    first_rule: u16,
+    old: &types::settings,
+) -> types::settings {
     let rules = triggers.rules();
     let has_cgroups = rules.iter().any(|rule| rule.cgroup.is_some());
     let flags = if has_cgroups { types::settings_flags::SETTINGS_CGROUPS.0 } else { 0 };
     types::settings {
         trigger: policy(triggers.default_policy()),
-        virtual_now: 0,
         first_rule,
         rules: u16::try_from(rules.len()).unwrap_or(0),
         flags,
+        ..*old
     }
 }

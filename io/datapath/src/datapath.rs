@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use libbpf_rs::Object;
 use moorline_host::datapath::{
-    ContextCounters, ContextEntry, PathCounters, Report, Triggers, Update,
+    ContextCounters, ContextEntry, PathCounters, PathMark, Report, Triggers, Update,
 };
 use moorline_types::{ContextId, DropReason, Instant};
 
@@ -19,7 +19,6 @@ use crate::load;
 use crate::pins;
 use crate::reports::{self, Reports};
 use crate::settings::{AttachMode, Settings};
-use crate::skel::types;
 use crate::tables::Tables;
 
 /// The loaded programs and their tables.
@@ -69,6 +68,7 @@ impl Datapath {
             tables,
         };
         datapath.set_triggers(&settings.trigger.into())?;
+        datapath.set_path_mark(settings.path_mark)?;
         Ok(datapath)
     }
 
@@ -87,8 +87,13 @@ impl Datapath {
         for (index, rule) in (u32::from(first)..).zip(triggers.rules()) {
             self.tables.rules.insert(&index, &convert::rule(rule))?;
         }
-        let new = convert::settings(triggers, first);
-        settings.insert(&0, &types::settings { virtual_now: old.virtual_now, ..new })
+        settings.insert(&0, &convert::settings(triggers, first, &old))
+    }
+
+    fn set_path_mark(&self, mark: PathMark) -> Result<()> {
+        let settings = &self.tables.settings;
+        let old = settings.lookup(&0)?.unwrap_or_default();
+        settings.insert(&0, &convert::with_path_mark(&old, mark))
     }
 
     /// Puts the programs on an uplink.
@@ -245,8 +250,9 @@ impl Datapath {
     /// # Errors
     ///
     /// [`Error::Table`].
-    pub fn path_counters(&self, _context: ContextId) -> Result<Option<PathCounters>> {
-        Ok(None)
+    pub fn path_counters(&self, context: ContextId) -> Result<Option<PathCounters>> {
+        let congestion = self.contexts.congestions.lookup(&context.0)?;
+        Ok(congestion.as_ref().map(convert::path_counters))
     }
 
     /// What the programs dropped, all reasons that are not zero.

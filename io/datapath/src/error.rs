@@ -43,6 +43,9 @@ pub enum Error {
     /// More locators than [`moorline_host::datapath::MAX_PEER_LOCATORS`].
     #[error("context {0} has too many peer locators")]
     TooManyLocators(ContextId),
+    /// More paths than [`moorline_host::datapath::MAX_PATHS`].
+    #[error("context {0} has too many paths")]
+    TooManyPaths(ContextId),
     /// Both places that an index has for the context are taken: hardly ever, as half of the index is empty.
     #[error("no room in an index")]
     IndexFull,

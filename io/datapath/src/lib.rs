@@ -11,8 +11,11 @@
 //! | `hash_keys` | | keys of these three | us |
 //! | `contexts` | slot | addresses, tags, durations | us, whole and under a lock |
 //! | `more_peers` | slot and number | peer locators beyond the room in `contexts` | us |
+//! | `paths` | slot and number | a locator pair besides the current one | us |
 //! | `locals` | address | its uplink | us |
 //! | `lives` | slot | times, counters | programs |
+//! | `segments` | hash of a flow | what its TCP has sent | programs |
+//! | `congestions` | slot, if asked for | counters of congestion | programs |
 //! | `groups` | slot / 32 | one `bpf_timer` | programs |
 //! | `flows` | address pair | octets, age: the trigger | programs |
 //! | `rules` | number | a trigger rule: two sets, one in force | us |

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
-use moorline_host::datapath::Report;
+use moorline_host::datapath::{Doubt, Report};
 use moorline_types::{ContextId, Instant};
 
 use crate::convert;
@@ -64,6 +64,21 @@ pub(crate) fn report(raw: &types::report) -> Option<Report> {
         types::report_kind::REPORT_KEEPALIVE_DUE => Some(Report::KeepaliveDue { context }),
         types::report_kind::REPORT_RECEIVED => Some(Report::Received { context, at }),
         types::report_kind::REPORT_IDLE => Some(Report::Idle { context, since: at }),
+        types::report_kind::REPORT_SUSPECTED => {
+            Some(Report::Suspected { context, doubt: doubt(raw.doubt)?, since: at })
+        }
+        types::report_kind::REPORT_CONGESTED => {
+            Some(Report::Congested { context, at, ce: raw.ce, ece: raw.ece })
+        }
+        _ => None,
+    }
+}
+
+fn doubt(number: u32) -> Option<Doubt> {
+    match types::doubt(number) {
+        types::doubt::DOUBT_RETRANSMISSION => Some(Doubt::Retransmission),
+        types::doubt::DOUBT_SILENCE => Some(Doubt::Silence),
+        types::doubt::DOUBT_UNREACHABLE => Some(Doubt::Unreachable),
         _ => None,
     }
 }

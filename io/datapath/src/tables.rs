@@ -18,6 +18,8 @@ pub(crate) struct Tables {
     pub(crate) lives: Table<u32, types::live>,
     pub(crate) locals: Table<types::address, u32>,
     pub(crate) flows: Table<types::pair, types::flow>,
+    #[cfg(test)]
+    pub(crate) segments: Table<u32, types::segment>,
     pub(crate) rules: Table<u32, types::rule>,
     pub(crate) settings: Table<u32, types::settings>,
     pub(crate) drops: MapHandle,
@@ -30,6 +32,8 @@ impl Tables {
             lives: Table::of(object, "lives")?,
             locals: Table::of(object, "locals")?,
             flows: Table::of(object, "flows")?,
+            #[cfg(test)]
+            segments: Table::of(object, "segments")?,
             rules: Table::of(object, "rules")?,
             settings: Table::of(object, "settings")?,
             drops: handle(object, "drops")?,

@@ -4,8 +4,10 @@ use alloc::vec::Vec;
 use moorline_host::datapath::{ContextEntry, MAX_PEER_LOCATORS};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
 
+use crate::congestion::Congestion;
 use crate::live::Live;
 use crate::reports::Reports;
+use crate::tcp::{Flow, Payload, Segments, Tcp};
 
 /// Every context that the core told of, found by slot, by ULIDs and by tag.
 #[derive(Debug, Default)]
@@ -17,6 +19,16 @@ pub(crate) struct Contexts {
     by_quote: BTreeMap<(ContextTag, LocatorPair), ContextId>,
     /// One for each slot with `armed`: when its timers are to be looked at, or earlier.
     deadlines: BTreeSet<(Instant, ContextId)>,
+    segments: Segments,
+}
+
+/// What the plane saw of a packet that is payload of a context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// As sockets see it.
+    pub(crate) octets: usize,
+    pub(crate) payload: Payload,
+    pub(crate) has_ce: bool,
 }
 
 /// A context, and what was noted about it.
@@ -25,12 +37,56 @@ pub(crate) struct Slot {
     /// Its peer locators are sorted.
     pub(crate) entry: ContextEntry,
     pub(crate) live: Live,
+    /// If the entry asks for it.
+    pub(crate) congestion: Option<Congestion>,
     armed: Option<Instant>,
 }
 
 impl Slot {
     pub(crate) fn is_peer_locator(&self, locator: Locator) -> bool {
         self.entry.peer_locators.binary_search(&locator).is_ok()
+    }
+
+    /// The time to look for silence, if a wait begins.
+    fn on_sent(
+        &mut self,
+        seen: Seen,
+        segments: &mut Segments,
+        reports: &mut Reports,
+        now: Instant,
+    ) -> Option<Instant> {
+        let Self { entry, live, congestion, .. } = self;
+        if !entry.suspects && congestion.is_none() {
+            return None;
+        }
+        let mut again = false;
+        match seen.payload {
+            Payload::Tcp(tcp) => {
+                let flow = Flow::new(entry.local_tag, tcp.source, tcp.destination);
+                let span = tcp.span(seen.octets);
+                again = span != 0 && segments.note(flow, &tcp, span);
+                if let Some(congestion) = congestion {
+                    congestion.on_sent(&tcp, flow, span, again, now);
+                }
+                if span == 0 {
+                    return None;
+                }
+            }
+            Payload::Cut => return None,
+            Payload::Other => {}
+        }
+        live.wait.on_sent(entry, again, reports, now)
+    }
+
+    fn on_received(&mut self, seen: Seen, reports: &mut Reports, now: Instant) {
+        let Some(congestion) = &mut self.congestion else { return };
+        let tag = self.entry.local_tag;
+        let flow = |tcp: Tcp| (tcp, Flow::new(tag, tcp.destination, tcp.source));
+        let segment = match seen.payload {
+            Payload::Tcp(tcp) => Some(flow(tcp)),
+            Payload::Cut | Payload::Other => None,
+        };
+        congestion.on_received(self.entry.id, seen.has_ce, segment, reports, now);
     }
 }
 
@@ -52,35 +108,46 @@ impl Contexts {
             self.by_tag.remove(&tag);
         }
         self.by_tag.insert(entry.local_tag, id);
-        let old_quote = self.slots.get(&id).and_then(|slot| quote(&slot.entry));
-        if let Some(old) = old_quote.filter(|old| self.by_quote.get(old) == Some(&id)) {
-            self.by_quote.remove(&old);
-        }
-        if let Some(quote) = quote(&entry) {
+        self.forget_quotes(id);
+        for quote in quotes(&entry) {
             self.by_quote.insert(quote, id);
         }
         let is_exploring = entry.timers.is_none();
-        let slot = match self.slots.remove(&id) {
-            Some(slot) => Slot { entry, ..slot },
-            None => Slot { entry, live: Live::new(now), armed: None },
+        let old = self.slots.remove(&id);
+        let is_other_pair = old.as_ref().is_some_and(|slot| slot.entry.locators != entry.locators);
+        let counted = old.as_ref().and_then(|slot| slot.congestion).filter(|_| !is_other_pair);
+        let congestion = entry.congestion.then(|| counted.unwrap_or_default());
+        let slot = match old {
+            Some(slot) => Slot { entry, congestion, ..slot },
+            None => Slot { entry, live: Live::new(now), congestion, armed: None },
         };
         let slot = self.slots.entry(id).or_insert(slot);
+        if is_other_pair {
+            slot.live.wait.forget();
+        }
         if is_exploring {
             slot.live.on_timers_taken_away();
         }
         self.look(id, reports, now);
     }
 
+    fn forget_quotes(&mut self, id: ContextId) {
+        let Some(slot) = self.slots.get(&id) else { return };
+        for quote in quotes(&slot.entry) {
+            if self.by_quote.get(&quote) == Some(&id) {
+                self.by_quote.remove(&quote);
+            }
+        }
+    }
+
     pub(crate) fn remove(&mut self, id: ContextId) -> Option<UlidPair> {
+        self.forget_quotes(id);
         let slot = self.slots.remove(&id)?;
         if self.by_ulids.get(&slot.entry.ulids) == Some(&id) {
             self.by_ulids.remove(&slot.entry.ulids);
         }
         if self.by_tag.get(&slot.entry.local_tag) == Some(&id) {
             self.by_tag.remove(&slot.entry.local_tag);
-        }
-        if let Some(quote) = quote(&slot.entry).filter(|key| self.by_quote.get(key) == Some(&id)) {
-            self.by_quote.remove(&quote);
         }
         if let Some(at) = slot.armed {
             self.deadlines.remove(&(at, id));
@@ -90,6 +157,12 @@ impl Contexts {
 
     pub(crate) fn get(&self, id: ContextId) -> Option<&Slot> {
         self.slots.get(&id)
+    }
+
+    pub(crate) fn on_unreachable(&mut self, id: ContextId, reports: &mut Reports, now: Instant) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.live.wait.on_unreachable(&slot.entry, reports, now);
+        }
     }
 
     pub(crate) fn by_ulids(&self, ulids: UlidPair) -> Option<&Slot> {
@@ -104,21 +177,30 @@ impl Contexts {
         self.slots.get(self.by_quote.get(&(peer_tag, locators))?)
     }
 
-    pub(crate) fn on_sent(&mut self, id: ContextId, octets: usize, now: Instant) {
+    pub(crate) fn on_sent(
+        &mut self,
+        id: ContextId,
+        seen: Seen,
+        reports: &mut Reports,
+        now: Instant,
+    ) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let deadline = slot.live.on_sent(&slot.entry, octets, now);
+        let send = slot.live.on_sent(&slot.entry, seen.octets, now);
+        let silence = slot.on_sent(seen, &mut self.segments, reports, now);
+        let deadline = send.into_iter().chain(silence).min();
         self.arm_after_packet(id, deadline, now);
     }
 
     pub(crate) fn on_received(
         &mut self,
         id: ContextId,
-        octets: usize,
+        seen: Seen,
         reports: &mut Reports,
         now: Instant,
     ) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let deadline = slot.live.on_received(&slot.entry, octets, reports, now);
+        slot.on_received(seen, reports, now);
+        let deadline = slot.live.on_received(&slot.entry, seen.octets, reports, now);
         self.arm_after_packet(id, deadline, now);
     }
 
@@ -180,6 +262,8 @@ impl Contexts {
     }
 }
 
-fn quote(entry: &ContextEntry) -> Option<(ContextTag, LocatorPair)> {
-    entry.is_moved().then_some((entry.peer_tag, entry.locators))
+/// What packets of ours with a payload header show.
+fn quotes(entry: &ContextEntry) -> impl Iterator<Item = (ContextTag, LocatorPair)> {
+    let is_moved = |pair: &LocatorPair| *pair != entry.ulids.as_locators();
+    entry.pairs().filter(is_moved).map(|pair| (entry.peer_tag, pair))
 }

@@ -43,6 +43,11 @@ impl Quote {
         })
     }
 
+    /// Whether something on the way to the peer, and not the peer itself, says that it does not get there.
+    pub(crate) fn is_unreachable(&self, ip6: &Ip6, packet: &[u8]) -> bool {
+        is_unreachable(ip6, &self.quoted, packet)
+    }
+
     /// Puts the ULIDs into the quote and takes the payload header out; the error goes to the ULID.
     pub(crate) fn translate(&self, ip6: &Ip6, packet: &mut Vec<u8>, ulids: UlidPair) {
         let before = sum(ip6, packet);
@@ -62,6 +67,22 @@ impl Quote {
         let checksum = fold(u64::from(!old) + u64::from(!fold(before)) + sum(&outer, packet));
         packet[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&(!checksum).to_be_bytes());
     }
+}
+
+/// The ULIDs in a packet without a payload header, of which an ICMPv6 error says the same.
+pub(crate) fn unreachable(ip6: &Ip6, packet: &[u8]) -> Option<UlidPair> {
+    let quote = ip6.payload(packet).get(ICMP_LEN..)?;
+    let quoted = Ip6::read(quote).filter(|_| quote.len() >= IP6_LEN + LEAST_QUOTED)?;
+    let is_ours = quoted.next_header != PROTOCOL && ip6.destination == quoted.source;
+    (is_ours && is_unreachable(ip6, &quoted, packet)).then(|| quoted.outbound())
+}
+
+fn is_unreachable(ip6: &Ip6, quoted: &Ip6, packet: &[u8]) -> bool {
+    let is_of_type = match packet.get(IP6_LEN..) {
+        Some([kind, code, ..]) => *kind == UNREACHABLE && *code != PORT_UNREACHABLE,
+        Some(_) | None => false,
+    };
+    is_of_type && ip6.source != quoted.destination
 }
 
 /// Translated: RFC 5533 s8 for the MTU, RFC 4884 s4 for the length of the quote.
@@ -110,6 +131,9 @@ const CHECKSUM_AT: usize = IP6_LEN + 2;
 const INFO_AT: usize = IP6_LEN + 4;
 
 const UNREACHABLE: u8 = 1;
+const PORT_UNREACHABLE: u8 = 4;
+/// Octets of the quoted payload: ports at least, so that what is quoted can be told.
+const LEAST_QUOTED: usize = 8;
 const PACKET_TOO_BIG: u8 = 2;
 const TIME_EXCEEDED: u8 = 3;
 const PARAMETER_PROBLEM: u8 = 4;

@@ -41,15 +41,19 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod congestion;
 mod contexts;
+mod doubt;
 mod flows;
 mod icmp;
 mod live;
 mod packet;
+mod paths;
 mod plane;
 mod reports;
 mod settings;
+mod tcp;
 
 pub use flows::Flows;
-pub use plane::{Inbound, Outbound, Plane};
+pub use plane::{Inbound, Outbound, Plane, Sender};
 pub use settings::{DEFAULT_MTU, MAX_FLOWS, MAX_REPORTS, Settings};

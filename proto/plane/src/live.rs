@@ -2,6 +2,7 @@
 //! |---|---|---|---|
 //! | Send | payload sent, if none is unanswered | payload received, `Heard`, `SendExpired`, timers taken away | `SendExpired` |
 //! | Keepalive | payload received, if nothing was sent since the last such | payload sent, Keepalive Timeout passed, timers taken away | `KeepaliveDue`, again after an interval |
+//! | Silence | payload sent that wants an answer, if none is waited for | payload received, `Heard`, timers taken away, other locators | `Suspected` |
 //! | Idle | the context's birth, each packet | removal | `Idle`, once for each last packet |
 
 use moorline_host::datapath::{ContextCounters, ContextEntry, ReapTimers, Report};
@@ -9,10 +10,11 @@ use moorline_types::Instant;
 
 use core::time::Duration;
 
+use crate::doubt::Wait;
 use crate::reports::Reports;
 
 /// A report that found no room is tried again after this long. Not configurable.
-const REPORT_RETRY: Duration = Duration::from_millis(100);
+pub(crate) const REPORT_RETRY: Duration = Duration::from_millis(100);
 
 /// What a plane notes about a context.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,7 @@ pub(crate) struct Live {
     /// End of the payload that the last `Idle` was about.
     idle_seen: Option<Instant>,
     watch_seen: u32,
+    pub(crate) wait: Wait,
 }
 
 impl Live {
@@ -40,6 +43,7 @@ impl Live {
             keepalive_due: None,
             idle_seen: None,
             watch_seen: 0,
+            wait: Wait::default(),
         }
     }
 
@@ -75,6 +79,7 @@ impl Live {
         self.counters.rx_bytes += octets as u64;
         self.counters.last_rx = now;
         self.first_tx = None;
+        self.wait.on_received(now);
         if entry.watch != 0 && entry.watch != self.watch_seen {
             let report = Report::Received { context: entry.id, at: now };
             if reports.push(report) {
@@ -89,12 +94,14 @@ impl Live {
     /// The peer was heard by other means than payload.
     pub(crate) fn on_heard(&mut self, at: Instant) {
         self.first_tx = self.first_tx.filter(|&first| first >= at);
+        self.wait.on_heard(at);
     }
 
     /// The core explores: what is unanswered is known.
     pub(crate) fn on_timers_taken_away(&mut self) {
         self.first_tx = None;
         self.set_first_rx(None);
+        self.wait.cancel();
     }
 
     /// Reports what is due; the time to look again.
@@ -108,8 +115,9 @@ impl Live {
         let send = timers.and_then(|timers| self.look_at_send(entry, &timers, reports, now));
         let keepalive =
             timers.and_then(|timers| self.look_at_keepalive(entry, &timers, reports, now));
+        let silence = self.wait.look(entry, reports, now);
         let idle = self.look_at_idle(entry, reports, now);
-        [send, keepalive, idle].into_iter().flatten().min()
+        [send, keepalive, silence, idle].into_iter().flatten().min()
     }
 
     //= rfc5534#6.4

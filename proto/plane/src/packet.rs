@@ -31,6 +31,7 @@ pub(crate) struct Ip6 {
     pub(crate) source: Ipv6Addr,
     pub(crate) destination: Ipv6Addr,
     payload_len: u16,
+    traffic_class: u8,
 }
 
 impl Ip6 {
@@ -45,6 +46,7 @@ impl Ip6 {
             source: address(header, SOURCE_AT)?,
             destination: address(header, DESTINATION_AT)?,
             payload_len: u16::from_be_bytes([header[PAYLOAD_LEN_AT], header[PAYLOAD_LEN_AT + 1]]),
+            traffic_class: header[0] << 4 | header[1] >> 4,
         })
     }
 
@@ -61,6 +63,11 @@ impl Ip6 {
     /// Octets behind the IPv6 header, as it has it.
     pub(crate) fn payload_len(&self) -> usize {
         self.payload_len.into()
+    }
+
+    /// Congestion Experienced (RFC 3168 s5).
+    pub(crate) fn has_ce(&self) -> bool {
+        self.traffic_class & 3 == 3
     }
 
     /// Octets of the packet as its header has it; a jumbogram's header leaves it open.
@@ -188,8 +195,8 @@ const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 pub(crate) const ICMPV6: u8 = 58;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
 const DESTINATION_OPTIONS: u8 = 60;
 const EXTENSIONS: [u8; 4] = [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION_OPTIONS];
 /// Router Solicitation to Redirect.

@@ -2,27 +2,41 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use moorline_host::DropCounters;
-use moorline_host::datapath::{ContextCounters, PathCounters, Report, Traffic, Triggers, Update};
+use moorline_host::datapath::{
+    ContextCounters, PathCounters, PathMark, Report, Traffic, Triggers, Update,
+};
 use moorline_types::{ContextId, DropReason, Instant, Locator};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
 
-use crate::contexts::Contexts;
+use crate::contexts::{Contexts, Seen};
 use crate::flows::Flows;
-use crate::icmp::Quote;
+use crate::icmp::{self, Quote};
 use crate::packet::{ICMPV6, Ip6, Upper};
+use crate::paths;
 use crate::reports::Reports;
 use crate::settings::{DEFAULT_MTU, Settings};
+use crate::tcp::Payload;
 
 /// The data plane of one host.
 #[derive(Debug)]
 pub struct Plane {
     triggers: Triggers,
+    path_mark: PathMark,
     /// Our addresses, with the MTU of the uplink of each.
     locals: BTreeMap<Locator, usize>,
     contexts: Contexts,
     flows: Flows,
     reports: Reports,
     drops: DropCounters,
+}
+
+/// What is known of who sends a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender<'a> {
+    /// Cgroups of the socket.
+    pub cgroups: &'a [u64],
+    /// The packet mark (`SO_MARK`), with the path index in it.
+    pub mark: u32,
 }
 
 /// What becomes of a packet that the sockets send.
@@ -58,6 +72,7 @@ impl Plane {
     pub fn new(settings: Settings) -> Self {
         Self {
             triggers: settings.trigger.into(),
+            path_mark: settings.path_mark,
             locals: BTreeMap::new(),
             contexts: Contexts::default(),
             flows: Flows::new(settings.max_flows),
@@ -106,17 +121,17 @@ impl Plane {
 
     /// A packet that a socket sends, from its IPv6 header on.
     pub fn handle_outbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Outbound {
-        self.handle_outbound_of(packet, &[], now)
+        self.handle_outbound_of(packet, Sender::default(), now)
     }
 
-    /// The same, from a socket in these cgroups.
+    /// The same, from this socket.
     pub fn handle_outbound_of(
         &mut self,
         packet: &mut Vec<u8>,
-        cgroups: &[u64],
+        sender: Sender<'_>,
         now: Instant,
     ) -> Outbound {
-        let verdict = self.on_outbound(packet, cgroups, now).unwrap_or_else(|reason| {
+        let verdict = self.on_outbound(packet, sender, now).unwrap_or_else(|reason| {
             self.drops.count(reason);
             Outbound::Drop(reason)
         });
@@ -171,8 +186,8 @@ impl Plane {
 
     /// Congestion and round trip time of a context's current pair; `None` if it was not asked for.
     #[must_use]
-    pub fn path_counters(&self, _context: ContextId) -> Option<PathCounters> {
-        None
+    pub fn path_counters(&self, context: ContextId) -> Option<PathCounters> {
+        self.contexts.get(context)?.congestion.map(|congestion| congestion.counters)
     }
 
     /// What was dropped, by reason, and reports that got lost.
@@ -185,7 +200,7 @@ impl Plane {
     fn on_outbound(
         &mut self,
         packet: &mut Vec<u8>,
-        cgroups: &[u64],
+        sender: Sender<'_>,
         now: Instant,
     ) -> Result<Outbound, DropReason> {
         let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
@@ -197,6 +212,7 @@ impl Plane {
         let octets = ip6.octets(packet);
         let Some(slot) = self.contexts.by_ulids(ulids) else {
             let Upper { protocol, ports } = ip6.upper(packet);
+            let cgroups = sender.cgroups;
             self.count_flow(&Traffic { pair: ulids, protocol, ports, cgroups }, octets, now);
             return Ok(Outbound::Pass);
         };
@@ -205,20 +221,22 @@ impl Plane {
         }
         let entry = &slot.entry;
         let id = entry.id;
+        let seen = Seen { octets, payload: Payload::of(&ip6, packet), has_ce: false };
         let mut verdict = Outbound::Pass;
-        if entry.is_moved() {
+        let locators = paths::locators(entry, &ip6, packet, sender.mark, self.path_mark);
+        if locators != ulids.as_locators() {
             if ip6.is_behind_others() {
                 return Err(DropReason::HeaderChain);
             }
-            let source = entry.locators.local;
+            let source = locators.local;
             let mtu = *self.locals.get(&source).ok_or(DropReason::NoUplink)?;
             if packet.len() + PAYLOAD_HEADER_LEN > mtu {
                 return Err(DropReason::AdjustRoom);
             }
-            ip6.insert(packet, entry.peer_tag, entry.locators).ok_or(DropReason::AdjustRoom)?;
+            ip6.insert(packet, entry.peer_tag, locators).ok_or(DropReason::AdjustRoom)?;
             verdict = Outbound::Send { source };
         }
-        self.contexts.on_sent(id, octets, now);
+        self.contexts.on_sent(id, seen, &mut self.reports, now);
         Ok(verdict)
     }
 
@@ -231,7 +249,7 @@ impl Plane {
     ) -> Result<Inbound, DropReason> {
         let Some(ip6) = Ip6::read(packet) else { return Ok(Inbound::Pass) };
         // May come from a router that has a link-local address only.
-        if ip6.next_header == ICMPV6 && self.translate_error(&ip6, packet) {
+        if ip6.next_header == ICMPV6 && self.on_icmp6(&ip6, packet, now) {
             return Ok(Inbound::Deliver);
         }
         if !ip6.is_routed() {
@@ -249,18 +267,34 @@ impl Plane {
         };
         let id = slot.entry.id;
         if !ip6.is_neighbour_discovery(packet) {
-            self.contexts.on_received(id, octets, &mut self.reports, now);
+            let seen = Seen { octets, payload: Payload::of(&ip6, packet), has_ce: ip6.has_ce() };
+            self.contexts.on_received(id, seen, &mut self.reports, now);
         }
         Ok(Inbound::Pass)
     }
 
+    /// Whether it was an error that has been translated.
     //= rfc5533#8-1 rfc5533#8-2 rfc5533#8 rfc5533#12.2
-    fn translate_error(&self, ip6: &Ip6, packet: &mut Vec<u8>) -> bool {
-        let Some(quote) = Quote::of(ip6, packet) else { return false };
+    fn on_icmp6(&mut self, ip6: &Ip6, packet: &mut Vec<u8>, now: Instant) -> bool {
+        let Some(quote) = Quote::of(ip6, packet) else {
+            if let Some(ulids) = icmp::unreachable(ip6, packet)
+                && let Some(slot) = self.contexts.by_ulids(ulids)
+                && slot.entry.locators == ulids.as_locators()
+            {
+                let id = slot.entry.id;
+                self.contexts.on_unreachable(id, &mut self.reports, now);
+            }
+            return false;
+        };
         let Some(slot) = self.contexts.by_quote(quote.peer_tag, quote.locators) else {
             return false;
         };
-        quote.translate(ip6, packet, slot.entry.ulids);
+        let (id, ulids) = (slot.entry.id, slot.entry.ulids);
+        // Not by another path: the core asks about the current pair.
+        if quote.is_unreachable(ip6, packet) && slot.entry.locators == quote.locators {
+            self.contexts.on_unreachable(id, &mut self.reports, now);
+        }
+        quote.translate(ip6, packet, ulids);
         true
     }
 
@@ -285,7 +319,9 @@ impl Plane {
         let (id, ulids) = (slot.entry.id, slot.entry.ulids);
         ip6.strip(packet, header, ulids);
         let octets = ip6.octets(packet) - PAYLOAD_HEADER_LEN;
-        self.contexts.on_received(id, octets, &mut self.reports, now);
+        let payload = Ip6::read(packet).map_or(Payload::Other, |ip6| Payload::of(&ip6, packet));
+        let seen = Seen { octets, payload, has_ce: ip6.has_ce() };
+        self.contexts.on_received(id, seen, &mut self.reports, now);
         Ok(Inbound::Deliver)
     }
 

@@ -5,7 +5,8 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_host::datapath::{
-    ContextEntry, Paths, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers,
+    ContextEntry, Doubt, PathCounters, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule,
+    Triggers,
 };
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use serde::Deserialize;
@@ -91,6 +92,9 @@ pub enum Input {
         /// Cgroup of the socket.
         #[serde(default)]
         cgroup: Option<u32>,
+        /// Packet mark.
+        #[serde(default)]
+        mark: Option<u32>,
         /// `pass`, `up`, `deliver`, `redirect`, `drop:<reason>`.
         verdict: String,
         /// Source of the uplink it leaves by.
@@ -110,6 +114,8 @@ pub enum Check {
     Reports(Vec<ReportText>),
     /// The counters of a context.
     Counters(CountersText),
+    /// What was counted on the current pair of a context.
+    PathCounters(PathCountersText),
     /// All drop reasons that are not zero.
     Drops(BTreeMap<String, u64>),
 }
@@ -137,6 +143,14 @@ pub struct Entry {
     pub timers: Option<Timers>,
     pub watch: u32,
     pub idle: u64,
+    #[serde(default)]
+    pub suspects: bool,
+    #[serde(default)]
+    pub congestion: bool,
+    #[serde(default)]
+    pub paths: Vec<[Ipv6Addr; 2]>,
+    #[serde(default)]
+    pub spread: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -212,6 +226,17 @@ pub enum ReportText {
     KeepaliveDue { context: u32 },
     Received { context: u32, at: u64 },
     Idle { context: u32, since: u64 },
+    Suspected { context: u32, doubt: DoubtText, since: u64 },
+    Congested { context: u32, at: u64, ce: u32, ece: u32 },
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the variants of `Doubt`")]
+pub enum DoubtText {
+    Retransmission,
+    Silence,
+    Unreachable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -225,6 +250,30 @@ pub struct CountersText {
     pub rx_bytes: u64,
     pub last_tx: u64,
     pub last_rx: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields of `PathCounters`")]
+pub struct PathCountersText {
+    pub context: u32,
+    pub received: u64,
+    pub ce: u64,
+    pub ece: u64,
+    pub cwr: u64,
+    pub segments: u64,
+    pub retransmissions: u64,
+    pub rtt: Option<u64>,
+}
+
+impl PathCountersText {
+    /// What a plane counted, as the vectors write it.
+    #[must_use]
+    pub fn new(context: u32, counters: PathCounters) -> Self {
+        let PathCounters { received, ce, ece, cwr, segments, retransmissions, rtt } = counters;
+        let rtt = rtt.map(|rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
+        Self { context, received, ce, ece, cwr, segments, retransmissions, rtt }
+    }
 }
 
 impl Case {
@@ -295,10 +344,10 @@ impl From<&Entry> for ContextEntry {
             }),
             watch: entry.watch,
             idle: Duration::from_nanos(entry.idle),
-            suspects: false,
-            congestion: false,
-            paths: Paths::default(),
-            spread: false,
+            suspects: entry.suspects,
+            congestion: entry.congestion,
+            paths: entry.paths.iter().map(|&pair| ulids(pair).as_locators()).collect(),
+            spread: entry.spread,
         }
     }
 }
@@ -319,6 +368,18 @@ impl From<ReportText> for Report {
             }
             ReportText::Idle { context, since } => {
                 Self::Idle { context: ContextId(context), since: time(since) }
+            }
+            ReportText::Suspected { context, doubt, since } => Self::Suspected {
+                context: ContextId(context),
+                doubt: match doubt {
+                    DoubtText::Retransmission => Doubt::Retransmission,
+                    DoubtText::Silence => Doubt::Silence,
+                    DoubtText::Unreachable => Doubt::Unreachable,
+                },
+                since: time(since),
+            },
+            ReportText::Congested { context, at, ce, ece } => {
+                Self::Congested { context: ContextId(context), at: time(at), ce, ece }
             }
         }
     }

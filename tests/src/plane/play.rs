@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
 use moorline_host::datapath::{ContextEntry, Report, Update};
-use moorline_plane::{Inbound, Outbound, Plane, Settings};
+use moorline_plane::{Inbound, Outbound, Plane, Sender, Settings};
 use moorline_types::{ContextId, Instant, Locator};
 
-use super::case::{Case, Check, CountersText, Hook, Input, Step, ulids};
+use super::case::{Case, Check, CountersText, Hook, Input, PathCountersText, Step, ulids};
 
 /// Plays a case to a user-space plane.
 ///
@@ -43,7 +43,7 @@ fn on_input(plane: &mut Plane, input: &Input, now: Instant) -> Result<(), String
         }
         Input::Policy { policy } => plane.set_triggers(policy.into()),
         Input::Tick { .. } => plane.handle_timeout(now),
-        Input::Packet { packet, hook, gso, cgroup, verdict, via, out } => {
+        Input::Packet { packet, hook, gso, cgroup, mark, verdict, via, out } => {
             if gso.is_some_and(|segments| segments > 1) {
                 return Err("super-packets are for the kernel alone".into());
             }
@@ -51,7 +51,8 @@ fn on_input(plane: &mut Plane, input: &Input, now: Instant) -> Result<(), String
             let mut bytes = hex::decode(packet).map_err(|error| error.to_string())?;
             let seen = match hook {
                 Hook::UplinkEgress | Hook::MoorIngress => {
-                    outbound(plane, &mut bytes, &cgroups, now)
+                    let sender = Sender { cgroups: &cgroups, mark: mark.unwrap_or(0) };
+                    outbound(plane, &mut bytes, sender, now)
                 }
                 Hook::UplinkIngress => inbound(plane, &mut bytes, &cgroups, now),
             };
@@ -66,10 +67,10 @@ fn on_input(plane: &mut Plane, input: &Input, now: Instant) -> Result<(), String
 fn outbound(
     plane: &mut Plane,
     packet: &mut Vec<u8>,
-    cgroups: &[u64],
+    sender: Sender<'_>,
     now: Instant,
 ) -> (String, Option<Locator>) {
-    match plane.handle_outbound_of(packet, cgroups, now) {
+    match plane.handle_outbound_of(packet, sender, now) {
         Outbound::Pass => ("pass".into(), None),
         Outbound::Send { source } => ("redirect".into(), Some(source)),
         Outbound::Drop(reason) => (format!("drop:{reason}"), None),
@@ -111,6 +112,12 @@ fn on_check(plane: &mut Plane, check: &Check) -> Result<(), String> {
                 last_rx: counters.last_rx.as_nanos(),
             };
             compare("counters", &seen, expected)
+        }
+        Check::PathCounters(expected) => {
+            let context = expected.context;
+            let seen = plane.path_counters(ContextId(context));
+            let seen = seen.map(|seen| PathCountersText::new(context, seen));
+            compare("path counters", &seen, &Some(*expected))
         }
         Check::Drops(expected) => {
             let seen: BTreeMap<_, _> =

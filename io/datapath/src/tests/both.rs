@@ -1,17 +1,18 @@
 //! Random traffic and updates through the eBPF programs and through `proto/plane`: equal in every octet, report and
 //! counter.
 
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_host::datapath::{
     ContextEntry, Paths, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers, Update,
 };
-use moorline_plane::{Inbound, Outbound, Plane};
+use moorline_plane::{Inbound, Outbound, Plane, Sender};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
 use super::can_run;
-use super::harness::{Harness, Outcome};
+use super::harness::{Harness, Origin, Outcome};
 
 const SEEDS: u64 = 30;
 const STEPS: u32 = 250;
@@ -91,12 +92,15 @@ fn both_planes_do_the_same_with_random_traffic() {
     }
     let mut both = Both::new();
     let (mut moved, mut quoted) = (0, 0);
+    let mut doubts = BTreeMap::new();
+    let mut congested = 0;
     for seed in 0..SEEDS {
         let mut random = Random(seed);
         both.clear();
         for step in 0..STEPS {
             let at = format!("seed {seed} step {step}");
-            both.now += random.below(2_000_000_000) + 1;
+            let most = random.of(&[2_000_000_000, 300_000_000, 20_000_000]);
+            both.now += random.below(most) + 1;
             both.kernel.set_now(both.now);
             match random.below(20) {
                 0 => both.upsert(&mut random),
@@ -105,14 +109,23 @@ fn both_planes_do_the_same_with_random_traffic() {
                 3 if random.one_in(3) => both.set_triggers(&mut random),
                 3 => both.rearm(&mut random),
                 4 | 5 => both.tick(),
-                6 => quoted += u32::from(both.error(&mut random, &at)),
+                6 => both.exchange(&mut random, &at),
+                7 | 9 => quoted += u32::from(both.error(&mut random, &at)),
                 even if even % 2 == 0 => moved += u32::from(both.outbound(&mut random, &at)),
                 _ => moved += u32::from(both.inbound(&mut random, &at)),
             }
-            both.compare(&at);
+            for report in both.compare(&at) {
+                if let Report::Suspected { doubt, .. } = report {
+                    *doubts.entry(doubt).or_insert(0) += 1;
+                }
+                congested += u32::from(matches!(report, Report::Congested { .. }));
+            }
         }
     }
     // Else it tested little.
+    println!("{doubts:?}, {congested} congested");
+    assert!(doubts.len() == 3 && doubts.values().all(|&count| count >= 3), "{doubts:?}");
+    assert!(congested > 50, "{congested} reports of congestion");
     assert!(moved > STEPS, "{moved} packets rewritten");
     assert!(quoted > STEPS / 4, "{quoted} errors translated");
 }
@@ -175,17 +188,17 @@ impl Both {
             peer_tag: ContextTag::from_bits(random.next()),
             locators,
             peer_locators: peer_locators(random).into(),
-            timers: (!random.one_in(3)).then(|| ReapTimers {
+            timers: (!random.one_in(6)).then(|| ReapTimers {
                 send: Duration::from_secs(1 + random.below(10)),
                 keepalive_interval: Duration::from_secs(1 + random.below(4)),
                 keepalive_timeout: Duration::from_secs(random.below(15)),
             }),
             watch: u32::try_from(random.below(3)).unwrap(),
             idle: Duration::from_secs(random.below(2) * 20),
-            suspects: false,
-            congestion: false,
-            paths: Paths::default(),
-            spread: false,
+            suspects: !random.one_in(4),
+            congestion: random.one_in(2),
+            paths: random_paths(random),
+            spread: random.one_in(3),
         };
         self.live.push(entry.clone());
         self.apply(&Update::Upsert(entry));
@@ -228,32 +241,69 @@ impl Both {
     }
 
     fn outbound(&mut self, random: &mut Random, at: &str) -> bool {
-        let packet = {
-            let pair = random_pair(random, &LOCALS, &PEERS);
-            packet(random, pair, &[])
-        };
-        let mut octets = packet.clone();
+        let pair = random_pair(random, &LOCALS, &PEERS);
+        let packet = packet(random, pair, &[]);
+        self.send(random, &packet, at)
+    }
+
+    fn send(&mut self, random: &mut Random, packet: &[u8], at: &str) -> bool {
+        let mut octets = packet.to_vec();
         let cgroup = u32::try_from(random.below(3)).unwrap();
-        let cgroups = [cgroup.into()];
+        let mark = u32::try_from(random.below(5)).unwrap() | 0x100;
         let now = Instant::from_nanos(self.now);
-        let verdict = self.user.handle_outbound_of(&mut octets, &cgroups, now);
+        let sender = Sender { cgroups: &[cgroup.into()], mark };
+        let verdict = self.user.handle_outbound_of(&mut octets, sender, now);
         let action = match verdict {
             Outbound::Pass => TC_ACT_UNSPEC,
             Outbound::Send { .. } => TC_ACT_REDIRECT,
             Outbound::Drop(_) => TC_ACT_SHOT,
         };
-        let outcome = self.kernel.run_of("uplink_egress", &packet, 0, cgroup);
-        check(&outcome, &packet, &octets, action, at);
+        let outcome = self.kernel.run_of(
+            "uplink_egress",
+            packet,
+            Origin { cgroup, mark, ..Origin::default() },
+        );
+        check(&outcome, packet, &octets, action, at);
         action == TC_ACT_REDIRECT
+    }
+
+    /// Both ways between the ULIDs of a context, for less than a second, and then a look at the timers.
+    fn exchange(&mut self, random: &mut Random, at: &str) {
+        if self.live.is_empty() {
+            return;
+        }
+        let which = usize::try_from(random.below(self.live.len() as u64)).unwrap();
+        let UlidPair { local, peer } = self.live[which].ulids;
+        for _ in 0..random.below(16) {
+            self.now += random.below(60_000_000);
+            self.kernel.set_now(self.now);
+            let (from, to) = if random.one_in(3) { (peer, local) } else { (local, peer) };
+            let packet = loop {
+                let packet = packet(random, [from.0, to.0], &[]);
+                if matches!(packet[6], 6 | 17) && packet.len() >= 60 {
+                    break packet;
+                }
+            };
+            if from == peer {
+                self.receive(random, &packet, at);
+            } else {
+                self.send(random, &packet, at);
+            }
+        }
+        self.now += random.below(400_000_000);
+        self.kernel.set_now(self.now);
+        self.tick();
     }
 
     fn inbound(&mut self, random: &mut Random, at: &str) -> bool {
         let tags: Vec<_> = self.live.iter().map(|entry| entry.local_tag).collect();
-        let packet = {
-            let pair = random_pair(random, &SENDERS, &LOCALS);
-            packet(random, pair, &tags)
-        };
-        let mut octets = packet.clone();
+        let pair = random_pair(random, &SENDERS, &LOCALS);
+        let packet = packet(random, pair, &tags);
+        self.receive(random, &packet, at)
+    }
+
+    fn receive(&mut self, random: &mut Random, packet: &[u8], at: &str) -> bool {
+        let mut octets = packet.to_vec();
         let cgroup = u32::try_from(random.below(3)).unwrap();
         let cgroups = [cgroup.into()];
         let now = Instant::from_nanos(self.now);
@@ -262,8 +312,9 @@ impl Both {
             Inbound::Pass | Inbound::Deliver | Inbound::Up => TC_ACT_UNSPEC,
             Inbound::Drop(_) => TC_ACT_SHOT,
         };
-        let outcome = self.kernel.run_of("uplink_ingress", &packet, 0, cgroup);
-        check(&outcome, &packet, &octets, action, at);
+        let outcome =
+            self.kernel.run_of("uplink_ingress", packet, Origin { cgroup, ..Origin::default() });
+        check(&outcome, packet, &octets, action, at);
         matches!(verdict, Inbound::Deliver)
     }
 
@@ -282,15 +333,18 @@ impl Both {
     }
 
     /// Reports, drops and counters.
-    fn compare(&mut self, at: &str) {
+    fn compare(&mut self, at: &str) -> Vec<Report> {
         let user: Vec<Report> = std::iter::from_fn(|| self.user.poll_report()).collect();
         assert_eq!(self.kernel.reports(), user, "{at}");
-        let user: Vec<_> = self.user.drops().iter().filter(|(_, count)| *count != 0).collect();
-        assert_eq!(self.kernel.plane.drops().unwrap(), user, "{at}");
+        let drops: Vec<_> = self.user.drops().iter().filter(|(_, count)| *count != 0).collect();
+        assert_eq!(self.kernel.plane.drops().unwrap(), drops, "{at}");
         for entry in &self.live {
             let kernel = self.kernel.plane.counters(entry.id).unwrap();
             assert_eq!(Some(kernel), self.user.counters(entry.id), "{at}: context {}", entry.id);
+            let kernel = self.kernel.plane.path_counters(entry.id).unwrap();
+            assert_eq!(kernel, self.user.path_counters(entry.id), "{at}: context {}", entry.id);
         }
+        user
     }
 }
 
@@ -344,24 +398,41 @@ fn peer_locators(random: &mut Random) -> Vec<Locator> {
     all
 }
 
+/// Mostly none.
+fn random_paths(random: &mut Random) -> Paths {
+    let count = random.of(&[0, 0, 0, 1, 3]);
+    let pair = |_| {
+        let [local, peer] = [random.of(&LOCALS), random.of(&SENDERS)];
+        LocatorPair::new(Locator(local.parse().unwrap()), Locator(peer.parse().unwrap()))
+    };
+    (0..count).map(pair).collect()
+}
+
 /// Mostly one that is to be translated.
 fn error_about(random: &mut Random, entry: &ContextEntry) -> Vec<u8> {
     let mut tag = if random.one_in(8) { entry.local_tag } else { entry.peer_tag }.octets();
     tag[0] |= if random.one_in(12) { 0 } else { 0x80 };
     let ulids = entry.ulids.as_locators();
-    let locators = if random.one_in(8) { ulids } else { entry.locators };
+    // Of one that went as it was.
+    let is_plain = random.one_in(3);
+    let locators = match random.below(8) {
+        _ if is_plain => ulids,
+        0 => ulids,
+        1 => entry.pairs().last().unwrap(),
+        _ => entry.locators,
+    };
     let length = random.of(&[0, 1, 8, 20, 100, 101, 1000]);
     let mut quote = vec![0x60 | random.octet() >> 4, random.octet(), 0, 0];
     quote.extend(u16::try_from(8 + length).unwrap().to_be_bytes());
-    quote.extend([if random.one_in(12) { 17 } else { 140 }, random.octet()]);
+    quote.extend([if is_plain || random.one_in(12) { 17 } else { 140 }, random.octet()]);
     quote.extend(locators.local.octets());
     quote.extend(locators.peer.octets());
     quote.extend([random.of(&[6, 17, 58]), u8::from(random.one_in(12))]);
     quote.extend(tag);
     quote.extend((0..length).map(|_| random.octet()));
     let info = random.of(&[0, 6, 7, 39, 40, 47, 48, 1280, 1500, 0x1000_0000, u32::MAX]);
-    let kind = random.of(&[0, 1, 2, 2, 3, 4, 5, 128]);
-    let mut message = vec![kind, random.octet(), random.octet(), random.octet()];
+    let kind = random.of(&[0, 1, 1, 2, 2, 3, 4, 5, 128]);
+    let mut message = vec![kind, random.octet() % 6, random.octet(), random.octet()];
     message.extend(info.to_be_bytes());
     message.extend(quote);
     message.truncate(if random.one_in(12) { 50 } else { message.len() });
@@ -376,6 +447,21 @@ fn error_about(random: &mut Random, entry: &ContextEntry) -> Vec<u8> {
     packet
 }
 
+/// TCP of a few flows that go on.
+fn segment(random: &mut Random, payload: &mut [u8]) {
+    let ports: [u16; 2] = [random.of(&[7, 8]), random.of(&[7, 8])];
+    let number = |random: &mut Random| {
+        let about: u32 = random.of(&[0, 0, 0, 5000, u32::MAX - 500]);
+        about.wrapping_add(u32::from(random.octet()) * 20)
+    };
+    payload[..2].copy_from_slice(&ports[0].to_be_bytes());
+    payload[2..4].copy_from_slice(&ports[1].to_be_bytes());
+    payload[4..8].copy_from_slice(&number(random).to_be_bytes());
+    payload[8..12].copy_from_slice(&number(random).to_be_bytes());
+    payload[12] = random.of(&[0x50, 0x50, 0x80, 0xf0]);
+    payload[13] = random.of(&[0x10, 0x10, 0x10, 0x18, 0x02, 0x12, 0x11, 0x04, 0x50, 0x90, 0xc2]);
+}
+
 fn random_pair(random: &mut Random, from: &[&str], to: &[&str]) -> [Ipv6Addr; 2] {
     [random.address(from), random.address(to)]
 }
@@ -386,6 +472,7 @@ fn packet(random: &mut Random, [from, to]: [Ipv6Addr; 2], tags: &[ContextTag]) -
     let length = random.of(&[0, 1, 7, 8, 9, 20, 100, 1000, 1452, 1453, 1460]);
     let mut payload: Vec<u8> = (0..length).map(|_| random.octet()).collect();
     match next {
+        6 if length >= 20 => segment(random, &mut payload),
         58 if length > 0 => payload[0] = random.of(&[1, 128, 129, 133, 135, 137]),
         0 | 43 | 44 | 60 if length > 1 => {
             payload[0] = random.of(&[58, 17, 0, 60, 44]);
@@ -397,6 +484,9 @@ fn packet(random: &mut Random, [from, to]: [Ipv6Addr; 2], tags: &[ContextTag]) -
             payload[1] = if random.one_in(10) { 1 } else { 0 };
             payload[2..8].copy_from_slice(&tag.octets());
             payload[2] |= if random.one_in(6) { 0 } else { 0x80 };
+            if payload[0] == 6 && length >= 28 {
+                segment(random, &mut payload[8..]);
+            }
         }
         _ => {}
     }

@@ -55,6 +55,14 @@ pub(crate) struct Outcome {
     pub(crate) packet: Vec<u8>,
 }
 
+/// What a packet comes with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) segments: u32,
+    pub(crate) cgroup: u32,
+    pub(crate) mark: u32,
+}
+
 pub(crate) struct Harness {
     pub(crate) plane: Datapath,
     _namespace: Namespace,
@@ -81,6 +89,11 @@ impl Harness {
         }
         for (local, _) in self.plane.locals().unwrap() {
             self.plane.unset_local(local).unwrap();
+        }
+        for (place, segment) in (0..).zip(self.plane.tables.segments.all().unwrap()) {
+            if segment.flow != 0 {
+                self.plane.tables.segments.insert(&place, &types::segment::default()).unwrap();
+            }
         }
         self.plane.tables.clear_drops().unwrap();
         self.reports();
@@ -117,24 +130,21 @@ impl Harness {
 
     /// Runs a program on an IPv6 packet, of so many segments.
     pub(crate) fn run(&self, program: &'static str, packet: &[u8], segments: u32) -> Outcome {
-        self.run_of(program, packet, segments, 0)
+        self.run_of(program, packet, Origin { segments, ..Origin::default() })
     }
 
-    /// The same, with a socket in this cgroup.
-    pub(crate) fn run_of(
-        &self,
-        program: &'static str,
-        packet: &[u8],
-        segments: u32,
-        cgroup: u32,
-    ) -> Outcome {
+    /// The same, with all that it comes with.
+    pub(crate) fn run_of(&self, program: &'static str, packet: &[u8], origin: Origin) -> Outcome {
         let frame = [&ETHERNET, packet].concat();
         let mut out = vec![0; frame.len() + 64];
         let mut context = [0; size_of::<types::__sk_buff>()];
-        let offset = core::mem::offset_of!(types::__sk_buff, gso_segs);
-        context[offset..offset + 4].copy_from_slice(&segments.to_ne_bytes());
-        let offset = core::mem::offset_of!(types::__sk_buff, cb);
-        context[offset..offset + 4].copy_from_slice(&cgroup.to_ne_bytes());
+        for (offset, value) in [
+            (core::mem::offset_of!(types::__sk_buff, gso_segs), origin.segments),
+            (core::mem::offset_of!(types::__sk_buff, cb), origin.cgroup),
+            (core::mem::offset_of!(types::__sk_buff, mark), origin.mark),
+        ] {
+            context[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        }
         let input = ProgramInput {
             context_in: Some(&mut context),
             data_in: Some(&frame),

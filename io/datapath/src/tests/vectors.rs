@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use moorline_host::datapath::{ContextEntry, Report, Triggers, Update};
-use moorline_tests::plane::{Case, Check, CountersText, Hook, Input, Step, cases};
+use moorline_tests::plane::{
+    Case, Check, CountersText, Hook, Input, PathCountersText, Step, cases,
+};
 use moorline_types::{ContextId, Instant, Ulid, UlidPair};
 
 use super::can_run;
-use super::harness::{Harness, Outcome};
+use super::harness::{Harness, Origin, Outcome};
 
 /// Actions of `linux/pkt_cls.h`.
 const TC_ACT_UNSPEC: i32 = -1;
@@ -74,11 +76,15 @@ fn on_input(harness: &mut Harness, input: &Input) -> Result<(), String> {
             harness.plane.set_triggers(&policy.into()).unwrap();
         }
         Input::Tick { .. } => harness.tick(),
-        Input::Packet { packet, hook, gso, cgroup, verdict, via, out } => {
+        Input::Packet { packet, hook, gso, cgroup, mark, verdict, via, out } => {
             let octets = hex::decode(packet).map_err(|error| error.to_string())?;
             let before = drops(harness);
-            let outcome =
-                harness.run_of(program(*hook), &octets, gso.unwrap_or(0), cgroup.unwrap_or(0));
+            let origin = Origin {
+                segments: gso.unwrap_or(0),
+                cgroup: cgroup.unwrap_or(0),
+                mark: mark.unwrap_or(0),
+            };
+            let outcome = harness.run_of(program(*hook), &octets, origin);
             check_drop(verdict, &before, &drops(harness))?;
             check_action(verdict, &outcome)?;
             // Of what is dropped, nobody sees the octets.
@@ -147,6 +153,12 @@ fn on_check(harness: &Harness, check: &Check) -> Result<(), String> {
                 last_rx: counters.last_rx.as_nanos(),
             };
             compare("counters", &seen, expected)
+        }
+        Check::PathCounters(expected) => {
+            let context = expected.context;
+            let seen = harness.plane.path_counters(ContextId(context)).unwrap();
+            let seen = seen.map(|seen| PathCountersText::new(context, seen));
+            compare("path counters", &seen, &Some(*expected))
         }
         Check::Drops(expected) => compare("drops", &drops(harness), expected),
     }

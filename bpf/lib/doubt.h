@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Reasons to doubt the current pair before the Send Timer runs out.
+ *
+ * Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload received ends.
+ * The usual wait is the longest of this stretch of time (4.3 s) and the one before. A wait of twice as long, and 100 ms
+ * longer, is silence. TCP that sends the same again when the wait has been as long as usual is suspicious too: sooner,
+ * it repairs a loss that it was told of.
+ *
+ * What turns out wrong doubles both on that context; each stretch without a mistake halves them again.
+ */
+#ifndef MOORLINE_DOUBT_H
+#define MOORLINE_DOUBT_H
+
+#include "clock.h"
+#include "report.h"
+#include "tcp.h"
+
+/* Nanoseconds of live.asked, 65.5 us. */
+#define ASKED_SHIFT 16
+/* Nanoseconds of live.wait, 4.2 ms, and how many of asked these are. */
+#define WAIT_SHIFT 22
+#define WAIT_ASKED_SHIFT (WAIT_SHIFT - ASKED_SHIFT)
+/* Waits of a second are told from no longer ones, and not taken for silence. */
+#define WAIT_MAX 255
+/* Nanoseconds of live.stretch, 4.3 s. */
+#define STRETCH_SHIFT 32
+/* Silence is longer than usual by this many nanoseconds at least. */
+#define SILENCE_FLOOR 100000000ULL
+/* live.doubts: mistakes, whether the present wait was reported, and when an unreachable last was. */
+#define DOUBTS_MISTAKES 7
+#define DOUBTS_SUSPECTED 8
+#define DOUBTS_UNREACHABLE_SHIFT 4
+/* Nanoseconds between reports of unreachables, 1.07 s, and how many of these are told apart. */
+#define UNREACHABLE_SHIFT 30
+#define UNREACHABLE_TIMES 15
+
+static __always_inline __u32 asked_stamp(__u64 at)
+{
+	__u32 stamp = at >> ASKED_SHIFT;
+
+	return stamp ? stamp : 1;
+}
+
+/* How long ago that was, in units of asked. */
+static __always_inline __u32 asked_elapsed(__u32 asked, __u64 now)
+{
+	__s32 elapsed = (__u32)(now >> ASKED_SHIFT) - asked;
+
+	return elapsed > 0 ? elapsed : 0;
+}
+
+static __always_inline __u64 asked_since(__u32 asked, __u64 now)
+{
+	return ((now >> ASKED_SHIFT) - asked_elapsed(asked, now)) << ASKED_SHIFT;
+}
+
+/* In units of wait, 0 if there was no wait yet. */
+static __always_inline __u32 usual_wait(const struct live *live)
+{
+	return live->wait > live->wait_before ? live->wait : live->wait_before;
+}
+
+static __always_inline void mistake_note(struct live *live)
+{
+	__u8 doubts = live->doubts & ~DOUBTS_SUSPECTED;
+
+	if ((doubts & DOUBTS_MISTAKES) < DOUBTS_MISTAKES)
+		doubts++;
+	live->doubts = doubts;
+}
+
+/* Payload came in that ends a wait. */
+static __always_inline void wait_end(struct live *live, __u64 now)
+{
+	__u32 waited = asked_elapsed(live->asked, now) >> WAIT_ASKED_SHIFT;
+	__u8 stretch = now >> STRETCH_SHIFT;
+	__u8 wait = waited < WAIT_MAX ? waited + 1 : WAIT_MAX;
+
+	live->asked = 0;
+	if (live->doubts & DOUBTS_SUSPECTED)
+		mistake_note(live);
+	else if (stretch != live->stretch && live->doubts & DOUBTS_MISTAKES)
+		live->doubts--;
+	if (stretch != live->stretch) {
+		live->stretch = stretch;
+		live->wait_before = live->wait;
+		live->wait = 0;
+	}
+	if (wait > live->wait)
+		live->wait = wait;
+}
+
+/* The peer was heard from by other means, at that time. */
+static __always_inline void wait_heard(struct live *live, __u64 at)
+{
+	if (!live->asked || (__s32)((__u32)(at >> ASKED_SHIFT) - live->asked) < 0)
+		return;
+	live->asked = 0;
+	if (live->doubts & DOUBTS_SUSPECTED)
+		mistake_note(live);
+}
+
+/* The core explores, and needs no hints. */
+static __always_inline void wait_cancel(struct live *live)
+{
+	live->asked = 0;
+	live->doubts &= ~DOUBTS_SUSPECTED;
+}
+
+/* Another pair: nothing is known of it. */
+static __always_inline void wait_forget(struct live *live)
+{
+	live->asked = 0;
+	live->doubts = 0;
+	live->wait = 0;
+	live->wait_before = 0;
+}
+
+/* When the wait becomes silence, or NEVER. */
+static __always_inline __u64 silence_due(const struct live *live, __u64 now)
+{
+	__u32 usual = usual_wait(live);
+	__u64 wait = (__u64)usual << WAIT_SHIFT;
+
+	if (!live->asked || !usual || usual == WAIT_MAX || live->doubts & DOUBTS_SUSPECTED)
+		return NEVER;
+	wait += wait > SILENCE_FLOOR ? wait : SILENCE_FLOOR;
+	return asked_since(live->asked, now) + (wait << (live->doubts & DOUBTS_MISTAKES));
+}
+
+static __always_inline __u64 look_at_silence(__u32 slot, const struct context *context, struct live *live,
+					     __u64 now)
+{
+	__u64 due = silence_due(live, now);
+
+	if (!(context->flags & CONTEXT_SUSPECTS))
+		return NEVER;
+	if (due == NEVER || now < due)
+		return due;
+	if (!report_doubt(slot, context->generation, DOUBT_SILENCE, asked_since(live->asked, now)))
+		return now + REPORT_RETRY;
+	live->doubts |= DOUBTS_SUSPECTED;
+	return NEVER;
+}
+
+/* TCP sent the same again. */
+static __always_inline void suspect_again(__u32 slot, const struct context *context, struct live *live, __u64 now)
+{
+	__u32 usual = usual_wait(live);
+	__u64 least = (__u64)(usual ? usual : 1) << WAIT_SHIFT;
+	__u64 since = asked_since(live->asked, now);
+
+	if (live->doubts & DOUBTS_SUSPECTED || now - since < least << (live->doubts & DOUBTS_MISTAKES))
+		return;
+	if (report_doubt(slot, context->generation, DOUBT_RETRANSMISSION, since))
+		live->doubts |= DOUBTS_SUSPECTED;
+}
+
+/* Payload was sent; `again`: that TCP had sent before. When to look at the timers, or NEVER. */
+static __always_inline __u64 wait_begin(__u32 slot, const struct context *context, struct live *live, bool again,
+					__u64 now)
+{
+	if (live->asked) {
+		if (again)
+			suspect_again(slot, context, live, now);
+		return NEVER;
+	}
+	/* The barrier that on_timer counts on. */
+	__sync_val_compare_and_swap(&live->asked, 0, asked_stamp(now));
+	return silence_due(live, now);
+}
+
+/* An ICMPv6 Destination Unreachable about what went by the current pair: anyone can forge one. */
+static __always_inline void suspect_unreachable(__u32 slot, const struct context *context, struct live *live)
+{
+	__u64 now = clock_now();
+	__u8 time = ((now >> UNREACHABLE_SHIFT) % UNREACHABLE_TIMES + 1) << DOUBTS_UNREACHABLE_SHIFT;
+	__u8 others = live->doubts & ((1 << DOUBTS_UNREACHABLE_SHIFT) - 1);
+	__u8 wanted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
+
+	if ((context->flags & wanted) != wanted || live->doubts == (time | others))
+		return;
+	if (report_doubt(slot, context->generation, DOUBT_UNREACHABLE, now))
+		live->doubts = time | others;
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* TCP segments (RFC 9293 s3.1), and what flows have sent so far. */
+#ifndef MOORLINE_TCP_H
+#define MOORLINE_TCP_H
+
+#include "index.h"
+
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
+#define TCP_ACK 0x10
+#define TCP_ECE 0x40
+#define TCP_CWR 0x80
+
+struct tcp {
+	__be16 source;
+	__be16 destination;
+	__be32 sequence;
+	__be32 acknowledgement;
+	/* In words of 32 bits, in the upper half. */
+	__u8 offset;
+	__u8 flags;
+	__be16 window;
+	__be16 checksum;
+	__be16 urgent;
+};
+
+_Static_assert(sizeof(struct tcp) == 20, "tcp");
+
+/* Sequence numbers that a segment takes; `octets` are those of the IPv6 packet. */
+static __always_inline __u32 tcp_span(const struct tcp *tcp, __u32 octets)
+{
+	__s32 length = (__s32)octets - (__s32)sizeof(struct ip6) - (tcp->offset >> 4) * 4;
+	__u32 span = length > 0 ? length : 0;
+
+	if (tcp->flags & TCP_SYN)
+		span++;
+	if (tcp->flags & TCP_FIN)
+		span++;
+	return span;
+}
+
+/* A flow of a context: the tag keeps others from choosing ports that meet. Ports in host order. */
+static __always_inline __u64 flow_hash(__u64 local_tag, __u32 local_port, __u32 peer_port)
+{
+	__u64 hash = local_tag * SECOND_PLACE + (local_port << 16 | peer_port);
+
+	hash = (hash ^ hash >> 32) * MIX;
+	return (hash ^ hash >> 32) * MIX;
+}
+
+/* Not 0. */
+static __always_inline __u32 flow_number(__u64 hash)
+{
+	return (__u32)hash | 1;
+}
+
+/* Notes a segment. Whether some of it had been sent before: a hint, for flows may push each other out. */
+static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u32 span)
+{
+	__u32 place = (hash >> 32) % SEGMENTS;
+	struct segment *known = bpf_map_lookup_elem(&segments, &place);
+	__u32 begin = bpf_ntohl(tcp->sequence);
+	__u32 flow = flow_number(hash);
+	__u32 end = begin + span;
+	bool again;
+
+	if (!known)
+		return false;
+	if (known->flow != flow) {
+		known->flow = flow;
+		known->end = end;
+		return false;
+	}
+	if (tcp->flags & TCP_SYN) {
+		/* Else a new connection, with ports of an old one. */
+		again = known->end == end;
+		known->end = end;
+		return again;
+	}
+	again = (__s32)(begin - known->end) < 0;
+	if ((__s32)(end - known->end) > 0)
+		known->end = end;
+	return again;
+}
+
+#endif

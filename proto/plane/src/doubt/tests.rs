@@ -1,0 +1,113 @@
+use std::vec::Vec;
+
+use moorline_host::datapath::Paths;
+use moorline_types::{ContextId, ContextTag, Locator, LocatorPair};
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(10_000 * MS + millis * MS)
+}
+
+fn entry() -> ContextEntry {
+    let [a, b] = ["2001:db8::1", "2001:db8::2"].map(|a| Locator(a.parse().unwrap()));
+    ContextEntry {
+        id: ContextId(7),
+        ulids: moorline_types::UlidPair::new(a.as_ulid(), b.as_ulid()),
+        local_tag: ContextTag::from_bits(1),
+        peer_tag: ContextTag::from_bits(2),
+        locators: LocatorPair::new(a, b),
+        peer_locators: (&[b]).into(),
+        timers: Some(moorline_host::datapath::ReapTimers {
+            send: Duration::from_secs(10),
+            keepalive_interval: Duration::from_secs(3),
+            keepalive_timeout: Duration::ZERO,
+        }),
+        watch: 0,
+        idle: Duration::ZERO,
+        suspects: true,
+        congestion: false,
+        paths: Paths::default(),
+        spread: false,
+    }
+}
+
+/// Datagrams both ways every `gap`, answered after half of it, until `until`; looks every millisecond.
+fn talk(wait: &mut Wait, reports: &mut Reports, gap: u64, from: u64, until: u64) -> u32 {
+    let entry = entry();
+    let mut count = 0;
+    for now in from..until {
+        if now % gap == 0 {
+            wait.on_sent(&entry, false, reports, at(now));
+        } else if now % gap == gap / 2 {
+            wait.on_received(at(now));
+        }
+        wait.look(&entry, reports, at(now));
+        while reports.pop().is_some() {
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn fifty_packets_a_second_both_ways_are_missed_within_150_ms() {
+    let (mut wait, mut reports) = (Wait::default(), Reports::default());
+    assert_eq!(talk(&mut wait, &mut reports, 20, 0, 5_000), 0);
+    let entry = entry();
+    // Nothing comes any more; what is sent goes on.
+    let told = (5_000..6_000).find(|&now| {
+        if now % 20 == 0 {
+            wait.on_sent(&entry, false, &mut reports, at(now));
+        }
+        wait.look(&entry, &mut reports, at(now));
+        reports.pop().is_some()
+    });
+    assert!(told.is_some_and(|told| (5_100..=5_150).contains(&told)), "{told:?}");
+}
+
+#[test]
+fn a_flow_that_pauses_now_and_then_is_doubted_less_and_less() {
+    let (mut wait, mut reports) = (Wait::default(), Reports::default());
+    let mut told = Vec::new();
+    let mut now = 0;
+    for _ in 0..40 {
+        let count = talk(&mut wait, &mut reports, 20, now, now + 300);
+        // The answer to one takes a second: too long to be usual.
+        let entry = entry();
+        wait.on_sent(&entry, false, &mut reports, at(now + 300));
+        let paused = (now + 300..now + 1_400).fold(0, |sum, now| {
+            wait.look(&entry, &mut reports, at(now));
+            sum + u32::from(reports.pop().is_some())
+        });
+        wait.on_received(at(now + 1_400));
+        told.push(count + paused);
+        now += 1_400;
+    }
+    assert_eq!(told[0], 1);
+    assert!(told.iter().sum::<u32>() < 10, "{told:?}");
+}
+
+#[test]
+fn mistakes_are_forgotten_with_time() {
+    let (mut wait, mut reports) = (Wait::default(), Reports::default());
+    wait.mistakes = 3;
+    talk(&mut wait, &mut reports, 20, 0, 30_000);
+    assert_eq!(wait.mistakes, 0);
+}
+
+#[test]
+fn a_report_that_found_no_room_is_tried_again() {
+    let (mut wait, mut reports) = (Wait::default(), Reports::default());
+    talk(&mut wait, &mut reports, 20, 0, 200);
+    let entry = entry();
+    wait.on_sent(&entry, false, &mut reports, at(200));
+    while reports.push(Report::KeepaliveDue { context: entry.id }) {}
+    let due = wait.look(&entry, &mut reports, at(400));
+    assert_eq!(due, Some(at(400) + REPORT_RETRY));
+    while reports.pop().is_some() {}
+    wait.look(&entry, &mut reports, at(500));
+    assert!(matches!(reports.pop(), Some(Report::Suspected { doubt: Doubt::Silence, .. })));
+}
