@@ -50,7 +50,14 @@ int uplink_egress_l3(struct __sk_buff *skb)
 	return uplink_out(skb, 0);
 }
 
-/* On moor1: what came segmented from moor0. */
+/* On moor0: what the socket segmented itself, as TCP does here, needs not go over moor1. */
+SEC("tcx/egress")
+int moor_egress(struct __sk_buff *skb)
+{
+	return skb->gso_size ? TC_ACT_UNSPEC : moor_in(skb, ETH_HLEN);
+}
+
+/* On moor1: what the kernel has segmented on the way from moor0. */
 SEC("tcx/ingress")
 int moor_ingress(struct __sk_buff *skb)
 {

@@ -94,7 +94,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
+	__uint(max_entries, MAX_CONGESTIONS);
 	__type(key, __u32);
 	__type(value, struct congestion);
 } congestions SEC(".maps");

@@ -39,6 +39,8 @@ enum sizes {
 	MAX_PATHS = 31,
 	/* Of all contexts together. */
 	MAX_ALL_PATHS = 8192,
+	/* Contexts whose congestion is counted. */
+	MAX_CONGESTIONS = 8192,
 };
 
 enum context_flags {

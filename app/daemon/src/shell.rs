@@ -157,7 +157,8 @@ impl Daemon {
             ..Settings::default()
         };
         let mut datapath = Datapath::open(&settings).context("eBPF data plane")?;
-        datapath.attach_moor(moor.moor1_ifindex).context("segmentation path")?;
+        let moors = [moor.moor0_ifindex, moor.moor1_ifindex];
+        datapath.attach_moor(moors[0], moors[1]).context("segmentation path")?;
         let reports = Readiness::of(datapath.poll_fd()).context("ring buffer")?;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).context("randomness of the kernel")?;
@@ -167,7 +168,7 @@ impl Daemon {
         // Of a run that was killed: what is not ours any more goes with the first view.
         let locals = datapath.locals()?.into_iter().collect();
         for ifindex in datapath.attached_before() {
-            if view.uplink(ifindex).is_none() && ifindex != moor.moor1_ifindex {
+            if view.uplink(ifindex).is_none() && !moors.contains(&ifindex) {
                 datapath.detach_uplink(ifindex);
             }
         }

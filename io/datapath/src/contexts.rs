@@ -87,7 +87,7 @@ impl Contexts {
         self.write_more(slot, &convert::peers_beyond(entry))?;
         self.write_paths(slot, &entry.paths)?;
         if entry.congestion {
-            self.congestions.insert(&slot, &types::congestion::default())?;
+            self.count_congestion(slot);
         }
         let context = convert::context(entry, self.generation);
         // From here on a failure leaves something that `remove` can take away.
@@ -108,7 +108,7 @@ impl Contexts {
         let old_quotes = self.quotes(slot, old)?;
         self.write_paths(slot, &entry.paths)?;
         if entry.congestion && (is_other_pair || !convert::has_congestion(old)) {
-            self.congestions.insert(&slot, &types::congestion::default())?;
+            self.count_congestion(slot);
         }
         let before: BTreeSet<Locator> = self.more(slot, old)?.into_iter().collect();
         let after = convert::peers_beyond(entry);
@@ -214,6 +214,13 @@ impl Contexts {
             self.by_quote.remove(&self.hashing, hash, slot)?;
         }
         Ok(())
+    }
+
+    /// From zero. One for which there is no room is not counted.
+    fn count_congestion(&self, slot: u32) {
+        if let Err(error) = self.congestions.insert(&slot, &types::congestion::default()) {
+            tracing::debug!(%error, slot, "congestion is not counted");
+        }
     }
 
     fn paths_of(&self, slot: u32, context: &types::context) -> Result<Paths> {

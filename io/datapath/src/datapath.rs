@@ -121,13 +121,15 @@ impl Datapath {
         self.attachments.detach(ifindex);
     }
 
-    /// Puts the program on `moor1`, where segmented packets come out.
+    /// Puts the programs on the segmentation path: on `moor0`, where sockets that segment themselves send, and on
+    /// `moor1`, where packets come out that the kernel has segmented.
     ///
     /// # Errors
     ///
     /// [`Error::Attach`].
-    pub fn attach_moor(&mut self, ifindex: u32) -> Result<()> {
-        self.attachments.attach(&self.object, "moor_ingress", ifindex, Hook::Ingress)
+    pub fn attach_moor(&mut self, moor0: u32, moor1: u32) -> Result<()> {
+        self.attachments.attach(&self.object, "moor_ingress", moor1, Hook::Ingress)?;
+        self.attachments.attach(&self.object, "moor_egress", moor0, Hook::Egress)
     }
 
     /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
@@ -245,7 +247,7 @@ impl Datapath {
         })
     }
 
-    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for.
+    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for, or too many were.
     ///
     /// # Errors
     ///

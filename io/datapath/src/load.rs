@@ -48,7 +48,7 @@ fn size_tables(open: &mut OpenObject, settings: &Settings) -> Result<()> {
     let contexts = contexts(settings);
     for mut map in open.maps_mut() {
         let size = match map.name().to_str() {
-            Some("contexts" | "lives" | "congestions") => contexts,
+            Some("contexts" | "lives") => contexts,
             Some("groups") => contexts.div_ceil(types::sizes::GROUP_SLOTS.0),
             Some("by_ulids" | "by_tag" | "by_quote") => index::buckets(contexts),
             Some("more_peers") => (contexts / CONTEXTS_PER_MORE).max(1024),

@@ -19,8 +19,17 @@ impl Capture {
 
     /// Sees so many packets of protocol 140 and no more: all of them, however busy the machine is.
     pub(crate) fn begin_shim6(namespace: &Namespace, interface: &str, count: u32) -> Self {
-        let filter = ["-c", &count.to_string(), "ip6 proto 140"];
-        Self::begin_with(namespace, interface, &filter)
+        Self::begin_counted(namespace, interface, "ip6 proto 140", count)
+    }
+
+    /// The same with what this filter lets pass.
+    pub(crate) fn begin_counted(
+        namespace: &Namespace,
+        interface: &str,
+        filter: &str,
+        count: u32,
+    ) -> Self {
+        Self::begin_with(namespace, interface, &["-c", &count.to_string(), filter])
     }
 
     /// When it has seen as many as it was to; IPv6 packets as with [`Capture::end`].

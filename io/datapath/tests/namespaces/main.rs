@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod capture;
+mod doubt;
 mod icmp;
 mod net;
 mod stalled;
@@ -114,7 +115,7 @@ fn open(namespace: &Namespace, end: &str, settings: &Settings) -> Datapath {
             plane.attach_uplink(ifindex).unwrap();
             plane.set_local(address(end, isp), ifindex).unwrap();
         }
-        plane.attach_moor(namespace.ifindex("moor1")).unwrap();
+        plane.attach_moor(namespace.ifindex("moor0"), namespace.ifindex("moor1")).unwrap();
         plane
     })
 }
@@ -383,7 +384,8 @@ fn pins_of_another_shape_are_not_taken_over() {
     drop(a);
     let mut attached = open(&net.a, "a", &pins.settings(AttachMode::Auto)).attached_before();
     attached.sort_unstable();
-    let all = ["up1", "up2", "moor1"].map(|name| net.a.ifindex(name));
+    let mut all = ["up1", "up2", "moor0", "moor1"].map(|name| net.a.ifindex(name));
+    all.sort_unstable();
     assert_eq!(attached, all);
 
     // Another size: clean, with nothing of the old left on the interfaces.
