@@ -50,7 +50,7 @@ int uplink_egress_l3(struct __sk_buff *skb)
 	return uplink_out(skb, 0);
 }
 
-/* On moor0: what the socket segmented itself, as TCP does here, needs not go over moor1. */
+/* On moor0: what need not be segmented (acknowledgements, most datagrams) need not go over moor1. */
 SEC("tcx/egress")
 int moor_egress(struct __sk_buff *skb)
 {

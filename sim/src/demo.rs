@@ -220,8 +220,8 @@ mod tests {
             assert!(!without.survived && without.bytes_ok && without.recovery.is_none());
             let (moved, recovery) = (with.moved.unwrap(), with.recovery.unwrap());
             assert!(moved <= recovery);
-            // The cut may find a period of the Send Timer just begun, or only data under way.
-            assert!(moved > send_timeout / 2 && moved < send_timeout * 2, "{moved:?}");
+            // The data plane suspects long before the Send Timer runs out.
+            assert!(moved < Duration::from_secs(1).min(send_timeout * 2), "{moved:?}");
             let to = with.moved_to.unwrap();
             assert_eq!((to.local.prefix()[5], to.peer.prefix()[5]), (0xa2, 0xb2));
             let sum: u64 = with.intervals.iter().map(|interval| interval.octets).sum();

@@ -121,8 +121,8 @@ impl Datapath {
         self.attachments.detach(ifindex);
     }
 
-    /// Puts the programs on the segmentation path: on `moor0`, where sockets that segment themselves send, and on
-    /// `moor1`, where packets come out that the kernel has segmented.
+    /// Puts the programs on the segmentation path: on `moor0`, for packets that need no segmenting, and on `moor1`,
+    /// where those come out that the kernel has segmented.
     ///
     /// # Errors
     ///

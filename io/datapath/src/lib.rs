@@ -23,9 +23,8 @@
 //! | `reports` | ring buffer to the core | | programs |
 //! | `drops` | reason | count | programs |
 //!
-//! Moved traffic takes the way to `moor0`, an interface without offloads, so that TCP segments it: the program there puts
-//! the payload header in and redirects to the uplink. Super-packets of others go on over the veth pair, are segmented on
-//! the way, and the program on `moor1` does the same. Whoever moves a context should
+//! Moved traffic takes the way over the veth pair `moor0` and `moor1`, where the kernel segments it: the program on `moor1`
+//! puts the payload header in and redirects to the uplink. What is no super-packet gets that on `moor0` already. Whoever moves a context should
 //! make the route to `moor0` first and take it away last: what comes over `moor1` without being moved leaves
 //! as it is, but a super-packet of a moved context at an uplink can only be dropped and counted.
 //!

@@ -43,13 +43,13 @@ fn every_example_plan_is_played_here() {
 }
 
 #[test]
-fn a_dead_isp_costs_a_send_timeout() {
+fn a_dead_isp_is_left_before_the_send_timeout() {
     for seed in 0..8 {
         let outcome = sound("isp-failure.toml", seed);
         assert_eq!(outcome.workloads[0].intact, Some(true));
         let pause = outcome.workloads[0].longest_pause.expect("a pause");
         let length = pause.to - pause.from;
-        assert!(length > Duration::from_secs(1) && length < Duration::from_secs(8), "{length:?}");
+        assert!(length < Duration::from_secs(2), "{length:?}");
     }
 }
 

@@ -208,9 +208,10 @@ fn a_trace_shows_the_messages_in_order() {
         "  |1-------1->|  I1\n",
         "  |===========|  ==== cut A1 both ways\n",
         "  CUT OFF\n",
-        "  |<-2-------2|  Probe Exploring sent ",
-        "  |2-------2->|  Probe InboundOk sent ",
-        "  |<-2-------2|  Probe Operational sent ",
+        "A: Suspected",
+        "  |2-------2->|  Probe Exploring sent ",
+        "  |<-2-------2|  Probe InboundOk sent ",
+        "  |2-------2->|  Probe Operational sent ",
         "  |2-------2->|  payload from now on: TCP port 5000",
     ] {
         let at = rest.find(line).unwrap_or_else(|| panic!("{line} is not in\n{trace}"));
