@@ -2,6 +2,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use moorline_lab::cost::{Exchanges, Peers, Responder, Security};
+use std::time::Duration;
 
 fn main() {
     divan::main();
@@ -19,6 +20,8 @@ fn i1(bencher: Bencher<'_, '_>, contexts: u32) {
         })
         .collect();
     bencher.counter(ItemsCount::new(asking.len())).bench_local(|| {
+        // Each source prefix has so many answers in a second.
+        responder.pass(ROUND);
         for (octets, locators) in &asking {
             divan::black_box(responder.handle(octets, *locators).answer);
         }
@@ -56,3 +59,5 @@ fn responder_with(contexts: u32) -> Responder {
 }
 
 const PEERS: u32 = 1000;
+/// Between two messages of a peer.
+const ROUND: Duration = Duration::from_millis(20);

@@ -70,6 +70,19 @@ impl Daemon {
     /// # Errors
     /// It ended or did not answer: its log is in the message.
     pub fn start(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Self> {
+        Self::start_logging(lab, host, options, None)
+    }
+
+    /// The same with another log filter (`debug`) than the daemon's own.
+    ///
+    /// # Errors
+    /// As [`Daemon::start`].
+    pub fn start_logging(
+        lab: &Lab,
+        host: &str,
+        options: &DaemonOptions,
+        filter: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let directory = lab.directory(host)?;
         let socket = directory.join("moorlined.sock");
         let config = directory.join("moorlined.toml");
@@ -78,6 +91,7 @@ impl Daemon {
         fs::write(&config, text).context("configuration")?;
         let mut command = command(lab, host, options)?;
         command.arg("--config").arg(&config).stdout(Stdio::null());
+        command.envs(filter.map(|filter| ("MOORLINE_LOG", filter)));
         let mut process = Process::start(&mut command, &directory.join("moorlined.log"))?;
         let client =
             BlockingClient::new(Client::new(&socket)).context("client of the control socket")?;

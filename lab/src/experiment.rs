@@ -8,6 +8,7 @@
 
 mod addr_cost;
 mod art;
+mod i1_flood;
 mod i2_cost;
 mod isp_loss;
 mod local_event;
@@ -34,6 +35,7 @@ use serde_json::{Map, Value};
 pub use crate::cost::{I2Cost, IspLoss};
 pub use addr_cost::AddrCost;
 pub use art::{Art, ArtFlow};
+pub use i1_flood::FloodCost;
 pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
@@ -193,6 +195,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(Throughput::default()),
         Box::new(LocalEvent::default()),
         Box::new(StateCost::default()),
+        Box::new(FloodCost::default()),
     ]
 }
 

@@ -1,11 +1,12 @@
 //! Raw sockets and links.
 //!
 //! [`Shim6Socket`] carries protocol 140: control messages both ways, and payload whose tag no
-//! program knew. That it is open keeps the kernel from answering "unrecognized next header".
+//! program knew, with what strangers may send in a queue of its own. That it is open keeps the kernel from answering "unrecognized next header".
 //! [`Icmp6Socket`] listens for that answer from peers without Shim6. [`NoticeSocket`] has TCP sockets of
 //! this host send again. [`ProbeSocket`] tries what passes on the way to a peer. [`Readiness`] waits for descriptors that other crates own. [`Wire`] is a cable
 //! between two interfaces with the delay, jitter, loss and rate of an [`Impairment`].
 
+mod filter;
 mod icmp6;
 mod impairment;
 mod notice;
@@ -20,5 +21,5 @@ pub use impairment::{Channel, Impairment};
 pub use notice::{NoticeSocket, Segment};
 pub use probe::{Answer, ProbeSocket};
 pub use readiness::Readiness;
-pub use shim6::{Received, Shim6Socket};
+pub use shim6::{Queue, Received, Shim6Socket};
 pub use wire::Wire;

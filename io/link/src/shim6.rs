@@ -2,16 +2,31 @@ use std::io;
 
 use moorline_types::{Locator, LocatorPair};
 
-use crate::socket::RawSocket;
+use crate::filter::{self, TypesOf};
+use crate::socket::{Datagram, RawSocket};
 
 /// Protocol number of Shim6 (RFC 5533 s17).
 const PROTOCOL: i32 = 140;
 
-/// The socket of protocol 140.
+/// The sockets of protocol 140.
+///
+/// There are two, and the kernel sorts what comes in. What strangers may send, exchanges that make a context and
+/// payload of a context that is not there, waits in a queue of its own: when it overflows, nothing is lost of what
+/// keeps established contexts alive.
 #[derive(Debug)]
 pub struct Shim6Socket {
-    socket: RawSocket,
+    established: RawSocket,
+    strangers: RawSocket,
     buffer: Vec<u8>,
+}
+
+/// Who may have sent a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// Messages of contexts: Update, Keepalive, Probe, Error.
+    Established,
+    /// Everything else.
+    Strangers,
 }
 
 /// A packet of protocol 140.
@@ -24,24 +39,46 @@ pub struct Received<'a> {
 }
 
 impl Shim6Socket {
-    /// Opens it.
+    /// Opens them.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, or without IPv6.
+    /// Without CAP_NET_RAW and CAP_NET_ADMIN, or without IPv6.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: RawSocket::open(PROTOCOL)?, buffer: vec![0; MAX_PACKET] })
+        let open = |types| {
+            let socket = RawSocket::open(PROTOCOL)?;
+            filter::pass_only(&socket, types)?;
+            socket.reserve(QUEUE_OCTETS)?;
+            io::Result::Ok(socket)
+        };
+        Ok(Self {
+            established: open(TypesOf::Contexts)?,
+            strangers: open(TypesOf::Others)?,
+            buffer: vec![0; MAX_PACKET],
+        })
     }
 
-    /// Waits for the next packet. Cancel safe.
+    /// Waits until a queue may have a packet. Cancel safe.
+    ///
+    /// # Errors
+    /// The runtime is shutting down.
+    pub async fn ready(&self, queue: Queue) -> io::Result<()> {
+        self.socket(queue).ready().await
+    }
+
+    /// The next packet of a queue, or none if it is empty.
     ///
     /// # Errors
     /// Those of recvmsg(2).
-    pub async fn receive(&mut self) -> io::Result<Received<'_>> {
-        let datagram = self.socket.receive(&mut self.buffer).await?;
-        Ok(Received {
-            octets: &self.buffer[..datagram.len],
-            locators: LocatorPair::new(Locator(datagram.destination), Locator(datagram.source)),
-        })
+    pub fn try_receive(&mut self, queue: Queue) -> io::Result<Option<Received<'_>>> {
+        let socket = match queue {
+            Queue::Established => &self.established,
+            Queue::Strangers => &self.strangers,
+        };
+        let received = socket.try_receive(&mut self.buffer)?;
+        Ok(received.map(|Datagram { len, source, destination }| Received {
+            octets: &self.buffer[..len],
+            locators: LocatorPair::new(Locator(destination), Locator(source)),
+        }))
     }
 
     /// Sends a control message from one of our addresses.
@@ -49,9 +86,19 @@ impl Shim6Socket {
     /// # Errors
     /// Those of sendmsg(2): the source is not ours any more, no route, buffer full.
     pub fn send(&self, octets: &[u8], locators: LocatorPair) -> io::Result<()> {
-        self.socket.send(octets, locators.local.0, locators.peer.0)
+        self.established.send(octets, locators.local.0, locators.peer.0)
+    }
+
+    const fn socket(&self, queue: Queue) -> &RawSocket {
+        match queue {
+            Queue::Established => &self.established,
+            Queue::Strangers => &self.strangers,
+        }
     }
 }
 
 /// The largest IPv6 packet.
 const MAX_PACKET: usize = 65_535;
+/// Of each queue, as the kernel counts it: some 2,000 messages. A site that loses an ISP hears a thousand probes a
+/// second for each peer host at most.
+const QUEUE_OCTETS: usize = 1 << 20;

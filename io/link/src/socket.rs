@@ -2,6 +2,7 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use nix::sys::socket::sockopt::RcvBufForce;
 use nix::sys::socket::{AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockaddrIn6};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -30,6 +31,28 @@ impl RawSocket {
 
     pub(crate) fn fd(&self) -> &OwnedFd {
         self.0.get_ref()
+    }
+
+    /// Lets so many octets wait, as the kernel counts them: a multiple of what is in the packets.
+    pub(crate) fn reserve(&self, octets: usize) -> io::Result<()> {
+        Ok(nix::sys::socket::setsockopt(self.fd(), RcvBufForce, &octets)?)
+    }
+
+    /// Waits until there may be a datagram. Cancel safe.
+    pub(crate) async fn ready(&self) -> io::Result<()> {
+        // Readiness stays until nothing is found.
+        self.0.readable().await.map(drop)
+    }
+
+    /// The next datagram, if there is one; one that lacks its addresses or does not fit is skipped.
+    pub(crate) fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Option<Datagram>> {
+        loop {
+            match self.0.try_io(Interest::READABLE, |fd| receive(fd, buffer)) {
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                received => return received,
+            }
+        }
     }
 
     /// Waits for a datagram; one that lacks its addresses or does not fit is skipped.

@@ -67,6 +67,11 @@ impl Responder {
         self.now
     }
 
+    /// Lets time pass in which nothing happens.
+    pub fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+    }
+
     /// Our and the peer's address in a packet from its ULID to ours.
     #[must_use]
     pub fn locators(&self, peer: &Peer) -> LocatorPair {

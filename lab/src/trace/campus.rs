@@ -46,7 +46,7 @@ impl Default for Campus {
             seed: 1,
             length: Duration::from_secs(86_400),
             servers: 3,
-            rate: 40.0,
+            rate: 72.0,
             night: 0.15,
             peers: 50_000,
             shortest: Duration::from_millis(300),

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod curl;
+mod flood;
 mod http;
 mod iperf;
 mod pattern;
@@ -12,6 +13,7 @@ mod udp;
 
 pub use arrivals::{Arrivals, Gap};
 pub use curl::{Curl, Download};
+pub use flood::I1Flood;
 pub use http::HttpServer;
 pub use iperf::{Iperf, IperfResult};
 pub use pattern::{Digest, Pattern};

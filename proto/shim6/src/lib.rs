@@ -33,6 +33,7 @@ mod confusion;
 mod consts;
 mod context;
 mod event;
+mod flood;
 mod index;
 mod initiator;
 mod key;

@@ -9,11 +9,12 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::config::Config;
 use crate::consts::{
-    ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED, MAX_REMEMBERED_PARAMETERS, SIGNATURE_BURST,
-    SIGNATURE_INTERVAL,
+    ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED, MAX_REMEMBERED_PARAMETERS, R1_BURST, R1_INTERVAL,
+    SIGNATURE_BURST, SIGNATURE_INTERVAL,
 };
 use crate::context::{Context, State};
 use crate::event::{Event, Failure, Transmit, Via};
+use crate::flood::FloodLimit;
 use crate::key::Key;
 use crate::limit::RateLimit;
 use crate::negative::Negatives;
@@ -45,6 +46,8 @@ pub struct Machine {
     pub(crate) signatures: RateLimit,
     /// R1bis and Error messages.
     pub(crate) answers: RateLimit,
+    /// R1.
+    pub(crate) welcomes: FloodLimit,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
 }
@@ -67,6 +70,7 @@ impl Machine {
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS),
             signatures: RateLimit::new(SIGNATURE_INTERVAL, SIGNATURE_BURST),
             answers: RateLimit::new(ANSWER_INTERVAL, ANSWER_BURST),
+            welcomes: FloodLimit::new(&seed, R1_INTERVAL, R1_BURST),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
         }

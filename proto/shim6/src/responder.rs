@@ -53,7 +53,10 @@ impl Machine {
                 self.answers.take(locators.peer, now)?;
                 self.send_r2(id, initiator_nonce, locators);
             }
-            None => self.send_r1(key, locators, initiator_tag, initiator_nonce, now),
+            None => {
+                self.welcomes.take(locators.peer, now)?;
+                self.send_r1(key, locators, initiator_tag, initiator_nonce, now);
+            }
         }
         Ok(())
     }

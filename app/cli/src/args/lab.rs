@@ -1,4 +1,5 @@
 mod failures;
+mod i1_flood;
 mod state_cost;
 mod throughput;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use super::FormatArgs;
 use super::addr::parse_sec;
+use i1_flood::I1FloodArgs;
 use state_cost::StateCostArgs;
 
 /// What `moorline lab` can do.
@@ -99,6 +101,10 @@ pub enum ExperimentArgs {
     /// Figure 11 of the LinShim6 paper: for a capture or flow records, or for a day of some servers of a campus,
     /// made up. That day takes some ten seconds in a release build.
     StateCost(Box<StateCostArgs>),
+    /// Goodput of a context while its host is flooded with I1s from sources made up (as root).
+    ///
+    /// Between two real daemons in network namespaces; 44 s with the default parameters.
+    I1Flood(I1FloodArgs),
 }
 
 /// Parameters of `i2-cost`.
@@ -282,6 +288,12 @@ mod tests {
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let ExperimentArgs::StateCost(args) = state_cost.experiment else { panic!() };
         let (given, default) = (args.experiment(), StateCost::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let ExperimentArgs::I1Flood(args) = self::run("moorline lab run i1-flood").experiment
+        else {
+            panic!()
+        };
+        let (given, default) = (args.experiment(), moorline_lab::experiment::FloodCost::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let ExperimentArgs::Art(args) = self::run("moorline lab run art").experiment else {
             panic!()

@@ -1,0 +1,92 @@
+//! Which types of Shim6 messages a socket gets, decided by the kernel.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use crate::socket::RawSocket;
+
+/// Types of packets of protocol 140.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TypesOf {
+    /// Control messages of contexts, 64 to 127 (RFC 5533 s17).
+    Contexts,
+    /// Control messages that make contexts, and payload.
+    Others,
+}
+
+/// A program of the classic packet filter.
+pub(crate) fn pass_only(socket: &RawSocket, types: TypesOf) -> io::Result<()> {
+    let mut program = program(types);
+    let filter = libc::sock_fprog {
+        len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
+        filter: program.as_mut_ptr(),
+    };
+    let len = libc::socklen_t::try_from(size_of_val(&filter)).map_err(io::Error::other)?;
+    // SAFETY: `filter` is live, of the length that is passed, and points to a live program of the length in it. The
+    // kernel copies both.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            len,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Loads the octet with the P bit and the type; what is too short for one is dropped. A payload packet has the P
+/// bit set, so it counts as 128 and more.
+const fn program(types: TypesOf) -> [libc::sock_filter; 5] {
+    let (of_contexts, others) = match types {
+        TypesOf::Contexts => (ALL, NONE),
+        TypesOf::Others => (NONE, ALL),
+    };
+    [
+        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, TYPE_AT, 0, 0),
+        // Below 64, or from 128 on: to the last one.
+        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 64, 0, 2),
+        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 128, 1, 0),
+        instruction(libc::BPF_RET | libc::BPF_K, of_contexts, 0, 0),
+        instruction(libc::BPF_RET | libc::BPF_K, others, 0, 0),
+    ]
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "codes of instructions have 16 bits")]
+const fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+/// Of the octet with the type in a Shim6 header (RFC 5533 s5.1).
+const TYPE_AT: u32 = 2;
+/// Octets of the packet to pass.
+const ALL: u32 = u32::MAX;
+const NONE: u32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the program says of an octet, instruction by instruction.
+    fn passes(types: TypesOf, octet: u8) -> bool {
+        let program = program(types);
+        let mut at = 1;
+        loop {
+            let libc::sock_filter { code, jt, jf, k } = program[at];
+            if u32::from(code) == libc::BPF_RET | libc::BPF_K {
+                return k == ALL;
+            }
+            at += 1 + usize::from(if u32::from(octet) >= k { jt } else { jf });
+        }
+    }
+
+    #[test]
+    fn every_type_goes_to_one_of_the_two_sockets() {
+        for octet in 0..=u8::MAX {
+            let is_of_context = (64..128).contains(&octet);
+            assert_eq!(passes(TypesOf::Contexts, octet), is_of_context, "{octet}");
+            assert_eq!(passes(TypesOf::Others, octet), !is_of_context, "{octet}");
+        }
+    }
+}

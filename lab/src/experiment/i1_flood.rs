@@ -1,0 +1,178 @@
+//! What a flood of I1s does to the traffic of a context that is there.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use serde::Serialize;
+use serde_json::json;
+
+use super::recovery::{self, Scene, obstacles};
+use super::{Bars, Chart, Data, Experiment, Results, Scale, Summary, Watch};
+use crate::daemon::DaemonOptions;
+use crate::interrupt;
+use crate::topology::{ISPS, Impairment};
+use crate::workload::{Arrivals, I1Flood, Sender, TcpOptions, TcpTransfer};
+
+/// The experiment.
+#[derive(Clone, Debug)]
+pub struct FloodCost {
+    /// The daemon; else the one next to this program or on PATH.
+    pub moorlined: Option<PathBuf>,
+    /// Pairs of a time without and a time with the flood.
+    pub pairs: usize,
+    /// Length of each.
+    pub length: Duration,
+    /// Octets a second of the transfer.
+    pub rate: u64,
+    /// I1s a second; as many as a thread can send without it.
+    pub flood: Option<u64>,
+}
+
+impl Default for FloodCost {
+    fn default() -> Self {
+        Self {
+            moorlined: None,
+            pairs: 10,
+            length: Duration::from_secs(2),
+            rate: 20_000_000,
+            flood: None,
+        }
+    }
+}
+
+/// The parameters, for JSON.
+#[derive(Debug, Serialize)]
+struct Parameters {
+    pairs: usize,
+    length_s: f64,
+    rate_octets_per_s: u64,
+    flood_per_s: Option<u64>,
+}
+
+/// A time without and a time with the flood.
+#[derive(Debug, Serialize)]
+struct Point {
+    quiet_mb_per_s: f64,
+    flooded_mb_per_s: f64,
+    ratio: f64,
+    i1_per_s: f64,
+    r1_per_s: f64,
+}
+
+impl Experiment for FloodCost {
+    fn name(&self) -> &'static str {
+        "i1-flood"
+    }
+
+    fn about(&self) -> &'static str {
+        "goodput of a context while its host is flooded with I1s from sources made up"
+    }
+
+    fn obstacles(&self) -> Vec<String> {
+        obstacles(self.moorlined.as_ref(), &["nft"])
+    }
+
+    fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
+        ensure!(self.pairs > 0 && !self.length.is_zero(), "nothing to measure");
+        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
+        let options = DaemonOptions::new(moorlined, SEND_TIMEOUT);
+        watch.stage("two hosts with a context");
+        let mut scene = Scene::protected(Impairment::default(), &options)?;
+        let [client, server] = scene.ends.clone();
+        let transfer = TcpTransfer::start(&TcpOptions {
+            client,
+            server,
+            sender: Sender::Server,
+            bytes: u64::MAX,
+            rate: self.rate,
+        })?;
+        scene.await_contexts()?;
+        watch.stage("transfer, without and with the flood");
+        let mut points = Vec::new();
+        for pair in 0..self.pairs {
+            points.push(self.pair(&scene, transfer.arrivals())?);
+            watch.done((pair + 1) as f64 / self.pairs as f64);
+        }
+        ensure!(!scene.has_moved(), "the flood moved the context\n{}", scene.logs());
+        transfer.abandon()?;
+        self.results(&points)
+    }
+}
+
+impl FloodCost {
+    fn pair(&self, scene: &Scene, arrivals: &Arrivals) -> anyhow::Result<Point> {
+        let quiet = self.goodput(arrivals)?;
+        // By the other ISP: what is measured is not the queue of a link.
+        let router = scene.lab.namespace(ISPS[1])?;
+        let victim = scene.daemons[0].verifiable_address(ISPS[1])?;
+        let flood = I1Flood::start(router, victim, self.flood)?;
+        let begin = Instant::now();
+        let flooded = self.goodput(arrivals)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let (sent, answered) = (flood.sent(), flood.answered()?);
+        flood.finish()?;
+        Ok(Point {
+            quiet_mb_per_s: quiet / 1e6,
+            flooded_mb_per_s: flooded / 1e6,
+            ratio: flooded / quiet.max(1.0),
+            i1_per_s: sent as f64 / seconds,
+            r1_per_s: answered as f64 / seconds,
+        })
+    }
+
+    /// Octets a second that arrive, after a moment to settle.
+    fn goodput(&self, arrivals: &Arrivals) -> anyhow::Result<f64> {
+        thread::sleep(SETTLE);
+        let (begin, before) = (Instant::now(), arrivals.total());
+        while begin.elapsed() < self.length {
+            interrupt::check()?;
+            thread::sleep(interrupt::TICK);
+        }
+        Ok((arrivals.total() - before) as f64 / begin.elapsed().as_secs_f64())
+    }
+
+    fn results(&self, points: &[Point]) -> anyhow::Result<Results> {
+        let parameters = Parameters {
+            pairs: self.pairs,
+            length_s: self.length.as_secs_f64(),
+            rate_octets_per_s: self.rate,
+            flood_per_s: self.flood,
+        };
+        let median = |of: fn(&Point) -> f64| {
+            let values: Vec<_> = points.iter().map(of).collect();
+            Summary::of(&values).map(|summary| summary.median)
+        };
+        let mut results = Results::new(self, &parameters, points)?.with_columns(&COLUMNS);
+        for (name, value) in [
+            ("median_ratio", median(|point| point.ratio)),
+            ("median_i1_per_s", median(|point| point.i1_per_s)),
+            ("median_r1_per_s", median(|point| point.r1_per_s)),
+        ] {
+            results.summary.insert(name.into(), json!(value));
+        }
+        let bars = |name: &str, of: fn(&Point) -> f64| Bars {
+            name: name.into(),
+            values: points.iter().map(|point| Some(of(point))).collect(),
+        };
+        let chart = Chart {
+            title: "A transfer without and with a flood of I1s".into(),
+            x: "pairs of times".into(),
+            y: "MB/s".into(),
+            scale: Scale::Linear,
+            data: Data::Bars {
+                groups: (1..=points.len()).map(|pair| pair.to_string()).collect(),
+                series: vec![
+                    bars("quiet", |point| point.quiet_mb_per_s),
+                    bars("flooded", |point| point.flooded_mb_per_s),
+                ],
+            },
+        };
+        Ok(results.with_charts(vec![chart]))
+    }
+}
+
+const COLUMNS: [&str; 5] = ["quiet_mb_per_s", "flooded_mb_per_s", "ratio", "i1_per_s", "r1_per_s"];
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_millis(200);
