@@ -68,7 +68,6 @@ fn congest(hosts: &Protected) -> Running {
 }
 
 #[test]
-#[ignore = "the programs on the uplinks do not count congestion or take paths yet"]
 fn controllers_in_python_and_in_shell_leave_a_congested_pair() {
     let Some(mut hosts) = hosts("controllers", WATCH) else { return };
     let control = client(&hosts);
@@ -110,7 +109,6 @@ fn mark_of(paths: &[Pair], is_meant: impl Fn(&Pair) -> bool) -> usize {
 }
 
 #[test]
-#[ignore = "the programs on the uplinks do not count congestion or take paths yet"]
 fn two_flows_of_one_address_pair_take_two_isps_at_once_by_their_marks() {
     let Some(hosts) = hosts("spread", "spread = true\n") else { return };
     let control = client(&hosts);
