@@ -1,3 +1,4 @@
+mod adaptive;
 mod plans;
 mod scenarios;
 mod schedules;

@@ -1,0 +1,98 @@
+//! Detection beyond the Send Timeout: what the data plane suspects, and what comes of it.
+
+use std::time::Duration;
+
+use moorline_host::{Cause, Event};
+
+use crate::plan::{
+    Chance, Change, Direction, HostPlan, Kind, Link, Pace, Plan, Port, Uplink, What, Workload,
+};
+use crate::{Outcome, run, trace};
+
+const CUT: Duration = Duration::from_secs(20);
+
+/// Two hosts with two uplinks each, the round trip given, and a Send Timeout that is out of the question.
+fn plan(kind: Kind, rtt: Duration) -> Plan {
+    let link = Link { delay: rtt / 4, ..Link::default() };
+    let uplinks = (0..2).map(|isp| Uplink { isp, out: link, inbound: link }).collect();
+    let host = HostPlan { send_timeout: Duration::from_secs(15), uplinks, ..HostPlan::default() };
+    let [from, to] = [0, 1].map(|host| Port { host, uplink: 0 });
+    Plan {
+        hosts: vec![host; 2],
+        workloads: vec![Workload { from, to, start: Duration::ZERO, until: None, kind }],
+        reverts_backoff: true,
+        ..Plan::pair(Duration::from_secs(15))
+    }
+}
+
+fn cut(mut plan: Plan) -> Plan {
+    let port = Port { host: 0, uplink: 0 };
+    plan.changes.push(Change { at: CUT, what: What::Cut { port, direction: Direction::Both } });
+    plan
+}
+
+fn sound(seed: u64, plan: &Plan) -> Outcome {
+    let outcome = run(seed, plan);
+    assert_eq!(outcome.violations, [], "seed {seed}\n{}", trace(seed, plan));
+    outcome
+}
+
+fn causes(outcome: &Outcome) -> Vec<Cause> {
+    let cause = |event: &Event| {
+        if let Event::Moved { cause, .. } = event { Some(*cause) } else { None }
+    };
+    outcome.events.iter().filter_map(|told| cause(&told.event)).collect()
+}
+
+#[test]
+fn a_silent_cut_is_noticed_long_before_the_send_timeout() {
+    let pace = Pace { octets: 200, interval: Duration::from_millis(20) };
+    let stream = Kind::Stream { bytes: u64::MAX, pace: Some(pace) };
+    let both_ways = Kind::Datagrams { pace, both_ways: true };
+    for rtt in [4, 20, 80, 200].map(Duration::from_millis) {
+        for kind in [stream, both_ways] {
+            for seed in 0..4 {
+                let outcome = sound(seed, &cut(plan(kind, rtt)));
+                let pause = outcome.workloads[0].longest_pause.expect("a pause");
+                let late = pause.to.saturating_sub(CUT);
+                let most = Duration::from_millis(700) + rtt * 5;
+                assert!(late <= most, "{kind:?} at {rtt:?}, seed {seed}: {late:?}");
+                assert!(causes(&outcome).contains(&Cause::Suspicion), "{:?}", outcome.events);
+            }
+        }
+    }
+}
+
+/// 5 % of the packets lost each way, and queues that fill and empty: nothing has failed.
+#[test]
+fn loss_and_full_queues_move_nothing_in_an_hour() {
+    let pace = Pace { octets: 1000, interval: Duration::from_millis(50) };
+    let kinds = [
+        Kind::Stream { bytes: u64::MAX, pace: Some(pace) },
+        Kind::Requests { pace },
+        Kind::Datagrams { pace, both_ways: true },
+    ];
+    let mut doubts = 0;
+    for (seed, kind) in (0..).zip(kinds) {
+        let mut plan = plan(kind, Duration::from_millis(40));
+        plan.duration = Duration::from_secs(3600);
+        plan.is_full_length = true;
+        for host in &mut plan.hosts {
+            for uplink in &mut host.uplinks {
+                for link in [&mut uplink.out, &mut uplink.inbound] {
+                    // Each way crosses two.
+                    link.loss = Chance::percent(5);
+                    link.jitter = Duration::from_millis(100);
+                }
+            }
+        }
+        plan.hosts.iter_mut().for_each(|host| {
+            host.uplinks.iter_mut().for_each(|uplink| uplink.inbound.loss = Chance::percent(0));
+        });
+        let outcome = sound(seed, &plan);
+        assert_eq!(causes(&outcome), [], "{kind:?}");
+        let is_doubt = |event: &Event| matches!(event, Event::Suspected { .. });
+        doubts += outcome.events.iter().filter(|told| is_doubt(&told.event)).count();
+    }
+    assert!(doubts > 0, "nothing was ever put to the test");
+}
