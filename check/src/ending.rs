@@ -4,8 +4,8 @@ use crate::world::World;
 
 /// How the world ends when nothing more goes wrong.
 impl World {
-    /// Whether the two hosts come to one mind, from here on without losses, with traffic and keepalives
-    /// both ways: each has the other's tag and a pair that works, or neither has a context.
+    /// Whether the two hosts come to one mind, from here on without losses, with traffic both ways, and
+    /// keepalives if the bounds say so: each has the other's tag and a pair that works, or neither has a context.
     #[must_use]
     pub fn ends_well(&self) -> bool {
         let mut world = self.clone();
@@ -53,9 +53,11 @@ impl World {
             }
             self.settle();
             self.quieten();
-            self.keep_alive(n);
-            self.settle();
-            self.quieten();
+            if self.left.keepalives {
+                self.keep_alive(n);
+                self.settle();
+                self.quieten();
+            }
         }
     }
 

@@ -12,6 +12,7 @@ const NOTHING: Bounds = Bounds {
     alarms: 0,
     cuts: 0,
     lapses: 0,
+    keepalives: true,
 };
 
 /// Tries all orders, and says how many there were: `docs/model-checking.md` has the numbers.
@@ -33,6 +34,14 @@ fn a_host_forgets_while_contexts_are_made() {
     holds(Bounds { lapses: 1, payloads: 1, triggers: [2, 1], ..NOTHING }, 1000);
     holds(Bounds { lapses: 1, losses: 1, triggers: [2, 1], ..NOTHING }, 500);
     holds(Bounds { lapses: 1, duplicates: 1, triggers: [2, 0], ..NOTHING }, 100);
+}
+
+/// No late I2 takes a host back to a tag of the peer's earlier life, so nothing has to put that right.
+#[test]
+fn an_i2_of_an_earlier_life_does_no_harm() {
+    let silent = Bounds { lapses: 1, triggers: [2, 0], keepalives: false, ..NOTHING };
+    holds(Bounds { duplicates: 1, ..silent }, 100);
+    holds(Bounds { losses: 1, timeouts: 1, ..silent }, 100);
 }
 
 #[test]

@@ -26,6 +26,9 @@ pub struct Bounds {
     pub cuts: u8,
     /// Times that a host forgets everything.
     pub lapses: u8,
+    /// Whether keepalives go out when the world comes to its end: they make a host hear of a tag that its
+    /// peer does not know.
+    pub keepalives: bool,
 }
 
 /// What may happen next. Numbers of packets are places among those under way.

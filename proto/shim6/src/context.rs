@@ -49,6 +49,8 @@ impl State {
 #[derive(Clone, Debug)]
 pub struct I1Sent {
     pub(crate) nonce: u32,
+    /// The last Responder Nonce that we had given out when it left.
+    pub(crate) asked_at: u32,
     /// The pair it went by: the ULIDs, if they can be used.
     pub(crate) via: LocatorPair,
     /// Since this establishment began there was something else to tell of us.
@@ -62,6 +64,8 @@ pub struct I1Sent {
 #[derive(Clone, Debug)]
 pub struct I2Sent {
     pub(crate) nonce: u32,
+    /// As in [`I1Sent`].
+    pub(crate) asked_at: u32,
     pub(crate) via: LocatorPair,
     pub(crate) responder_nonce: u32,
     pub(crate) validator: Vec<u8>,
@@ -79,6 +83,8 @@ pub struct I2bisSent {
     /// As before, with the CT(peer) that the peer has lost.
     pub established: Established,
     pub(crate) nonce: u32,
+    /// As in [`I1Sent`].
+    pub(crate) asked_at: u32,
     /// The pair of the R1bis.
     pub(crate) via: LocatorPair,
     pub(crate) responder_nonce: u32,
@@ -104,6 +110,10 @@ pub struct Established {
     pub(crate) edition: u32,
     /// What the peer has been told and has not acknowledged.
     pub(crate) update: Option<Box<Update>>,
+    /// The Responder Nonce that the peer has told its tag with, or that was the last when we asked for it:
+    /// an I2 with this one or an older one is from before, and if it names another tag, from a life of the
+    /// peer's that is over.
+    pub(crate) told_at: u32,
 }
 
 /// What a peer has been told of us.
@@ -131,11 +141,17 @@ impl Established {
         peer: PeerSet,
         role: Role,
     ) -> Self {
-        Self { peer_tag, local_locators, peer, role, edition: 0, update: None }
+        Self { peer_tag, local_locators, peer, role, edition: 0, update: None, told_at: 0 }
     }
 
-    pub(crate) fn with(peer_tag: ContextTag, told: Told, peer: PeerSet, role: Role) -> Self {
-        Self { edition: told.edition, ..Self::new(peer_tag, told.locators, peer, role) }
+    pub(crate) fn with(
+        (peer_tag, told_at): (ContextTag, u32),
+        told: Told,
+        peer: PeerSet,
+        role: Role,
+    ) -> Self {
+        let edition = told.edition;
+        Self { edition, told_at, ..Self::new(peer_tag, told.locators, peer, role) }
     }
 
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).

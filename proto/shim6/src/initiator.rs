@@ -18,8 +18,14 @@ impl Machine {
     pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
         let local_tag = self.table.unused_tag(&mut self.rng);
         let via = self.first_pair(key.ulids);
-        let state =
-            State::I1Sent(I1Sent { nonce: 0, via, is_retold: false, retries: 0, deadline: now });
+        let state = State::I1Sent(I1Sent {
+            nonce: 0,
+            asked_at: 0,
+            via,
+            is_retold: false,
+            retries: 0,
+            deadline: now,
+        });
         let id = self.table.insert(key, local_tag, state)?;
         self.push_event(Event::Initiated { context: id, ulids: key.ulids });
         self.send_i1(id, via, false, 0, now);
@@ -47,6 +53,7 @@ impl Machine {
         }
         let state = I2Sent {
             nonce: self.rng.next_u32(),
+            asked_at: 0,
             via,
             responder_nonce: r1.responder_nonce,
             validator: validator.to_vec(),
@@ -71,9 +78,10 @@ impl Machine {
         let nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
         let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
         let (id, key) = (context.id, context.key);
-        let (role, was_established) = match &context.state {
-            State::I1Sent(_) | State::I2Sent(_) => (Role::Initiator, false),
-            State::I2bisSent(state) => (state.established.role, true),
+        let (role, asked_at, was_established) = match &context.state {
+            State::I1Sent(state) => (Role::Initiator, state.asked_at, false),
+            State::I2Sent(state) => (Role::Initiator, state.asked_at, false),
+            State::I2bisSent(state) => (state.established.role, state.asked_at, true),
             State::Established(_) => return Err(DropReason::UnexpectedState),
         };
         let told = self.told_to(context, locators);
@@ -82,7 +90,7 @@ impl Machine {
         if !peer.locators.contains(&locators.peer) {
             return Err(DropReason::WrongLocators);
         }
-        let established = Established::with(r2.responder_tag, told, peer, role);
+        let established = Established::with((r2.responder_tag, asked_at), told, peer, role);
         self.table.set_state(id, State::Established(established));
         self.negatives.remove(key.ulids);
         self.push_event(if was_established {
@@ -193,28 +201,40 @@ impl Machine {
             initiator_nonce: nonce,
             options: key.options(via).collect::<alloc::vec::Vec<_>>().into(),
         };
-        self.table
-            .set_state(id, State::I1Sent(I1Sent { nonce, via, is_retold, retries, deadline }));
+        let asked_at = self.validators.latest();
+        let state = I1Sent { nonce, asked_at, via, is_retold, retries, deadline };
+        self.table.set_state(id, State::I1Sent(state));
         self.push_transmit(Via::Pair(via), Message::I1(i1));
     }
 
     fn send_i2(&mut self, id: ContextId, mut state: I2Sent, now: Instant) {
         state.deadline = now + self.backed_off(self.config.i2_timeout, state.retries);
         let Some(context) = self.table.get(id) else { return };
-        let (key, via) = (context.key, state.via);
-        let ulid = key.ulids.local;
-        //= rfc5533#5.6-4 rfc5533#5.6-5
-        let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
-        options.extend(key.options(via));
-        options.extend(self.options_for(ulid, state.retries <= PREFERENCES_RETRIES_MAX));
+        let (key, initiator_tag, via) = (context.key, context.local_tag, state.via);
+        state.asked_at = self.validators.latest();
         let i2 = I2 {
-            initiator_tag: context.local_tag,
+            initiator_tag,
             initiator_nonce: state.nonce,
             responder_nonce: state.responder_nonce,
-            options: Options::from(options),
+            options: self.options_with(&state.validator, key, via, state.retries),
         };
         self.table.set_state(id, State::I2Sent(Box::new(state)));
         self.push_transmit(Via::Pair(via), Message::I2(i2));
+    }
+
+    /// The options of I2 and I2bis: the peer's validator, which context it is, and what we tell of us.
+    pub(crate) fn options_with(
+        &self,
+        validator: &[u8],
+        key: Key,
+        via: LocatorPair,
+        retries: u8,
+    ) -> Options {
+        //= rfc5533#5.6-4 rfc5533#5.6-5
+        let mut options = alloc::vec![Opt::Validator(validator.to_vec())];
+        options.extend(key.options(via));
+        options.extend(self.options_for(key.ulids.local, retries <= PREFERENCES_RETRIES_MAX));
+        options.into()
     }
 
     /// Binary backoff, then a random factor of 0.5 to 1.5 (RFC 5533 s14).

@@ -193,7 +193,10 @@ impl Machine {
     }
 
     /// Takes a context over that an earlier run of this host had established.
-    pub fn restore(&mut self, context: Context) -> Result<(), DropReason> {
+    pub fn restore(&mut self, mut context: Context) -> Result<(), DropReason> {
+        if let State::Established(established) = &mut context.state {
+            established.told_at = self.validators.latest();
+        }
         self.table.restore(context)
     }
 

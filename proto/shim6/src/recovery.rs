@@ -4,7 +4,7 @@ use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
 use moorline_wire::{I2bis, Message, Opt, OptionType, Options, Packet, R1bis};
 use rand_core::RngCore;
 
-use crate::consts::{I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN, PREFERENCES_RETRIES_MAX};
+use crate::consts::{I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
 use crate::context::{Context, I2bisSent, State};
 use crate::event::{Event, Via};
 use crate::key::Key;
@@ -86,6 +86,7 @@ impl Machine {
         let state = I2bisSent {
             established,
             nonce: self.rng.next_u32(),
+            asked_at: 0,
             via: locators,
             responder_nonce: r1bis.responder_nonce,
             validator: validator.to_vec(),
@@ -147,17 +148,14 @@ impl Machine {
     fn send_i2bis(&mut self, id: ContextId, mut state: I2bisSent, now: Instant) {
         state.deadline = now + self.backed_off(self.config.i2bis_timeout, state.retries);
         let Some(context) = self.table.get(id) else { return };
-        let (key, via) = (context.key, state.via);
-        let ulid = key.ulids.local;
-        let mut options = alloc::vec![Opt::Validator(state.validator.clone())];
-        options.extend(key.options(via));
-        options.extend(self.options_for(ulid, state.retries <= PREFERENCES_RETRIES_MAX));
+        let (key, initiator_tag, via) = (context.key, context.local_tag, state.via);
+        state.asked_at = self.validators.latest();
         let i2bis = I2bis {
-            initiator_tag: context.local_tag,
+            initiator_tag,
             initiator_nonce: state.nonce,
             responder_nonce: state.responder_nonce,
             packet_tag: state.established.peer_tag,
-            options: Options::from(options),
+            options: self.options_with(&state.validator, key, via, state.retries),
         };
         self.table.set_state(id, State::I2bisSent(Box::new(state)));
         self.push_transmit(Via::Pair(via), Message::I2bis(i2bis));
@@ -183,6 +181,7 @@ impl Machine {
             key,
             initiator_tag: i2bis.initiator_tag,
             initiator_nonce: i2bis.initiator_nonce,
+            responder_nonce,
             options: &i2bis.options,
         };
         self.admit(packet, &offer, locators, now)

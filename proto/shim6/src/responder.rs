@@ -14,6 +14,7 @@ pub(crate) struct Offer<'a> {
     pub key: Key,
     pub initiator_tag: ContextTag,
     pub initiator_nonce: u32,
+    pub responder_nonce: u32,
     pub options: &'a Options,
 }
 
@@ -77,8 +78,13 @@ impl Machine {
         let bound = Bound::R1 { key, locators, initiator_tag };
         self.validators.check(&bound, responder_nonce, validator, &mut self.rng, now)?;
         let Message::I2(i2) = packet.message()? else { return Err(DropReason::UnknownType) };
-        let offer =
-            Offer { key, initiator_tag, initiator_nonce: i2.initiator_nonce, options: &i2.options };
+        let offer = Offer {
+            key,
+            initiator_tag,
+            initiator_nonce: i2.initiator_nonce,
+            responder_nonce,
+            options: &i2.options,
+        };
         self.admit(packet, &offer, locators, now)
     }
 
@@ -94,6 +100,17 @@ impl Machine {
         if self.is_ours(key.ulids.local) { Ok(()) } else { Err(DropReason::NotOurs) }
     }
 
+    /// A tag other than the one we have must be a later one. An I2 of a life of the peer's that is over, late or
+    /// played again, would have us send to a tag that the peer does not know, or no longer.
+    fn check_life(&self, offer: &Offer<'_>) -> Result<(), DropReason> {
+        let known = self.table.by_key(offer.key).and_then(Context::established);
+        let is_over = known.is_some_and(|known| {
+            known.peer_tag != offer.initiator_tag
+                && !self.validators.is_newer(offer.responder_nonce, known.told_at)
+        });
+        if is_over { Err(DropReason::StaleNonce) } else { Ok(()) }
+    }
+
     /// Verifies what an I2 or I2bis says, makes or renews the context, and answers with R2.
     pub(crate) fn admit(
         &mut self,
@@ -104,6 +121,7 @@ impl Machine {
     ) -> Result<(), DropReason> {
         let key = offer.key;
         self.check_ulids(key, locators)?;
+        self.check_life(offer)?;
         let peer = self.offered(key.ulids.peer, packet, offer.options, locators, now)?;
         //= rfc5533#7.13
         // The source is the ULID, in the list, or known from before.
@@ -155,7 +173,8 @@ impl Machine {
         //= rfc5533#7.20-4
         let local_tag = self.table.unused_tag(&mut self.rng);
         let told = self.telling(offer.key.ulids.local);
-        let established = Established::with(offer.initiator_tag, told, peer, Role::Responder);
+        let tag = (offer.initiator_tag, offer.responder_nonce);
+        let established = Established::with(tag, told, peer, Role::Responder);
         let state = State::Established(established);
         let context = self.table.insert(offer.key, local_tag, state)?;
         self.push_event(Event::Established { context, role: Role::Responder, locators });
@@ -171,8 +190,12 @@ impl Machine {
         };
         let is_recovering = matches!(context.state, State::I2bisSent(_));
         let told = self.told_to(context, locators);
-        let mut new = Established::with(offer.initiator_tag, told, peer, role);
+        let tag = (offer.initiator_tag, offer.responder_nonce);
+        let mut new = Established::with(tag, told, peer, role);
         if let Some(old) = &old {
+            if !self.validators.is_newer(new.told_at, old.told_at) {
+                new.told_at = old.told_at;
+            }
             // A repeated I2 takes nothing back. An update from before I2BIS-SENT is long overdue.
             new.update = old.update.clone().filter(|_| !is_recovering);
             // With the same tag it is the same context, and only a newer list is news: an I2 that was

@@ -41,13 +41,16 @@ impl Bound {
 
 /// Makes and checks Responder Validators without state per initiator (RFC 5533 s7.10.1).
 ///
-/// The Responder Nonce is the number of an epoch of [`VALIDATOR_MIN_LIFETIME`], each with a secret
-/// of its own. The current and the last epoch are accepted, so a nonce lives 30 to 60 s.
+/// Responder Nonces are counted, from a random start, so that they do not tell the uptime; their order is
+/// the order in which peers asked. Secrets change every [`VALIDATOR_MIN_LIFETIME`]. Those of the current
+/// epoch and of the one before are accepted, so a nonce lives 30 to 60 s.
 #[derive(Clone)]
 pub struct Validators {
     epoch_start: Instant,
-    /// Nonce of the current epoch; starts at random so that it does not tell the uptime.
-    nonce: u32,
+    /// The next nonce, and the first ones of the current epoch and of the one before.
+    next: u32,
+    current_first: u32,
+    previous_first: u32,
     current: [u8; 16],
     previous: [u8; 16],
 }
@@ -55,8 +58,15 @@ pub struct Validators {
 impl Validators {
     /// Draws the first secrets.
     pub fn new(rng: &mut ChaCha20Rng, now: Instant) -> Self {
-        let mut validators =
-            Self { epoch_start: now, nonce: rng.next_u32(), current: [0; 16], previous: [0; 16] };
+        let first = rng.next_u32();
+        let mut validators = Self {
+            epoch_start: now,
+            next: first,
+            current_first: first,
+            previous_first: first,
+            current: [0; 16],
+            previous: [0; 16],
+        };
         rng.fill_bytes(&mut validators.current);
         rng.fill_bytes(&mut validators.previous);
         validators
@@ -70,7 +80,9 @@ impl Validators {
         now: Instant,
     ) -> (u32, [u8; VALIDATOR_LEN]) {
         self.rotate(rng, now);
-        (self.nonce, tag(&self.current, self.nonce, bound))
+        let nonce = self.next;
+        self.next = nonce.wrapping_add(1);
+        (nonce, tag(&self.current, nonce, bound))
     }
 
     /// Checks nonce and validator of an I2 or I2bis.
@@ -84,18 +96,31 @@ impl Validators {
     ) -> Result<(), DropReason> {
         self.rotate(rng, now);
         //= rfc5533#7.13-2 rfc5533#7.20-2
-        let secret = if nonce == self.nonce {
-            &self.current
-        } else if nonce == self.nonce.wrapping_sub(1) {
-            &self.previous
-        } else {
-            return Err(DropReason::StaleNonce);
-        };
+        let age = self.age(nonce).ok_or(DropReason::StaleNonce)?;
+        let is_current = age <= self.next.wrapping_sub(self.current_first);
+        let secret = if is_current { &self.current } else { &self.previous };
         if equal_in_constant_time(&tag(secret, nonce, bound), validator) {
             Ok(())
         } else {
             Err(DropReason::BadValidator)
         }
+    }
+
+    /// The nonce that was given out last.
+    pub(crate) const fn latest(&self) -> u32 {
+        self.next.wrapping_sub(1)
+    }
+
+    /// Whether of two nonces the first was given out later. The first is one that is accepted; what is
+    /// not accepted any more is older than it.
+    pub(crate) fn is_newer(&self, nonce: u32, other: u32) -> bool {
+        self.age(other).is_none_or(|age| self.age(nonce).is_some_and(|newer| newer < age))
+    }
+
+    /// One for the nonce that was given out last, and so on; `None` for one that is not accepted.
+    fn age(&self, nonce: u32) -> Option<u32> {
+        let age = self.next.wrapping_sub(nonce);
+        (age > 0 && age <= self.next.wrapping_sub(self.previous_first)).then_some(age)
     }
 
     fn rotate(&mut self, rng: &mut ChaCha20Rng, now: Instant) {
@@ -104,13 +129,11 @@ impl Validators {
             return;
         }
         self.previous = self.current;
-        if age >= VALIDATOR_MIN_LIFETIME * 2 {
-            // Nothing was made in the epochs slept through: what is "previous" now is too old.
-            rng.fill_bytes(&mut self.previous);
-            self.nonce = self.nonce.wrapping_add(1);
-        }
+        // Of the epochs slept through there is nothing, and what was made before is too old.
+        let is_behind = age >= VALIDATOR_MIN_LIFETIME * 2;
+        self.previous_first = if is_behind { self.next } else { self.current_first };
+        self.current_first = self.next;
         rng.fill_bytes(&mut self.current);
-        self.nonce = self.nonce.wrapping_add(1);
         self.epoch_start = now;
     }
 }

@@ -7,6 +7,7 @@ use moorline_wire::{I2bis, PayloadHeader, R1bis};
 
 use super::duo::{Duo, Flight};
 use super::*;
+use crate::validator::Bound;
 
 const STATES: [&str; 5] = ["idle", "i1-sent", "i2-sent", "i2bis-sent", "established"];
 
@@ -22,12 +23,15 @@ const TABLE: &[(&str, [&str; 5])] = &[
         "I2",
         ["R2 -> established", "R2 -> established", "R2 -> established", "R2 -> established", "R2"],
     ),
+    // A validator given out before the context was asked for: the peer had begun anew since then.
+    ("I2 of before", ["R2 -> established", "R2 -> established", "R2 -> established", "-", "-"]),
     ("R2", ["-", "-> established", "-> established", "-> established", "-"]),
     ("R1bis", ["-", "-", "-", "-", "I2bis -> i2bis-sent"]),
     (
         "I2bis",
         ["R2 -> established", "R2 -> established", "R2 -> established", "R2 -> established", "R2"],
     ),
+    ("I2bis of before", ["R2 -> established", "R2 -> established", "R2 -> established", "-", "-"]),
     (
         "Update Request",
         ["R1bis", "-", "I2", "I2bis Update Acknowledgement", "Update Acknowledgement"],
@@ -37,11 +41,11 @@ const TABLE: &[(&str, [&str; 5])] = &[
     ("timeout", ["-", "I1", "I2", "I2bis", "-"]),
 ];
 
-/// Side 0 in a state, and validators that it gave away before it came there.
+/// Side 0 in a state, and what it gave away: before it came there, and since.
 struct Stage {
     duo: Duo,
-    r1: R1,
-    r1bis: R1bis,
+    before: (R1, R1bis),
+    since: (R1, R1bis),
 }
 
 /// The tag in the packet that [`Stage::r1bis`] answered.
@@ -52,18 +56,7 @@ const NEW_TAG: ContextTag = ContextTag::from_bits(0x0e3);
 impl Stage {
     fn new(state: &str) -> Self {
         let mut duo = Duo::new();
-        let from_peer = turned(ulids().as_locators());
-        let i1 = I1 { initiator_tag: NEW_TAG, initiator_nonce: 1, options: Options::default() };
-        duo.hand(&Flight { from: 1, pair: from_peer, message: Message::I1(i1) }).expect("R1");
-        let Some(Flight { message: Message::R1(r1), .. }) = duo.under_way.pop_front() else {
-            panic!("R1")
-        };
-        let lost = duo.machines[0].handle_payload(STRAY, ulids().as_locators(), NOW);
-        assert_eq!(lost, Err(DropReason::UnknownTag));
-        duo.collect();
-        let Some(Flight { message: Message::R1bis(r1bis), .. }) = duo.under_way.pop_front() else {
-            panic!("R1bis")
-        };
+        let before = given(&mut duo.machines[0]);
         match state {
             "idle" => {}
             "i1-sent" => duo.trigger(0),
@@ -84,7 +77,8 @@ impl Stage {
         }
         duo.under_way.clear();
         duo.log.clear();
-        let stage = Self { duo, r1, r1bis };
+        let since = given(&mut duo.machines[0]);
+        let stage = Self { duo, before, since };
         assert_eq!(stage.state(), state);
         stage
     }
@@ -116,6 +110,7 @@ impl Stage {
         };
         let some_validator = || Options::from(alloc::vec![Opt::Validator(alloc::vec![7; 16])]);
         let options = Options::default();
+        let (r1, r1bis) = if name.ends_with("before") { &self.before } else { &self.since };
         Some(match name {
             "I1" => Message::I1(I1 { initiator_tag: peer_tag, initiator_nonce: 9, options }),
             "I1 with another tag" => {
@@ -124,11 +119,11 @@ impl Stage {
             "R1" => {
                 Message::R1(R1 { initiator_nonce, responder_nonce: 5, options: some_validator() })
             }
-            "I2" => Message::I2(I2 {
+            "I2" | "I2 of before" => Message::I2(I2 {
                 initiator_tag: NEW_TAG,
                 initiator_nonce: 9,
-                responder_nonce: self.r1.responder_nonce,
-                options: with_proof(Some(validator(&self.r1.options))),
+                responder_nonce: r1.responder_nonce,
+                options: with_proof(Some(validator(&r1.options))),
             }),
             "R2" => Message::R2(R2 {
                 responder_tag: NEW_TAG,
@@ -140,12 +135,12 @@ impl Stage {
                 responder_nonce: 5,
                 options: some_validator(),
             }),
-            "I2bis" => Message::I2bis(I2bis {
+            "I2bis" | "I2bis of before" => Message::I2bis(I2bis {
                 initiator_tag: NEW_TAG,
                 initiator_nonce: 9,
-                responder_nonce: self.r1bis.responder_nonce,
+                responder_nonce: r1bis.responder_nonce,
                 packet_tag: STRAY,
-                options: with_proof(Some(validator(&self.r1bis.options))),
+                options: with_proof(Some(validator(&r1bis.options))),
             }),
             "Update Request" => Message::UpdateRequest(UpdateRequest {
                 receiver_tag: local_tag,
@@ -188,6 +183,20 @@ impl Stage {
         }
         if parts.is_empty() { String::from("-") } else { parts.join(" ") }
     }
+}
+
+/// What answers an I1 with [`NEW_TAG`] where there is no context, and a packet with [`STRAY`].
+fn given(machine: &mut Machine) -> (R1, R1bis) {
+    let locators = ulids().as_locators();
+    let mut give = |bound| {
+        let (nonce, validator) = machine.validators.make(&bound, &mut machine.rng, NOW);
+        (nonce, Options::from(alloc::vec![Opt::Validator(validator.to_vec())]))
+    };
+    let key = crate::Key::of(ulids());
+    let (responder_nonce, options) = give(Bound::R1 { key, locators, initiator_tag: NEW_TAG });
+    let r1 = R1 { initiator_nonce: 1, responder_nonce, options };
+    let (responder_nonce, options) = give(Bound::R1bis { locators, packet_tag: STRAY });
+    (r1, R1bis { packet_tag: STRAY, responder_nonce, options })
 }
 
 //= rfc5533#7.9 rfc5533#7.11-2 rfc5533#7.13-5 rfc5533#7.13-7 rfc5533#7.16 (test)
