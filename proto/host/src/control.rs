@@ -75,6 +75,7 @@ impl Host {
             self.push_update(Update::Heard { context: id, at: now });
         }
         self.drain_reap_by(id, Pace::Answer, now);
+        self.send_waiting(now);
         Ok(())
     }
 

@@ -203,6 +203,19 @@ impl Host {
         }
     }
 
+    /// Probes that have waited, as far as the pace allows by now.
+    pub(crate) fn send_waiting(&mut self, now: Instant) {
+        while let Some(id) = self.pacer.pop(now) {
+            let Some(active) = self.active.get_mut(&id) else { continue };
+            active.is_waiting = false;
+            // Its state may have passed meanwhile, and what it waited with.
+            if active.reap.has_probe() {
+                self.pacer.pay_turn(now);
+                self.drain_reap_by(id, Pace::Paid, now);
+            }
+        }
+    }
+
     /// Carries out what a context's REAP machine has decided.
     pub(crate) fn drain_reap_by(&mut self, id: ContextId, pace: Pace, now: Instant) {
         self.answer_spare_question(id, now);
@@ -242,6 +255,9 @@ impl Host {
         let Some(active) = self.active.get_mut(&context) else { return };
         let told = match event {
             reap::Event::StateChanged { from, to, cause } => {
+                if to == reap::State::Operational && is_answer(cause) {
+                    self.pacer.on_answer();
+                }
                 Event::StateChanged { context, ulids, from, to, cause }
             }
             reap::Event::Moved { from, to, cause } => {
@@ -285,6 +301,11 @@ pub(crate) enum Pace {
     Paid,
     /// Probes of its own accord, if there is room.
     Own,
+}
+
+/// Whether an exploration that ends for this has had a probe answered.
+fn is_answer(cause: Cause) -> bool {
+    matches!(cause, Cause::ProbeInboundOk | Cause::ProbeOperational)
 }
 
 /// What a peer says of a locator, as REAP takes it: less is better.

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Contexts that lose the same path at the same time do not probe all at once: of their own accord they
-//! send [`PROBES_PER_SECOND`] together, after [`PROBE_BURST`] at once, in the order in which they asked,
-//! and who leaves a pair tries first what has worked for others that have left it.
+//! send [`PROBES_PER_SECOND`] together, after [`PROBE_BURST`] at once, in the order in which they asked, and
+//! two more for each one that is answered; and who leaves a pair tries first what has worked for others that
+//! have left it.
 //!
 //! Contexts with the same peer share what they know of spare pairs, so that one of them checks for all.
 //!

@@ -15,7 +15,6 @@ use siphasher::sip::SipHasher13;
 use crate::config::Config;
 use crate::congestion::Congestion;
 use crate::datapath::Update;
-use crate::drain::Pace;
 use crate::drops::DropCounters;
 use crate::event::{Event, Removal, TimerKind, Transmit};
 use crate::pacer::{Learned, Pacer};
@@ -165,12 +164,7 @@ impl Host {
                 self.drain_reap(id, now);
             }
         }
-        while let Some(id) = self.pacer.pop(now) {
-            if let Some(active) = self.active.get_mut(&id) {
-                active.is_waiting = false;
-                self.drain_reap_by(id, Pace::Paid, now);
-            }
-        }
+        self.send_waiting(now);
         self.ask_again(now);
     }
 

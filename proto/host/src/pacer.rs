@@ -4,24 +4,35 @@ use core::time::Duration;
 use moorline_types::{ContextId, Instant, LocatorPair};
 
 /// Probes that a host sends of its own accord: so many at once, then one in an interval, whatever
-/// number of contexts have lost their path at the same time (RFC 5534 s4.3, "signaling storm").
+/// number of contexts have lost their path at the same time (RFC 5534 s4.3, "signaling storm"). While some
+/// wait, each answer lets [`PROBES_PER_ANSWER`] more go at once: answers show that probes arrive, and by
+/// how many, so the pace doubles with each round trip where the network is alive, and stays as it was
+/// where it is not.
 ///
-/// In any `t` seconds at most `burst + t * rate` leave. Answers to the peer's probes are not counted:
-/// they are paid for by the probe that asks, and have a limit of their own.
+/// In any `t` seconds at most `burst + t * rate` leave, and `PROBES_PER_ANSWER` for each answer that came
+/// in them. Answers to the peer's probes are not counted: they are paid for by the probe that asks, and
+/// have a limit of their own.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     interval: Duration,
     burst: u32,
     /// When all that was sent will have been paid for.
     paid_at: Instant,
+    /// Probes that answers have paid for, for those that wait.
+    credit: u32,
     /// Contexts with a probe to send, in the order in which they asked.
     waiting: VecDeque<ContextId>,
 }
 
 impl Pacer {
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
-        let interval = Duration::from_secs(1) / per_second.max(1);
-        Self { interval, burst: burst.max(1), paid_at: Instant::ZERO, waiting: VecDeque::new() }
+        Self {
+            interval: Duration::from_secs(1) / per_second.max(1),
+            burst: burst.max(1),
+            paid_at: Instant::ZERO,
+            credit: 0,
+            waiting: VecDeque::new(),
+        }
     }
 
     /// Takes one, unless others wait for their turn.
@@ -45,14 +56,30 @@ impl Pacer {
         self.waiting.push_back(id);
     }
 
-    /// The context whose turn it is; it has been paid for.
+    /// A probe was answered. What nobody waits for is not saved up.
+    pub(crate) fn on_answer(&mut self) {
+        if !self.waiting.is_empty() {
+            self.credit = self.credit.saturating_add(PROBES_PER_ANSWER);
+        }
+    }
+
+    /// The context whose turn it is; if it has a probe still, that is to be [paid](Self::pay_turn) for.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<ContextId> {
-        if self.next_free() > now {
+        if self.credit == 0 && self.next_free() > now {
             return None;
         }
-        let id = self.waiting.pop_front()?;
-        self.pay(now);
-        Some(id)
+        let id = self.waiting.pop_front();
+        if id.is_none() {
+            self.credit = 0;
+        }
+        id
+    }
+
+    pub(crate) fn pay_turn(&mut self, now: Instant) {
+        match self.credit.checked_sub(1) {
+            Some(left) => self.credit = left,
+            None => self.pay(now),
+        }
     }
 
     /// When the next turn is.
@@ -96,6 +123,8 @@ impl Learned {
     }
 }
 
+/// Those that wait may send this many when a probe was answered.
+const PROBES_PER_ANSWER: u32 = 2;
 /// Pairs of which something is remembered, at most.
 const MAX_LEARNED: usize = 1024;
 /// How long.
@@ -120,6 +149,7 @@ mod tests {
         while let Some(at) = pacer.next_turn() {
             now = now.max(at);
             let id = pacer.pop(now).expect("its turn");
+            pacer.pay_turn(now);
             assert_eq!(id.0 as usize, times.len(), "first come, first served");
             assert!(!pacer.take(now), "nobody passes the queue");
             times.push(now.since(NOW));
@@ -137,6 +167,30 @@ mod tests {
         assert_eq!((0..100).filter(|_| pacer.take(NOW)).count(), 49);
         pacer.wait(ContextId(1));
         assert!(!pacer.take_spare(NOW + Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn an_answer_lets_two_more_go_and_no_answer_none() {
+        let mut pacer = Pacer::new(10, 1);
+        pacer.on_answer();
+        assert!(pacer.take(NOW) && !pacer.take(NOW), "nobody waited: nothing was saved up");
+        (0..9).for_each(|n| pacer.wait(ContextId(n)));
+        assert_eq!(pacer.pop(NOW), None);
+        pacer.on_answer();
+        for n in 0..2 {
+            assert_eq!(pacer.pop(NOW), Some(ContextId(n)));
+            pacer.pay_turn(NOW);
+        }
+        assert_eq!(pacer.pop(NOW), None);
+        assert_eq!(pacer.next_turn(), Some(NOW + Duration::from_millis(100)), "the rest in turn");
+        pacer.on_answer();
+        // One that has nothing to send any more costs no turn.
+        assert_eq!(pacer.pop(NOW), Some(ContextId(2)));
+        (3..9).for_each(|_| pacer.on_answer());
+        (3..9).for_each(|n| assert_eq!(pacer.pop(NOW), Some(ContextId(n))));
+        assert_eq!(pacer.pop(NOW), None);
+        pacer.wait(ContextId(9));
+        assert_eq!(pacer.pop(NOW), None, "what was left is gone with the last that waited");
     }
 
     #[test]
