@@ -1,21 +1,26 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_host::datapath::{Report, Update};
-use moorline_host::{Config, Host, LocalState, Transmit};
+use moorline_host::datapath::{Doubt, Report, Update};
+use moorline_host::{Config, Host, LocalState, Removal, Transmit};
 use moorline_types::{ContextId, Instant, LocatorPair, UlidPair};
-use moorline_wire::fill_checksum;
+use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum};
+
+use crate::input::Input;
 
 /// A host between an honest peer and an attacker who writes the rest of the input: steps that deliver,
-/// lose, replay, change and invent packets, make up reports of the data plane, and let time pass.
+/// lose, replay, change and invent packets, make up reports of the data plane, and let time pass. Both
+/// hosts send payload, lose their contexts (so that R1bis and I2bis are drawn), fork, state preferences, change
+/// their Send Timeout and which addresses are usable, lose routers, restart, and answer what they are asked.
 ///
 /// Promises: no panic; no context but with the honest peer; no packet and no entry of the data plane
-/// with a locator that the peer has not proved; queues that come to an end.
+/// with a locator that the peer has not proved; no two established contexts that share a tag; queues that
+/// come to an end.
 pub fn host(input: &[u8]) -> bool {
     let mut world = World::new();
-    let mut input = input.iter().copied();
-    while let Some(step) = input.next() {
+    let mut input = Input::new(input);
+    while let Some(step) = input.step() {
         world.step(step, &mut input);
         world.check();
     }
@@ -38,11 +43,8 @@ impl World {
     fn new() -> Self {
         let now = Instant::from_nanos(1);
         let locators = [local(1), local(2)];
-        let mut hosts = [1, 2].map(|seed| Host::new(Config::default(), [seed; 32], now));
-        for (host, local) in hosts.iter_mut().zip(&locators) {
-            host.handle_local(local, now);
-        }
-        let [victim, peer] = hosts;
+        let [victim, peer] =
+            [1, 2].map(|seed| new_host(&locators[usize::from(seed) - 1], seed, now));
         let ulid = |side: usize| locators[side].usable[0].as_ulid();
         let ulids = UlidPair::new(ulid(0), ulid(1));
         Self {
@@ -57,8 +59,8 @@ impl World {
         }
     }
 
-    fn step(&mut self, step: u8, input: &mut impl Iterator<Item = u8>) {
-        match step % 8 {
+    fn step(&mut self, step: u8, input: &mut Input<'_>) {
+        match step % 16 {
             0 => self.victim.handle_report(Report::Trigger { ulids: self.ulids }, self.now),
             1 => self.deliver_to_peer(),
             2 => self.deliver_to_victim(),
@@ -66,8 +68,19 @@ impl World {
             4 => self.replay_changed(input),
             5 => self.invent(input),
             6 => self.report(input),
-            _ => self.pass_time(input.next().unwrap_or(0)),
+            7 => self.pass_time(input.octet()),
+            8 => self.peer.handle_report(Report::Trigger { ulids: self.turned_ulids() }, self.now),
+            9 => self.forget(input.octet()),
+            10 => self.payload(input.octet()),
+            11 => self.fork(input.octet()),
+            12 => self.prefer(input),
+            13 => self.settings(input),
+            14 => self.answer(input.octet()),
+            _ => self.restart(input),
         }
+        self.drain();
+        // What is due at once is done at once, and then no more.
+        self.victim.handle_timeout(self.now);
         self.drain();
     }
 
@@ -84,21 +97,21 @@ impl World {
     }
 
     /// A packet that the peer has sent before, with one octet changed and the checksum put right.
-    fn replay_changed(&mut self, input: &mut impl Iterator<Item = u8>) {
-        let mut next = || usize::from(input.next().unwrap_or(0));
-        let (which, at, change) = (next(), next(), next());
+    fn replay_changed(&mut self, input: &mut Input<'_>) {
+        let (which, at) = (usize::from(input.octet()), usize::from(input.octet()));
+        let change = input.octet();
         let Some(transmit) = self.seen.get(which % self.seen.len().max(1)) else { return };
         let mut octets = transmit.octets.clone();
         let at = at % octets.len();
-        octets[at] ^= u8::try_from(change).unwrap_or(0);
+        octets[at] ^= change;
         fill_checksum(&mut octets);
         let locators = turned(transmit.locators);
         self.victim.handle_control(&octets, locators, self.now);
     }
 
-    fn invent(&mut self, input: &mut impl Iterator<Item = u8>) {
-        let (addresses, len) = (input.next().unwrap_or(0), input.next().unwrap_or(0));
-        let mut octets: Vec<u8> = input.take(usize::from(len)).collect();
+    fn invent(&mut self, input: &mut Input<'_>) {
+        let (addresses, len) = (input.octet(), input.octet());
+        let mut octets = input.take(usize::from(len)).to_vec();
         fill_checksum(&mut octets);
         let pick =
             |side: usize, bit: u8| self.locators[side].usable[usize::from(addresses >> bit & 1)];
@@ -107,14 +120,19 @@ impl World {
         self.victim.handle_unrecognized(&octets, locators, self.now);
     }
 
-    fn report(&mut self, input: &mut impl Iterator<Item = u8>) {
-        let kind = input.next().unwrap_or(0);
+    fn report(&mut self, input: &mut Input<'_>) {
+        let kind = input.octet();
         let context = ContextId(u32::from(kind >> 4));
-        let report = match kind % 4 {
+        let report = match kind % 6 {
             0 => Report::SendExpired { context, since: self.now },
             1 => Report::KeepaliveDue { context },
             2 => Report::Received { context, at: self.now },
-            _ => Report::Idle { context, since: self.now },
+            3 => Report::Idle { context, since: self.now },
+            4 => {
+                let doubt = [Doubt::Retransmission, Doubt::Silence][usize::from(kind >> 4 & 1)];
+                Report::Suspected { context, doubt, since: self.now }
+            }
+            _ => Report::Congested { context, at: self.now, ce: kind.into(), ece: 1 },
         };
         self.victim.handle_report(report, self.now);
     }
@@ -123,6 +141,106 @@ impl World {
         self.now = self.now + Duration::from_millis(u64::from(quarters) * 250);
         self.victim.handle_timeout(self.now);
         self.peer.handle_timeout(self.now);
+    }
+
+    /// One side has no context any more, and has told nobody.
+    fn forget(&mut self, flags: u8) {
+        let host = if flags & 1 == 0 { &mut self.peer } else { &mut self.victim };
+        let ids: Vec<_> = host.contexts().map(|context| context.id).collect();
+        if let Some(id) = ids.get(usize::from(flags >> 1) % ids.len().max(1)) {
+            host.remove(*id, Removal::Requested);
+        }
+    }
+
+    /// Payload of a context, from either side, that comes to the core of the other: of a tag that its data
+    /// plane does not know, or that it knows and the core has to look up.
+    fn payload(&mut self, flags: u8) {
+        let (from, to) = if flags & 1 == 0 {
+            (&self.victim, &mut self.peer)
+        } else {
+            (&self.peer, &mut self.victim)
+        };
+        let Some(context) = from.snapshot().nth(usize::from(flags >> 2)) else { return };
+        let header = PayloadHeader { next_header: 59, tag: context.peer_tag };
+        to.handle_control(&header.emit(), turned(context.locators), self.now);
+        let Some(context) = to.snapshot().find(|c| c.ulids == turned_ulids(context.ulids)) else {
+            return;
+        };
+        let received = Report::Received { context: context.id, at: self.now };
+        to.handle_report(received, self.now);
+    }
+
+    fn fork(&mut self, flags: u8) {
+        let ulids = if flags & 1 == 0 { self.ulids } else { self.turned_ulids() };
+        let host = if flags & 1 == 0 { &mut self.victim } else { &mut self.peer };
+        host.fork(ulids, self.now).ok();
+    }
+
+    fn prefer(&mut self, input: &mut Input<'_>) {
+        let side = usize::from(input.octet() % 2);
+        let mut preference = |_| LocatorPreference {
+            flags: input.octet(),
+            priority: Some(input.octet()).filter(|octet| *octet > 0),
+            weight: None,
+        };
+        let preferences: Vec<_> =
+            self.locators[side].usable.iter().map(|one| (*one, preference(one))).collect();
+        let host = if side == 0 { &mut self.victim } else { &mut self.peer };
+        host.set_preferences(&preferences, self.now);
+    }
+
+    /// Send Timeout, usable addresses, routers.
+    fn settings(&mut self, input: &mut Input<'_>) {
+        let (flags, value) = (input.octet(), input.octet());
+        let side = usize::from(flags & 1);
+        let host = if side == 0 { &mut self.victim } else { &mut self.peer };
+        let all = &self.locators[side];
+        let chosen = all.usable.iter().enumerate().filter(|(at, _)| value >> at & 1 == 1);
+        let chosen: Vec<_> = chosen.map(|(_, locator)| *locator).collect();
+        match flags >> 1 & 3 {
+            0 => host.set_send_timeout(Duration::from_millis(10 * u64::from(value) + 1), self.now),
+            1 => host.handle_router_lost(&chosen, self.now),
+            _ => {
+                let local = LocalState { usable: chosen, ..all.clone() };
+                host.handle_local(&local, self.now);
+            }
+        }
+    }
+
+    fn answer(&mut self, flags: u8) {
+        for host in [&mut self.victim, &mut self.peer] {
+            for question in polled(|| host.poll_question()) {
+                host.handle_usage(question.context, flags & 1 == 1, self.now);
+            }
+        }
+    }
+
+    /// The victim goes on in another run with what it has kept; and one with what somebody has changed in
+    /// that must not stumble.
+    fn restart(&mut self, input: &mut Input<'_>) {
+        let seed = input.octet();
+        let kept: Vec<_> = self.victim.snapshot().collect();
+        let mut other = new_host(&self.locators[0], seed ^ 0x80, self.now);
+        for mut changed in kept.iter().cloned() {
+            match input.octet() % 5 {
+                0 => changed.ulids = self.turned_ulids(),
+                1 => changed.locators = turned(changed.locators),
+                2 => changed.peer_locators = vec![changed.locators.local; 40],
+                3 => changed.local_tag = changed.peer_tag,
+                _ => changed.id = ContextId(u32::from(input.octet())),
+            }
+            other.restore(changed.clone(), self.now).ok();
+            other.restore(changed, self.now).ok();
+        }
+        self.victim = new_host(&self.locators[0], seed, self.now);
+        for context in kept {
+            let restored = self.victim.restore(context, self.now);
+            assert!(restored.is_ok(), "{restored:?}");
+        }
+    }
+
+    fn turned_ulids(&self) -> UlidPair {
+        turned_ulids(self.ulids)
     }
 
     fn drain(&mut self) {
@@ -155,8 +273,13 @@ impl World {
         for context in self.victim.contexts() {
             assert_eq!(context.ulids, self.ulids, "a context that nobody asked for");
         }
-        if let Some((at, _)) = self.victim.poll_timeout() {
-            assert!(at > self.now || self.now == Instant::from_nanos(1), "a timeout in the past");
+        let mut tags = BTreeSet::new();
+        for context in self.victim.snapshot() {
+            assert!(tags.insert((true, context.local_tag)), "one of our tags twice");
+            assert!(tags.insert((false, context.peer_tag)), "one of the peer's tags twice");
+        }
+        if let Some((at, kind)) = self.victim.poll_timeout() {
+            assert!(at > self.now, "a timeout of {kind:?} in the past: {at:?} at {:?}", self.now);
         }
     }
 }
@@ -166,6 +289,14 @@ fn polled<T>(poll: impl FnMut() -> Option<T>) -> Vec<T> {
     let all: Vec<T> = std::iter::from_fn(poll).take(MAX_POLLED).collect();
     assert!(all.len() < MAX_POLLED, "a queue without end");
     all
+}
+
+fn new_host(local: &LocalState, seed: u8, now: Instant) -> Host {
+    let mut config = Config { asks_before_removal: seed.is_multiple_of(2), ..Config::default() };
+    config.shim6.max_contexts = 16;
+    let mut host = Host::new(config, [seed; 32], now);
+    host.handle_local(local, now);
+    host
 }
 
 fn local(side: u8) -> LocalState {
@@ -180,6 +311,10 @@ fn local(side: u8) -> LocalState {
 
 const fn turned(locators: LocatorPair) -> LocatorPair {
     LocatorPair::new(locators.peer, locators.local)
+}
+
+const fn turned_ulids(ulids: UlidPair) -> UlidPair {
+    UlidPair::new(ulids.peer, ulids.local)
 }
 
 /// Packets of the peer kept for replay.

@@ -15,13 +15,22 @@
 mod cga;
 mod cga_list;
 mod host;
+mod icmp;
 mod ilnp;
+mod input;
+mod plane;
+mod reap;
+mod text;
 mod wire;
 
 pub use cga::cga_verify;
 pub use cga_list::{cga_key_file, cga_signed_list};
 pub use host::host;
+pub use icmp::{router_advertisement, unrecognized};
 pub use ilnp::{ilnp_control, ilnp_options};
+pub use plane::plane;
+pub use reap::reap;
+pub use text::{api_stream, sim_plan};
 pub use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
 
 /// A target by its name.
@@ -45,4 +54,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "host", run: host },
     Target { name: "ilnp_options", run: ilnp_options },
     Target { name: "ilnp_control", run: ilnp_control },
+    Target { name: "reap", run: reap },
+    Target { name: "plane", run: plane },
+    Target { name: "router_advertisement", run: router_advertisement },
+    Target { name: "unrecognized", run: unrecognized },
+    Target { name: "api_stream", run: api_stream },
+    Target { name: "sim_plan", run: sim_plan },
 ];

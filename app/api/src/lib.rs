@@ -39,6 +39,7 @@ pub use path::{
     ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,
     PathState, Paths, PutRequest, Scope, SpreadRequest, Taste, UnpinRequest,
 };
+pub use sse::Decoder;
 pub use types::{
     Context, ContextCounts, ContextState, DataPlane, ErrorBody, LocatorInfo, Pair, Proof,
     ReapState, Role, Status, Uplink,

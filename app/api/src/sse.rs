@@ -3,9 +3,10 @@
 //! Only what the daemon sends is kept: comments (its keep-alives), `id` and `event` are skipped,
 //! since the JSON in `data` holds both.
 
-/// Collects octets until an event is whole.
+/// Collects the octets of `GET /v1/events` until an event is whole, for clients with a transport of their own;
+/// [`Events`](crate::Events) has one.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     line: Vec<u8>,
     data: String,
 }
@@ -14,8 +15,8 @@ impl Decoder {
     /// Takes the next octets of the stream; gives the `data` of every event they complete.
     ///
     /// # Errors
-    /// What is wrong with the stream: not UTF-8, or a line longer than [`MAX_EVENT`].
-    pub(crate) fn handle_octets(&mut self, octets: &[u8]) -> Result<Vec<String>, &'static str> {
+    /// What is wrong with the stream: not UTF-8, or an event longer than 1 MiB.
+    pub fn handle_octets(&mut self, octets: &[u8]) -> Result<Vec<String>, &'static str> {
         let mut events = Vec::new();
         for &octet in octets {
             if octet == b'\n' {

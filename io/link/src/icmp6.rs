@@ -46,6 +46,15 @@ impl Icmp6Socket {
     }
 }
 
+impl<'a> Unrecognized<'a> {
+    /// Reads an ICMPv6 message whose checksum is right; `None` if it is any other.
+    #[must_use]
+    pub fn parse(message: &'a [u8]) -> Option<Self> {
+        let (start, locators) = quoted(message)?;
+        Some(Self { quoted: message.get(start..)?, locators })
+    }
+}
+
 /// Where the quoted Shim6 header begins, and the addresses in front of it. The kernel has checked
 /// the checksum.
 fn quoted(message: &[u8]) -> Option<(usize, LocatorPair)> {
@@ -100,8 +109,9 @@ mod tests {
 
     #[test]
     fn finds_the_quoted_shim6_header() {
-        let (start, locators) = quoted(&error_quoting(140, 4, 1)).expect("ours");
-        assert_eq!(start, 48);
+        let message = error_quoting(140, 4, 1);
+        let Unrecognized { quoted, locators } = Unrecognized::parse(&message).expect("ours");
+        assert_eq!(quoted, [59, 1]);
         assert_eq!(locators.local.octets(), [0x20; 16]);
         assert_eq!(locators.peer.octets(), [0x21; 16]);
     }

@@ -79,6 +79,7 @@ pub use look::{HostRule, Look, look};
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
 pub use moved::MovedRoute;
+pub use ndp::{Envelope, read_advertisement};
 pub use reachability::{LostNeighbor, Reachability};
 pub use settings::Settings;
 pub use undo::{Outcome, Undone};

@@ -14,15 +14,19 @@ pub(crate) const ADVERTISEMENT: u8 = 134;
 
 /// What stands in the IPv6 header of an ICMPv6 message, and where it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Envelope {
-    pub(crate) ifindex: u32,
-    pub(crate) source: Ipv6Addr,
-    pub(crate) hop_limit: u8,
+pub struct Envelope {
+    /// The interface.
+    pub ifindex: u32,
+    /// Who sent it.
+    pub source: Ipv6Addr,
+    /// As it came in.
+    pub hop_limit: u8,
 }
 
 /// Reads a Router Advertisement; `None` if it is not valid (RFC 4861 s6.1.2), in which case it MUST be
 /// dropped as a whole. The kernel has checked the checksum.
-pub(crate) fn read_advertisement(envelope: Envelope, message: &[u8]) -> Option<Advertisement> {
+#[must_use]
+pub fn read_advertisement(envelope: Envelope, message: &[u8]) -> Option<Advertisement> {
     let Envelope { ifindex, source, hop_limit } = envelope;
     // A hop limit of 255 says that no router has forwarded it: it is from this link.
     if hop_limit != u8::MAX || !source.is_unicast_link_local() {
