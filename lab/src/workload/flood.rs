@@ -18,7 +18,7 @@ use rustix::net::{
 use super::Pacer;
 use crate::netns::{Namespace, Task, output};
 
-/// A flood of I1s (RFC 5533 s5.4), each from an address of another prefix of [`SOURCES`], sent by the router that
+/// A flood of I1s (RFC 5533 s5.4), each from an address of another prefix of `SOURCES`, sent by the router that
 /// the victim answers through, which counts and drops the answers.
 #[derive(Debug)]
 pub struct I1Flood {
