@@ -16,13 +16,17 @@ use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{preflight, topology};
 
-/// Two hosts that would wait a minute for payload that does not come back.
+/// Two hosts that would wait a minute for payload that does not come back, and suspect nothing.
 fn patient(test: &str) -> Option<Protected> {
     let lab = two_by_two(test, &["nft"])?;
     if is_skipped(test, &preflight::check_bpf()) {
         return None;
     }
-    let options = DaemonOptions { send_timeout: Duration::from_secs(60), ..daemon_options() };
+    let options = DaemonOptions {
+        send_timeout: Duration::from_secs(60),
+        settings: "profile = \"rfc\"\n".to_owned(),
+        ..daemon_options()
+    };
     let daemons: Vec<_> =
         topology::HOSTS.iter().map(|host| Daemon::start(&lab, host, &options).unwrap()).collect();
     let ends = [0, 1].map(|side| {

@@ -91,6 +91,9 @@ fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
         Event::StateChanged { to: ReapState::Exploring, .. } => {
             (MarkKind::Detected, format!("{host} hears nothing and probes other address pairs"))
         }
+        Event::Suspected { doubt, .. } => {
+            (MarkKind::Detected, format!("{host} suspects the path: {doubt}"))
+        }
         Event::Moved { to, .. } => {
             let [from, to] = [to.local.0, to.peer.0].map(Prefix::of);
             (MarkKind::Moved, format!("{host} sends {from} -> {to}"))
@@ -106,7 +109,6 @@ fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
         | Event::Unanswered { .. }
         | Event::Congested { .. }
         | Event::StateChanged { .. }
-        | Event::Suspected { .. }
         | Event::Cleared { .. }
         | Event::Removed { .. } => return None,
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use moorline_host::Profile;
 use moorline_sim::{
     Change, HostPlan, Kind, Link, Pace, Plan, Port, Rule, Uplink, Violation, What, Workload,
 };
@@ -40,7 +41,8 @@ fn plan(job: &Job, cut: Duration) -> Plan {
     let jitter = RTT_STDDEV.mul_f64((12.0_f64 / 4.0).sqrt());
     let link = Link { jitter, ..Link::clean((RTT / 4).saturating_sub(jitter / 2)) };
     let uplinks = (0..2).map(|isp| Uplink::symmetric(isp, link)).collect();
-    let host = HostPlan { send_timeout: job.send_timeout, uplinks, ..HostPlan::default() };
+    let profile = Profile::RFC;
+    let host = HostPlan { send_timeout: job.send_timeout, profile, uplinks, ..HostPlan::default() };
     let port = |host| Port { host, uplink: 0 };
     // A retransmission timer that has doubled fires before as long again has passed.
     let limit = (job.send_timeout * 3 + AFTERWARDS).min(LIMIT);

@@ -14,7 +14,7 @@ fn the_stream_survives_with_moorline_and_not_without() {
     assert!(!report.without_moorline_survived, "{report:?}");
     assert_eq!(report.mode, Mode::Simulator);
     let moved = report.moved_ms.unwrap();
-    assert!((2000..2500).contains(&moved), "virtual time, so a fixed one: {report:?}");
+    assert!((100..500).contains(&moved), "virtual time, so a fixed one: {report:?}");
     assert!(report.recovery_ms.unwrap() >= moved, "{report:?}");
 }
 
@@ -31,11 +31,11 @@ fn both_runs_are_drawn_with_what_happened_in_order() {
 }
 
 #[test]
-fn the_send_timeout_decides_when_the_failure_is_found() {
+fn a_failure_is_suspected_long_before_the_send_timeout() {
     let moved = |millis| {
         let report = demo(Duration::from_millis(millis), Duration::ZERO, &mut Silent).unwrap();
         report.moved_ms.unwrap()
     };
-    assert!((500..1000).contains(&moved(500)));
-    assert!((4000..4500).contains(&moved(4000)));
+    assert!(moved(4000) < 500);
+    assert_eq!(moved(4000), moved(10_000));
 }
