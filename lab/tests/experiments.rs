@@ -214,7 +214,8 @@ fn peers_go_on_if_they_have_another_way_and_say_so_if_not() {
             (&1.into(), &0.0.into()),
             "{point}"
         );
-        assert!(point["recovery_ms"]["median"].as_f64().unwrap() > 100.0, "{point}");
+        // Messages are 20 ms apart.
+        assert!(point["recovery_ms"]["median"].as_f64().unwrap() > 20.0, "{point}");
     }
     assert_eq!((&plain["recovered"], &plain["recovery_ms"]["median"]), (&0.into(), &Value::Null));
     assert!(plain["reason"].as_str().unwrap().contains("within 4 s"));

@@ -112,7 +112,7 @@ impl Flow {
 /// How a silence is told from the gaps that a flow has anyway.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
-    /// At least so long.
+    /// At least so long, or followed by [`GOES_ON`] of traffic.
     pub(super) least: Duration,
     /// What was under way at the cut has arrived by then.
     pub(super) stragglers: Duration,
@@ -129,8 +129,12 @@ pub(super) fn await_recovery(
 ) -> anyhow::Result<Option<Gap>> {
     let settled = cut + silence.stragglers;
     let flows_again = |arrivals: &Arrivals| {
-        arrivals.last().is_some_and(|last| last > settled)
-            && arrivals.resumed_after(cut, silence.least).is_some()
+        // Nothing comes by the dead path after a while: what goes on has another one, however short the
+        // silence was.
+        let goes_on = |last: Instant| {
+            arrivals.resumed_after(cut, silence.least).is_some() || last > settled + GOES_ON
+        };
+        arrivals.last().is_some_and(|last| last > settled && goes_on(last))
     };
     while !arrivals.iter().all(flows_again) {
         interrupt::check()?;
@@ -188,5 +192,7 @@ pub(super) fn daemon(told: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 /// Longest time until a context protects a flow.
 const CONTEXT_LIMIT: Duration = Duration::from_secs(15);
+/// Traffic for so long after a cut is there to stay.
+const GOES_ON: Duration = Duration::from_secs(1);
 /// How long a flow is watched after its return: a longer silence may follow one that was none.
 const LINGER: Duration = Duration::from_millis(200);
