@@ -150,7 +150,7 @@ int stalled_sockets(struct bpf_iter__tcp *ctx)
 		.backoff = connection->icsk_backoff,
 		.state = common->skc_state,
 	};
-	if (!may_wait(out.state) || !out.retransmits || out.snd_una == out.snd_nxt)
+	if (!may_wait(out.state) || out.snd_una == out.snd_nxt)
 		return 0;
 	bpf_probe_read_kernel(&out.ulids.local, sizeof(out.ulids.local), &common->skc_v6_rcv_saddr);
 	bpf_probe_read_kernel(&out.ulids.peer, sizeof(out.ulids.peer), &common->skc_v6_daddr);

@@ -13,18 +13,22 @@ use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 /// Octets of the Ethernet header, which the loopback interface has too.
 const ETHERNET: usize = 14;
 
-/// Whether it is an ICMPv6 Destination Unreachable, no route, that the host sends itself about TCP to `peer`.
-fn is_notice(frame: &Frame, ulid: Ipv6Addr, peer: Ipv6Addr) -> bool {
-    let Some(packet) = frame.octets.get(ETHERNET..ETHERNET + 108) else { return false };
+/// Destination Unreachable, no route.
+const UNREACHABLE: [u8; 2] = [1, 0];
+const TOO_BIG: [u8; 2] = [2, 0];
+
+/// The type and code of an ICMPv6 error that the host sends itself about TCP to `peer`.
+fn notice(frame: &Frame, ulid: Ipv6Addr, peer: Ipv6Addr) -> Option<[u8; 2]> {
+    let packet = frame.octets.get(ETHERNET..ETHERNET + 108)?;
     let (ip, message) = packet.split_at(40);
     let quoted = &message[8..48];
-    ip[6] == 58
+    let is_notice = ip[6] == 58
         && ip[8..24] == ulid.octets()
         && ip[24..40] == ulid.octets()
-        && message[..2] == [1, 0]
         && quoted[6] == 6
         && quoted[8..24] == ulid.octets()
-        && quoted[24..40] == peer.octets()
+        && quoted[24..40] == peer.octets();
+    is_notice.then(|| [message[0], message[1]])
 }
 
 /// A transfer from server to client that has begun, with a context.
@@ -38,9 +42,9 @@ fn transfer(hosts: &mut Protected) -> TcpTransfer {
     transfer
 }
 
-/// Notices on the loopback interface of the host that sends, and ICMPv6 errors of that kind that it lets out,
-/// while a transfer survives a silent cut; none if the test is skipped.
-fn notices(settings: &str) -> Option<(usize, usize)> {
+/// Notices on the loopback interface of the host that sends, and those that it lets out, while a transfer
+/// survives a silent cut; none if the test is skipped.
+fn notices(settings: &str) -> Option<[Vec<[u8; 2]>; 2]> {
     let mut hosts = protected_with("notices to TCP", [settings.to_owned(), settings.to_owned()])?;
     let [peer, ulid] = hosts.ends.clone().map(|end| end.address);
     let transfer = transfer(&mut hosts);
@@ -52,29 +56,36 @@ fn notices(settings: &str) -> Option<(usize, usize)> {
     eventually("the end of the transfer", || transfer.is_finished());
     assert!(transfer.finish().unwrap().complete, "{settings}\n{}", hosts.story());
     assert!(hosts.has_moved_to_isp2(), "{settings}: nothing moved\n{}", hosts.story());
-    let count = |capture: Capture| {
+    Some([inside, outside].map(|capture| {
         let frames = capture.finish().unwrap();
-        frames.iter().filter(|frame| is_notice(frame, ulid, peer)).count()
-    };
-    Some((count(inside), count(outside)))
+        frames.iter().filter_map(|frame| notice(frame, ulid, peer)).collect()
+    }))
 }
 
 //= rfc5534#4.2-1 (test)
 #[test]
 fn tcp_that_waits_is_told_of_a_move_inside_the_host() {
     // By the Send Timeout, so that TCP has backed off by then.
-    let Some((inside, outside)) = notices("profile = \"rfc\"") else { return };
-    assert!(inside > 0, "TCP was not told");
-    assert_eq!(outside, 0, "a notice left the host");
+    let Some([inside, outside]) = notices("profile = \"rfc\"") else { return };
+    assert!(inside.contains(&UNREACHABLE), "TCP was not told to take back its doubled timer");
+    assert!(outside.is_empty(), "a notice left the host");
+}
+
+/// Before its timer has run out, there is nothing to take back.
+#[test]
+fn tcp_whose_segments_have_become_too_long_is_told_so() {
+    let Some([inside, outside]) = notices("") else { return };
+    assert!(inside.contains(&TOO_BIG), "TCP was not told of the payload header");
+    assert!(outside.is_empty(), "a notice left the host");
 }
 
 #[test]
 fn tcp_is_told_nothing_where_that_is_switched_off() {
-    let Some((inside, _)) = notices("profile = \"rfc\"\ntcp-notice = false") else { return };
-    assert_eq!(inside, 0);
+    let Some([inside, _]) = notices("profile = \"rfc\"\ntcp-notice = false") else { return };
+    assert!(inside.is_empty());
 }
 
-/// Its route tells TCP: no segment is made that would not fit, so nobody has to send a Packet Too Big.
+/// Its route tells TCP: no segment is made that would not fit.
 #[test]
 fn segments_fit_the_smaller_mtu_of_the_new_path_from_the_first() {
     let Some(mut hosts) = protected("a smaller MTU", &["a", "b"], &[]) else { return };

@@ -16,14 +16,20 @@ use crate::clock;
 #[derive(Default)]
 pub(crate) struct Notices {
     means: Option<Means>,
-    /// Moved at these times.
-    pairs: BTreeMap<UlidPair, Instant>,
-    /// Of the pass under way: whom to notify.
-    queue: VecDeque<StalledSocket>,
+    pairs: BTreeMap<UlidPair, Move>,
+    /// Of the pass under way: whom to notify, and of what MTU.
+    queue: VecDeque<(StalledSocket, Option<u32>)>,
     /// Between the passes.
     gap: Duration,
     /// Of the next pass, or the rest of this one.
     due: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    at: Instant,
+    /// Of the new path, if sockets have still to be told.
+    mtu: Option<u32>,
 }
 
 struct Means {
@@ -48,15 +54,15 @@ impl Notices {
         Ok(Self { means, ..Self::default() })
     }
 
-    /// Traffic of this pair takes another path from now on.
-    pub(crate) fn on_moved(&mut self, ulids: UlidPair, now: Instant) {
+    /// Traffic of this pair takes another path from now on, of this MTU if it may be smaller.
+    pub(crate) fn on_moved(&mut self, ulids: UlidPair, mtu: Option<u32>, now: Instant) {
         let Some(means) = &self.means else { return };
         if let Err(error) = means.sockets.watch(ulids) {
             // More pairs than the table holds.
             tracing::debug!(%error, "no notices to TCP");
             return;
         }
-        self.pairs.insert(ulids, now);
+        self.pairs.insert(ulids, Move { at: now, mtu });
         self.gap = FIRST_GAP;
         self.due = Some(now);
     }
@@ -77,8 +83,8 @@ impl Notices {
         }
         let Some(means) = &self.means else { return };
         for _ in 0..BATCH {
-            let Some(socket) = self.queue.pop_front() else { break };
-            notify(&means.sender, &socket);
+            let Some((socket, mtu)) = self.queue.pop_front() else { break };
+            notify(&means.sender, &socket, mtu);
         }
         if !self.queue.is_empty() {
             self.due = Some(now);
@@ -99,23 +105,29 @@ impl Notices {
             tracing::warn!(%error, "no notices to TCP");
             Vec::new()
         });
-        let waiting: BTreeSet<_> = stalled.iter().map(|socket| socket.ulids).collect();
+        let is_waiting = |socket: &&StalledSocket| socket.retransmits > 0;
+        let waiting: BTreeSet<_> =
+            stalled.iter().filter(is_waiting).map(|socket| socket.ulids).collect();
+        let mut smaller = BTreeMap::new();
         self.pairs.retain(|ulids, moved| {
-            let goes_on = now.since(*moved) < LAST && waiting.contains(ulids);
+            smaller.extend(moved.mtu.take().map(|mtu| (*ulids, mtu)));
+            let goes_on = now.since(moved.at) < LAST && waiting.contains(ulids);
             if !goes_on && let Err(error) = means.sockets.unwatch(*ulids) {
                 tracing::debug!(%error, "still looking for TCP sockets of a pair");
             }
             goes_on
         });
         tracing::debug!(sockets = stalled.len(), pairs = self.pairs.len(), "TCP waits");
-        self.queue = stalled.into_iter().filter(|socket| socket.backoff > 0).collect();
+        let told = stalled.into_iter().map(|socket| (socket, smaller.get(&socket.ulids).copied()));
+        self.queue = told.filter(|(socket, mtu)| socket.backoff > 0 || mtu.is_some()).collect();
     }
 }
 
 //= rfc5534#4.2-1
 /// One notice takes back one doubling (RFC 6069 s4.1): all of them at once, for the timer may have been
-/// doubled often. Those that come after an acknowledgement do nothing.
-fn notify(sender: &NoticeSocket, socket: &StalledSocket) {
+/// doubled often. Those that come after an acknowledgement do nothing. A timer that has not run out yet is
+/// not waited for where segments have become too long.
+fn notify(sender: &NoticeSocket, socket: &StalledSocket, mtu: Option<u32>) {
     let segment = Segment {
         source: socket.ulids.local.0,
         destination: socket.ulids.peer.0,
@@ -123,11 +135,10 @@ fn notify(sender: &NoticeSocket, socket: &StalledSocket) {
         destination_port: socket.peer_port,
         sequence: socket.snd_una,
     };
-    for _ in 0..socket.backoff.min(MAX_NOTICES) {
-        if let Err(error) = sender.unreachable(&segment) {
-            tracing::debug!(%error, "no notice to a TCP socket");
-            return;
-        }
+    let too_big = mtu.map(|mtu| sender.too_big(&segment, mtu));
+    let reverts = (0..socket.backoff.min(MAX_NOTICES)).map(|_| sender.unreachable(&segment));
+    if let Err(error) = too_big.into_iter().chain(reverts).collect::<Result<(), _>>() {
+        tracing::debug!(%error, "no notice to a TCP socket");
     }
 }
 

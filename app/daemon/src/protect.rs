@@ -153,9 +153,10 @@ impl Daemon {
                 | Event::Moved { .. }
                 | Event::Removed { .. }
         );
-        if let Event::Moved { ulids, .. } = event {
+        if let Event::Moved { context, ulids, to, .. } = event {
             // Data plane and route are in place by now.
-            self.notices.on_moved(*ulids, clock::now());
+            let route = self.moved.0.get(context).filter(|_| *to != ulids.as_locators());
+            self.notices.on_moved(*ulids, route.map(MovedRoute::mtu), clock::now());
         }
         log(event);
         let (kind, context, ulids, mut reason) = describe(event);

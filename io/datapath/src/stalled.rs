@@ -10,7 +10,7 @@ use crate::plain::Plain as _;
 use crate::skel::{self, tcp_iter, types};
 use crate::tables::Table;
 
-/// Lists the TCP sockets between watched ULIDs that wait for their retransmission timer.
+/// Lists the TCP sockets between watched ULIDs that wait for an acknowledgement.
 ///
 /// A `bpf_iter` program looks through the sockets of the network namespace of whoever calls
 /// [`StalledSockets::list`]. Left out are those that have asked to be told of ICMPv6 errors (`IPV6_RECVERR`)
@@ -20,7 +20,7 @@ pub struct StalledSockets {
     wanted: Table<types::pair, u8>,
 }
 
-/// A socket that has sent something again and has had no answer to it so far.
+/// A socket that has sent something and has had no answer to it so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StalledSocket {
     /// Its addresses.

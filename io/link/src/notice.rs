@@ -6,7 +6,7 @@ use crate::socket::{raw_socket, send, set_option};
 
 /// Tells TCP sockets of this host that their segments got lost on the way, not in congestion (RFC 6069).
 ///
-/// A notice is an ICMPv6 Destination Unreachable from an address of ours to itself. The kernel refuses the
+/// A notice is an ICMPv6 Destination Unreachable or Packet Too Big from an address of ours to itself. The kernel refuses the
 /// source if it is not ours, so that a notice is delivered here or nowhere; nothing from the network has a
 /// part in it.
 #[derive(Debug)]
@@ -47,15 +47,28 @@ impl NoticeSocket {
     /// # Errors
     /// Those of sendmsg(2): the source is not ours any more, a firewall, buffer full.
     pub fn unreachable(&self, segment: &Segment) -> io::Result<()> {
-        send(self.0.as_raw_fd(), &unreachable(segment), segment.source, segment.source)
+        let message = notice(DESTINATION_UNREACHABLE, NO_ROUTE, 0, segment);
+        send(self.0.as_raw_fd(), &message, segment.source, segment.source)
+    }
+
+    /// Tells that nothing above `mtu` octets fits any more: the socket sends again, before this returns, all that
+    /// it has not been acknowledged in segments that are too long (RFC 8201 s5.4). Without effect if its
+    /// segments fit.
+    ///
+    /// # Errors
+    /// As [`Self::unreachable`].
+    pub fn too_big(&self, segment: &Segment, mtu: u32) -> io::Result<()> {
+        let message = notice(PACKET_TOO_BIG, 0, mtu, segment);
+        send(self.0.as_raw_fd(), &message, segment.source, segment.source)
     }
 }
 
-/// Destination Unreachable, no route (RFC 4443 s3.1), that quotes the segment. The kernel puts the checksum in.
-fn unreachable(segment: &Segment) -> [u8; LENGTH] {
+/// An ICMPv6 error (RFC 4443 s3) that quotes the segment. The kernel puts the checksum in.
+fn notice(kind: u8, code: u8, word: u32, segment: &Segment) -> [u8; LENGTH] {
     let mut message = [0; LENGTH];
-    message[0] = DESTINATION_UNREACHABLE;
-    message[1] = NO_ROUTE;
+    message[0] = kind;
+    message[1] = code;
+    message[4..8].copy_from_slice(&word.to_be_bytes());
     let (_, quote) = message.split_at_mut(8);
     let (ip, tcp) = quote.split_at_mut(40);
     ip[0] = 6 << 4;
@@ -75,7 +88,9 @@ fn unreachable(segment: &Segment) -> [u8; LENGTH] {
 
 /// Type of ICMPv6 (RFC 4443 s3.1).
 const DESTINATION_UNREACHABLE: u8 = 1;
-/// Its code for no route, one of the two that RFC 6069 s4.1 takes and the one that Linux does.
+/// Type of ICMPv6 (RFC 4443 s3.2).
+const PACKET_TOO_BIG: u8 = 2;
+/// Code of Destination Unreachable for no route, one of the two that RFC 6069 s4.1 takes and the one that Linux does.
 const NO_ROUTE: u8 = 0;
 /// Next header value of TCP.
 const TCP: u8 = 6;
@@ -111,6 +126,10 @@ mod tests {
             &[0x12, 0x34, 0x01, 0xbb, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0],
             &[0x50, 0x10, 0, 0, 0, 0, 0, 0],
         ];
-        assert_eq!(unreachable(&segment)[..], expected.concat());
+        let unreachable = notice(DESTINATION_UNREACHABLE, NO_ROUTE, 0, &segment);
+        assert_eq!(unreachable[..], expected.concat());
+        let too_big = notice(PACKET_TOO_BIG, 0, 1492, &segment);
+        assert_eq!(too_big[..8], [2, 0, 0, 0, 0, 0, 0x05, 0xd4]);
+        assert_eq!(too_big[8..], unreachable[8..]);
     }
 }

@@ -19,6 +19,12 @@ pub struct MovedRoute {
 impl MovedRoute {
     /// Octets of the Shim6 payload header (RFC 5533 s5.1).
     pub const HEADER: u32 = 8;
+
+    /// MTU of the route, octets.
+    #[must_use]
+    pub const fn mtu(&self) -> u32 {
+        self.path_mtu.saturating_sub(Self::HEADER)
+    }
 }
 
 impl Netlink {
@@ -80,7 +86,7 @@ impl Netlink {
             metric: Route::METRIC,
             target: Target::Device { ifindex, gateway: None },
             // Not locked: what the path says later still counts.
-            mtu: Some(moved.path_mtu.saturating_sub(MovedRoute::HEADER)),
+            mtu: Some(moved.mtu()),
             protocol: self.settings.protocol,
         }
     }
