@@ -1,10 +1,10 @@
 //! What a machine keeps only while it explores and shortly after.
 
 use alloc::collections::VecDeque;
-use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
-use crate::config::{Config, MAX_QUEUED, MAX_REPORTS};
+use crate::bounded::{Answers, push};
+use crate::config::{Config, MAX_REPORTS};
 use crate::event::Event;
 use crate::message::{Message, ProbeOut, Transmit};
 use crate::order::{Order, Sets};
@@ -203,29 +203,4 @@ impl Exploration {
     pub(crate) fn is_drained(&self) -> bool {
         self.transmits.is_empty() && self.events.is_empty()
     }
-}
-
-/// Counts the answers of a second. Answers are as many as the probes that ask for them and little
-/// larger; the cap is for a peer, or someone who knows our tag, who sends without end.
-#[derive(Clone, Debug, Default)]
-struct Answers {
-    since: Instant,
-    count: u32,
-}
-
-impl Answers {
-    fn take(&mut self, limit: u32, now: Instant) -> bool {
-        if now.since(self.since) >= Duration::from_secs(1) {
-            *self = Self { since: now, count: 0 };
-        }
-        self.count = self.count.saturating_add(1);
-        self.count <= limit
-    }
-}
-
-fn push<T>(queue: &mut VecDeque<T>, item: T) {
-    if queue.len() >= MAX_QUEUED {
-        queue.pop_front();
-    }
-    queue.push_back(item);
 }

@@ -111,6 +111,7 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+mod bounded;
 mod config;
 mod event;
 mod exploration;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
-use crate::config::MAX_QUEUED;
+use crate::bounded::{Answers, push};
 use crate::event::{Doubt, Event};
 use crate::message::Transmit;
 use crate::random::Random;
@@ -235,30 +235,6 @@ impl Rtt {
         let spread = Duration::from_micros(u64::from(self.deviation)) * 4;
         Some((rtt + spread.max(rtt / 2 + MARGIN)).max(LEAST_DUE))
     }
-}
-
-/// Counts the checks of the peer's that were answered in a second.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Answers {
-    since: Instant,
-    count: u32,
-}
-
-impl Answers {
-    pub(crate) fn take(&mut self, limit: u32, now: Instant) -> bool {
-        if now.since(self.since) >= Duration::from_secs(1) {
-            *self = Self { since: now, count: 0 };
-        }
-        self.count = self.count.saturating_add(1);
-        self.count <= limit
-    }
-}
-
-fn push<T>(queue: &mut VecDeque<T>, item: T) {
-    if queue.len() >= MAX_QUEUED {
-        queue.pop_front();
-    }
-    queue.push_back(item);
 }
 
 /// A check unanswered for so long never is: longer than any path with its queues takes.
