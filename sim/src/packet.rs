@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use moorline_types::{Ulid, UlidPair};
+use moorline_wire::upper_layer_checksum;
 
 pub(crate) const IP6_LEN: usize = 40;
 pub(crate) const TCP: u8 = 6;
@@ -139,7 +140,7 @@ pub(crate) fn quoted_unrecognized(packet: &[u8]) -> Option<&[u8]> {
 }
 
 fn checksummed(header: Header, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
-    let sum = !checksum(&header, &payload);
+    let sum = checksum(&header, &payload);
     if let Some(field) = payload.get_mut(at..at + 2) {
         field.copy_from_slice(&sum.to_be_bytes());
     }
@@ -150,23 +151,11 @@ fn checksummed(header: Header, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
 fn checked(packet: &[u8], next_header: u8) -> Option<&[u8]> {
     let header = Header::read(packet).filter(|header| header.next_header == next_header)?;
     let payload = payload(packet);
-    (checksum(&header, payload) == 0xffff).then_some(payload)
+    (checksum(&header, payload) == 0).then_some(payload)
 }
 
-/// One's complement sum over the pseudo-header (RFC 8200 s8.1) and the payload.
 fn checksum(header: &Header, payload: &[u8]) -> u16 {
-    let mut sum = payload.len() as u64 + u64::from(header.next_header);
-    for octets in [&header.source.octets()[..], &header.destination.octets()[..], payload] {
-        let words = octets.chunks_exact(2);
-        if let [last] = words.remainder() {
-            sum += u64::from(*last) << 8;
-        }
-        sum += words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>();
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    u16::try_from(sum).unwrap_or(u16::MAX)
+    upper_layer_checksum(header.source, header.destination, header.next_header, payload)
 }
 
 /// Packets of this crate are small.

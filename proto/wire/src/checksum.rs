@@ -1,3 +1,5 @@
+use core::net::Ipv6Addr;
+
 /// Internet checksum of `octets`: the one's complement of their one's complement sum.
 ///
 /// RFC 5533 s5.3: "there is no pseudo-header checksum part", so a message may move to other
@@ -11,6 +13,20 @@ pub fn checksum(octets: &[u8]) -> u16 {
         sum += u64::from(u16::from_be_bytes([*last, 0]));
     }
     !fold(sum)
+}
+
+/// Internet checksum of an upper layer's `packet` with its pseudo-header (RFC 8200 s8.1). Over a packet that
+/// holds its own checksum the result is zero.
+#[must_use]
+pub fn upper_layer_checksum(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    next_header: u8,
+    packet: &[u8],
+) -> u16 {
+    let addresses = [source, destination].map(|address| !checksum(&address.octets()));
+    let parts = [addresses[0], addresses[1], !checksum(packet), next_header.into()];
+    !fold(packet.len() as u64 + parts.map(u64::from).iter().sum::<u64>())
 }
 
 /// Writes the checksum of a control message into it. Without room for one, leaves it as it is.

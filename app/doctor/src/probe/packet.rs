@@ -1,8 +1,6 @@
-use std::net::Ipv6Addr;
-
 use moorline_api::Pair;
 use moorline_types::ContextTag;
-use moorline_wire::{I1, Message, Options};
+use moorline_wire::{I1, Message, Options, upper_layer_checksum};
 
 use super::Kind;
 
@@ -133,27 +131,9 @@ fn echo_request(pair: Pair, token: Token, sequence: u16, octets: usize) -> Vec<u
     message.extend(sequence.to_be_bytes());
     message.extend(token.0);
     message.resize(octets.max(message.len()), 0);
-    let checksum = checksum(pair.local, pair.peer, &message);
+    let checksum = upper_layer_checksum(pair.local, pair.peer, ICMPV6, &message);
     message[2..4].copy_from_slice(&checksum.to_be_bytes());
     message
-}
-
-/// Of ICMPv6 with its pseudo-header (RFC 8200 s8.1).
-fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
-    let words = |octets: &[u8]| {
-        let word = |pair: &[u8]| match *pair {
-            [high, low] => u64::from(u16::from_be_bytes([high, low])),
-            [high] => u64::from(high) << 8,
-            _ => 0,
-        };
-        octets.chunks(2).map(word).sum::<u64>()
-    };
-    let mut sum = words(&source.octets()) + words(&destination.octets()) + words(message);
-    sum += u64::try_from(message.len()).unwrap_or_default() + u64::from(ICMPV6);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !u16::try_from(sum).unwrap_or_default()
 }
 
 fn i1(pair: Pair, token: Token, sequence: u16) -> Vec<u8> {

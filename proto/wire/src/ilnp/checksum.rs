@@ -1,6 +1,6 @@
 use moorline_types::{Ilv, L64};
 
-use crate::checksum::{checksum, fold};
+use crate::checksum::{fold, upper_layer_checksum};
 
 /// What turns the checksum of a transport over some locators into the one over others, without a look
 /// at the packet (RFC 1624 eqn. 3).
@@ -49,9 +49,7 @@ impl ChecksumDelta {
 /// Over a packet that holds its own checksum the result is zero.
 #[must_use]
 pub fn transport_checksum(src: Ilv, dst: Ilv, protocol: u8, packet: &[u8]) -> u16 {
-    let parts = [src.l64.0, src.nid.0, dst.l64.0, dst.nid.0, packet.len() as u64, protocol.into()];
-    let pseudo_header = parts.iter().map(|part| u64::from(fold_word(*part))).sum::<u64>();
-    !fold(pseudo_header + u64::from(!checksum(packet)))
+    upper_layer_checksum(src.address(), dst.address(), protocol, packet)
 }
 
 /// Where the checksum of a transport stands; `None` if it covers no pseudo-header, or is not known.
