@@ -135,6 +135,8 @@ impl IlnpPlan {
 pub struct IlnpOutcome {
     /// What must not be.
     pub violations: Vec<String>,
+    /// When packets reached a socket whose checksum for it was wrong, from the beginning on.
+    pub wrong_checksums: Vec<Duration>,
     /// Of both directions.
     pub sent: u64,
     /// Of both directions.

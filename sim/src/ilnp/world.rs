@@ -178,7 +178,8 @@ impl<'a> World<'a> {
         let Some(socket) = &mut self.hosts[host].socket else { return };
         let Some((pair, protocol, ports, number)) = number(packet) else {
             if !self.is_closed {
-                self.outcome.violations.push(format!("host {host}: wrong checksum"));
+                let left = self.end.since(self.now);
+                self.outcome.wrong_checksums.push(self.plan.duration.saturating_sub(left));
             }
             return;
         };
