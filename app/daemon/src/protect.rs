@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use moorline_api::EventKind;
+use moorline_api::{EventKind, Pair};
 use moorline_host::datapath::{ContextEntry, Update};
 use moorline_host::{Event, Failure, ReapState, Removal};
 use moorline_netlink::MovedRoute;
@@ -167,24 +167,32 @@ impl Daemon {
             told.context = context.map(|id| id.0);
             told.ulids = Some(ulid_pair(ulids));
             told.reason = reason;
-            if let Event::Moved { from, to, .. } = event {
-                told.from = Some(locator_pair(*from));
-                told.to = Some(locator_pair(*to));
-            }
-            if let Event::Suspected { locators, .. } = event {
-                told.from = Some(locator_pair(*locators));
-            }
-            if let Event::Congested { locators, .. } = event {
-                told.to = Some(locator_pair(*locators));
-            }
-            if let Event::Unanswered { pair, .. } = event {
-                told.to = Some(locator_pair(*pair));
-            }
+            (told.from, told.to) = pairs(event);
         });
         if let Event::Established { context, .. } | Event::Renewed { context, .. } = event {
             self.rank(*context);
         }
         self.settle(event);
+    }
+}
+
+/// The pair that was in use, and the one that is or was to be.
+fn pairs(event: &Event) -> (Option<Pair>, Option<Pair>) {
+    let pair = |locators: &LocatorPair| Some(locator_pair(*locators));
+    match event {
+        Event::Moved { from, to, .. } => (pair(from), pair(to)),
+        Event::Suspected { locators, .. } => (pair(locators), None),
+        Event::Congested { locators, .. } | Event::Unanswered { pair: locators, .. } => {
+            (None, pair(locators))
+        }
+        Event::Initiated { .. }
+        | Event::Established { .. }
+        | Event::Renewed { .. }
+        | Event::Failed { .. }
+        | Event::StateChanged { .. }
+        | Event::Cleared { .. }
+        | Event::Unreachable { .. }
+        | Event::Removed { .. } => (None, None),
     }
 }
 
