@@ -48,6 +48,7 @@ fn with_moorline_the_programs_survive_with_every_byte() {
     assert_eq!(Prefix::of(to.local), Prefix::of(host_address("a", 2)));
     assert_eq!(Prefix::of(to.peer), Prefix::of(host_address("b", 2)));
     assert!(report.moved_ms.is_some() && report.recovery_ms.is_some(), "{report}");
+    assert!(shown.contains("curl's next byte"), "{shown}");
 }
 
 #[test]

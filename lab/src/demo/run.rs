@@ -128,18 +128,21 @@ impl Watch<'_> {
         let cut = self.fault.as_ref().context("no cut yet")?.at;
         loop {
             self.tick()?;
-            if self.curl.is_finished()? && self.iperf.is_finished()? {
-                return Ok(true);
-            }
+            let last = self.curl.arrivals().last().max(Some(cut)).unwrap_or(cut);
+            // Nothing comes by the dead path for so long: what goes on has another one, however short the
+            // silence was.
+            let outage = if last > cut + GOES_ON { Duration::ZERO } else { OUTAGE };
             if !self.recovered
-                && let Some(at) = self.curl.arrivals().resumed_after(cut, OUTAGE)
+                && let Some(at) = self.curl.arrivals().resumed_after(cut, outage)
             {
                 self.recovered = true;
                 let late = at.saturating_duration_since(cut).as_secs_f64();
                 let text = format!("curl's next byte, {late:.3} s after the cut");
                 self.view.mark(self.clock.at(at), MarkKind::Recovered, &text);
             }
-            let last = self.curl.arrivals().last().max(Some(cut)).unwrap_or(cut);
+            if self.curl.is_finished()? && self.iperf.is_finished()? {
+                return Ok(true);
+            }
             let is_done = self.curl.is_finished()?;
             if (!is_done && last.elapsed() >= limit) || cut.elapsed() >= limit + END_LIMIT {
                 return Ok(false);
@@ -281,4 +284,6 @@ const PROTECTION_LIMIT: Duration = Duration::from_secs(5);
 const END_LIMIT: Duration = Duration::from_secs(15);
 /// Silence that is more than a hiccup of a busy machine: bytes come every other millisecond.
 const OUTAGE: Duration = Duration::from_millis(100);
+/// Bytes for so long after a cut have come by another path.
+const GOES_ON: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_millis(20);
