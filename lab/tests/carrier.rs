@@ -10,7 +10,7 @@ use common::{Protected, eventually, protected_afar};
 use moorline_api::{BlockingClient, Client, EventKind};
 use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
-use moorline_lab::workload::{Direction, UdpFlow, UdpOptions};
+use moorline_lab::workload::Direction;
 
 /// Waits until host A knows a pair by ISP 2 that answers, for its one context.
 fn await_spare(hosts: &Protected) {
@@ -33,9 +33,7 @@ fn is_payload(frame: &Frame) -> bool {
 #[test]
 fn the_first_packet_after_losing_a_carrier_waits_for_no_answer() {
     let Some(mut hosts) = protected_afar("carrier loss, warm spare", DELAY) else { return };
-    let ends = hosts.ends.clone();
-    let options = UdpOptions { ends, direction: Direction::BothWays, per_second: 200, size: 600 };
-    let flow = UdpFlow::start(&options).unwrap();
+    let flow = hosts.datagrams(Direction::BothWays);
     hosts.await_context();
     await_spare(&hosts);
     let host = hosts.lab.namespace("a").unwrap().clone();

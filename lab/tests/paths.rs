@@ -14,7 +14,7 @@ use moorline_api::{
     Scope, Taste, UnpinRequest,
 };
 use moorline_lab::Failure;
-use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
+use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow};
 
 /// Two hosts with a context, kept in use by datagrams both ways.
 struct Busy {
@@ -25,13 +25,7 @@ struct Busy {
 impl Busy {
     fn start(hosts: Protected) -> Self {
         let mut hosts = hosts;
-        let options = UdpOptions {
-            ends: hosts.ends.clone(),
-            direction: Direction::BothWays,
-            per_second: 200,
-            size: 600,
-        };
-        let flow = UdpFlow::start(&options).unwrap();
+        let flow = hosts.datagrams(Direction::BothWays);
         hosts.await_context();
         Self { flow, hosts }
     }

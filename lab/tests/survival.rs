@@ -6,7 +6,7 @@ mod common;
 use common::{Protected, eventually, protected};
 use moorline_lab::Failure;
 use moorline_lab::topology::Prefix;
-use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
+use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer};
 
 fn silent() -> Failure {
     Failure::Silent { router: "isp1".into() }
@@ -46,8 +46,7 @@ fn tcp_survives(sender: Sender, failure: Failure) -> bool {
 fn udp_survives(direction: Direction, failure: Failure) -> bool {
     let name = format!("UDP, {direction:?}, {failure:?}");
     let Some(mut hosts) = protected(&name, &["a", "b"], &[]) else { return false };
-    let options = UdpOptions { ends: hosts.ends.clone(), direction, per_second: 200, size: 600 };
-    let flow = UdpFlow::start(&options).unwrap();
+    let flow = hosts.datagrams(direction);
     hosts.await_context();
     let totals = || flow.arrivals().iter().map(|way| way.total()).collect::<Vec<_>>();
     eventually("datagrams", || totals().iter().all(|&total| total > 10 * 600));
@@ -149,13 +148,7 @@ fn udp_both_ways_survives_losing_one_direction() {
         return;
     };
     let mut hosts: Protected = hosts;
-    let options = UdpOptions {
-        ends: hosts.ends.clone(),
-        direction: Direction::BothWays,
-        per_second: 200,
-        size: 600,
-    };
-    let flow = UdpFlow::start(&options).unwrap();
+    let flow = hosts.datagrams(Direction::BothWays);
     hosts.await_context();
     let from_a = flow.arrivals()[0].clone();
     let from_b = flow.arrivals()[1].clone();

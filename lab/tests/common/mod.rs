@@ -10,7 +10,7 @@ use std::time::Duration;
 use moorline_api::{EventKind, Pair};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::topology::{Impairment, Prefix, host_address};
-use moorline_lab::workload::Endpoint;
+use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 use moorline_lab::{Lab, preflight, topology};
 
 /// The network of the demo; none, said aloud, where a lab cannot run.
@@ -138,6 +138,12 @@ impl Protected {
         for daemon in &mut self.daemons {
             daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
         }
+    }
+
+    /// 200 datagrams a second, of 600 octets.
+    pub(crate) fn datagrams(&self, direction: Direction) -> UdpFlow {
+        let ends = self.ends.clone();
+        UdpFlow::start(&UdpOptions { ends, direction, per_second: 200, size: 600 }).unwrap()
     }
 
     /// What the daemons can say about a failed test.
