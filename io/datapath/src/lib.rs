@@ -38,6 +38,7 @@ mod convert;
 mod datapath;
 mod device;
 mod error;
+pub mod ilnp;
 mod index;
 mod load;
 mod pins;

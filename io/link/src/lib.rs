@@ -3,7 +3,7 @@
 //! [`Shim6Socket`] carries protocol 140: control messages both ways, and payload whose tag no
 //! program knew, with what strangers may send in a queue of its own. That it is open keeps the kernel from answering "unrecognized next header".
 //! [`Icmp6Socket`] listens for that answer from peers without Shim6. [`NoticeSocket`] has TCP sockets of
-//! this host send again. [`ProbeSocket`] tries what passes on the way to a peer. [`Readiness`] waits for descriptors that other crates own. [`Wire`] is a cable
+//! this host send again. [`ProbeSocket`] tries what passes on the way to a peer. [`PacketSocket`] sends packets that are made already. [`Readiness`] waits for descriptors that other crates own. [`Wire`] is a cable
 //! between two interfaces with the delay, jitter, loss and rate of an [`Impairment`].
 
 mod filter;
@@ -14,6 +14,7 @@ mod probe;
 mod readiness;
 mod shim6;
 mod socket;
+mod whole;
 mod wire;
 
 pub use icmp6::{Icmp6Socket, Unrecognized};
@@ -22,4 +23,5 @@ pub use notice::{NoticeSocket, Segment};
 pub use probe::{Answer, ProbeSocket};
 pub use readiness::Readiness;
 pub use shim6::{Queue, Received, Shim6Socket};
+pub use whole::PacketSocket;
 pub use wire::Wire;
