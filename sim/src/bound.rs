@@ -68,6 +68,37 @@ pub fn recovery_bound(conditions: &Conditions) -> Duration {
     detection + fresh + slow + exchange
 }
 
+/// The same where one of the two has lost the context and the other one sends by it (RFC 5533 s7.5).
+///
+/// **It notices.** Payload that has moved to a pair that works both ways (`is_answered`) is answered with R1bis
+/// at once. Otherwise the sender notices a Send Timeout after its payload, and probes; a probe with a tag
+/// that the peer does not know is answered with R1bis as well. The answer goes back by the pair of the
+/// question, so only a pair that works both ways is of use: one of `pairs - both_ways + 1` probes takes it.
+///
+/// **It recovers** by R1bis, I2bis and R2. If one of the last two is lost, I2bis goes out again after
+/// I2bis_TIMEOUT, which doubles and is up to half as long again (RFC 5533 s7.19).
+///
+/// **From then on** it is as with any context, except that an exploration under way is older by all that.
+#[must_use]
+pub fn loss_bound(conditions: &Conditions, is_answered: bool) -> Duration {
+    let delays = (conditions.one_way + conditions.report_delay) * 4;
+    let again: Duration = (0..conditions.losses.min(I2BIS_RETRIES_MAX))
+        .map(|times| I2BIS_TIMEOUT * (1 << times) * 3 / 2)
+        .sum();
+    let exchange = delays + again;
+    let first = if is_answered {
+        conditions.gap * (1 + conditions.losses) + exchange
+    } else {
+        let detection = conditions.send_timeout + conditions.gap + delays;
+        let others = conditions.pairs.saturating_sub(conditions.both_ways);
+        let probes = others + 1 + conditions.losses * conditions.pairs;
+        detection + walk(probes_within(conditions.exploring), probes) + exchange
+    };
+    let is_exploring = !is_answered || !conditions.exploring.is_zero();
+    let exploring = if is_exploring { conditions.exploring + first } else { Duration::ZERO };
+    first + recovery_bound(&Conditions { exploring, ..*conditions })
+}
+
 /// Probes in a row of which one brings the two together.
 fn probes_needed(conditions: &Conditions) -> u32 {
     let until = |good: u32| conditions.pairs.saturating_sub(good) + 1;
@@ -112,6 +143,10 @@ const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 const INITIAL_PROBES: u32 = 4;
 /// Max Probe Timeout (RFC 5534 s4.3).
 const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Nominal time until an I2bis is sent again (RFC 5533 s14).
+const I2BIS_TIMEOUT: Duration = Duration::from_secs(4);
+/// How often it is sent again (RFC 5533 s14).
+const I2BIS_RETRIES_MAX: u32 = 2;
 /// Probes that InboundOk is given time for, however short the Send Timeout: a choice of
 /// `moorline-reap`.
 const LONGEST_ROUND: u32 = 6;
@@ -148,6 +183,21 @@ mod tests {
         let slow = Conditions { exploring: Duration::from_secs(60), ..conditions() };
         assert_eq!(one - all, Duration::from_millis(500 + 500 + 1000));
         assert!(recovery_bound(&slow) > all + Duration::from_secs(32));
+    }
+
+    #[test]
+    fn a_context_that_one_side_has_lost_takes_one_more_round() {
+        let kept = recovery_bound(&conditions());
+        let [answered, unanswered] = [true, false].map(|is_so| loss_bound(&conditions(), is_so));
+        // An interval of the payload and two round trips.
+        assert_eq!(answered - kept, Duration::from_millis(100 + 200));
+        // A Send Timeout, a probe, and all of the other bound as if it had been exploring since.
+        assert!(
+            unanswered > kept * 2 && unanswered < kept * 3 + Duration::from_secs(1),
+            "{unanswered:?}"
+        );
+        let unlucky = Conditions { losses: 1, ..conditions() };
+        assert!(loss_bound(&unlucky, true) >= recovery_bound(&unlucky) + I2BIS_TIMEOUT);
     }
 
     #[test]

@@ -62,7 +62,7 @@ mod workload;
 mod world;
 
 pub use batch::run_many;
-pub use bound::{Conditions, recovery_bound};
+pub use bound::{Conditions, loss_bound, recovery_bound};
 pub use chart::Trace;
 pub use demo::{Demo, DemoConfig, DemoRun, Interval, Mark, demo_scenario};
 pub use log::HostEvent;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use moorline_host::datapath::TriggerPolicy;
 use moorline_host::{Config, ContextSnapshot, EstablishedView, Host, LocalState};
 use moorline_plane::{Plane, Settings};
-use moorline_types::{Instant, UlidPair};
+use moorline_types::{Instant, Ulid, UlidPair};
 
 use crate::addresses::{AddressBook, Changed};
 use crate::network::Network;
@@ -150,6 +150,13 @@ impl Core {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let host = self.host.poll_timeout().map(|(at, _)| at).filter(|_| !self.is_dead());
         [host, self.plane.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Whether it has been told that this address is its own, or that it can prove it.
+    pub(crate) fn knows_as_own(&self, ulid: Ulid) -> bool {
+        let proof = &self.told.proof;
+        proof.addresses().present.contains(&ulid.as_locator())
+            || proof.announcement_for(ulid).is_some()
     }
 
     /// Whether there is an established context between these addresses, and whether it has moved.

@@ -10,6 +10,8 @@ use crate::log::HostEvent;
 pub struct Outcome {
     /// Times that traffic was cut off and flowed again within the bound.
     pub recovered: u32,
+    /// How often of these one host had lost the context and got it anew from the other one.
+    pub regained: u32,
     /// Times that traffic was cut off and nothing could have brought it back.
     pub unrecoverable: u32,
     /// Times that traffic was cut off and the next change came, or traffic ended, before the bound.
@@ -94,8 +96,8 @@ pub enum Rule {
     Untouched,
     /// (1) A stream ends with every byte right.
     StreamIntact,
-    /// (2) While pairs work in both directions traffic flows again within [`crate::recovery_bound`], and
-    /// goes on.
+    /// (2) While pairs work in both directions traffic flows again within [`crate::recovery_bound`], or
+    /// [`crate::loss_bound`] where one host has lost the context, and goes on.
     Recovery,
     /// (3) A host sends to the address its socket chose, or to one that its peer has proved to be its
     /// own.
@@ -181,6 +183,8 @@ pub struct Summary {
     pub violations: u64,
     /// [`Outcome::recovered`], all together.
     pub recovered: u64,
+    /// [`Outcome::regained`], all together.
+    pub regained: u64,
     /// [`Outcome::unrecoverable`], all together.
     pub unrecoverable: u64,
     /// [`Outcome::unsettled`], all together.
@@ -199,6 +203,7 @@ impl Summary {
         self.seeds += 1;
         self.violations += outcome.violations.len() as u64;
         self.recovered += u64::from(outcome.recovered);
+        self.regained += u64::from(outcome.regained);
         self.unrecoverable += u64::from(outcome.unrecoverable);
         self.unsettled += u64::from(outcome.unsettled);
         self.packets += outcome.packets;

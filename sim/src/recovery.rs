@@ -18,6 +18,8 @@ pub(crate) struct Expectation {
     pub(crate) patience: Duration,
     /// The pair that the sender used at the begin does not work any more.
     pub(crate) is_cut: bool,
+    /// One host has lost the context that the other one uses.
+    pub(crate) is_lost: bool,
     /// No pair works, or no context could use it.
     pub(crate) is_hopeless: bool,
     /// What was under way at the begin has arrived by then.
@@ -88,6 +90,11 @@ impl Watch {
             || now.since(self.last) <= self.patience() && self.last.since(from) >= FOR_GOOD
     }
 
+    /// Whether one host has lost the context that the other one uses.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.episode.is_some_and(|episode| episode.expectation.is_lost)
+    }
+
     /// Another episode; the one before must have been ended.
     pub(crate) fn begin(&mut self, expectation: Expectation, now: Instant) {
         self.episode = Some(Episode { since: now, expectation, has_failed: false });
@@ -151,6 +158,7 @@ mod tests {
             deadline: deadline.map(at),
             patience: Duration::from_secs(2),
             is_cut: true,
+            is_lost: false,
             is_hopeless: deadline.is_none(),
             settled: at(100),
         };

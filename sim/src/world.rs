@@ -80,6 +80,7 @@ struct World<'a> {
 #[derive(Debug, Default)]
 struct Counts {
     recovered: u32,
+    regained: u32,
     unrecoverable: u32,
     unsettled: u32,
 }
@@ -565,6 +566,7 @@ impl<'a> World<'a> {
         }
         let outcome = Outcome {
             recovered: self.outcome.recovered,
+            regained: self.outcome.regained,
             unrecoverable: self.outcome.unrecoverable,
             unsettled: self.outcome.unsettled,
             violations: self.rules.violations,

@@ -24,6 +24,7 @@ fn two_thousand_random_schedules_hold_every_rule() {
     }
     assert_eq!((total.seeds, total.violations), (SEEDS, 0));
     assert!(total.recovered > SEEDS * 3 / 4, "the schedules are too harmless: {total:?}");
+    assert!(total.regained > SEEDS / 50, "hardly a context was lost: {total:?}");
 }
 
 /// What the plans are made of: none of it may be missing by accident.

@@ -12,6 +12,8 @@ use crate::plan::{Kind, Pace};
 use crate::recovery::{End, Expectation, Late, Watch};
 use crate::workload::{Running, Side};
 
+mod regain;
+
 /// Episodes: see [`crate::recovery`].
 impl World<'_> {
     pub(super) fn begin_episodes(&mut self) {
@@ -64,7 +66,9 @@ impl World<'_> {
         let now = self.now;
         let Some(watch) = self.watches.get_mut(index) else { return };
         let (number, to) = (watch.workload, watch.to);
+        let is_lost = watch.is_lost();
         let (late, end) = watch.end(now);
+        self.outcome.regained += u32::from(is_lost && end == Some(End::Recovered));
         match end {
             Some(End::Recovered) => self.outcome.recovered += 1,
             Some(End::Unrecoverable) => self.outcome.unrecoverable += 1,
@@ -100,11 +104,11 @@ impl World<'_> {
         });
         let ulids = workload.ulids_of(to.other()).as_locators();
         let in_use = views[0].as_ref().map_or(ulids, |view| view.locators);
-        let is_cut = !self.works(in_use.local, in_use.peer);
+        let mut is_lost = false;
         let is_protected = views.iter().all(Option::is_some) && self.is_mutual(workload);
         let deadline = match &views {
             [Some(sender), Some(receiver)] if is_protected => {
-                self.protected_deadline(workload, to, [sender, receiver])
+                self.protected_deadline(workload, [sender, receiver])
             }
             // One side alone: its traffic must not have moved, as the other would not know the tag.
             [sender, receiver] => {
@@ -113,7 +117,12 @@ impl World<'_> {
                     && receiver.as_ref().is_none_or(|view| view.locators == back);
                 let works =
                     self.works(ulids.local, ulids.peer) && self.works(ulids.peer, ulids.local);
-                (is_plain && works).then(|| self.now + one_way * 2)
+                let plain = (is_plain && works).then(|| self.now + one_way * 2);
+                plain.or_else(|| {
+                    let regained = self.regained_deadline(workload, to, &views);
+                    is_lost = regained.is_some();
+                    regained
+                })
             }
         };
         // A retransmission that was backed off in the silence comes after as long again, at most.
@@ -133,11 +142,12 @@ impl World<'_> {
             core.is_some_and(Core::is_dead)
         });
         let overhears = self.plan.attack.is_some_and(|attack| attack.overhears);
-        let is_at_mercy = is_protected && overhears;
+        let is_at_mercy = views.iter().any(Option::is_some) && overhears;
         Expectation {
             deadline: deadline.map(|at| at + backoff).filter(|_| !is_headless && !is_at_mercy),
             patience,
-            is_cut,
+            is_cut: is_lost || !self.works(in_use.local, in_use.peer),
+            is_lost,
             is_hopeless: deadline.is_none(),
             settled: self.now + one_way,
         }
@@ -154,7 +164,6 @@ impl World<'_> {
     fn protected_deadline(
         &self,
         workload: &Running,
-        to: Side,
         [sender, receiver]: [&EstablishedView; 2],
     ) -> Option<Instant> {
         // What one side has not told the other yet, or what that one has not verified, is of no use.
@@ -171,25 +180,36 @@ impl World<'_> {
         if one_direction == 0 {
             return None;
         }
-        let sides = [to.other(), to];
-        let exploring = sides
+        let pairs = pairs(sender).count().max(pairs(receiver).count());
+        let both_ways = count(|way| way.0 && way.1);
+        let conditions = self.conditions(workload, u32_of(pairs), both_ways, one_direction);
+        Some(self.now + recovery_bound(&conditions))
+    }
+
+    fn conditions(
+        &self,
+        workload: &Running,
+        pairs: u32,
+        both_ways: u32,
+        one_direction: u32,
+    ) -> Conditions {
+        let exploring = Side::BOTH
             .iter()
             .filter_map(|&side| self.troubles.get(&(workload.host(side), workload.ulids_of(side))))
             .map(|&since| self.now.since(since))
             .max();
-        let hosts = sides.map(|side| &self.plan.hosts[workload.host(side)]);
-        let conditions = Conditions {
+        let hosts = Side::BOTH.map(|side| &self.plan.hosts[workload.host(side)]);
+        Conditions {
             send_timeout: hosts.iter().map(|host| host.send_timeout).max().unwrap_or_default(),
             one_way: self.network.longest_delay(),
             gap: self.gap(workload.plan.kind),
             report_delay: hosts.iter().map(|host| host.report_delay).max().unwrap_or_default(),
-            pairs: u32_of(pairs(sender).count().max(pairs(receiver).count())),
-            both_ways: count(|way| way.0 && way.1),
+            pairs,
+            both_ways,
             one_direction,
             exploring: exploring.unwrap_or_default(),
             losses: if self.network.is_lossy() { BAD_LUCK } else { 0 },
-        };
-        Some(self.now + recovery_bound(&conditions))
+        }
     }
 
     fn gap(&self, kind: Kind) -> Duration {

@@ -20,6 +20,8 @@ pub(crate) enum Mutant {
     SwallowsOctet,
     /// Probes never arrive.
     LosesProbes,
+    /// I2bis never arrives.
+    LosesI2bis,
     /// A core takes an address for the peer's that is nobody's.
     BelievesStranger,
     /// A core moves traffic to a pair that was never probed.
@@ -111,6 +113,7 @@ impl World<'_> {
     pub(super) fn copies_of(&self, message: &[u8], pair: LocatorPair) -> usize {
         match self.mutant {
             Some(Mutant::LosesProbes) if is_kind(message, pair, MessageType::PROBE) => 0,
+            Some(Mutant::LosesI2bis) if is_kind(message, pair, MessageType::I2BIS) => 0,
             Some(Mutant::RepeatsControl) => 20,
             Some(_) | None => 1,
         }

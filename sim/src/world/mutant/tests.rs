@@ -36,6 +36,21 @@ fn plan() -> Plan {
     }
 }
 
+/// A host that forgets its contexts after they have moved, and does not ask for any.
+#[test]
+fn recovery_is_due_after_a_reboot_too() {
+    let mut plan = plan();
+    let at = Duration::from_secs(35);
+    plan.changes.push(Change { at, what: What::Reboot { host: 1 } });
+    plan.workloads.iter_mut().for_each(|workload| workload.until = Some(at * 3));
+    let play = |mutant| World::play_with(mutant, 1, &plan, false).0;
+    let outcome = play(None);
+    assert_eq!(outcome.violations, []);
+    assert!(outcome.regained >= 3, "{outcome:?}");
+    let broken = play(Some(Mutant::LosesI2bis)).violations;
+    assert!(broken.iter().any(|violation| violation.rule == Rule::Recovery), "{broken:?}");
+}
+
 fn broken_by(mutant: Option<Mutant>) -> BTreeSet<Rule> {
     let (outcome, _) = World::play_with(mutant, 1, &plan(), false);
     outcome.violations.iter().map(|violation| violation.rule).collect()

@@ -1,0 +1,93 @@
+use moorline_host::EstablishedView;
+use moorline_types::{Instant, Locator, LocatorPair};
+
+use super::{World, pairs, u32_of};
+use crate::bound::loss_bound;
+use crate::plan::Kind;
+use crate::workload::{Running, Side};
+
+/// Contexts that one side has lost, or has anew with other tags, and the other one still uses.
+impl World<'_> {
+    /// When traffic to `to` must flow whose context is not the same at both ends; `views` are those of sender
+    /// and receiver. Nothing is promised where RFC 5533 has no way to find out: the host that has the
+    /// context sends nothing of its own accord, or still hears its peer's untouched packets and so has
+    /// nothing to suspect.
+    pub(super) fn regained_deadline(
+        &self,
+        workload: &Running,
+        to: Side,
+        views: &[Option<EstablishedView>; 2],
+    ) -> Option<Instant> {
+        // What begins later may change what is heard.
+        if self.starts_left > 0 {
+            return None;
+        }
+        [to.other(), to]
+            .into_iter()
+            .zip(views)
+            .filter_map(|(side, view)| self.deadline_by(workload, side, view.as_ref()?))
+            .min()
+    }
+
+    /// The same by what this side, which has the context, must find out.
+    fn deadline_by(
+        &self,
+        workload: &Running,
+        holder: Side,
+        view: &EstablishedView,
+    ) -> Option<Instant> {
+        let loser = self.nodes.get(workload.host(holder.other()))?;
+        let ulids = workload.ulids_of(holder);
+        let core = loser.core.as_ref().filter(|core| !core.is_dead())?;
+        let is_there = core.knows_as_own(ulids.peer);
+        if !is_there || !sends_alone(workload.plan.kind, holder) {
+            return None;
+        }
+        let theirs = loser.addresses.proof().locators_for(ulids.peer);
+        let back_and_forth = |pair: LocatorPair| {
+            self.works(pair.local, pair.peer) && self.works(pair.peer, pair.local)
+        };
+        let known: Vec<_> = pairs(view).filter(|pair| theirs.contains(&pair.peer)).collect();
+        let both_ways = known.iter().filter(|&&pair| back_and_forth(pair)).count();
+        let has_moved = view.locators != ulids.as_locators();
+        let is_answered = has_moved && back_and_forth(view.locators);
+        if both_ways == 0 || !is_answered && self.hears(workload, holder, has_moved) {
+            return None;
+        }
+        let one_direction = |f: fn(LocatorPair) -> (Locator, Locator)| {
+            let works = |pair: &&LocatorPair| {
+                let (from, to) = f(**pair);
+                self.works(from, to)
+            };
+            known.iter().filter(works).count()
+        };
+        let fewer = one_direction(|pair| (pair.local, pair.peer))
+            .min(one_direction(|pair| (pair.peer, pair.local)));
+        let pairs = pairs(view).count().max(view.local_locators.len() * theirs.len());
+        let conditions = self.conditions(workload, u32_of(pairs), u32_of(both_ways), u32_of(fewer));
+        Some(self.now + loss_bound(&conditions, is_answered))
+    }
+
+    /// Whether untouched packets of the peer come in, of whatever workload between the two ULIDs.
+    fn hears(&self, workload: &Running, holder: Side, has_moved: bool) -> bool {
+        let ulids = workload.ulids_of(holder);
+        let [forth, back] = [(ulids.local, ulids.peer), (ulids.peer, ulids.local)]
+            .map(|(from, to)| self.works(from.as_locator(), to.as_locator()));
+        let comes = |other: &Running| {
+            Side::BOTH.into_iter().any(|side| {
+                let is_between = other.ulids_of(side) == ulids;
+                is_between && (sends_alone(other.plan.kind, side.other()) || forth && !has_moved)
+            })
+        };
+        back && self.workloads.values().any(comes)
+    }
+}
+
+/// Whether this side sends although nothing comes in.
+const fn sends_alone(kind: Kind, side: Side) -> bool {
+    match (kind, side) {
+        (_, Side::From) => true,
+        (Kind::Datagrams { both_ways, .. }, Side::To) => both_ways,
+        (Kind::Stream { .. } | Kind::Requests { .. }, Side::To) => false,
+    }
+}
