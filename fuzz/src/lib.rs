@@ -14,6 +14,7 @@
 
 mod cga;
 mod cga_list;
+mod files;
 mod host;
 mod icmp;
 mod ilnp;
@@ -25,6 +26,7 @@ mod wire;
 
 pub use cga::cga_verify;
 pub use cga_list::{cga_key_file, cga_signed_list};
+pub use files::{daemon_config, daemon_state, trace};
 pub use host::host;
 pub use icmp::{router_advertisement, unrecognized};
 pub use ilnp::{ilnp_control, ilnp_options};
@@ -60,4 +62,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "unrecognized", run: unrecognized },
     Target { name: "api_stream", run: api_stream },
     Target { name: "sim_plan", run: sim_plan },
+    Target { name: "daemon_config", run: daemon_config },
+    Target { name: "daemon_state", run: daemon_state },
+    Target { name: "trace", run: trace },
 ];

@@ -19,7 +19,7 @@ mod when;
 mod tests;
 
 use std::fs::File;
-use std::io::{BufReader, Read as _, Seek as _};
+use std::io::{BufReader, Read, Seek};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
@@ -74,17 +74,24 @@ pub type Packets = Box<dyn Iterator<Item = anyhow::Result<Packet>>>;
 /// It cannot be read, or is neither a capture nor CSV with the columns needed.
 pub fn open(path: &Path) -> anyhow::Result<Packets> {
     let named = || format!("{}", path.display());
-    let mut file = File::open(path).with_context(named)?;
+    let packets = File::open(path).map_err(Into::into).and_then(read).with_context(named)?;
+    let path = named();
+    Ok(Box::new(packets.map(move |packet| packet.with_context(|| path.clone()))))
+}
+
+/// The same of what is not a file.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(mut file: impl Read + Seek + Send + 'static) -> anyhow::Result<Packets> {
     let mut head = Vec::new();
-    file.by_ref().take(4).read_to_end(&mut head).with_context(named)?;
-    file.rewind().with_context(named)?;
+    file.by_ref().take(4).read_to_end(&mut head)?;
+    file.rewind()?;
     let file = BufReader::new(file);
     if head.try_into().is_ok_and(capture::is_capture) {
-        let path = named();
-        let packets = capture::Capture::new(file).with_context(named)?;
-        return Ok(Box::new(packets.map(move |packet| packet.with_context(|| path.clone()))));
+        return Ok(Box::new(capture::Capture::new(file)?));
     }
-    let mut records = records::read(file).with_context(named)?;
+    let mut records = records::read(file)?;
     records.sort_by_key(|record| record.start);
     Ok(Box::new(Spread::new(records.into_iter()).map(Ok)))
 }

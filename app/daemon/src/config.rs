@@ -157,7 +157,11 @@ impl Config {
         Self::parse(&text).with_context(|| format!("configuration {}", place.display()))
     }
 
-    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+    /// Reads the contents of a file.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
         let send_timeout = duration("send-timeout", &file.send_timeout)?;
         ensure!(

@@ -44,3 +44,4 @@ pub use config::{
     TriggerConfig,
 };
 pub use shell::{Ending, reset, run};
+pub use store::{read_state, write_state};

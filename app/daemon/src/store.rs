@@ -54,18 +54,14 @@ impl Store {
     /// The contexts of the last run, if it was since this boot.
     pub(crate) fn load_contexts(&self) -> anyhow::Result<Vec<ContextSnapshot>> {
         let Some(saved) = self.load::<SavedContexts>(CONTEXTS)? else { return Ok(Vec::new()) };
-        if saved.boot_id != boot_id() {
-            return Ok(Vec::new());
-        }
-        Ok(saved.contexts.into_iter().map(SavedContext::into_snapshot).collect())
+        Ok(saved.of_boot(&boot_id()))
     }
 
     pub(crate) fn save_contexts(
         &self,
         contexts: impl Iterator<Item = ContextSnapshot>,
     ) -> anyhow::Result<()> {
-        let contexts = contexts.map(SavedContext::from_snapshot).collect();
-        self.save(CONTEXTS, &SavedContexts { boot_id: boot_id(), contexts })
+        self.save(CONTEXTS, &SavedContexts::new(contexts, boot_id()))
     }
 
     pub(crate) fn remove_contexts(&self) -> anyhow::Result<()> {
@@ -122,10 +118,48 @@ fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("state directory {}", folder.display()))
 }
 
+/// Reads the contents of a file of the state directory as the daemon does at its start, whichever file it
+/// is: the contexts of the last run on the machine that names itself so since it was started, and how many
+/// groups of addresses there are.
+///
+/// # Errors
+/// It is neither of the two.
+pub fn read_state(octets: &[u8], boot_id: &str) -> anyhow::Result<(Vec<ContextSnapshot>, usize)> {
+    if let Ok(saved) = serde_json::from_slice::<SavedContexts>(octets) {
+        return Ok((saved.of_boot(boot_id), 0));
+    }
+    let addresses = serde_json::from_slice::<SavedAddresses>(octets)?;
+    Ok((Vec::new(), addresses.into_groups(|_| None)?.len()))
+}
+
+/// Writes contexts as the daemon does.
+///
+/// # Errors
+/// None that is known.
+pub fn write_state(
+    contexts: impl Iterator<Item = ContextSnapshot>,
+    boot_id: &str,
+) -> anyhow::Result<Vec<u8>> {
+    Ok(serde_json::to_vec(&SavedContexts::new(contexts, boot_id.to_owned()))?)
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedContexts {
     boot_id: String,
     contexts: Vec<SavedContext>,
+}
+
+impl SavedContexts {
+    fn new(contexts: impl Iterator<Item = ContextSnapshot>, boot_id: String) -> Self {
+        Self { boot_id, contexts: contexts.map(SavedContext::from_snapshot).collect() }
+    }
+
+    fn of_boot(self, boot_id: &str) -> Vec<ContextSnapshot> {
+        if self.boot_id != boot_id {
+            return Vec::new();
+        }
+        self.contexts.into_iter().map(SavedContext::into_snapshot).collect()
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

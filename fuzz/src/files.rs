@@ -1,0 +1,70 @@
+use std::io::Cursor;
+use std::time::Duration;
+
+use moorline_host::{Config, Host};
+use moorline_types::Instant;
+use moorlined::{read_state, write_state};
+
+/// The daemon's configuration: one that is taken keeps to the ranges that are documented, and an error
+/// has words.
+pub fn daemon_config(octets: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(octets) else { return false };
+    match moorlined::Config::parse(text) {
+        Ok(config) => {
+            let seconds = Duration::from_millis(200)..=Duration::from_secs(100);
+            assert!(seconds.contains(&config.send_timeout), "{:?}", config.send_timeout);
+            assert!((1..=1 << 24).contains(&config.max_contexts), "{}", config.max_contexts);
+            assert!((1024..=1 << 24).contains(&config.max_flows), "{}", config.max_flows);
+            assert!(!config.idle.is_zero());
+            true
+        }
+        Err(error) => {
+            assert!(!format!("{error:#}").is_empty());
+            false
+        }
+    }
+}
+
+/// The daemon's state files: contexts that can be read are written so that they read the same, and a host
+/// takes them over or refuses them; addresses are read or refused.
+pub fn daemon_state(octets: &[u8]) -> bool {
+    let Ok((contexts, _)) = read_state(octets, BOOT) else { return false };
+    let written = write_state(contexts.iter().cloned(), BOOT).expect("what was read is written");
+    let (again, _) = read_state(&written, BOOT).expect("what was written is read");
+    assert_eq!(again, contexts);
+    let now = Instant::from_nanos(1);
+    let mut host = Host::new(Config::default(), [1; 32], now);
+    for context in contexts {
+        // Not ours, twice the same: refused.
+        host.restore(context, now).ok();
+    }
+    host.handle_timeout(now);
+    while host.poll_transmit().is_some() || host.poll_datapath().is_some() {}
+    assert!(host.poll_timeout().is_none_or(|(at, _)| at > now));
+    true
+}
+
+/// Traces of traffic: captures and flow records. What there is of packets comes in the order of their times
+/// if it is of records, and ends with the first error.
+pub fn trace(octets: &[u8]) -> bool {
+    let Ok(packets) = moorline_lab::trace::read(Cursor::new(octets.to_vec())) else { return false };
+    let is_csv = octets.first().is_some_and(u8::is_ascii_alphabetic);
+    let (mut last, mut count) = (Duration::ZERO, 0_usize);
+    let mut is_over = false;
+    // A record may be of any number of packets.
+    for packet in packets.take(MAX_PACKETS) {
+        assert!(!is_over, "after an error");
+        let Ok(packet) = packet else {
+            is_over = true;
+            continue;
+        };
+        assert!(!is_csv || packet.at >= last, "{:?} after {last:?}", packet.at);
+        assert!(packet.packets > 0);
+        last = packet.at;
+        count += 1;
+    }
+    count > 0
+}
+
+const BOOT: &str = "0";
+const MAX_PACKETS: usize = 1000;
