@@ -6,6 +6,7 @@
 #ifndef MOORLINE_PATH_H
 #define MOORLINE_PATH_H
 
+#include "handled.h"
 #include "icmp.h"
 #include "paths.h"
 #include "rewrite.h"
@@ -48,7 +49,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	struct pair ulids;
 	struct found found;
 
-	if (!load_ip6(skb, l2, &ip6) || ip6.next == NEXT_SHIM6)
+	if (!load_ip6(skb, l2, &ip6) || ip6.next == NEXT_SHIM6 || is_handled(skb))
 		return TC_ACT_UNSPEC;
 	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
 		return TC_ACT_UNSPEC;
@@ -103,7 +104,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 	struct pair ulids;
 	struct found found;
 
-	if (!load_ip6(skb, l2, &ip6))
+	if (!load_ip6(skb, l2, &ip6) || is_handled(skb))
 		return TC_ACT_UNSPEC;
 	/* May come from a router that has a link-local address only. */
 	if (ip6.next == NEXT_ICMPV6) {

@@ -14,7 +14,9 @@ fn main() {
     println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-env-changed=CLANG");
 
-    for (object, types_file) in [("moorline", "types.rs"), ("tcp_iter", "tcp_iter_types.rs")] {
+    let objects =
+        [("moorline", "types.rs"), ("ilnp", "ilnp_types.rs"), ("tcp_iter", "tcp_iter_types.rs")];
+    for (object, types_file) in objects {
         let skeleton = compile(&sources, &out, object);
         fs::write(out.join(types_file), types(&skeleton)).expect("OUT_DIR can be written to");
     }

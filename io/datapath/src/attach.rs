@@ -14,9 +14,19 @@ use crate::load::program;
 use crate::pins;
 use crate::settings::AttachMode;
 
-/// Number and priority of our filters on classic tc: unlikely to be another's.
+/// Number and priorities of our filters on classic tc: unlikely to be another's.
 const TC_HANDLE: u32 = 0x4d;
 const TC_PRIORITY: u32 = 0x4d6f;
+const TC_PRIORITY_FIRST: u32 = TC_PRIORITY - 1;
+
+/// Where programs go among those at an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In front of all others. Ends with the process: links are not pinned.
+    First,
+    /// Behind all others.
+    Last,
+}
 
 /// Direction at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,9 +44,27 @@ impl Hook {
     }
 }
 
+impl Place {
+    /// Of filters, in the names of marks.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "filter",
+        }
+    }
+
+    const fn priority(self) -> u32 {
+        match self {
+            Self::First => TC_PRIORITY_FIRST,
+            Self::Last => TC_PRIORITY,
+        }
+    }
+}
+
 /// What is attached, and how.
 pub(crate) struct Attachments {
     mode: AttachMode,
+    place: Place,
     /// Where links are pinned; else they are held here and end with the process.
     pins: Option<PathBuf>,
     held: Vec<(u32, Hook, Held)>,
@@ -48,8 +76,8 @@ enum Held {
 }
 
 impl Attachments {
-    pub(crate) fn new(mode: AttachMode, pins: Option<PathBuf>) -> Self {
-        Self { mode, pins, held: Vec::new() }
+    pub(crate) fn new(mode: AttachMode, place: Place, pins: Option<PathBuf>) -> Self {
+        Self { mode, place, pins, held: Vec::new() }
     }
 
     /// The kind of hook in use, once something is attached.
@@ -96,12 +124,13 @@ impl Attachments {
     }
 
     fn attach_tcx(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
-        let pin = self.pins.as_deref().map(|pins| link_path(pins, ifindex, hook));
+        let pins = self.pins.as_deref().filter(|_| self.place == Place::Last);
+        let pin = pins.map(|pins| link_path(pins, ifindex, hook));
         if let Some(link) = pin.as_deref().and_then(|pin| take_over(pin, program, ifindex)) {
             return Ok(Held::Link(link));
         }
-        let mut link =
-            link_tcx(program, ifindex).map_err(|source| failed("attach to", ifindex, source))?;
+        let mut link = link_tcx(program, ifindex, self.place)
+            .map_err(|source| failed("attach to", ifindex, source))?;
         if let Some(pin) = pin {
             link.pin(pin).map_err(|source| failed("pin the link of", ifindex, source))?;
         }
@@ -109,14 +138,16 @@ impl Attachments {
     }
 
     fn attach_tc(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
-        let mut filter = tc_hook(program.as_fd(), ifindex, hook);
+        let mut filter = tc_hook(program.as_fd(), ifindex, hook, self.place);
         match both_hooks(program.as_fd(), ifindex).create() {
-            Ok(_) => self.mark(&format!("clsact-{ifindex}"))?,
+            // Who comes first shares it with who comes last, and leaves it to that one to take it away.
+            Ok(_) if self.place == Place::Last => self.mark(&format!("clsact-{ifindex}"))?,
+            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => return Err(failed("add a clsact qdisc to", ifindex, source)),
         }
         filter.attach().map_err(|source| failed("attach to", ifindex, source))?;
-        self.mark(&format!("filter-{ifindex}-{}", hook.as_str()))?;
+        self.mark(&format!("{}-{ifindex}-{}", self.place.as_str(), hook.as_str()))?;
         Ok(Held::Filter)
     }
 
@@ -135,7 +166,7 @@ impl Attachments {
                 Held::Link(link) => {
                     let _ = link.detach();
                 }
-                Held::Filter => remove_filter(ifindex, hook),
+                Held::Filter => remove_filter(ifindex, hook, self.place),
             }
         }
         if let Some(pins) = self.pins.as_deref() {
@@ -175,16 +206,25 @@ fn failed(action: &'static str, ifindex: u32, source: libbpf_rs::Error) -> Error
 }
 
 /// The one call that libbpf-rs does not wrap.
-fn link_tcx(program: &Program<'_>, ifindex: u32) -> libbpf_rs::Result<Link> {
+fn link_tcx(program: &Program<'_>, ifindex: u32, place: Place) -> libbpf_rs::Result<Link> {
     let ifindex =
         i32::try_from(ifindex).map_err(|_| libbpf_rs::Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: the program is loaded and lives for the call; null options mean "behind the others". The result
-    // is a link of our own, or null with errno set.
+    let options = libbpf_rs::libbpf_sys::bpf_tcx_opts {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_tcx_opts>() as _,
+        // Before or behind nobody: before or behind all.
+        flags: match place {
+            Place::First => libbpf_rs::libbpf_sys::BPF_F_BEFORE,
+            Place::Last => 0,
+        },
+        ..Default::default()
+    };
+    // SAFETY: the program is loaded and lives for the call, as do the options. The result is a link of our own,
+    // or null with errno set.
     let link = unsafe {
         libbpf_rs::libbpf_sys::bpf_program__attach_tcx(
             program.as_libbpf_object().as_ptr(),
             ifindex,
-            core::ptr::null(),
+            &raw const options,
         )
     };
     let link = core::ptr::NonNull::new(link).ok_or_else(std::io::Error::last_os_error)?;
@@ -219,16 +259,12 @@ fn link_path(pins: &Path, ifindex: u32, hook: Hook) -> PathBuf {
 
 fn tc_builder(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32) -> TcHookBuilder<'_> {
     let mut builder = TcHookBuilder::new(fd);
-    builder
-        .ifindex(i32::try_from(ifindex).unwrap_or(0))
-        .replace(true)
-        .handle(TC_HANDLE)
-        .priority(TC_PRIORITY);
+    builder.ifindex(i32::try_from(ifindex).unwrap_or(0)).replace(true).handle(TC_HANDLE);
     builder
 }
 
-fn tc_hook(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32, hook: Hook) -> TcHook {
-    tc_builder(fd, ifindex).hook(match hook {
+fn tc_hook(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32, hook: Hook, place: Place) -> TcHook {
+    tc_builder(fd, ifindex).priority(place.priority()).hook(match hook {
         Hook::Ingress => TC_INGRESS,
         Hook::Egress => TC_EGRESS,
     })
@@ -239,10 +275,10 @@ fn both_hooks(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32) -> TcHook {
     tc_builder(fd, ifindex).hook(TC_INGRESS | TC_EGRESS)
 }
 
-fn remove_filter(ifindex: u32, hook: Hook) {
+fn remove_filter(ifindex: u32, hook: Hook, place: Place) {
     // The call wants some descriptor, and looks at none.
     if let Ok(any) = File::open("/dev/null") {
-        let _ = tc_hook(any.as_fd(), ifindex, hook).detach();
+        let _ = tc_hook(any.as_fd(), ifindex, hook, place).detach();
     }
 }
 
@@ -262,7 +298,7 @@ struct Mark {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MarkKind {
     Link,
-    Filter(Hook),
+    Filter(Hook, Place),
     Qdisc,
 }
 
@@ -277,8 +313,10 @@ fn mark(path: PathBuf) -> Option<Mark> {
     let ifindex = words.next()?.parse().ok()?;
     let kind = match (kind, words.next()) {
         ("link", Some(_)) => MarkKind::Link,
-        ("filter", Some("ingress")) => MarkKind::Filter(Hook::Ingress),
-        ("filter", Some("egress")) => MarkKind::Filter(Hook::Egress),
+        ("filter", Some("ingress")) => MarkKind::Filter(Hook::Ingress, Place::Last),
+        ("filter", Some("egress")) => MarkKind::Filter(Hook::Egress, Place::Last),
+        ("first", Some("ingress")) => MarkKind::Filter(Hook::Ingress, Place::First),
+        ("first", Some("egress")) => MarkKind::Filter(Hook::Egress, Place::First),
         ("clsact", None) => MarkKind::Qdisc,
         _ => return None,
     };
@@ -304,7 +342,7 @@ fn detach_marked(pins: &Path, wanted: impl Fn(u32) -> bool) {
                 let _ = fs::remove_file(&mark.path);
                 continue;
             }
-            MarkKind::Filter(hook) => remove_filter(mark.ifindex, hook),
+            MarkKind::Filter(hook, place) => remove_filter(mark.ifindex, hook, place),
             MarkKind::Qdisc => remove_qdisc(mark.ifindex),
         }
         let _ = fs::remove_dir(&mark.path);

@@ -8,7 +8,7 @@ use moorline_host::datapath::{
 };
 use moorline_types::{ContextId, DropReason, Instant};
 
-use crate::attach::{self, Attachments, Hook};
+use crate::attach::{self, Attachments, Hook, Place};
 use crate::contexts::Contexts;
 use crate::control;
 use crate::convert;
@@ -62,7 +62,7 @@ impl Datapath {
         let datapath = Self {
             reports: Reports::new(&tables.reports)?,
             contexts: Contexts::found_in(&object, index::buckets(load::contexts(settings)))?,
-            attachments: Attachments::new(settings.attach, pins),
+            attachments: Attachments::new(settings.attach, Place::Last, pins),
             pin_dir: settings.pin_dir.clone(),
             object,
             tables,

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use moorline_types::ContextId;
+use moorline_types::{ContextId, SessionId};
 
 /// Why the data plane could not do what it was told.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,12 @@ pub enum Error {
     /// The context is not there.
     #[error("no context {0}")]
     UnknownContext(ContextId),
+    /// The id is not below [`crate::ilnp::IlnpSettings::max_sessions`].
+    #[error("session {} is beyond the size of the tables", .0.0)]
+    TooManySessions(SessionId),
+    /// More sessions between two nodes than the tables take: 16.
+    #[error("session {} is one too many with its node", .0.0)]
+    TooManyWithNode(SessionId),
     /// Pins could not be made or removed.
     #[error("cannot {action} {}", path.display())]
     Pins {

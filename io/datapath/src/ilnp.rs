@@ -1,9 +1,34 @@
 //! The kernel data plane of ILNPv6: programs of their own (`bpf/ilnp.bpf.c`), which a host without ILNP does not
-//! load.
+//! load (decision 074).
 //!
 //! The contract is [`moorline_ilnp::datapath`]. They run in front of the programs of Shim6 on the same interfaces: a
-//! packet of an ILNP session is none of Shim6's.
+//! packet of an ILNP session is none of Shim6's. Like those, they go on without this process:
+//!
+//! | table | from | to | written by |
+//! |---|---|---|---|
+//! | `sessions` | slot, the number of the session | addresses, nonces, deltas of checksums | us, whole and under a lock |
+//! | `lives` | slot | times, a nonce that was learned | programs |
+//! | `by_pair` | addresses that sockets have | slot | us |
+//! | `by_nonce` | identifiers and nonce of what comes | slot | us; programs, of a nonce that they learn |
+//! | `by_nids` | identifiers | slots | us |
+//! | `remotes` | slot and locator | whether the correspondent named it | us |
+//! | `uplinks` | locator of ours | its uplink | us |
+//! | `candidates` | addresses without a session | when they were reported | programs |
+//! | `reports`, `controls` | ring buffers: reports, and whole packets for the machine | | programs |
+//! | `drops` | reason | count | programs |
+//!
+//! Packets of moved sessions take the way to `moor0`, as those of Shim6, but super-packets of TCP leave from there as they
+//! are: nothing is added to them that hardware or kernel could not segment.
 
+mod convert;
+mod load;
 mod plane;
+mod rings;
+mod sessions;
+mod settings;
 
-pub use plane::{IlnpDatapath, IlnpSettings, Wanted};
+#[cfg(test)]
+mod tests;
+
+pub use plane::IlnpDatapath;
+pub use settings::{IlnpSettings, Wanted};

@@ -1,6 +1,6 @@
 //! Octets of the C structs, both ways.
 
-use crate::skel::{tcp_iter, types};
+use crate::skel::{ilnp, tcp_iter, types};
 
 /// A C struct that is nothing but its fields: `repr(C)`, no padding, every bit pattern valid.
 ///
@@ -54,4 +54,13 @@ plain! {
     types::rule: 120,
     types::settings: 56,
     tcp_iter::types::stalled: 48,
+    ilnp::types::pair: 32,
+    ilnp::types::nids: 16,
+    ilnp::types::node: 68,
+    ilnp::types::named: 16,
+    ilnp::types::nonce_key: 32,
+    ilnp::types::ilnp_session: 120,
+    ilnp::types::ilnp_live: 48,
+    ilnp::types::ilnp_report: 80,
+    ilnp::types::ilnp_control: 1536,
 }

@@ -7,6 +7,12 @@ mod generated {
 
 pub(crate) use generated::types;
 
+/// Twins of `bpf/lib/ilnp/types.h`.
+#[allow(warnings, clippy::all, reason = "generated")]
+pub(crate) mod ilnp {
+    include!(concat!(env!("OUT_DIR"), "/ilnp_types.rs"));
+}
+
 /// Twins of `bpf/tcp_iter.bpf.c`.
 #[allow(warnings, clippy::all, reason = "generated")]
 pub(crate) mod tcp_iter {
@@ -24,6 +30,14 @@ static ALIGNED: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/moorline.bpf
 /// The compiled programs, for libbpf to open.
 pub(crate) fn object() -> &'static [u8] {
     &ALIGNED.0
+}
+
+static ILNP: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/ilnp.bpf.o")).len() }> =
+    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/ilnp.bpf.o")));
+
+/// The compiled programs of ILNP.
+pub(crate) fn ilnp_object() -> &'static [u8] {
+    &ILNP.0
 }
 
 static TCP_ITER: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/tcp_iter.bpf.o")).len() }> =

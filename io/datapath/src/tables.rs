@@ -43,28 +43,36 @@ impl Tables {
 
     /// One counter for each reason, summed over the processors.
     pub(crate) fn drop_count(&self, reason: u32) -> Result<u64> {
-        let values = self
-            .drops
-            .lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|source| Error::Table { action: "read", table: "drops", source })?;
-        let counts = values.into_iter().flatten();
-        Ok(counts.filter_map(|value| u64::from_octets(&value)).sum())
+        drop_count(&self.drops, reason)
     }
 
     #[cfg(test)]
     pub(crate) fn clear_drops(&self) -> Result<()> {
-        let failed = |source| Error::Table { action: "clear", table: "drops", source };
-        let processors = libbpf_rs::num_possible_cpus().map_err(failed)?;
-        for reason in 0..self.drops.max_entries() {
-            let zeros = vec![vec![0; 8]; processors];
-            let reason = reason.to_ne_bytes();
-            self.drops.update_percpu(&reason, &zeros, MapFlags::ANY).map_err(failed)?;
-        }
-        Ok(())
+        clear_drops(&self.drops)
     }
 }
 
-fn handle(object: &Object, name: &'static str) -> Result<MapHandle> {
+/// The counter of a reason, summed over the processors.
+pub(crate) fn drop_count(drops: &MapHandle, reason: u32) -> Result<u64> {
+    let values = drops
+        .lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|source| Error::Table { action: "read", table: "drops", source })?;
+    let counts = values.into_iter().flatten();
+    Ok(counts.filter_map(|value| u64::from_octets(&value)).sum())
+}
+
+#[cfg(test)]
+pub(crate) fn clear_drops(drops: &MapHandle) -> Result<()> {
+    let failed = |source| Error::Table { action: "clear", table: "drops", source };
+    let processors = libbpf_rs::num_possible_cpus().map_err(failed)?;
+    for reason in 0..drops.max_entries() {
+        let zeros = vec![vec![0; 8]; processors];
+        drops.update_percpu(&reason.to_ne_bytes(), &zeros, MapFlags::ANY).map_err(failed)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn handle(object: &Object, name: &'static str) -> Result<MapHandle> {
     let map = object.maps().find(|map| map.name() == name).ok_or(Error::Missing(name))?;
     MapHandle::try_from(&map).map_err(Error::Load)
 }

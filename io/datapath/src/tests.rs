@@ -1,8 +1,8 @@
 //! The programs under `BPF_PROG_TEST_RUN`, on a clock that the test sets.
 
-mod both;
+pub(crate) mod both;
 mod cost;
-mod harness;
+pub(crate) mod harness;
 mod memory;
 mod tables;
 mod vectors;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use moorline_types::DropReason;
 
 /// Whether the tests can run; says so if not.
-fn can_run(test: &str) -> bool {
+pub(crate) fn can_run(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
         eprintln!("SKIPPED {test}: needs root for eBPF");

@@ -27,7 +27,8 @@ pub(crate) struct Upper {
 }
 
 impl Ip6 {
-    /// `None` for what is too short, another version, or not between global unicast addresses.
+    /// `None` for what is too short, another version, or not between global unicast addresses; and for what Shim6
+    /// has made.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         let header = packet.first_chunk::<IP6_LEN>()?;
         let address = |at: usize| {
@@ -35,7 +36,7 @@ impl Ip6 {
             Some(Ilv::of(Ipv6Addr::from(*octets))).filter(|ilv| ilv.l64.is_global_unicast())
         };
         let version = header[0] >> 4;
-        (version == 6).then_some(())?;
+        (version == 6 && header[NEXT_HEADER_AT] != SHIM6).then_some(())?;
         Some(Self {
             source: address(SOURCE_AT)?,
             destination: address(DESTINATION_AT)?,
@@ -171,4 +172,5 @@ const ICMP_CHECKSUM_AT: usize = 2;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
+const SHIM6: u8 = 140;
 const EXTENSIONS: [u8; 4] = [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION_OPTIONS];

@@ -76,7 +76,8 @@ pub enum Inbound {
 /// The data plane of ILNP in user space: executes what the machine decided, for each packet of the host.
 ///
 /// **Outbound.** The addresses find the session. Its locators replace those of the sockets, the transport's
-/// checksum follows by a delta, and the nonce goes in where it has to.
+/// checksum follows by a delta, and the nonce goes in where it has to. Where it is of use and not necessary, a packet
+/// goes without that would be larger with it than its path may take.
 ///
 /// **Inbound.** A nonce finds its session, wherever the packet comes from (RFC 6741 s5.4); it comes out, and the
 /// locators that the sockets have go back in. A wrong nonce is a drop. Without one, addresses that
@@ -212,7 +213,9 @@ impl Plane {
         let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
         let pair = IlvPair::new(ip6.source, ip6.destination);
         let upper = ip6.upper(packet);
-        if upper.icmp(packet).is_some_and(is_neighbour_discovery) {
+        let is_discovery = upper.icmp(packet).is_some_and(is_neighbour_discovery);
+        // What the machine sends has all that it needs.
+        if is_discovery || Control::is_ours(packet, self.settings.types) {
             return Ok(Outbound::Pass);
         }
         let Some(slot) = self.sessions.find_pair(pair) else {
@@ -230,11 +233,20 @@ impl Plane {
         upper.fix(packet, delta, full);
         write_addresses(packet, wire);
         let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
-        if entry.attach || is_unclear || upper.icmp(packet).is_some() {
+        let needs_nonce =
+            is_unclear || upper.icmp(packet).is_some() || (entry.attach && !entry.maps_tcp);
+        if entry.attach || needs_nonce {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
-            ip6.insert(packet, header, self.settings.mtu)?;
-            if let Some(flow) = self.sessions.get_mut(slot) {
-                flow.has_sent = true;
+            // Its sender knows the MTU of the path, and not of the nonce.
+            let mtu = if wire == pair { MIN_MTU } else { self.settings.mtu };
+            match ip6.insert(packet, header, mtu) {
+                Err(reason) if needs_nonce => return Err(reason),
+                Err(_) => {}
+                Ok(()) => {
+                    if let Some(flow) = self.sessions.get_mut(slot) {
+                        flow.has_sent = true;
+                    }
+                }
             }
         }
         Ok(Outbound::Send { source: wire.local.address() })
@@ -458,6 +470,8 @@ fn is_neighbour_discovery(kind: u8) -> bool {
     (133..=137).contains(&kind)
 }
 
+/// RFC 8200 s5: every path takes this.
+const MIN_MTU: usize = 1280;
 /// Where a packet of ours has its Nonce option.
 const NONCE_AT: usize = 42;
 /// Pairs that were reported of late: 4,096.

@@ -1,58 +1,28 @@
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 
+use libbpf_rs::{MapHandle, Object, ProgramInput};
 use moorline_ilnp::Socket;
-use moorline_ilnp::datapath::{ChecksumMode, Report, Update};
+use moorline_ilnp::datapath::{Report, Update};
 use moorline_types::{DropReason, IlvPair, L64};
-use moorline_wire::ilnp::AdmissionTypes;
 
-use crate::error::Result;
-use crate::settings::AttachMode;
-
-/// How the data plane of ILNP is set up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IlnpSettings {
-    /// Sessions: as many as the machine's.
-    pub max_sessions: u32,
-    /// Which packets without a session are reported.
-    pub wanted: Wanted,
-    /// ICMPv6 types of the handshake.
-    pub types: AdmissionTypes,
-    /// Of packets that have a nonce and no session.
-    pub checksum: ChecksumMode,
-    /// Folder of a bpffs for marks of what is attached, where the kernel has no tcx: the one of
-    /// [`crate::Settings`].
-    pub pin_dir: Option<PathBuf>,
-    /// Kind of hook.
-    pub attach: AttachMode,
-}
-
-impl Default for IlnpSettings {
-    fn default() -> Self {
-        Self {
-            max_sessions: 65_536,
-            wanted: Wanted::Connected,
-            types: AdmissionTypes::default(),
-            checksum: ChecksumMode::NidOnly,
-            pin_dir: None,
-            attach: AttachMode::Auto,
-        }
-    }
-}
-
-/// Which packets without a session are reported: what the policy says of each [`Socket`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
-    /// Those of connected sockets: `admit`.
-    #[default]
-    Connected,
-    /// All, even without a socket: `open`.
-    All,
-}
+use crate::attach::{Attachments, Hook, Place};
+use crate::datapath::quiet_libbpf;
+use crate::device;
+use crate::error::{Error, Result};
+use crate::ilnp::convert;
+use crate::ilnp::rings::Rings;
+use crate::ilnp::sessions::Sessions;
+use crate::ilnp::settings::IlnpSettings;
+use crate::tables::{self, Table};
 
 /// The loaded programs and their tables. All of it ends with this value, and the sessions are classic IPv6 again.
 pub struct IlnpDatapath {
-    reports: std::fs::File,
+    pub(crate) object: Object,
+    pub(crate) sessions: Sessions,
+    uplinks: Table<u64, u32>,
+    drops: MapHandle,
+    rings: Rings,
+    attachments: Attachments,
 }
 
 impl IlnpDatapath {
@@ -60,76 +30,124 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Load`] without the privileges or the kernel for it.
-    pub fn open(_settings: &IlnpSettings) -> Result<Self> {
-        let source = |error: std::io::Error| crate::Error::Load(error.into());
-        Ok(Self { reports: std::fs::File::open("/dev/null").map_err(source)? })
+    /// [`Error::Load`] without the privileges or the kernel for it.
+    pub fn open(settings: &IlnpSettings) -> Result<Self> {
+        Self::open_with(settings, false)
+    }
+
+    pub(crate) fn open_with(settings: &IlnpSettings, virtual_clock: bool) -> Result<Self> {
+        quiet_libbpf();
+        let object = super::load::load(settings, virtual_clock)?;
+        let handle = |name| tables::handle(&object, name);
+        // Removed by the Shim6 side when the next process starts, as it would be a folder of another version.
+        let marks = settings.pin_dir.as_deref().map(|dir| dir.join("layout-ilnp"));
+        Ok(Self {
+            sessions: Sessions::new(&object)?,
+            uplinks: Table::of(&object, "uplinks")?,
+            drops: handle("drops")?,
+            rings: Rings::new(&handle("reports")?, &handle("controls")?)?,
+            attachments: Attachments::new(settings.attach, Place::First, marks),
+            object,
+        })
     }
 
     /// Puts the programs on an uplink, in front of those of Shim6.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Attach`].
-    pub fn attach_uplink(&mut self, _ifindex: u32) -> Result<()> {
-        Ok(())
+    /// [`Error::Attach`].
+    pub fn attach_uplink(&mut self, ifindex: u32) -> Result<()> {
+        let has_link_layer = device::has_link_layer(ifindex).map_err(|source| Error::Attach {
+            action: "find",
+            ifindex,
+            source: source.into(),
+        })?;
+        let (ingress, egress) = if has_link_layer {
+            ("ilnp_ingress", "ilnp_egress")
+        } else {
+            ("ilnp_ingress_l3", "ilnp_egress_l3")
+        };
+        self.attachments.attach(&self.object, ingress, ifindex, Hook::Ingress)?;
+        self.attachments.attach(&self.object, egress, ifindex, Hook::Egress)
     }
 
     /// Takes the programs off an uplink; none there is no error.
-    pub fn detach_uplink(&mut self, _ifindex: u32) {}
+    pub fn detach_uplink(&mut self, ifindex: u32) {
+        self.attachments.detach(ifindex);
+    }
 
     /// Puts the programs on the segmentation path, which packets of moved sessions take too: super-packets of TCP
     /// leave it whole, at `moor0`, and only those of UDP are segmented.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Attach`].
-    pub fn attach_moor(&mut self, _moor0: u32, _moor1: u32) -> Result<()> {
-        Ok(())
+    /// [`Error::Attach`].
+    pub fn attach_moor(&mut self, moor0: u32, moor1: u32) -> Result<()> {
+        self.attachments.attach(&self.object, "ilnp_moor_ingress", moor1, Hook::Ingress)?;
+        self.attachments.attach(&self.object, "ilnp_moor_egress", moor0, Hook::Egress)
     }
 
     /// Takes all programs off all interfaces; tables stay.
-    pub fn detach_all(&mut self) {}
+    pub fn detach_all(&mut self) {
+        self.attachments.detach_all();
+    }
 
     /// Tells which uplink packets with this source locator leave by.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Table`].
-    pub fn set_locator(&self, _l64: L64, _ifindex: u32) -> Result<()> {
-        Ok(())
+    /// [`Error::Table`].
+    pub fn set_locator(&self, l64: L64, ifindex: u32) -> Result<()> {
+        self.uplinks.insert(&convert::l64(l64), &ifindex)
     }
 
     /// Tells that no uplink has this locator.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Table`].
-    pub fn unset_locator(&self, _l64: L64) -> Result<()> {
-        Ok(())
+    /// [`Error::Table`].
+    pub fn unset_locator(&self, l64: L64) -> Result<()> {
+        self.uplinks.remove(&convert::l64(l64))
     }
 
     /// Does what the sessions decided.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Table`] when a table is full.
-    pub fn apply(&mut self, _update: &Update) -> Result<()> {
-        Ok(())
+    /// [`Error::Table`] when a table is full; [`Error::TooManySessions`] and [`Error::TooManyWithNode`].
+    pub fn apply(&mut self, update: &Update) -> Result<()> {
+        match update {
+            Update::Upsert(entry) => self.sessions.upsert(entry),
+            Update::Remove { session } => self.sessions.remove(*session),
+        }
+    }
+
+    /// Sessions in the tables.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
     }
 
     /// Readable when there are reports or control packets.
     #[must_use]
     pub fn poll_fd(&self) -> BorrowedFd<'_> {
-        self.reports.as_fd()
+        self.rings.fd()
     }
 
     /// Hands over the reports there are. Those about sessions that are gone are left out.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Table`].
-    pub fn drain_reports(&self, _sink: &mut dyn FnMut(Report)) -> Result<()> {
+    /// [`Error::Table`].
+    pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<()> {
+        for raw in self.rings.take_reports()? {
+            let Some(report) = convert::report(&raw) else { continue };
+            if matches!(report, Report::Candidate { .. })
+                || self.sessions.is_current(raw.slot, raw.generation)
+            {
+                sink(report);
+            }
+        }
         Ok(())
     }
 
@@ -138,38 +156,56 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Table`].
-    pub fn drain_control(&self, _sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+    /// [`Error::Table`].
+    pub fn drain_control(&self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.rings.take_controls()?.iter().for_each(|packet| sink(packet));
         Ok(())
     }
 
     /// The best socket of this network namespace for a packet of this protocol between these addresses and ports,
-    /// ours first: what [`moorline_ilnp::datapath::Sockets::kind`] asks for.
+    /// ours first: what [`moorline_ilnp::datapath::Sockets::kind`] asks for. Takes some microseconds.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Control`].
-    pub fn socket_kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Result<Socket> {
-        Ok(Socket::None)
+    /// [`Error::Control`].
+    pub fn socket_kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<Socket> {
+        let packet = arriving(pair, protocol, ports);
+        let input = ProgramInput { data_in: Some(&packet), ..ProgramInput::default() };
+        let output = crate::load::run(&self.object, "ilnp_socket", input)?;
+        Ok(convert::socket(output.return_value))
     }
 
     /// What the programs dropped, all reasons that are not zero.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Table`].
+    /// [`Error::Table`].
     pub fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
-        Ok(Vec::new())
+        let mut drops = Vec::new();
+        for reason in DropReason::ALL {
+            let count = tables::drop_count(&self.drops, *reason as u32)?;
+            if count != 0 {
+                drops.push((*reason, count));
+            }
+        }
+        Ok(drops)
     }
 
     /// Ends it: no programs, no marks.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Pins`].
-    pub fn close(mut self) -> Result<()> {
-        self.detach_all();
+    /// None at present.
+    pub fn close(self) -> Result<()> {
+        drop(self);
         Ok(())
+    }
+}
+
+impl Drop for IlnpDatapath {
+    fn drop(&mut self) {
+        // Links end by themselves, filters of classic tc do not.
+        self.attachments.detach_all();
     }
 }
 
@@ -178,3 +214,19 @@ impl AsFd for IlnpDatapath {
         self.poll_fd()
     }
 }
+
+/// An Ethernet frame that comes in, as far as a look for its socket reads it.
+fn arriving(pair: IlvPair, protocol: u8, (local, remote): (u16, u16)) -> Vec<u8> {
+    let mut frame = vec![0; ETHERNET_LEN];
+    frame[12..].copy_from_slice(&0x86dd_u16.to_be_bytes());
+    frame.extend([0x60, 0, 0, 0, 0, UPPER_LEN, protocol, 64]);
+    frame.extend(pair.remote.address().octets());
+    frame.extend(pair.local.address().octets());
+    frame.extend(remote.to_be_bytes());
+    frame.extend(local.to_be_bytes());
+    frame.resize(ETHERNET_LEN + 40 + usize::from(UPPER_LEN), 0);
+    frame
+}
+
+const ETHERNET_LEN: usize = 14;
+const UPPER_LEN: u8 = 20;

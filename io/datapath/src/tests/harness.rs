@@ -17,13 +17,13 @@ pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86,
 pub(crate) const IFINDEX: u32 = 1;
 
 /// A namespace that this thread is in; it ends with the process that holds it.
-struct Namespace {
+pub(crate) struct Namespace {
     holder: Child,
     home: File,
 }
 
 impl Namespace {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = File::open("/proc/thread-self/ns/net").unwrap();
         let script = "ip link set lo mtu 1500 && echo ready && exec sleep 1000";
         let mut holder = Command::new("unshare")

@@ -15,7 +15,7 @@ impl ChecksumDelta {
     /// source does not matter to a sum. Zero stands for "left out".
     #[must_use]
     pub fn new(from: [L64; 2], to: [L64; 2]) -> Self {
-        Self(fold(u64::from(!sum(from)) + u64::from(sum(to))))
+        Self::of(fold(u64::from(!sum(from)) + u64::from(sum(to))))
     }
 
     /// From the checksum of a socket to the one on the wire: the locators are left out.
@@ -27,7 +27,18 @@ impl ChecksumDelta {
     /// The other way round.
     #[must_use]
     pub const fn inverse(self) -> Self {
-        Self(!self.0)
+        Self::of(!self.0)
+    }
+
+    /// What is added to the sum; zero changes nothing.
+    #[must_use]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// One's complement has two zeros: here is one.
+    const fn of(bits: u16) -> Self {
+        Self(if bits == u16::MAX { 0 } else { bits })
     }
 
     /// The new value of the checksum field of `protocol`. A UDP that has none keeps none.

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Kernel data plane of ILNPv6: executes what the sessions decided (proto/ilnp/src/datapath.rs is the contract;
+ * proto/ilnp/src/plane.rs does the same in user space).
+ *
+ * Packets that are not ours to decide on go to the next program of the hook (TC_ACT_UNSPEC, which is TCX_NEXT). So do those
+ * of sessions that leave by their own addresses: lib/handled.h has Shim6 leave them alone.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "lib/ilnp/in.h"
+#include "lib/ilnp/out.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Types that no map has: this brings them into BTF, for the Rust side. */
+const volatile struct ilnp_report ilnp_report_type;
+const volatile struct ilnp_control ilnp_control_type;
+const volatile enum ilnp_sizes ilnp_sizes_type;
+const volatile enum ilnp_flags ilnp_flags_type;
+const volatile enum ilnp_report_kind ilnp_report_kind_type;
+const volatile enum ilnp_socket ilnp_socket_type;
+const volatile enum drop_reason drop_reason_type;
+
+SEC("tcx/ingress")
+int ilnp_ingress(struct __sk_buff *skb)
+{
+	return ilnp_in(skb, ETH_HLEN);
+}
+
+SEC("tcx/egress")
+int ilnp_egress(struct __sk_buff *skb)
+{
+	return ilnp_out(skb, ETH_HLEN, AT_UPLINK);
+}
+
+/* Uplinks without a link layer header: PPP, tunnels, most modems. */
+SEC("tcx/ingress")
+int ilnp_ingress_l3(struct __sk_buff *skb)
+{
+	return ilnp_in(skb, 0);
+}
+
+SEC("tcx/egress")
+int ilnp_egress_l3(struct __sk_buff *skb)
+{
+	return ilnp_out(skb, 0, AT_UPLINK);
+}
+
+/* On moor0, which packets of moved sessions take. All that need no segmenting leave from here, super-packets of TCP too. */
+SEC("tcx/egress")
+int ilnp_moor_egress(struct __sk_buff *skb)
+{
+	return ilnp_out(skb, ETH_HLEN, AT_MOOR0);
+}
+
+/* On moor1: what the kernel has segmented on the way from moor0. */
+SEC("tcx/ingress")
+int ilnp_moor_ingress(struct __sk_buff *skb)
+{
+	return ilnp_out(skb, ETH_HLEN, AT_MOOR1);
+}
+
+/* Run by user space, attached nowhere: what kind of socket there is for a packet that has come. */
+SEC("tc")
+int ilnp_socket(struct __sk_buff *skb)
+{
+	struct ilnp_upper upper = {};
+	struct pair pair;
+	struct ip6 ip6;
+
+	if (!load_ip6(skb, ETH_HLEN, &ip6))
+		return SOCKET_NONE;
+	find_upper(skb, ETH_HLEN, ip6.next, &upper);
+	pair.local = ip6.destination;
+	pair.peer = ip6.source;
+	return socket_kind(skb, &pair, upper.protocol, (__u32)upper.destination << 16 | upper.source);
+}

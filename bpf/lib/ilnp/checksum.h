@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Checksums of transports: by a delta, without a look at the packet (RFC 1624 eqn. 3). */
+#ifndef MOORLINE_ILNP_CHECKSUM_H
+#define MOORLINE_ILNP_CHECKSUM_H
+
+#include "packet.h"
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* Of two locators, network order, as is the sum. */
+static __always_inline __u16 locator_sum(__u64 a, __u64 b)
+{
+	return fold((__u64)fold(a) + fold(b));
+}
+
+/* From the locators in `from` to those in `to`; 0: nothing changes. */
+static __always_inline __be16 checksum_delta(const struct pair *from, const struct pair *to)
+{
+	__u16 old = locator_sum(from->local.word[0], from->peer.word[0]);
+	__u16 delta = fold((__u64)(__u16)~old + locator_sum(to->local.word[0], to->peer.word[0]));
+
+	return delta == 0xffff ? 0 : delta;
+}
+
+/* To all locators left out, or from there. */
+static __always_inline __be16 checksum_delta_nids(const struct pair *pair, bool back)
+{
+	__u16 sum = locator_sum(pair->local.word[0], pair->peer.word[0]);
+	__u16 delta = back ? sum : ~sum;
+
+	return delta == 0xffff ? 0 : delta;
+}
+
+/* Changes the checksum: by `transport` that of a transport, by `icmp` that of ICMPv6. A packet whose checksum the hardware is
+ * to fill in has the sum of its pseudo-header there, and the kernel changes that: segments then get theirs right.
+ */
+static __always_inline void fix_checksum(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
+					 __be16 transport, __be16 icmp)
+{
+	__u8 protocol = upper->protocol;
+	__be16 delta = protocol == NEXT_ICMPV6 ? icmp : transport;
+	__u32 flags = BPF_F_PSEUDO_HDR;
+	__u32 field = 6;
+
+	if (!upper->at || !delta)
+		return;
+	if (protocol == IPPROTO_TCP)
+		field = 16;
+	else if (protocol == NEXT_ICMPV6)
+		field = 2;
+	else if (!has_transport_checksum(protocol))
+		return;
+	/* RFC 768: zero means that there is none. */
+	if (protocol == IPPROTO_UDP)
+		flags |= BPF_F_MARK_MANGLED_0;
+	bpf_l4_csum_replace(skb, l2 + upper->at + field, 0, delta, flags);
+}
+
+#endif

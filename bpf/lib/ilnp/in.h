@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Packets that come from the network. */
+#ifndef MOORLINE_ILNP_IN_H
+#define MOORLINE_ILNP_IN_H
+
+#include "../handled.h"
+#include "checksum.h"
+#include "session.h"
+
+struct arrival {
+	struct ip6 ip6;
+	/* As it came. */
+	struct pair pair;
+	struct ilnp_options options;
+};
+
+enum moved {
+	NO_SESSION = -1,
+	FROM_NOWHERE = -2,
+};
+
+/* To the core, in place of the stack. */
+static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
+{
+	__u32 len = sizeof(*ip6) + bpf_ntohs(ip6->payload_len);
+	struct ilnp_control *control;
+
+	if (len > ILNP_MAX_CONTROL)
+		return drop(DROP_BAD_LENGTH);
+	control = bpf_ringbuf_reserve(&controls, sizeof(*control), 0);
+	if (!control)
+		return drop(DROP_REPORT_LOST);
+	control->len = len;
+	control->zero = 0;
+	if (bpf_skb_load_bytes(skb, l2, control->octet, len)) {
+		bpf_ringbuf_discard(control, 0);
+		return drop(DROP_TRUNCATED);
+	}
+	bpf_ringbuf_submit(control, 0);
+	return TC_ACT_SHOT;
+}
+
+/* Takes the nonce out: with its header, if there is nothing else in that. The IPv6 header changes in `arrival` only. */
+static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
+{
+	const struct ilnp_options *options = &arrival->options;
+	__u32 option = l2 + sizeof(arrival->ip6) + options->nonce_at;
+	const __u8 zeros[12] = {};
+	__u8 pad = OPTION_PADN;
+	__u32 payload;
+
+	if (!options->has_others) {
+		if (bpf_skb_adjust_room(skb, -(__s32)options->len, BPF_ADJ_ROOM_NET, 0))
+			return false;
+		payload = bpf_ntohs(arrival->ip6.payload_len);
+		arrival->ip6.payload_len = bpf_htons(payload > options->len ? payload - options->len : 0);
+		arrival->ip6.next = options->next;
+		return true;
+	}
+	if (bpf_skb_store_bytes(skb, option, &pad, 1, BPF_F_RECOMPUTE_CSUM))
+		return false;
+	if (options->nonce.len == 4)
+		return !bpf_skb_store_bytes(skb, option + 2, zeros, 4, BPF_F_RECOMPUTE_CSUM);
+	return !bpf_skb_store_bytes(skb, option + 2, zeros, 12, BPF_F_RECOMPUTE_CSUM);
+}
+
+static __always_inline bool store_ip6(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
+{
+	return !bpf_skb_store_bytes(skb, l2, ip6, sizeof(*ip6), BPF_F_RECOMPUTE_CSUM);
+}
+
+/* Puts back what the sockets have. Not static, for a stack of its own. */
+__noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
+{
+	struct ilnp_upper upper = {};
+	__u64 now = ilnp_now();
+	struct facts facts;
+	struct found found;
+	bool has_nonce;
+	__be16 full;
+
+	if (!arrival || !find_slot(slot, &found))
+		return TC_ACT_UNSPEC;
+	has_nonce = arrival->options.nonce.len;
+	copy_facts(found.session, &facts);
+	/* The slot went to another session since it was looked up. */
+	if (facts.pair.local.word[1] != arrival->pair.local.word[1] ||
+	    facts.pair.peer.word[1] != arrival->pair.peer.word[1])
+		return TC_ACT_UNSPEC;
+	found.live->heard = now;
+	note_used(&found, now);
+	if (has_nonce) {
+		if (!strip_nonce(skb, l2, arrival))
+			return drop(DROP_ADJUST_ROOM);
+		note_authenticated(&found, now);
+	}
+	find_upper(skb, l2, arrival->ip6.next, &upper);
+	full = checksum_delta(&arrival->pair, &facts.pair);
+	fix_checksum(skb, l2, &upper, facts.flags & ILNP_FULL ? full : facts.in_transport, full);
+	arrival->ip6.source = facts.pair.peer;
+	arrival->ip6.destination = facts.pair.local;
+	if ((has_nonce || !pair_eq(&arrival->pair, &facts.pair)) && !store_ip6(skb, l2, &arrival->ip6))
+		return drop(DROP_ADJUST_ROOM);
+	set_handled(skb);
+	return TC_ACT_UNSPEC;
+}
+
+/* The first nonce of a correspondent that we have offered ours, from where we have offered it. */
+static __always_inline bool learn(const struct arrival *arrival, struct found *found)
+{
+	struct nonce_key key = { .nids = nids_of(&arrival->pair), .nonce = arrival->options.nonce };
+	struct ilnp_live *live;
+
+	if (!find_pair(&arrival->pair, found) || has_nonce(found))
+		return false;
+	live = found->live;
+	if (__sync_val_compare_and_swap(&live->learning, 0, 1))
+		return false;
+	if (bpf_map_update_elem(&by_nonce, &key, &found->slot, BPF_ANY))
+		goto failed;
+	if (!report_session(ILNP_LEARNED, found, &key.nonce, ilnp_now())) {
+		bpf_map_delete_elem(&by_nonce, &key);
+		goto failed;
+	}
+	live->learned = key.nonce;
+	return true;
+failed:
+	/* The next one will do. */
+	live->learning = 0;
+	return false;
+}
+
+/* Whether nothing but wrong nonces has come on a session for a while. */
+static __always_inline bool has_lost(const struct pair *pair, __u64 now)
+{
+	struct found found;
+
+	if (!find_pair(pair, &found))
+		return false;
+	if (!found.live->heard)
+		found.live->heard = now;
+	return now - found.live->heard >= CANDIDATE_INTERVAL;
+}
+
+static __always_inline void fill_traffic(struct __sk_buff *skb, __u32 l2, const struct arrival *arrival,
+					 struct traffic *traffic)
+{
+	struct ilnp_upper upper = {};
+
+	find_upper(skb, l2, arrival->ip6.next, &upper);
+	traffic->pair = arrival->pair;
+	traffic->protocol = upper.protocol;
+	traffic->local_port = upper.destination;
+	traffic->remote_port = upper.source;
+	traffic->inbound = 1;
+}
+
+/* A nonce that nobody agreed to: classic IPv6 (decision 071), and of a session a forgery. Not static, for a stack of its own. */
+__noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
+{
+	struct ilnp_upper upper = {};
+	struct traffic traffic = {};
+	struct nids nids;
+
+	if (!arrival)
+		return TC_ACT_UNSPEC;
+	nids = nids_of(&arrival->pair);
+	fill_traffic(skb, l2, arrival, &traffic);
+	if (bpf_map_lookup_elem(&by_nids, &nids)) {
+		if (has_lost(&arrival->pair, ilnp_now()))
+			consider(skb, &traffic);
+		return drop(DROP_BAD_NONCE);
+	}
+	traffic.nonce = arrival->options.nonce;
+	consider(skb, &traffic);
+	if (!strip_nonce(skb, l2, arrival) || !store_ip6(skb, l2, &arrival->ip6))
+		return drop(DROP_ADJUST_ROOM);
+	if (!full_checksum) {
+		find_upper(skb, l2, arrival->ip6.next, &upper);
+		fix_checksum(skb, l2, &upper, checksum_delta_nids(&arrival->pair, true), 0);
+	}
+	return TC_ACT_UNSPEC;
+}
+
+/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". Not static, for a stack of its own. */
+//= rfc6744#3-1
+//= rfc6741#5.4-1 rfc6741#11.1-12
+__noinline int receive_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
+{
+	struct found found;
+
+	if (!arrival)
+		return TC_ACT_UNSPEC;
+	if (find_nonce(&arrival->pair, &arrival->options.nonce, &found) || learn(arrival, &found))
+		return deliver(skb, l2, arrival, found.slot);
+	return receive_strange(skb, l2, arrival);
+}
+
+/* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum moved. Not static, for a
+ * stack of its own.
+ */
+//= rfc6744#4-2
+//= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
+__noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, const struct ilnp_upper *upper)
+{
+	bool is_one_known = false;
+	bool is_one_named = false;
+	const struct node *node;
+	struct nids nids;
+	__u32 ports;
+
+	if (!pair || !upper)
+		return NO_SESSION;
+	nids = nids_of(pair);
+	node = bpf_map_lookup_elem(&by_nids, &nids);
+	ports = (__u32)upper->destination << 16 | upper->source;
+	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
+		struct found found;
+		__u16 flags;
+
+		if (!find_slot(node->slot[i], &found))
+			continue;
+		is_one_known |= has_nonce(&found);
+		if (!is_named(&found, &pair->peer))
+			continue;
+		is_one_named = true;
+		flags = found.session->flags;
+		if (flags & ILNP_SETTLED && flags & ILNP_MAPS_TCP && upper->is_within_tcp &&
+		    socket_kind(skb, &found.session->pair, upper->protocol, ports) == SOCKET_CONNECTED)
+			return found.slot;
+	}
+	return is_one_known && !is_one_named ? FROM_NOWHERE : NO_SESSION;
+}
+
+/* Not static, for a stack of its own. */
+//= rfc6744#7-3
+//= rfc6741#5.4-2 rfc6741#11.1-11
+__noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
+{
+	struct ilnp_upper upper = {};
+	struct traffic traffic = {};
+	struct found found;
+	bool is_exact;
+	int slot;
+
+	if (!arrival)
+		return TC_ACT_UNSPEC;
+	find_upper(skb, l2, arrival->ip6.next, &upper);
+	if (is_discovery(&upper))
+		return TC_ACT_UNSPEC;
+	is_exact = find_pair(&arrival->pair, &found);
+	/* Who has not shown its nonce may still be sending classic IPv6. */
+	if (is_exact && found.session->flags & ILNP_SETTLED && has_nonce(&found)) {
+		/* RFC 6744 s7: "MUST be discarded as forgeries". */
+		if (upper.is_icmp)
+			return drop(DROP_MISSING_OPTION);
+		return deliver(skb, l2, arrival, found.slot);
+	}
+	slot = moved_session(skb, &arrival->pair, &upper);
+	if (slot == FROM_NOWHERE)
+		return drop(DROP_WRONG_LOCATORS);
+	if (slot >= 0)
+		return deliver(skb, l2, arrival, slot);
+	if (is_exact) {
+		set_handled(skb);
+		return TC_ACT_UNSPEC;
+	}
+	fill_traffic(skb, l2, arrival, &traffic);
+	consider(skb, &traffic);
+	return TC_ACT_UNSPEC;
+}
+
+/* Not static, so that the verifier looks at it once and not for each program. */
+__noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
+{
+	struct arrival arrival = {};
+	__u32 message;
+	int status = 0;
+
+	if (!load_ilnp(skb, l2, &arrival.ip6))
+		return TC_ACT_UNSPEC;
+	arrival.pair.local = arrival.ip6.destination;
+	arrival.pair.peer = arrival.ip6.source;
+	if (arrival.ip6.next == NEXT_DESTINATION)
+		status = load_options(skb, l2, &arrival.options);
+	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
+	if (is_control(skb, l2, message) || is_about_nonce(skb, l2, &arrival.ip6, message))
+		return punt(skb, l2, &arrival.ip6);
+	if (status < 0)
+		return drop(-1 - status);
+	if (arrival.options.nonce.len)
+		return receive_nonce(skb, l2, &arrival);
+	return receive_plain(skb, l2, &arrival);
+}
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the programs of ILNP read in a packet, and write into it. */
+#ifndef MOORLINE_ILNP_PACKET_H
+#define MOORLINE_ILNP_PACKET_H
+
+#include "../packet.h"
+#include "maps.h"
+
+#include "../drop.h"
+
+#define NONCE_OPTION 0x8b
+#define OPTION_PAD1 0
+#define OPTION_PADN 1
+/* Of RFC 4727, and what tells our experiment from others': the number of a Locator Update. */
+#define OPTION_EXPERIMENTAL 0x1e
+#define SEQUENCE_LEN 6
+/* Options looked at in one header, padding counted. */
+#define MAX_OPTIONS 16
+
+#define ICMP_LOCATOR_UPDATE 156
+#define ICMP_PARAMETER_PROBLEM 4
+#define ICMP_UNRECOGNIZED_OPTION 2
+#define ICMP_ERROR_LEN 8
+/* Where our Nonce option is: behind the IPv6 header and two octets. */
+#define NONCE_AT 42
+
+#define TCP_FLAGS_AT 13
+#define TCP_SYN 2
+#define PROTOCOL_DCCP 33
+#define PROTOCOL_UDPLITE 136
+
+/* What is behind the extension headers. */
+struct ilnp_upper {
+	/* Where it begins, from the IPv6 header on; 0: nowhere, as in a later fragment. */
+	__u32 at;
+	__u8 protocol;
+	/* Of an ICMPv6 message, if it has one. */
+	__u8 type;
+	__u8 is_icmp;
+	/* A TCP segment that only a socket connected to its sender has a use for. */
+	__u8 is_within_tcp;
+	/* Host order, 0: none. */
+	__u16 source;
+	__u16 destination;
+};
+
+/* A Destination Options header. */
+struct ilnp_options {
+	__u32 len;
+	/* Of the Nonce option, from the header on. */
+	__u32 nonce_at;
+	struct nonce nonce;
+	__u8 next;
+	/* Options that are neither ours nor padding. */
+	__u8 has_others;
+	__u8 has_sequence;
+	__u8 zero;
+};
+
+static __always_inline bool l64_is_global(__u64 l64)
+{
+	__u64 upper = bpf_be64_to_cpu(l64);
+
+	return upper && upper >> 56 != 0xff && upper >> 54 != 0xfe80 >> 6;
+}
+
+/* False for what ILNP has nothing to do with: what Shim6 has made, too. */
+static __always_inline bool load_ilnp(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
+{
+	return load_ip6(skb, l2, ip6) && ip6->next != NEXT_SHIM6 && l64_is_global(ip6->source.word[0]) &&
+	       l64_is_global(ip6->destination.word[0]);
+}
+
+static __always_inline bool is_extension(__u8 next)
+{
+	return next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_FRAGMENT ||
+	       next == NEXT_DESTINATION;
+}
+
+static __always_inline bool has_transport_checksum(__u8 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == PROTOCOL_DCCP ||
+	       protocol == PROTOCOL_UDPLITE;
+}
+
+static __always_inline void look_into_upper(struct __sk_buff *skb, __u32 offset, struct ilnp_upper *upper)
+{
+	__be16 ports[2];
+	__u8 flags;
+
+	if (upper->protocol == NEXT_ICMPV6 && !bpf_skb_load_bytes(skb, offset, &upper->type, 1))
+		upper->is_icmp = 1;
+	if (has_transport_checksum(upper->protocol) && !bpf_skb_load_bytes(skb, offset, ports, sizeof(ports))) {
+		upper->source = bpf_ntohs(ports[0]);
+		upper->destination = bpf_ntohs(ports[1]);
+	}
+	if (upper->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, offset + TCP_FLAGS_AT, &flags, 1))
+		upper->is_within_tcp = !(flags & TCP_SYN);
+}
+
+/* Behind up to MAX_CHAIN extension headers. Not static, for a stack of its own; the result says nothing. */
+__noinline int find_upper(struct __sk_buff *skb, __u32 l2, __u32 next, struct ilnp_upper *upper)
+{
+	__u32 at = sizeof(struct ip6);
+	__u8 header[4];
+
+	if (!upper)
+		return 0;
+	*upper = (struct ilnp_upper){ .protocol = next };
+	for (int i = 0; i < MAX_CHAIN; i++) {
+		__u8 kind = upper->protocol;
+
+		if (!is_extension(kind) || bpf_skb_load_bytes(skb, l2 + at, header, sizeof(header)))
+			break;
+		upper->protocol = header[0];
+		if (kind == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
+			return 0;
+		at += kind == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
+	}
+	upper->at = at;
+	look_into_upper(skb, l2 + at, upper);
+	return 0;
+}
+
+static __always_inline bool is_discovery(const struct ilnp_upper *upper)
+{
+	return upper->is_icmp && upper->type >= ND_FIRST && upper->type <= ND_LAST;
+}
+
+static __always_inline int take_nonce(struct __sk_buff *skb, __u32 offset, __u32 len, __u32 at,
+				      struct ilnp_options *options)
+{
+	struct nonce *nonce = &options->nonce;
+
+	if (len != 4 && len != 12)
+		return -1 - DROP_BAD_LENGTH;
+	if (nonce->len)
+		return -1 - DROP_DUPLICATE_OPTION;
+	nonce->len = len;
+	options->nonce_at = at;
+	if (len == 4)
+		return bpf_skb_load_bytes(skb, offset, nonce->octet, 4) ? -1 - DROP_TRUNCATED : 0;
+	return bpf_skb_load_bytes(skb, offset, nonce->octet, 12) ? -1 - DROP_TRUNCATED : 0;
+}
+
+static __always_inline bool is_sequence(struct __sk_buff *skb, __u32 offset, __u8 kind, __u32 len)
+{
+	__u8 magic[2];
+
+	return kind == OPTION_EXPERIMENTAL && len == SEQUENCE_LEN &&
+	       !bpf_skb_load_bytes(skb, offset, magic, sizeof(magic)) && magic[0] == 'M' && magic[1] == 'L';
+}
+
+/* The option at `at` of the header, whose contents are at `offset` of the packet. 0, or -1 - reason. */
+static __always_inline int take_option(struct __sk_buff *skb, __u32 offset, __u8 kind, __u32 len, __u32 at,
+				       struct ilnp_options *options)
+{
+	if (kind == NONCE_OPTION)
+		return take_nonce(skb, offset, len, at, options);
+	if (is_sequence(skb, offset, kind, len)) {
+		if (options->has_sequence)
+			return -1 - DROP_DUPLICATE_OPTION;
+		options->has_sequence = 1;
+	} else if (kind != OPTION_PADN) {
+		options->has_others = 1;
+	}
+	return 0;
+}
+
+/* The header behind the IPv6 header: 0, or -1 - reason. Not static, so that the verifier looks at it once. */
+//= rfc6744#2-1 rfc6744#2-6
+__noinline int load_options(struct __sk_buff *skb, __u32 l2, struct ilnp_options *options)
+{
+	__u32 begin = l2 + sizeof(struct ip6);
+	__u8 header[2];
+	__u32 at = 2;
+	__u32 len;
+	int status;
+
+	if (!options)
+		return -1 - DROP_TRUNCATED;
+	__builtin_memset(options, 0, sizeof(*options));
+	if (bpf_skb_load_bytes(skb, begin, header, sizeof(header)))
+		return -1 - DROP_TRUNCATED;
+	len = (header[1] + 1) * 8;
+	if (skb->len < begin + len)
+		return -1 - DROP_TRUNCATED;
+	options->next = header[0];
+	options->len = len;
+	for (int i = 0; i < MAX_OPTIONS; i++) {
+		if (at >= len)
+			return 0;
+		if (bpf_skb_load_bytes(skb, begin + at, header, 1))
+			return -1 - DROP_TRUNCATED;
+		if (header[0] == OPTION_PAD1) {
+			at++;
+			continue;
+		}
+		if (at + 1 >= len || bpf_skb_load_bytes(skb, begin + at, header, 2) || at + 2 + header[1] > len)
+			return -1 - DROP_BAD_LENGTH;
+		status = take_option(skb, begin + at + 2, header[0], header[1], at, options);
+		if (status)
+			return status;
+		at += 2 + header[1];
+	}
+	return at >= len ? 0 : -1 - DROP_HEADER_CHAIN;
+}
+
+/* Where an ICMPv6 message begins, right behind the IPv6 header or its Destination Options, from the IPv6 header on; 0: there
+ * is none, or the packet is cut off. `options` are those of the packet, len 0 without.
+ */
+static __always_inline __u32 message_at(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+					const struct ilnp_options *options)
+{
+	__u32 end = sizeof(*ip6) + bpf_ntohs(ip6->payload_len);
+	__u32 at = sizeof(*ip6) + options->len;
+	__u8 next = options->len ? options->next : ip6->next;
+
+	return next == NEXT_ICMPV6 && skb->len >= l2 + end && at < end ? at : 0;
+}
+
+/* A Locator Update or a message of the handshake. */
+static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, __u32 message)
+{
+	__u8 type;
+
+	if (!message || bpf_skb_load_bytes(skb, l2 + message, &type, 1))
+		return false;
+	return type == ICMP_LOCATOR_UPDATE || type == initiator_type || type == responder_type;
+}
+
+/* An error about our nonce, which is not for the sockets: they sent none and would give up. */
+static __always_inline bool is_about_nonce(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 message)
+{
+	struct {
+		__u8 type;
+		__u8 code;
+		__be16 checksum;
+		__be32 pointer;
+	} error;
+	__u32 quoted = message + ICMP_ERROR_LEN + NONCE_AT;
+	__u8 option;
+
+	if (!message || quoted >= sizeof(*ip6) + bpf_ntohs(ip6->payload_len) ||
+	    bpf_skb_load_bytes(skb, l2 + message, &error, sizeof(error)))
+		return false;
+	if (error.type != ICMP_PARAMETER_PROBLEM || error.code != ICMP_UNRECOGNIZED_OPTION ||
+	    error.pointer != bpf_htonl(NONCE_AT))
+		return false;
+	return !bpf_skb_load_bytes(skb, l2 + quoted, &option, 1) && option == NONCE_OPTION;
+}
+
+#endif

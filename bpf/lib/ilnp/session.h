@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Finding sessions, and telling the core of them. */
+#ifndef MOORLINE_ILNP_SESSION_H
+#define MOORLINE_ILNP_SESSION_H
+
+#include "maps.h"
+#include "packet.h"
+
+/* USED_INTERVAL and CANDIDATE_INTERVAL of the contract, nanoseconds. */
+#define USED_INTERVAL 10000000000ULL
+#define CANDIDATE_INTERVAL 10000000000ULL
+
+struct found {
+	__u32 slot;
+	struct ilnp_session *session;
+	struct ilnp_live *live;
+};
+
+/* What goes into packets, copied under the lock. */
+struct facts {
+	struct pair pair;
+	struct pair wire;
+	struct nonce send;
+	__be16 out_transport;
+	__be16 out_icmp;
+	__be16 in_transport;
+	__u16 flags;
+};
+
+/* A packet of a pair without a session. */
+struct traffic {
+	struct pair pair;
+	struct nonce nonce;
+	/* Host order. */
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 protocol;
+	__u8 inbound;
+	__u16 zero;
+};
+
+static __always_inline bool find_slot(__u32 slot, struct found *found)
+{
+	found->slot = slot;
+	found->session = bpf_map_lookup_elem(&sessions, &slot);
+	found->live = bpf_map_lookup_elem(&lives, &slot);
+	return found->session && found->live && found->session->flags & ILNP_LIVE;
+}
+
+static __always_inline bool find_pair(const struct pair *pair, struct found *found)
+{
+	const __u32 *slot = bpf_map_lookup_elem(&by_pair, pair);
+
+	return slot && find_slot(*slot, found);
+}
+
+static __always_inline struct nids nids_of(const struct pair *pair)
+{
+	return (struct nids){ .local = pair->local.word[1], .remote = pair->peer.word[1] };
+}
+
+/* RFC 6741 s5.4. */
+//= rfc6741#5.4-1
+static __always_inline bool find_nonce(const struct pair *pair, const struct nonce *nonce, struct found *found)
+{
+	struct nonce_key key = { .nids = nids_of(pair), .nonce = *nonce };
+	const __u32 *slot = bpf_map_lookup_elem(&by_nonce, &key);
+
+	return slot && find_slot(*slot, found);
+}
+
+static __always_inline void copy_facts(struct ilnp_session *session, struct facts *facts)
+{
+	bpf_spin_lock(&session->lock);
+	facts->pair = session->pair;
+	facts->wire = session->wire;
+	facts->send = session->send;
+	facts->out_transport = session->out_transport;
+	facts->out_icmp = session->out_icmp;
+	facts->in_transport = session->in_transport;
+	facts->flags = session->flags;
+	bpf_spin_unlock(&session->lock);
+}
+
+static __always_inline bool has_nonce(const struct found *found)
+{
+	return found->session->receive.len || found->live->learned.len;
+}
+
+static __always_inline bool is_named(const struct found *found, const struct address *remote)
+{
+	struct named key = {
+		.slot = found->slot,
+		.generation = found->session->generation,
+		.l64 = remote->word[0],
+	};
+
+	return bpf_map_lookup_elem(&remotes, &key);
+}
+
+static __always_inline struct ilnp_report *report_begin(__u32 kind, __u64 now)
+{
+	struct ilnp_report *report = bpf_ringbuf_reserve(&reports, sizeof(*report), 0);
+
+	if (!report) {
+		count_drop(DROP_REPORT_LOST);
+		return NULL;
+	}
+	__builtin_memset(report, 0, sizeof(*report));
+	report->kind = kind;
+	report->at = now;
+	return report;
+}
+
+static __always_inline bool report_session(__u32 kind, const struct found *found, const struct nonce *nonce,
+					   __u64 now)
+{
+	struct ilnp_report *report = report_begin(kind, now);
+
+	if (!report)
+		return false;
+	report->slot = found->slot;
+	report->generation = found->session->generation;
+	if (nonce)
+		report->nonce = *nonce;
+	bpf_ringbuf_submit(report, 0);
+	return true;
+}
+
+static __always_inline void note_used(const struct found *found, __u64 now)
+{
+	struct ilnp_live *live = found->live;
+	__u64 used = live->used;
+
+	if (used && now - used < USED_INTERVAL)
+		return;
+	if (__sync_val_compare_and_swap(&live->used, used, now) == used)
+		report_session(ILNP_USED, found, NULL, now);
+}
+
+/* A packet with the right nonce came. */
+static __always_inline void note_authenticated(const struct found *found, __u64 now)
+{
+	struct ilnp_live *live = found->live;
+	__u32 serial = found->session->serial;
+	__u32 seen = live->watch_seen;
+
+	if (!(found->session->flags & ILNP_WATCH) || !live->has_sent || seen == serial)
+		return;
+	if (__sync_val_compare_and_swap(&live->watch_seen, seen, serial) != seen)
+		return;
+	if (!report_session(ILNP_AUTHENTICATED, found, NULL, now))
+		live->watch_seen = seen;
+}
+
+/* What the network namespace of the packet has for it: enum ilnp_socket. Ports are ours and the remote one, host order. Not static,
+ * so that the verifier looks at it once.
+ */
+__noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32 protocol, __u32 ports)
+{
+	struct bpf_sock_tuple tuple = {};
+	struct bpf_sock *sk;
+	int kind;
+
+	if (!pair || (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP))
+		return SOCKET_NONE;
+	__builtin_memcpy(tuple.ipv6.saddr, &pair->peer, sizeof(pair->peer));
+	__builtin_memcpy(tuple.ipv6.daddr, &pair->local, sizeof(pair->local));
+	tuple.ipv6.sport = bpf_htons(ports & 0xffff);
+	tuple.ipv6.dport = bpf_htons(ports >> 16);
+	if (protocol == IPPROTO_TCP)
+		sk = bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	else
+		sk = bpf_sk_lookup_udp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return SOCKET_NONE;
+	if (protocol == IPPROTO_TCP)
+		kind = sk->state == BPF_TCP_LISTEN ? SOCKET_UNCONNECTED : SOCKET_CONNECTED;
+	else
+		kind = sk->state == BPF_TCP_ESTABLISHED ? SOCKET_CONNECTED : SOCKET_UNCONNECTED;
+	bpf_sk_release(sk);
+	return kind;
+}
+
+/* Reports traffic without a session, if the policy wants to hear of its socket. Not static, for a stack of its own; the result says
+ * nothing.
+ */
+__noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
+{
+	struct ilnp_report *report;
+	const __u64 *reported;
+	__u64 now = ilnp_now();
+	int kind;
+
+	if (!traffic)
+		return 0;
+	reported = bpf_map_lookup_elem(&candidates, &traffic->pair);
+	if (reported && !traffic->nonce.len && now - *reported < CANDIDATE_INTERVAL)
+		return 0;
+	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
+			   (__u32)traffic->local_port << 16 | traffic->remote_port);
+	if (kind < wanted)
+		return 0;
+	report = report_begin(ILNP_CANDIDATE, now);
+	if (!report)
+		return 0;
+	report->pair = traffic->pair;
+	report->nonce = traffic->nonce;
+	report->local_port = traffic->local_port;
+	report->remote_port = traffic->remote_port;
+	report->protocol = traffic->protocol;
+	report->socket = kind;
+	report->inbound = traffic->inbound;
+	bpf_ringbuf_submit(report, 0);
+	bpf_map_update_elem(&candidates, &traffic->pair, &now, BPF_ANY);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the programs of ILNP and user space share: the Rust side is generated from these by BTF. */
+#ifndef MOORLINE_ILNP_TYPES_H
+#define MOORLINE_ILNP_TYPES_H
+
+#include "../types.h"
+
+enum ilnp_sizes {
+	/* Sessions between two nodes: MAX_WITH_NODE of the contract. */
+	ILNP_WITH_NODE = 16,
+	/* Octets of a packet for the core. */
+	ILNP_MAX_CONTROL = 1528,
+	/* Pairs without a session that were reported of late. */
+	ILNP_CANDIDATES = 4096,
+};
+
+/* 4 or 12 octets, the rest zero; none if the length is 0. */
+struct nonce {
+	__u32 len;
+	__u8 octet[12];
+};
+
+_Static_assert(sizeof(struct nonce) == 16, "nonce");
+
+enum ilnp_flags {
+	ILNP_LIVE = 1,
+	/* The nonce goes into all packets. */
+	ILNP_ATTACH = 2,
+	/* The correspondent did the handshake, so it finds TCP segments without a nonce by their sockets. */
+	ILNP_MAPS_TCP = 4,
+	/* The correspondent knows that we have the session. */
+	ILNP_SETTLED = 8,
+	/* Checksums as in classic IPv6. */
+	ILNP_FULL = 16,
+	/* The next packet with the right nonce is reported. */
+	ILNP_WATCH = 32,
+};
+
+/* What the core decided about a session. Written by user space only, as a whole and under the lock. */
+struct ilnp_session {
+	struct bpf_spin_lock lock;
+	/* Never 0, never used twice: tells the sessions that a slot held one after another apart. */
+	__u32 generation;
+	/* The addresses that sockets have. */
+	struct pair pair;
+	/* The addresses of what we send. */
+	struct pair wire;
+	struct nonce send;
+	/* None: the first one that comes, see ilnp_live. */
+	struct nonce receive;
+	/* What checksums change by, network order: those of a transport and of ICMPv6 on the way out, of a transport on the way in,
+	 * if locators are left out.
+	 */
+	__be16 out_transport;
+	__be16 out_icmp;
+	__be16 in_transport;
+	__u16 flags;
+	/* Counts the decisions. */
+	__u32 serial;
+	__u32 zero;
+};
+
+_Static_assert(sizeof(struct ilnp_session) == 120, "ilnp_session");
+_Static_assert(__builtin_offsetof(struct ilnp_session, send) == 72, "ilnp_session.send");
+_Static_assert(__builtin_offsetof(struct ilnp_session, out_transport) == 104, "ilnp_session.out_transport");
+
+/* What the programs noted about a session. Times are CLOCK_MONOTONIC, 0 is never. */
+struct ilnp_live {
+	/* The last report of use. */
+	__u64 used;
+	/* When a packet of the correspondent came, or was first missed. */
+	__u64 heard;
+	/* The first nonce of the correspondent, if the core knew none. */
+	struct nonce learned;
+	/* Whose business it is to learn it. */
+	__u32 learning;
+	/* A packet with our nonce has gone out. */
+	__u32 has_sent;
+	/* Serial of the decision whose watch has been reported. */
+	__u32 watch_seen;
+	__u32 zero;
+};
+
+_Static_assert(sizeof(struct ilnp_live) == 48, "ilnp_live");
+
+/* Identifiers, network order. */
+struct nids {
+	__u64 local;
+	__u64 remote;
+};
+
+_Static_assert(sizeof(struct nids) == 16, "nids");
+
+struct nonce_key {
+	struct nids nids;
+	struct nonce nonce;
+};
+
+_Static_assert(sizeof(struct nonce_key) == 32, "nonce_key");
+
+/* Sessions between two nodes. */
+struct node {
+	__u32 count;
+	__u32 slot[ILNP_WITH_NODE];
+};
+
+_Static_assert(sizeof(struct node) == 68, "node");
+
+/* A locator that the correspondent named, network order. */
+struct named {
+	__u32 slot;
+	__u32 generation;
+	__u64 l64;
+};
+
+_Static_assert(sizeof(struct named) == 16, "named");
+
+enum ilnp_report_kind {
+	ILNP_CANDIDATE = 1,
+	ILNP_LEARNED = 2,
+	ILNP_AUTHENTICATED = 3,
+	ILNP_USED = 4,
+};
+
+enum ilnp_socket {
+	SOCKET_NONE = 0,
+	SOCKET_UNCONNECTED = 1,
+	SOCKET_CONNECTED = 2,
+};
+
+struct ilnp_report {
+	__u32 kind;
+	__u32 slot;
+	/* Of the session; reports of a former owner of the slot are thrown away. */
+	__u32 generation;
+	/* Host order. */
+	__u16 local_port;
+	__u16 remote_port;
+	__u64 at;
+	struct pair pair;
+	struct nonce nonce;
+	__u8 protocol;
+	__u8 socket;
+	__u8 inbound;
+	__u8 zero;
+	__u32 zero2;
+};
+
+_Static_assert(sizeof(struct ilnp_report) == 80, "ilnp_report");
+
+/* A packet for the core, from its IPv6 header on. */
+struct ilnp_control {
+	__u32 len;
+	__u32 zero;
+	__u8 octet[ILNP_MAX_CONTROL];
+};
+
+_Static_assert(sizeof(struct ilnp_control) == 1536, "ilnp_control");
+
+#endif

@@ -1,0 +1,182 @@
+use std::collections::BTreeMap;
+
+use libbpf_rs::Object;
+use moorline_ilnp::datapath::SessionEntry;
+use moorline_types::{IlvPair, L64, Nid, Nonce, SessionId};
+
+use crate::error::{Error, Result};
+use crate::ilnp::convert;
+use crate::skel::ilnp::types;
+use crate::tables::Table;
+
+/// Sessions in the tables.
+pub(crate) struct Sessions {
+    table: Table<u32, types::ilnp_session>,
+    pub(crate) lives: Table<u32, types::ilnp_live>,
+    by_pair: Table<types::pair, u32>,
+    by_nonce: Table<types::nonce_key, u32>,
+    by_nids: Table<types::nids, types::node>,
+    remotes: Table<types::named, u8>,
+    known: BTreeMap<SessionId, Known>,
+    nodes: BTreeMap<(Nid, Nid), Vec<SessionId>>,
+    generations: u32,
+    serials: u32,
+}
+
+/// What was written about a session.
+#[derive(Clone, Debug)]
+struct Known {
+    pair: IlvPair,
+    generation: u32,
+    /// What we were told.
+    nonce: Option<Nonce>,
+    remote: Vec<L64>,
+}
+
+impl Sessions {
+    pub(crate) fn new(object: &Object) -> Result<Self> {
+        Ok(Self {
+            table: Table::of(object, "sessions")?,
+            lives: Table::of(object, "lives")?,
+            by_pair: Table::of(object, "by_pair")?,
+            by_nonce: Table::of(object, "by_nonce")?,
+            by_nids: Table::of(object, "by_nids")?,
+            remotes: Table::of(object, "remotes")?,
+            known: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            generations: 0,
+            serials: 0,
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether a report is about the session that has the slot now.
+    pub(crate) fn is_current(&self, slot: u32, generation: u32) -> bool {
+        let known = self.known.get(&SessionId(slot));
+        known.is_some_and(|known| known.generation == generation)
+    }
+
+    pub(crate) fn upsert(&mut self, entry: &SessionEntry) -> Result<()> {
+        if entry.id.0 >= self.table.max_entries() {
+            return Err(Error::TooManySessions(entry.id));
+        }
+        let same = self.known.get(&entry.id).filter(|known| known.pair == entry.pair).cloned();
+        let known = match same {
+            Some(known) => known,
+            None => self.begin(entry)?,
+        };
+        self.set_nonce(entry, &known)?;
+        // We may have been told less than we know.
+        let receive = entry.receive_nonce.or(known.nonce);
+        self.serials = self.serials.wrapping_add(1).max(1);
+        let session = convert::session(entry, known.generation, self.serials, receive);
+        self.set_remote(entry.id, &known, &entry.remote)?;
+        self.table.insert_locked(&entry.id.0, &session)?;
+        let is_new = !self.known.contains_key(&entry.id);
+        let remote = entry.remote.to_vec();
+        self.known.insert(entry.id, Known { nonce: receive, remote, ..known });
+        if is_new {
+            self.join_node(entry.id, entry.pair)?;
+            self.by_pair.insert(&convert::pair(entry.pair), &entry.id.0)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, id: SessionId) -> Result<()> {
+        let Some(known) = self.known.remove(&id) else { return Ok(()) };
+        let pair = convert::pair(known.pair);
+        if self.by_pair.lookup(&pair)? == Some(id.0) {
+            self.by_pair.remove(&pair)?;
+        }
+        self.leave_node(id, known.pair)?;
+        let learned = self.learned(id)?;
+        self.table.insert_locked(&id.0, &types::ilnp_session::default())?;
+        for nonce in [known.nonce, learned].into_iter().flatten() {
+            self.forget_nonce(id, known.pair, nonce)?;
+        }
+        self.set_remote(id, &known, &[])
+    }
+
+    /// Makes room for a session in its slot.
+    fn begin(&mut self, entry: &SessionEntry) -> Result<Known> {
+        self.remove(entry.id)?;
+        let others = self.nodes.get(&entry.pair.nids()).map_or(0, Vec::len);
+        if others >= WITH_NODE {
+            return Err(Error::TooManyWithNode(entry.id));
+        }
+        self.lives.insert(&entry.id.0, &types::ilnp_live::default())?;
+        self.generations = self.generations.wrapping_add(1).max(1);
+        let generation = self.generations;
+        Ok(Known { pair: entry.pair, generation, nonce: None, remote: Vec::new() })
+    }
+
+    fn set_nonce(&self, entry: &SessionEntry, known: &Known) -> Result<()> {
+        let Some(nonce) = entry.receive_nonce else { return Ok(()) };
+        self.by_nonce.insert(&convert::nonce_key(entry.pair, nonce), &entry.id.0)?;
+        for old in [known.nonce, self.learned(entry.id)?].into_iter().flatten() {
+            if old != nonce {
+                self.forget_nonce(entry.id, known.pair, old)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The nonce that the programs have learned.
+    fn learned(&self, id: SessionId) -> Result<Option<Nonce>> {
+        Ok(self.lives.lookup(&id.0)?.and_then(|live| convert::nonce_back(live.learned)))
+    }
+
+    fn forget_nonce(&self, id: SessionId, pair: IlvPair, nonce: Nonce) -> Result<()> {
+        let key = convert::nonce_key(pair, nonce);
+        if self.by_nonce.lookup(&key)? == Some(id.0) {
+            self.by_nonce.remove(&key)?;
+        }
+        Ok(())
+    }
+
+    fn set_remote(&self, id: SessionId, known: &Known, remote: &[L64]) -> Result<()> {
+        let key = |l64: &L64| types::named {
+            slot: id.0,
+            generation: known.generation,
+            l64: convert::l64(*l64),
+        };
+        for l64 in remote.iter().filter(|l64| !known.remote.contains(l64)) {
+            self.remotes.insert(&key(l64), &1)?;
+        }
+        let gone = known.remote.iter().filter(|l64| !remote.contains(l64));
+        gone.map(key).try_for_each(|key| self.remotes.remove(&key))
+    }
+
+    fn join_node(&mut self, id: SessionId, pair: IlvPair) -> Result<()> {
+        self.nodes.entry(pair.nids()).or_default().push(id);
+        self.write_node(pair)
+    }
+
+    fn leave_node(&mut self, id: SessionId, pair: IlvPair) -> Result<()> {
+        if let Some(all) = self.nodes.get_mut(&pair.nids()) {
+            all.retain(|other| *other != id);
+        }
+        self.write_node(pair)
+    }
+
+    fn write_node(&mut self, pair: IlvPair) -> Result<()> {
+        let key = convert::nids(pair.nids());
+        let all = self.nodes.get(&pair.nids()).map_or(&[][..], Vec::as_slice);
+        if all.is_empty() {
+            self.nodes.remove(&pair.nids());
+            return self.by_nids.remove(&key);
+        }
+        let mut node =
+            types::node { count: u32::try_from(all.len()).unwrap_or(0), ..Default::default() };
+        for (slot, id) in node.slot.iter_mut().zip(all) {
+            *slot = id.0;
+        }
+        self.by_nids.insert(&key, &node)
+    }
+}
+
+const WITH_NODE: usize = types::ilnp_sizes::ILNP_WITH_NODE.0 as usize;
+const _: () = assert!(WITH_NODE == moorline_ilnp::consts::MAX_WITH_NODE);
