@@ -10,6 +10,7 @@ mod addr_cost;
 mod art;
 mod i1_flood;
 mod i2_cost;
+mod ilcc;
 mod isp_loss;
 mod local_event;
 mod negotiation;
@@ -36,6 +37,7 @@ pub use crate::cost::{I2Cost, IspLoss};
 pub use addr_cost::AddrCost;
 pub use art::{Art, ArtFlow};
 pub use i1_flood::FloodCost;
+pub use ilcc::{Growth, IlccStudy, Layer, PolicyName};
 pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
@@ -196,6 +198,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(LocalEvent::default()),
         Box::new(StateCost::default()),
         Box::new(FloodCost::default()),
+        Box::new(IlccStudy::default()),
     ]
 }
 

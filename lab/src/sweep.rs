@@ -89,6 +89,16 @@ pub fn clean() -> anyhow::Result<Vec<String>> {
     Ok(labs.into_iter().collect())
 }
 
+/// Namespaces of labs that run now.
+///
+/// # Errors
+/// They could not be listed.
+pub fn living() -> anyhow::Result<Vec<String>> {
+    let _turn = take_turn()?;
+    let is_living = |name: &String| lab_of(name).is_some_and(|lab| !is_dead(lab));
+    Ok(names_in(NETNS_DIR)?.into_iter().filter(is_living).collect())
+}
+
 /// `moor-17.1` of `moor-17.1-isp1`; none for a namespace of somebody else.
 fn lab_of(namespace: &str) -> Option<&str> {
     let (id, _node) = namespace.strip_prefix(PREFIX)?.split_once('-')?;

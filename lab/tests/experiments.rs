@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use moorline_cga::Sec;
 use moorline_lab::experiment::{
-    self, AddrCost, Art, Experiment, LocalEvent, Negotiation, PeerFlow, Peers, Results, Security,
-    StateCost, Throughput, Watch,
+    self, AddrCost, Art, Experiment, IlccStudy, LocalEvent, Negotiation, PeerFlow, Peers, Results,
+    Security, StateCost, Throughput, Watch,
 };
 use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;
@@ -267,6 +267,47 @@ fn local_event_sees_the_first_packet_on_the_other_uplink_and_a_report_shows_it()
     results.write(folder.path()).unwrap();
     let report = experiment::report(folder.path()).unwrap();
     assert_eq!(report.experiments, ["local-event"]);
+}
+
+#[test]
+fn ilcc_serves_all_under_both_policies_and_admits_nobody_that_is_made_up() {
+    let ilcc = IlccStudy {
+        ranks: vec![0, 10],
+        length: Duration::from_secs(1),
+        grow: 1000,
+        ..IlccStudy::default()
+    };
+    if common::is_skipped("ilcc", &ilcc.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&ilcc);
+    assert_eq!(results.points.len(), 2 * 2 * 2, "layers, ranks, policies");
+    for point in &results.points {
+        let number = |name: &str| point[name].as_f64();
+        let (entries, rank) = (point["entries"].as_u64().unwrap(), point["rank"].as_u64().unwrap());
+        let is_transport = point["layer"] == "transport";
+        let made_up = number("made_up_per_s").unwrap();
+        assert_eq!(made_up > 0.0, rank > 0, "{point}");
+        assert_eq!(number("echo_per_s").unwrap() > 0.0, is_transport, "{point}");
+        match point["policy"].as_str() {
+            Some("admit") => assert_eq!(entries, 0, "{point}"),
+            // One for the fixed source, and one for each of the others.
+            _ if rank == 0 => assert_eq!(entries, u64::from(is_transport), "{point}"),
+            _ => assert!(entries > 1, "{point}"),
+        }
+        assert_eq!(number("latency_us").is_some(), is_transport || rank > 0, "{point}");
+        // What a busy machine loses was dropped, and not served.
+        let (served, dropped) = (number("served_ratio"), number("dropped_ratio").unwrap());
+        assert!(served.is_none_or(|served| served > 0.99 || dropped > 0.0), "{point}");
+    }
+    let json = serde_json::to_value(&results).unwrap();
+    let sizes: Vec<_> =
+        json["growth"].as_array().unwrap().iter().map(|one| &one["entries"]).collect();
+    assert_eq!(sizes, [1, 1000]);
+    let svg = results.svg().unwrap();
+    for figure in [3, 4, 5, 6, 7, 8, 13, 14, 15, 16] {
+        assert!(svg.contains(&format!("\n{figure}: ")), "figure {figure}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ pub(crate) use addr::{
     AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
     KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
 };
-pub(crate) use lab::{ExperimentArgs, LabCommand, ReportArgs, RunArgs};
+pub(crate) use lab::{ExperimentArgs, LabCommand, LoadArgs, ReportArgs, RunArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
 
 use clap::{Parser, Subcommand};

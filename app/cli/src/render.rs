@@ -16,7 +16,7 @@ pub use addresses::addresses;
 pub use contexts::contexts;
 pub use doctor::doctor;
 pub use events::event;
-pub(crate) use lab::{experiments, results};
+pub(crate) use lab::{experiments, results, sent};
 pub use paths::{path_answer, paths};
 pub use status::status;
 pub(crate) use units::count;

@@ -4,9 +4,11 @@
 //! program knew, with what strangers may send in a queue of its own. That it is open keeps the kernel from answering "unrecognized next header".
 //! [`Icmp6Socket`] listens for that answer from peers without Shim6. [`NoticeSocket`] has TCP sockets of
 //! this host send again. [`ProbeSocket`] tries what passes on the way to a peer. [`PacketSocket`] sends packets that are made already. [`Readiness`] waits for descriptors that other crates own. [`Wire`] is a cable
-//! between two interfaces with the delay, jitter, loss and rate of an [`Impairment`].
+//! between two interfaces with the delay, jitter, loss and rate of an [`Impairment`]. [`FrameSender`] and
+//! [`FrameReceiver`] have the frames of an interface, many at a time.
 
 mod filter;
+mod frames;
 mod icmp6;
 mod impairment;
 mod notice;
@@ -17,6 +19,7 @@ mod socket;
 mod whole;
 mod wire;
 
+pub use frames::{FrameReceiver, FrameSender};
 pub use icmp6::{Icmp6Socket, Unrecognized};
 pub use impairment::{Channel, Impairment};
 pub use notice::{NoticeSocket, Segment};

@@ -1,14 +1,12 @@
 //! A cable between two interfaces that delays and loses: what netem does, where there is none.
 
-mod socket;
-
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::frames::socket::{FrameSocket, NOTES, favour_this_thread, wait};
 use crate::impairment::{Channel, Impairment};
-use socket::{PacketSocket, favour_this_thread, wait};
 
 /// Carries frames between two interfaces of the network namespace that it is opened in, each the near
 /// end of a veth pair.
@@ -19,7 +17,7 @@ use socket::{PacketSocket, favour_this_thread, wait};
 #[derive(Debug)]
 pub struct Wire {
     ways: [Way; 2],
-    sockets: [PacketSocket; 2],
+    sockets: [FrameSocket; 2],
     start: Instant,
 }
 
@@ -45,7 +43,7 @@ impl Wire {
         };
         Ok(Self {
             ways: [way(0), way(1)],
-            sockets: [PacketSocket::open(left)?, PacketSocket::open(right)?],
+            sockets: [FrameSocket::with_notes(left)?, FrameSocket::with_notes(right)?],
             start: Instant::now(),
         })
     }
@@ -62,7 +60,7 @@ impl Wire {
             let next = self.deliver();
             if !is_busy {
                 let idle = next.map_or(LOOK_AROUND, |next| next.saturating_sub(self.now()));
-                wait(&self.sockets, idle.min(LOOK_AROUND))?;
+                wait(self.sockets.each_ref(), idle.min(LOOK_AROUND))?;
             }
         }
         Ok(())
@@ -100,7 +98,7 @@ impl Wire {
 
 impl Way {
     fn admit(&mut self, frame: &[u8], now: Duration) {
-        let on_wire = frame.len().saturating_sub(socket::NOTES);
+        let on_wire = frame.len().saturating_sub(NOTES);
         let Some(due) = self.channel.admit(on_wire, now) else { return };
         if self.octets + frame.len() <= MAX_UNDER_WAY {
             self.octets += frame.len();

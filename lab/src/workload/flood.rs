@@ -1,53 +1,46 @@
 //! I1s with sources made up.
 
-use std::net::{Ipv6Addr, SocketAddrV6};
-use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_types::ContextTag;
 use moorline_wire::{I1, Message, Options};
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, sendto, socket_with,
-};
 
-use super::Pacer;
-use crate::netns::{Namespace, Task, output};
+use super::generator::{Generator, Stream, Template};
+use crate::hop::{ETHERNET_LEN, Hop};
+use crate::netns::{Namespace, output};
 
 /// A flood of I1s (RFC 5533 s5.4), each from an address of another prefix of `SOURCES`, sent by the router that
 /// the victim answers through, which counts and drops the answers.
 #[derive(Debug)]
 pub struct I1Flood {
     router: Namespace,
-    stop: Arc<AtomicBool>,
-    sent: Arc<AtomicU64>,
-    sender: Task<()>,
+    generator: Generator,
 }
 
 impl I1Flood {
     /// Starts it: `rate` a second, or as many as a thread can send.
     ///
     /// # Errors
-    /// No raw socket, no nftables.
+    /// No way to the victim, no nftables.
     pub fn start(router: &Namespace, victim: Ipv6Addr, rate: Option<u64>) -> anyhow::Result<Self> {
         router.nft(&format!(
             "table inet {TABLE} {{ counter answers {{ }}; chain received {{ type filter hook prerouting priority 0; \
              ip6 daddr {SOURCES} counter name answers drop; }}; }}"
         ))?;
-        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&sent));
-        let sender = router.spawn("I1 flood", move || send(victim, rate, &stopped, &count))?;
-        Ok(Self { router: router.clone(), stop, sent, sender })
+        let (hop, _) = Hop::towards(router, victim)?;
+        let interface = hop.interface.clone();
+        let template = Box::new(I1s { frame: frame(&hop, victim), number: 0 });
+        let streams = vec![Stream { template, rate }];
+        let generator = Generator::start(router, &interface, streams, LONGEST)?;
+        Ok(Self { router: router.clone(), generator })
     }
 
     /// I1s sent so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
+        self.generator.sent()
     }
 
     /// Answers that came back so far.
@@ -66,53 +59,34 @@ impl I1Flood {
     /// # Errors
     /// It could not send.
     pub fn finish(self) -> anyhow::Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.sender.join()?;
+        self.generator.finish()?;
         self.router.nft(&format!("delete table inet {TABLE}"))
     }
 }
 
-fn send(
-    victim: Ipv6Addr,
-    rate: Option<u64>,
-    stop: &AtomicBool,
-    sent: &AtomicU64,
-) -> anyhow::Result<()> {
-    let socket = raw_socket().context("raw socket")?;
-    let (to, pacer) = (SocketAddrV6::new(victim, 0, 0, 0), Pacer::start(rate.unwrap_or(u64::MAX)));
-    let mut packet = packet(victim);
-    let mut number = 0_u64;
-    while !stop.load(Ordering::Relaxed) {
-        for _ in 0..BATCH {
-            number += 1;
-            // Odd, so all prefixes have their turn, in no order.
-            let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-            packet[SOURCE_AT + 4..SOURCE_AT + 8].copy_from_slice(&mixed[..4]);
-            packet[SOURCE_AT + 8..SOURCE_AT + 16].copy_from_slice(&mixed);
-            packet[SOURCE_AT + 4] |= 0xf0;
-            match sendto(&socket, &packet, SendFlags::empty(), &to) {
-                Ok(_) => {}
-                // Its queue is full.
-                Err(Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return Err(error).context("send an I1"),
-            }
-        }
-        sent.fetch_add(BATCH, Ordering::Relaxed);
-        if rate.is_some() {
-            thread::sleep(pacer.wait(number));
-        }
-    }
-    Ok(())
+#[derive(Debug)]
+struct I1s {
+    frame: Vec<u8>,
+    number: u64,
 }
 
-/// Of IPPROTO_RAW: what is sent begins with the IPv6 header.
-fn raw_socket() -> rustix::io::Result<OwnedFd> {
-    let protocol = NonZeroU32::new(255).map(Protocol::from_raw);
-    socket_with(AddressFamily::INET6, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
+impl Template for I1s {
+    fn frame(&self) -> Vec<u8> {
+        self.frame.clone()
+    }
+
+    fn vary(&mut self, frame: &mut [u8]) {
+        self.number += 1;
+        // Odd, so all prefixes have their turn, in no order.
+        let mixed = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        frame[SOURCE_AT + 4..SOURCE_AT + 8].copy_from_slice(&mixed[..4]);
+        frame[SOURCE_AT + 8..SOURCE_AT + 16].copy_from_slice(&mixed);
+        frame[SOURCE_AT + 4] |= 0xf0;
+    }
 }
 
 /// IPv6 header and I1. The checksum of Shim6 does not cover addresses, so one message serves all sources.
-fn packet(victim: Ipv6Addr) -> Vec<u8> {
+fn frame(hop: &Hop, victim: Ipv6Addr) -> Vec<u8> {
     let message = Message::I1(I1 {
         initiator_tag: ContextTag::from_bits(0x1234_5678_9abc),
         initiator_nonce: 0x1bad_cafe,
@@ -120,19 +94,20 @@ fn packet(victim: Ipv6Addr) -> Vec<u8> {
     });
     let message = message.octets();
     let length = u16::try_from(message.len()).unwrap_or(u16::MAX).to_be_bytes();
-    let mut packet = vec![0x60, 0, 0, 0, length[0], length[1], SHIM6, 64];
-    packet.extend(PREFIX);
-    packet.extend([0; 12]);
-    packet.extend(victim.octets());
-    packet.extend(message);
-    packet
+    let mut frame = hop.header().to_vec();
+    frame.extend([0x60, 0, 0, 0, length[0], length[1], SHIM6, 64]);
+    frame.extend(PREFIX);
+    frame.extend([0; 12]);
+    frame.extend(victim.octets());
+    frame.extend(message);
+    frame
 }
 
 /// Where the sources are from.
 const SOURCES: &str = "2001:db8:f000::/36";
 const PREFIX: [u8; 4] = [0x20, 1, 0xd, 0xb8];
 const TABLE: &str = "flood";
-/// Sent between two looks at the clock.
-const BATCH: u64 = 64;
 const SHIM6: u8 = 140;
-const SOURCE_AT: usize = 8;
+const SOURCE_AT: usize = ETHERNET_LEN + 8;
+/// Whatever becomes of who started it.
+const LONGEST: Duration = Duration::from_secs(600);

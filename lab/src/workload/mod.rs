@@ -3,7 +3,9 @@
 mod arrivals;
 mod curl;
 mod flood;
+mod generator;
 mod http;
+pub mod ilnp;
 mod iperf;
 mod pattern;
 mod socket;
@@ -14,6 +16,7 @@ mod udp;
 pub use arrivals::{Arrivals, Gap};
 pub use curl::{Curl, Download};
 pub use flood::I1Flood;
+pub use generator::{Generator, Stream, Template};
 pub use http::HttpServer;
 pub use iperf::{Iperf, IperfResult};
 pub use pattern::{Digest, Pattern};
@@ -53,9 +56,18 @@ impl Pacer {
         Self { start: Instant::now(), per_second }
     }
 
+    /// How many more may go now when `sent` have gone.
+    fn due(&self, sent: u64) -> u64 {
+        let nanos = self.start.elapsed().as_nanos() * u128::from(self.per_second);
+        let due = u64::try_from(nanos / NANOS_PER_SECOND).unwrap_or(u64::MAX);
+        due.saturating_sub(sent)
+    }
+
     /// How long to wait before sending more when `sent` have gone.
     fn wait(&self, sent: u64) -> Duration {
         let due = Duration::from_secs_f64(sent as f64 / self.per_second as f64);
         due.saturating_sub(self.start.elapsed())
     }
 }
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;

@@ -36,6 +36,21 @@ proptest! {
     }
 
     #[test]
+    fn a_checksum_of_another_identifier_is_the_one_computed(
+        locators in any::<[u64; 2]>(),
+        nids in any::<[u64; 3]>(),
+        protocol in prop::sample::select(vec![6, 17, 33, 136]),
+        mut packet in vec(any::<u8>(), 20..80),
+    ) {
+        let [from, to, other] = nids;
+        let locators = locators.map(L64);
+        let before = filled(&mut packet, protocol, locators, [from, other]);
+        let expected = filled(&mut packet, protocol, locators, [to, other]);
+        let delta = ChecksumDelta::of_identifier(Nid(from), Nid(to));
+        prop_assert_eq!(delta.apply(protocol, before), expected);
+    }
+
+    #[test]
     fn no_change_of_locators_is_no_change(pair in any::<[u64; 2]>(), field: u16) {
         let pair = pair.map(L64);
         let there = ChecksumDelta::new(pair, pair).apply(6, field);

@@ -1,5 +1,7 @@
 mod failures;
 mod i1_flood;
+mod ilcc;
+mod load;
 mod state_cost;
 mod throughput;
 
@@ -17,6 +19,8 @@ use std::time::Duration;
 use super::FormatArgs;
 use super::addr::parse_sec;
 use i1_flood::I1FloodArgs;
+use ilcc::IlccArgs;
+pub(crate) use load::LoadArgs;
 use state_cost::StateCostArgs;
 
 /// What `moorline lab` can do.
@@ -26,6 +30,12 @@ pub enum LabCommand {
     List(FormatArgs),
     /// Carry out an experiment and print what was measured.
     Run(RunArgs),
+    /// Send the traffic of correspondents of ILNPv6, real and made up, into the network of a lab (as root).
+    ///
+    /// The generator of the ILCC study: echo requests from a fixed source, and datagrams of which each has
+    /// another identifier, all with a Nonce option and the checksum of ILNP. It goes into network namespaces of
+    /// labs and nowhere else; without --from, into one made for it.
+    Load(LoadArgs),
     /// Make one page, report.html, of the results in a folder.
     Report(ReportArgs),
 }
@@ -105,6 +115,12 @@ pub enum ExperimentArgs {
     ///
     /// Between two real daemons in network namespaces; 44 s with the default parameters.
     I1Flood(I1FloodArgs),
+    /// Latency, entries and losses of a host by its ILNPv6 correspondents, real and made up (as root).
+    ///
+    /// The study of the correspondent cache (ILCC), figures 3 to 16, for its eleven tests, with and without an
+    /// admission policy. With the defaults it takes three quarters of an hour; `--ranks 0,5,10 --seconds 10`
+    /// two minutes.
+    Ilcc(IlccArgs),
 }
 
 /// Parameters of `i2-cost`.
@@ -294,6 +310,11 @@ mod tests {
             panic!()
         };
         let (given, default) = (args.experiment(), moorline_lab::experiment::FloodCost::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let ExperimentArgs::Ilcc(args) = self::run("moorline lab run ilcc").experiment else {
+            panic!()
+        };
+        let (given, default) = (args.experiment(), moorline_lab::experiment::IlccStudy::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let ExperimentArgs::Art(args) = self::run("moorline lab run art").experiment else {
             panic!()

@@ -1,5 +1,5 @@
 use super::write_json;
-use crate::args::{ExperimentArgs, LabCommand, ReportArgs, RunArgs};
+use crate::args::{ExperimentArgs, LabCommand, LoadArgs, ReportArgs, RunArgs};
 use crate::progress::StageBar;
 use crate::render;
 use moorline_lab::experiment::{self, Experiment};
@@ -22,6 +22,7 @@ pub(crate) fn lab(command: &LabCommand, out: &mut dyn Write) -> anyhow::Result<E
             Ok(ExitCode::SUCCESS)
         }
         LabCommand::Run(args) => run(args, out),
+        LabCommand::Load(args) => load(args, out),
         LabCommand::Report(args) => report(args, out),
     }
 }
@@ -54,6 +55,27 @@ fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn load(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let mut bar = StageBar::new();
+    let sent = args.load().run(&mut bar);
+    drop(bar);
+    let sent = match sent {
+        Err(error) if error.is::<Interrupted>() => return Ok(interrupted("sending has ended")),
+        sent => sent?,
+    };
+    if args.json {
+        write_json(out, &sent)?;
+    } else {
+        out.write_all(render::sent(&sent).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn interrupted(what: &str) -> ExitCode {
+    eprintln!("moorline: interrupted; {what}");
+    u8::try_from(EXIT_INTERRUPTED).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
 fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let experiment: Box<dyn Experiment> = match &args.experiment {
         ExperimentArgs::AddrCost(args) => Box::new(args.experiment()),
@@ -66,6 +88,7 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         ExperimentArgs::LocalEvent(args) => Box::new(args.experiment()),
         ExperimentArgs::StateCost(args) => Box::new(args.experiment()),
         ExperimentArgs::I1Flood(args) => Box::new(args.experiment()),
+        ExperimentArgs::Ilcc(args) => Box::new(args.experiment()),
     };
     if let Some(folder) = &args.out {
         // A folder that cannot be made is better known now.
@@ -76,8 +99,7 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     drop(bar);
     let results = match results {
         Err(error) if error.is::<Interrupted>() => {
-            eprintln!("moorline: interrupted; nothing was written");
-            return Ok(u8::try_from(EXIT_INTERRUPTED).map_or(ExitCode::FAILURE, ExitCode::from));
+            return Ok(interrupted("nothing was written"));
         }
         results => results?,
     };

@@ -1,6 +1,7 @@
 use super::table::table;
 use crate::commands::Listed;
 use moorline_lab::experiment::Results;
+use moorline_lab::load::Sent;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -35,6 +36,25 @@ pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String
     }
     if let Some([json, svg]) = files {
         text += &format!("points      {}\nplot        {}\n", json.display(), svg.display());
+    }
+    text
+}
+
+/// What the load generator has sent.
+pub(crate) fn sent(sent: &Sent) -> String {
+    let mut text = format!(
+        "from           {} by {}\nto             {}\necho requests  {}\nmade up        {}\n\
+         rate           {} packets/s for {:.1} s\n",
+        sent.namespace,
+        sent.interface,
+        sent.to,
+        sent.echo_requests,
+        sent.made_up,
+        digits(sent.per_second),
+        sent.seconds,
+    );
+    if let Some(received) = sent.received {
+        text += &format!("received       {received}\n");
     }
     text
 }

@@ -1,4 +1,4 @@
-use moorline_types::{Ilv, L64};
+use moorline_types::{Ilv, L64, Nid};
 
 use crate::checksum::{fold, upper_layer_checksum};
 
@@ -22,6 +22,12 @@ impl ChecksumDelta {
     #[must_use]
     pub fn to_nid_only(locators: [L64; 2]) -> Self {
         Self::new(locators, [L64(0); 2])
+    }
+
+    /// What another identifier in the place of one does.
+    #[must_use]
+    pub fn of_identifier(from: Nid, to: Nid) -> Self {
+        Self::new([L64(from.0), L64(0)], [L64(to.0), L64(0)])
     }
 
     /// The other way round.

@@ -1,0 +1,61 @@
+//! Options of `moorline lab run ilcc`.
+
+use std::time::Duration;
+
+use moorline_lab::experiment::{IlccStudy, Layer, PolicyName};
+
+/// Parameters of `ilcc`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct IlccArgs {
+    /// Ranks of the study's tests: how much of the traffic is made up.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0,1,2,3,4,5,6,7,8,9,10", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub ranks: Vec<u8>,
+    /// Seconds of a test.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// Times that each is done; the study has 10.
+    #[arg(long, value_name = "N", default_value_t = IlccStudy::default().repetitions)]
+    pub repetitions: usize,
+    /// Who decides on entries: open, admit.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "open,admit", value_parser = parse_policy)]
+    pub policies: Vec<PolicyName>,
+    /// transport: with an echo service; network: idle.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "transport,network", value_parser = parse_layer)]
+    pub layers: Vec<Layer>,
+    /// Room for entries in the cache.
+    #[arg(long, value_name = "N", default_value_t = IlccStudy::default().room, value_parser = parse_room)]
+    pub room: usize,
+    /// Entries up to which the cost of growth is measured; a million takes a gigabyte.
+    #[arg(long, value_name = "N", default_value_t = IlccStudy::default().grow)]
+    pub grow: usize,
+}
+
+impl IlccArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> IlccStudy {
+        IlccStudy {
+            ranks: self.ranks.clone(),
+            length: Duration::from_secs(self.seconds),
+            repetitions: self.repetitions,
+            policies: self.policies.clone(),
+            layers: self.layers.clone(),
+            room: self.room,
+            grow: self.grow,
+        }
+    }
+}
+
+fn parse_policy(text: &str) -> Result<PolicyName, &'static str> {
+    let all = [PolicyName::Open, PolicyName::Admit];
+    all.into_iter().find(|one| one.name() == text).ok_or("one of open, admit")
+}
+
+fn parse_layer(text: &str) -> Result<Layer, &'static str> {
+    let all = [Layer::Transport, Layer::Network];
+    all.into_iter().find(|one| one.name() == text).ok_or("one of transport, network")
+}
+
+fn parse_room(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|room| *room > 0).ok_or("a number of entries, at least 1")
+}

@@ -1,0 +1,377 @@
+//! The study of the ILCC (Kadi et al., 2021): what correspondents, real and made up, cost a host.
+
+mod charts;
+mod growth;
+mod host;
+mod target;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use moorline_link::FrameReceiver;
+use moorline_types::Ilv;
+use serde::Serialize;
+use serde_json::json;
+
+pub use growth::Growth;
+
+use self::target::{Second, Tally, Target};
+use super::{Experiment, Results, Summary, Watch};
+use crate::hop::{ETHERNET_LEN, Hop};
+use crate::lab::Lab;
+use crate::load::{ECHO_PORT, Load};
+use crate::netns::{Namespace, Task};
+use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
+use crate::workload::Generator;
+use crate::{interrupt, preflight};
+
+/// The experiment.
+#[derive(Clone, Debug)]
+pub struct IlccStudy {
+    /// Ranks of the study's tests.
+    pub ranks: Vec<u8>,
+    /// Length of a test.
+    pub length: Duration,
+    /// Times that each is done.
+    pub repetitions: usize,
+    /// Who decides on entries.
+    pub policies: Vec<PolicyName>,
+    /// Whether there is a service.
+    pub layers: Vec<Layer>,
+    /// Room for entries in the cache.
+    pub room: usize,
+    /// Entries up to which the cost of growth is measured, by powers of ten.
+    pub grow: usize,
+}
+
+impl Default for IlccStudy {
+    fn default() -> Self {
+        Self {
+            ranks: (0..=10).collect(),
+            length: Duration::from_secs(60),
+            repetitions: 1,
+            policies: vec![PolicyName::Open, PolicyName::Admit],
+            layers: vec![Layer::Transport, Layer::Network],
+            room: moorline_ilnp::consts::MAX_SESSIONS,
+            grow: 100_000,
+        }
+    }
+}
+
+/// Who decides on entries in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Each new correspondent has one: the study's kernel without policy.
+    Open,
+    /// Both ends agree on it: its kernel with policy.
+    Admit,
+}
+
+impl PolicyName {
+    /// As people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Admit => "admit",
+        }
+    }
+}
+
+/// What the target does, which the study names after the layer that it looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// An echo service, sent requests by a fixed source and datagrams by made-up ones.
+    Transport,
+    /// Nothing, and made-up sources send to it.
+    Network,
+}
+
+impl Layer {
+    /// As people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Network => "network",
+        }
+    }
+
+    const fn port(self) -> Option<u16> {
+        match self {
+            Self::Transport => Some(ECHO_PORT),
+            Self::Network => None,
+        }
+    }
+}
+
+/// The parameters, for JSON.
+#[derive(Debug, Serialize)]
+struct Parameters<'a> {
+    ranks: &'a [u8],
+    seconds: f64,
+    repetitions: usize,
+    room: usize,
+    packet_octets: u32,
+    plane: &'static str,
+}
+
+/// A test of the study.
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    layer: Layer,
+    rank: u8,
+    policy: PolicyName,
+    /// In the cache at the end.
+    entries: usize,
+    /// Of the network layer, a packet that comes.
+    latency_us: Option<f64>,
+    latency_sd_us: Option<f64>,
+    latency_median_us: Option<f64>,
+    latency_p99_us: Option<f64>,
+    /// Of the way down, an answer.
+    send_latency_us: Option<f64>,
+    served_ratio: Option<f64>,
+    dropped_ratio: f64,
+    echo_per_s: f64,
+    made_up_per_s: f64,
+    /// Of a processor: the target as a whole, its protocol stack, and its share of the former.
+    load_percent: f64,
+    stack_load_percent: f64,
+    stack_share_percent: f64,
+    by_second: Vec<Second>,
+}
+
+/// What was sent in a test, and what came back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    echo: u64,
+    made_up: u64,
+    answers: u64,
+}
+
+impl Experiment for IlccStudy {
+    fn name(&self) -> &'static str {
+        "ilcc"
+    }
+
+    fn about(&self) -> &'static str {
+        "latency, entries and losses of a host by its correspondents, real and made up, and by who decides on entries"
+    }
+
+    fn obstacles(&self) -> Vec<String> {
+        preflight::check(&[])
+    }
+
+    fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
+        ensure!(!self.ranks.is_empty() && !self.length.is_zero(), "nothing to measure");
+        let mut points = Vec::new();
+        let tests = self.layers.len() * self.ranks.len() * self.policies.len();
+        for &layer in &self.layers {
+            for &rank in &self.ranks {
+                for &policy in &self.policies {
+                    let (layer_name, policy_name) = (layer.name(), policy.name());
+                    watch.stage(&format!("{layer_name} layer, test {rank}, {policy_name}"));
+                    points.push(self.test(layer, rank, policy)?);
+                    watch.done(points.len() as f64 / (tests + 1) as f64);
+                }
+            }
+        }
+        watch.stage("growth of the cache");
+        let growth = growth::measure(self.grow)?;
+        watch.done(1.0);
+        self.results(&points, &growth)
+    }
+}
+
+impl IlccStudy {
+    fn test(&self, layer: Layer, rank: u8, policy: PolicyName) -> anyhow::Result<Point> {
+        let (mut all, mut traffic) = (Tally::default(), Traffic::default());
+        for repetition in 0..self.repetitions.max(1) {
+            let seed = 1 + repetition as u64;
+            let (tally, one) = self.once(layer, rank, policy, seed)?;
+            traffic.echo += one.echo;
+            traffic.made_up += one.made_up;
+            traffic.answers += one.answers;
+            all.add(tally);
+        }
+        Ok(point(layer, rank, policy, &all, traffic))
+    }
+
+    fn once(
+        &self,
+        layer: Layer,
+        rank: u8,
+        policy: PolicyName,
+        seed: u64,
+    ) -> anyhow::Result<(Tally, Traffic)> {
+        let lab = Lab::build(shared_link(1))?;
+        let [source, target] = HOSTS.map(|host| lab.namespace(host));
+        let (source, target) = (source?, target?);
+        let out = Hop::across((source, SHARED_LINK), (target, SHARED_LINK))?;
+        let back = Hop::across((target, SHARED_LINK), (source, SHARED_LINK))?;
+        for host in [source, target] {
+            // What is on the cable is ours alone.
+            host.sysctl(&format!("ipv6/conf/{SHARED_LINK}/disable_ipv6"), "1")?;
+        }
+        let [from, to] = HOSTS.map(|host| shared_address(host, 0));
+        let at_work = Target::start(target, back, Ilv::of(to), (policy, layer, self.room))?;
+        let answers = Answers::start(source)?;
+        let load = Load { seed, ..Load::of_rank(rank, self.length) };
+        let load = match layer {
+            Layer::Transport => load,
+            Layer::Network => Load { echo: 0, ..load },
+        };
+        let streams = load.streams(Ilv::of(from), to, &out);
+        let begin = Instant::now();
+        let generator = Generator::start(source, SHARED_LINK, streams, self.length)?;
+        while begin.elapsed() < self.length || !generator.is_finished() {
+            interrupt::check()?;
+            thread::sleep(interrupt::TICK);
+        }
+        let mut sent = generator.finish()?.into_iter();
+        let echo = if load.echo > 0 { sent.next().unwrap_or(0) } else { 0 };
+        let tally = at_work.finish()?;
+        Ok((tally, Traffic { echo, made_up: sent.sum(), answers: answers.finish()? }))
+    }
+
+    fn results(&self, points: &[Point], growth: &[Growth]) -> anyhow::Result<Results> {
+        let parameters = Parameters {
+            ranks: &self.ranks,
+            seconds: self.length.as_secs_f64(),
+            repetitions: self.repetitions,
+            room: self.room,
+            packet_octets: 76,
+            plane: "user space",
+        };
+        let mut results = Results::new(self, &parameters, points)?.with_columns(&COLUMNS);
+        let penalty = growth::penalty(growth, STUDIED_ENTRIES);
+        for (name, value) in [
+            ("growth", json!(growth)),
+            ("penalty_of_5000_entries", json!(penalty)),
+            ("paper_penalty_with_walk", json!(WITH_WALK)),
+            ("paper_penalty_without_walk", json!(WITHOUT_WALK)),
+        ] {
+            results.summary.insert(name.into(), value);
+        }
+        Ok(results.with_charts(charts::figures(points)))
+    }
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.received.extend(other.received);
+        self.sent.extend(other.sent);
+        self.service += other.service;
+        self.cpu += other.cpu;
+        self.time += other.time;
+        self.packets += other.packets;
+        self.dropped += other.dropped;
+        self.served += other.served;
+        self.entries = self.entries.max(other.entries);
+        if self.seconds.is_empty() {
+            // One repetition shows how it grew.
+            self.seconds = other.seconds;
+        }
+    }
+}
+
+fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Traffic) -> Point {
+    let micros =
+        |nanos: &[u32]| -> Vec<f64> { nanos.iter().map(|nanos| f64::from(*nanos) / 1e3).collect() };
+    let mut received = micros(&tally.received);
+    let latency = Summary::of(&received);
+    received.sort_by(f64::total_cmp);
+    let p99 = received.get(received.len() * 99 / 100).copied();
+    let seconds = tally.time.as_secs_f64().max(f64::MIN_POSITIVE);
+    let sum = |nanos: &[u32]| nanos.iter().map(|nanos| f64::from(*nanos)).sum::<f64>() / 1e9;
+    let stack = sum(&tally.received) + sum(&tally.sent);
+    let cpu = tally.cpu.as_secs_f64();
+    let asked = traffic.echo + if layer == Layer::Transport { traffic.made_up } else { 0 };
+    Point {
+        layer,
+        rank,
+        policy,
+        entries: tally.entries,
+        latency_us: latency.map(|latency| latency.mean),
+        latency_sd_us: latency.map(|latency| latency.stddev),
+        latency_median_us: latency.map(|latency| latency.median),
+        latency_p99_us: p99,
+        send_latency_us: Summary::of(&micros(&tally.sent)).map(|sent| sent.mean),
+        served_ratio: (asked > 0).then(|| traffic.answers as f64 / asked as f64),
+        dropped_ratio: tally.dropped as f64 / tally.packets.max(1) as f64,
+        echo_per_s: traffic.echo as f64 / seconds,
+        made_up_per_s: traffic.made_up as f64 / seconds,
+        load_percent: 100.0 * cpu / seconds,
+        stack_load_percent: 100.0 * stack / seconds,
+        stack_share_percent: if cpu > 0.0 { (100.0 * stack / cpu).min(100.0) } else { 0.0 },
+        by_second: tally.seconds.clone(),
+    }
+}
+
+/// Counts what the echo service sends back, at the source.
+struct Answers {
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    task: Task<u64>,
+}
+
+impl Answers {
+    fn start(source: &Namespace) -> anyhow::Result<Self> {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let stop = std::sync::Arc::new(AtomicBool::new(false));
+        let stopped = std::sync::Arc::clone(&stop);
+        let (sender, ready) = std::sync::mpsc::channel();
+        let task = source.spawn("answers", move || {
+            let receiver = FrameReceiver::open(SHARED_LINK, u16::MAX)?;
+            // Whoever waits for it is gone if this fails.
+            let _ = sender.send(());
+            let (mut frame, mut count) = ([0; 256], 0);
+            loop {
+                while let Some(length) = receiver.receive(&mut frame)? {
+                    count += u64::from(is_answer(&frame[..length.min(frame.len())]));
+                }
+                if stopped.load(Ordering::Relaxed) {
+                    return Ok(count);
+                }
+                receiver.wait(Duration::from_millis(20))?;
+            }
+        })?;
+        let _ = ready.recv();
+        Ok(Self { stop, task })
+    }
+
+    fn finish(self) -> anyhow::Result<u64> {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.task.join()
+    }
+}
+
+/// Whether it is from the echo port, with a nonce or without.
+fn is_answer(frame: &[u8]) -> bool {
+    let next_header = frame.get(ETHERNET_LEN + 6).copied();
+    let at = ETHERNET_LEN + if next_header == Some(DESTINATION_OPTIONS) { 48 } else { 40 };
+    let port = frame.get(at..at + 2);
+    matches!(next_header, Some(UDP | DESTINATION_OPTIONS)) && port == Some(&ECHO_PORT.to_be_bytes())
+}
+
+const COLUMNS: [&str; 8] = [
+    "layer",
+    "rank",
+    "policy",
+    "entries",
+    "latency_us",
+    "latency_p99_us",
+    "served_ratio",
+    "dropped_ratio",
+];
+/// Of which the St Andrews kernel was measured with its debug function and without.
+const STUDIED_ENTRIES: usize = 5000;
+/// By how much these entries slow its network layer down when `print_ilcc` walks through them for each packet.
+const WITH_WALK: [f64; 2] = [7.0, 11.0];
+/// The same when that function does nothing.
+const WITHOUT_WALK: [f64; 2] = [1.6, 1.9];
+const UDP: u8 = 17;
+const DESTINATION_OPTIONS: u8 = 60;

@@ -1,0 +1,150 @@
+//! What an entry more in the cache costs, without a network: the same host, the same packets.
+
+use std::fs;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use moorline_types::{Ilv, Nonce};
+use serde::Serialize;
+
+use super::host::Host;
+use super::{PolicyName, STUDIED_ENTRIES};
+use crate::experiment::Summary;
+use crate::hop::{ETHERNET_LEN, Hop};
+use crate::interrupt;
+use crate::load::ECHO_PORT;
+use crate::topology::{HOSTS, SHARED_LINK, shared_address};
+use crate::workload::Template as _;
+use crate::workload::ilnp::{Datagram, MadeUp};
+
+/// A packet in the network layer, by the entries that are in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Growth {
+    /// Entries, and room for no more.
+    pub entries: usize,
+    /// Of a correspondent that has an entry; median of the means of batches.
+    pub known_us: f64,
+    /// Of one that has none: lookup, the entry that goes, the new one, machine and data plane.
+    pub new_us: f64,
+    /// Of one that has none and gets none.
+    pub admit_us: f64,
+    /// What the entries took of the memory, each; where they are enough to tell.
+    pub octets_per_entry: Option<f64>,
+}
+
+/// From one entry up to so many.
+pub(super) fn measure(most: usize) -> anyhow::Result<Vec<Growth>> {
+    let mut sizes = vec![1, 1000, STUDIED_ENTRIES];
+    sizes.extend((4..).map(|power| 10_usize.pow(power)).take_while(|size| *size <= most));
+    sizes.retain(|size| *size <= most.max(1));
+    sizes.into_iter().map(of_size).collect()
+}
+
+/// How many times as long a packet takes with so many entries as with one: of a known correspondent, and of a
+/// new one.
+pub(super) fn penalty(growth: &[Growth], entries: usize) -> Option<[f64; 2]> {
+    let at = |entries| growth.iter().find(|one| one.entries == entries);
+    let (many, one) = (at(entries)?, at(1)?);
+    Some([many.known_us / one.known_us, many.new_us / one.new_us])
+}
+
+fn of_size(entries: usize) -> anyhow::Result<Growth> {
+    let me = Ilv::of(shared_address(HOSTS[1], 0));
+    let before = resident()?;
+    let mut host = Host::new(PolicyName::Open, entries, me, None);
+    let mut source = Packets::new(me, 1);
+    let step = entries.div_ceil(BATCHES * BATCH);
+    let mut known = Vec::new();
+    for number in 0..entries {
+        if number % LOOK_AROUND == 0 {
+            interrupt::check()?;
+        }
+        let packet = source.next();
+        if number % step == 0 {
+            known.push(packet.clone());
+        }
+        host.receive(&mut packet.clone());
+    }
+    let octets = resident()?.saturating_sub(before);
+    let room = host.entries();
+    let mut at = 0;
+    let known_us = time(&mut host, || {
+        // Not in the order they came in, so that nothing of it is near at hand.
+        at = (at + KNOWN_STRIDE) % known.len();
+        known[at].clone()
+    })?;
+    let new_us = time(&mut host, || source.next())?;
+    anyhow::ensure!(host.entries() == room, "the cache grew beyond its bound");
+    let mut admitting = Host::new(PolicyName::Admit, entries, me, None);
+    let admit_us = time(&mut admitting, || source.next())?;
+    let is_told = entries >= ENOUGH_TO_TELL;
+    let octets_per_entry = is_told.then(|| octets as f64 / entries as f64);
+    Ok(Growth { entries, known_us, new_us, admit_us, octets_per_entry })
+}
+
+/// Microseconds of the network layer for a packet: the median of the means of batches.
+fn time(host: &mut Host, mut next: impl FnMut() -> Vec<u8>) -> anyhow::Result<f64> {
+    let mut means = Vec::with_capacity(BATCHES);
+    for _ in 0..BATCHES {
+        interrupt::check()?;
+        let mut packets: Vec<_> = (0..BATCH).map(|_| next()).collect();
+        let begin = Instant::now();
+        for packet in &mut packets {
+            host.receive(packet);
+        }
+        means.push(begin.elapsed().as_secs_f64() * 1e6 / BATCH as f64);
+    }
+    Summary::of(&means).map(|summary| summary.median).context("no batches")
+}
+
+/// Packets of made-up correspondents, from the IPv6 header on.
+struct Packets {
+    template: MadeUp,
+    frame: Vec<u8>,
+}
+
+impl Packets {
+    fn new(to: Ilv, seed: u64) -> Self {
+        let hop = Hop { interface: SHARED_LINK.into(), own: [0; 6], next: [0; 6] };
+        let source = Ilv::of(shared_address(HOSTS[0], 0));
+        let ports = (40_000, ECHO_PORT);
+        let nonce = Nonce::Short([0; 4]);
+        let template = MadeUp::new(Datagram { hop, source, destination: to, ports, nonce }, seed);
+        let frame = template.frame();
+        Self { template, frame }
+    }
+
+    fn next(&mut self) -> Vec<u8> {
+        self.template.vary(&mut self.frame);
+        self.frame[ETHERNET_LEN..].to_vec()
+    }
+}
+
+/// Octets of this process in memory.
+fn resident() -> anyhow::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status").context("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    Ok(kib.context("no VmRSS")? * 1024)
+}
+
+const BATCHES: usize = 40;
+const BATCH: usize = 500;
+/// Odd and far.
+const KNOWN_STRIDE: usize = 7919;
+const LOOK_AROUND: usize = 10_000;
+const ENOUGH_TO_TELL: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sizes_go_up_to_what_was_asked_for() {
+        let growth = measure(5000).unwrap();
+        let sizes: Vec<_> = growth.iter().map(|one| one.entries).collect();
+        assert_eq!(sizes, [1, 1000, 5000]);
+        assert!(growth.iter().all(|one| one.known_us > 0.0 && one.octets_per_entry.is_none()));
+        assert!(penalty(&growth, 5000).is_some() && penalty(&growth, 6000).is_none());
+    }
+}

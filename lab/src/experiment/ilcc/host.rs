@@ -1,0 +1,191 @@
+//! A host with ILNP in user space, and an echo service if it is not idle.
+
+use std::sync::Arc;
+use std::time;
+
+use moorline_ilnp::datapath::Sockets;
+use moorline_ilnp::{
+    Admit, Config, Inbound, LocalLocator, LocalState, Machine, Open, Outbound, Plane, Policy,
+    Settings, Socket,
+};
+use moorline_types::{Ilv, IlvPair, Instant};
+use moorline_wire::ilnp::transport_checksum;
+
+use super::PolicyName;
+
+/// The machine and the data plane of a host, as they are in the daemon, and its sockets.
+#[derive(Debug)]
+pub(super) struct Host {
+    machine: Machine,
+    plane: Plane,
+    sockets: Service,
+    begin: time::Instant,
+}
+
+/// An echo service on a socket that takes packets of anybody; without a port the host is idle.
+#[derive(Clone, Copy, Debug)]
+struct Service {
+    port: Option<u16>,
+}
+
+impl Sockets for Service {
+    fn kind(&self, _pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
+        if protocol == UDP && self.port == Some(ports.0) {
+            Socket::Unconnected
+        } else {
+            Socket::None
+        }
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        false
+    }
+}
+
+impl Host {
+    /// `room` is for entries in the cache.
+    pub(super) fn new(policy: PolicyName, room: usize, me: Ilv, port: Option<u16>) -> Self {
+        let policy: Arc<dyn Policy> = match policy {
+            PolicyName::Open => Arc::new(Open),
+            PolicyName::Admit => Arc::new(Admit { max_sessions: room, ..Admit::default() }),
+        };
+        let settings = Settings { max_sessions: room, ..Settings::new(Arc::clone(&policy)) };
+        let config = Config { policy, max_sessions: room, ..Config::default() };
+        let mut machine = Machine::new(config, SEED, START);
+        let locators = vec![LocalLocator::new(me.l64)];
+        machine.handle_local(&LocalState { nids: vec![me.nid], locators }, START);
+        let sockets = Service { port };
+        Self { machine, plane: Plane::new(settings, SEED), sockets, begin: time::Instant::now() }
+    }
+
+    /// Entries in the cache.
+    pub(super) const fn entries(&self) -> usize {
+        self.machine.session_count()
+    }
+
+    /// A packet from the network, from its IPv6 header on: whether it goes on to the transport layer. All that
+    /// comes of it is done when this is over, as it is when `ip6_input_finish` of the study is.
+    pub(super) fn receive(&mut self, packet: &mut Vec<u8>) -> bool {
+        let now = self.now();
+        let inbound = self.plane.handle_inbound(packet, &self.sockets, now);
+        if inbound == Inbound::Up {
+            self.machine.handle_control(packet, &self.sockets, now);
+        }
+        self.settle(now);
+        matches!(inbound, Inbound::Pass | Inbound::Deliver)
+    }
+
+    /// A packet of the service to the network; whether it goes.
+    pub(super) fn send(&mut self, packet: &mut Vec<u8>) -> bool {
+        let now = self.now();
+        let outbound = self.plane.handle_outbound(packet, &self.sockets, now);
+        self.settle(now);
+        !matches!(outbound, Outbound::Drop(_))
+    }
+
+    /// Timers that ran out.
+    pub(super) fn look_at_timers(&mut self) {
+        let now = self.now();
+        if self.machine.poll_timeout().is_some_and(|due| due <= now) {
+            self.machine.handle_timeout(&self.sockets, now);
+            self.settle(now);
+        }
+    }
+
+    /// Control messages to the network.
+    pub(super) fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.machine.poll_transmit().map(|transmit| transmit.packet)
+    }
+
+    /// What the service answers to what it gets, if its checksum is right.
+    pub(super) fn answer(&self, packet: &[u8]) -> Option<Vec<u8>> {
+        let (header, udp) = packet.split_first_chunk::<IP6_LEN>()?;
+        let address = |at: usize| <[u8; 16]>::try_from(&header[at..at + 16]).ok();
+        let (source, destination) = (address(8)?, address(24)?);
+        let [from, to] = [source, destination].map(|octets| Ilv::of(octets.into()));
+        let ports = udp.first_chunk::<4>().filter(|_| header[6] == UDP)?;
+        let is_ours = Some(u16::from_be_bytes([ports[2], ports[3]])) == self.sockets.port;
+        (is_ours && transport_checksum(from, to, UDP, udp) == 0).then_some(())?;
+        let mut answer = packet.to_vec();
+        answer[8..24].copy_from_slice(&destination);
+        answer[24..40].copy_from_slice(&source);
+        // A sum does not mind which of the two comes first.
+        answer[IP6_LEN..IP6_LEN + 4].copy_from_slice(&[ports[2], ports[3], ports[0], ports[1]]);
+        Some(answer)
+    }
+
+    fn settle(&mut self, now: Instant) {
+        loop {
+            let mut is_done = true;
+            while let Some(report) = self.plane.poll_report() {
+                self.machine.handle_report(report, now);
+                is_done = false;
+            }
+            while let Some(update) = self.machine.poll_update() {
+                self.plane.handle_update(&update);
+                is_done = false;
+            }
+            while self.machine.poll_event().is_some() {}
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    fn now(&self) -> Instant {
+        START + self.begin.elapsed()
+    }
+}
+
+const SEED: [u8; 32] = [7; 32];
+const START: Instant = Instant::from_nanos(1_000_000_000);
+const UDP: u8 = 17;
+const IP6_LEN: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hop::{ETHERNET_LEN, Hop};
+    use crate::workload::Template as _;
+    use crate::workload::ilnp::{Datagram, MadeUp};
+    use moorline_types::{L64, Nid, Nonce};
+
+    fn datagram() -> Datagram {
+        let at = |nid| Ilv::new(L64(0x2001_0db8_0001_0000), Nid(nid));
+        let hop = Hop { interface: "cable".into(), own: [1; 6], next: [2; 6] };
+        let nonce = Nonce::Short([1; 4]);
+        Datagram { hop, source: at(0xa), destination: at(0xb), ports: (4000, 7), nonce }
+    }
+
+    /// Answers to, and entries after, so many datagrams of made-up correspondents.
+    fn after(count: usize, policy: PolicyName, port: Option<u16>) -> (usize, usize) {
+        let mut made_up = MadeUp::new(datagram(), 1);
+        let mut host = Host::new(policy, 300, datagram().destination, port);
+        let mut frame = made_up.frame();
+        let mut answers = 0;
+        for _ in 0..count {
+            made_up.vary(&mut frame);
+            let mut packet = frame[ETHERNET_LEN..].to_vec();
+            assert!(host.receive(&mut packet), "it goes on to the transport layer");
+            assert_eq!(packet.len(), 68, "without its nonce");
+            if let Some(mut answer) = host.answer(&packet) {
+                assert_eq!(&answer[8..24], &packet[24..40]);
+                assert!(host.send(&mut answer));
+                answers += 1;
+            }
+        }
+        (answers, host.entries())
+    }
+
+    #[test]
+    fn the_open_policy_makes_an_entry_for_each_up_to_its_bound() {
+        assert_eq!(after(200, PolicyName::Open, None), (0, 200));
+        assert_eq!(after(500, PolicyName::Open, Some(7)), (500, 300));
+    }
+
+    #[test]
+    fn admission_makes_none_and_all_are_served() {
+        assert_eq!(after(200, PolicyName::Admit, None), (0, 0));
+        assert_eq!(after(200, PolicyName::Admit, Some(7)), (200, 0));
+    }
+}

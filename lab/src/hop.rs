@@ -1,0 +1,117 @@
+//! The first hop of a packet, for those who write frames themselves.
+
+use std::net::{Ipv6Addr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::interrupt;
+use crate::netns::Namespace;
+
+/// An interface, its address on the link and that of who is next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// Name of the interface.
+    pub interface: String,
+    /// Its own address.
+    pub own: [u8; 6],
+    /// The next one's.
+    pub next: [u8; 6],
+}
+
+impl Hop {
+    /// From one end of a cable to the other.
+    ///
+    /// # Errors
+    /// No such interface.
+    pub fn across(from: (&Namespace, &str), to: (&Namespace, &str)) -> anyhow::Result<Self> {
+        let (own, next) = (address_of(from.0, from.1)?, address_of(to.0, to.1)?);
+        Ok(Self { interface: from.1.to_owned(), own, next })
+    }
+
+    /// Where a packet for this address goes from here, and the source that the kernel would give it. The
+    /// neighbour is asked for its address if it is not known.
+    ///
+    /// # Errors
+    /// No route, no neighbour that answers.
+    pub fn towards(
+        namespace: &Namespace,
+        destination: Ipv6Addr,
+    ) -> anyhow::Result<(Self, Ipv6Addr)> {
+        let to = destination.to_string();
+        let route = first(&namespace.ip(&["-j", "-6", "route", "get", &to])?)?;
+        let text = |name: &str| route[name].as_str();
+        let interface = text("dev").context("a route without an interface")?;
+        let next = text("gateway").unwrap_or(&to);
+        let own = address_of(namespace, interface)?;
+        namespace.enter(|| {
+            let socket = UdpSocket::bind("[::]:0")?;
+            Ok(socket.send_to(&[], (destination, DISCARD))?)
+        })?;
+        let what = format!("link-layer address of {next}");
+        let next = interrupt::wait_for(&what, LIMIT, || {
+            let known =
+                namespace.ip(&["-j", "-6", "neigh", "show", "to", next, "dev", interface])?;
+            Ok(first(&known).ok().and_then(|entry| mac(&entry["lladdr"])))
+        })?;
+        let source = text("prefsrc").and_then(|source| source.parse().ok());
+        let source = source.context("a route without a source")?;
+        Ok((Self { interface: interface.to_owned(), own, next }, source))
+    }
+
+    /// The Ethernet header of an IPv6 packet that goes this way.
+    #[must_use]
+    pub fn header(&self) -> [u8; ETHERNET_LEN] {
+        let mut header = [0; ETHERNET_LEN];
+        header[..6].copy_from_slice(&self.next);
+        header[6..12].copy_from_slice(&self.own);
+        header[12..].copy_from_slice(&IPV6);
+        header
+    }
+}
+
+fn address_of(namespace: &Namespace, interface: &str) -> anyhow::Result<[u8; 6]> {
+    let link = first(&namespace.ip(&["-j", "link", "show", "dev", interface])?)?;
+    mac(&link["address"]).with_context(|| format!("{interface} has no link-layer address"))
+}
+
+fn first(json: &str) -> anyhow::Result<Value> {
+    let mut all: Vec<Value> = serde_json::from_str(json).context("what ip printed")?;
+    (!all.is_empty()).then(|| all.swap_remove(0)).context("ip printed nothing")
+}
+
+fn mac(text: &Value) -> Option<[u8; 6]> {
+    let octets: Option<Vec<u8>> =
+        text.as_str()?.split(':').map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+    octets?.try_into().ok()
+}
+
+/// Octets of an Ethernet header.
+pub(crate) const ETHERNET_LEN: usize = 14;
+const IPV6: [u8; 2] = [0x86, 0xdd];
+/// RFC 863.
+const DISCARD: u16 = 9;
+const LIMIT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn link_layer_addresses_have_six_octets() {
+        assert_eq!(mac(&json!("02:00:00:fe:00:0a")), Some([2, 0, 0, 0xfe, 0, 0xa]));
+        for wrong in
+            [json!("02:00:00:fe:00"), json!("::1"), json!(null), json!("02:00:00:fe:00:zz")]
+        {
+            assert_eq!(mac(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_header_begins_with_where_it_goes() {
+        let hop = Hop { interface: "cable".into(), own: [1; 6], next: [2; 6] };
+        assert_eq!(hop.header(), [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 0x86, 0xdd]);
+    }
+}

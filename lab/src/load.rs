@@ -1,0 +1,226 @@
+//! Traffic of correspondents of ILNPv6, real and made up, into the network of a lab and nowhere else.
+
+use std::net::Ipv6Addr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::{Context as _, bail, ensure};
+use moorline_types::{Ilv, Nid, Nonce};
+use serde::Serialize;
+
+use crate::experiment::Watch;
+use crate::hop::Hop;
+use crate::lab::Lab;
+use crate::netns::{NETNS_DIR, Namespace};
+use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
+use crate::workload::ilnp::{Datagram, EchoRequests, MadeUp, rates_of_rank};
+use crate::workload::{Generator, Stream};
+use crate::{interrupt, preflight, sweep};
+
+/// What to send, where to and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// A host of a lab that runs; without one, a network of two hosts is made for it.
+    pub to: Option<Victim>,
+    /// Echo requests a second from a fixed source, none for 0.
+    pub echo: u64,
+    /// Datagrams of made-up correspondents.
+    pub made_up: Rate,
+    /// How long.
+    pub length: Duration,
+    /// Where the made-up identifiers come from.
+    pub seed: u64,
+    /// UDP port that all is sent to.
+    pub port: u16,
+}
+
+/// Who gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The namespace that it is sent from.
+    pub from: String,
+    /// The address that it is sent to.
+    pub to: Ipv6Addr,
+}
+
+/// How many a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// So many.
+    PerSecond(u64),
+    /// As many as so many threads can send.
+    Line {
+        /// Each with identifiers of its own.
+        threads: u8,
+    },
+}
+
+impl Load {
+    /// What the study's test of this rank sends.
+    #[must_use]
+    pub fn of_rank(rank: u8, length: Duration) -> Self {
+        let (echo, load) = rates_of_rank(rank);
+        Self { to: None, echo, made_up: Rate::PerSecond(load), length, seed: 1, port: ECHO_PORT }
+    }
+
+    /// Sends.
+    ///
+    /// # Errors
+    /// It is not to go into a lab, or could not be sent, or was interrupted.
+    pub fn run(&self, watch: &mut dyn Watch) -> anyhow::Result<Sent> {
+        ensure!(!self.length.is_zero() && self.length <= LONGEST, "between a moment and an hour");
+        let obstacles = preflight::check(&[]);
+        ensure!(obstacles.is_empty(), "no network to send into: {}", obstacles.join("; "));
+        interrupt::install()?;
+        let Some(victim) = &self.to else {
+            watch.stage("network of two hosts");
+            let lab = Lab::build(shared_link(1))?;
+            let [from, to] = HOSTS.map(|host| lab.namespace(host));
+            let (from, to) = (from?, to?);
+            let hop = Hop::across((from, SHARED_LINK), (to, SHARED_LINK))?;
+            let before = received(to)?;
+            let [source, victim] = HOSTS.map(|host| shared_address(host, 0));
+            let sent = self.send(from, hop, [source, victim], watch)?;
+            return Ok(Sent { received: Some(received(to)?.saturating_sub(before)), ..sent });
+        };
+        let from = lab_namespace(&victim.from)?;
+        let (hop, source) = Hop::towards(&from, victim.to)?;
+        self.send(&from, hop, [source, victim.to], watch)
+    }
+
+    fn send(
+        &self,
+        from: &Namespace,
+        hop: Hop,
+        [source, to]: [Ipv6Addr; 2],
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Sent> {
+        let interface = hop.interface.clone();
+        watch.stage(&format!("{} by {interface} to {to}", from.name()));
+        let begin = Instant::now();
+        let streams = self.streams(neighbour(source), to, &hop);
+        let generator = Generator::start(from, &interface, streams, self.length)?;
+        while !generator.is_finished() {
+            interrupt::check()?;
+            thread::sleep(interrupt::TICK);
+            watch.done((begin.elapsed().as_secs_f64() / self.length.as_secs_f64()).min(1.0));
+        }
+        let seconds = begin.elapsed().as_secs_f64();
+        let mut counts = generator.finish()?.into_iter();
+        let echo_requests = if self.echo > 0 { counts.next().unwrap_or(0) } else { 0 };
+        let made_up: u64 = counts.sum();
+        let sent = echo_requests + made_up;
+        Ok(Sent {
+            namespace: from.name().to_owned(),
+            interface,
+            to,
+            seconds,
+            echo_requests,
+            made_up,
+            per_second: sent as f64 / seconds,
+            octets: sent * FRAME_OCTETS,
+            received: None,
+        })
+    }
+
+    /// The streams; that of the echo requests, if there is one, is the first.
+    #[must_use]
+    pub fn streams(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
+        let datagram = Datagram {
+            hop: hop.clone(),
+            source: from,
+            destination: Ilv::of(to),
+            ports: (SOURCE_PORT, self.port),
+            nonce: Nonce::Short(*b"ILNP"),
+        };
+        let mut streams = Vec::new();
+        if self.echo > 0 {
+            let template = Box::new(EchoRequests(datagram.clone()));
+            streams.push(Stream { template, rate: Some(self.echo) });
+        }
+        let (rate, threads) = match self.made_up {
+            Rate::PerSecond(0) => return streams,
+            Rate::PerSecond(rate) => (Some(rate), 1),
+            Rate::Line { threads } => (None, threads),
+        };
+        let made_up = |thread: u8| Stream {
+            template: Box::new(MadeUp::new(datagram.clone(), self.seed ^ u64::from(thread) << 56)),
+            rate,
+        };
+        streams.extend((0..threads).map(made_up));
+        streams
+    }
+}
+
+/// What was sent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sent {
+    /// From where.
+    pub namespace: String,
+    /// Out of which interface.
+    pub interface: String,
+    /// To whom.
+    pub to: Ipv6Addr,
+    /// For how long.
+    pub seconds: f64,
+    /// From the fixed source.
+    pub echo_requests: u64,
+    /// From made-up ones.
+    pub made_up: u64,
+    /// Both.
+    pub per_second: f64,
+    /// Of all frames.
+    pub octets: u64,
+    /// Packets that came to the other end, where the network was made for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub received: Option<u64>,
+}
+
+/// Somebody who is not there, on the same link: filters at the next router let such a source through.
+fn neighbour(of: Ipv6Addr) -> Ilv {
+    let of = Ilv::of(of);
+    Ilv::new(of.l64, Nid(of.nid.0 ^ 0xfeed))
+}
+
+/// The namespace of a lab that runs, if this is one.
+///
+/// # Errors
+/// It is the machine's own, or none of a lab.
+pub fn lab_namespace(name: &str) -> anyhow::Result<Namespace> {
+    let living = sweep::living()?;
+    if !living.iter().any(|one| one == name) {
+        let there = if living.is_empty() { "none".into() } else { living.join(", ") };
+        bail!(
+            "{name} is no namespace of a lab that runs, and load goes nowhere else; there is {there}"
+        );
+    }
+    let id = |path: &Path| {
+        let file = fs::metadata(path).with_context(|| path.display().to_string())?;
+        anyhow::Ok((file.dev(), file.ino()))
+    };
+    let own = id(&Path::new(NETNS_DIR).join(name))?;
+    for path in [OWN, FIRST] {
+        if id(Path::new(path)).is_ok_and(|id| id == own) {
+            bail!("{name} is the network of this machine: load goes into labs alone");
+        }
+    }
+    Ok(Namespace::named(name))
+}
+
+/// Packets that an interface has taken in.
+fn received(namespace: &Namespace) -> anyhow::Result<u64> {
+    let said = namespace.ip(&["-j", "-s", "link", "show", "dev", SHARED_LINK])?;
+    let links: serde_json::Value = serde_json::from_str(&said).context("what ip printed")?;
+    links[0]["stats64"]["rx"]["packets"].as_u64().context("an interface without counters")
+}
+
+/// RFC 862.
+pub const ECHO_PORT: u16 = 7;
+const SOURCE_PORT: u16 = 40_000;
+/// Ethernet header and the 76 octets of the study.
+const FRAME_OCTETS: u64 = 90;
+const LONGEST: Duration = Duration::from_secs(3600);
+const OWN: &str = "/proc/self/ns/net";
+const FIRST: &str = "/proc/1/ns/net";

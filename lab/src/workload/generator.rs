@@ -1,0 +1,126 @@
+//! Frames made from templates and sent as fast as they are wanted, or as fast as they go.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use moorline_link::FrameSender;
+
+use super::Pacer;
+use crate::netns::{Namespace, Task};
+
+/// A frame, and what changes from one to the next.
+pub trait Template: fmt::Debug + Send {
+    /// The frame, whole.
+    fn frame(&self) -> Vec<u8>;
+
+    /// Makes another one of a frame that [`Template::frame`] gave and this changed before.
+    fn vary(&mut self, frame: &mut [u8]);
+}
+
+/// Frames of one kind.
+#[derive(Debug)]
+pub struct Stream {
+    /// What they look like.
+    pub template: Box<dyn Template>,
+    /// How many a second; as many as a thread can send without it.
+    pub rate: Option<u64>,
+}
+
+/// Sends streams out of an interface, each on a thread of its own, until it is told to stop or its time is over.
+#[derive(Debug)]
+pub struct Generator {
+    stop: Arc<AtomicBool>,
+    streams: Vec<(Arc<AtomicU64>, Task<()>)>,
+}
+
+impl Generator {
+    /// Starts it. `limit` bounds it whatever happens.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn start(
+        namespace: &Namespace,
+        interface: &str,
+        streams: Vec<Stream>,
+        limit: Duration,
+    ) -> anyhow::Result<Self> {
+        let mut generator = Self { stop: Arc::new(AtomicBool::new(false)), streams: Vec::new() };
+        let end = Instant::now() + limit;
+        for stream in streams {
+            let sent = Arc::new(AtomicU64::new(0));
+            let (stop, count) = (Arc::clone(&generator.stop), Arc::clone(&sent));
+            let interface = interface.to_owned();
+            let work = move || send(&interface, stream, end, &stop, &count);
+            let task = namespace.spawn("load generator", work)?;
+            generator.streams.push((sent, task));
+        }
+        Ok(generator)
+    }
+
+    /// Frames of all streams that the interface has taken so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.streams.iter().map(|(sent, _)| sent.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether nothing is sent any more.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.streams.iter().all(|(_, task)| task.is_finished())
+    }
+
+    /// Ends it. How many frames of each stream were sent.
+    ///
+    /// # Errors
+    /// A stream could not be sent.
+    pub fn finish(mut self) -> anyhow::Result<Vec<u64>> {
+        self.stop.store(true, Ordering::Relaxed);
+        let streams = std::mem::take(&mut self.streams);
+        let finish = |(sent, task): (Arc<AtomicU64>, Task<()>)| {
+            task.join().map(|()| sent.load(Ordering::Relaxed))
+        };
+        streams.into_iter().map(finish).collect()
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn send(
+    interface: &str,
+    mut stream: Stream,
+    end: Instant,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) -> anyhow::Result<()> {
+    let mut sender =
+        FrameSender::open(interface).with_context(|| format!("packet socket at {interface}"))?;
+    let mut frames = vec![stream.template.frame(); FrameSender::BATCH];
+    let pacer = stream.rate.map(Pacer::start);
+    let mut made = 0;
+    while !stop.load(Ordering::Relaxed) && Instant::now() < end {
+        let due = pacer.map_or(u64::MAX, |pacer| pacer.due(made));
+        let batch = FrameSender::BATCH.min(usize::try_from(due).unwrap_or(usize::MAX));
+        if batch == 0 {
+            thread::sleep(pacer.map_or(LOOK_AROUND, |pacer| pacer.wait(made + 1)).min(LOOK_AROUND));
+            continue;
+        }
+        for frame in &mut frames[..batch] {
+            stream.template.vary(frame);
+        }
+        made += batch as u64;
+        let taken = sender.send(&frames[..batch]).context("send frames")?;
+        sent.fetch_add(taken as u64, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// How often a stream that waits looks whether it should stop.
+const LOOK_AROUND: Duration = Duration::from_millis(20);

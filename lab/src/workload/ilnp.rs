@@ -1,0 +1,219 @@
+//! What correspondents of ILNPv6 send, as the generator of the ILCC study has it.
+
+use moorline_types::{Ilv, Nid, Nonce};
+use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, transport_checksum};
+
+use super::generator::Template;
+use crate::hop::{ETHERNET_LEN, Hop};
+
+/// Packets a second of the study's test of this rank: echo requests from the fixed source and packets of made-up
+/// correspondents. It names 1,280 and 1,940 for both together in tests 0 and 10, and 65, 125 and 660 for the
+/// second kind in tests 1, 2 and 10; between these we draw a straight line.
+#[must_use]
+pub fn rates_of_rank(rank: u8) -> (u64, u64) {
+    let rank = u64::from(rank);
+    let load = match rank {
+        0 => 0,
+        1 => 65,
+        // Beyond 10, on along the line.
+        _ => 125 + (rank - 2) * 535 / 8,
+    };
+    (ECHO_REQUESTS_PER_SECOND, load)
+}
+
+/// A UDP datagram with a Nonce option and the checksum of ILNP (RFC 6741 s4.2): 76 octets from the IPv6 header on.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    /// The way it goes.
+    pub hop: Hop,
+    /// From whom.
+    pub source: Ilv,
+    /// To whom.
+    pub destination: Ilv,
+    /// Of source and destination.
+    pub ports: (u16, u16),
+    /// The source's nonce.
+    pub nonce: Nonce,
+}
+
+impl Datagram {
+    /// The frame.
+    #[must_use]
+    pub fn frame(&self) -> Vec<u8> {
+        let mut udp = Vec::with_capacity(UDP_LEN);
+        udp.extend(self.ports.0.to_be_bytes());
+        udp.extend(self.ports.1.to_be_bytes());
+        udp.extend([0, LEN_OCTET, 0, 0]);
+        udp.resize(UDP_LEN, b'.');
+        // RFC 6741 s4.2: the locators are left out.
+        let [from, to] = [self.source, self.destination].map(|ilv| ilv.at(NOWHERE));
+        let sum = match transport_checksum(from, to, UDP, &udp) {
+            0 => 0xffff,
+            sum => sum,
+        };
+        udp[6..8].copy_from_slice(&sum.to_be_bytes());
+        let options = NonceHeader { next_header: UDP, nonce: self.nonce, sequence: None }.emit();
+        let len = u16::try_from(options.len() + udp.len()).unwrap_or(u16::MAX);
+        let mut frame = self.hop.header().to_vec();
+        frame.extend([0x60, 0, 0, 0]);
+        frame.extend(len.to_be_bytes());
+        frame.extend([DESTINATION_OPTIONS, HOP_LIMIT]);
+        frame.extend(self.source.address().octets());
+        frame.extend(self.destination.address().octets());
+        frame.extend(options);
+        frame.extend(udp);
+        frame
+    }
+}
+
+/// Echo requests from one source, all alike.
+#[derive(Clone, Debug)]
+pub struct EchoRequests(pub Datagram);
+
+impl Template for EchoRequests {
+    fn frame(&self) -> Vec<u8> {
+        self.0.frame()
+    }
+
+    fn vary(&mut self, _frame: &mut [u8]) {}
+}
+
+/// Datagrams each of another correspondent, made up: a random identifier, a random nonce of 32 bits.
+#[derive(Clone, Debug)]
+pub struct MadeUp {
+    datagram: Datagram,
+    checksum: u16,
+    state: u64,
+}
+
+impl MadeUp {
+    /// Correspondents with the locator of the datagram's source. The same ones again for the same seed.
+    #[must_use]
+    pub fn new(datagram: Datagram, seed: u64) -> Self {
+        let nonce = Nonce::Short([0; 4]);
+        let datagram = Datagram { nonce, ..datagram };
+        let frame = datagram.frame();
+        let checksum = u16::from_be_bytes([frame[CHECKSUM_AT], frame[CHECKSUM_AT + 1]]);
+        Self { datagram, checksum, state: seed }
+    }
+
+    /// SplitMix64, which gives no number twice, but for the bit that would make it one of a group (RFC 4291
+    /// s2.5.1).
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) & !GROUP
+    }
+}
+
+impl Template for MadeUp {
+    fn frame(&self) -> Vec<u8> {
+        self.datagram.frame()
+    }
+
+    fn vary(&mut self, frame: &mut [u8]) {
+        let nid = Nid(self.next());
+        let delta = ChecksumDelta::of_identifier(self.datagram.source.nid, nid);
+        let sum = delta.apply(UDP, self.checksum);
+        frame[SOURCE_NID_AT..SOURCE_NID_AT + 8].copy_from_slice(&nid.0.to_be_bytes());
+        // Any 32 bits will do; these are not those of the identifier.
+        let nonce = nid.0.wrapping_mul(0xd6e8_feb8_6659_fd93).to_be_bytes();
+        frame[NONCE_AT..NONCE_AT + 4].copy_from_slice(&nonce[..4]);
+        frame[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+const GROUP: u64 = 1 << 56;
+const ECHO_REQUESTS_PER_SECOND: u64 = 1280;
+const DESTINATION_OPTIONS: u8 = 60;
+const UDP: u8 = 17;
+const HOP_LIMIT: u8 = 64;
+const NOWHERE: moorline_types::L64 = moorline_types::L64(0);
+/// UDP header and 20 octets.
+const UDP_LEN: usize = 28;
+const LEN_OCTET: u8 = 28;
+const SOURCE_NID_AT: usize = ETHERNET_LEN + 16;
+/// Behind the IPv6 header, two octets of options header and two of the option.
+const NONCE_AT: usize = ETHERNET_LEN + 44;
+const CHECKSUM_AT: usize = ETHERNET_LEN + 48 + 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use moorline_types::L64;
+    use moorline_wire::ilnp::OptionsHeader;
+    use std::collections::BTreeSet;
+
+    fn datagram() -> Datagram {
+        Datagram {
+            hop: Hop { interface: "cable".into(), own: [1; 6], next: [2; 6] },
+            source: Ilv::new(L64(0x2001_0db8_0001_0000), Nid(0xa)),
+            destination: Ilv::new(L64(0x2001_0db8_0001_0000), Nid(0xb)),
+            ports: (4000, 7),
+            nonce: Nonce::Short([1, 2, 3, 4]),
+        }
+    }
+
+    /// By a full computation: over what is in the packet, without the locators.
+    fn is_right(frame: &[u8]) -> bool {
+        let ilv = |at: usize| {
+            let octets: [u8; 16] = frame[at..at + 16].try_into().unwrap();
+            Ilv::of(octets.into()).at(L64(0))
+        };
+        transport_checksum(ilv(22), ilv(38), UDP, &frame[62..]) == 0
+    }
+
+    #[test]
+    fn a_datagram_is_what_the_study_sends() {
+        let frame = datagram().frame();
+        assert_eq!(frame.len(), ETHERNET_LEN + 76);
+        assert_eq!(&frame[54..62], [17, 0, 0x8b, 4, 1, 2, 3, 4], "the Nonce option");
+        let options = OptionsHeader::parse(&frame[54..]).unwrap();
+        assert_eq!((options.nonce, options.next_header), (Some(Nonce::Short([1, 2, 3, 4])), UDP));
+        assert!(is_right(&frame));
+    }
+
+    #[test]
+    fn echo_requests_are_all_alike() {
+        let mut requests = EchoRequests(datagram());
+        let mut frame = requests.frame();
+        requests.vary(&mut frame);
+        assert_eq!(frame, datagram().frame());
+    }
+
+    #[test]
+    fn made_up_correspondents_are_all_different_with_right_checksums() {
+        let mut made_up = MadeUp::new(datagram(), 7);
+        let mut frame = made_up.frame();
+        let mut sources = BTreeSet::new();
+        let mut nonces = BTreeSet::new();
+        for _ in 0..20_000 {
+            made_up.vary(&mut frame);
+            assert!(is_right(&frame), "{frame:02x?}");
+            assert!(sources.insert(frame[22..38].to_vec()));
+            nonces.insert(frame[58..62].to_vec());
+        }
+        assert!(sources.iter().all(|source| source[..8] == [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0]));
+        assert!(nonces.len() > 19_000);
+        let mut again = MadeUp::new(datagram(), 7);
+        let mut first = again.frame();
+        again.vary(&mut first);
+        assert!(sources.contains(&first[22..38]));
+    }
+
+    #[test]
+    fn ranks_have_the_rates_that_the_study_names() {
+        let both = |rank| {
+            let (echo, load) = rates_of_rank(rank);
+            echo + load
+        };
+        assert_eq!((both(0), both(10)), (1280, 1940));
+        let load: Vec<_> = (0..=10).map(|rank| rates_of_rank(rank).1).collect();
+        assert_eq!((load[0], load[1], load[2], load[10]), (0, 65, 125, 660));
+        assert!(load.is_sorted() && rates_of_rank(20).1 > 1200);
+        // A third of all, as the study has it.
+        assert_eq!(660 * 100 / both(10), 34);
+    }
+}
