@@ -9,8 +9,8 @@ use std::{fs, thread};
 
 use anyhow::{Context as _, bail, ensure};
 use moorline_api::{
-    BlockingClient, Client, Context, Event, EventKind, EventsQuery, InterfaceAddresses, Proof,
-    Status,
+    BlockingClient, Client, Context, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses,
+    Proof, Status,
 };
 use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
@@ -132,6 +132,14 @@ impl Daemon {
     /// It does not answer.
     pub fn contexts(&self) -> anyhow::Result<Vec<Context>> {
         self.client.contexts().context("contexts of moorlined")
+    }
+
+    /// Its correspondents of ILNP.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn ilcc(&self) -> anyhow::Result<Ilcc> {
+        self.client.ilcc().context("correspondents of moorlined")
     }
 
     /// The interfaces of the host and their addresses.

@@ -2,8 +2,10 @@
 //!
 //! Two hosts with two ISPs each; a daemon in each host. curl downloads a file from B to A, iperf3
 //! sends from A to B at the same time; ISP 1 dies silently in the middle of both. Then the same
-//! once more without daemons, for as long as a person would wait twice over.
+//! once more without daemons, for as long as a person would wait twice over. With ILNP it is host A's cable to ISP 1 that
+//! is cut: a host that changes its locator knows that it does (decision 076).
 
+mod protocol;
 mod report;
 mod run;
 
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+pub use protocol::Protocol;
 pub use report::{Mode, Report};
 pub use run::Outcome;
 
@@ -27,6 +30,8 @@ use crate::{interrupt, preflight};
 pub struct DemoOptions {
     /// The daemon to run.
     pub moorlined: PathBuf,
+    /// What keeps the connections alive.
+    pub protocol: Protocol,
     /// Its Send Timeout.
     pub send_timeout: Duration,
     /// Octets a second of each of the two programs.
@@ -61,16 +66,19 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
     view.say(
         "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. curl downloads from B,",
     );
-    view.say("iperf3 sends to B. Then ISP 1 dies: it drops every packet and says nothing.");
+    view.say(options.protocol.plot());
     let protected = with_moorline(options, view).context("the run with Moorline")?;
-    let control = without_moorline(options.send_timeout, options.rate, view)
+    let control = without_moorline(options.protocol, options.send_timeout, options.rate, view)
         .context("the run without Moorline")?;
-    Ok(Report::of(&protected, &control, options.send_timeout))
+    Ok(Report::of(&protected, &control, options))
 }
 
 fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
     let lab = Lab::build(topology::two_by_two(true))?;
-    let started = DaemonOptions::new(options.moorlined.clone(), options.send_timeout);
+    let started = DaemonOptions {
+        settings: options.protocol.settings().to_owned(),
+        ..DaemonOptions::new(options.moorlined.clone(), options.send_timeout)
+    };
     let mut daemons = start_both(&lab, [&started; 2])?;
     let mut ends = Vec::new();
     for (host, daemon) in HOSTS.into_iter().zip(&daemons) {
@@ -78,7 +86,12 @@ fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<O
         ends.push(Endpoint { namespace, address: daemon.verifiable_address(ISPS[0])? });
     }
     view_title(view, "With Moorline on both hosts", options.rate);
-    run::run(&lab, &ends, &mut daemons, options.send_timeout, options.rate, view)
+    let scenario = run::Scenario {
+        protocol: options.protocol,
+        send_timeout: options.send_timeout,
+        rate: options.rate,
+    };
+    run::run(&lab, &ends, &mut daemons, scenario, view)
 }
 
 /// The control run alone: the same programs and the same cut, without daemons, watched for twice
@@ -87,6 +100,7 @@ fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<O
 /// # Errors
 /// As [`run`].
 pub fn without_moorline(
+    protocol: Protocol,
     send_timeout: Duration,
     rate: u64,
     view: &mut dyn View,
@@ -99,7 +113,8 @@ pub fn without_moorline(
         ends.push(Endpoint { namespace, address: host_address(host, 1) });
     }
     view_title(view, "The same without Moorline", rate);
-    run::run(&lab, &ends, &mut [], send_timeout, rate, view)
+    let scenario = run::Scenario { protocol, send_timeout, rate };
+    run::run(&lab, &ends, &mut [], scenario, view)
 }
 
 fn view_title(view: &mut dyn View, title: &str, rate: u64) {

@@ -6,7 +6,7 @@ mod common;
 use std::process::Command;
 use std::time::Duration;
 
-use moorline_lab::demo::{self, DemoOptions};
+use moorline_lab::demo::{self, DemoOptions, Protocol};
 use moorline_lab::interrupt::Interrupted;
 use moorline_lab::netns;
 use moorline_lab::timeline::{Lane, MarkKind, Span, Style, Timeline, View};
@@ -19,8 +19,13 @@ fn without_moorline_the_programs_stall() {
         return;
     }
     let mut view = Timeline::new(Vec::new(), Style::PLAIN);
-    let outcome =
-        demo::without_moorline(Duration::from_millis(500), DemoOptions::RATE, &mut view).unwrap();
+    let outcome = demo::without_moorline(
+        Protocol::Shim6,
+        Duration::from_millis(500),
+        DemoOptions::RATE,
+        &mut view,
+    )
+    .unwrap();
     let shown = String::from_utf8(view.into_inner()).unwrap();
     println!("{shown}");
     assert!(!outcome.survived && !outcome.bytes_ok);
@@ -35,6 +40,7 @@ fn with_moorline_the_programs_survive_with_every_byte() {
     }
     let options = DemoOptions {
         moorlined: common::daemon_options().binary,
+        protocol: Protocol::Shim6,
         send_timeout: Duration::from_secs(1),
         rate: DemoOptions::RATE,
     };
@@ -73,6 +79,7 @@ fn ctrl_c_in_the_middle_of_the_demo_leaves_nothing() {
 fn runs_the_demo_until_interrupted() {
     let options = DemoOptions {
         moorlined: common::daemon_options().binary,
+        protocol: Protocol::Shim6,
         // Nothing moves before the test has seen enough.
         send_timeout: Duration::from_secs(30),
         rate: DemoOptions::RATE,

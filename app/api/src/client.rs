@@ -1,6 +1,7 @@
 use crate::addresses::InterfaceAddresses;
 use crate::error::Error;
 use crate::event::{Event, EventsQuery};
+use crate::ilcc::Ilcc;
 use crate::path::{PathAnswer, PathRule, Paths, PutRequest, SpreadRequest, UnpinRequest};
 use crate::sse::Decoder;
 use crate::types::{Context, ErrorBody, Status};
@@ -58,6 +59,14 @@ impl Client {
     /// When there is no answer that can be read.
     pub async fn contexts(&self) -> Result<Vec<Context>, Error> {
         self.json(paths::CONTEXTS).await
+    }
+
+    /// The correspondent cache of ILNP.
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub async fn ilcc(&self) -> Result<Ilcc, Error> {
+        self.json(paths::ILCC).await
     }
 
     /// The interfaces that lead to an ISP, and their addresses.
@@ -267,6 +276,14 @@ impl BlockingClient {
     /// When there is no answer that can be read.
     pub fn contexts(&self) -> Result<Vec<Context>, Error> {
         self.runtime.block_on(self.client.contexts())
+    }
+
+    /// As [`Client::ilcc`].
+    ///
+    /// # Errors
+    /// When there is no answer that can be read.
+    pub fn ilcc(&self) -> Result<Ilcc, Error> {
+        self.runtime.block_on(self.client.ilcc())
     }
 
     /// As [`Client::addresses`].

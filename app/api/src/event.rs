@@ -16,6 +16,9 @@ pub struct Event {
     /// Number of the context it happened to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u32>,
+    /// Number of the ILNP session it happened to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<u32>,
     /// The addresses that sockets see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ulids: Option<Pair>,
@@ -40,6 +43,7 @@ impl Event {
             at_ns,
             kind,
             context: None,
+            session: None,
             ulids: None,
             from: None,
             to: None,
@@ -79,7 +83,7 @@ open_enum! {
         InboundOk = "inbound-ok",
         /// A pair works in both directions.
         Operational = "operational",
-        /// Payload takes another locator pair from now on.
+        /// Payload of a context or session takes another locator pair from now on.
         Moved = "moved",
         /// Someone, or a policy, asked for another path: the reason says who and for what.
         PathRequested = "path-requested",
@@ -89,6 +93,14 @@ open_enum! {
         Congested = "congested",
         /// The context is gone.
         ContextRemoved = "context-removed",
+        /// ILNP: both ends have the session; the reason says why it was admitted.
+        SessionEstablished = "session-established",
+        /// ILNP: the correspondent has read our locators.
+        LocatorsAcknowledged = "locators-acknowledged",
+        /// ILNP: the traffic of a pair goes on without a session, as plain IPv6.
+        NoSession = "no-session",
+        /// ILNP: the session is gone.
+        SessionForgotten = "session-forgotten",
         /// Someone should look: the reason says at what.
         Warning = "warning",
         /// Older events asked for are no longer kept: the reason says how many.

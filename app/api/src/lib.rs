@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `GET /v1/status` | [`Status`] |
 //! | `GET /v1/contexts` | list of [`Context`] |
+//! | `GET /v1/ilcc` | [`Ilcc`] |
 //! | `GET /v1/addresses` | list of [`InterfaceAddresses`] |
 //! | `GET /v1/paths` | [`Paths`] |
 //! | `POST /v1/paths/put`, `/v1/paths/pin` ([`PutRequest`]) | [`PathAnswer`] |
@@ -26,6 +27,7 @@ mod addresses;
 mod client;
 mod error;
 mod event;
+mod ilcc;
 mod open_enum;
 mod path;
 mod sse;
@@ -35,6 +37,10 @@ pub use addresses::{AddressInfo, AddressMode, AddressState, InterfaceAddresses};
 pub use client::{BlockingClient, BlockingEvents, Client, Events};
 pub use error::Error;
 pub use event::{Event, EventKind, EventsQuery};
+pub use ilcc::{
+    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, LocatorValidity, RemoteLocator,
+    SessionState,
+};
 pub use path::{
     ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,
     PathState, Paths, PutRequest, Scope, SpreadRequest, Taste, UnpinRequest,
@@ -63,6 +69,8 @@ pub mod paths {
     pub const STATUS: &str = "/v1/status";
     /// `GET`: list of [`Context`](crate::Context).
     pub const CONTEXTS: &str = "/v1/contexts";
+    /// `GET`: [`Ilcc`](crate::Ilcc).
+    pub const ILCC: &str = "/v1/ilcc";
     /// `GET`: list of [`InterfaceAddresses`](crate::InterfaceAddresses).
     pub const ADDRESSES: &str = "/v1/addresses";
     /// `GET`: [`Paths`](crate::Paths).

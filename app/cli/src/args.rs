@@ -11,7 +11,7 @@ pub(crate) use path::{PathCommand, RuleArgs};
 
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
-use moorline_lab::demo::DemoOptions;
+use moorline_lab::demo::{DemoOptions, Protocol};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub enum Command {
     Status(FormatArgs),
     /// Show every context: its addresses, the pair in use, why and since when.
     Contexts(FormatArgs),
+    /// Show ILNP's correspondents: identifiers, locators, state, why admitted; to root, nonces.
+    Ilcc(FormatArgs),
     /// Show what happened, oldest first.
     Events(EventsArgs),
     /// Show and choose the pairs of addresses that contexts use.
@@ -116,7 +118,11 @@ pub struct ResetArgs {
 /// How to run the demo.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct DemoArgs {
-    /// Silence that counts as failure (RFC 5534: Send Timeout).
+    /// What keeps the connections alive: shim6, over an ISP that dies silently, or ilnp, on a host that is cut off from its
+    /// ISP.
+    #[arg(long, value_name = "PROTOCOL", default_value_t)]
+    pub protocol: Protocol,
+    /// Silence that counts as failure (RFC 5534: Send Timeout); of no account for ilnp.
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = send_timeout)]
     pub send_timeout: Duration,
     /// Octets a second of each program, for machines that are slow or emulated.

@@ -57,6 +57,20 @@ pub(crate) fn contexts(
     Ok(ExitCode::SUCCESS)
 }
 
+pub(crate) fn ilcc(
+    args: &Args,
+    format: FormatArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let ilcc = client(args)?.ilcc()?;
+    if format.json {
+        write_json(out, &ilcc)?;
+    } else {
+        out.write_all(render::ilcc(&ilcc).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn events(
     args: &Args,
     events: &EventsArgs,

@@ -22,6 +22,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Status(format) => commands::status(args, *format, out),
         Command::Contexts(format) => commands::contexts(args, *format, out),
+        Command::Ilcc(format) => commands::ilcc(args, *format, out),
         Command::Events(events) => commands::events(args, events, out),
         Command::Path(command) => commands::path(args, command, out),
         Command::Doctor(doctor) => commands::doctor(args, doctor, out),

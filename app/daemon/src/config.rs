@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 mod addresses;
 mod congestion;
+mod ilnp;
 mod paths;
 mod profile;
 mod ranker;
@@ -18,10 +19,12 @@ mod triggers;
 pub use addresses::{AddressMode, AddressPolicy, KeySource, Rule, SetSource};
 
 pub use congestion::CongestionConfig;
+pub use ilnp::{IlnpConfig, IlnpPolicy};
 pub use ranker::RankerConfig;
 pub use triggers::TriggerConfig;
 
 use addresses::{KeyPart, PartOfRule, Parts, SetPart};
+use ilnp::{ChecksumName, IlnpPart, NonceName, Switch};
 use profile::ProfileName;
 use triggers::{DefaultPart, RulePart};
 
@@ -52,6 +55,8 @@ pub struct Config {
     pub congestion: CongestionConfig,
     /// Who is asked for the order of pairs.
     pub ranker: Option<RankerConfig>,
+    /// ILNPv6, if it is on.
+    pub ilnp: Option<IlnpConfig>,
     /// How the programs are attached.
     pub attach: AttachMode,
     /// Whether TCP is told to send again at once after a move.
@@ -88,6 +93,15 @@ struct File {
     sets: BTreeMap<String, SetPart>,
     interfaces: BTreeMap<String, PartOfRule>,
     prefixes: BTreeMap<String, PartOfRule>,
+    ilnp: Switch,
+    ilnp_policy: IlnpPolicy,
+    ilnp_nonce: NonceName,
+    ilnp_nonce_bits: u8,
+    ilnp_checksum: ChecksumName,
+    ilnp_icmp_types: [u8; 2],
+    ilnp_max_sessions: u32,
+    ilnp_max_with_node: u32,
+    ilnp_idle: String,
     attach: Attach,
     tcp_notice: bool,
     keep_on_stop: bool,
@@ -130,6 +144,15 @@ impl Default for File {
             sets: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             prefixes: BTreeMap::new(),
+            ilnp: Switch::Off,
+            ilnp_policy: IlnpPolicy::Admit,
+            ilnp_nonce: NonceName::Economy,
+            ilnp_nonce_bits: 32,
+            ilnp_checksum: ChecksumName::NidOnly,
+            ilnp_icmp_types: [200, 201],
+            ilnp_max_sessions: 65_536,
+            ilnp_max_with_node: 16,
+            ilnp_idle: "5m".to_owned(),
             attach: Attach::Auto,
             tcp_notice: true,
             keep_on_stop: false,
@@ -214,6 +237,18 @@ impl Config {
             spread: file.spread,
             congestion: file.congestion.parse()?,
             ranker: file.ranker.as_ref().map(ranker::RankerPart::parse).transpose()?,
+            ilnp: IlnpPart {
+                switch: file.ilnp,
+                policy: file.ilnp_policy,
+                nonce: file.ilnp_nonce,
+                nonce_bits: file.ilnp_nonce_bits,
+                checksum: file.ilnp_checksum,
+                icmp_types: file.ilnp_icmp_types,
+                max_sessions: file.ilnp_max_sessions,
+                max_with_node: file.ilnp_max_with_node,
+                idle: duration("ilnp-idle", &file.ilnp_idle)?,
+            }
+            .parse()?,
             attach: match file.attach {
                 Attach::Auto => AttachMode::Auto,
                 Attach::Tcx => AttachMode::Tcx,
@@ -262,6 +297,15 @@ mod tests {
         assert_eq!(config.uplinks, ["eth0"]);
         assert!(!config.tcp_notice);
         assert_eq!(config.addresses.rule_of("eth0").mode, AddressMode::Off);
+    }
+
+    #[test]
+    fn ilnp_is_off_unless_it_is_asked_for() {
+        assert!(Config::parse("ilnp-nonce = \"always\"").expect("valid").ilnp.is_none());
+        let text = "ilnp = \"on\"\nilnp-policy = \"open\"\nilnp-nonce-bits = 96\nilnp-icmp-types = [210, 211]";
+        let ilnp = Config::parse(text).expect("valid").ilnp.expect("on");
+        assert_eq!((ilnp.policy, ilnp.types.responder), (IlnpPolicy::Open, 211));
+        assert_eq!(ilnp.machine().nonce_len, moorline_ilnp::NonceLen::Long);
     }
 
     #[test]
@@ -318,6 +362,13 @@ mod tests {
             ("[keys.\"../x\"]\nbits = 2048", "../x"),
             ("[keys.x]\nbits = 512", "keys.x"),
             ("[keys.x]\nbits = 2048\nfile = \"/y\"", "bits"),
+            ("ilnp = \"maybe\"", "ilnp"),
+            ("ilnp-nonce-bits = 64", "ilnp-nonce-bits"),
+            ("ilnp-icmp-types = [200, 200]", "ilnp-icmp-types"),
+            ("ilnp-icmp-types = [128, 201]", "ilnp-icmp-types"),
+            ("ilnp-max-sessions = 0", "ilnp-max-sessions"),
+            ("ilnp-max-with-node = 17", "ilnp-max-with-node"),
+            ("ilnp-idle = \"never\"", "ilnp-idle"),
             ("[prefixes.\"2001:db8::/48\"]\nset = \"a\"", "2001:db8::/48"),
         ] {
             let error = format!("{:#}", Config::parse(text).expect_err(text));

@@ -7,6 +7,9 @@
 //! |---|---|
 //! | `args`, `config` | command line, configuration file |
 //! | `shell` | the main loop: one thread, one task that owns everything |
+//! | `shim6` | Shim6 between core, data plane and network |
+//! | `ilnp` | ILNPv6 between core, data plane and network |
+//! | `ending` | how a run ends: handing over, putting the host back |
 //! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
 //! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
@@ -23,7 +26,9 @@ mod addresses;
 mod args;
 mod clock;
 mod config;
+mod ending;
 mod events;
+mod ilnp;
 mod neighbors;
 mod notice;
 mod paths;
@@ -32,6 +37,7 @@ mod protect;
 mod ranker;
 mod server;
 mod shell;
+mod shim6;
 mod store;
 mod triggers;
 mod uplinks;
@@ -40,8 +46,9 @@ mod views;
 
 pub use args::Args;
 pub use config::{
-    AddressMode, AddressPolicy, Config, CongestionConfig, KeySource, RankerConfig, Rule, SetSource,
-    TriggerConfig,
+    AddressMode, AddressPolicy, Config, CongestionConfig, IlnpConfig, IlnpPolicy, KeySource,
+    RankerConfig, Rule, SetSource, TriggerConfig,
 };
-pub use shell::{Ending, reset, run};
+pub use ending::{Ending, reset};
+pub use shell::run;
 pub use store::{read_state, write_state};

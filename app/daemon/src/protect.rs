@@ -1,37 +1,61 @@
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use moorline_api::{EventKind, Pair};
 use moorline_host::datapath::{ContextEntry, Update};
 use moorline_host::{Event, Failure, ReapState, Removal};
 use moorline_netlink::MovedRoute;
-use moorline_types::{ContextId, LocatorPair, UlidPair};
+use moorline_types::{ContextId, LocatorPair, SessionId, UlidPair};
 
 use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
+use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 use crate::views;
 
-/// What the host system holds for the contexts that have moved.
+/// What the host system holds for the contexts and sessions that have moved.
 #[derive(Debug, Default)]
-pub(crate) struct Moved(BTreeMap<ContextId, MovedRoute>);
+pub(crate) struct Moved(BTreeMap<Mover, MovedRoute>);
+
+/// What has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mover {
+    /// A context of Shim6.
+    Context(ContextId),
+    /// A session of ILNP.
+    Session(SessionId),
+}
+
+impl Moved {
+    pub(crate) fn get(&self, mover: Mover) -> Option<&MovedRoute> {
+        self.0.get(&mover)
+    }
+}
 
 /// IPv6 asks for no less of any link (RFC 8200 s5).
 const MIN_MTU: u32 = 1280;
 
 impl Daemon {
-    /// Carries out everything the machine has decided, until it has nothing more to say.
+    /// Carries out everything the machines have decided, until they have nothing more to say.
     pub(crate) async fn pump(&mut self) {
+        // Its events may have something for Shim6 to do.
+        self.pump_ilnp().await;
         while let Some(transmit) = self.host.poll_transmit() {
             if let Err(error) = self.shim6.send(&transmit.octets, transmit.locators) {
                 // An address that just went, a full buffer: REAP's retransmission takes care.
                 tracing::debug!(%error, locators = %transmit.locators, "control packet not sent");
             }
         }
-        let mut updates = Vec::new();
-        while let Some(update) = self.host.poll_datapath() {
-            updates.push(update);
+        loop {
+            let mut updates = Vec::new();
+            while let Some(update) = self.host.poll_datapath() {
+                updates.push(update);
+            }
+            if updates.is_empty() {
+                break;
+            }
+            self.carry_out(&updates).await;
         }
-        self.carry_out(&updates).await;
         while let Some(event) = self.host.poll_event() {
             self.tell(&event);
         }
@@ -41,14 +65,27 @@ impl Daemon {
     /// The route to the segmentation path comes before the move and goes after it: a super-packet of
     /// a moved context that reaches an uplink is lost.
     async fn carry_out(&mut self, updates: &[Update]) {
-        self.route(updates).await;
+        self.note_owners(updates);
+        let moved = updates.iter().filter_map(|update| match update {
+            Update::Upsert(entry) if entry.is_moved() => {
+                let route = MovedRoute { ulids: entry.ulids, path_mtu: self.mtu_of(entry) };
+                Some((Mover::Context(entry.id), route))
+            }
+            Update::Upsert(_)
+            | Update::Heard { .. }
+            | Update::Remove { .. }
+            | Update::Rearm { .. } => None,
+        });
+        self.route(moved.collect()).await;
         for update in updates {
             if let Err(error) = self.datapath.apply(update) {
                 tracing::warn!(%error, "data plane");
             }
             match update {
-                Update::Upsert(entry) if !entry.is_moved() => self.unroute(entry.id).await,
-                Update::Remove { context } => self.unroute(*context).await,
+                Update::Upsert(entry) if !entry.is_moved() => {
+                    self.unroute(Mover::Context(entry.id)).await;
+                }
+                Update::Remove { context } => self.unroute(Mover::Context(*context)).await,
                 Update::Upsert(_) | Update::Heard { .. } | Update::Rearm { .. } => {}
             }
         }
@@ -60,28 +97,15 @@ impl Daemon {
 
     /// Moved traffic goes through `moor0`, where it is segmented before the header goes in. All routes
     /// at once: each change makes every socket of the host look its route up again.
-    async fn route(&mut self, updates: &[Update]) {
-        let moved = updates.iter().filter_map(|update| match update {
-            Update::Upsert(entry) if entry.is_moved() => Some(entry),
-            Update::Upsert(_)
-            | Update::Heard { .. }
-            | Update::Remove { .. }
-            | Update::Rearm { .. } => None,
-        });
-        let mut new = Vec::new();
-        for entry in moved {
-            let route = MovedRoute { ulids: entry.ulids, path_mtu: self.mtu_of(entry) };
-            if self.moved.0.get(&entry.id) != Some(&route) {
-                new.push((entry.id, route));
-            }
-        }
-        if new.is_empty() {
+    pub(crate) async fn route(&mut self, mut moved: Vec<(Mover, MovedRoute)>) {
+        moved.retain(|(mover, route)| self.moved.get(*mover) != Some(route));
+        if moved.is_empty() {
             return;
         }
-        let routes: Vec<_> = new.iter().map(|(_, route)| *route).collect();
+        let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
         match self.netlink.add_all_moved(&routes).await {
-            Ok(()) => self.moved.0.extend(new),
-            Err(error) => tracing::warn!(%error, "routes of moved contexts"),
+            Ok(()) => self.moved.0.extend(moved),
+            Err(error) => tracing::warn!(%error, "routes of what has moved"),
         }
         self.drop_waiting().await;
     }
@@ -101,29 +125,36 @@ impl Daemon {
     }
 
     fn mtu_of(&self, entry: &ContextEntry) -> u32 {
-        let mtu_by = |pair: LocatorPair| {
-            self.view.uplink_of(pair.local.0).map_or(MIN_MTU, |uplink| uplink.mtu)
-        };
-        entry.pairs().map(mtu_by).min().unwrap_or(MIN_MTU).max(MIN_MTU)
+        entry.pairs().map(|pair| self.mtu_from(pair.local.0)).min().unwrap_or(MIN_MTU)
     }
 
-    async fn unroute(&mut self, context: ContextId) {
-        if let Some(route) = self.moved.0.remove(&context)
+    /// Of the uplink that packets with this source leave by.
+    pub(crate) fn mtu_from(&self, source: Ipv6Addr) -> u32 {
+        let all = || self.view.uplinks.iter().chain(&self.view.candidates);
+        let of_locator = || {
+            let ifindex = self.ilnp.as_ref()?.uplink_of(source);
+            all().find(|uplink| uplink.ifindex == ifindex)
+        };
+        let uplink = self.view.uplink_of(source).or_else(of_locator);
+        uplink.map_or(MIN_MTU, |uplink| uplink.mtu).max(MIN_MTU)
+    }
+
+    pub(crate) async fn unroute(&mut self, mover: Mover) {
+        if let Some(route) = self.moved.0.remove(&mover)
             && let Err(error) = self.netlink.remove_moved(route.ulids).await
         {
-            tracing::warn!(%error, "route of a moved context");
+            tracing::warn!(%error, "route of what had moved");
         }
     }
 
-    /// A ULID whose address has left the host stays on `moor0` as long as a context needs it.
+    /// A ULID whose address has left the host stays on `moor0` as long as a context or session needs it.
     pub(crate) async fn keep_ulids(&mut self) {
         let mut needed = std::collections::BTreeSet::new();
         for context in self.host.contexts().filter(|context| context.established.is_some()) {
-            let ulid = context.ulids.local;
-            if self.view.uplink_of(ulid.0).is_none() {
-                needed.insert(ulid);
-            }
+            needed.insert(context.ulids.local);
         }
+        needed.extend(self.ilnp.iter().flat_map(Ilnp::local_addresses));
+        needed.retain(|ulid| !self.is_on_uplink(ulid.0));
         let released: Vec<_> = self.kept.difference(&needed).copied().collect();
         for ulid in &released {
             if let Err(error) = self.netlink.release_ulid(*ulid).await {
@@ -155,7 +186,8 @@ impl Daemon {
         );
         if let Event::Moved { context, ulids, to, .. } = event {
             // Data plane and route are in place by now.
-            let route = self.moved.0.get(context).filter(|_| *to != ulids.as_locators());
+            let route =
+                self.moved.get(Mover::Context(*context)).filter(|_| *to != ulids.as_locators());
             self.notices.on_moved(*ulids, route.map(MovedRoute::mtu), clock::now());
         }
         log(event);

@@ -13,8 +13,8 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use moorline_api::{
-    Context, ErrorBody, Event, EventKind, EventsQuery, InterfaceAddresses, Paths, SOCKET_GROUP,
-    Status, paths,
+    Context, ErrorBody, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses, Paths,
+    SOCKET_GROUP, Status, paths,
 };
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
@@ -29,6 +29,11 @@ use crate::paths::{Granted, Who, Wish};
 pub(crate) enum Ask {
     Status(oneshot::Sender<Status>),
     Contexts(oneshot::Sender<Vec<Context>>),
+    /// The correspondent cache of ILNP, with or without its nonces.
+    Ilcc {
+        with_nonces: bool,
+        reply: oneshot::Sender<Ilcc>,
+    },
     Addresses(oneshot::Sender<Vec<InterfaceAddresses>>),
     Paths(oneshot::Sender<Paths>),
     Wish(Wish, Who, oneshot::Sender<Granted>),
@@ -47,6 +52,7 @@ pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receive
     let router = Router::new()
         .route(paths::STATUS, get(status))
         .route(paths::CONTEXTS, get(contexts))
+        .route(paths::ILCC, get(ilcc))
         .route(paths::ADDRESSES, get(addresses))
         .route(paths::PATHS, get(all_paths))
         .route(paths::PUT, post(put))
@@ -92,6 +98,12 @@ async fn status(State(shared): State<Shared>) -> Response {
 
 async fn contexts(State(shared): State<Shared>) -> Response {
     answer(&shared, Ask::Contexts).await
+}
+
+/// Who may read nonces may send as a correspondent, so members of the group do not see them.
+async fn ilcc(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
+    let with_nonces = who.uid == 0;
+    answer(&shared, |reply| Ask::Ilcc { with_nonces, reply }).await
 }
 
 async fn addresses(State(shared): State<Shared>) -> Response {

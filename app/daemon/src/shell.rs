@@ -7,11 +7,9 @@ use anyhow::Context as _;
 use moorline_api::EventKind;
 use moorline_datapath::{Datapath, Settings};
 use moorline_host::Host;
-use moorline_host::datapath::{Triggers, Update};
+use moorline_host::datapath::Triggers;
 use moorline_link::{Icmp6Socket, Queue, Readiness, Shim6Socket};
-use moorline_netlink::{
-    self as netlink, Advertisements, HostView, Journal, Monitor, Netlink, Reachability,
-};
+use moorline_netlink::{Advertisements, HostView, Monitor, Netlink, Reachability};
 use moorline_types::{Instant, Ulid};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -21,13 +19,16 @@ use crate::addresses::Addresses;
 use crate::args::Args;
 use crate::clock;
 use crate::config::Config;
+use crate::ending::{Ending, connect, undo_all};
 use crate::events::Events;
+use crate::ilnp::{Ilnp, Owned};
 use crate::notice::Notices;
 use crate::paths::Steer;
 use crate::privileges;
 use crate::protect::Moved;
 use crate::ranker::Ranker;
 use crate::server::{self, Ask};
+use crate::shim6::host_config;
 use crate::store::Store;
 use crate::usage::Quiet;
 
@@ -58,11 +59,15 @@ pub(crate) struct Daemon {
     pub(crate) attached: BTreeSet<u32>,
     /// What the data plane takes for our addresses.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
-    save_at: Option<time::Instant>,
+    pub(crate) save_at: Option<time::Instant>,
     /// Until then strangers wait.
-    strangers_at: Option<time::Instant>,
+    pub(crate) strangers_at: Option<time::Instant>,
     pub(crate) quiet: Quiet,
     pub(crate) steer: Steer,
+    /// ILNPv6, if it is on.
+    pub(crate) ilnp: Option<Ilnp>,
+    /// Pairs of Shim6's contexts, for ILNP to keep away from.
+    pub(crate) owned: Owned,
     pub(crate) ranker: Ranker,
 }
 
@@ -70,19 +75,12 @@ pub(crate) struct Daemon {
 struct Sources {
     icmp6: Icmp6Socket,
     reports: Readiness,
+    /// Of ILNP.
+    sessions: Option<Readiness>,
     monitor: Monitor,
     routers: Advertisements,
     reachability: Reachability,
     asked: mpsc::Receiver<Ask>,
-}
-
-/// How a run has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The host is as it was found.
-    Restored,
-    /// Programs, addresses, routes and contexts are in place, for the next run to go on with.
-    HandedOver,
 }
 
 /// Runs the daemon until SIGTERM or SIGINT, then puts the host back as it was; until SIGUSR2, or with
@@ -116,26 +114,6 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<Ending> {
     served
 }
 
-/// Undoes what a crashed daemon left: addresses, rules, routes, links, programs.
-///
-/// # Errors
-/// What could not be undone, each with its cause.
-pub async fn reset(args: &Args) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        std::os::unix::net::UnixStream::connect(&args.socket).is_err(),
-        "moorlined is running and would be reset under its feet; stop it first"
-    );
-    undo_all(args).await
-}
-
-async fn undo_all(args: &Args) -> anyhow::Result<()> {
-    let store = Store::open(&args.state_dir)?;
-    Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
-    let netlink = connect(&store)?;
-    store.remove_contexts()?;
-    undo(&netlink).await
-}
-
 impl Daemon {
     async fn start(
         args: &Args,
@@ -162,6 +140,7 @@ impl Daemon {
         let moors = [moor.moor0_ifindex, moor.moor1_ifindex];
         datapath.attach_moor(moors[0], moors[1]).context("segmentation path")?;
         let reports = Readiness::of(datapath.poll_fd()).context("ring buffer")?;
+        let (ilnp, sessions) = open_ilnp(&config, &settings, moors)?.unzip();
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).context("randomness of the kernel")?;
         let mut host = Host::new(host_config(&config), seed, clock::now());
@@ -197,9 +176,12 @@ impl Daemon {
             triggers: None,
             quiet: Quiet::default(),
             steer: Steer::default(),
+            ilnp,
+            owned: Owned::default(),
             ranker: Ranker::start(config.ranker.clone()),
             config,
         };
+        daemon.clear_presence().await;
         daemon.apply_triggers();
         daemon.events.push(EventKind::DaemonStarted, |_| {});
         daemon.on_view(view, &mut routers).await?;
@@ -215,33 +197,7 @@ impl Daemon {
         for warning in daemon.addresses.warnings(&daemon.view, &[]) {
             tracing::warn!("{warning}");
         }
-        Ok((daemon, Sources { icmp6, reports, monitor, routers, reachability, asked }))
-    }
-
-    /// Goes on with the contexts of a run that was killed or has handed over.
-    async fn restore(&mut self) -> anyhow::Result<()> {
-        let now = clock::now();
-        let mut restored = 0u32;
-        for snapshot in self.store.load_contexts()? {
-            let id = snapshot.id;
-            match self.host.restore(snapshot, now) {
-                Ok(()) => restored += 1,
-                Err(reason) => tracing::warn!(context = %id, %reason, "context not taken over"),
-            }
-        }
-        if restored > 0 {
-            tracing::info!(contexts = restored, "took over from the run before");
-        }
-        for left in self.datapath.contexts()? {
-            if !self.host.contexts().any(|context| context.id == left.id) {
-                self.datapath.apply(&Update::Remove { context: left.id })?;
-            }
-        }
-        // A pair that the run before was told of, and has made no context for yet, is told again.
-        self.datapath.forget_traffic()?;
-        self.pump().await;
-        self.keep_ulids().await;
-        Ok(())
+        Ok((daemon, Sources { icmp6, reports, sessions, monitor, routers, reachability, asked }))
     }
 
     async fn serve(&mut self, sources: &mut Sources) -> anyhow::Result<Ending> {
@@ -259,6 +215,7 @@ impl Daemon {
             let answer_at = self.quiet.answer_at();
             let notices_at = self.notices.poll_timeout();
             let reply_at = self.steer.answer_at();
+            let ilnp_at = self.ilnp.as_ref().and_then(Ilnp::poll_timeout);
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
                 _ = terminate.recv() => return Ok(self.ending()),
@@ -270,6 +227,11 @@ impl Daemon {
                     ready?;
                     self.take_reports()?;
                 }
+                ready = ready(sources.sessions.as_ref()), if sources.sessions.is_some() => {
+                    ready?;
+                    self.take_ilnp_reports()?;
+                }
+                () = sleep_until(ilnp_at), if ilnp_at.is_some() => self.on_ilnp_timeout(),
                 ready = self.shim6.ready(Queue::Established) => {
                     ready?;
                     self.take_messages(Queue::Established)?;
@@ -315,32 +277,12 @@ impl Daemon {
         }
     }
 
-    /// Messages of protocol 140, a batch of them, so that nothing else waits for long. Strangers get no more of
-    /// our time than [`STRANGERS_PER_SECOND`] leaves them: the rest of a flood is dropped by the kernel.
-    fn take_messages(&mut self, queue: Queue) -> anyhow::Result<()> {
-        for _ in 0..BATCH {
-            let received = self.shim6.try_receive(queue).context("raw socket of protocol 140")?;
-            let Some(received) = received else { return Ok(()) };
-            self.host.handle_control(received.octets, received.locators, clock::now());
-        }
-        if queue == Queue::Strangers {
-            let pause = Duration::from_secs(1) * BATCH / STRANGERS_PER_SECOND;
-            self.strangers_at = Some(time::Instant::now() + pause);
-        }
-        Ok(())
-    }
-
-    fn take_reports(&mut self) -> anyhow::Result<()> {
-        let host = &mut self.host;
-        self.datapath.drain_reports(&mut |report| host.handle_report(report, clock::now()))?;
-        Ok(())
-    }
-
     fn answer(&mut self, ask: Ask) {
         // Who asked may be gone by now.
         match ask {
             Ask::Status(reply) => drop(reply.send(self.status())),
             Ask::Contexts(reply) => drop(reply.send(self.contexts())),
+            Ask::Ilcc { with_nonces, reply } => drop(reply.send(self.ilcc(with_nonces))),
             Ask::Addresses(reply) => drop(reply.send(self.interface_addresses())),
             Ask::Paths(reply) => drop(reply.send(self.paths())),
             Ask::Wish(wish, who, reply) => self.grant(&wish, who, reply),
@@ -348,84 +290,27 @@ impl Daemon {
     }
 }
 
-impl Daemon {
-    fn save(&mut self) {
-        (self.contexts_changed, self.save_at) = (false, None);
-        if let Err(error) = self.store.save_contexts(self.host.snapshot()) {
-            tracing::warn!("contexts would not survive a crash: {error:#}");
-        }
-    }
-
-    const fn ending(&self) -> Ending {
-        if self.config.keep_on_stop { Ending::HandedOver } else { Ending::Restored }
-    }
-
-    /// Leaves everything as it is, for the next run. Traffic goes on meanwhile; what it needs to be told is
-    /// in the store.
-    async fn hand_over(mut self, args: &Args) -> anyhow::Result<()> {
-        // What the programs have told so far is in the contexts that are kept.
-        let told = self.take_reports();
-        self.pump().await;
-        let saved = self.store.save_contexts(self.host.snapshot());
-        tracing::info!(contexts = self.host.contexts().count(), "handing over");
-        let _ = std::fs::remove_file(&args.socket);
-        told?;
-        saved.context("contexts for the next run")
-    }
-
-    /// Puts the host back as it was found.
-    async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
-        tracing::info!("stopping");
-        self.datapath.detach_all();
-        let undone = undo(&self.netlink).await;
-        let closed = self.datapath.close();
-        self.store.remove_contexts()?;
-        // Gone already if somebody tidied up.
-        let _ = std::fs::remove_file(&args.socket);
-        undone?;
-        closed.context("BPF objects; `moorline reset` tries again")
-    }
-}
-
-async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
-    let mut failed = 0u32;
-    for undone in netlink.undo_all().await {
-        if undone.is_failure() {
-            failed += 1;
-            tracing::warn!("{undone}");
-        } else {
-            tracing::debug!("{undone}");
-        }
-    }
-    anyhow::ensure!(
-        failed == 0,
-        "{failed} changes are left on the host; `moorline reset` tries again"
-    );
-    Ok(())
-}
-
-fn connect(store: &Store) -> anyhow::Result<Netlink> {
-    let journal = Journal::open(store.journal())?;
-    Ok(Netlink::connect(netlink::Settings::default(), journal)?)
-}
-
-fn host_config(config: &Config) -> moorline_host::Config {
-    let mut host = moorline_host::Config {
-        idle: config.idle,
-        asks_before_removal: true,
-        profile: config.profile,
-        counts_congestion: config.congestion.watch,
-        ..moorline_host::Config::default()
-    };
-    host.shim6.max_contexts = config.max_contexts;
-    host.shim6.send_timeout = config.send_timeout;
-    host
+/// ILNP, if it is wanted, and what tells that its programs have something to say.
+fn open_ilnp(
+    config: &Config,
+    shared: &Settings,
+    moors: [u32; 2],
+) -> anyhow::Result<Option<(Ilnp, Readiness)>> {
+    config.ilnp.as_ref().map(|ilnp| Ilnp::open(ilnp, shared, moors)).transpose()
 }
 
 /// An interface may be gone again by now; the next notice tells.
 fn tell_failure(followed: anyhow::Result<()>) {
     if let Err(error) = followed {
         tracing::warn!("following the uplinks: {error:#}");
+    }
+}
+
+/// Waits for a source that may not be there.
+async fn ready(source: Option<&Readiness>) -> std::io::Result<()> {
+    match source {
+        Some(source) => source.ready().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -443,8 +328,3 @@ async fn sleep_until(wake: Option<Instant>) {
 const CGROUPS_AGAIN: Duration = Duration::from_secs(10);
 /// Contexts are written at most this often: many may change at once.
 const SAVE_DELAY: Duration = Duration::from_millis(200);
-/// Messages of protocol 140 that are taken at once.
-const BATCH: u32 = 64;
-/// Messages of strangers that are looked at in a second, when there are more: a tenth of a core or two. Of a site
-/// that comes back with 10,000 contexts all are answered in two seconds.
-const STRANGERS_PER_SECOND: u32 = 20_000;

@@ -21,6 +21,9 @@ impl Daemon {
                     .with_context(|| format!("programs on {}", uplink.name))?;
             }
         }
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.attach(&self.view)?;
+        }
         self.attached = present;
         let addresses = self.view.uplinks.iter().flat_map(|uplink| {
             uplink.addresses.iter().map(|address| (address.address, uplink.ifindex))

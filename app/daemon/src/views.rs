@@ -18,6 +18,9 @@ impl Daemon {
         for (reason, count) in seen.into_iter().chain(self.host.drops().iter()) {
             *drops.entry(reason.to_string()).or_default() += count;
         }
+        for (reason, count) in self.ilnp.iter().flat_map(|ilnp| ilnp.drops()) {
+            *drops.entry(reason).or_default() += count;
+        }
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

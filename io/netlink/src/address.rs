@@ -25,6 +25,8 @@ pub struct AddressSpec {
     /// Whether duplicate address detection runs first (RFC 4862 s5.4): about a second during which
     /// the address is tentative and cannot be used.
     pub detect_duplicates: bool,
+    /// Whether it can be used before that is over (RFC 4429), where the kernel knows how.
+    pub optimistic: bool,
     /// How long it can be used.
     pub lifetimes: Lifetimes,
 }
@@ -38,6 +40,7 @@ impl AddressSpec {
             prefix_len,
             prefix_route: false,
             detect_duplicates: true,
+            optimistic: false,
             lifetimes: Lifetimes { preferred: u32::MAX, valid: u32::MAX },
         }
     }
@@ -46,6 +49,7 @@ impl AddressSpec {
         let mut flags = AddressFlags::empty();
         flags.set(AddressFlags::Noprefixroute, !self.prefix_route);
         flags.set(AddressFlags::Nodad, !self.detect_duplicates);
+        flags.set(AddressFlags::Optimistic, self.detect_duplicates && self.optimistic);
         let mut cache = CacheInfo::default();
         cache.ifa_preferred = self.lifetimes.preferred;
         cache.ifa_valid = self.lifetimes.valid;
@@ -87,6 +91,12 @@ impl Netlink {
         self.record(record)?;
         self.set_address(ifindex, &spec).await?;
         Ok(true)
+    }
+
+    /// The addresses with a prefix of 128 bits that we have put on interfaces, an earlier process too.
+    #[must_use]
+    pub fn made_hosts(&self) -> Vec<(u32, Ipv6Addr)> {
+        self.recorded_hosts()
     }
 
     /// Takes an address off an uplink that [`Self::add_address`] put there; others stay. True if it

@@ -14,6 +14,7 @@ use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::fmt::Display;
 use std::io;
+use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -110,6 +111,16 @@ impl Netlink {
 
     pub(crate) fn forget_all(&self, undone: impl Fn(&Record) -> bool) -> Result<(), JournalError> {
         self.journal().forget_all(undone)
+    }
+
+    /// Addresses alone in their prefix.
+    pub(crate) fn recorded_hosts(&self) -> Vec<(u32, Ipv6Addr)> {
+        let journal = self.journal();
+        let host = |change: &Record| {
+            let Record::Address { ifindex, address, prefix_len: 128 } = change else { return None };
+            Some((*ifindex, *address))
+        };
+        journal.changes().iter().filter_map(host).collect()
     }
 
     pub(crate) fn is_recorded(&self, change: &Record) -> bool {

@@ -82,5 +82,6 @@ pub use moved::MovedRoute;
 pub use ndp::{Envelope, read_advertisement};
 pub use reachability::{LostNeighbor, Reachability};
 pub use settings::Settings;
+pub use sockets::connected_pairs_now;
 pub use undo::{Outcome, Undone};
 pub use view::{AddressFlags, DefaultRoute, HostView, Lifetimes, Prefix, Uplink, UplinkAddress};

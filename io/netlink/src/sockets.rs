@@ -6,7 +6,7 @@ use crate::handle::Netlink;
 use moorline_types::{Ulid, UlidPair};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use netlink_sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
+use netlink_sys::{AsyncSocket, AsyncSocketExt, Socket, SocketAddr, TokioSocket};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -33,18 +33,53 @@ async fn dump(protocol: u8, pairs: &mut BTreeSet<UlidPair>) -> io::Result<()> {
     socket.send(&request(protocol)).await?;
     loop {
         let (octets, _) = socket.recv_from_full().await?;
-        for message in messages(&octets) {
-            match message.message_type() {
-                NLMSG_DONE => return Ok(()),
-                NLMSG_ERROR => {
-                    let code =
-                        message.payload().first_chunk().map_or(0, |c| i32::from_ne_bytes(*c));
-                    return Err(io::Error::from_raw_os_error(-code));
-                }
-                _ => pairs.extend(read_pair(message.payload())),
-            }
+        if take_pairs(&octets, pairs)? {
+            return Ok(());
         }
     }
+}
+
+/// As [`Netlink::connected_pairs`], for callers that cannot wait: the kernel answers before a question has been
+/// sent. Of the network namespace of the calling thread.
+///
+/// # Errors
+/// The kernel cannot say: it was built without `sock_diag`.
+pub fn connected_pairs_now() -> Result<BTreeSet<UlidPair>, Error> {
+    let mut pairs = BTreeSet::new();
+    for protocol in [libc::IPPROTO_TCP, libc::IPPROTO_UDP] {
+        let read = dump_now(u8::try_from(protocol).unwrap_or_default(), &mut pairs);
+        read.map_err(|source| Error::Read { what: "sockets", source })?;
+    }
+    Ok(pairs)
+}
+
+fn dump_now(protocol: u8, pairs: &mut BTreeSet<UlidPair>) -> io::Result<()> {
+    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.set_non_blocking(true)?;
+    socket.send(&request(protocol), 0)?;
+    loop {
+        let (octets, _) = socket.recv_from_full()?;
+        if take_pairs(&octets, pairs)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes what a datagram of a dump says. Whether it was the last.
+fn take_pairs(octets: &[u8], pairs: &mut BTreeSet<UlidPair>) -> io::Result<bool> {
+    for message in messages(octets) {
+        match message.message_type() {
+            NLMSG_DONE => return Ok(true),
+            NLMSG_ERROR => {
+                let code = message.payload().first_chunk().map_or(0, |c| i32::from_ne_bytes(*c));
+                return Err(io::Error::from_raw_os_error(-code));
+            }
+            _ => pairs.extend(read_pair(message.payload())),
+        }
+    }
+    Ok(false)
 }
 
 /// `struct nlmsghdr` and `struct inet_diag_req_v2`: all of them in these states.

@@ -7,6 +7,7 @@ use moorline_api::Pair;
 use serde::{Deserialize, Serialize};
 
 use super::run::Outcome;
+use super::{DemoOptions, Protocol};
 
 /// Result of a demo; `moorline demo --json` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Report {
     pub without_moorline_waited_ms: u64,
     /// Where it ran.
     pub mode: Mode,
+    /// What kept the connections alive.
+    #[serde(default)]
+    pub protocol: Protocol,
 }
 
 /// Where a demo ran.
@@ -42,17 +46,18 @@ pub enum Mode {
 }
 
 impl Report {
-    pub(super) fn of(protected: &Outcome, control: &Outcome, send_timeout: Duration) -> Self {
+    pub(super) fn of(protected: &Outcome, control: &Outcome, options: &DemoOptions) -> Self {
         Self {
             survived: protected.survived,
             bytes_ok: protected.bytes_ok,
             moved_ms: protected.moved.map(millis),
             recovery_ms: protected.recovery.map(millis),
-            send_timeout_ms: millis(send_timeout),
+            send_timeout_ms: millis(options.send_timeout),
             moved_to: protected.moved_to,
             without_moorline_survived: control.survived || control.recovery.is_some(),
             without_moorline_waited_ms: millis(control.waited),
             mode: Mode::Namespaces,
+            protocol: options.protocol,
         }
     }
 
@@ -76,8 +81,11 @@ impl fmt::Display for Report {
         };
         writeln!(f, " {verdict}")?;
         writeln!(f)?;
-        line(f, "Send Timeout", Some(self.send_timeout_ms), "silence that counts as failure")?;
-        line(f, "context moved", self.moved_ms, "after the cut, on both hosts")?;
+        if self.protocol == Protocol::Shim6 {
+            line(f, "Send Timeout", Some(self.send_timeout_ms), "silence that counts as failure")?;
+        }
+        let moved = format!("{} moved", self.protocol.what());
+        line(f, &moved, self.moved_ms, "after the cut, on both hosts")?;
         line(f, "next byte", self.recovery_ms, "after the cut, at the application")?;
         if let Some(pair) = self.moved_to {
             writeln!(f, "   {:<18}{pair}", "now over")?;
@@ -124,6 +132,7 @@ mod tests {
             without_moorline_survived: false,
             without_moorline_waited_ms: 6000,
             mode: Mode::Namespaces,
+            protocol: Protocol::Shim6,
         }
     }
 
@@ -153,6 +162,8 @@ mod tests {
         assert!(text.contains("FAILED") && text.contains("never"), "{text}");
         assert!(report().to_string().contains("2.013 s"));
         let simulated = Report { mode: Mode::Simulator, ..report() }.to_string();
+        let ilnp = Report { protocol: Protocol::Ilnp, ..report() }.to_string();
+        assert!(ilnp.contains("session moved") && !ilnp.contains("Send Timeout"), "{ilnp}");
         assert!(simulated.contains("virtual time") && !simulated.contains("SHA"), "{simulated}");
     }
 }

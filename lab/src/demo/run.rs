@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use moorline_api::{Event, EventKind, Pair};
 
+use super::Protocol;
 use crate::clock::Clock;
 use crate::daemon::{Daemon, tail};
-use crate::failure::{Failure, Fault};
+use crate::failure::Fault;
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::timeline::{Lane, MarkKind, Span, View};
-use crate::topology::{HOSTS, ISPS, Prefix};
+use crate::topology::{HOSTS, Prefix};
 use crate::workload::{Arrivals, Curl, Endpoint, HttpServer, Iperf};
 
 /// How a run went.
@@ -32,20 +33,28 @@ pub struct Outcome {
     pub waited: Duration,
 }
 
+/// What is played.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scenario {
+    pub(super) protocol: Protocol,
+    pub(super) send_timeout: Duration,
+    pub(super) rate: u64,
+}
+
 /// The rows of the view.
 pub(super) fn lanes(rate: u64) -> [Lane; 2] {
     ["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: rate })
 }
 
-/// Runs curl and iperf3 between the ends, breaks ISP 1, and watches.
+/// Runs curl and iperf3 between the ends, breaks the way over ISP 1, and watches.
 pub(super) fn run(
     lab: &Lab,
     ends: &[Endpoint],
     daemons: &mut [Daemon],
-    send_timeout: Duration,
-    rate: u64,
+    scenario: Scenario,
     view: &mut dyn View,
 ) -> anyhow::Result<Outcome> {
+    let Scenario { protocol, send_timeout, rate } = scenario;
     let [a, b] = ends else { bail!("two ends are needed") };
     let directory = lab.directory(HOSTS[0])?;
     // Long enough to see it going on after the recovery.
@@ -58,6 +67,7 @@ pub(super) fn run(
         clock: Clock::start(),
         shown: [0; 2],
         events_shown: vec![0; daemons.len()],
+        protocol,
         unprotected: daemons.len(),
         fault: None,
         recovered: false,
@@ -88,7 +98,8 @@ struct Watch<'a> {
     /// Arrivals of each lane that the view has.
     shown: [usize; 2],
     events_shown: Vec<usize>,
-    /// Daemons that have no context yet.
+    protocol: Protocol,
+    /// Daemons that have no context or session yet.
     unprotected: usize,
     fault: Option<Fault>,
     recovered: bool,
@@ -99,7 +110,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Lets the programs run until they are protected and a while longer; then ISP 1 dies.
+    /// Lets the programs run until they are protected and a while longer; then ISP 1 is lost.
     fn until_cut(&mut self, lab: &Lab) -> anyhow::Result<()> {
         loop {
             self.tick()?;
@@ -113,12 +124,12 @@ impl Watch<'_> {
                 let logs = self.daemons.iter().map(|daemon| tail(&daemon.log()));
                 let logs = logs.collect::<Vec<_>>().join("\n");
                 let missing = self.unprotected;
-                bail!("not ready: data flows: {flowing}, contexts missing: {missing}\n{logs}");
+                let what = self.protocol.what();
+                bail!("not ready: data flows: {flowing}, {what}s missing: {missing}\n{logs}");
             }
         }
-        let fault = lab.fail(Failure::Silent { router: ISPS[0].into() })?;
-        let text = "ISP 1 drops every packet and says nothing";
-        self.view.mark(self.clock.at(fault.at), MarkKind::Cut, text);
+        let fault = lab.fail(self.protocol.failure())?;
+        self.view.mark(self.clock.at(fault.at), MarkKind::Cut, self.protocol.cut());
         self.fault = Some(fault);
         Ok(())
     }
@@ -179,11 +190,12 @@ impl Watch<'_> {
             self.events_shown[host] = events.len();
             for event in new {
                 let at = self.clock.at_ns(event.at_ns);
-                if event.kind == EventKind::ContextEstablished {
+                if event.kind == self.protocol.protection() {
                     self.unprotected = self.unprotected.saturating_sub(1);
                     if self.unprotected == 0 {
-                        let text = "A and B have a context: the connections can move";
-                        self.view.mark(at, MarkKind::Protected, text);
+                        let what = self.protocol.what();
+                        let text = format!("A and B have a {what}: the connections can move");
+                        self.view.mark(at, MarkKind::Protected, &text);
                     }
                 } else if let Some((kind, text)) = describe(HOSTS[host], event) {
                     self.view.mark(at, kind, &text);
@@ -209,6 +221,9 @@ fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
         EventKind::ContextFailed | EventKind::PeerNoSupport | EventKind::ContextRemoved => {
             (MarkKind::Note, format!("{host} has no context any more{reason}"))
         }
+        EventKind::NoSession | EventKind::SessionForgotten => {
+            (MarkKind::Note, format!("{host} has no session any more{reason}"))
+        }
         EventKind::Warning => (MarkKind::Note, format!("{host} warns{reason}")),
         EventKind::DaemonStarted
         | EventKind::DaemonStopping
@@ -224,6 +239,8 @@ fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
         | EventKind::PathRequested
         | EventKind::PathUnanswered
         | EventKind::Congested
+        | EventKind::SessionEstablished
+        | EventKind::LocatorsAcknowledged
         | EventKind::Other(_) => return None,
     };
     Some((kind, what))

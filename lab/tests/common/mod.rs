@@ -120,6 +120,28 @@ fn protect_in(lab: Lab, hosts: &[&str], options: &[DaemonOptions; 2]) -> Protect
     Protected { daemons, ends, lab }
 }
 
+/// Hosts that speak ILNP, at the static addresses they have, with these lines more in their configurations; none
+/// where a lab cannot run. A host without lines gets no daemon.
+pub(crate) fn with_ilnp(
+    test: &str,
+    programs: &[&str],
+    more: [Option<&str>; 2],
+) -> Option<Protected> {
+    let lab = two_by_two(test, programs)?;
+    if is_skipped(test, &preflight::check_bpf()) {
+        return None;
+    }
+    let mut daemons = Vec::new();
+    for (host, more) in topology::HOSTS.into_iter().zip(more) {
+        let Some(more) = more else { continue };
+        let settings = format!("addresses = \"off\"\nilnp = \"on\"\n{more}");
+        let options = DaemonOptions { settings, ..daemon_options() };
+        daemons.push(Daemon::start(&lab, host, &options).unwrap());
+    }
+    let ends = topology::HOSTS.map(|host| endpoint(&lab, host, 1));
+    Some(Protected { daemons, ends, lab })
+}
+
 /// What daemons can say about a failed test.
 pub(crate) fn story(daemons: &mut [Daemon]) -> String {
     let mut story = String::new();
@@ -144,6 +166,13 @@ impl Protected {
     pub(crate) fn datagrams(&self, direction: Direction) -> UdpFlow {
         let ends = self.ends.clone();
         UdpFlow::start(&UdpOptions { ends, direction, per_second: 200, size: 600 }).unwrap()
+    }
+
+    /// Waits until every daemon has an ILNP session for the ends.
+    pub(crate) fn await_session(&mut self) {
+        for daemon in &mut self.daemons {
+            daemon.wait_for(&EventKind::SessionEstablished, Duration::from_secs(10)).unwrap();
+        }
     }
 
     /// What the daemons can say about a failed test.

@@ -158,13 +158,28 @@ impl Machine {
                 .iter()
                 .map(|remote| (*remote, session.validity(remote, now)))
                 .collect(),
-            nonce_bits: (
-                session.send_nonce.octets().len() * 8,
-                self.ilcc.key(id).and_then(|(_, nonce)| Some(nonce?.octets().len() * 8)),
-            ),
+            nonces: (session.send_nonce, self.ilcc.key(id).and_then(|(_, nonce)| nonce)),
             awaits_acknowledgement: session.advertisement.is_some(),
             last_used: session.last_used,
         })
+    }
+
+    /// Whether these addresses have a session, or may have one soon: one is proposed to the correspondent.
+    #[must_use]
+    pub fn is_taken(&self, pair: IlvPair) -> bool {
+        self.proposals.contains_key(&pair) || self.has_session(pair)
+    }
+
+    /// Whether these addresses have a session.
+    #[must_use]
+    pub fn has_session(&self, pair: IlvPair) -> bool {
+        self.ilcc.find_pair(pair).is_some()
+    }
+
+    /// Our locators, by preference.
+    #[must_use]
+    pub fn locators(&self) -> &[LocalLocator] {
+        &self.locators
     }
 
     /// Entries of the correspondent cache.

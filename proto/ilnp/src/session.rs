@@ -235,8 +235,8 @@ pub struct SessionView {
     pub why: Why,
     /// Locators of the correspondent.
     pub remote: Vec<(RemoteLocator, Validity)>,
-    /// Bits of the nonce that we send, and of the one that comes.
-    pub nonce_bits: (usize, Option<usize>),
+    /// The nonce that we send, and the one that comes. Whoever knows them can send as one of the two.
+    pub nonces: (Nonce, Option<Nonce>),
     /// Whether our last Locator Update has not been acknowledged.
     pub awaits_acknowledgement: bool,
     /// When it was last used.

@@ -1,7 +1,7 @@
 use super::{simulated, write_json};
 use crate::args::DemoArgs;
-use anyhow::Context;
-use moorline_lab::demo::{self, DemoOptions, Report};
+use anyhow::{Context, ensure};
+use moorline_lab::demo::{self, DemoOptions, Protocol, Report};
 use moorline_lab::interrupt::{EXIT_INTERRUPTED, Interrupted};
 use moorline_lab::preflight;
 use moorline_lab::timeline::{Silent, Style, Timeline, View};
@@ -32,6 +32,8 @@ pub(crate) fn demo(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
 }
 
 fn show(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
+    let is_shim6 = args.protocol == Protocol::Shim6;
+    ensure!(is_shim6 || !args.simulated, "the simulator plays the demo with shim6 only");
     if args.simulated {
         return simulated(args, view);
     }
@@ -39,13 +41,18 @@ fn show(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
     if !obstacles.is_empty() {
         // Not through the view: with --json this is for a person all the same.
         eprintln!("The demo cannot run for real here: {}.", obstacles.join("; "));
+        ensure!(is_shim6, "and the simulator plays it with shim6 only");
         eprintln!("The same scenario in the simulator instead, in virtual time:");
         return simulated(args, view);
     }
     let moorlined = preflight::find_daemon()
         .context("moorlined is neither next to moorline nor on PATH: `make build` makes it")?;
-    let options =
-        DemoOptions { moorlined, send_timeout: args.send_timeout, rate: args.rate.max(1) };
+    let options = DemoOptions {
+        moorlined,
+        protocol: args.protocol,
+        send_timeout: args.send_timeout,
+        rate: args.rate.max(1),
+    };
     demo::run(&options, view)
 }
 

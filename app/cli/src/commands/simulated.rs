@@ -2,7 +2,7 @@
 
 use moorline_api::Pair;
 use moorline_host::{Event, ReapState};
-use moorline_lab::demo::{Mode, Report};
+use moorline_lab::demo::{Mode, Protocol, Report};
 use moorline_lab::interrupt;
 use moorline_lab::timeline::{LAG, Lane, MarkKind, Span, View};
 use moorline_lab::topology::Prefix;
@@ -126,6 +126,7 @@ fn report(with: &DemoRun, without: &DemoRun, send_timeout: Duration) -> Report {
         without_moorline_survived: without.survived || without.recovery.is_some(),
         without_moorline_waited_ms: millis(without.waited),
         mode: Mode::Simulator,
+        protocol: Protocol::Shim6,
     }
 }
 

@@ -2,10 +2,11 @@ use super::units;
 use moorline_api::Event;
 use std::fmt::Write;
 
-/// One line: when, what, which context, from where to where, why.
+/// One line: when, what, which context or session, from where to where, why.
 #[must_use]
 pub fn event(event: &Event) -> String {
-    let context = event.context.map(|id| format!("#{id}")).unwrap_or_default();
+    let session = event.session.map(|id| format!("s{id}"));
+    let context = event.context.map(|id| format!("#{id}")).or(session).unwrap_or_default();
     let mut line =
         format!("{}  {:<19} {context:<5}", units::timestamp(event.at_unix_ms), event.kind);
     // Writing to a String cannot fail.

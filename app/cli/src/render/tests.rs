@@ -1,8 +1,10 @@
 use super::*;
 use insta::assert_snapshot;
 use moorline_api::{
-    AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, DataPlane, Event,
-    EventKind, InterfaceAddresses, LocatorInfo, Pair, Proof, ReapState, Role, Status, Uplink,
+    AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, Correspondent,
+    DataPlane, Event, EventKind, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, InterfaceAddresses,
+    LocatorInfo, LocatorValidity, Pair, Proof, ReapState, RemoteLocator, Role, SessionState,
+    Status, Uplink,
 };
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -247,4 +249,59 @@ fn a_report_of_the_doctor() {
         Some(PeerReport { peer: "example.org".into(), pairs }),
     );
     assert_snapshot!(doctor(&report));
+}
+
+fn an_ilcc() -> Ilcc {
+    let remote = |l64: &str, validity, lifetime_s| RemoteLocator {
+        l64: l64.into(),
+        preference: 100,
+        lifetime_s,
+        validity,
+    };
+    Ilcc {
+        on: true,
+        policy: Some(IlnpPolicy::Admit),
+        max_sessions: 65_536,
+        locators: vec![IlnpLocator {
+            l64: "2001:0db8:00a2:0000".into(),
+            uplink: Some("wwan0".into()),
+            preference: 100,
+            lifetime_s: 3600,
+        }],
+        correspondents: vec![Correspondent {
+            session: 3,
+            addresses: Pair::new(address("2001:db8:a1::a"), address("2001:db8:b1::b")),
+            local_nid: "0000:0000:0000:000a".into(),
+            remote_nid: "0000:0000:0000:000b".into(),
+            via: Pair::new(address("2001:db8:a2::a"), address("2001:db8:b1::b")),
+            moved: true,
+            state: SessionState::Established,
+            why: "agreed, proposed here".into(),
+            locators: vec![
+                remote("2001:0db8:00b1:0000", LocatorValidity::Active, Some(3599)),
+                remote("2001:0db8:00b2:0000", LocatorValidity::Valid, None),
+            ],
+            nonces: Some(IlnpNonces { sent: "8f3a0011".into(), received: None }),
+            awaits_acknowledgement: true,
+            last_used_s_ago: 4,
+        }],
+    }
+}
+
+#[test]
+fn correspondents_are_a_table_and_nonces_are_hidden_from_who_may_not_know_them() {
+    let shown = ilcc(&an_ilcc());
+    let parts =
+        ["policy admit, 1 of 65536", "wwan0", "2001:db8:a2::a", "updating", "8f3a0011", "not yet"];
+    for part in parts {
+        assert!(shown.contains(part), "{part} in\n{shown}");
+    }
+    assert!(shown.contains("2001:0db8:00b1:0000 100 (active, 3599 s)"), "{shown}");
+    let mut hidden = an_ilcc();
+    hidden.correspondents[0].nonces = None;
+    assert!(ilcc(&hidden).contains("hidden"));
+    hidden.correspondents.clear();
+    assert!(ilcc(&hidden).contains("no correspondents"));
+    assert!(ilcc(&Ilcc::default()).contains("ilnp = \"on\""));
+    assert!(!format!("{:?}", an_ilcc()).contains("8f3a0011"), "nonces are not for logs");
 }

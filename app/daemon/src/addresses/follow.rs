@@ -21,7 +21,11 @@ impl Daemon {
             view.uplinks.retain(|uplink| is_ours(&uplink.name));
             view.candidates.retain(|candidate| is_ours(&candidate.name));
         }
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.own_addresses_only(&mut view);
+        }
         (self.view, self.view_at) = (view, clock::now());
+        self.follow_locators().await;
         self.leave_lost().await;
         self.follow(routers).await
     }
@@ -63,6 +67,7 @@ impl Daemon {
         let local = self.addresses.local_state(&self.view, &self.store, now);
         self.host.handle_local(&local, clock::now());
         self.apply_rules();
+        self.follow_locators().await;
         self.host.handle_deprecated(&Addresses::deprecated(&self.view), clock::now());
         self.pump().await;
         self.keep_ulids().await;

@@ -18,7 +18,7 @@ const AVOIDED: u8 = 30;
 
 impl Daemon {
     /// The rules of the configuration and those that were asked for, which count first.
-    pub(super) fn rules(&self) -> Vec<PathRule> {
+    pub(crate) fn rules(&self) -> Vec<PathRule> {
         self.steer.asked.iter().chain(&self.config.paths).cloned().collect()
     }
 

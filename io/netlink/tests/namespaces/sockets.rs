@@ -1,6 +1,7 @@
 //! Which address pairs have sockets.
 
 use crate::harness::{address, on_host};
+use moorline_netlink::connected_pairs_now;
 use moorline_types::{Ulid, UlidPair};
 use std::net::{Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 
@@ -23,6 +24,7 @@ fn connected_sockets_are_found_until_they_are_closed() {
         let far = address("2001:db8:99::1");
         unconnected.connect((far, 9)).unwrap();
         let found = netlink.connected_pairs().await.unwrap();
+        assert_eq!(found, connected_pairs_now().unwrap());
         let itself = pair(one, one);
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [itself, pair(two, far)]);
 

@@ -1,0 +1,78 @@
+use super::table::table;
+use super::units;
+use moorline_api::{Correspondent, Ilcc, RemoteLocator};
+
+/// Our locators, and a table of correspondents by number.
+#[must_use]
+pub fn ilcc(ilcc: &Ilcc) -> String {
+    if !ilcc.on {
+        return "ILNP is off: `ilnp = \"on\"` in the configuration of moorlined turns it on\n"
+            .to_owned();
+    }
+    let policy = ilcc.policy.as_ref().map_or_else(|| "?".to_owned(), ToString::to_string);
+    let mut text = format!(
+        "policy {policy}, {} of {} entries\n\n",
+        ilcc.correspondents.len(),
+        ilcc.max_sessions
+    );
+    let own = ilcc.locators.iter().map(|own| {
+        vec![
+            own.l64.clone(),
+            own.uplink.clone().unwrap_or_else(|| "-".to_owned()),
+            own.preference.to_string(),
+            seconds(u64::from(own.lifetime_s)),
+        ]
+    });
+    text += &table(&["OUR LOCATOR", "UPLINK", "PREFERENCE", "LIFETIME"], &[2, 3], own);
+    text.push('\n');
+    if ilcc.correspondents.is_empty() {
+        text +=
+            "no correspondents: one is asked for a session when a connected socket sends to it\n";
+        return text;
+    }
+    let header = [
+        "ID",
+        "OUR, THEIR IDENTIFIER",
+        "SOCKETS SEE",
+        "NOW VIA",
+        "STATE",
+        "WHY",
+        "THEIR LOCATORS",
+        "NONCES",
+        "LAST USED",
+    ];
+    text += &table(&header, &[0], ilcc.correspondents.iter().map(row));
+    text
+}
+
+fn row(one: &Correspondent) -> Vec<String> {
+    let ends = |pair: moorline_api::Pair| format!("{}\n{}", pair.local, pair.peer);
+    let nonces = one.nonces.as_ref().map_or_else(
+        || "hidden".to_owned(),
+        |nonces| format!("{}\n{}", nonces.sent, nonces.received.as_deref().unwrap_or("not yet")),
+    );
+    let state = match one.awaits_acknowledgement {
+        true => format!("{}\nupdating", one.state),
+        false => one.state.to_string(),
+    };
+    vec![
+        one.session.to_string(),
+        format!("{}\n{}", one.local_nid, one.remote_nid),
+        ends(one.addresses),
+        if one.moved { ends(one.via) } else { "the same".to_owned() },
+        state,
+        one.why.clone(),
+        one.locators.iter().map(locator).collect::<Vec<_>>().join("\n"),
+        nonces,
+        format!("{} ago", units::ago(0, one.last_used_s_ago.saturating_mul(1000))),
+    ]
+}
+
+fn locator(one: &RemoteLocator) -> String {
+    let left = one.lifetime_s.map_or_else(String::new, |left| format!(", {}", seconds(left)));
+    format!("{} {} ({}{left})", one.l64, one.preference, one.validity)
+}
+
+fn seconds(count: u64) -> String {
+    format!("{count} s")
+}

@@ -1,0 +1,163 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use moorline_datapath::ilnp::{IlnpSettings, Wanted};
+use moorline_ilnp::consts::MAX_WITH_NODE;
+use moorline_ilnp::datapath::ChecksumMode;
+use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy};
+use moorline_wire::ilnp::AdmissionTypes;
+use serde::Deserialize;
+
+/// ILNPv6, where it is on.
+#[derive(Clone, Debug)]
+pub struct IlnpConfig {
+    /// Which correspondents get an entry.
+    pub policy: IlnpPolicy,
+    /// When packets carry the nonce.
+    pub nonce: NonceMode,
+    /// How long ours are.
+    pub nonce_len: NonceLen,
+    /// Which locators are in transport checksums.
+    pub checksum: ChecksumMode,
+    /// ICMPv6 types of the handshake.
+    pub types: AdmissionTypes,
+    /// Entries of the correspondent cache.
+    pub max_sessions: u32,
+    /// Of them with one node.
+    pub max_with_node: u32,
+    /// Quiet time after which a session without a socket is forgotten.
+    pub idle: Duration,
+}
+
+/// Which correspondents get an entry in the cache.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum IlnpPolicy {
+    /// Where there are sockets for it, and both ends agree.
+    #[default]
+    Admit,
+    /// Each.
+    Open,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Switch {
+    On,
+    #[default]
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum NonceName {
+    #[default]
+    Economy,
+    Always,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ChecksumName {
+    #[default]
+    NidOnly,
+    Full,
+}
+
+/// What the file says.
+pub(super) struct IlnpPart {
+    pub(super) switch: Switch,
+    pub(super) policy: IlnpPolicy,
+    pub(super) nonce: NonceName,
+    pub(super) nonce_bits: u8,
+    pub(super) checksum: ChecksumName,
+    pub(super) icmp_types: [u8; 2],
+    pub(super) max_sessions: u32,
+    pub(super) max_with_node: u32,
+    pub(super) idle: Duration,
+}
+
+impl IlnpPart {
+    /// `None` where it is off; mistakes are told all the same.
+    pub(super) fn parse(self) -> anyhow::Result<Option<IlnpConfig>> {
+        ensure!(
+            [32, 96].contains(&self.nonce_bits),
+            "ilnp-nonce-bits: {} is neither 32 nor 96",
+            self.nonce_bits
+        );
+        let [initiator, responder] = self.icmp_types;
+        ensure!(
+            initiator != responder && self.icmp_types.iter().all(is_experimental),
+            "ilnp-icmp-types: two different ones of 128 to 255 are needed, of which no standard says what they are"
+        );
+        let most_with_node = u32::try_from(MAX_WITH_NODE).unwrap_or(u32::MAX);
+        for (key, count, most) in [
+            ("ilnp-max-sessions", self.max_sessions, 1 << 24),
+            ("ilnp-max-with-node", self.max_with_node, most_with_node),
+        ] {
+            ensure!((1..=most).contains(&count), "{key}: {count} is outside 1 to {most}");
+        }
+        Ok((self.switch == Switch::On).then_some(IlnpConfig {
+            policy: self.policy,
+            nonce: match self.nonce {
+                NonceName::Economy => NonceMode::Economy,
+                NonceName::Always => NonceMode::Always,
+            },
+            nonce_len: if self.nonce_bits == 96 { NonceLen::Long } else { NonceLen::Short },
+            checksum: match self.checksum {
+                ChecksumName::NidOnly => ChecksumMode::NidOnly,
+                ChecksumName::Full => ChecksumMode::Full,
+            },
+            types: AdmissionTypes { initiator, responder },
+            max_sessions: self.max_sessions,
+            max_with_node: self.max_with_node,
+            idle: self.idle,
+        }))
+    }
+}
+
+/// Neither assigned by IANA up to Locator Update and its like, nor an error message, nor reserved for expansion.
+fn is_experimental(kind: &u8) -> bool {
+    (LAST_ASSIGNED + 1..u8::MAX).contains(kind)
+}
+
+impl IlnpConfig {
+    /// For the sessions.
+    pub(crate) fn machine(&self) -> Config {
+        let bound = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let (max_sessions, max_with_node) = (bound(self.max_sessions), bound(self.max_with_node));
+        let policy: Arc<dyn Policy> = match self.policy {
+            IlnpPolicy::Admit => Arc::new(Admit { max_sessions, max_with_node }),
+            IlnpPolicy::Open => Arc::new(Open),
+        };
+        Config {
+            policy,
+            max_sessions,
+            max_with_node,
+            nonce: self.nonce,
+            nonce_len: self.nonce_len,
+            checksum: self.checksum,
+            idle_timeout: self.idle,
+            types: self.types,
+        }
+    }
+
+    /// For the data plane, with what it shares with that of Shim6.
+    pub(crate) fn datapath(&self, shared: &moorline_datapath::Settings) -> IlnpSettings {
+        IlnpSettings {
+            max_sessions: self.max_sessions,
+            wanted: match self.policy {
+                IlnpPolicy::Admit => Wanted::Connected,
+                IlnpPolicy::Open => Wanted::All,
+            },
+            types: self.types,
+            checksum: self.checksum,
+            pin_dir: shared.pin_dir.clone(),
+            attach: shared.attach,
+        }
+    }
+}
+
+/// Of the ICMPv6 types that IANA has given out, the highest: Extended Echo Reply (RFC 8335).
+const LAST_ASSIGNED: u8 = 161;

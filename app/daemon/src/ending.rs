@@ -1,0 +1,103 @@
+//! How a run ends, and what is left of it.
+
+use anyhow::Context as _;
+use moorline_datapath::Datapath;
+use moorline_netlink::{self as netlink, Journal, Netlink};
+
+use crate::args::Args;
+use crate::ilnp::Ilnp;
+use crate::shell::Daemon;
+use crate::store::Store;
+
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The host is as it was found.
+    Restored,
+    /// Programs, addresses, routes and contexts are in place, for the next run to go on with.
+    HandedOver,
+}
+
+/// Undoes what a crashed daemon left: addresses, rules, routes, links, programs.
+///
+/// # Errors
+/// What could not be undone, each with its cause.
+pub async fn reset(args: &Args) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        std::os::unix::net::UnixStream::connect(&args.socket).is_err(),
+        "moorlined is running and would be reset under its feet; stop it first"
+    );
+    undo_all(args).await
+}
+
+pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
+    let store = Store::open(&args.state_dir)?;
+    Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
+    let netlink = connect(&store)?;
+    store.remove_contexts()?;
+    undo(&netlink).await
+}
+
+impl Daemon {
+    pub(crate) fn save(&mut self) {
+        (self.contexts_changed, self.save_at) = (false, None);
+        if let Err(error) = self.store.save_contexts(self.host.snapshot()) {
+            tracing::warn!("contexts would not survive a crash: {error:#}");
+        }
+    }
+
+    pub(crate) const fn ending(&self) -> Ending {
+        if self.config.keep_on_stop { Ending::HandedOver } else { Ending::Restored }
+    }
+
+    /// Leaves everything as it is, for the next run. Traffic goes on meanwhile; what it needs to be told is
+    /// in the store.
+    pub(crate) async fn hand_over(mut self, args: &Args) -> anyhow::Result<()> {
+        // What the programs have told so far is in the contexts that are kept.
+        let told = self.take_reports();
+        self.pump().await;
+        let saved = self.store.save_contexts(self.host.snapshot());
+        tracing::info!(contexts = self.host.contexts().count(), "handing over");
+        let _ = std::fs::remove_file(&args.socket);
+        told?;
+        saved.context("contexts for the next run")
+    }
+
+    /// Puts the host back as it was found.
+    pub(crate) async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
+        tracing::info!("stopping");
+        self.datapath.detach_all();
+        let ilnp = self.ilnp.map(Ilnp::close).transpose();
+        let undone = undo(&self.netlink).await;
+        let closed = self.datapath.close();
+        self.store.remove_contexts()?;
+        // Gone already if somebody tidied up.
+        let _ = std::fs::remove_file(&args.socket);
+        undone?;
+        ilnp?;
+        closed.context("BPF objects; `moorline reset` tries again")
+    }
+}
+
+async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
+    let mut failed = 0u32;
+    for undone in netlink.undo_all().await {
+        if undone.is_failure() {
+            failed += 1;
+            tracing::warn!("{undone}");
+        } else {
+            tracing::debug!("{undone}");
+        }
+    }
+    anyhow::ensure!(
+        failed == 0,
+        "{failed} changes are left on the host; `moorline reset` tries again"
+    );
+    Ok(())
+}
+
+/// Netlink over the journal of the state directory.
+pub(crate) fn connect(store: &Store) -> anyhow::Result<Netlink> {
+    let journal = Journal::open(store.journal())?;
+    Ok(Netlink::connect(netlink::Settings::default(), journal)?)
+}

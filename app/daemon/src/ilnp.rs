@@ -1,0 +1,262 @@
+//! ILNPv6 between core, data plane and network, beside Shim6.
+//!
+//! | module | concern |
+//! |---|---|
+//! | `locators` | identifiers and locators of this node, from the host's addresses: pure |
+//! | `presence` | the addresses that sessions need on uplinks beside the host's own |
+//! | `carry` | carries out what the sessions decided |
+//! | `owner` | which of the two protocols a pair of addresses belongs to |
+//! | `tell` | events and logs |
+//! | `views` | what the control API tells |
+
+mod carry;
+mod locators;
+mod owner;
+mod presence;
+mod tell;
+mod views;
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+use anyhow::Context as _;
+use moorline_datapath::ilnp::IlnpDatapath;
+use moorline_ilnp::datapath::{Report, Sockets};
+use moorline_ilnp::{Machine, Socket};
+use moorline_link::{PacketSocket, Readiness};
+use moorline_netlink::{HostView, connected_pairs_now};
+use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, SessionId, Ulid, UlidPair};
+
+use crate::clock;
+use crate::config::IlnpConfig;
+use crate::shell::Daemon;
+pub(crate) use owner::Owned;
+use owner::Postponed;
+use presence::Presence;
+
+/// The sessions, and what the host holds for them.
+pub(crate) struct Ilnp {
+    pub(crate) machine: Machine,
+    datapath: IlnpDatapath,
+    sender: PacketSocket,
+    config: IlnpConfig,
+    /// As the data plane has them.
+    sessions: BTreeMap<SessionId, Known>,
+    /// Interfaces that carry the programs.
+    attached: BTreeSet<u32>,
+    /// Uplinks of our locators, as the data plane has them.
+    locators: BTreeMap<L64, u32>,
+    presence: Presence,
+    postponed: Postponed,
+}
+
+/// What is kept of a session outside the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The addresses that sockets see.
+    pub pair: IlvPair,
+    /// Those of what we send.
+    pub wire: IlvPair,
+}
+
+impl Ilnp {
+    /// Loads the programs and opens sockets; what wakes the main loop comes with it.
+    pub(crate) fn open(
+        config: &IlnpConfig,
+        shared: &moorline_datapath::Settings,
+        moors: [u32; 2],
+    ) -> anyhow::Result<(Self, Readiness)> {
+        let settings = config.datapath(shared);
+        let mut datapath = IlnpDatapath::open(&settings).context("eBPF data plane of ILNP")?;
+        datapath.attach_moor(moors[0], moors[1]).context("segmentation path of ILNP")?;
+        let reports = Readiness::of(datapath.poll_fd()).context("ring buffer of ILNP")?;
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).context("randomness of the kernel")?;
+        let ilnp = Self {
+            machine: Machine::new(config.machine(), seed, clock::now()),
+            datapath,
+            sender: PacketSocket::open().context("raw socket for whole packets")?,
+            config: config.clone(),
+            sessions: BTreeMap::new(),
+            attached: BTreeSet::new(),
+            locators: BTreeMap::new(),
+            presence: Presence::default(),
+            postponed: Postponed::default(),
+        };
+        Ok((ilnp, reports))
+    }
+
+    /// Puts the programs on interfaces that lead somewhere, and takes them off those that do no longer. One with
+    /// nothing but deprecated addresses is among them: correspondents may be sending there still.
+    pub(crate) fn attach(&mut self, view: &HostView) -> anyhow::Result<()> {
+        let present: BTreeSet<_> = locators::places(view).map(|place| place.ifindex).collect();
+        for gone in self.attached.difference(&present) {
+            self.datapath.detach_uplink(*gone);
+        }
+        for new in present.difference(&self.attached) {
+            self.datapath
+                .attach_uplink(*new)
+                .with_context(|| format!("programs of ILNP on interface {new}"))?;
+        }
+        self.attached = present;
+        Ok(())
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.machine.poll_timeout()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, is_shim6: &dyn Fn(IlvPair) -> bool) {
+        let sockets = HostSockets::new(&self.datapath, is_shim6);
+        self.machine.handle_timeout(&sockets, clock::now());
+    }
+
+    /// What the programs have seen, and packets for the machine that they have kept from the stack.
+    pub(crate) fn take_reports(
+        &mut self,
+        is_shim6: &dyn Fn(IlvPair) -> bool,
+    ) -> anyhow::Result<()> {
+        let machine = &mut self.machine;
+        self.datapath.drain_reports(&mut |report| {
+            let is_of_shim6 = matches!(report, Report::Candidate { pair, .. } if is_shim6(pair));
+            if !is_of_shim6 {
+                machine.handle_report(report, clock::now());
+            }
+        })?;
+        let sockets = HostSockets::new(&self.datapath, is_shim6);
+        self.datapath.drain_control(&mut |packet| {
+            machine.handle_control(packet, &sockets, clock::now());
+        })?;
+        Ok(())
+    }
+
+    /// Addresses of live sessions that sockets are bound to.
+    pub(crate) fn local_addresses(&self) -> impl Iterator<Item = Ulid> + '_ {
+        self.sessions.values().map(|known| Ulid(known.pair.local.address()))
+    }
+
+    /// Takes the programs off; what is on the host besides is in the journal.
+    pub(crate) fn close(self) -> anyhow::Result<()> {
+        self.datapath.close().context("BPF objects of ILNP")
+    }
+
+    /// Without the addresses that are there for sessions alone: no business of Shim6, and no locators.
+    pub(crate) fn own_addresses_only(&mut self, view: &mut HostView) {
+        self.presence.leave_out(view);
+    }
+}
+
+/// Driving it: the counterpart of `shim6`.
+impl Daemon {
+    /// What the programs of ILNP have to say.
+    pub(crate) fn take_ilnp_reports(&mut self) -> anyhow::Result<()> {
+        let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
+        let owned = &self.owned;
+        ilnp.take_reports(&|pair| owned.contains(pair))
+    }
+
+    pub(crate) fn on_ilnp_timeout(&mut self) {
+        let Some(ilnp) = &mut self.ilnp else { return };
+        let owned = &self.owned;
+        ilnp.handle_timeout(&|pair| owned.contains(pair));
+    }
+
+    /// Tells the sessions where this node is now. Addresses that they need are on the uplinks before anything is
+    /// sent from there.
+    pub(crate) async fn follow_locators(&mut self) {
+        let node = self.node();
+        let Some((ilnp, (node, nids))) = self.ilnp.as_mut().zip(node) else { return };
+        ilnp.tell_locators(&node.uplinks);
+        ilnp.presence.follow(&self.netlink, &node, &nids).await;
+        ilnp.machine.handle_local(&node.state, clock::now());
+        self.pump().await;
+    }
+
+    /// This node as it is now, and the identifiers that have sessions.
+    fn node(&self) -> Option<(locators::Node, BTreeSet<Nid>)> {
+        let ilnp = self.ilnp.as_ref()?;
+        let nids: BTreeSet<_> = ilnp.sessions.values().map(|known| known.pair.local.nid).collect();
+        let is_attached = |ifindex: u32| ilnp.attached.contains(&ifindex);
+        let node = locators::node(&self.view, &is_attached, &nids, &self.rules());
+        Some((node, nids))
+    }
+
+    /// Addresses that sessions of a run before had on uplinks: nothing needs them any more.
+    pub(crate) async fn clear_presence(&mut self) {
+        let mut presence = Presence::default();
+        presence.clear(&self.netlink).await;
+    }
+
+    /// Whether an uplink has this address, be it for sessions alone.
+    pub(crate) fn is_on_uplink(&self, address: Ipv6Addr) -> bool {
+        self.view.uplink_of(address).is_some()
+            || self.ilnp.as_ref().is_some_and(|ilnp| ilnp.presence.has_made(address))
+    }
+}
+
+impl Ilnp {
+    fn tell_locators(&mut self, uplinks: &BTreeMap<L64, u32>) {
+        let mut failed = None;
+        for l64 in self.locators.keys().filter(|l64| !uplinks.contains_key(l64)) {
+            failed = self.datapath.unset_locator(*l64).err().or(failed);
+        }
+        for (l64, ifindex) in uplinks {
+            if self.locators.get(l64) != Some(ifindex) {
+                failed = self.datapath.set_locator(*l64, *ifindex).err().or(failed);
+            }
+        }
+        if let Some(error) = failed {
+            tracing::warn!(%error, "locators in the data plane");
+        }
+        self.locators.clone_from(uplinks);
+    }
+
+    /// The uplink that packets with this source leave by; 0 is for the routing table to decide.
+    pub(crate) fn uplink_of(&self, source: Ipv6Addr) -> u32 {
+        self.locators.get(&Ilv::of(source).l64).copied().unwrap_or(0)
+    }
+}
+
+/// The sockets of the host, as sessions ask for them.
+struct HostSockets<'a> {
+    datapath: &'a IlnpDatapath,
+    /// Whether a pair is Shim6's: for ILNP it has no socket then (decision 071).
+    is_shim6: &'a dyn Fn(IlvPair) -> bool,
+    connected: OnceCell<BTreeSet<UlidPair>>,
+}
+
+impl<'a> HostSockets<'a> {
+    fn new(datapath: &'a IlnpDatapath, is_shim6: &'a dyn Fn(IlvPair) -> bool) -> Self {
+        Self { datapath, is_shim6, connected: OnceCell::new() }
+    }
+}
+
+impl Sockets for HostSockets<'_> {
+    fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
+        if (self.is_shim6)(pair) {
+            return Socket::None;
+        }
+        self.datapath.socket_kind(pair, protocol, ports).unwrap_or_else(|error| {
+            tracing::debug!(%error, "asking for a socket");
+            Socket::None
+        })
+    }
+
+    fn any_between(&self, pair: IlvPair) -> bool {
+        let all = self.connected.get_or_init(|| {
+            connected_pairs_now().unwrap_or_else(|error| {
+                // Then quiet is all that counts.
+                tracing::debug!(%error, "asking for sockets");
+                BTreeSet::new()
+            })
+        });
+        all.contains(&ulids(pair))
+    }
+}
+
+/// The same addresses in the other protocol's words.
+pub(crate) fn ulids(pair: IlvPair) -> UlidPair {
+    UlidPair::new(Ulid(pair.local.address()), Ulid(pair.remote.address()))
+}

@@ -1,0 +1,186 @@
+//! Identifiers and locators of this node, from the addresses of its uplinks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use moorline_api::{Net, PathRule, Scope, Taste};
+use moorline_ilnp::consts::LOCATOR_LIFETIME;
+use moorline_ilnp::{LocalLocator, LocalState};
+use moorline_netlink::{AddressFlags, HostView, Uplink, UplinkAddress};
+use moorline_types::{Ilv, L64, Nid};
+
+/// This node, where it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Node {
+    /// For the sessions.
+    pub state: LocalState,
+    /// By which uplink each locator leaves.
+    pub uplinks: BTreeMap<L64, u32>,
+}
+
+/// Every prefix of an uplink that works is a locator, and every interface identifier of its addresses an identifier,
+/// however it was made. `known` are identifiers of sessions, whose address may have left the host.
+///
+/// Among locators whose addresses are for new traffic none is better, so that sessions stay where they began,
+/// unless a rule prefers or avoids one; those that are deprecated come after all others.
+pub(super) fn node(
+    view: &HostView,
+    is_attached: &dyn Fn(u32) -> bool,
+    known: &BTreeSet<Nid>,
+    rules: &[PathRule],
+) -> Node {
+    let mut nids = known.clone();
+    let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
+    for uplink in places(view) {
+        for own in uplink.addresses.iter().filter(|own| is_usable(own)) {
+            let Ilv { l64, nid } = Ilv::of(own.address);
+            nids.insert(nid);
+            if !uplink.carrier || !is_attached(uplink.ifindex) || !l64.is_global_unicast() {
+                continue;
+            }
+            let locator = LocalLocator {
+                l64,
+                preference: preference(uplink, own, rules),
+                lifetime: u16::try_from(own.lifetimes.valid)
+                    .unwrap_or(LOCATOR_LIFETIME)
+                    .clamp(1, LOCATOR_LIFETIME),
+            };
+            let best = found.entry(l64).or_insert((locator, uplink.ifindex));
+            if locator.preference < best.0.preference {
+                *best = (locator, uplink.ifindex);
+            }
+        }
+    }
+    let uplinks = found.iter().map(|(l64, (_, ifindex))| (*l64, *ifindex)).collect();
+    let locators = found.into_values().map(|(locator, _)| locator).collect();
+    Node { state: LocalState { nids: nids.into_iter().collect(), locators }, uplinks }
+}
+
+/// Interfaces that packets may leave by.
+pub(super) fn places(view: &HostView) -> impl Iterator<Item = &Uplink> {
+    let candidates = view.candidates.iter();
+    view.uplinks.iter().chain(candidates.filter(|one| one.addresses.iter().any(is_usable)))
+}
+
+/// Whether packets may come from it.
+fn is_usable(own: &UplinkAddress) -> bool {
+    let is_tentative = own.flags.contains(AddressFlags::TENTATIVE)
+        && !own.flags.contains(AddressFlags::OPTIMISTIC);
+    !is_tentative && !own.flags.contains(AddressFlags::DAD_FAILED)
+}
+
+fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[PathRule]) -> u16 {
+    let is_about = |rule: &&PathRule| {
+        rule.scope == Scope::All
+            && rule.peer.is_none()
+            && rule.local.as_ref().is_some_and(|local| {
+                *local == uplink.name || local.parse::<Net>().is_ok_and(|net| contains(net, own))
+            })
+    };
+    let tasted = match rules.iter().find(is_about).map(|rule| &rule.taste) {
+        Some(Taste::Prefer) => PREFERRED,
+        Some(Taste::Avoid) => AVOIDED,
+        Some(Taste::Neutral | Taste::Other(_)) | None => NEUTRAL,
+    };
+    if own.preferred { tasted } else { tasted + DEPRECATED }
+}
+
+fn contains(net: Net, own: &UplinkAddress) -> bool {
+    moorline_netlink::Prefix::new(net.address(), net.len()).contains(own.address)
+}
+
+/// Preferences in Locator Updates: the lower the better.
+const PREFERRED: u16 = 50;
+const NEUTRAL: u16 = 100;
+const AVOIDED: u16 = 200;
+/// More, for addresses that are not for new traffic.
+const DEPRECATED: u16 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use moorline_netlink::Lifetimes;
+
+    use super::*;
+
+    fn address(text: &str, flags: AddressFlags, valid: u32) -> UplinkAddress {
+        UplinkAddress {
+            address: text.parse().expect("an address"),
+            prefix_len: 64,
+            flags,
+            preferred: flags.is_preferred(),
+            lifetimes: Lifetimes { preferred: valid, valid },
+        }
+    }
+
+    fn uplink(ifindex: u32, addresses: &[UplinkAddress]) -> Uplink {
+        Uplink {
+            ifindex,
+            name: format!("isp{ifindex}"),
+            carrier: true,
+            mtu: 1500,
+            gateway: None,
+            default_routes: Vec::new(),
+            addresses: addresses.to_vec(),
+            advertisers: Vec::new(),
+        }
+    }
+
+    fn view(uplinks: &[Uplink]) -> HostView {
+        HostView { uplinks: uplinks.to_vec(), candidates: Vec::new() }
+    }
+
+    fn told(node: &Node) -> Vec<(String, u16, u16)> {
+        let locators = node.state.locators.iter();
+        locators.map(|own| (own.l64.to_string(), own.preference, own.lifetime)).collect()
+    }
+
+    const FINE: AddressFlags = AddressFlags::PERMANENT;
+
+    #[test]
+    fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
+        let lasting = address("2001:db8:1::a", FINE, u32::MAX);
+        let soon = address("2001:db8:2::b", AddressFlags(0), 600);
+        let view = view(&[uplink(1, &[lasting]), uplink(2, &[soon])]);
+        let known = BTreeSet::from([Nid(0xcc)]);
+        let node = node(&view, &|_| true, &known, &[]);
+        assert_eq!(node.state.nids, [Nid(0xa), Nid(0xb), Nid(0xcc)]);
+        let expected = [
+            ("2001:0db8:0001:0000".to_owned(), 100, 3600),
+            ("2001:0db8:0002:0000".to_owned(), 100, 600),
+        ];
+        assert_eq!(told(&node), expected);
+        assert_eq!(node.uplinks.into_values().collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
+        let gone = Uplink { carrier: false, ..uplink(1, &[address("2001:db8:1::a", FINE, 60)]) };
+        let last = uplink(4, &[address("2001:db8:5::a", AddressFlags::DEPRECATED, 60)]);
+        let going = address("2001:db8:2::a", AddressFlags::DEPRECATED, 60);
+        let new = address("2001:db8:3::a", AddressFlags::TENTATIVE, 60);
+        let bare = uplink(3, &[address("2001:db8:4::a", FINE, 60)]);
+        let view =
+            HostView { candidates: vec![last], ..view(&[gone, uplink(2, &[going, new]), bare]) };
+        let node = node(&view, &|ifindex| ifindex != 3, &BTreeSet::new(), &[]);
+        let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000"];
+        assert_eq!(told(&node), expected.map(|l64| (l64.to_owned(), 1100, 60)));
+        assert_eq!(node.state.nids, [Nid(0xa)]);
+    }
+
+    #[test]
+    fn rules_about_paths_say_which_locators_are_better() {
+        let one = uplink(1, &[address("2001:db8:1::a", FINE, 60)]);
+        let two = uplink(2, &[address("2001:db8:2::a", FINE, 60)]);
+        let rule = |local: &str, taste| PathRule {
+            scope: Scope::All,
+            local: Some(local.to_owned()),
+            peer: None,
+            taste,
+            tell_peer: false,
+            origin: String::new(),
+        };
+        let rules = [rule("isp1", Taste::Avoid), rule("2001:db8:2::/64", Taste::Prefer)];
+        let node = node(&view(&[one, two]), &|_| true, &BTreeSet::new(), &rules);
+        let preferences: Vec<_> = told(&node).into_iter().map(|told| told.1).collect();
+        assert_eq!(preferences, [200, 50]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Shim6 between core, data plane and network.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use moorline_host::datapath::Update;
+use moorline_link::Queue;
+use tokio::time;
+
+use crate::clock;
+use crate::config::Config;
+use crate::shell::Daemon;
+
+impl Daemon {
+    /// Goes on with the contexts of a run that was killed or has handed over.
+    pub(crate) async fn restore(&mut self) -> anyhow::Result<()> {
+        let now = clock::now();
+        let mut restored = 0u32;
+        for snapshot in self.store.load_contexts()? {
+            let id = snapshot.id;
+            match self.host.restore(snapshot, now) {
+                Ok(()) => restored += 1,
+                Err(reason) => tracing::warn!(context = %id, %reason, "context not taken over"),
+            }
+        }
+        if restored > 0 {
+            tracing::info!(contexts = restored, "took over from the run before");
+        }
+        for left in self.datapath.contexts()? {
+            if !self.host.contexts().any(|context| context.id == left.id) {
+                self.datapath.apply(&Update::Remove { context: left.id })?;
+            }
+        }
+        // A pair that the run before was told of, and has made no context for yet, is told again.
+        self.datapath.forget_traffic()?;
+        self.pump().await;
+        self.keep_ulids().await;
+        Ok(())
+    }
+
+    /// Messages of protocol 140, a batch of them, so that nothing else waits for long. Strangers get no more of
+    /// our time than [`STRANGERS_PER_SECOND`] leaves them: the rest of a flood is dropped by the kernel.
+    pub(crate) fn take_messages(&mut self, queue: Queue) -> anyhow::Result<()> {
+        for _ in 0..BATCH {
+            let received = self.shim6.try_receive(queue).context("raw socket of protocol 140")?;
+            let Some(received) = received else { return Ok(()) };
+            if self
+                .ilnp
+                .as_ref()
+                .is_some_and(|ilnp| ilnp.turns_away(received.octets, received.locators))
+            {
+                continue;
+            }
+            self.host.handle_control(received.octets, received.locators, clock::now());
+        }
+        if queue == Queue::Strangers {
+            let pause = Duration::from_secs(1) * BATCH / STRANGERS_PER_SECOND;
+            self.strangers_at = Some(time::Instant::now() + pause);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_reports(&mut self) -> anyhow::Result<()> {
+        let mut reports = Vec::new();
+        self.datapath.drain_reports(&mut |report| reports.push(report))?;
+        reports.into_iter().for_each(|report| self.on_shim6_report(report));
+        Ok(())
+    }
+}
+
+/// What the machine is told once.
+pub(crate) fn host_config(config: &Config) -> moorline_host::Config {
+    let mut host = moorline_host::Config {
+        idle: config.idle,
+        asks_before_removal: true,
+        profile: config.profile,
+        counts_congestion: config.congestion.watch,
+        ..moorline_host::Config::default()
+    };
+    host.shim6.max_contexts = config.max_contexts;
+    host.shim6.send_timeout = config.send_timeout;
+    host
+}
+
+/// Messages of protocol 140 that are taken at once.
+const BATCH: u32 = 64;
+/// Messages of strangers that are looked at in a second, when there are more: a tenth of a core or two. Of a site
+/// that comes back with 10,000 contexts all are answered in two seconds.
+const STRANGERS_PER_SECOND: u32 = 20_000;

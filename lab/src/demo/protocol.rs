@@ -1,0 +1,90 @@
+//! What the demo shows, by protocol.
+
+use std::fmt;
+use std::str::FromStr;
+
+use moorline_api::EventKind;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::topology::{HOSTS, ISPS};
+
+/// What keeps the connections of the demo alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Shim6 and REAP: ISP 1 dies silently.
+    #[default]
+    Shim6,
+    /// ILNPv6: host A is cut off from ISP 1.
+    Ilnp,
+}
+
+impl Protocol {
+    pub(super) const fn plot(self) -> &'static str {
+        match self {
+            Self::Shim6 => {
+                "iperf3 sends to B. Then ISP 1 dies: it drops every packet and says nothing."
+            }
+            Self::Ilnp => "iperf3 sends to B. Then A loses its cable to ISP 1, and so its locator.",
+        }
+    }
+
+    /// Lines of the daemons' configurations.
+    pub(super) const fn settings(self) -> &'static str {
+        match self {
+            Self::Shim6 => "",
+            Self::Ilnp => "ilnp = \"on\"",
+        }
+    }
+
+    pub(super) fn failure(self) -> Failure {
+        match self {
+            Self::Shim6 => Failure::Silent { router: ISPS[0].into() },
+            Self::Ilnp => Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() },
+        }
+    }
+
+    pub(super) const fn cut(self) -> &'static str {
+        match self {
+            Self::Shim6 => "ISP 1 drops every packet and says nothing",
+            Self::Ilnp => "A loses its cable to ISP 1",
+        }
+    }
+
+    /// The event that says that the connections can move.
+    pub(super) const fn protection(self) -> EventKind {
+        match self {
+            Self::Shim6 => EventKind::ContextEstablished,
+            Self::Ilnp => EventKind::SessionEstablished,
+        }
+    }
+
+    /// What the hosts have then.
+    pub(super) const fn what(self) -> &'static str {
+        match self {
+            Self::Shim6 => "context",
+            Self::Ilnp => "session",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Shim6 => "shim6",
+            Self::Ilnp => "ilnp",
+        })
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Shim6, Self::Ilnp]
+            .into_iter()
+            .find(|protocol| protocol.to_string() == text)
+            .ok_or_else(|| "neither \"shim6\" nor \"ilnp\"".to_owned())
+    }
+}
