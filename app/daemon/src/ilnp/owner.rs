@@ -77,6 +77,11 @@ impl Daemon {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.postponed.0.remove(&pair);
         }
+        // The correspondent's proposal may have come after we had sent an I1, which it does not answer.
+        let begun = self.host.contexts().filter(|context| context.ulids == pair);
+        for id in begun.map(|context| context.id).collect::<Vec<_>>() {
+            self.host.remove(id, Removal::Requested);
+        }
         if let Err(error) = self.datapath.apply(&Update::Rearm { ulids: pair }) {
             tracing::debug!(%error, "traffic of a session");
         }

@@ -1,0 +1,321 @@
+//! ILNP sessions between real daemons. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use common::{Protected, daemon_options, eventually, protected_with, with_ilnp};
+use moorline_api::{Correspondent, EventKind, LocatorValidity, SessionState};
+use moorline_lab::capture::{Capture, Frame};
+use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::demo::{self, DemoOptions, Protocol};
+use moorline_lab::timeline::{Style, Timeline};
+use moorline_lab::topology::{HOSTS, Prefix, host_address};
+use moorline_lab::workload::{
+    Direction, Endpoint, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
+};
+use moorline_lab::{Failure, Lab};
+use moorline_link::PacketSocket;
+use moorline_types::{L64, Nonce};
+use moorline_wire::ilnp::{L64Entry, LocatorUpdate, NonceHeader, Operation};
+
+const BOTH: [Option<&str>; 2] = [Some(""), Some("")];
+
+fn transfer(hosts: &Protected, sender: Sender) -> TcpTransfer {
+    let [client, server] = hosts.ends.clone();
+    let options = TcpOptions { client, server, sender, bytes: 12_000_000, rate: 4_000_000 };
+    TcpTransfer::start(&options).unwrap()
+}
+
+fn datagrams(hosts: &Protected) -> UdpFlow {
+    let ends = hosts.ends.clone();
+    let options = UdpOptions { ends, direction: Direction::BothWays, per_second: 200, size: 600 };
+    UdpFlow::start(&options).unwrap()
+}
+
+fn awaits_more(flow: &UdpFlow, datagrams: u64) {
+    let totals = || flow.arrivals().iter().map(|way| way.total()).collect::<Vec<_>>();
+    let before = totals();
+    eventually("datagrams both ways", || {
+        totals().iter().zip(&before).all(|(now, then)| *now >= then + datagrams * 600)
+    });
+}
+
+/// Whether the one session of a host sends by this ISP.
+fn is_via(daemon: &Daemon, host: &str, isp: u16) -> bool {
+    let sessions = daemon.ilcc().unwrap().correspondents;
+    sessions.iter().any(|one| Prefix::of(one.via.local) == Prefix::of(host_address(host, isp)))
+}
+
+/// A transfer brings every byte, though the host that fetches or serves it loses a locator in its middle.
+fn goes_on(hosts: &mut Protected, name: &str, sender: Sender, lose: impl FnOnce(&Lab)) {
+    let transfer = transfer(hosts, sender);
+    hosts.await_session();
+    eventually("bytes", || transfer.arrivals().total() > 1_000_000);
+    for daemon in &hosts.daemons {
+        let ilcc = daemon.ilcc().unwrap();
+        let [session] = &ilcc.correspondents[..] else { panic!("{name}: {ilcc:?}") };
+        assert_eq!(session.state, SessionState::Established, "{name}");
+        assert!(!session.moved && session.why.starts_with("agreed"), "{name}: {session:?}");
+        assert!(session.nonces.is_some(), "we are root");
+        assert_eq!(session.locators.len(), 2, "{name}: both ISPs of the peer: {session:?}");
+        eventually("no context, as the pair is ILNP's", || daemon.contexts().unwrap().is_empty());
+    }
+    lose(&hosts.lab);
+    let ended = moorline_lab::interrupt::wait_for("the end of the transfer", LIMIT, || {
+        Ok(transfer.is_finished().then_some(()))
+    });
+    let after = transfer.arrivals().total();
+    let seen: Vec<_> = hosts.daemons.iter().map(|daemon| daemon.ilcc().unwrap()).collect();
+    assert!(ended.is_ok(), "{name}: {after} octets\n{seen:?}\n{}", hosts.story());
+    assert!(transfer.finish().unwrap().complete, "{name}\n{}", hosts.story());
+    assert!(is_via(&hosts.daemons[0], "a", 2), "{name}: {seen:?}");
+    let [a, b] = &seen[..] else { panic!("two hosts") };
+    assert!(a.correspondents[0].moved && b.correspondents[0].moved, "{name}: {seen:?}");
+    let active = |one: &&moorline_api::RemoteLocator| one.validity == LocatorValidity::Active;
+    let there = b.correspondents[0].locators.iter().find(active).unwrap();
+    assert_eq!(there.l64, "2001:0db8:00a2:0000", "{name}: {seen:?}");
+}
+
+#[test]
+fn tcp_goes_on_when_a_carrier_is_lost_whoever_sends() {
+    for sender in [Sender::Client, Sender::Server] {
+        let name = format!("ILNP, carrier, {sender:?} sends");
+        let Some(mut hosts) = with_ilnp(&name, &[], BOTH) else { return };
+        let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
+        goes_on(&mut hosts, &name, sender, |lab| drop(lab.fail(failure).unwrap()));
+    }
+}
+
+/// Each address of the daemon's own making has another interface identifier: the session takes its own along.
+#[test]
+fn tcp_goes_on_when_its_prefix_is_taken_away_whatever_its_address_was_made_of() {
+    let name = "ILNP, prefix removed";
+    let settings = || "ilnp = \"on\"\n".to_owned();
+    let Some(mut hosts) = protected_with(name, [settings(), settings()]) else { return };
+    goes_on(&mut hosts, name, Sender::Server, |lab| {
+        let flush = ["-6", "addr", "flush", "dev", "isp1", "scope", "global"];
+        lab.namespace("a").unwrap().ip(&flush).unwrap();
+    });
+}
+
+/// Renumbering: the old locator is valid until nothing comes there any more.
+#[test]
+fn a_soft_hand_off_loses_no_datagram() {
+    let Some(mut hosts) = with_ilnp("soft hand-off", &[], BOTH) else { return };
+    let flow = datagrams(&hosts);
+    hosts.await_session();
+    awaits_more(&flow, 100);
+    let old = Prefix::host(host_address("a", 1)).to_string();
+    let host = hosts.lab.namespace("a").unwrap();
+    host.ip(&["-6", "addr", "change", &old, "dev", "isp1", "preferred_lft", "0"]).unwrap();
+    let limit = Duration::from_secs(10);
+    for daemon in &mut hosts.daemons {
+        daemon.wait_for(&EventKind::Moved, limit).unwrap();
+    }
+    hosts.daemons[0].wait_for(&EventKind::LocatorsAcknowledged, limit).unwrap();
+    awaits_more(&flow, 200);
+    assert!(is_via(&hosts.daemons[0], "a", 2));
+    for way in flow.finish().unwrap() {
+        assert_eq!((way.sent - way.received, way.damaged, way.duplicates), (0, 0, 0), "{way:?}");
+    }
+}
+
+/// Captured where a host's packets reach its ISP.
+fn capture(hosts: &Protected) -> Capture {
+    let isp = hosts.lab.namespace("isp1").unwrap();
+    Capture::start(isp, "a", &hosts.lab.directory("isp1").unwrap()).unwrap()
+}
+
+fn count(frames: &[Frame], is_it: impl Fn(&[u8]) -> bool) -> usize {
+    frames.iter().filter_map(Frame::ipv6).filter(|packet| is_it(packet)).count()
+}
+
+#[test]
+fn a_peer_without_ilnp_is_asked_and_sees_plain_ipv6() {
+    let name = "a peer without ILNP";
+    let Some(mut hosts) = with_ilnp(name, &["tcpdump"], [Some(""), None]) else { return };
+    let capture = capture(&hosts);
+    let transfer = transfer(&hosts, Sender::Client);
+    let told = hosts.daemons[0].wait_for(&EventKind::NoSession, LIMIT).unwrap();
+    assert_eq!(told.reason.as_deref(), Some("no answer"));
+    eventually("the end", || transfer.is_finished());
+    assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
+    let frames = capture.finish().unwrap();
+    let asked = count(&frames, |packet| packet[6] == ICMPV6 && packet[40] == PROPOSE);
+    assert!((1..=3).contains(&asked), "{asked} proposals");
+    assert_eq!(count(&frames, |packet| packet[6] == DESTINATION_OPTIONS), 0);
+    assert!(count(&frames, |packet| packet[6] == TCP) > 100);
+    assert!(hosts.daemons[0].ilcc().unwrap().correspondents.is_empty());
+}
+
+/// The trigger of Shim6 waits for ILNP's question to be answered.
+#[test]
+fn a_peer_without_ilnp_has_shim6() {
+    let name = "ILNP on one side, Shim6 on both";
+    let settings = ["ilnp = \"on\"\n".to_owned(), String::new()];
+    let Some(mut hosts) = protected_with(name, settings) else { return };
+    let transfer = transfer(&hosts, Sender::Server);
+    hosts.daemons[0].wait_for(&EventKind::NoSession, LIMIT).unwrap();
+    hosts.await_context();
+    assert!(hosts.daemons[0].ilcc().unwrap().correspondents.is_empty());
+    eventually("the end", || transfer.is_finished());
+    assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
+}
+
+/// A Locator Update that says that B is somewhere else, from B's address.
+fn forged(nonce: Option<Nonce>) -> Vec<u8> {
+    let (source, destination) = (host_address("b", 1), host_address("a", 1));
+    let locators = vec![L64Entry { preference: 0, l64: L64(0x2001_0db8_0666_0000), lifetime: 60 }];
+    let update = LocatorUpdate { operation: Operation::ADVERTISEMENT, locators };
+    let message = update.emit(source, destination);
+    let options = nonce.map_or_else(Vec::new, |nonce| {
+        NonceHeader { next_header: ICMPV6, nonce, sequence: Some(77) }.emit()
+    });
+    let len = u16::try_from(options.len() + message.len()).unwrap();
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend(len.to_be_bytes());
+    packet.extend([if options.is_empty() { ICMPV6 } else { DESTINATION_OPTIONS }, 64]);
+    packet.extend(source.octets());
+    packet.extend(destination.octets());
+    packet.extend(options);
+    packet.extend(message);
+    packet
+}
+
+#[test]
+fn spoofed_locator_updates_without_the_nonce_change_nothing() {
+    let Some(mut hosts) = with_ilnp("spoofed Locator Updates", &[], BOTH) else { return };
+    let transfer = transfer(&hosts, Sender::Server);
+    hosts.await_session();
+    hosts.daemons[0].wait_for(&EventKind::LocatorsAcknowledged, LIMIT).unwrap();
+    let before = hosts.daemons[0].ilcc().unwrap().correspondents;
+    let router = hosts.lab.namespace("isp1").unwrap();
+    router.sysctl("ipv6/ip_nonlocal_bind", "1").unwrap();
+    let send = |packet: Vec<u8>| router.enter(|| Ok(PacketSocket::open()?.send(&packet, 0)?));
+    for guess in 0..50_u32 {
+        send(forged(None)).unwrap();
+        send(forged(Some(Nonce::Short(guess.to_be_bytes())))).unwrap();
+    }
+    let dropped = |reason: &str| {
+        hosts.daemons[0].status().unwrap().drops.get(reason).copied().unwrap_or_default()
+    };
+    eventually("the forgeries", || dropped("missing_option") >= 50 && dropped("bad_nonce") >= 50);
+    let after = hosts.daemons[0].ilcc().unwrap().correspondents;
+    let places = |all: &[Correspondent]| {
+        all.iter().map(|one| (one.via, one.locators.len(), one.nonces.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(places(&before), places(&after));
+    eventually("the end", || transfer.is_finished());
+    assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
+}
+
+#[test]
+fn a_peer_that_vanishes_is_forgotten() {
+    let short = Some("ilnp-idle = \"2s\"");
+    let Some(mut hosts) = with_ilnp("a peer that vanishes", &[], [short, Some("")]) else { return };
+    let flow = datagrams(&hosts);
+    hosts.await_session();
+    hosts.daemons.pop().unwrap().kill().unwrap();
+    let _cut = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    flow.finish().unwrap();
+    let gone = hosts.daemons[0].wait_for(&EventKind::SessionForgotten, LIMIT).unwrap();
+    assert_eq!(gone.reason.as_deref(), Some("idle"));
+    assert!(hosts.daemons[0].ilcc().unwrap().correspondents.is_empty());
+}
+
+/// Addresses, rules and routes of host A.
+fn picture(lab: &Lab) -> [Vec<String>; 3] {
+    let commands: [&[&str]; 3] = [
+        &["-6", "-o", "addr", "show", "scope", "global"],
+        &["-6", "rule", "show"],
+        &["-6", "route", "show", "table", "all"],
+    ];
+    commands.map(|command| {
+        let shown = lab.namespace("a").unwrap().ip(command).unwrap();
+        let mut lines: Vec<_> = shown.lines().map(|line| line.trim().to_owned()).collect();
+        lines.retain(|line| !line.contains("ff00::/8") && !line.contains("fe80::"));
+        lines.sort();
+        lines
+    })
+}
+
+#[test]
+fn after_a_crash_with_sessions_a_reset_leaves_nothing_behind() {
+    let name = "ILNP, reset";
+    let Some(lab) = common::two_by_two_open(name, &[]) else { return };
+    let before = picture(&lab);
+    let options = DaemonOptions { settings: "ilnp = \"on\"\n".to_owned(), ..daemon_options() };
+    let daemons = moorline_lab::daemon::start_both(&lab, [&options; 2]).unwrap();
+    let ends = [0, 1].map(|index: usize| Endpoint {
+        namespace: lab.namespace(HOSTS[index]).unwrap().clone(),
+        address: daemons[index].verifiable_address("isp1").unwrap(),
+    });
+    let mut hosts = Protected { daemons, ends, lab };
+    let flow = datagrams(&hosts);
+    hosts.await_session();
+    let host = hosts.lab.namespace("a").unwrap();
+    let nid = hosts.ends[0].address.segments()[4..].to_vec();
+    eventually("the session's address at ISP 2", || {
+        let shown = host.ip(&["-6", "-o", "addr", "show", "dev", "isp2"]).unwrap();
+        let addresses = shown.split_whitespace().filter_map(|word| word.strip_suffix("/128"));
+        let mut addresses = addresses.filter_map(|text| text.parse::<Ipv6Addr>().ok());
+        addresses.any(|address| address.segments()[4..] == nid)
+    });
+    flow.finish().unwrap();
+    hosts.daemons.remove(0).kill().unwrap();
+    Daemon::reset(&hosts.lab, "a", &options).unwrap();
+    eventually("the host as before", || before == picture(&hosts.lab));
+}
+
+#[test]
+fn with_ilnp_the_programs_survive_the_loss_of_their_locator() {
+    if common::two_by_two("demo of ILNP", &demo::PROGRAMS).is_none() {
+        return;
+    }
+    let options = DemoOptions {
+        moorlined: daemon_options().binary,
+        protocol: Protocol::Ilnp,
+        send_timeout: Duration::from_secs(1),
+        rate: DemoOptions::RATE,
+    };
+    let mut view = Timeline::new(Vec::new(), Style::PLAIN);
+    let report = demo::run(&options, &mut view).unwrap();
+    let shown = String::from_utf8(view.into_inner()).unwrap();
+    assert!(report.is_success(), "{report}\n{shown}");
+    assert!(!report.without_moorline_survived, "{report}");
+    assert!(shown.contains("A and B have a session"), "{shown}");
+    let to = report.moved_to.unwrap();
+    assert_eq!(Prefix::of(to.local), Prefix::of(host_address("a", 2)));
+    assert_eq!(Prefix::of(to.peer), Prefix::of(host_address("b", 1)), "B is where it was");
+}
+
+#[test]
+fn logs_at_debug_level_hold_no_nonce() {
+    let Some(mut hosts) = with_ilnp("logs of ILNP", &[], [None, Some("")]) else { return };
+    let settings = "addresses = \"off\"\nilnp = \"on\"\nilnp-nonce-bits = 96\n".to_owned();
+    let options = DaemonOptions { settings, ..daemon_options() };
+    hosts.daemons.push(Daemon::start_logging(&hosts.lab, "a", &options, Some("debug")).unwrap());
+    let transfer = transfer(&hosts, Sender::Client);
+    hosts.await_session();
+    let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
+    let _fault = hosts.lab.fail(failure).unwrap();
+    hosts.daemons[1].wait_for(&EventKind::LocatorsAcknowledged, LIMIT).unwrap();
+    let nonces = hosts.daemons[1].ilcc().unwrap().correspondents[0].nonces.clone().unwrap();
+    assert_eq!((nonces.sent.len(), nonces.received.as_ref().map(String::len)), (24, Some(8)));
+    let log = hosts.daemons[1].log().to_lowercase();
+    assert!(log.contains("debug") && log.contains("session moved"), "{log}");
+    for nonce in [Some(nonces.sent), nonces.received].into_iter().flatten() {
+        assert!(!log.contains(&nonce), "{nonce} in {log}");
+    }
+    transfer.abandon().unwrap();
+}
+
+const LIMIT: Duration = Duration::from_secs(20);
+const TCP: u8 = 6;
+const ICMPV6: u8 = 58;
+const DESTINATION_OPTIONS: u8 = 60;
+/// ICMPv6 type of the first message of the handshake.
+const PROPOSE: u8 = 200;
