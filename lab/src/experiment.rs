@@ -8,6 +8,7 @@
 
 mod addr_cost;
 mod art;
+mod handoff;
 mod i1_flood;
 mod i2_cost;
 mod ilcc;
@@ -36,6 +37,7 @@ use serde_json::{Map, Value};
 pub use crate::cost::{I2Cost, IspLoss};
 pub use addr_cost::AddrCost;
 pub use art::{Art, ArtFlow};
+pub use handoff::HandOff;
 pub use i1_flood::FloodCost;
 pub use ilcc::{Growth, IlccStudy, Layer, PolicyName};
 pub use local_event::LocalEvent;
@@ -196,6 +198,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(Peers::default()),
         Box::new(Throughput::default()),
         Box::new(LocalEvent::default()),
+        Box::new(HandOff::default()),
         Box::new(StateCost::default()),
         Box::new(FloodCost::default()),
         Box::new(IlccStudy::default()),

@@ -302,7 +302,7 @@ fn logs_at_debug_level_hold_no_nonce() {
     hosts.await_session();
     let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
     let _fault = hosts.lab.fail(failure).unwrap();
-    hosts.daemons[1].wait_for(&EventKind::LocatorsAcknowledged, LIMIT).unwrap();
+    hosts.daemons[1].wait_for(&EventKind::Moved, LIMIT).unwrap();
     let nonces = hosts.daemons[1].ilcc().unwrap().correspondents[0].nonces.clone().unwrap();
     assert_eq!((nonces.sent.len(), nonces.received.as_ref().map(String::len)), (24, Some(8)));
     let log = hosts.daemons[1].log().to_lowercase();

@@ -40,6 +40,13 @@ impl Scene {
         Ok(Self { daemons, ends, lab })
     }
 
+    /// With a daemon in each host, and the addresses that these have without.
+    pub(super) fn as_it_is(cables: Impairment, options: &DaemonOptions) -> anyhow::Result<Self> {
+        let mut scene = Self::plain(cables)?;
+        scene.daemons = start_both(&scene.lab, [options; 2])?;
+        Ok(scene)
+    }
+
     /// Waits until every daemon has a context for the flow.
     pub(super) fn await_contexts(&mut self) -> anyhow::Result<()> {
         for daemon in &mut self.daemons {

@@ -5,7 +5,7 @@ mod load;
 mod state_cost;
 mod throughput;
 
-use failures::{ArtArgs, LocalEventArgs, PeersArgs};
+use failures::{ArtArgs, HandOffArgs, LocalEventArgs, PeersArgs};
 use throughput::ThroughputArgs;
 
 use clap::Subcommand;
@@ -106,6 +106,8 @@ pub enum ExperimentArgs {
     ///
     /// With the silence of the application and the packets that were lost.
     LocalEvent(LocalEventArgs),
+    /// Silence and loss when a host under ILNP changes its locator, by hard and soft hand-offs (as root).
+    Handoff(HandOffArgs),
     /// Contexts at a time over a day of traffic, and the memory they take.
     ///
     /// Figure 11 of the LinShim6 paper: for a capture or flow records, or for a day of some servers of a campus,
@@ -282,7 +284,7 @@ mod tests {
     use super::*;
     use crate::Args;
     use clap::Parser;
-    use moorline_lab::experiment::{Art, LocalEvent, Peers, StateCost, Throughput};
+    use moorline_lab::experiment::{Art, HandOff, LocalEvent, Peers, StateCost, Throughput};
 
     fn run(line: &str) -> RunArgs {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
@@ -328,6 +330,10 @@ mod tests {
         let run = self::run("moorline lab run local-event");
         let ExperimentArgs::LocalEvent(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), LocalEvent::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let run = self::run("moorline lab run handoff");
+        let ExperimentArgs::Handoff(args) = run.experiment else { panic!() };
+        let (given, default) = (args.experiment(), HandOff::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let run = self::run("moorline lab run peers");
         let ExperimentArgs::Peers(args) = run.experiment else { panic!() };

@@ -86,6 +86,7 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         ExperimentArgs::Peers(args) => Box::new(args.experiment()),
         ExperimentArgs::Throughput(args) => Box::new(args.experiment()),
         ExperimentArgs::LocalEvent(args) => Box::new(args.experiment()),
+        ExperimentArgs::Handoff(args) => Box::new(args.experiment()),
         ExperimentArgs::StateCost(args) => Box::new(args.experiment()),
         ExperimentArgs::I1Flood(args) => Box::new(args.experiment()),
         ExperimentArgs::Ilcc(args) => Box::new(args.experiment()),

@@ -1,6 +1,6 @@
 //! Options of the experiments about failures.
 
-use moorline_lab::experiment::{Art, ArtFlow, LocalEvent, PeerFlow, PeerSystem, Peers};
+use moorline_lab::experiment::{Art, ArtFlow, HandOff, LocalEvent, PeerFlow, PeerSystem, Peers};
 use std::time::Duration;
 
 /// Parameters of `art`.
@@ -112,6 +112,29 @@ impl LocalEventArgs {
     pub fn experiment(&self) -> LocalEvent {
         let &Self { ref rtts, repetitions, parallel, seed } = self;
         LocalEvent { moorlined: None, rtts: rtts.clone(), repetitions, parallel, seed }
+    }
+}
+
+/// Parameters of `handoff`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HandOffArgs {
+    /// Round-trip times in milliseconds.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,20,80", value_parser = parse_rtt)]
+    pub rtts: Vec<Duration>,
+    /// Hand-offs for each of them, hard and soft, under a transfer and under datagrams.
+    #[arg(long, value_name = "N", default_value_t = HandOff::default().repetitions, value_parser = parse_count)]
+    pub repetitions: usize,
+    /// What the moments of hand-offs follow from.
+    #[arg(long, value_name = "N", default_value_t = HandOff::default().seed)]
+    pub seed: u64,
+}
+
+impl HandOffArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> HandOff {
+        let &Self { ref rtts, repetitions, seed } = self;
+        HandOff { moorlined: None, rtts: rtts.clone(), repetitions, seed }
     }
 }
 
