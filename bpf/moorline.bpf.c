@@ -57,6 +57,13 @@ int moor_egress(struct __sk_buff *skb)
 	return skb->gso_size ? TC_ACT_UNSPEC : moor_in(skb, ETH_HLEN);
 }
 
+/* On moor0: what has been put together on the way from moor1. */
+SEC("tcx/ingress")
+int moor_gathered(struct __sk_buff *skb)
+{
+	return gathered(skb);
+}
+
 /* On moor1: what the kernel has segmented on the way from moor0. */
 SEC("tcx/ingress")
 int moor_ingress(struct __sk_buff *skb)

@@ -141,12 +141,11 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 }
 
 static __always_inline void note_tx(struct __sk_buff *skb, const struct found *found, __u32 where, __u32 packets,
-				    __u32 octets)
+				    __u32 octets, __u64 now)
 {
 	__u16 flags = found->context->flags;
 	__u64 deadline = NEVER;
 	struct live *live = found->live;
-	__u64 now = clock_now();
 
 	live->last_tx = now;
 	__sync_fetch_and_add(&live->tx_packets, packets);

@@ -107,6 +107,14 @@ struct {
 	__type(value, __u32);
 } locals SEC(".maps");
 
+/* By a hash of locators; pairs that meet push each other out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, HOPS);
+	__type(key, __u32);
+	__type(value, struct hop);
+} hops SEC(".maps");
+
 /* LRU: a scan can push out entries, never fill it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

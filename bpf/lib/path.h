@@ -6,6 +6,7 @@
 #ifndef MOORLINE_PATH_H
 #define MOORLINE_PATH_H
 
+#include "gather.h"
 #include "handled.h"
 #include "icmp.h"
 #include "paths.h"
@@ -18,11 +19,12 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 {
 	__u32 where = (l2 + sizeof(struct ip6_shim6)) << 8 | ip6->next;
 	__u32 octets = ip6_octets(skb, l2, ip6);
-	int action = shim6_insert(skb, l2, ip6, rewrite);
+	__u64 now = clock_now();
+	int action = shim6_insert(skb, l2, ip6, rewrite, now);
 
 	if (action < 0)
 		return drop(-1 - action);
-	note_tx(skb, found, where, 1, octets);
+	note_tx(skb, found, where, 1, octets, now);
 	return action;
 }
 
@@ -49,12 +51,16 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	struct pair ulids;
 	struct found found;
 
-	if (!load_ip6(skb, l2, &ip6) || ip6.next == NEXT_SHIM6 || is_handled(skb))
-		return TC_ACT_UNSPEC;
-	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
+	if (!load_ip6(skb, l2, &ip6) || is_handled(skb))
 		return TC_ACT_UNSPEC;
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
+	if (ip6.next == NEXT_SHIM6) {
+		hop_learn(skb, &ulids);
+		return TC_ACT_UNSPEC;
+	}
+	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
+		return TC_ACT_UNSPEC;
 	if (!find_ulids(&ulids, &found)) {
 		trigger_count(skb, l2, &ip6, false);
 		return TC_ACT_UNSPEC;
@@ -63,7 +69,8 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	if (is_moved(skb, l2, &ip6, &ulids, &found, &rewrite))
 		return send_moved(skb, l2, &ip6, &rewrite, &found);
-	note_tx(skb, &found, (l2 + sizeof(ip6)) << 8 | ip6.next, packet_count(skb), ip6_octets(skb, l2, &ip6));
+	note_tx(skb, &found, (l2 + sizeof(ip6)) << 8 | ip6.next, packet_count(skb), ip6_octets(skb, l2, &ip6),
+		clock_now());
 	return TC_ACT_UNSPEC;
 }
 
@@ -75,6 +82,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	struct shim6 shim6;
 	struct found found;
 	__u32 octets;
+	int action;
 
 	if (bpf_ntohs(ip6->payload_len) < sizeof(shim6) ||
 	    bpf_skb_load_bytes(skb, l2 + sizeof(*ip6), &shim6, sizeof(shim6)))
@@ -94,6 +102,9 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin.ulids))
 		return drop(DROP_ADJUST_ROOM);
+	action = gather(skb, l2, ip6, octets);
+	if (action >= 0)
+		return action;
 	note_rx(skb, &found, l2, ip6, 1, octets);
 	return TC_ACT_UNSPEC;
 }

@@ -4,13 +4,14 @@
 #define MOORLINE_REWRITE_H
 
 #include "context.h"
+#include "hops.h"
 
 /* Puts the payload header behind the IPv6 header, the locators into it, and sends the packet out of the uplink
  * of the source locator. An action, or a negative number when the packet is to be dropped: -1 - reason.
  */
 //= rfc5533#11.1-1 rfc5533#4.6
 static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-					const struct rewrite *rewrite)
+					const struct rewrite *rewrite, __u64 now)
 {
 	struct ip6_shim6 headers = { .ip6 = *ip6 };
 	__u32 ifindex = uplink_of(&rewrite->locators.local);
@@ -39,7 +40,7 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	headers.shim6.tag_lower = bpf_htonl((__u32)rewrite->peer_tag);
 	if (bpf_skb_store_bytes(skb, l2, &headers, sizeof(headers), 0))
 		return -1 - DROP_ADJUST_ROOM;
-	return bpf_redirect_neigh(ifindex, NULL, 0, 0);
+	return redirect_to_hop(skb, ifindex, &rewrite->locators, now);
 }
 
 /* Takes the payload header out and puts the ULIDs back. */

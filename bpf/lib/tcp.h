@@ -7,6 +7,7 @@
 
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02
+#define TCP_RST 0x04
 #define TCP_ACK 0x10
 #define TCP_ECE 0x40
 #define TCP_CWR 0x80

@@ -41,6 +41,8 @@ enum sizes {
 	MAX_ALL_PATHS = 8192,
 	/* Contexts whose congestion is counted. */
 	MAX_CONGESTIONS = 8192,
+	/* Locator pairs whose next hop is remembered. */
+	HOPS = 64,
 };
 
 enum context_flags {
@@ -153,6 +155,18 @@ struct path {
 };
 
 _Static_assert(sizeof(struct path) == 32, "path");
+
+/* Where packets of a locator pair leave the host to; see hops.h. */
+struct hop {
+	struct pair locators;
+	struct address next;
+	/* Until when it is good; 0: to be learned. */
+	__u64 until;
+	__u32 ifindex;
+	__u32 zero;
+};
+
+_Static_assert(sizeof(struct hop) == 64, "hop");
 
 /* What is known of what a flow of TCP sent. */
 struct segment {
@@ -328,9 +342,12 @@ struct settings {
 	/* Where the packet mark has the path index. */
 	__u32 path_mask;
 	__u32 path_shift;
+	/* Where segments go to be put together; 0: nowhere. See gather.h. */
+	__u32 gather;
+	__u32 zero;
 };
 
-_Static_assert(sizeof(struct settings) == 56, "settings");
+_Static_assert(sizeof(struct settings) == 64, "settings");
 
 /* cb[0] of the control program; cb[1] is the slot, cb[2] and cb[3] a time (upper, lower half). */
 enum control_op {

@@ -138,7 +138,7 @@ impl Daemon {
         };
         let mut datapath = Datapath::open(&settings).context("eBPF data plane")?;
         let moors = [moor.moor0_ifindex, moor.moor1_ifindex];
-        datapath.attach_moor(moors[0], moors[1]).context("segmentation path")?;
+        datapath.attach_moor(moors[0], moors[1], moor.gathers).context("segmentation path")?;
         let reports = Readiness::of(datapath.poll_fd()).context("ring buffer")?;
         let (ilnp, sessions) = open_ilnp(&config, &settings, moors)?.unzip();
         let mut seed = [0; 32];

@@ -24,6 +24,12 @@ impl Daemon {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.attach(&self.view)?;
         }
+        if self.attached != present {
+            let names = self.view.uplinks.iter().map(|uplink| uplink.name.as_str());
+            if let Err(error) = self.netlink.leave_checksums(names) {
+                tracing::warn!(%error, "moved traffic may be slower");
+            }
+        }
         self.attached = present;
         let addresses = self.view.uplinks.iter().flat_map(|uplink| {
             uplink.addresses.iter().map(|address| (address.address, uplink.ifindex))

@@ -19,6 +19,7 @@ use crate::load;
 use crate::pins;
 use crate::reports::{self, Reports};
 use crate::settings::{AttachMode, Settings};
+use crate::skel::types;
 use crate::tables::Tables;
 
 /// The loaded programs and their tables.
@@ -122,14 +123,20 @@ impl Datapath {
     }
 
     /// Puts the programs on the segmentation path: on `moor0`, for packets that need no segmenting, and on `moor1`,
-    /// where those come out that the kernel has segmented.
+    /// where those come out that the kernel has segmented. If the kernel `gathers` what goes the other way (GRO on
+    /// `moor0`), TCP whose header was taken out is sent there, to come back to its uplink put together.
     ///
     /// # Errors
     ///
-    /// [`Error::Attach`].
-    pub fn attach_moor(&mut self, moor0: u32, moor1: u32) -> Result<()> {
+    /// [`Error::Attach`], [`Error::Table`].
+    pub fn attach_moor(&mut self, moor0: u32, moor1: u32, gathers: bool) -> Result<()> {
         self.attachments.attach(&self.object, "moor_ingress", moor1, Hook::Ingress)?;
-        self.attachments.attach(&self.object, "moor_egress", moor0, Hook::Egress)
+        self.attachments.attach(&self.object, "moor_egress", moor0, Hook::Egress)?;
+        self.attachments.attach(&self.object, "moor_gathered", moor0, Hook::Ingress)?;
+        let settings = &self.tables.settings;
+        let old = settings.lookup(&0)?.unwrap_or_default();
+        let gather = if gathers { moor1 } else { 0 };
+        settings.insert(&0, &types::settings { gather, ..old })
     }
 
     /// Interfaces that programs are on by an earlier process: attach to them again or detach them.

@@ -17,6 +17,7 @@
 //! | `segments` | hash of a flow | what its TCP has sent | programs |
 //! | `congestions` | slot, if asked for | counters of congestion | programs |
 //! | `groups` | slot / 32 | one `bpf_timer` | programs |
+//! | `hops` | hash of a locator pair | its next hop, for a moment | programs |
 //! | `flows` | address pair | octets, age: the trigger | programs |
 //! | `rules` | number | a trigger rule: two sets, one in force | us |
 //! | `senders` | port | cgroups of the socket that sent from it last | programs |
@@ -27,6 +28,9 @@
 //! puts the payload header in and redirects to the uplink. What is no super-packet gets that on `moor0` already. Whoever moves a context should
 //! make the route to `moor0` first and take it away last: what comes over `moor1` without being moved leaves
 //! as it is, but a super-packet of a moved context at an uplink can only be dropped and counted.
+//!
+//! TCP that has come in and lost its header goes the other way over the pair, from `moor1` to `moor0`, where the kernel puts
+//! segments together (GRO), and from there to the ingress of its uplink once more, as payload that has not moved.
 //!
 //! [`StalledSockets`] is apart from all that: a program of its own, run on demand, lists the TCP sockets
 //! that wait for a retransmission timer.

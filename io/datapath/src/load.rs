@@ -1,6 +1,7 @@
 //! From the object to loaded programs and tables.
 
 use core::mem::offset_of;
+use std::fs;
 use std::path::Path;
 
 use libbpf_rs::{Object, ObjectBuilder, OpenObject, Program, ProgramInput, ProgramOutput};
@@ -38,9 +39,8 @@ pub(crate) fn load(
     if let Some(pins) = pins {
         pin_tables(&mut open, pins)?;
     }
-    if virtual_clock {
-        set_virtual_clock(&mut open)?;
-    }
+    set_flag(&mut open, offset_of!(types::rodata, virtual_clock), virtual_clock)?;
+    set_flag(&mut open, offset_of!(types::rodata, reads_kernel), !is_locked_down())?;
     open.load().map_err(Error::Load)
 }
 
@@ -71,17 +71,24 @@ fn pin_tables(open: &mut OpenObject, pins: &Path) -> Result<()> {
     Ok(())
 }
 
-fn set_virtual_clock(open: &mut OpenObject) -> Result<()> {
+/// Sets a flag among the read-only data.
+fn set_flag(open: &mut OpenObject, offset: usize, value: bool) -> Result<()> {
     for mut map in open.maps_mut() {
         if map.name().to_str().is_some_and(|name| name.ends_with(".rodata")) {
             let flag = map
                 .initial_value_mut()
-                .and_then(|value| value.get_mut(offset_of!(types::rodata, virtual_clock)))
-                .ok_or(Error::Missing("virtual_clock"))?;
-            *flag = 1;
+                .and_then(|value| value.get_mut(offset))
+                .ok_or(Error::Missing("read-only data"))?;
+            *flag = value.into();
         }
     }
     Ok(())
+}
+
+/// Whether programs may not read what is the kernel's: a program that could would not be loaded.
+fn is_locked_down() -> bool {
+    fs::read_to_string("/sys/kernel/security/lockdown")
+        .is_ok_and(|modes| modes.contains("[confidentiality]"))
 }
 
 /// A program by the name of its function.

@@ -2,7 +2,9 @@
 
 pub(crate) mod both;
 mod cost;
+mod gather;
 pub(crate) mod harness;
+mod hops;
 mod memory;
 mod tables;
 mod vectors;

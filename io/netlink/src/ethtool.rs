@@ -7,21 +7,63 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Turns off everything that lets packets larger than the MTU go in or come out of the link, and
-/// checksums left to the hardware: behind a Shim6 header some cannot find what to sum.
-pub(crate) fn disable_offloads(name: &str) -> io::Result<()> {
+/// What one of our links leaves to others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offloads {
+    /// The kernel puts together what comes in by NAPI (GRO).
+    pub(crate) gathers: bool,
+    /// Checksums of what is sent are left to whoever comes next.
+    pub(crate) leaves_checksums: bool,
+}
+
+/// Turns off all that lets packets larger than the MTU out of the link, and turns the rest on or off.
+pub(crate) fn set_offloads(name: &str, wanted: Offloads) -> io::Result<()> {
+    let decide = |feature: &str| match feature {
+        GRO => Some(wanted.gathers),
+        feature if is_aggregating(feature) => Some(false),
+        feature if is_checksum(feature) => Some(wanted.leaves_checksums),
+        _ => None,
+    };
+    change(name, decide)
+}
+
+/// Whether checksums of what is sent out of the link are left to whoever comes next.
+pub(crate) fn leave_checksums(name: &str, leave: bool) -> io::Result<()> {
+    change(name, |feature| is_checksum(feature).then_some(leave))
+}
+
+/// Whether packets that come in by NAPI are put together.
+pub(crate) fn gathers(name: &str) -> io::Result<bool> {
+    is_active(name, GRO)
+}
+
+/// Whether the link sums whatever it is told to, behind headers that it does not know too.
+pub(crate) fn sums_anything(name: &str) -> io::Result<bool> {
+    is_active(name, "tx-checksum-ip-generic")
+}
+
+fn change(name: &str, decide: impl Fn(&str) -> Option<bool>) -> io::Result<()> {
     let control = Control::open(name)?;
     let names = control.feature_names()?;
     let mut change = Features::default();
-    let off =
-        names.iter().enumerate().filter(|(_, name)| is_aggregating(name) || is_checksum(name));
-    for (index, _) in off {
-        if let Some(block) = change.blocks.get_mut(index / 32) {
+    for (index, name) in names.iter().enumerate() {
+        if let (Some(on), Some(block)) = (decide(name), change.blocks.get_mut(index / 32)) {
             block.valid |= 1 << (index % 32);
+            block.requested |= u32::from(on) << (index % 32);
         }
     }
     change.size = u32::try_from(names.len().div_ceil(32)).unwrap_or(u32::MAX);
     control.set_features(&mut change)
+}
+
+fn is_active(name: &str, feature: &str) -> io::Result<bool> {
+    let control = Control::open(name)?;
+    let names = control.feature_names()?;
+    let mut state = State { size: MAX_FEATURES / 32, ..State::default() };
+    control.call(&mut state)?;
+    let index = names.iter().position(|name| name == feature);
+    let block = index.and_then(|index| state.blocks.get(index / 32));
+    Ok(index.zip(block).is_some_and(|(index, block)| block.active >> (index % 32) & 1 == 1))
 }
 
 /// Whether a feature makes or takes packets of more than one segment.
@@ -98,7 +140,7 @@ impl Control {
         };
         // SAFETY: `request` is laid out as `struct ifreq`. Its data pointer leads to a `repr(C)`
         // struct that outlives the call and is as large as the kernel reads and writes for the
-        // command in its first field: `Command` is only implemented for the three below.
+        // command in its first field: `Command` is only implemented for those below.
         let done = unsafe {
             libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, std::ptr::from_mut(&mut request))
         };
@@ -190,11 +232,43 @@ impl Default for Features {
 // SAFETY: the kernel reads `size` blocks; it is the number of names, at most MAX_FEATURES, over 32.
 unsafe impl Command for Features {}
 
+/// `struct ethtool_gfeatures` with room for the blocks.
+#[repr(C)]
+struct State {
+    command: u32,
+    size: u32,
+    blocks: [StateBlock; MAX_FEATURES as usize / 32],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct StateBlock {
+    available: u32,
+    requested: u32,
+    active: u32,
+    never_changed: u32,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            command: ETHTOOL_GFEATURES,
+            size: 0,
+            blocks: [StateBlock::default(); MAX_FEATURES as usize / 32],
+        }
+    }
+}
+
+// SAFETY: the kernel writes at most `size` blocks, which is set to no more than there is room for.
+unsafe impl Command for State {}
+
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_FEATURES: u32 = 4;
+const GRO: &str = "rx-gro";
 const ETH_GSTRING_LEN: usize = 32;
 /// Room for features: Linux 6.18 has 64, and could have 128 without a new interface.
 const MAX_FEATURES: u32 = 256;

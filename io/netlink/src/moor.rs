@@ -1,8 +1,9 @@
-//! The veth pair in which moved traffic is cut into packets before its header goes in.
+//! The veth pair in which moved traffic is cut into packets before its header goes in, and the other way put together
+//! after its header was taken out.
 
 use crate::conflicts::Conflict;
 use crate::error::Error;
-use crate::ethtool;
+use crate::ethtool::{self, Offloads};
 use crate::handle::{Netlink, settle};
 use crate::journal::Record;
 use crate::link::Link;
@@ -22,11 +23,13 @@ pub struct MoorLinks {
     pub moor0_ifindex: u32,
     /// Where they come out; the data plane's program sits on its ingress.
     pub moor1_ifindex: u32,
+    /// Whether segments of TCP that are sent to `moor1` come out of `moor0` put together.
+    pub gathers: bool,
 }
 
 impl Netlink {
     /// Makes the pair, or takes over the one that an earlier process made: no neighbour discovery, no
-    /// addresses of its own, no offloads, up.
+    /// addresses of its own, no packets above the MTU, up.
     ///
     /// # Errors
     /// A link that is not ours has the name, or the kernel refuses.
@@ -51,11 +54,31 @@ impl Netlink {
                 self.create_pair(&name, &peer).await?
             }
         };
-        for (ifindex, name) in [(moor0, &name), (moor1, &peer)] {
-            self.set_up(ifindex, name).await?;
-        }
+        // What leaves by moor0 gets a header that not all hardware knows; what leaves by moor1 has come in.
+        let offloads = Offloads { gathers: true, leaves_checksums: false };
+        self.set_up(moor0, &name, offloads).await?;
+        let offloads = Offloads { gathers: false, leaves_checksums: true };
+        self.set_up(moor1, &peer, offloads).await?;
         self.set_moor_ifindex(moor0);
-        Ok(MoorLinks { moor0_ifindex: moor0, moor1_ifindex: moor1 })
+        let gathers = ethtool::gathers(&name).unwrap_or_default();
+        Ok(MoorLinks { moor0_ifindex: moor0, moor1_ifindex: moor1, gathers })
+    }
+
+    /// Leaves the checksums of moved traffic to the uplinks if each of them sums whatever it is told to. There may
+    /// be hardware that does so for the packets that it knows only: then the kernel sums.
+    ///
+    /// # Errors
+    /// The kernel refuses, or there is no pair yet.
+    pub fn leave_checksums<'a>(
+        &self,
+        mut uplinks: impl Iterator<Item = &'a str>,
+    ) -> Result<(), Error> {
+        let [name, _] = &self.settings.link_names;
+        let leave = uplinks.all(|uplink| ethtool::sums_anything(uplink).unwrap_or_default());
+        ethtool::leave_checksums(name, leave).map_err(|source| Error::Refused {
+            action: format!("leave the checksums of {name} to the uplinks"),
+            source,
+        })
     }
 
     async fn create_pair(&self, name: &str, peer: &str) -> Result<[u32; 2], Error> {
@@ -79,7 +102,7 @@ impl Netlink {
         }
     }
 
-    async fn set_up(&self, ifindex: u32, name: &str) -> Result<(), Error> {
+    async fn set_up(&self, ifindex: u32, name: &str, offloads: Offloads) -> Result<(), Error> {
         let mut message = LinkMessage::default();
         message.header.index = ifindex;
         message.attributes.push(LinkAttribute::IfAlias(LINK_ALIAS.to_owned()));
@@ -96,8 +119,8 @@ impl Netlink {
                 tracing::debug!(path, %error, "cannot set");
             }
         }
-        ethtool::disable_offloads(name).map_err(|source| Error::Refused {
-            action: format!("turn off the offloads of {name}"),
+        ethtool::set_offloads(name, offloads).map_err(|source| Error::Refused {
+            action: format!("set the offloads of {name}"),
             source,
         })?;
 

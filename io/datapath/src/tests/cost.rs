@@ -35,6 +35,20 @@ fn cost() {
     ] {
         tell(&plane, what, program, &packet);
     }
+    // The same segment each time is a retransmission, which costs no less than one that is none.
+    let mut packets = [packet(LOCAL, PEER, 1400), packet(PEER, LOCAL, 1400)];
+    for packet in &mut packets {
+        packet[6] = 6;
+        packet[40 + 12] = 5 << 4;
+    }
+    for suspects in [false, true] {
+        let unmoved = entry(1, PEER);
+        plane.apply(&Update::Upsert(ContextEntry { locators, suspects, ..unmoved })).unwrap();
+        let what = if suspects { "TCP, suspecting" } else { "TCP" };
+        for (program, packet) in ["uplink_egress", "uplink_ingress"].into_iter().zip(&packets) {
+            tell(&plane, what, program, packet);
+        }
+    }
     let mut rule = TriggerRule::any(TriggerPolicy::NEVER);
     rule.peer_ports = Some(1..=2);
     for (what, cgroup) in [("64 rules, none fits", None), ("the same with cgroups", Some(1 << 40))]

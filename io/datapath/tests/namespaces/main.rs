@@ -3,6 +3,7 @@
 
 mod capture;
 mod doubt;
+mod gather;
 mod icmp;
 mod net;
 mod stalled;
@@ -115,7 +116,8 @@ fn open(namespace: &Namespace, end: &str, settings: &Settings) -> Datapath {
             plane.attach_uplink(ifindex).unwrap();
             plane.set_local(address(end, isp), ifindex).unwrap();
         }
-        plane.attach_moor(namespace.ifindex("moor0"), namespace.ifindex("moor1")).unwrap();
+        let gathers = std::env::var_os("NO_GATHER").is_none();
+        plane.attach_moor(namespace.ifindex("moor0"), namespace.ifindex("moor1"), gathers).unwrap();
         plane
     })
 }

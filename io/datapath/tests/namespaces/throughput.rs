@@ -16,19 +16,27 @@ const SECONDS: u32 = 2;
 enum Path {
     Bare,
     BareWithoutOffloads,
+    BareWithoutSegmentation,
     NoContext,
     Unmoved,
     Moved,
 }
 
 impl Path {
-    const ALL: [Self; 5] =
-        [Self::Bare, Self::NoContext, Self::Unmoved, Self::BareWithoutOffloads, Self::Moved];
+    const ALL: [Self; 6] = [
+        Self::Bare,
+        Self::NoContext,
+        Self::Unmoved,
+        Self::BareWithoutOffloads,
+        Self::BareWithoutSegmentation,
+        Self::Moved,
+    ];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Bare => "no programs",
             Self::BareWithoutOffloads => "no programs, all offloads off",
+            Self::BareWithoutSegmentation => "no programs, no segmentation",
             Self::NoContext => "programs, no context",
             Self::Unmoved => "programs, context not moved",
             Self::Moved => "programs, context moved",
@@ -60,7 +68,12 @@ fn measure(path: Path, with_stats: bool) -> f64 {
     let mut hosts = Vec::new();
     match path {
         Path::Bare => {}
-        Path::BareWithoutOffloads => offloads_off(&net),
+        Path::BareWithoutOffloads => {
+            offloads_off(&net, "gro off gso off tso off tx off rx off sg off")
+        }
+        Path::BareWithoutSegmentation => {
+            offloads_off(&net, "gro off gso off tso off tx-udp-segmentation off")
+        }
         Path::NoContext | Path::Unmoved | Path::Moved => {
             hosts.push(Host::new(&net, "a", &settings(AttachMode::Auto)));
             hosts.push(Host::new(&net, "b", &settings(AttachMode::Auto)));
@@ -77,7 +90,10 @@ fn measure(path: Path, with_stats: bool) -> f64 {
                 let entry = host.entry(2);
                 host.upsert(entry);
             }
-            Path::Bare | Path::BareWithoutOffloads | Path::NoContext => {}
+            Path::Bare
+            | Path::BareWithoutOffloads
+            | Path::BareWithoutSegmentation
+            | Path::NoContext => {}
         }
     }
     let speed = iperf(&net);
@@ -94,8 +110,7 @@ fn measure(path: Path, with_stats: bool) -> f64 {
     speed
 }
 
-fn offloads_off(net: &Net) {
-    let off = "gro off gso off tso off tx off rx off sg off";
+fn offloads_off(net: &Net, off: &str) {
     for (namespace, interfaces) in
         [(&net.a, ["up1", "up2"]), (&net.b, ["up1", "up2"]), (&net.r, ["a1", "b1"])]
     {

@@ -5,9 +5,11 @@ use std::net::UdpSocket;
 use std::process::Command;
 
 #[test]
-fn the_pair_has_no_addresses_no_neighbours_and_no_offloads() {
+fn the_pair_has_no_addresses_no_neighbours_and_sends_no_super_packets() {
     on_host(async |host: Host| {
-        let links = host.netlink().ensure_moor().await.unwrap();
+        let netlink = host.netlink();
+        let links = netlink.ensure_moor().await.unwrap();
+        assert!(links.gathers);
         let shown = ip("-d link show");
         for (name, ifindex) in [("moor0", links.moor0_ifindex), ("moor1", links.moor1_ifindex)] {
             let line = shown.lines().find(|line| line.contains(&format!(": {name}@"))).unwrap();
@@ -26,14 +28,41 @@ fn the_pair_has_no_addresses_no_neighbours_and_no_offloads() {
             };
             let features = String::from_utf8(features.stdout).unwrap();
             let on = features.lines().filter(|line| {
-                let aggregating = ["segmentation", "gso", "gro", "receive-offload"];
+                let aggregating = ["segmentation", "gso", "rx-gro", "large-receive-offload"];
                 aggregating.iter().any(|word| line.contains(word)) && line.contains(": on")
             });
             assert_eq!(on.collect::<Vec<_>>(), [""; 0], "{name}");
             assert!(features.contains("generic-segmentation-offload: off"), "{features}");
             assert!(features.contains("tx-udp-segmentation: off"), "{features}");
-            assert!(features.contains("tx-checksumming: off"), "{features}");
+            let on_or_off = |is_on: bool| if is_on { "on" } else { "off" };
+            let gathers = on_or_off(name == "moor0");
+            let gathers = format!("generic-receive-offload: {gathers}");
+            assert!(features.contains(&gathers), "{name}: {features}");
+            let sums = on_or_off(name == "moor1");
+            assert!(features.contains(&format!("tx-checksumming: {sums}")), "{name}: {features}");
         }
+    });
+}
+
+#[test]
+fn checksums_are_left_to_uplinks_that_sum_anything() {
+    on_host(async |host: Host| {
+        if Command::new("ethtool").arg("--version").output().is_err() {
+            eprintln!("SKIPPED checksums_are_left_to_uplinks_that_sum_anything: needs ethtool");
+            return;
+        }
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let is_left = || {
+            let shown = Command::new("ethtool").args(["-k", "moor0"]).output().unwrap();
+            String::from_utf8(shown.stdout).unwrap().contains("tx-checksum-ip-generic: on")
+        };
+        netlink.leave_checksums(["up1", "up2"].into_iter()).unwrap();
+        let before = is_left();
+        let off = Command::new("ethtool").args(["-K", "up2", "tx", "off"]).output().unwrap();
+        assert!(off.status.success(), "{off:?}");
+        netlink.leave_checksums(["up1", "up2"].into_iter()).unwrap();
+        assert!(before && !is_left());
     });
 }
 

@@ -89,7 +89,7 @@ const WANTED: [&str; 16] = [
 
 /// Mostly short; at times as long as the intervals of reports.
 fn random_pause(random: &Random) -> u64 {
-    if random.0 % 9 == 0 { 12_000_000_000 } else { 200_000_000 }
+    if random.0.is_multiple_of(9) { 12_000_000_000 } else { 200_000_000 }
 }
 
 struct Both {

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Segments of TCP that have lost their payload header, put together (GRO) before the stack sees them.
+ *
+ * GRO comes before tc and knows no payload header. So segments go over the veth pair the other way, moor1 to moor0, whose
+ * NAPI does GRO, and come back to their uplink as super-packets that have not moved. The VLAN tag, which GRO does not mix,
+ * holds the uplink meanwhile; it never gets into the octets.
+ */
+#ifndef MOORLINE_GATHER_H
+#define MOORLINE_GATHER_H
+
+#include "context.h"
+
+/* IEEE 802.1Q; any tag would do. */
+#define ETH_P_8021Q 0x8100
+/* The tag has 16 bits. */
+#define MAX_TAGGED_UPLINK 0xffff
+/* No TCP without data is larger: IPv6 header, TCP header with all options. */
+#define MAX_WITHOUT_DATA 100
+
+/* Whether it is TCP that must keep its place among the others. Acknowledgements without data need not: they are nothing to
+ * put together, and TCP takes them in any order.
+ */
+static __always_inline bool is_gathered(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 octets)
+{
+	struct tcp tcp;
+
+	if (ip6->next != IPPROTO_TCP)
+		return false;
+	if (octets > MAX_WITHOUT_DATA)
+		return true;
+	if (bpf_skb_load_bytes(skb, l2 + sizeof(*ip6), &tcp, sizeof(tcp)))
+		return false;
+	return tcp.flags & (TCP_SYN | TCP_FIN | TCP_RST) || tcp_span(&tcp, octets);
+}
+
+/* Sends a packet whose header has been taken out to where it is put together with others; or a negative number. */
+static __always_inline int gather(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 octets)
+{
+	__u32 zero = 0;
+	const struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+
+	if (l2 != ETH_HLEN || !set || !set->gather || skb->vlan_present || skb->ifindex > MAX_TAGGED_UPLINK)
+		return -1;
+	if (!is_gathered(skb, l2, ip6, octets) || bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), skb->ifindex))
+		return -1;
+	return bpf_redirect(set->gather, 0);
+}
+
+/* Back to the uplink, where it is payload that has come as it is, and is noted. */
+static __always_inline int gathered(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->vlan_tci;
+
+	if (!skb->vlan_present || bpf_skb_vlan_pop(skb))
+		return TC_ACT_UNSPEC;
+	return bpf_redirect(ifindex, BPF_F_INGRESS);
+}
+
+#endif

@@ -1,0 +1,85 @@
+//! Which packets go to be put together once their header is out.
+
+use moorline_host::datapath::{Triggers, Update};
+use moorline_types::ContextId;
+
+use super::can_run;
+use super::harness::{Harness, IFINDEX};
+use super::tables::{LOCAL, PEER, entry, packet};
+use crate::skel::types;
+
+const TC_ACT_UNSPEC: i32 = -1;
+const TC_ACT_REDIRECT: i32 = 7;
+const TCP: u8 = 6;
+const ACK: u8 = 0x10;
+const FIN_ACK: u8 = 0x11;
+
+fn harness() -> Harness {
+    let mut harness = Harness::new(&Triggers::default());
+    harness.set_local(LOCAL.parse().unwrap());
+    harness.apply(&Update::Upsert(entry(4, PEER)));
+    harness
+}
+
+fn gather_at(harness: &Harness, gather: u32) {
+    let table = &harness.plane.tables.settings;
+    let settings = table.lookup(&0).unwrap().unwrap();
+    table.insert(&0, &types::settings { gather, ..settings }).unwrap();
+}
+
+/// A segment as the stack knows it.
+fn segment(flags: u8, payload: u16) -> Vec<u8> {
+    let mut segment = packet(PEER, LOCAL, 20 + payload);
+    segment[6] = TCP;
+    segment[40 + 12] = 5 << 4;
+    segment[40 + 13] = flags;
+    segment
+}
+
+/// The same as it comes from the peer.
+fn on_the_wire(plain: &[u8]) -> Vec<u8> {
+    let tag = entry(4, PEER).local_tag.bits();
+    let mut wire = plain[..40].to_vec();
+    let length = u16::from_be_bytes([wire[4], wire[5]]) + 8;
+    wire[4..6].copy_from_slice(&length.to_be_bytes());
+    wire[6] = 140;
+    wire.extend([plain[6], 0]);
+    wire.extend(&(0x8000_0000_0000 | tag).to_be_bytes()[2..]);
+    wire.extend(&plain[40..]);
+    wire
+}
+
+#[test]
+fn segments_with_a_place_in_the_stream_are_put_together() {
+    if !can_run("segments_with_a_place_in_the_stream_are_put_together") {
+        return;
+    }
+    let harness = harness();
+    let mut datagram = packet(PEER, LOCAL, 1400);
+    datagram[6] = 17;
+    for (what, plain, gathered) in [
+        ("data", segment(ACK, 1400), true),
+        ("an octet of data", segment(ACK, 1), true),
+        ("the end of the stream", segment(FIN_ACK, 0), true),
+        ("an acknowledgement", segment(ACK, 0), false),
+        ("a datagram", datagram, false),
+    ] {
+        let wire = on_the_wire(&plain);
+        let received = || harness.plane.counters(ContextId(4)).unwrap().rx_packets;
+        for (gather, is_sent_there) in [(IFINDEX, gathered), (0, false)] {
+            gather_at(&harness, gather);
+            let before = received();
+            let outcome = harness.run("uplink_ingress", &wire, 0);
+            assert_eq!(outcome.packet, plain, "{what}");
+            let action = if is_sent_there { TC_ACT_REDIRECT } else { TC_ACT_UNSPEC };
+            assert_eq!(outcome.action, action, "{what}");
+            assert_eq!(received() - before, u64::from(!is_sent_there), "{what}");
+        }
+        // When it comes back it counts, with all that it was put together with.
+        let before = received();
+        assert_eq!(harness.run("uplink_ingress", &plain, 9).action, TC_ACT_UNSPEC, "{what}");
+        assert_eq!(received() - before, 9, "{what}");
+    }
+    let stray = segment(ACK, 1400);
+    assert_eq!(harness.run("moor_gathered", &stray, 0).action, TC_ACT_UNSPEC);
+}
