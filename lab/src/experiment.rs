@@ -12,6 +12,7 @@ mod handoff;
 mod i1_flood;
 mod i2_cost;
 mod ilcc;
+mod ilnp_flood;
 mod isp_loss;
 mod local_event;
 mod negotiation;
@@ -40,6 +41,7 @@ pub use art::{Art, ArtFlow};
 pub use handoff::HandOff;
 pub use i1_flood::FloodCost;
 pub use ilcc::{Growth, IlccStudy, Layer, PolicyName};
+pub use ilnp_flood::IlnpFlood;
 pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
@@ -202,6 +204,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(StateCost::default()),
         Box::new(FloodCost::default()),
         Box::new(IlccStudy::default()),
+        Box::new(IlnpFlood::default()),
     ]
 }
 

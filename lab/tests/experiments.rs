@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use moorline_cga::Sec;
 use moorline_lab::experiment::{
-    self, AddrCost, Art, Experiment, IlccStudy, LocalEvent, Negotiation, PeerFlow, Peers, Results,
-    Security, StateCost, Throughput, Watch,
+    self, AddrCost, Art, Experiment, IlccStudy, IlnpFlood, LocalEvent, Negotiation, PeerFlow,
+    Peers, Results, Security, StateCost, Throughput, Watch,
 };
 use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;
@@ -359,4 +359,26 @@ fn state_cost_reads_a_trace_and_tells_where_it_makes_no_sense() {
     fs::write(&trace, format!("{header}{lines}nonsense\n")).unwrap();
     let error = experiment::run(&all, &mut Notes::default()).unwrap_err();
     assert!(format!("{error:#}").contains("flows.csv: line 5: column 1"), "{error:#}");
+}
+
+#[test]
+fn a_flood_of_made_up_correspondents_leaves_a_session_and_the_cache_alone() {
+    let flood = IlnpFlood {
+        pairs: 1,
+        length: Duration::from_secs(1),
+        pings: 100,
+        flood: Some(5000),
+        ..IlnpFlood::default()
+    };
+    if common::is_skipped("ilnp-flood", &flood.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&flood);
+    let protocols: Vec<_> = results.points.iter().map(|point| &point["protocol"]).collect();
+    assert_eq!(protocols, ["ipv6", "ilnp"]);
+    let session = &results.points[1];
+    assert_eq!((&session["lost"], &session["entries"]), (&0.into(), &1.into()), "{session}");
+    assert!(session["sent"].as_u64().unwrap() > 0, "{session}");
+    assert!(session["flood_per_s"].as_f64().unwrap() > 0.0, "{session}");
+    assert!(results.svg().unwrap().contains("ILNP, flooded"));
 }

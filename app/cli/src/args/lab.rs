@@ -19,7 +19,7 @@ use std::time::Duration;
 use super::FormatArgs;
 use super::addr::parse_sec;
 use i1_flood::I1FloodArgs;
-use ilcc::IlccArgs;
+use ilcc::{IlccArgs, IlnpFloodArgs};
 pub(crate) use load::LoadArgs;
 use state_cost::StateCostArgs;
 
@@ -123,6 +123,11 @@ pub enum ExperimentArgs {
     /// admission policy. With the defaults it takes three quarters of an hour; `--ranks 0,5,10 --seconds 10`
     /// two minutes.
     Ilcc(IlccArgs),
+    /// Round trips and losses of an ILNP session under a flood of made-up correspondents (as root).
+    ///
+    /// Between two real daemons in network namespaces, and the same without them; a minute and a half with the
+    /// default parameters.
+    IlnpFlood(IlnpFloodArgs),
 }
 
 /// Parameters of `i2-cost`.
@@ -317,6 +322,12 @@ mod tests {
             panic!()
         };
         let (given, default) = (args.experiment(), moorline_lab::experiment::IlccStudy::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let ExperimentArgs::IlnpFlood(args) = self::run("moorline lab run ilnp-flood").experiment
+        else {
+            panic!()
+        };
+        let (given, default) = (args.experiment(), moorline_lab::experiment::IlnpFlood::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let ExperimentArgs::Art(args) = self::run("moorline lab run art").experiment else {
             panic!()

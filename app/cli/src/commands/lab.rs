@@ -90,6 +90,7 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         ExperimentArgs::StateCost(args) => Box::new(args.experiment()),
         ExperimentArgs::I1Flood(args) => Box::new(args.experiment()),
         ExperimentArgs::Ilcc(args) => Box::new(args.experiment()),
+        ExperimentArgs::IlnpFlood(args) => Box::new(args.experiment()),
     };
     if let Some(folder) = &args.out {
         // A folder that cannot be made is better known now.

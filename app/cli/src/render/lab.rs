@@ -30,7 +30,8 @@ pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String
     let header: Vec<_> = header.iter().map(String::as_str).collect();
     let mut text = table(&header, &right, rows);
     for (name, value) in &results.summary {
-        if !value.is_object() {
+        let is_table = value.as_array().is_some_and(|all| all.iter().any(Value::is_object));
+        if !value.is_object() && !is_table {
             text += &format!("{:<24}{}\n", name.replace('_', " "), cell(value));
         }
     }

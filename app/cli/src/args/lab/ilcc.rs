@@ -1,8 +1,8 @@
-//! Options of `moorline lab run ilcc`.
+//! Options of `moorline lab run ilcc` and `ilnp-flood`.
 
 use std::time::Duration;
 
-use moorline_lab::experiment::{IlccStudy, Layer, PolicyName};
+use moorline_lab::experiment::{IlccStudy, IlnpFlood, Layer, PolicyName};
 
 /// Parameters of `ilcc`.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,6 +43,35 @@ impl IlccArgs {
             room: self.room,
             grow: self.grow,
         }
+    }
+}
+
+/// Parameters of `ilnp-flood`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct IlnpFloodArgs {
+    /// Who decides on entries: admit, open.
+    #[arg(long, value_name = "NAME", default_value = "admit", value_parser = parse_policy)]
+    pub policy: PolicyName,
+    /// Pairs of a time without and a time with the flood.
+    #[arg(long, value_name = "N", default_value_t = IlnpFlood::default().pairs)]
+    pub pairs: usize,
+    /// Length of each.
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = humantime::parse_duration)]
+    pub length: Duration,
+    /// Datagrams a second of the session, each of them answered.
+    #[arg(long, value_name = "N", default_value_t = IlnpFlood::default().pings, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub pings: u32,
+    /// Datagrams a second of the flood; as many as a thread can send without it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub flood: Option<u64>,
+}
+
+impl IlnpFloodArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> IlnpFlood {
+        let Self { policy, pairs, length, pings, flood } = *self;
+        IlnpFlood { moorlined: None, policy, pairs, length, pings, flood }
     }
 }
 
