@@ -68,7 +68,7 @@ fn declaration(line: &str) -> Option<(&str, &str)> {
 /// A C function begins in the first column and has its parameters on that line.
 fn c_function(line: &str) -> Option<&str> {
     let head = line.split_once('(')?.0;
-    let is_one = head.starts_with(|first: char| first.is_ascii_lowercase())
+    let is_one = head.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
         && head.contains(' ')
         && head.chars().all(|c| c.is_ascii_alphanumeric() || "_ *".contains(c))
         && !line.trim_end().ends_with(';');

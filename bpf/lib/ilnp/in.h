@@ -14,6 +14,7 @@ struct arrival {
 	struct ilnp_options options;
 };
 
+/* In place of a slot. */
 enum moved {
 	NO_SESSION = -1,
 	FROM_NOWHERE = -2,
@@ -182,18 +183,20 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 	return TC_ACT_UNSPEC;
 }
 
-/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". Not static, for a stack of its own. */
+/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or NO_SESSION. Not static, for a
+ * stack of its own.
+ */
 //= rfc6744#3-1
 //= rfc6741#5.4-1 rfc6741#11.1-12
-__noinline int receive_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
+__noinline int session_of_nonce(const struct arrival *arrival)
 {
 	struct found found;
 
 	if (!arrival)
-		return TC_ACT_UNSPEC;
+		return NO_SESSION;
 	if (find_nonce(&arrival->pair, &arrival->options.nonce, &found) || learn(arrival, &found))
-		return deliver(skb, l2, arrival, found.slot);
-	return receive_strange(skb, l2, arrival);
+		return found.slot;
+	return NO_SESSION;
 }
 
 /* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum moved. Not static, for a
@@ -276,6 +279,7 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	struct arrival arrival = {};
 	__u32 message;
 	int status = 0;
+	int slot;
 
 	if (!load_ilnp(skb, l2, &arrival.ip6))
 		return TC_ACT_UNSPEC;
@@ -288,9 +292,10 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		return punt(skb, l2, &arrival.ip6);
 	if (status < 0)
 		return drop(-1 - status);
-	if (arrival.options.nonce.len)
-		return receive_nonce(skb, l2, &arrival);
-	return receive_plain(skb, l2, &arrival);
+	if (!arrival.options.nonce.len)
+		return receive_plain(skb, l2, &arrival);
+	slot = session_of_nonce(&arrival);
+	return slot >= 0 ? deliver(skb, l2, &arrival, slot) : receive_strange(skb, l2, &arrival);
 }
 
 #endif

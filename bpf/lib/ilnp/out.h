@@ -25,6 +25,12 @@ enum need {
 	NEEDS_NONCE,
 };
 
+struct departure {
+	struct ip6 ip6;
+	struct pair pair;
+	struct ilnp_upper upper;
+};
+
 struct nonce_header {
 	struct ip6 ip6;
 	__u8 next;
@@ -111,10 +117,11 @@ static __always_inline bool put_locators(struct __sk_buff *skb, __u32 l2, const 
 /* A packet of a session. */
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1
 //= rfc6741#11.1-9 rfc6741#11.1-10
-static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				const struct ilnp_upper *upper, const struct facts *facts, struct ilnp_live *live,
-				enum place place)
+static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct departure *departure,
+				const struct facts *facts, struct ilnp_live *live, enum place place)
 {
+	const struct ilnp_upper *upper = &departure->upper;
+	const struct ip6 *ip6 = &departure->ip6;
 	bool is_moved = !pair_eq(&facts->pair, &facts->wire);
 	enum need need = nonce_need(facts, upper);
 	__u32 len = nonce_header_len(facts);
@@ -147,41 +154,62 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct ip
 	return ifindex ? bpf_redirect_neigh(ifindex, NULL, 0, 0) : TC_ACT_UNSPEC;
 }
 
+/* Not static, for a stack of its own. */
+__noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct departure *departure, __u32 slot,
+			       __u32 place)
+{
+	struct facts facts;
+	struct found found;
+
+	if (!departure || !find_slot(slot, &found))
+		return TC_ACT_UNSPEC;
+	copy_facts(found.session, &facts);
+	/* The slot went to another session since it was looked up. */
+	if (!pair_eq(&facts.pair, &departure->pair))
+		return TC_ACT_UNSPEC;
+	note_used(&found, ilnp_now());
+	return send(skb, l2, departure, &facts, found.live, place);
+}
+
+/* The same. */
+__noinline int consider_departure(struct __sk_buff *skb, const struct departure *departure)
+{
+	struct traffic traffic = {};
+
+	if (!departure)
+		return TC_ACT_UNSPEC;
+	traffic.pair = departure->pair;
+	traffic.protocol = departure->upper.protocol;
+	traffic.local_port = departure->upper.source;
+	traffic.remote_port = departure->upper.destination;
+	consider(skb, &traffic);
+	return TC_ACT_UNSPEC;
+}
+
 /* Not static, so that the verifier looks at it once and not for each program. */
 __noinline int ilnp_out(struct __sk_buff *skb, __u32 l2, __u32 place)
 {
+	struct departure departure = {};
 	struct ilnp_options options = {};
-	struct ilnp_upper upper = {};
-	struct traffic traffic = {};
-	struct facts facts;
-	struct found found;
-	struct ip6 ip6;
+	struct ip6 *ip6 = &departure.ip6;
+	int slot;
 
-	if (is_handled(skb) || !load_ilnp(skb, l2, &ip6))
+	if (is_handled(skb) || !load_ilnp(skb, l2, ip6))
 		return TC_ACT_UNSPEC;
-	find_upper(skb, l2, ip6.next, &upper);
-	if (is_discovery(&upper))
+	find_upper(skb, l2, ip6->next, &departure.upper);
+	if (is_discovery(&departure.upper))
 		return TC_ACT_UNSPEC;
-	if (ip6.next == NEXT_DESTINATION && load_options(skb, l2, &options))
+	if (ip6->next == NEXT_DESTINATION && load_options(skb, l2, &options))
 		options.next = 0;
 	/* What the core sends has all that it needs. */
-	if (is_control(skb, l2, message_at(skb, l2, &ip6, &options)))
+	if (is_control(skb, l2, message_at(skb, l2, ip6, &options)))
 		return TC_ACT_UNSPEC;
-	traffic.pair.local = ip6.source;
-	traffic.pair.peer = ip6.destination;
-	if (!find_pair(&traffic.pair, &found)) {
-		traffic.protocol = upper.protocol;
-		traffic.local_port = upper.source;
-		traffic.remote_port = upper.destination;
-		consider(skb, &traffic);
-		return TC_ACT_UNSPEC;
-	}
-	copy_facts(found.session, &facts);
-	/* The slot went to another session since it was looked up. */
-	if (!pair_eq(&facts.pair, &traffic.pair))
-		return TC_ACT_UNSPEC;
-	note_used(&found, ilnp_now());
-	return send(skb, l2, &ip6, &upper, &facts, found.live, place);
+	departure.pair.local = ip6->source;
+	departure.pair.peer = ip6->destination;
+	slot = slot_of_pair(&departure.pair);
+	if (slot < 0)
+		return consider_departure(skb, &departure);
+	return send_in_session(skb, l2, &departure, slot, place);
 }
 
 #endif

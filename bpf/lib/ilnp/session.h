@@ -47,11 +47,24 @@ static __always_inline bool find_slot(__u32 slot, struct found *found)
 	return found->session && found->live && found->session->flags & ILNP_LIVE;
 }
 
+/* The slot, or a negative number. Not static, for a stack of its own: before Linux 6.4 a key had to be on the stack or in a map. */
+__noinline int slot_of_pair(const struct pair *pair)
+{
+	const __u32 *slot;
+	struct pair key;
+
+	if (!pair)
+		return -1;
+	key = *pair;
+	slot = bpf_map_lookup_elem(&by_pair, &key);
+	return slot ? (int)*slot : -1;
+}
+
 static __always_inline bool find_pair(const struct pair *pair, struct found *found)
 {
-	const __u32 *slot = bpf_map_lookup_elem(&by_pair, pair);
+	int slot = slot_of_pair(pair);
 
-	return slot && find_slot(*slot, found);
+	return slot >= 0 && find_slot(slot, found);
 }
 
 static __always_inline struct nids nids_of(const struct pair *pair)
@@ -153,33 +166,55 @@ static __always_inline void note_authenticated(const struct found *found, __u64 
 		live->watch_seen = seen;
 }
 
+/* The kinds of sockets that a TCP segment and a datagram find. Apart, and not static: the verifier will not have one instruction
+ * read two kinds of sockets, which is what a compiler may make of two that look alike.
+ */
+__noinline int tcp_kind(struct __sk_buff *skb, struct bpf_sock_tuple *tuple)
+{
+	struct bpf_sock *sk;
+	int kind;
+
+	if (!tuple)
+		return SOCKET_NONE;
+	sk = bpf_skc_lookup_tcp(skb, tuple, sizeof(tuple->ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return SOCKET_NONE;
+	kind = sk->state == BPF_TCP_LISTEN ? SOCKET_UNCONNECTED : SOCKET_CONNECTED;
+	bpf_sk_release(sk);
+	return kind;
+}
+
+__noinline int udp_kind(struct __sk_buff *skb, struct bpf_sock_tuple *tuple)
+{
+	struct bpf_sock *sk;
+	int kind;
+
+	if (!tuple)
+		return SOCKET_NONE;
+	sk = bpf_sk_lookup_udp(skb, tuple, sizeof(tuple->ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return SOCKET_NONE;
+	kind = sk->state == BPF_TCP_ESTABLISHED ? SOCKET_CONNECTED : SOCKET_UNCONNECTED;
+	bpf_sk_release(sk);
+	return kind;
+}
+
 /* What the network namespace of the packet has for it: enum ilnp_socket. Ports are ours and the remote one, host order. Not static,
  * so that the verifier looks at it once.
  */
 __noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32 protocol, __u32 ports)
 {
 	struct bpf_sock_tuple tuple = {};
-	struct bpf_sock *sk;
-	int kind;
 
-	if (!pair || (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP))
+	if (!pair)
 		return SOCKET_NONE;
 	__builtin_memcpy(tuple.ipv6.saddr, &pair->peer, sizeof(pair->peer));
 	__builtin_memcpy(tuple.ipv6.daddr, &pair->local, sizeof(pair->local));
 	tuple.ipv6.sport = bpf_htons(ports & 0xffff);
 	tuple.ipv6.dport = bpf_htons(ports >> 16);
 	if (protocol == IPPROTO_TCP)
-		sk = bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
-	else
-		sk = bpf_sk_lookup_udp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
-	if (!sk)
-		return SOCKET_NONE;
-	if (protocol == IPPROTO_TCP)
-		kind = sk->state == BPF_TCP_LISTEN ? SOCKET_UNCONNECTED : SOCKET_CONNECTED;
-	else
-		kind = sk->state == BPF_TCP_ESTABLISHED ? SOCKET_CONNECTED : SOCKET_UNCONNECTED;
-	bpf_sk_release(sk);
-	return kind;
+		return tcp_kind(skb, &tuple);
+	return protocol == IPPROTO_UDP ? udp_kind(skb, &tuple) : SOCKET_NONE;
 }
 
 /* Reports traffic without a session, if the policy wants to hear of its socket. Not static, for a stack of its own; the result says
@@ -190,11 +225,13 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	struct ilnp_report *report;
 	const __u64 *reported;
 	__u64 now = ilnp_now();
+	struct pair pair;
 	int kind;
 
 	if (!traffic)
 		return 0;
-	reported = bpf_map_lookup_elem(&candidates, &traffic->pair);
+	pair = traffic->pair;
+	reported = bpf_map_lookup_elem(&candidates, &pair);
 	if (reported && !traffic->nonce.len && now - *reported < CANDIDATE_INTERVAL)
 		return 0;
 	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
@@ -212,7 +249,7 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	report->socket = kind;
 	report->inbound = traffic->inbound;
 	bpf_ringbuf_submit(report, 0);
-	bpf_map_update_elem(&candidates, &traffic->pair, &now, BPF_ANY);
+	bpf_map_update_elem(&candidates, &pair, &now, BPF_ANY);
 	return 0;
 }
 

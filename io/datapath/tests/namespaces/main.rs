@@ -5,6 +5,7 @@ mod capture;
 mod doubt;
 mod gather;
 mod icmp;
+mod ilnp;
 mod net;
 mod stalled;
 mod throughput;

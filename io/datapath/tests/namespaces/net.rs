@@ -103,7 +103,9 @@ fn segmentation_path(host: &Namespace) {
     host.sh("ip link add moor0 type veth peer name moor1");
     host.sh("ip link set moor0 addrgenmode none; ip link set moor1 addrgenmode none");
     host.sh("ip link set moor0 arp off; ip link set moor1 arp off");
-    host.sh("ethtool -K moor0 tso off gso off; ethtool -K moor1 tso off gso off");
+    for moor in ["moor0", "moor1"] {
+        host.sh(&format!("ethtool -K {moor} tso off gso off tx-udp-segmentation off"));
+    }
     host.sh("ethtool -K moor0 gro on");
     host.sh("ip link set moor0 up; ip link set moor1 up");
     // The programs send packets of moved contexts, and others that came this way, out of an uplink: for them the

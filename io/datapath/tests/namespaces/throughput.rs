@@ -121,7 +121,7 @@ fn offloads_off(net: &Net, off: &str) {
 }
 
 /// Bits a second from `a` to `b`.
-fn iperf(net: &Net) -> f64 {
+pub(crate) fn iperf(net: &Net) -> f64 {
     let mut server = spawn(&net.b, &["iperf3", "-s", "-1", "-6"]);
     let (from, to) = (address("a", 1), address("b", 1));
     let client = format!("iperf3 -6 -c {to} -B {from} -C cubic -t {SECONDS} -J");
