@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declared=$(sed -n '/^\[workspace\.dependencies\]/,/^\[workspace\.lints/p' Cargo.toml |
-    sed -nE 's/^([a-z0-9_-]+) *=.*/\1/p' | grep -v '^moorline-' | sort)
+    sed -nE 's/^([a-z0-9_-]+) *=.*/\1/p' | grep -v '^moorline' | sort)
 # shellcheck disable=SC2016 # the backquotes are those of the Markdown table
 described=$(sed -nE 's/^\| `([a-z0-9_-]+)` \|.*/\1/p' docs/dependencies.md | sort)
 # Lines such as `serde.workspace = true` and `serde = { workspace = true, ... }`.

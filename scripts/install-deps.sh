@@ -35,6 +35,7 @@ missing_to_run() {
     has tcpdump || echo tcpdump
     has ethtool || echo ethtool
     has radvd || echo radvd
+    has named || echo bind9
 }
 
 has() {
@@ -80,6 +81,10 @@ as_root() {
 
 install() {
     echo "Installing from the distribution: $*"
+    # Tests run name servers of their own, in namespaces: this machine shall not become one.
+    if [[ " $* " == *' bind9 '* ]] && has systemctl && as_root systemctl mask named.service 2>/dev/null; then
+        echo 'BIND will not run as a service. To change that: systemctl unmask named'
+    fi
     # The names of packages may have to be learned first.
     as_root apt-get update -q ||
         echo "apt-get update failed: trying with the lists there are." >&2

@@ -1,6 +1,7 @@
 use moorline_types::Ilv;
 use moorline_wire::ilnp::{
-    Admission, AdmissionTypes, LocatorUpdate, NonceHeader, OptionsHeader, transport_checksum,
+    Admission, AdmissionTypes, L32Record, L64Record, LocatorUpdate, LpRecord, NidRecord,
+    NonceHeader, OptionsHeader, transport_checksum,
 };
 use std::net::Ipv6Addr;
 
@@ -45,6 +46,31 @@ pub fn ilnp_control(octets: &[u8]) -> bool {
     let emitted = message.emit(types, SRC, DST);
     assert_eq!(emitted.len(), octets.len());
     assert_eq!(Admission::parse(&emitted, types, SRC, DST), Ok(message));
+    true
+}
+
+/// RDATA of a record of RFC 6742, the first octet says which: read, it is emitted octet by octet, and has no
+/// octet in a zone file that could mean something else there.
+pub fn dns_rdata(octets: &[u8]) -> bool {
+    let Some((kind, rdata)) = octets.split_first() else { return false };
+    let read = match kind % 4 {
+        0 => NidRecord::parse(rdata).map(|record| (record.emit().to_vec(), record.to_string())),
+        1 => L32Record::parse(rdata).map(|record| (record.emit().to_vec(), record.to_string())),
+        2 => L64Record::parse(rdata).map(|record| (record.emit().to_vec(), record.to_string())),
+        _ => LpRecord::parse(rdata).map(|record| {
+            assert!(record.name.is_same(&record.name));
+            (record.emit(), record.to_string())
+        }),
+    };
+    let Ok((emitted, text)) = read else { return false };
+    assert_eq!(emitted, rdata);
+    let (_, value) = text.split_once(' ').expect("preference and value");
+    let mut octets = value.bytes();
+    while let Some(octet) = octets.next() {
+        assert!(octet.is_ascii_graphic(), "{text}");
+        let is_plain = octet.is_ascii_alphanumeric() || b".:-_*".contains(&octet);
+        assert!(is_plain || octet == b'\\' && octets.next().is_some(), "{text}");
+    }
     true
 }
 

@@ -18,6 +18,8 @@ mod files;
 mod host;
 mod icmp;
 mod ilnp;
+mod ilnp_machine;
+mod ilnp_plane;
 mod input;
 mod plane;
 mod reap;
@@ -29,7 +31,9 @@ pub use cga_list::{cga_key_file, cga_signed_list};
 pub use files::{daemon_config, daemon_state, trace};
 pub use host::host;
 pub use icmp::{router_advertisement, unrecognized};
-pub use ilnp::{ilnp_control, ilnp_options};
+pub use ilnp::{dns_rdata, ilnp_control, ilnp_options};
+pub use ilnp_machine::ilnp_machine;
+pub use ilnp_plane::ilnp_plane;
 pub use plane::plane;
 pub use reap::reap;
 pub use text::{api_stream, sim_plan};
@@ -56,6 +60,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "host", run: host },
     Target { name: "ilnp_options", run: ilnp_options },
     Target { name: "ilnp_control", run: ilnp_control },
+    Target { name: "ilnp_machine", run: ilnp_machine },
+    Target { name: "ilnp_plane", run: ilnp_plane },
+    Target { name: "dns_rdata", run: dns_rdata },
     Target { name: "reap", run: reap },
     Target { name: "plane", run: plane },
     Target { name: "router_advertisement", run: router_advertisement },

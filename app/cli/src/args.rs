@@ -1,4 +1,5 @@
 mod addr;
+mod ilnp;
 mod lab;
 mod path;
 
@@ -6,6 +7,7 @@ pub(crate) use addr::{
     AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
     KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
 };
+pub(crate) use ilnp::{DnsRecordsArgs, IlnpCommand, LookupArgs};
 pub(crate) use lab::{ExperimentArgs, LabCommand, LoadArgs, ReportArgs, RunArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
 
@@ -41,6 +43,9 @@ pub enum Command {
     /// Show and choose the pairs of addresses that contexts use.
     #[command(subcommand)]
     Path(PathCommand),
+    /// Tell the DNS of this host, and look peers up (RFC 6742).
+    #[command(subcommand)]
+    Ilnp(IlnpCommand),
     /// Say what stops protection on this host, or between it and a peer, and what to do.
     ///
     /// Looks at uplinks, addresses, routing rules, the firewall, the kernel and the daemon. With a peer (as root)

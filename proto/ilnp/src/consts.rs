@@ -12,6 +12,8 @@ pub const MAX_REMOTE_LOCATORS: usize = 32;
 pub const MAX_PROPOSALS: usize = 1024;
 /// Correspondents remembered as not speaking ILNP: 4,096. Not configurable.
 pub const MAX_NEGATIVES: usize = 4096;
+/// Nodes that are said to speak ILNP: 4,096. Not configurable.
+pub const MAX_HINTS: usize = 4096;
 /// Answers to proposals in a second: 1,000. Not configurable.
 pub const MAX_ANSWERS_PER_SECOND: u32 = 1000;
 
@@ -40,7 +42,7 @@ pub const NONCE_AFTER_AGREEMENT: Duration = Duration::from_secs(2);
 pub const OFFER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a correspondent is remembered that does not speak ILNP: 10 minutes. Not configurable.
 pub const NEGATIVE_LIFETIME: Duration = Duration::from_secs(600);
-/// How long one is left alone that has no room or socket: 10 s. Not configurable.
+/// How long one is left alone that has no room or socket, or is silent though it is said to speak ILNP: 10 s. Not configurable.
 pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
 /// Quiet time after which a session without sockets is forgotten: 5 minutes (RFC 6741 s5.2: "several
 /// minutes"). Configurable.

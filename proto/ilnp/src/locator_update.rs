@@ -171,6 +171,8 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         let (pair, _) = self.ilcc.key(id).ok_or(DropReason::UnexpectedState)?;
+        let came_to = control.pair.local;
+        let is_here = self.locators.iter().any(|local| local.l64 == came_to.l64);
         let session = self.ilcc.get_mut(id).ok_or(DropReason::UnexpectedState)?;
         let is_news = session.is_news(control.sequence)?;
         let before = session.wire;
@@ -192,10 +194,11 @@ impl Machine {
         if is_moved {
             self.emit(Event::Moved { session: id, wire });
         }
-        let message = update
-            .acknowledgement()
-            .emit(control.pair.local.address(), control.pair.remote.address());
-        self.send(control.pair, &message, Some(nonce));
+        // A locator that is no longer ours, or never was, is no source.
+        let local = if is_here { came_to } else { wire.local };
+        let back = IlvPair::new(local, control.pair.remote);
+        let message = update.acknowledgement().emit(local.address(), back.remote.address());
+        self.send(back, &message, Some(nonce));
         self.on_shown(id, now);
         self.tell(id, now);
         self.schedule(id);

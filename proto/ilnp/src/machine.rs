@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::datapath::{Report, Sockets, Update};
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::ilcc::{Class, Ilcc, Removed};
-use crate::negative::{Answers, Negatives};
+use crate::negative::{Answers, Hints, Negatives};
 use crate::policy::{Candidate, Socket, Stage};
 use crate::proposal::Proposal;
 use crate::session::{Opening, Session, SessionView};
@@ -35,6 +35,7 @@ pub struct Machine {
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
     pub(crate) negatives: Negatives,
+    hints: Hints,
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,
     pub(crate) timers: BTreeSet<(Instant, Timer)>,
@@ -67,6 +68,7 @@ impl Machine {
             locators: Vec::new(),
             proposals: BTreeMap::new(),
             negatives: Negatives::default(),
+            hints: Hints::default(),
             answers: Answers::new(now),
             timers: BTreeSet::new(),
             updates: VecDeque::new(),
@@ -79,6 +81,18 @@ impl Machine {
     /// The identifiers and locators of this node, as they are now. Correspondents are told of a change.
     pub fn handle_local(&mut self, state: &LocalState, now: Instant) {
         self.on_local(state, now);
+    }
+
+    /// Somebody says that a node speaks ILNP, and that this is good until then: the DNS (RFC 6742 s2.1).
+    ///
+    /// It is asked again at once if it has been silent before, and soon if it is silent now. Whether it has a
+    /// session is for the policy and the node to say: a hint makes none.
+    //= rfc6742#2.1
+    pub fn handle_hint(&mut self, nid: Nid, until: Instant, now: Instant) {
+        if !self.hints.has(nid, now) {
+            self.negatives.forget_node(nid);
+        }
+        self.hints.add(nid, until, now);
     }
 
     /// What a data plane has seen.
@@ -317,7 +331,8 @@ impl Machine {
 
     /// The correspondent goes by classic IPv6, for a while.
     pub(crate) fn remember_classic(&mut self, pair: IlvPair, cause: Classic, now: Instant) {
-        self.negatives.remember(pair.remote, cause, now);
+        let is_hinted = self.hints.has(pair.remote.nid, now);
+        self.negatives.remember(pair.remote, cause, is_hinted, now);
         self.emit(Event::Classic { pair, cause });
     }
 

@@ -1,18 +1,41 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use moorline_types::{DropReason, Ilv, Instant};
+use moorline_types::{DropReason, Ilv, Instant, Nid};
 use moorline_wire::ilnp::Refusal;
 
-use crate::consts::{MAX_ANSWERS_PER_SECOND, MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME};
+use crate::consts::{
+    MAX_ANSWERS_PER_SECOND, MAX_HINTS, MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME,
+};
 use crate::event::Classic;
 
 /// Correspondents that go by classic IPv6.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Negatives(BTreeMap<Ilv, Instant>);
 
+/// Nodes that are said to speak ILNP, until when.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hints(BTreeMap<Nid, Instant>);
+
+impl Hints {
+    pub(crate) fn add(&mut self, nid: Nid, until: Instant, now: Instant) {
+        if self.0.len() >= MAX_HINTS && !self.0.contains_key(&nid) {
+            self.0.retain(|_, until| *until > now);
+            if self.0.len() >= MAX_HINTS {
+                return;
+            }
+        }
+        self.0.insert(nid, until);
+    }
+
+    pub(crate) fn has(&self, nid: Nid, now: Instant) -> bool {
+        self.0.get(&nid).is_some_and(|until| *until > now)
+    }
+}
+
 impl Negatives {
-    pub(crate) fn remember(&mut self, remote: Ilv, cause: Classic, now: Instant) {
+    /// `is_hinted`: it is said to speak ILNP, so that silence may be that of the network.
+    pub(crate) fn remember(&mut self, remote: Ilv, cause: Classic, is_hinted: bool, now: Instant) {
         if self.0.len() >= MAX_NEGATIVES && !self.0.contains_key(&remote) {
             self.0.retain(|_, until| *until > now);
             if self.0.len() >= MAX_NEGATIVES {
@@ -21,6 +44,7 @@ impl Negatives {
             }
         }
         let lifetime = match cause {
+            Classic::Silent if is_hinted => REFUSAL_LIFETIME,
             Classic::Silent | Classic::NoSupport | Classic::Refused(Refusal::POLICY) => {
                 NEGATIVE_LIFETIME
             }
@@ -36,6 +60,11 @@ impl Negatives {
     /// It has shown otherwise.
     pub(crate) fn forget(&mut self, remote: Ilv) {
         self.0.remove(&remote);
+    }
+
+    /// Somebody says otherwise.
+    pub(crate) fn forget_node(&mut self, nid: Nid) {
+        self.0.retain(|remote, _| remote.nid != nid);
     }
 }
 

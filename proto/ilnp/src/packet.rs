@@ -50,7 +50,9 @@ impl Ip6 {
         if self.next_header != DESTINATION_OPTIONS {
             return Ok(None);
         }
-        let options = OptionsHeader::parse(packet.get(IP6_LEN..).unwrap_or(&[]))?;
+        // What is behind the packet is padding of the link.
+        let end = packet.len().min(IP6_LEN + usize::from(self.payload_len));
+        let options = OptionsHeader::parse(packet.get(IP6_LEN..end).unwrap_or(&[]))?;
         Ok(Some(options))
     }
 

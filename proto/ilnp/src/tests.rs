@@ -137,6 +137,32 @@ fn a_silent_correspondent_is_asked_three_times_and_remembered() {
     assert_eq!(duo.take(0).len(), 1);
 }
 
+//= rfc6742#2.1 (test)
+#[test]
+fn one_that_is_said_to_speak_ilnp_is_asked_at_once_and_soon_again() {
+    let mut duo = Duo::new();
+    let asks_now = |duo: &mut Duo| {
+        duo.traffic(Socket::Connected);
+        let asked = !duo.take(0).is_empty();
+        duo.alone(0, Duration::from_secs(5));
+        asked
+    };
+    assert!(asks_now(&mut duo));
+    assert!(!asks_now(&mut duo), "it was silent");
+    let (nid, minute) = (duo.ilv(1).nid, Duration::from_secs(60));
+    duo.machines[0].handle_hint(nid, duo.now + minute, duo.now);
+    assert!(asks_now(&mut duo));
+    assert!(!asks_now(&mut duo), "not all the time");
+    duo.now = duo.now + Duration::from_secs(10);
+    assert!(asks_now(&mut duo));
+    // The hint is old.
+    duo.now = duo.now + minute;
+    assert!(asks_now(&mut duo));
+    duo.now = duo.now + minute;
+    assert!(!asks_now(&mut duo));
+    assert_eq!(duo.machines[0].session_count(), 0, "a hint makes no session");
+}
+
 #[test]
 fn a_confirm_that_gets_lost_is_repeated_until_something_comes_back() {
     let (mut duo, _lost) = Duo::at_confirm();
@@ -167,6 +193,19 @@ fn a_locator_update_replaces_the_set_by_preference_and_is_acknowledged_with_its_
     let message =
         LocatorUpdate::parse(&acknowledgement[0][56..], duo.ilv(1).address(), source.address());
     assert_eq!(message, Ok(update.acknowledgement()));
+}
+
+#[test]
+fn an_acknowledgement_leaves_from_where_we_are() {
+    let mut duo = Duo::established();
+    let away = L64(0x2001_0db8_0009_0000);
+    duo.roam(1, &[away.0]);
+    duo.take(1);
+    let (from, gone) = (duo.ilv(0), duo.ilv(1));
+    let update = update_of(&[(from.l64.0, 10)]);
+    duo.give(1, &[of_session(&duo.entry(0), from, gone, Some(100), &update)]);
+    let acknowledgement = duo.take(1).pop().expect("an answer");
+    assert_eq!(acknowledgement[8..24], gone.at(away).address().octets());
 }
 
 //= rfc6743#1.2-1 rfc6743#2-1 rfc6743#2-2 rfc6743#5-1 rfc6743#6-1 rfc6743#6-3 rfc6743#6-4 (test)

@@ -4,7 +4,7 @@
 //! * [`LocatorUpdate`]: the ICMPv6 message that tells correspondents of locators (RFC 6743 s2).
 //! * [`Admission`]: the ICMPv6 messages by which two hosts agree on a session (decision 070).
 //! * [`ChecksumDelta`]: what a change of locators does to the checksum of TCP or UDP (RFC 6741 s4.2).
-//! * [`NidRecord`], [`L64Record`]: RDATA of the DNS records (RFC 6742 s2).
+//! * [`NidRecord`], [`L32Record`], [`L64Record`], [`LpRecord`]: RDATA of the DNS records (RFC 6742 s2).
 
 mod admission;
 mod checksum;
@@ -18,6 +18,6 @@ pub use admission::{
     Accept, Admission, AdmissionFlags, AdmissionTypes, Confirm, Flow, Propose, Refusal, Refuse,
 };
 pub use checksum::{ChecksumDelta, checksum_at, transport_checksum};
-pub use dns::{L64Record, NidRecord};
+pub use dns::{DomainName, L32Record, L64Record, LpRecord, NidRecord};
 pub use locator_update::{L64Entry, LocatorUpdate, Operation};
 pub use nonce::{NONCE_OPTION, NonceHeader, OptionsHeader};

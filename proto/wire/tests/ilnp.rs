@@ -1,12 +1,12 @@
 //! ILNPv6: octets written out by hand from RFC 6742 to 6744 and decision 070, and packets of the St
 //! Andrews kernel.
 
-use moorline_types::{Ilv, L64, Nid, Nonce};
+use moorline_types::{Ilv, L64, Nonce};
 use moorline_wire::WireError;
 use moorline_wire::ilnp::{
     Accept, Admission, AdmissionFlags, AdmissionTypes, ChecksumDelta, Confirm, Flow, L64Entry,
-    L64Record, LocatorUpdate, NidRecord, NonceHeader, Operation, OptionsHeader, Propose, Refusal,
-    Refuse, checksum_at, transport_checksum,
+    LocatorUpdate, NonceHeader, Operation, OptionsHeader, Propose, Refusal, Refuse, checksum_at,
+    transport_checksum,
 };
 use std::net::Ipv6Addr;
 
@@ -165,18 +165,6 @@ fn no_answer_of_the_handshake_is_longer_than_the_question() {
     for len in 0..propose.len() {
         assert!(Admission::parse(&propose[..len], TYPES, SRC, DST).is_err());
     }
-}
-
-#[test]
-fn records_as_in_rfc_6742() {
-    let nid = NidRecord { preference: 10, nid: Nid(0x0014_4fff_ff20_ee64) };
-    assert_eq!(nid.emit().to_vec(), of_hex("000a 00144fffff20ee64"));
-    assert_eq!(NidRecord::parse(&nid.emit()), Ok(nid));
-    assert_eq!(nid.to_string(), "10 0014:4fff:ff20:ee64");
-    let l64 = L64Record { preference: 20, l64: L64(0x2001_0db8_1140_2000) };
-    assert_eq!(l64.to_string(), "20 2001:0db8:1140:2000");
-    assert_eq!(L64Record::parse(&l64.emit()), Ok(l64));
-    assert_eq!(L64Record::parse(&[0; 9]), Err(WireError::BadLength));
 }
 
 //= rfc6744#3-1 (test)

@@ -136,6 +136,15 @@ fn icmp_of_a_session_has_the_nonce_both_ways() {
 }
 
 #[test]
+fn options_do_not_go_on_behind_the_packet() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let mut packet = theirs(THERE, HOME, 17, 0, Some(THEIRS));
+    packet[4..6].copy_from_slice(&[0, 7]);
+    let verdict = plane.handle_inbound(&mut packet, &One, NOW);
+    assert_eq!(verdict, Inbound::Drop(DropReason::Truncated));
+}
+
+#[test]
 fn moved_traffic_has_the_nonce_but_for_tcp_that_a_socket_tells() {
     let mut plane = plane((AWAY, THERE), &[THERE]);
     for (protocol, flags, has_nonce) in [(6, ACK, false), (6, SYN, true), (17, 0, true)] {

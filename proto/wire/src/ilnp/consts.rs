@@ -18,5 +18,9 @@ pub const MAX_UPDATE_LOCATORS: usize = 255;
 pub const MAX_SENT_LOCATORS: usize = 100;
 /// DNS type of a NID record (RFC 6742 s2.1).
 pub const DNS_NID: u16 = 104;
+/// DNS type of an L32 record (RFC 6742 s2.2).
+pub const DNS_L32: u16 = 105;
 /// DNS type of an L64 record (RFC 6742 s2.3).
 pub const DNS_L64: u16 = 106;
+/// DNS type of an LP record (RFC 6742 s2.4).
+pub const DNS_LP: u16 = 107;

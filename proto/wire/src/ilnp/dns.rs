@@ -1,4 +1,6 @@
+use alloc::vec::Vec;
 use core::fmt;
+use core::net::Ipv4Addr;
 
 use moorline_types::{L64, Nid};
 
@@ -6,7 +8,7 @@ use crate::WireError;
 use crate::reader::exactly;
 
 macro_rules! record {
-    ($(#[$doc:meta])* $name:ident { $(#[$field_doc:meta])* $field:ident: $value:ident }) => {
+    ($(#[$doc:meta])* $name:ident { $(#[$field_doc:meta])* $field:ident: $value:ident, $len:literal }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name {
@@ -20,24 +22,29 @@ macro_rules! record {
             /// Reads the RDATA.
             ///
             /// # Errors
-            /// [`WireError::BadLength`] if it has not 10 octets.
+            #[doc = concat!("[`WireError::BadLength`] if it has not ", stringify!($len), " octets behind the preference.")]
             pub fn parse(rdata: &[u8]) -> Result<Self, WireError> {
-                let [p0, p1, a, b, c, d, e, f, g, h] = exactly(rdata)?;
-                let preference = u16::from_be_bytes([p0, p1]);
-                Ok(Self { preference, $field: $value::from([a, b, c, d, e, f, g, h]) })
+                let (preference, value) =
+                    rdata.split_first_chunk::<2>().ok_or(WireError::BadLength)?;
+                let $field = $value::from(exactly::<$len>(value)?);
+                Ok(Self { preference: u16::from_be_bytes(*preference), $field })
             }
 
             /// The RDATA.
             #[must_use]
-            pub const fn emit(self) -> [u8; 10] {
-                let [p0, p1] = self.preference.to_be_bytes();
-                let [a, b, c, d, e, f, g, h] = self.$field.octets();
-                [p0, p1, a, b, c, d, e, f, g, h]
+            pub fn emit(self) -> [u8; 2 + $len] {
+                let mut rdata = [0; 2 + $len];
+                rdata[..2].copy_from_slice(&self.preference.to_be_bytes());
+                rdata[2..].copy_from_slice(&self.$field.octets());
+                rdata
             }
         }
 
         /// As in a zone file.
         impl fmt::Display for $name {
+            //= rfc6742#2.1.2-1 rfc6742#2.1.2-2 rfc6742#2.1.2-3
+            //= rfc6742#2.2.2-1 rfc6742#2.2.2-2
+            //= rfc6742#2.3.2-1 rfc6742#2.3.2-2 rfc6742#2.3.2-3
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{} {}", self.preference, self.$field)
             }
@@ -49,13 +56,149 @@ record! {
     /// RDATA of a NID record (RFC 6742 s2.1.1): an identifier of the node that owns the name.
     NidRecord {
         /// The identifier.
-        nid: Nid
+        nid: Nid, 8
+    }
+}
+record! {
+    /// RDATA of an L32 record (RFC 6742 s2.2.1): a locator for ILNPv4, which Moorline does not speak.
+    L32Record {
+        /// The locator.
+        l32: Ipv4Addr, 4
     }
 }
 record! {
     /// RDATA of an L64 record (RFC 6742 s2.3.1): a locator of the node that owns the name.
     L64Record {
         /// The locator.
-        l64: L64
+        l64: L64, 8
     }
 }
+
+/// RDATA of an LP record (RFC 6742 s2.4.1): a name that has the locators of the node that owns this one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LpRecord {
+    /// Lower is better.
+    pub preference: u16,
+    /// Where the locators are.
+    pub name: DomainName,
+}
+
+impl LpRecord {
+    /// Reads the RDATA.
+    ///
+    /// # Errors
+    /// As [`DomainName::parse`].
+    pub fn parse(rdata: &[u8]) -> Result<Self, WireError> {
+        let (preference, name) = rdata.split_first_chunk::<2>().ok_or(WireError::BadLength)?;
+        let preference = u16::from_be_bytes(*preference);
+        Ok(Self { preference, name: DomainName::parse(name)? })
+    }
+
+    /// The RDATA.
+    //= rfc6742#2.4.1.2-2
+    #[must_use]
+    pub fn emit(&self) -> Vec<u8> {
+        let mut rdata = Vec::with_capacity(2 + self.name.0.len());
+        rdata.extend(self.preference.to_be_bytes());
+        rdata.extend_from_slice(&self.name.0);
+        rdata
+    }
+}
+
+/// As in a zone file.
+impl fmt::Display for LpRecord {
+    //= rfc6742#2.4.2-1 rfc6742#2.4.2-2
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.preference, self.name)
+    }
+}
+
+/// A fully qualified domain name, as on the wire and not compressed (RFC 1035 s3.1).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DomainName(Vec<u8>);
+
+impl DomainName {
+    /// The name without labels.
+    #[must_use]
+    pub fn root() -> Self {
+        Self(alloc::vec![0])
+    }
+
+    /// Reads labels up to the root, which ends `octets`.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] without a root, [`WireError::BadLength`] with more behind it or of more than
+    /// 255 octets, [`WireError::BadFormat`] with anything but plain labels, such as a compressed name.
+    pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
+        if octets.len() > MAX_NAME_LEN {
+            return Err(WireError::BadLength);
+        }
+        let mut rest = octets;
+        loop {
+            let (&len, behind) = rest.split_first().ok_or(WireError::Truncated)?;
+            if len > MAX_LABEL_LEN {
+                return Err(WireError::BadFormat);
+            }
+            rest = behind.get(usize::from(len)..).ok_or(WireError::Truncated)?;
+            if len == 0 {
+                return match rest {
+                    [] => Ok(Self(octets.to_vec())),
+                    _ => Err(WireError::BadLength),
+                };
+            }
+        }
+    }
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn octets(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether it is the same name: letters of ASCII are the same in both cases (RFC 4343).
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+
+    /// The labels, without the root.
+    pub fn labels(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.0[..];
+        core::iter::from_fn(move || {
+            let (&len, behind) = rest.split_first()?;
+            let (label, behind) = behind.split_at_checked(len.into())?;
+            rest = behind;
+            (len > 0).then_some(label)
+        })
+    }
+}
+
+/// As in a zone file, with the root: what is no letter, digit, `-`, `_` or `*` is escaped (RFC 1035 s5.1).
+impl fmt::Display for DomainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for label in self.labels() {
+            for &octet in label {
+                match octet {
+                    b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'*' => {
+                        write!(f, "{}", char::from(octet))?;
+                    }
+                    b'!'..=b'~' => write!(f, "\\{}", char::from(octet))?,
+                    _ => write!(f, "\\{octet:03}")?,
+                }
+            }
+            f.write_str(".")?;
+        }
+        if self.0.len() <= 1 { f.write_str(".") } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for DomainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// RFC 1035 s2.3.4.
+const MAX_NAME_LEN: usize = 255;
+/// RFC 1035 s2.3.4; longer lengths are pointers and what nobody has defined.
+const MAX_LABEL_LEN: u8 = 63;

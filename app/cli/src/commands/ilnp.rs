@@ -1,0 +1,250 @@
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use moorline_api::{Client, Error, Ilcc, IlnpLocator};
+use moorline_dns::{Change, Found, Fqdn, Key, NodeRecords, Resolver, Ttls, Update};
+use moorline_wire::ilnp::LpRecord;
+use serde::Serialize;
+
+use super::write_json;
+use crate::args::{Args, DnsRecordsArgs, IlnpCommand, LookupArgs};
+use crate::render;
+
+pub(crate) fn ilnp(
+    args: &Args,
+    command: &IlnpCommand,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let daemon = Client::new(&args.socket);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match command {
+        IlnpCommand::DnsRecords(args) => runtime.block_on(dns_records(&daemon, args, out)),
+        IlnpCommand::Lookup(args) => runtime.block_on(lookup(args, out)),
+    }
+}
+
+async fn dns_records(
+    daemon: &Client,
+    args: &DnsRecordsArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let owner = owner(args)?;
+    if args.remove {
+        send(args, Change::Remove(owner.clone())).await?;
+        if args.json {
+            write_json(out, &RecordsView { removed: true, ..RecordsView::new(&owner) })?;
+        } else {
+            writeln!(out, "{owner} has no NID, L64 and LP records any more.")?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let daemon = daemon.ilcc().await;
+    let mut records = own_records(owner, args).await?;
+    if let Ok(ilcc) = &daemon {
+        prefer(&mut records, &ilcc.locators);
+    }
+    if args.send {
+        ensure_on(daemon, args.anyway)?;
+        send(args, Change::Put(records.clone())).await?;
+    }
+    if args.json {
+        write_json(out, &RecordsView { sent: args.send, ..RecordsView::of(&records) })?;
+    } else {
+        out.write_all(records.zone_file().as_bytes())?;
+        if args.send {
+            writeln!(
+                out,
+                "; {} has these now, and no other NID, L64 and LP records",
+                records.owner
+            )?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Records are for hosts that speak ILNP: peers of others would wait for an answer.
+//= rfc6742#2.3-2 rfc6742#2.4-1 rfc6742#3.1-1
+fn ensure_on(daemon: Result<Ilcc, Error>, anyway: bool) -> anyhow::Result<()> {
+    let why = match daemon {
+        Ok(ilcc) if ilcc.on => return Ok(()),
+        Ok(_) => "ILNP is off on this host".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    anyhow::ensure!(
+        anyway,
+        "{why}: peers that read these records would wait for it. Set ilnp = \"on\" and start \
+         moorlined; or give --anyway, if something else speaks ILNP here"
+    );
+    Ok(())
+}
+
+/// What the DNS says is what correspondents are told.
+fn prefer(records: &mut NodeRecords, told: &[IlnpLocator]) {
+    for record in &mut records.l64s {
+        let text = record.l64.to_string();
+        if let Some(locator) = told.iter().find(|locator| locator.l64 == text) {
+            record.preference = locator.preference;
+        }
+    }
+    records.l64s.sort_by_key(|record| record.preference);
+}
+
+fn owner(args: &DnsRecordsArgs) -> anyhow::Result<Fqdn> {
+    if let Some(name) = &args.name {
+        return Ok(name.clone());
+    }
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    anyhow::ensure!(
+        host.contains('.'),
+        "{host}, the name of this host, is no fully qualified one: give --name, such as {host}.example.com"
+    );
+    Ok(host.parse()?)
+}
+
+async fn own_records(owner: Fqdn, args: &DnsRecordsArgs) -> anyhow::Result<NodeRecords> {
+    let look = moorline_netlink::look(moorline_netlink::Settings::default()).await;
+    let view = look.context("the kernel's tables")?.view;
+    let ttls = Ttls {
+        locators: Duration::from_secs(args.ttl.into()),
+        identifiers: Duration::from_secs(args.nid_ttl.into()),
+    };
+    let mut records = NodeRecords::of_host(owner, &view, ttls);
+    anyhow::ensure!(
+        !records.is_empty(),
+        "this host is nowhere: no interface that works has a default route and a global address"
+    );
+    if !args.lp.is_empty() {
+        records.l64s.clear();
+        let preferences = (1..).map(|rank: u16| rank.saturating_mul(10));
+        let lp =
+            |(preference, name): (u16, &Fqdn)| LpRecord { preference, name: name.domain_name() };
+        records.lps = preferences.zip(&args.lp).map(lp).collect();
+    }
+    Ok(records)
+}
+
+async fn send(args: &DnsRecordsArgs, change: Change) -> anyhow::Result<()> {
+    let given: Option<(_, _, &PathBuf)> = match (args.server, &args.zone, &args.key) {
+        (Some(server), Some(zone), Some(key)) => Some((server, zone.clone(), key)),
+        _ => None,
+    };
+    let (server, zone, key) = given.context("--server, --zone and --key are needed")?;
+    let key = Key::read(key)?;
+    Update { server, zone, change }.send(&key).await?;
+    Ok(())
+}
+
+async fn lookup(args: &LookupArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let resolver = match args.server {
+        Some(server) => Resolver::with_server(server)?,
+        None => Resolver::from_system()?,
+    };
+    let found = resolver.lookup(&args.name).await?;
+    if args.json {
+        write_json(out, &FoundView::new(&found))?;
+    } else {
+        out.write_all(render::found(&found).as_bytes())?;
+    }
+    Ok(if found.nids.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// JSON of `dns-records`.
+#[derive(Debug, Serialize)]
+struct RecordsView {
+    name: String,
+    records: Vec<RecordView>,
+    sent: bool,
+    removed: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct RecordView {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    ttl_s: u64,
+    preference: u16,
+    /// As in a zone file.
+    value: String,
+}
+
+impl RecordsView {
+    fn new(owner: &Fqdn) -> Self {
+        Self { name: owner.to_string(), records: Vec::new(), sent: false, removed: false }
+    }
+
+    fn of(records: &NodeRecords) -> Self {
+        let view = |kind, ttl: Duration, preference, value| RecordView {
+            kind,
+            ttl_s: ttl.as_secs(),
+            preference,
+            value,
+        };
+        let Ttls { locators, identifiers } = records.ttls;
+        let nids = records.nids.iter();
+        let nids = nids.map(|one| view("NID", identifiers, one.preference, one.nid.to_string()));
+        let l64s = records.l64s.iter();
+        let l64s = l64s.map(|one| view("L64", locators, one.preference, one.l64.to_string()));
+        let lps = records.lps.iter();
+        let lps = lps.map(|one| view("LP", identifiers, one.preference, one.name.to_string()));
+        Self { records: nids.chain(l64s).chain(lps).collect(), ..Self::new(&records.owner) }
+    }
+}
+
+/// JSON of `lookup`.
+#[derive(Debug, Serialize)]
+struct FoundView {
+    name: String,
+    speaks_ilnp: bool,
+    identifiers: Vec<IdentifierView>,
+    locators: Vec<LocatorView>,
+    left_out: usize,
+    ttl_s: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct IdentifierView {
+    nid: String,
+    preference: u16,
+}
+
+#[derive(Debug, Serialize)]
+struct LocatorView {
+    l64: String,
+    /// Of the L64 record.
+    preference: u16,
+    /// What the LP record points to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<String>,
+    /// Of the LP record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via_preference: Option<u16>,
+}
+
+impl FoundView {
+    fn new(found: &Found) -> Self {
+        let nids = found
+            .nids
+            .iter()
+            .map(|one| IdentifierView { nid: one.nid.to_string(), preference: one.preference });
+        let locators = found.locators.iter().map(|one| {
+            let (preference, via_preference) = match one.preferences {
+                (of_pointer, Some(preference)) => (preference, Some(of_pointer)),
+                (preference, None) => (preference, None),
+            };
+            let via = one.via.as_ref().map(ToString::to_string);
+            LocatorView { l64: one.l64.to_string(), preference, via, via_preference }
+        });
+        Self {
+            name: found.name.to_string(),
+            speaks_ilnp: !found.nids.is_empty(),
+            identifiers: nids.collect(),
+            locators: locators.collect(),
+            left_out: found.left_out,
+            ttl_s: found.ttl.as_secs(),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::{Name, RData, RecordType};
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use moorline_types::{Ilv, L64};
+use moorline_wire::WireError;
+use moorline_wire::ilnp::consts::{DNS_L64, DNS_LP, DNS_NID};
+use moorline_wire::ilnp::{DomainName, L64Record, LpRecord, NidRecord};
+
+use crate::LookupError;
+use crate::name::{of_name, to_name};
+
+/// Looks peers up.
+#[derive(Clone, Debug)]
+pub struct Resolver(TokioResolver);
+
+/// What a name says of its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The name that has the records: one from the search list may have been appended.
+    pub name: DomainName,
+    /// Identifiers, the preferred ones first. None: it speaks no ILNP (RFC 6742 s2.1).
+    pub nids: Vec<NidRecord>,
+    /// Locators, the preferred ones first.
+    pub locators: Vec<Locator>,
+    /// Records that were left out: malformed, of no use, or beyond [`MAX_RECORDS`].
+    pub left_out: usize,
+    /// How long this may be kept.
+    pub ttl: Duration,
+}
+
+/// A locator, and how it was found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Locator {
+    /// Of the pointer, if there is one, and of the locator: lower is better.
+    pub preferences: (u16, Option<u16>),
+    /// The locator.
+    pub l64: L64,
+    /// The name that an LP record points to.
+    pub via: Option<DomainName>,
+}
+
+impl Found {
+    /// Whether the owner of the name speaks ILNP, and is somewhere.
+    #[must_use]
+    pub fn is_reachable(&self) -> bool {
+        !self.nids.is_empty() && !self.locators.is_empty()
+    }
+
+    /// Where it may be: each identifier at each locator, the preferred ones first (RFC 6742 s3.1).
+    //= rfc6742#3.1-3
+    pub fn ilvs(&self) -> impl Iterator<Item = Ilv> {
+        let locators = self.locators.iter();
+        locators.flat_map(|locator| self.nids.iter().map(|nid| Ilv::new(locator.l64, nid.nid)))
+    }
+}
+
+impl Resolver {
+    /// As the system has it, in `/etc/resolv.conf`.
+    ///
+    /// # Errors
+    /// [`LookupError::Configuration`].
+    pub fn from_system() -> Result<Self, LookupError> {
+        let failed = |error: NetError| LookupError::Configuration(error.to_string());
+        let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
+        resolver.map(Self).map_err(failed)
+    }
+
+    /// One name server, and no search list.
+    ///
+    /// # Errors
+    /// [`LookupError::Configuration`].
+    pub fn with_server(server: SocketAddr) -> Result<Self, LookupError> {
+        let failed = |error: NetError| LookupError::Configuration(error.to_string());
+        let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut one| {
+            one.port = server.port();
+            one
+        });
+        let name_server = NameServerConfig::new(server.ip(), true, connections.into());
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![name_server]);
+        let provider = TokioRuntimeProvider::default();
+        let resolver = TokioResolver::builder_with_config(config, provider).build();
+        resolver.map(Self).map_err(failed)
+    }
+
+    /// What a name says of its owner.
+    ///
+    /// # Errors
+    /// There is no such name, or nobody says what it has.
+    //= rfc6742#3.1-2
+    pub async fn lookup(&self, name: &str) -> Result<Found, LookupError> {
+        if name.parse::<IpAddr>().is_ok() {
+            return Err(LookupError::BadName(name.to_owned()));
+        }
+        let owner = Name::from_utf8(name).map_err(|_| LookupError::BadName(name.to_owned()))?;
+        let nids = self.records(owner.clone(), DNS_NID, NidRecord::parse).await?;
+        let owner = nids.owner.clone().unwrap_or(owner);
+        let mut found = Found {
+            name: of_name(&owner),
+            nids: Vec::new(),
+            locators: Vec::new(),
+            left_out: nids.malformed,
+            ttl: nids.ttl,
+        };
+        found.nids = nids.records;
+        found.nids.sort_unstable();
+        found.nids.dedup_by_key(|record| record.nid);
+        found.leave_out_groups();
+        if found.nids.is_empty() {
+            return Ok(found);
+        }
+        let l64s = self.records(owner.clone(), DNS_L64, L64Record::parse);
+        let lps = self.records(owner, DNS_LP, LpRecord::parse);
+        let (l64s, lps) = tokio::join!(l64s, lps);
+        let (l64s, lps) = (l64s?, lps?);
+        let nothing = l64s.ttl.min(lps.ttl);
+        found.take(l64s, None);
+        self.follow(lps, &mut found).await?;
+        found.finish();
+        if found.locators.is_empty() {
+            found.ttl = found.ttl.min(nothing);
+        }
+        Ok(found)
+    }
+
+    /// The locators of the names that are pointed to: one level, as RFC 6742 s2.4 has it.
+    //= rfc6741#6.2-1
+    async fn follow(&self, lps: Records<LpRecord>, found: &mut Found) -> Result<(), LookupError> {
+        found.left_out += lps.malformed;
+        if !lps.records.is_empty() {
+            found.ttl = found.ttl.min(lps.ttl);
+        }
+        let mut pointers = lps.records;
+        pointers.sort_unstable();
+        for (at, lp) in pointers.into_iter().enumerate() {
+            let target = to_name(&lp.name).filter(|_| at < MAX_POINTERS);
+            // RFC 6742 s2.4.1.2: it "MUST NOT have the same value as the owner name".
+            let Some(target) = target.filter(|_| !lp.name.is_same(&found.name)) else {
+                found.left_out += 1;
+                continue;
+            };
+            let l64s = self.records(target, DNS_L64, L64Record::parse).await;
+            match l64s {
+                Ok(l64s) => found.take(l64s, Some(lp)),
+                // Another may have some.
+                Err(LookupError::NoSuchName(_)) => found.left_out += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn records<T>(
+        &self,
+        name: Name,
+        code: u16,
+        parse: impl Fn(&[u8]) -> Result<T, WireError>,
+    ) -> Result<Records<T>, LookupError> {
+        let text = name.to_string();
+        match self.0.lookup(name, RecordType::from(code)).await {
+            Ok(lookup) => {
+                let left = lookup.valid_until().saturating_duration_since(Instant::now());
+                // A moment has gone by since the answer came.
+                let ttl = Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0));
+                let mut all = Records { owner: None, records: Vec::new(), malformed: 0, ttl };
+                for record in lookup.answers() {
+                    let RData::Unknown { code: kind, rdata } = &record.data else { continue };
+                    if *kind != RecordType::from(code) {
+                        continue;
+                    }
+                    all.owner.get_or_insert_with(|| record.name.clone());
+                    all.ttl = all.ttl.min(Duration::from_secs(record.ttl.into()));
+                    match parse(&rdata.anything) {
+                        Ok(record) if all.records.len() < MAX_ANSWERS => all.records.push(record),
+                        Ok(_) | Err(_) => all.malformed += 1,
+                    }
+                }
+                Ok(all)
+            }
+            Err(error) => Records::of_error(&text, &error),
+        }
+    }
+}
+
+/// All of one type that a name has.
+struct Records<T> {
+    owner: Option<Name>,
+    records: Vec<T>,
+    malformed: usize,
+    ttl: Duration,
+}
+
+impl<T> Records<T> {
+    /// A name without such records is none that cannot be looked up.
+    fn of_error(name: &str, error: &NetError) -> Result<Self, LookupError> {
+        if let NetError::Dns(DnsError::NoRecordsFound(none)) = error {
+            if none.response_code == ResponseCode::NXDomain {
+                return Err(LookupError::NoSuchName(name.to_owned()));
+            }
+            if none.response_code == ResponseCode::NoError {
+                let ttl =
+                    none.negative_ttl.map_or(NEGATIVE_TTL, |ttl| Duration::from_secs(ttl.into()));
+                return Ok(Self { owner: None, records: Vec::new(), malformed: 0, ttl });
+            }
+        }
+        Err(LookupError::Failed { name: name.to_owned(), error: error.to_string() })
+    }
+}
+
+impl Found {
+    fn take(&mut self, l64s: Records<L64Record>, lp: Option<LpRecord>) {
+        self.left_out += l64s.malformed;
+        // That there are none of a kind says nothing of those that there are.
+        if !l64s.records.is_empty() {
+            self.ttl = self.ttl.min(l64s.ttl);
+        }
+        for L64Record { preference, l64 } in l64s.records {
+            if !l64.is_global_unicast() {
+                self.left_out += 1;
+                continue;
+            }
+            let locator = match &lp {
+                None => Locator { preferences: (preference, None), l64, via: None },
+                Some(LpRecord { preference: of_pointer, name }) => Locator {
+                    preferences: (*of_pointer, Some(preference)),
+                    l64,
+                    via: Some(name.clone()),
+                },
+            };
+            self.locators.push(locator);
+        }
+    }
+
+    /// An identifier of a group names no node (RFC 6741 s2.4).
+    fn leave_out_groups(&mut self) {
+        let all = self.nids.len();
+        self.nids.retain(|record| !record.nid.is_group());
+        self.nids.truncate(MAX_RECORDS);
+        self.left_out += all - self.nids.len();
+    }
+
+    fn finish(&mut self) {
+        self.locators.sort_unstable();
+        let mut seen = Vec::new();
+        self.locators.retain(|locator| {
+            let is_new = !seen.contains(&locator.l64);
+            seen.push(locator.l64);
+            is_new
+        });
+        self.left_out += self.locators.len().saturating_sub(MAX_RECORDS);
+        self.locators.truncate(MAX_RECORDS);
+    }
+}
+
+/// Identifiers, and locators, of one name that are taken: 32 each.
+pub const MAX_RECORDS: usize = 32;
+/// LP records that are followed, the preferred ones: 4.
+pub const MAX_POINTERS: usize = 4;
+/// Records of an answer that are looked at: 128.
+const MAX_ANSWERS: usize = 128;
+/// What nothing is kept for where nobody says (RFC 2308 s5 wants that said): 5 s.
+const NEGATIVE_TTL: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use hickory_proto::rr::rdata::NULL;
+use hickory_proto::rr::{RData, Record};
+use moorline_wire::ilnp::consts::{DNS_L64, DNS_LP, DNS_NID};
+use moorline_wire::ilnp::{L64Record, LpRecord, NidRecord};
+
+use crate::Fqdn;
+
+/// What a name says of the host that owns it.
+///
+/// A host has either locators or pointers; it is up to the caller to give the right ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRecords {
+    /// The name.
+    pub owner: Fqdn,
+    /// Identifiers.
+    pub nids: Vec<NidRecord>,
+    /// Locators.
+    pub l64s: Vec<L64Record>,
+    /// Names that have the locators.
+    pub lps: Vec<LpRecord>,
+    /// How long resolvers may keep them.
+    pub ttls: Ttls,
+}
+
+/// Times to live, whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ttls {
+    /// Of L64 records: they change when the host moves.
+    pub locators: Duration,
+    /// Of NID and LP records, which stay.
+    pub identifiers: Duration,
+}
+
+impl Ttls {
+    /// A minute for locators, an hour for the rest (RFC 6742 s3.1: "very low" and "normally higher").
+    pub const DEFAULT: Self =
+        Self { locators: Duration::from_secs(60), identifiers: Duration::from_secs(3600) };
+}
+
+impl Default for Ttls {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl NodeRecords {
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.nids.is_empty() && self.l64s.is_empty() && self.lps.is_empty()
+    }
+
+    /// Lines of a zone file, which any server understands that knows RFC 6742: BIND, Knot, NSD, PowerDNS.
+    //= rfc6742#2.1.2-1 rfc6742#2.1.2-2 rfc6742#2.1.2-3
+    //= rfc6742#2.3.2-1 rfc6742#2.3.2-2 rfc6742#2.3.2-3
+    //= rfc6742#2.4.2-1 rfc6742#2.4.2-2
+    #[must_use]
+    pub fn zone_file(&self) -> String {
+        let lines = || self.lines();
+        let width = lines().map(|line| line.ttl.to_string().len()).max().unwrap_or(0);
+        let mut text = String::new();
+        for Line { ttl, kind, rdata } in lines() {
+            // Into a string: cannot fail.
+            let _ = writeln!(text, "{} {ttl:<width$} IN {kind:<3} {rdata}", self.owner);
+        }
+        text
+    }
+
+    /// For an update.
+    //= rfc6742#2.2-2
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let record = |code: u16, ttl: Duration, rdata: Vec<u8>| {
+            let data = RData::Unknown { code: code.into(), rdata: NULL::with(rdata) };
+            Record::from_rdata(self.owner.as_name().clone(), seconds(ttl), data)
+        };
+        let Ttls { locators, identifiers } = self.ttls;
+        let nids = self.nids.iter().map(|nid| record(DNS_NID, identifiers, nid.emit().to_vec()));
+        let l64s = self.l64s.iter().map(|l64| record(DNS_L64, locators, l64.emit().to_vec()));
+        let lps = self.lps.iter().map(|lp| record(DNS_LP, identifiers, lp.emit()));
+        nids.chain(l64s).chain(lps).collect()
+    }
+
+    fn lines(&self) -> impl Iterator<Item = Line> {
+        let line = |ttl, kind, rdata| Line { ttl: seconds(ttl), kind, rdata };
+        let Ttls { locators, identifiers } = self.ttls;
+        let nids = self.nids.iter().map(move |nid| line(identifiers, "NID", nid.to_string()));
+        let l64s = self.l64s.iter().map(move |l64| line(locators, "L64", l64.to_string()));
+        let lps = self.lps.iter().map(move |lp| line(identifiers, "LP", lp.to_string()));
+        nids.chain(l64s).chain(lps)
+    }
+}
+
+struct Line {
+    ttl: u32,
+    kind: &'static str,
+    rdata: String,
+}
+
+/// RFC 2181 s8: a TTL has 31 bits.
+fn seconds(ttl: Duration) -> u32 {
+    u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX).min(u32::MAX >> 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use moorline_types::{L64, Nid};
+
+    use super::*;
+
+    /// The example of RFC 6742 s3.
+    #[test]
+    fn a_zone_file_as_in_the_rfc() {
+        let mut records = NodeRecords {
+            owner: "host1.example.com".parse().expect("a name"),
+            nids: vec![NidRecord { preference: 10, nid: Nid(0x0014_4fff_ff20_ee64) }],
+            l64s: vec![
+                L64Record { preference: 10, l64: L64(0x2001_0db8_1140_1000) },
+                L64Record { preference: 20, l64: L64(0x2001_0db8_2140_2000) },
+            ],
+            lps: Vec::new(),
+            ttls: Ttls::DEFAULT,
+        };
+        let golden = "\
+host1.example.com. 3600 IN NID 10 0014:4fff:ff20:ee64
+host1.example.com. 60   IN L64 10 2001:0db8:1140:1000
+host1.example.com. 60   IN L64 20 2001:0db8:2140:2000
+";
+        assert_eq!(records.zone_file(), golden);
+        records.l64s.clear();
+        let name: Fqdn = "mobile-net1.example.com".parse().expect("a name");
+        records.lps = vec![LpRecord { preference: 10, name: name.domain_name() }];
+        let golden = "\
+host1.example.com. 3600 IN NID 10 0014:4fff:ff20:ee64
+host1.example.com. 3600 IN LP  10 mobile-net1.example.com.
+";
+        assert_eq!(records.zone_file(), golden);
+    }
+
+    #[test]
+    fn nobody_keeps_a_record_longer_than_there_are_seconds_for() {
+        assert_eq!(seconds(Duration::from_secs(60)), 60);
+        assert_eq!(seconds(Duration::MAX), 0x7fff_ffff);
+    }
+}

@@ -1,0 +1,104 @@
+use std::collections::BTreeSet;
+
+use moorline_netlink::{AddressFlags, HostView, Uplink, UplinkAddress};
+use moorline_types::Ilv;
+use moorline_wire::ilnp::{L64Record, NidRecord};
+
+use crate::{Fqdn, NodeRecords, Ttls};
+
+impl NodeRecords {
+    /// Those of a host with these uplinks: every prefix of one that works is a locator, every interface
+    /// identifier an identifier. Addresses that are for old traffic, or made for privacy, are not for the DNS.
+    ///
+    /// Locators have the order of the default routes: the one with the lowest metric first.
+    //= rfc6742#2.1.1.2-1 rfc6742#2.3-1 rfc6741#8.4-1
+    #[must_use]
+    pub fn of_host(owner: Fqdn, view: &HostView, ttls: Ttls) -> Self {
+        let metric =
+            |uplink: &Uplink| uplink.default_routes.first().map_or(0, |route| route.metric);
+        let mut uplinks: Vec<_> = view.uplinks.iter().filter(|uplink| uplink.carrier).collect();
+        uplinks.sort_by_key(|uplink| metric(uplink));
+        let metrics: BTreeSet<_> = uplinks.iter().map(|uplink| metric(uplink)).collect();
+        let mut records = Self { owner, nids: Vec::new(), l64s: Vec::new(), lps: Vec::new(), ttls };
+        for uplink in uplinks {
+            let rank = metrics.range(..metric(uplink)).count() + 1;
+            let preference = u16::try_from(rank * usize::from(STEP)).unwrap_or(u16::MAX);
+            for own in uplink.addresses.iter().filter(|own| is_for_names(own)) {
+                let Ilv { l64, nid } = Ilv::of(own.address);
+                if !l64.is_global_unicast() || nid.is_group() {
+                    continue;
+                }
+                if records.nids.iter().all(|record| record.nid != nid) {
+                    records.nids.push(NidRecord { preference: STEP, nid });
+                }
+                if records.l64s.iter().all(|record| record.l64 != l64) {
+                    records.l64s.push(L64Record { preference, l64 });
+                }
+            }
+        }
+        records
+    }
+}
+
+fn is_for_names(own: &UplinkAddress) -> bool {
+    own.preferred && !own.flags.contains(AddressFlags::TEMPORARY)
+}
+
+/// Between preferences, as in the examples of RFC 6742: room for others.
+const STEP: u16 = 10;
+
+#[cfg(test)]
+mod tests {
+    use moorline_netlink::{DefaultRoute, Lifetimes};
+
+    use super::*;
+
+    fn address(text: &str, flags: AddressFlags) -> UplinkAddress {
+        UplinkAddress {
+            address: text.parse().expect("an address"),
+            prefix_len: 64,
+            flags,
+            preferred: flags.is_preferred(),
+            lifetimes: Lifetimes { preferred: 3600, valid: 7200 },
+        }
+    }
+
+    fn uplink(ifindex: u32, metric: u32, addresses: &[UplinkAddress]) -> Uplink {
+        Uplink {
+            ifindex,
+            name: format!("isp{ifindex}"),
+            carrier: true,
+            mtu: 1500,
+            gateway: None,
+            default_routes: vec![DefaultRoute { metric, gateway: None, source: None }],
+            addresses: addresses.to_vec(),
+            advertisers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
+        let plain = AddressFlags::default();
+        let second = uplink(
+            2,
+            200,
+            &[
+                address("2001:db8:2:0:14:4fff:ff20:ee64", plain),
+                address("2001:db8:2::7", AddressFlags::DEPRECATED),
+                address("2001:db8:3::8", AddressFlags::TEMPORARY),
+            ],
+        );
+        let first = uplink(3, 100, &[address("2001:db8:1:0:14:4fff:ff20:ee64", plain)]);
+        let dead = Uplink { carrier: false, ..uplink(4, 1, &[address("2001:db8:4::9", plain)]) };
+        let uplinks = vec![second, first, dead];
+        let view = HostView { uplinks, candidates: Vec::new() };
+        let owner = "host1.example.com".parse().expect("a name");
+        let records = NodeRecords::of_host(owner, &view, Ttls::DEFAULT);
+        let golden = "\
+host1.example.com. 3600 IN NID 10 0014:4fff:ff20:ee64
+host1.example.com. 60   IN L64 10 2001:0db8:0001:0000
+host1.example.com. 60   IN L64 20 2001:0db8:0002:0000
+";
+        assert_eq!(records.zone_file(), golden);
+    }
+}

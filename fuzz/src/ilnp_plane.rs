@@ -1,0 +1,267 @@
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moorline_ilnp::datapath::{ChecksumMode, SessionEntry, Sockets, Update};
+use moorline_ilnp::{Admit, Inbound, Open, Outbound, Plane, Policy, Settings, Socket};
+use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
+use moorline_wire::ilnp::{NonceHeader, transport_checksum};
+
+use crate::input::Input;
+
+/// ILNP's data plane in user space between sockets that send anything and a network that brings anything.
+///
+/// Promises: no panic; what is not rewritten is untouched; what is sent has the locators of the session that
+/// its addresses name, and what is delivered the addresses of a session or those it came with; a length that
+/// is right stays so, and so does a checksum, which covers what the session says; queues that come to an end.
+/// Well formed is an input by which some packet was rewritten.
+pub fn ilnp_plane(input: &[u8]) -> bool {
+    let mut input = Input::new(input);
+    let mut world = World::new(input.octet());
+    while let Some(step) = input.step() {
+        world.step(step, &mut input);
+        let reports = std::iter::from_fn(|| world.plane.poll_report()).take(MAX_POLLED).count();
+        assert!(reports < MAX_POLLED, "a queue without end");
+        assert!(world.plane.session_count() <= world.entries.len());
+    }
+    world.rewritten > 0
+}
+
+struct World {
+    plane: Plane,
+    settings: Settings,
+    entries: BTreeMap<SessionId, SessionEntry>,
+    sockets: Kind,
+    rewritten: usize,
+    now: Instant,
+}
+
+impl World {
+    fn new(flags: u8) -> Self {
+        let policy: Arc<dyn Policy> =
+            if flags & 1 == 0 { Arc::new(Admit::default()) } else { Arc::new(Open) };
+        let mut settings = Settings { max_sessions: 6, mtu: 200, ..Settings::new(policy) };
+        if flags >> 1 & 1 == 1 {
+            settings.checksum = ChecksumMode::Full;
+        }
+        Self {
+            plane: Plane::new(settings.clone(), [1; 32]),
+            settings,
+            entries: BTreeMap::new(),
+            sockets: Kind(Socket::Connected),
+            rewritten: 0,
+            now: Instant::from_nanos(1_000_000_000),
+        }
+    }
+
+    fn step(&mut self, step: u8, input: &mut Input<'_>) {
+        match step % 8 {
+            0 | 1 => self.upsert(input),
+            2 => {
+                let session = SessionId(u32::from(input.octet() % 4));
+                self.entries.remove(&session);
+                self.plane.handle_update(&Update::Remove { session });
+            }
+            3 => {
+                let packet = packet(input, [OURS, THEIRS], false);
+                self.send(packet);
+            }
+            4 | 5 => {
+                let packet = packet(input, [THEIRS, OURS], true);
+                self.receive(packet);
+            }
+            6 => {
+                let len = input.octet();
+                let packet = input.take(len.into()).to_vec();
+                self.send(packet.clone());
+                self.receive(packet);
+            }
+            _ => {
+                let octet = input.octet();
+                self.now = self.now + Duration::from_secs(u64::from(octet >> 2));
+                self.sockets.0 = [Socket::None, Socket::Unconnected, Socket::Connected]
+                    [usize::from(octet & 3).min(2)];
+            }
+        }
+    }
+
+    /// The machine gives no pair of addresses to two sessions, and this correspondent no nonce.
+    fn upsert(&mut self, input: &mut Input<'_>) {
+        let (id, picks, flags) = (input.octet() % 4, input.octet(), input.octet());
+        let l64 = |bits: u8| L64S[usize::from(bits & 3)];
+        let pair = IlvPair::new(Ilv::new(l64(picks), OURS), Ilv::new(l64(picks >> 2), THEIRS));
+        let session = SessionId(id.into());
+        if self.entries.values().any(|entry| entry.id != session && entry.pair == pair) {
+            return;
+        }
+        let remote = [l64(picks >> 2), l64(picks >> 6)];
+        let entry = SessionEntry {
+            id: session,
+            pair,
+            wire: (l64(picks >> 4), l64(picks >> 6)),
+            send_nonce: nonce(id),
+            attach: flags & 1 == 1,
+            maps_tcp: flags >> 1 & 1 == 1,
+            settled: flags >> 2 & 1 == 1,
+            receive_nonce: (flags >> 3 & 1 == 1).then_some(nonce(id | flags >> 4 & 4)),
+            remote: remote[usize::from(flags >> 5 & 1)..].into(),
+            checksum: if flags >> 7 == 1 { ChecksumMode::Full } else { ChecksumMode::NidOnly },
+            watch: flags >> 4 & 1 == 1,
+        };
+        self.plane.handle_update(&Update::Upsert(entry.clone()));
+        self.entries.insert(session, entry);
+    }
+
+    fn send(&mut self, packet: Vec<u8>) {
+        let mut after = packet.clone();
+        match self.plane.handle_outbound(&mut after, &self.sockets, self.now) {
+            Outbound::Pass => assert_eq!(after, packet),
+            Outbound::Drop(_) => {}
+            Outbound::Send { source } => {
+                let pair = IlvPair::new(ilv(&packet, 8), ilv(&packet, 24));
+                let entry = self.entries.values().find(|entry| entry.pair == pair);
+                let entry = entry.expect("a session of these addresses");
+                let wire = IlvPair::new(ilv(&after, 8), ilv(&after, 24));
+                assert_eq!((wire, wire.local.address()), (entry.wire_pair(), source));
+                assert!(after.len() == packet.len() || after.len() <= self.settings.mtu);
+                assert_eq!(has_right_length(&after), has_right_length(&packet));
+                if is_summed(&packet, ChecksumMode::Full) {
+                    assert!(is_summed(&after, entry.checksum), "{packet:02x?} {after:02x?}");
+                }
+                self.rewritten += 1;
+            }
+        }
+    }
+
+    fn receive(&mut self, packet: Vec<u8>) {
+        let mut after = packet.clone();
+        match self.plane.handle_inbound(&mut after, &self.sockets, self.now) {
+            Inbound::Pass | Inbound::Up => assert_eq!(after, packet),
+            Inbound::Drop(_) => {}
+            Inbound::Deliver => {
+                let pair = IlvPair::new(ilv(&after, 24), ilv(&after, 8));
+                let is_of = |entry: &&SessionEntry| entry.pair == pair;
+                let is_untouched = pair == IlvPair::new(ilv(&packet, 24), ilv(&packet, 8));
+                let entry = self.entries.values().find(is_of);
+                assert!(is_untouched || entry.is_some(), "for nobody: {packet:02x?}");
+                assert_eq!(has_right_length(&after), has_right_length(&packet));
+                let mode = entry.map_or(self.settings.checksum, |entry| entry.checksum);
+                if is_summed(&packet, mode) {
+                    assert!(is_summed(&after, ChecksumMode::Full), "{packet:02x?} {after:02x?}");
+                }
+                self.rewritten += 1;
+            }
+        }
+    }
+}
+
+/// The same for all packets.
+struct Kind(Socket);
+
+impl Sockets for Kind {
+    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        self.0
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        self.0 == Socket::Connected
+    }
+}
+
+/// A packet between two nodes, with the checksum over some locators, with a nonce, or with an extension header.
+fn packet(input: &mut Input<'_>, [from, to]: [Nid; 2], comes_in: bool) -> Vec<u8> {
+    let (picks, kind, flags) = (input.octet(), input.octet(), input.octet());
+    let l64 = |bits: u8| L64S[usize::from(bits & 3)];
+    let (from, to) = (Ilv::new(l64(picks), from), Ilv::new(l64(picks >> 2), to));
+    let protocol = [6, 17, 58, 59][usize::from(kind & 3)];
+    let len = usize::from(input.octet());
+    let mut upper = input.take(len).to_vec();
+    let at = match protocol {
+        6 => 16,
+        17 => 6,
+        _ => 2,
+    };
+    if upper.len() >= at + 2 && flags & 1 == 0 {
+        upper[at..at + 2].fill(0);
+        let is_over_all = !comes_in || flags >> 1 & 1 == 1 || protocol == 58;
+        let over = |ilv: Ilv| if is_over_all { ilv } else { ilv.at(L64(0)) };
+        let sum = transport_checksum(over(from), over(to), protocol, &upper);
+        upper[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+    let (mut next_header, mut payload) = (protocol, upper);
+    if kind >> 2 & 3 == 1 {
+        let extension = [44, 60, 0, 43][usize::from(kind >> 4 & 3)];
+        let mut octets = input.take(8).to_vec();
+        octets.resize(8, 0);
+        octets[0] = std::mem::replace(&mut next_header, extension);
+        payload.splice(0..0, octets);
+    }
+    if comes_in && flags >> 2 & 1 == 1 {
+        let nonce = nonce(flags >> 3 & 7);
+        let header = NonceHeader { next_header, nonce, sequence: None };
+        next_header = 60;
+        payload.splice(0..0, header.emit());
+    }
+    let mut packet = vec![0x60, 0, 0, 0];
+    let error = u16::from(flags >> 6 == 3);
+    let len = u16::try_from(payload.len()).expect("short").wrapping_sub(error);
+    packet.extend(len.to_be_bytes());
+    packet.extend([next_header, 64]);
+    packet.extend(from.address().octets());
+    packet.extend(to.address().octets());
+    packet.extend(payload);
+    packet
+}
+
+fn has_right_length(packet: &[u8]) -> bool {
+    packet.len() == 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]))
+}
+
+/// Whether a transport right behind the IPv6 header or options has the right checksum. None is right
+/// in what is no transport.
+fn is_summed(packet: &[u8], mode: ChecksumMode) -> bool {
+    let (mut protocol, mut at) = (packet[6], 40);
+    while let (60, Some(&[next, units])) =
+        (protocol, packet.get(at..).and_then(<[u8]>::first_chunk::<2>))
+    {
+        (protocol, at) = (next, at + 8 * (usize::from(units) + 1));
+    }
+    let least = match protocol {
+        6 => 20,
+        17 => 8,
+        58 => 4,
+        _ => return false,
+    };
+    let Some(upper) = packet.get(at..).filter(|upper| upper.len() >= least) else { return false };
+    // RFC 8200 s8.1: of UDP, zero is none.
+    if protocol == 17 && upper[6..8] == [0, 0] || !has_right_length(packet) {
+        return false;
+    }
+    let over = |ilv: Ilv| match mode {
+        ChecksumMode::NidOnly if protocol != 58 => ilv.at(L64(0)),
+        ChecksumMode::NidOnly | ChecksumMode::Full => ilv,
+    };
+    transport_checksum(over(ilv(packet, 8)), over(ilv(packet, 24)), protocol, upper) == 0
+}
+
+fn ilv(packet: &[u8], at: usize) -> Ilv {
+    let octets: [u8; 16] = packet[at..at + 16].try_into().expect("16 octets");
+    Ilv::of(Ipv6Addr::from(octets))
+}
+
+fn nonce(id: u8) -> Nonce {
+    if id & 4 == 0 { Nonce::Short([id; 4]) } else { Nonce::Long([id; 12]) }
+}
+
+const OURS: Nid = Nid(10);
+const THEIRS: Nid = Nid(11);
+/// The last is none.
+const L64S: [L64; 4] = [
+    L64(0x2001_0db8_0000_0001),
+    L64(0x2001_0db8_0000_0002),
+    L64(0xfd00_0000_0000_ffff),
+    L64(0xff02_0000_0000_0000),
+];
+/// More than any step brings.
+const MAX_POLLED: usize = 1000;
