@@ -103,7 +103,7 @@ __noinline int congestion_received(struct __sk_buff *skb, __u32 slot, __u32 wher
 	__sync_fetch_and_add(&congestion->received, packets);
 	if (has_ce)
 		__sync_fetch_and_add(&congestion->ce, packets);
-	if ((where & 0xff) == IPPROTO_TCP && !bpf_skb_load_bytes(skb, where >> 8, &tcp, sizeof(tcp))) {
+	if ((where & 0xff) == IPPROTO_TCP && LOAD(skb, where >> 8, &tcp)) {
 		hash = flow_hash(context->local_tag, bpf_ntohs(tcp.destination), bpf_ntohs(tcp.source));
 		if (tcp.flags & TCP_ACK)
 			sample_acknowledged(congestion, flow_number(hash), bpf_ntohl(tcp.acknowledgement), now);

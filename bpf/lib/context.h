@@ -126,7 +126,7 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 		__u32 span;
 		__u64 hash;
 
-		if (bpf_skb_load_bytes(skb, where >> 8, &tcp, sizeof(tcp)))
+		if (!LOAD(skb, where >> 8, &tcp))
 			return NEVER;
 		span = tcp_span(&tcp, octets);
 		hash = flow_hash(context->local_tag, bpf_ntohs(tcp.source), bpf_ntohs(tcp.destination));

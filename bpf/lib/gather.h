@@ -28,7 +28,7 @@ static __always_inline bool is_gathered(struct __sk_buff *skb, __u32 l2, const s
 		return false;
 	if (octets > MAX_WITHOUT_DATA)
 		return true;
-	if (bpf_skb_load_bytes(skb, l2 + sizeof(*ip6), &tcp, sizeof(tcp)))
+	if (!LOAD(skb, l2 + sizeof(*ip6), &tcp))
 		return false;
 	return tcp.flags & (TCP_SYN | TCP_FIN | TCP_RST) || tcp_span(&tcp, octets);
 }

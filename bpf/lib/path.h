@@ -85,7 +85,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	int action;
 
 	if (bpf_ntohs(ip6->payload_len) < sizeof(shim6) ||
-	    bpf_skb_load_bytes(skb, l2 + sizeof(*ip6), &shim6, sizeof(shim6)))
+	    !LOAD(skb, l2 + sizeof(*ip6), &shim6))
 		return drop(DROP_TRUNCATED);
 	if (!(bpf_ntohs(shim6.p_tag_upper) & SHIM6_P))
 		return TC_ACT_UNSPEC;

@@ -27,6 +27,8 @@ fn cost() {
     plane.apply(&Update::Upsert(ContextEntry { locators, ..unmoved })).unwrap();
     let stranger = "2001:db8:ffff::1";
     for (what, program, packet) in [
+        // What the measurement itself costs, to be taken off all others.
+        ("nothing", "moor_gathered", packet(LOCAL, PEER, 1400)),
         ("control message", "uplink_egress", packet_of(140)),
         ("no context", "uplink_egress", packet(LOCAL, stranger, 1400)),
         ("no context", "uplink_ingress", packet(stranger, LOCAL, 1400)),
