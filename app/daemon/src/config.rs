@@ -102,6 +102,7 @@ struct File {
     ilnp_max_sessions: u32,
     ilnp_max_with_node: u32,
     ilnp_idle: String,
+    ilnp_peers: Vec<String>,
     attach: Attach,
     tcp_notice: bool,
     keep_on_stop: bool,
@@ -153,6 +154,7 @@ impl Default for File {
             ilnp_max_sessions: 65_536,
             ilnp_max_with_node: 16,
             ilnp_idle: "5m".to_owned(),
+            ilnp_peers: Vec::new(),
             attach: Attach::Auto,
             tcp_notice: true,
             keep_on_stop: false,
@@ -247,6 +249,7 @@ impl Config {
                 max_sessions: file.ilnp_max_sessions,
                 max_with_node: file.ilnp_max_with_node,
                 idle: duration("ilnp-idle", &file.ilnp_idle)?,
+                peers: file.ilnp_peers,
             }
             .parse()?,
             attach: match file.attach {
@@ -369,6 +372,7 @@ mod tests {
             ("ilnp-max-sessions = 0", "ilnp-max-sessions"),
             ("ilnp-max-with-node = 17", "ilnp-max-with-node"),
             ("ilnp-idle = \"never\"", "ilnp-idle"),
+            ("ilnp-peers = [\"a..b\"]", "ilnp-peers"),
             ("[prefixes.\"2001:db8::/48\"]\nset = \"a\"", "2001:db8::/48"),
         ] {
             let error = format!("{:#}", Config::parse(text).expect_err(text));

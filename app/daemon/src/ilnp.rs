@@ -6,12 +6,14 @@
 //! | `presence` | the addresses that sessions need on uplinks beside the host's own |
 //! | `carry` | carries out what the sessions decided |
 //! | `owner` | which of the two protocols a pair of addresses belongs to |
+//! | `peers` | what the DNS says of peers that the configuration names |
 //! | `tell` | events and logs |
 //! | `views` | what the control API tells |
 
 mod carry;
 mod locators;
 mod owner;
+mod peers;
 mod presence;
 mod tell;
 mod views;
@@ -33,6 +35,7 @@ use crate::config::IlnpConfig;
 use crate::shell::Daemon;
 pub(crate) use owner::Owned;
 use owner::Postponed;
+pub(crate) use peers::Peers;
 use presence::Presence;
 
 /// The sessions, and what the host holds for them.

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::ending::{Ending, connect, undo_all};
 use crate::events::Events;
-use crate::ilnp::{Ilnp, Owned};
+use crate::ilnp::{Ilnp, Owned, Peers};
 use crate::notice::Notices;
 use crate::paths::Steer;
 use crate::privileges;
@@ -77,6 +77,7 @@ struct Sources {
     reports: Readiness,
     /// Of ILNP.
     sessions: Option<Readiness>,
+    peers: Peers,
     monitor: Monitor,
     routers: Advertisements,
     reachability: Reachability,
@@ -197,7 +198,11 @@ impl Daemon {
         for warning in daemon.addresses.warnings(&daemon.view, &[]) {
             tracing::warn!("{warning}");
         }
-        Ok((daemon, Sources { icmp6, reports, sessions, monitor, routers, reachability, asked }))
+        let ilnp = daemon.config.ilnp.as_ref();
+        let peers = Peers::start(ilnp.map_or(&[], |ilnp| &ilnp.peers));
+        let sources =
+            Sources { icmp6, reports, sessions, peers, monitor, routers, reachability, asked };
+        Ok((daemon, sources))
     }
 
     async fn serve(&mut self, sources: &mut Sources) -> anyhow::Result<Ending> {
@@ -232,6 +237,7 @@ impl Daemon {
                     self.take_ilnp_reports()?;
                 }
                 () = sleep_until(ilnp_at), if ilnp_at.is_some() => self.on_ilnp_timeout(),
+                known = sources.peers.next() => self.on_known_peer(&known),
                 ready = self.shim6.ready(Queue::Established) => {
                     ready?;
                     self.take_messages(Queue::Established)?;

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use moorline_datapath::ilnp::{IlnpSettings, Wanted};
+use moorline_dns::Fqdn;
 use moorline_ilnp::consts::MAX_WITH_NODE;
 use moorline_ilnp::datapath::ChecksumMode;
 use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy};
@@ -28,6 +29,8 @@ pub struct IlnpConfig {
     pub max_with_node: u32,
     /// Quiet time after which a session without a socket is forgotten.
     pub idle: Duration,
+    /// Names of peers to look up in the DNS.
+    pub peers: Vec<String>,
 }
 
 /// Which correspondents get an entry in the cache.
@@ -76,6 +79,7 @@ pub(super) struct IlnpPart {
     pub(super) max_sessions: u32,
     pub(super) max_with_node: u32,
     pub(super) idle: Duration,
+    pub(super) peers: Vec<String>,
 }
 
 impl IlnpPart {
@@ -98,6 +102,14 @@ impl IlnpPart {
         ] {
             ensure!((1..=most).contains(&count), "{key}: {count} is outside 1 to {most}");
         }
+        ensure!(
+            self.peers.len() <= MAX_PEERS,
+            "ilnp-peers: {} names, and {MAX_PEERS} are the most",
+            self.peers.len()
+        );
+        for name in &self.peers {
+            name.parse::<Fqdn>().context("ilnp-peers")?;
+        }
         Ok((self.switch == Switch::On).then_some(IlnpConfig {
             policy: self.policy,
             nonce: match self.nonce {
@@ -113,6 +125,7 @@ impl IlnpPart {
             max_sessions: self.max_sessions,
             max_with_node: self.max_with_node,
             idle: self.idle,
+            peers: self.peers,
         }))
     }
 }
@@ -161,3 +174,5 @@ impl IlnpConfig {
 
 /// Of the ICMPv6 types that IANA has given out, the highest: Extended Echo Reply (RFC 8335).
 const LAST_ASSIGNED: u8 = 161;
+/// Each is looked up as often as its TTL says.
+const MAX_PEERS: usize = 256;
