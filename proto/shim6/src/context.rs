@@ -45,6 +45,56 @@ impl State {
     }
 }
 
+impl State {
+    /// The same after the peer has named a tag in an I1. In I2BIS-SENT that says nothing: there is more to
+    /// lose by an I1 that somebody made up than by an R2 that is late.
+    pub(crate) fn crossed_by(&self, named: Named) -> Option<Self> {
+        let mut state = self.clone();
+        let crossing = match &mut state {
+            Self::I1Sent(state) => &mut state.crossing,
+            Self::I2Sent(state) => &mut state.crossing,
+            Self::I2bisSent(_) | Self::Established(_) => return None,
+        };
+        *crossing = match crossing {
+            Crossing::No | Crossing::Named(_) => Crossing::Named(named),
+            Crossing::AskedAgain(_) => Crossing::AskedAgain(named),
+        };
+        Some(state)
+    }
+
+    /// The tag that the peer has named in an I1.
+    pub(crate) const fn named(&self) -> Option<Named> {
+        let crossing = match self {
+            Self::I1Sent(state) => state.crossing,
+            Self::I2Sent(state) => state.crossing,
+            Self::I2bisSent(_) | Self::Established(_) => return None,
+        };
+        match crossing {
+            Crossing::No => None,
+            Crossing::Named(named) | Crossing::AskedAgain(named) => Some(named),
+        }
+    }
+}
+
+/// What the peer said of its tag in an I1 of its own that came before the answer to ours (RFC 5533 s7.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crossing {
+    /// Nothing.
+    No,
+    /// This, which anybody can have sent.
+    Named(Named),
+    /// An answer had another tag, and the peer has been asked once more: what it answers now counts.
+    AskedAgain(Named),
+}
+
+/// A tag in an I1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub tag: ContextTag,
+    /// The last Responder Nonce that we had given out when it came.
+    pub at: u32,
+}
+
 /// What I1-SENT keeps.
 #[derive(Clone, Debug)]
 pub struct I1Sent {
@@ -57,6 +107,7 @@ pub struct I1Sent {
     pub(crate) is_retold: bool,
     /// I1s sent after the first, in this establishment as a whole.
     pub(crate) retries: u8,
+    pub(crate) crossing: Crossing,
     pub(crate) deadline: Instant,
 }
 
@@ -72,6 +123,7 @@ pub struct I2Sent {
     pub(crate) is_retold: bool,
     pub(crate) retries: u8,
     pub(crate) i1_retries: u8,
+    pub(crate) crossing: Crossing,
     /// It was sent once more because payload came: not again before its time.
     pub(crate) is_hastened: bool,
     pub(crate) deadline: Instant,

@@ -8,7 +8,7 @@ use rand_core::RngCore;
 use crate::consts::{
     I1_RETRIES_MAX, I2_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN, PREFERENCES_RETRIES_MAX,
 };
-use crate::context::{Context, Established, I1Sent, I2Sent, Role, State, Told};
+use crate::context::{Context, Crossing, Established, I1Sent, I2Sent, Role, State, Told};
 use crate::event::{Event, Failure, Via};
 use crate::key::Key;
 use crate::machine::Machine;
@@ -24,11 +24,12 @@ impl Machine {
             via,
             is_retold: false,
             retries: 0,
+            crossing: Crossing::No,
             deadline: now,
         });
         let id = self.table.insert(key, local_tag, state)?;
         self.push_event(Event::Initiated { context: id, ulids: key.ulids });
-        self.send_i1(id, via, false, 0, now);
+        self.send_i1(id, (via, Crossing::No), false, 0, now);
         Ok(id)
     }
 
@@ -44,8 +45,8 @@ impl Machine {
         let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
         //= rfc5533#7.11-2
         let State::I1Sent(state) = &context.state else { return Err(DropReason::UnexpectedState) };
-        let (id, via, i1_retries, is_retold) =
-            (context.id, state.via, state.retries, state.is_retold);
+        let (id, via, i1_retries, is_retold, crossing) =
+            (context.id, state.via, state.retries, state.is_retold, state.crossing);
         let Message::R1(r1) = packet.message()? else { return Err(DropReason::UnknownType) };
         let validator = r1.options.validator().ok_or(DropReason::MissingOption)?;
         if validator.len() > MAX_PEER_VALIDATOR_LEN {
@@ -60,6 +61,7 @@ impl Machine {
             is_retold,
             retries: 0,
             i1_retries,
+            crossing,
             is_hastened: false,
             deadline: now,
         };
@@ -84,11 +86,29 @@ impl Machine {
             State::I2bisSent(state) => (state.established.role, state.asked_at, true),
             State::Established(_) => return Err(DropReason::UnexpectedState),
         };
+        let asked = match &context.state {
+            State::I1Sent(state) => {
+                Some((state.crossing, state.via, state.is_retold, state.retries))
+            }
+            State::I2Sent(state) => {
+                Some((state.crossing, state.via, state.is_retold, state.i1_retries))
+            }
+            State::I2bisSent(_) | State::Established(_) => None,
+        };
         let told = self.told_to(context, locators);
         let Message::R2(r2) = packet.message()? else { return Err(DropReason::UnknownType) };
         let peer = self.offered(key.ulids.peer, packet, &r2.options, locators, now)?;
         if !peer.locators.contains(&locators.peer) {
             return Err(DropReason::WrongLocators);
+        }
+        // The peer has named another tag: one of the two is of a life of the peer's that is over, or the I1
+        // was none of its. It knows, and answers a nonce that no earlier life of it was ever sent.
+        if let Some((Crossing::Named(named), via, is_retold, retries)) = asked
+            && named.tag != r2.responder_tag
+        {
+            let retries = (retries + 1).min(I1_RETRIES_MAX);
+            self.send_i1(id, (via, Crossing::AskedAgain(named)), is_retold, retries, now);
+            return Err(DropReason::StaleNonce);
         }
         let established = Established::with((r2.responder_tag, asked_at), told, peer, role);
         self.table.set_state(id, State::Established(established));
@@ -108,10 +128,10 @@ impl Machine {
         let Some(State::I1Sent(state)) = self.table.get(id).map(|context| &context.state) else {
             return;
         };
-        let (via, retries) = (state.via, state.retries);
+        let (via, retries, crossing) = (state.via, state.retries, state.crossing);
         if retries < I1_RETRIES_MAX {
             let is_retold = state.is_retold;
-            self.send_i1(id, via, is_retold, retries + 1, now);
+            self.send_i1(id, (via, crossing), is_retold, retries + 1, now);
         } else {
             self.fail(id, Failure::NoAnswer, now);
         }
@@ -131,7 +151,8 @@ impl Machine {
             //= rfc5533#7.12
             //= rfc5533#7.12-2
             // The validator may be too old by now.
-            self.send_i1(id, state.via, state.is_retold, state.i1_retries + 1, now);
+            let via = (state.via, state.crossing);
+            self.send_i1(id, via, state.is_retold, state.i1_retries + 1, now);
         } else {
             self.fail(id, Failure::NoAnswer, now);
         }
@@ -184,7 +205,7 @@ impl Machine {
     pub(crate) fn send_i1(
         &mut self,
         id: ContextId,
-        via: LocatorPair,
+        (via, crossing): (LocatorPair, Crossing),
         is_retold: bool,
         retries: u8,
         now: Instant,
@@ -202,7 +223,7 @@ impl Machine {
             options: key.options(via).collect::<alloc::vec::Vec<_>>().into(),
         };
         let asked_at = self.validators.latest();
-        let state = I1Sent { nonce, asked_at, via, is_retold, retries, deadline };
+        let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, deadline };
         self.table.set_state(id, State::I1Sent(state));
         self.push_transmit(Via::Pair(via), Message::I1(i1));
     }

@@ -5,7 +5,7 @@ use moorline_wire::{I2bis, Message, Opt, OptionType, Options, Packet, R1bis};
 use rand_core::RngCore;
 
 use crate::consts::{I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
-use crate::context::{Context, I2bisSent, State};
+use crate::context::{Context, Crossing, I2bisSent, State};
 use crate::event::{Event, Via};
 use crate::key::Key;
 use crate::machine::Machine;
@@ -142,7 +142,7 @@ impl Machine {
         now: Instant,
     ) {
         self.push_event(Event::Lapsed { context: id });
-        self.send_i1(id, via, is_retold, 0, now);
+        self.send_i1(id, (via, Crossing::No), is_retold, 0, now);
     }
 
     fn send_i2bis(&mut self, id: ContextId, mut state: I2bisSent, now: Instant) {

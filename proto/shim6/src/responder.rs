@@ -1,7 +1,7 @@
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid};
 use moorline_wire::{Message, Opt, OptionType, Options, Packet, R1, R2};
 
-use crate::context::{Context, Established, Role, State};
+use crate::context::{Context, Established, Named, Role, State};
 use crate::event::{Event, Via};
 use crate::key::{Key, as_ulids};
 use crate::machine::{Machine, is_global_unicast};
@@ -53,6 +53,11 @@ impl Machine {
                 // Several times as long as the I1, which anybody can have made up.
                 self.answers.take(locators.peer, now)?;
                 self.send_r2(id, initiator_nonce, locators);
+                let context = self.table.get(id);
+                let named = Named { tag: initiator_tag, at: self.validators.latest() };
+                if let Some(state) = context.and_then(|c| c.state.crossed_by(named)) {
+                    self.table.set_state(id, state);
+                }
             }
             None => {
                 self.welcomes.take(locators.peer, now)?;
@@ -101,12 +106,17 @@ impl Machine {
     }
 
     /// A tag other than the one we have must be a later one. An I2 of a life of the peer's that is over, late or
-    /// played again, would have us send to a tag that the peer does not know, or no longer.
+    /// played again, would have us send to a tag that the peer does not know, or no longer. The same goes for a
+    /// tag that an I1 has named while we wait for an answer: if the I1 was none of the peer's, the answer to
+    /// ours says so.
     fn check_life(&self, offer: &Offer<'_>) -> Result<(), DropReason> {
-        let known = self.table.by_key(offer.key).and_then(Context::established);
+        let known = self.table.by_key(offer.key).and_then(|context| match context.established() {
+            Some(known) => Some(Named { tag: known.peer_tag, at: known.told_at }),
+            None => context.state.named(),
+        });
         let is_over = known.is_some_and(|known| {
-            known.peer_tag != offer.initiator_tag
-                && !self.validators.is_newer(offer.responder_nonce, known.told_at)
+            known.tag != offer.initiator_tag
+                && !self.validators.is_newer(offer.responder_nonce, known.at)
         });
         if is_over { Err(DropReason::StaleNonce) } else { Ok(()) }
     }

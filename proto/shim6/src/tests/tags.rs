@@ -86,3 +86,50 @@ fn an_i2bis_is_answered_by_a_side_that_has_sent_an_i1_meanwhile() {
     duo.settle();
     duo.check_established();
 }
+
+/// Both ask at once; one answers, forgets, asks anew, and its answer comes after that.
+#[test]
+fn an_r2_of_a_life_that_is_over_has_the_peer_asked_again() {
+    for is_from_i1 in [false, true] {
+        let mut duo = Duo::new();
+        if is_from_i1 {
+            // Side 0 answers the I1 with R2, as it has sent one itself, which is lost.
+            duo.trigger(0);
+            duo.under_way.clear();
+        }
+        duo.trigger(1);
+        let late = loop {
+            duo.step().expect("on the way");
+            if duo.under_way[0].message.kind() == MessageType::R2 {
+                break duo.under_way.pop_front().expect("R2");
+            }
+        };
+        duo.lose(0);
+        duo.trigger(0);
+        duo.step().expect("I1");
+        assert_eq!(duo.hand(&late), Err(DropReason::StaleNonce));
+        duo.settle();
+        duo.check_established();
+    }
+}
+
+/// Whoever makes an I1 up costs the two one round more, once.
+#[test]
+fn an_i1_that_somebody_made_up_keeps_no_context_from_being_made() {
+    let mut duo = Duo::new();
+    duo.trigger(0);
+    let i1 = |tag| {
+        let initiator_tag = ContextTag::from_bits(tag);
+        let i1 = I1 { initiator_tag, initiator_nonce: 1, options: Options::default() };
+        Flight { from: 1, pair: turned(ulids().as_locators()), message: Message::I1(i1) }
+    };
+    let mut made_up = 0;
+    while duo.context(0).state.name() != "established" {
+        made_up += 1;
+        duo.hand(&i1(made_up)).ok();
+        duo.step().expect("not for ever");
+    }
+    duo.settle();
+    duo.check_established();
+    assert_eq!(duo.refused.iter().filter(|reason| **reason == DropReason::StaleNonce).count(), 1);
+}
