@@ -138,6 +138,9 @@ impl Host {
         };
         active.reap.handle_keepalive_timeout(peer.send_timeout);
         active.reap.handle_ranked_candidates(&*local, &peer.locators, &ranks, now);
+        if !ranks.is_empty() {
+            self.go_home(id, now);
+        }
         self.consider(id, now);
         self.drain_reap(id, now);
     }
@@ -309,7 +312,7 @@ fn is_answer(cause: Cause) -> bool {
 }
 
 /// What a peer says of a locator, as REAP takes it: less is better.
-fn rank(preference: LocatorPreference) -> reap::Rank {
+pub(crate) fn rank(preference: LocatorPreference) -> reap::Rank {
     reap::Rank {
         is_broken: preference.is_broken(),
         is_transient: preference.is_transient(),

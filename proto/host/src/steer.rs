@@ -8,6 +8,7 @@ use moorline_reap::Cause;
 use moorline_types::{ContextId, Instant, Locator, LocatorPair};
 
 use crate::datapath::{MAX_PATHS, Prefix};
+use crate::drain::rank;
 use crate::machine::Host;
 
 /// What a rule says of the pairs that it is about; the greater is the better.
@@ -375,13 +376,23 @@ impl Host {
         }
     }
 
-    /// Tells REAP which pair to go back to, if anything is wanted of the context.
-    fn go_home(&mut self, id: ContextId, now: Instant) {
+    /// Tells REAP which pair to go back to, if any.
+    pub(crate) fn go_home(&mut self, id: ContextId, now: Instant) {
         let wanted = self.steering.pins.get(&id).or_else(|| self.steering.homes.get(&id)).copied();
-        let home = wanted.or_else(|| self.best(id)).or_else(|| Some(self.ulids(id)?.as_locators()));
-        if let (Some(home), Some(active)) = (home, self.active.get_mut(&id)) {
-            active.reap.handle_preferred(Some(home), now);
+        let home = wanted.or_else(|| self.best(id)).or_else(|| self.first_home(id));
+        if let Some(active) = self.active.get_mut(&id) {
+            active.reap.handle_preferred(home, now);
         }
+    }
+
+    /// The ULIDs, unless the peer would rather have another of its locators used: then traffic that is
+    /// elsewhere stays there.
+    fn first_home(&self, id: ContextId) -> Option<LocatorPair> {
+        let context = self.shim6.context(id)?;
+        let (ulids, peer) = (context.key.ulids.as_locators(), &context.established()?.peer);
+        let of = |locator| rank(peer.preference_of(locator));
+        let is_best = peer.locators.iter().all(|other| of(ulids.peer) <= of(*other));
+        is_best.then_some(ulids)
     }
 
     /// A context is new, has other locators, or there are other rules: is there a better pair?

@@ -16,7 +16,7 @@ impl Pair {
     }
 
     /// Payload comes in at both ends, on all contexts.
-    fn traffic(&mut self) {
+    pub(super) fn traffic(&mut self) {
         for side in 0..2 {
             let watched = self.entries[side].iter().filter(|entry| entry.watch != 0);
             let reports: Vec<_> =

@@ -1,3 +1,5 @@
+use moorline_wire::LocatorPreference;
+
 use super::*;
 use crate::datapath::Prefix;
 use crate::{Cause, PathRule, Placed, Refusal, Scope, Taste};
@@ -247,4 +249,30 @@ fn a_ranking_from_outside_is_an_order_and_nothing_else() {
     pair.send_expired(0);
     pair.run(Duration::from_secs(2));
     assert_eq!(pair.current(), pair.way(1, 0));
+}
+
+/// A put takes the peer's direction along, and the peer's fail-back takes it home, unless we have said that we
+/// would rather not have it there.
+#[test]
+fn a_peer_goes_home_after_a_put_unless_it_was_told_of_something_better() {
+    for is_told in [false, true] {
+        let mut pair = Pair::adaptive();
+        let away = pair.way(1, 1);
+        if is_told {
+            let [first, second] = [pair.locators[0][0], pair.locators[0][1]];
+            let worse = LocatorPreference { flags: 0, priority: Some(9), weight: None };
+            let said = [(first, worse), (second, LocatorPreference::default())];
+            pair.hosts[0].set_preferences(&said, pair.now);
+            pair.settle();
+        }
+        assert_eq!(pair.put(away), Ok(Placed::Probing));
+        let back = LocatorPair::new(away.peer, away.local);
+        assert_eq!(pair.entries[1][0].locators, back, "taken along");
+        for _ in 0..80 {
+            pair.traffic();
+            pair.run(Duration::from_secs(1));
+        }
+        assert_eq!(pair.current(), away, "where it was put");
+        assert_eq!(pair.entries[1][0].locators == back, is_told, "{is_told}");
+    }
 }
