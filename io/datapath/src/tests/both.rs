@@ -1,7 +1,7 @@
 //! Random traffic and updates through the eBPF programs and through `proto/plane`: equal in every octet, report and
 //! counter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -83,6 +83,10 @@ struct Both {
     user: Plane,
     now: u64,
     live: Vec<ContextEntry>,
+    /// Those that only receive: another one between the same ULIDs sends.
+    forks: BTreeSet<ContextId>,
+    /// Packets that came on them.
+    forked: u64,
 }
 
 #[test]
@@ -125,6 +129,7 @@ fn both_planes_do_the_same_with_random_traffic() {
     // Else it tested little.
     println!("{doubts:?}, {congested} congested");
     assert!(doubts.len() == 3 && doubts.values().all(|&count| count >= 3), "{doubts:?}");
+    assert!(both.forked > 10, "{} packets came on forks", both.forked);
     assert!(congested > 50, "{congested} reports of congestion");
     assert!(moved > STEPS, "{moved} packets rewritten");
     assert!(quoted > STEPS / 4, "{quoted} errors translated");
@@ -134,7 +139,7 @@ impl Both {
     fn new() -> Self {
         let kernel = Harness::new(&Triggers::default());
         let user = Plane::new(moorline_plane::Settings::default());
-        Self { kernel, user, now: 0, live: Vec::new() }
+        Self { kernel, user, now: 0, live: Vec::new(), forks: BTreeSet::new(), forked: 0 }
     }
 
     fn clear(&mut self) {
@@ -147,6 +152,7 @@ impl Both {
             self.user.set_local(Locator(local.parse().unwrap()));
         }
         self.live.clear();
+        self.forks.clear();
         self.now = 1_000_000_000;
     }
 
@@ -159,20 +165,15 @@ impl Both {
         let id = random.context();
         let known =
             self.live.iter().position(|entry| entry.id == id).map(|at| self.live.remove(at));
-        let ulids = known.filter(|_| !random.one_in(4)).map_or_else(
+        let known = known.filter(|_| !random.one_in(4));
+        let was_known = known.is_some();
+        let ulids = known.map_or_else(
             || {
                 let local = Ulid(random.of(&LOCALS).parse().unwrap());
                 UlidPair::new(local, Ulid(random.of(&PEERS).parse().unwrap()))
             },
             |entry| entry.ulids,
         );
-        // Two contexts of one pair are for the core to avoid.
-        if self.live.iter().any(|entry| entry.ulids == ulids) {
-            if self.user.counters(id).is_some() {
-                self.apply(&Update::Remove { context: id });
-            }
-            return;
-        }
         let locators = if random.one_in(3) {
             ulids.as_locators()
         } else {
@@ -200,8 +201,31 @@ impl Both {
             paths: random_paths(random),
             spread: random.one_in(3),
         };
-        self.live.push(entry.clone());
-        self.apply(&Update::Upsert(entry));
+        let is_first =
+            |other: &&ContextEntry| other.ulids == entry.ulids && !self.forks.contains(&other.id);
+        let first = self.live.iter().find(is_first).cloned();
+        let is_known = was_known && self.user.counters(id).is_some();
+        self.forks.remove(&id);
+        let Some(first) = first else {
+            self.live.push(entry.clone());
+            return self.apply(&Update::Upsert(entry));
+        };
+        // As the core has it: the first one comes last, and forks send nothing.
+        let fork = ContextEntry {
+            locators: ulids.as_locators(),
+            suspects: false,
+            congestion: false,
+            paths: Paths::default(),
+            ..entry
+        };
+        self.forks.insert(id);
+        self.live.push(fork.clone());
+        if is_known {
+            return self.apply(&Update::Upsert(fork));
+        }
+        self.apply(&Update::Remove { context: first.id });
+        self.apply(&Update::Upsert(fork));
+        self.apply(&Update::Upsert(first));
     }
 
     fn remove(&mut self, random: &mut Random) {
@@ -209,6 +233,7 @@ impl Both {
         let before = self.live.len();
         self.live.retain(|entry| entry.id != id);
         if self.live.len() != before {
+            self.forks.remove(&id);
             self.apply(&Update::Remove { context: id });
         }
     }
@@ -296,10 +321,21 @@ impl Both {
     }
 
     fn inbound(&mut self, random: &mut Random, at: &str) -> bool {
-        let tags: Vec<_> = self.live.iter().map(|entry| entry.local_tag).collect();
+        let is_for_forks = random.one_in(3) && !self.forks.is_empty();
+        let chosen =
+            self.live.iter().filter(|entry| !is_for_forks || self.forks.contains(&entry.id));
+        let tags: Vec<_> = chosen.map(|entry| entry.local_tag).collect();
         let pair = random_pair(random, &SENDERS, &LOCALS);
         let packet = packet(random, pair, &tags);
-        self.receive(random, &packet, at)
+        let before = self.received_on_forks();
+        let is_delivered = self.receive(random, &packet, at);
+        self.forked += self.received_on_forks() - before;
+        is_delivered
+    }
+
+    fn received_on_forks(&self) -> u64 {
+        let received = |id: &ContextId| self.user.counters(*id).map_or(0, |one| one.rx_packets);
+        self.forks.iter().map(received).sum()
     }
 
     fn receive(&mut self, random: &mut Random, packet: &[u8], at: &str) -> bool {
