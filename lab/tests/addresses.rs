@@ -176,6 +176,37 @@ fn a_prefix_announced_in_mid_connection_is_used_for_the_next_move() {
     assert!(moved, "{}", story(&mut [a, b]));
 }
 
+/// Router lifetime 0 (RFC 4861 s6.3.4): addresses, link and router are all there, and traffic leaves by the
+/// other ISP as soon as it is heard, as if the carrier were gone.
+#[test]
+fn a_router_that_says_it_is_none_any_more_has_contexts_leave_at_once() {
+    let Some(mut site) = Site::build("router lifetime") else { return };
+    let mut a = Daemon::start(&site.lab, "a", &options()).unwrap();
+    let mut b = Daemon::start(&site.lab, "b", &options()).unwrap();
+    site.ours(&a, "isp2");
+    let address = site.ours(&a, "isp1")[0].address;
+    let client = Endpoint { namespace: site.lab.namespace("a").unwrap().clone(), address };
+    let namespace = site.lab.namespace("b").unwrap().clone();
+    let server = Endpoint { namespace, address: b.verifiable_address("isp1").unwrap() };
+    let sender = Sender::Client;
+    let options = TcpOptions { client, server, sender, bytes: 20_000_000, rate: 4_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    for daemon in [&mut a, &mut b] {
+        daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
+    }
+    // Its last words; the path by way of it goes on working.
+    drop(site.routers.remove(0));
+    a.wait_for(&EventKind::UplinkDown, LIMIT).unwrap();
+    a.wait_for(&EventKind::Moved, LIMIT).unwrap();
+    let moved = a.events().iter().find(|event| event.kind == EventKind::Moved).cloned().unwrap();
+    assert!(moved.to.is_some_and(|to| is_in(to.local, 2)), "{moved:?}");
+    // Nothing had to be found out.
+    let reason = moved.reason.as_deref().unwrap();
+    assert!(["locator_gone", "local_failure"].contains(&reason), "{}", story(&mut [a, b]));
+    assert!(site.has_address(address), "sockets have it");
+    assert!(transfer.finish().unwrap().complete);
+}
+
 #[test]
 fn a_duplicate_address_is_replaced_and_told() {
     let Some(site) = Site::build("duplicate") else { return };

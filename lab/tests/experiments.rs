@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use moorline_cga::Sec;
 use moorline_lab::experiment::{
-    self, AddrCost, Art, Experiment, IlccStudy, IlnpFlood, LocalEvent, Negotiation, PeerFlow,
-    Peers, Results, Security, StateCost, Throughput, Watch,
+    self, AddrCost, Art, Experiment, FloodCost, IlccStudy, IlnpFlood, LocalEvent, Negotiation,
+    PeerFlow, Peers, Results, Security, StateCost, Throughput, Watch,
 };
 use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;
@@ -308,6 +308,31 @@ fn ilcc_serves_all_under_both_policies_and_admits_nobody_that_is_made_up() {
     for figure in [3, 4, 5, 6, 7, 8, 13, 14, 15, 16] {
         assert!(svg.contains(&format!("\n{figure}: ")), "figure {figure}");
     }
+}
+
+#[test]
+fn i1_flood_counts_what_is_sent_and_answered_while_a_context_goes_on() {
+    let flood = FloodCost {
+        pairs: 2,
+        length: Duration::from_millis(500),
+        rate: 1_000_000,
+        ..FloodCost::default()
+    };
+    if common::is_skipped("i1-flood", &flood.obstacles()) {
+        return;
+    }
+    // It fails if the flood moves the context, or breaks the transfer.
+    let (results, _) = run(&flood);
+    assert_eq!(results.points.len(), 2);
+    for point in &results.points {
+        let number = |name: &str| point[name].as_f64().unwrap();
+        assert!(number("i1_per_s") >= number("r1_per_s"), "an answer to each at most: {point}");
+        assert!(number("r1_per_s") > 0.0, "the victim hears it, and answers: {point}");
+        assert!(number("quiet_mb_per_s") > 0.0 && number("flooded_mb_per_s") > 0.0, "{point}");
+        let ratio = number("flooded_mb_per_s") / number("quiet_mb_per_s");
+        assert!((ratio - number("ratio")).abs() < 1e-6, "{point}");
+    }
+    assert!(results.summary["median_ratio"].is_number(), "{:?}", results.summary);
 }
 
 #[test]
