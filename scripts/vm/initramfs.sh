@@ -9,7 +9,7 @@ set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
 # What the lab, the tests and the checks call and busybox does not have, or not well enough.
-programs=(dash curl ethtool ip iperf3 kmod nft rm tc tcpdump unshare)
+programs=(dash curl ethtool ip iperf3 kmod nft radvd rm setpriv tc tcpdump unshare)
 # For people who look at what went wrong.
 optional=(bpftool)
 # Loaded on demand, as on a real machine; with what they depend on. Those that a kernel has built in are skipped.
