@@ -1,5 +1,6 @@
 //! The study of the ILCC (Kadi et al., 2021): what correspondents, real and made up, cost a host.
 
+mod answers;
 mod charts;
 mod growth;
 mod host;
@@ -9,19 +10,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use moorline_link::FrameReceiver;
 use moorline_types::Ilv;
 use serde::Serialize;
 use serde_json::json;
 
 pub use growth::Growth;
 
+use self::answers::Answers;
 use self::target::{Second, Tally, Target};
 use super::{Experiment, Results, Summary, Watch};
-use crate::hop::{ETHERNET_LEN, Hop};
+use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
-use crate::netns::{Namespace, Task};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
 use crate::workload::Generator;
 use crate::{interrupt, preflight};
@@ -132,6 +132,8 @@ struct Point {
     latency_sd_us: Option<f64>,
     latency_median_us: Option<f64>,
     latency_p99_us: Option<f64>,
+    /// The one that took longest: where tables grow, it waits for all of them.
+    latency_max_us: Option<f64>,
     /// Of the way down, an answer.
     send_latency_us: Option<f64>,
     served_ratio: Option<f64>,
@@ -300,6 +302,7 @@ fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Tra
         latency_sd_us: latency.map(|latency| latency.stddev),
         latency_median_us: latency.map(|latency| latency.median),
         latency_p99_us: p99,
+        latency_max_us: latency.map(|latency| latency.max),
         send_latency_us: Summary::of(&micros(&tally.sent)).map(|sent| sent.mean),
         served_ratio: (asked > 0).then(|| traffic.answers as f64 / asked as f64),
         dropped_ratio: tally.dropped as f64 / tally.packets.max(1) as f64,
@@ -312,58 +315,14 @@ fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Tra
     }
 }
 
-/// Counts what the echo service sends back, at the source.
-struct Answers {
-    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
-    task: Task<u64>,
-}
-
-impl Answers {
-    fn start(source: &Namespace) -> anyhow::Result<Self> {
-        use std::sync::atomic::{AtomicBool, Ordering};
-        let stop = std::sync::Arc::new(AtomicBool::new(false));
-        let stopped = std::sync::Arc::clone(&stop);
-        let (sender, ready) = std::sync::mpsc::channel();
-        let task = source.spawn("answers", move || {
-            let receiver = FrameReceiver::open(SHARED_LINK, u16::MAX)?;
-            // Whoever waits for it is gone if this fails.
-            let _ = sender.send(());
-            let (mut frame, mut count) = ([0; 256], 0);
-            loop {
-                while let Some(length) = receiver.receive(&mut frame)? {
-                    count += u64::from(is_answer(&frame[..length.min(frame.len())]));
-                }
-                if stopped.load(Ordering::Relaxed) {
-                    return Ok(count);
-                }
-                receiver.wait(Duration::from_millis(20))?;
-            }
-        })?;
-        let _ = ready.recv();
-        Ok(Self { stop, task })
-    }
-
-    fn finish(self) -> anyhow::Result<u64> {
-        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        self.task.join()
-    }
-}
-
-/// Whether it is from the echo port, with a nonce or without.
-fn is_answer(frame: &[u8]) -> bool {
-    let next_header = frame.get(ETHERNET_LEN + 6).copied();
-    let at = ETHERNET_LEN + if next_header == Some(DESTINATION_OPTIONS) { 48 } else { 40 };
-    let port = frame.get(at..at + 2);
-    matches!(next_header, Some(UDP | DESTINATION_OPTIONS)) && port == Some(&ECHO_PORT.to_be_bytes())
-}
-
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 9] = [
     "layer",
     "rank",
     "policy",
     "entries",
     "latency_us",
     "latency_p99_us",
+    "latency_max_us",
     "served_ratio",
     "dropped_ratio",
 ];
@@ -373,5 +332,3 @@ const STUDIED_ENTRIES: usize = 5000;
 const WITH_WALK: [f64; 2] = [7.0, 11.0];
 /// The same when that function does nothing.
 const WITHOUT_WALK: [f64; 2] = [1.6, 1.9];
-const UDP: u8 = 17;
-const DESTINATION_OPTIONS: u8 = 60;

@@ -1,0 +1,81 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use moorline_link::FrameReceiver;
+
+use crate::hop::ETHERNET_LEN;
+use crate::load::ECHO_PORT;
+use crate::netns::{Namespace, Task};
+use crate::topology::SHARED_LINK;
+
+/// Counts what the echo service sends back, at the source.
+#[derive(Debug)]
+pub(super) struct Answers {
+    stop: Arc<AtomicBool>,
+    task: Task<u64>,
+}
+
+impl Answers {
+    pub(super) fn start(source: &Namespace) -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let (sender, ready) = mpsc::channel();
+        let task = source.spawn("answers", move || {
+            let receiver = FrameReceiver::open(SHARED_LINK, u16::MAX)?;
+            // Whoever waits for it is gone if this fails.
+            let _ = sender.send(());
+            let (mut frame, mut count) = ([0; 256], 0);
+            loop {
+                while let Some(length) = receiver.receive(&mut frame)? {
+                    count += u64::from(is_answer(&frame[..length.min(frame.len())]));
+                }
+                if stopped.load(Ordering::Relaxed) {
+                    return Ok(count);
+                }
+                receiver.wait(LOOK_AROUND)?;
+            }
+        })?;
+        let _ = ready.recv();
+        Ok(Self { stop, task })
+    }
+
+    pub(super) fn finish(self) -> anyhow::Result<u64> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.join()
+    }
+}
+
+/// Whether it is from the echo port, with a nonce or without.
+fn is_answer(frame: &[u8]) -> bool {
+    let next_header = frame.get(ETHERNET_LEN + 6).copied();
+    let at = ETHERNET_LEN + if next_header == Some(DESTINATION_OPTIONS) { 48 } else { 40 };
+    let port = frame.get(at..at + 2);
+    matches!(next_header, Some(UDP | DESTINATION_OPTIONS)) && port == Some(&ECHO_PORT.to_be_bytes())
+}
+
+const UDP: u8 = 17;
+const DESTINATION_OPTIONS: u8 = 60;
+const LOOK_AROUND: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ethernet and IPv6 headers, and what follows.
+    fn frame(next_header: u8, rest: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; ETHERNET_LEN + 40];
+        frame[ETHERNET_LEN + 6] = next_header;
+        frame.extend(rest);
+        frame
+    }
+
+    #[test]
+    fn answers_come_from_the_echo_port_with_a_nonce_or_without() {
+        assert!(is_answer(&frame(UDP, &[0, 7, 0x9c, 0x40])));
+        assert!(!is_answer(&frame(UDP, &[0x9c, 0x40, 0, 7])));
+        assert!(is_answer(&frame(60, &[17, 0, 0x8b, 4, 1, 2, 3, 4, 0, 7, 0x9c, 0x40])));
+        assert!(!is_answer(&frame(58, &[0, 7])));
+        assert!(!is_answer(&[0; 20]));
+    }
+}
