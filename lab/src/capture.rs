@@ -1,6 +1,7 @@
 //! Packets as they passed an interface, octet by octet.
 
 use std::fs;
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -72,6 +73,28 @@ impl Frame {
         let (ethernet, packet) = self.octets.split_at_checked(ETHERNET_HEADER)?;
         (ethernet[12..14] == [0x86, 0xdd] && packet.len() >= IPV6_HEADER).then_some(packet)
     }
+
+    /// Whether it is payload that has moved: a Shim6 payload header (RFC 5533 s5.2).
+    #[must_use]
+    pub fn is_moved_payload(&self) -> bool {
+        let is_payload = |packet: &[u8]| {
+            packet[6] == SHIM6 && packet.get(IPV6_HEADER + 2).is_some_and(|kind| kind & 0x80 != 0)
+        };
+        self.ipv6().is_some_and(is_payload)
+    }
+
+    /// Whether it is TCP or UDP as a socket has made it.
+    #[must_use]
+    pub fn is_plain_payload(&self) -> bool {
+        self.ipv6().is_some_and(|packet| [TCP, UDP].contains(&packet[6]))
+    }
+
+    /// Where it goes; none if it is no IPv6 packet.
+    #[must_use]
+    pub fn destination(&self) -> Option<Ipv6Addr> {
+        let destination: [u8; 16] = self.ipv6()?.get(24..40)?.try_into().ok()?;
+        Some(destination.into())
+    }
 }
 
 /// Reads a capture file as tcpdump writes it on this machine: native byte order, microseconds.
@@ -99,6 +122,10 @@ fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
 const SNAPSHOT: &str = "2000";
 const ETHERNET_HEADER: usize = 14;
 const IPV6_HEADER: usize = 40;
+/// Next headers.
+const SHIM6: u8 = 140;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 #[cfg(test)]
 mod tests {
@@ -125,6 +152,22 @@ mod tests {
         assert_eq!(frames[0].at, Duration::from_millis(1_800_000_000_250));
         assert_eq!(frames[0].ipv6(), Some(&frame[14..]));
         assert_eq!(frames[1].ipv6(), None);
+    }
+
+    #[test]
+    fn payload_that_has_moved_is_told_from_control_messages_and_others() {
+        let frame = |next_header: u8, kind: u8| {
+            let mut octets = vec![0; 14 + 48];
+            octets[12..14].copy_from_slice(&[0x86, 0xdd]);
+            octets[14 + 6] = next_header;
+            octets[14 + 39] = 7;
+            octets[14 + 42] = kind;
+            Frame { length: octets.len(), octets, at: Duration::ZERO }
+        };
+        assert!(frame(140, 0x80).is_moved_payload() && !frame(140, 0x80).is_plain_payload());
+        assert!(!frame(140, 0x42).is_moved_payload() && !frame(6, 0x80).is_moved_payload());
+        assert!(frame(6, 0x80).is_plain_payload() && frame(17, 0).is_plain_payload());
+        assert_eq!(frame(17, 0).destination(), Some("::7".parse().unwrap()));
     }
 
     #[test]

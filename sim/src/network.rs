@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_types::Locator;
+use moorline_types::{Instant, Locator};
 
 use crate::plan::{Direction, Link, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, What};
 use crate::rng::Rng;
@@ -28,6 +28,8 @@ struct PortState {
     is_cut_in: bool,
     has_carrier: bool,
     has_address: bool,
+    /// When the last packet that waits for either link will have left: out, and in.
+    busy_until: [Instant; 2],
 }
 
 /// An address that a host has or had.
@@ -58,6 +60,7 @@ impl Network {
                     is_cut_in: false,
                     has_carrier: true,
                     has_address: true,
+                    busy_until: [Instant::ZERO; 2],
                 };
                 ports.insert(Port { host, uplink: number }, state);
             }
@@ -120,16 +123,19 @@ impl Network {
         self.is_usable(to) && state.is_some_and(lets_in)
     }
 
-    /// The times after which a packet arrives: none if it is lost, several if it is repeated.
+    /// The times after which a packet of so many octets arrives: none if it is lost, several if it is
+    /// repeated.
     pub(crate) fn carry(
         &mut self,
-        from: Ipv6Addr,
-        to: Ipv6Addr,
+        [from, to]: [Ipv6Addr; 2],
+        octets: usize,
         is_control: bool,
+        now: Instant,
     ) -> Vec<Duration> {
         if !self.works(from, to) {
             return Vec::new();
         }
+        let waited = self.wait(from, to, octets, now);
         let state = |end| self.ports.get(&self.port_of(end)?);
         let links = [
             state(from).map(|sender| sender.out).unwrap_or_default(),
@@ -145,7 +151,41 @@ impl Network {
         if is_control && self.any(&links, |link| link.replay) {
             arrivals.push(self.delay(&links) + self.rng.duration(REPLAY_WITHIN));
         }
-        arrivals
+        // The dice above are cast for packets that find a full queue, too.
+        let Some(waited) = waited else { return Vec::new() };
+        arrivals.into_iter().map(|arrival| arrival + waited).collect()
+    }
+
+    /// How long a packet waits for those before it on both links and is on its way itself; none if a queue
+    /// is full.
+    ///
+    /// The second link is entered when the delay of the first one is over, without its jitter. Packets of
+    /// several senders line up there as they left, which is all the same to how long the queue is.
+    fn wait(
+        &mut self,
+        from: Ipv6Addr,
+        to: Ipv6Addr,
+        octets: usize,
+        now: Instant,
+    ) -> Option<Duration> {
+        let ends = [self.port_of(from)?, self.port_of(to)?];
+        let mut enters = now;
+        let mut waited = Duration::ZERO;
+        for (way, port) in ends.into_iter().enumerate() {
+            let state = self.ports.get_mut(&port)?;
+            let link = if way == 0 { state.out } else { state.inbound };
+            if link.rate > 0 {
+                let begin = state.busy_until[way].max(enters);
+                if begin.since(enters) > link.queue {
+                    return None;
+                }
+                state.busy_until[way] = begin + link.transmission(octets);
+                waited += state.busy_until[way].since(enters);
+                enters = state.busy_until[way];
+            }
+            enters = enters + link.delay;
+        }
+        Some(waited)
     }
 
     /// Hosts have to be told of their addresses afterwards.
@@ -197,7 +237,8 @@ impl Network {
     pub(crate) fn longest_delay(&self) -> Duration {
         let of_link = |link: &Link| {
             let held_back = if link.reordering.0 > 0 { REORDER_DELAY } else { Duration::ZERO };
-            link.delay + link.jitter + held_back
+            let waited = if link.rate > 0 { link.queue } else { Duration::ZERO };
+            link.delay + link.jitter + held_back + waited + link.transmission(MAX_PACKET)
         };
         let longest = |links: fn(&PortState) -> Link| {
             self.ports.values().map(|state| of_link(&links(state))).max().unwrap_or_default()
@@ -205,15 +246,16 @@ impl Network {
         longest(|state| state.out) + longest(|state| state.inbound)
     }
 
-    /// Whether packets are lost by chance.
+    /// Whether packets are lost by chance, or in full queues.
     pub(crate) fn is_lossy(&self) -> bool {
-        self.links().any(|link| link.loss.0 > 0)
+        self.links().any(|link| link.loss.0 > 0 || link.rate > 0)
     }
 
     /// Whether they are lost, held back or replayed by chance.
     pub(crate) fn is_disorderly(&self) -> bool {
-        self.links()
-            .any(|link| [link.loss, link.reordering, link.replay].iter().any(|chance| chance.0 > 0))
+        let by_chance =
+            |link: &Link| [link.loss, link.reordering, link.replay].iter().any(|c| c.0 > 0);
+        self.is_lossy() || self.links().any(by_chance)
     }
 
     fn links(&self) -> impl Iterator<Item = &Link> + '_ {
@@ -247,5 +289,44 @@ impl Network {
             }
         }
         delay
+    }
+}
+
+/// The longest packet, for the longest delay.
+const MAX_PACKET: usize = 1500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Uplink;
+
+    /// From A1 to B1, by a link that carries an octet in a millisecond.
+    fn network(queue: Duration) -> (Network, [Ipv6Addr; 2]) {
+        let mut plan = Plan::pair(Duration::from_secs(15));
+        let slow = Link { rate: 1000, queue, ..Link::clean(Duration::from_millis(5)) };
+        plan.hosts[0].uplinks[0] = Uplink { out: slow, ..plan.hosts[0].uplinks[0] };
+        let mut network = Network::new(&plan, Rng::new(1, 2));
+        let addresses = [1, 2].map(|end| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, end));
+        for (host, address) in addresses.into_iter().enumerate() {
+            network.add_address(Port { host, uplink: 0 }, Locator(address));
+        }
+        (network, addresses)
+    }
+
+    #[test]
+    fn packets_wait_for_those_before_them_until_the_queue_is_full() {
+        let ms = Duration::from_millis;
+        let (mut network, [a, b]) = network(ms(250));
+        let start = Instant::ZERO + ms(1000);
+        let mut send = |ends, at| network.carry(ends, 100, false, start + at);
+        assert_eq!(send([a, b], ms(0)), [ms(110)], "its own time and both delays");
+        assert_eq!(send([a, b], ms(0)), [ms(210)]);
+        assert_eq!(send([a, b], ms(0)), [ms(310)]);
+        assert_eq!(send([a, b], ms(0)), [], "would wait for 300 ms");
+        assert_eq!(send([b, a], ms(0)), [ms(10)], "the way back is another link");
+        assert_eq!(send([a, b], ms(100)), [ms(310)], "one has left meanwhile");
+        assert_eq!(send([a, b], ms(10_000)), [ms(110)], "empty");
+        assert_eq!(network.longest_delay(), ms(5 + 250 + 1500 + 5));
+        assert!(network.is_lossy());
     }
 }

@@ -43,8 +43,10 @@ pub struct WorkloadOutcome {
     pub octets: [u64; 2],
     /// The same per [`SAMPLE`] of time, at the far side.
     pub samples: Vec<u64>,
-    /// The longest time without anything at the far side that came to an end.
+    /// The longest time without anything new at the far side that came to an end.
     pub longest_pause: Option<Pause>,
+    /// The longest time without a packet, whether or not it brings anything new: at the far side, and back.
+    pub longest_gaps: [Option<Pause>; 2],
     /// Whether a stream has ended with every byte right; `None`: it has not ended, or is none.
     pub intact: Option<bool>,
 }

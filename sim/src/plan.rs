@@ -136,6 +136,10 @@ pub struct Link {
     pub delay: Duration,
     /// Further delay, up to this, different for each packet. Packets may overtake each other by it.
     pub jitter: Duration,
+    /// Octets a second that it carries, one packet after the other; zero: all at once.
+    pub rate: u64,
+    /// A packet that would have to wait longer for those before it is dropped.
+    pub queue: Duration,
     /// Packets lost.
     pub loss: Chance,
     /// Packets that arrive twice.
@@ -162,11 +166,22 @@ impl Link {
         Self {
             delay,
             jitter: Duration::ZERO,
+            rate: 0,
+            queue: Duration::ZERO,
             loss: Chance(0),
             duplication: Chance(0),
             reordering: Chance(0),
             replay: Chance(0),
         }
+    }
+}
+
+impl Link {
+    /// How long a packet occupies it.
+    pub(crate) fn transmission(&self, octets: usize) -> Duration {
+        let octets = u64::try_from(octets).unwrap_or(u64::MAX);
+        let nanos = octets.saturating_mul(1_000_000_000).checked_div(self.rate);
+        Duration::from_nanos(nanos.unwrap_or(0))
     }
 }
 

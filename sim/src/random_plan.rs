@@ -98,12 +98,12 @@ fn link(rng: &mut Rng, is_lossy: bool) -> Link {
         Chance(u32::try_from(rng.below(u64::from(most))).unwrap_or(0) * u32::from(is_lossy))
     };
     Link {
-        delay,
         jitter,
         loss: chance(30_000),
         duplication: chance(20_000),
         reordering: chance(30_000),
         replay: chance(100_000),
+        ..Link::clean(delay)
     }
 }
 

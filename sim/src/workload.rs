@@ -40,6 +40,8 @@ pub(crate) struct Running {
     /// Seen from its first side.
     pub(crate) ulids: UlidPair,
     engine: Engine,
+    /// When the last packet came: to the far side, and back.
+    last_packets: [Option<Instant>; 2],
     /// It has come to its end, and that has been seen.
     pub(crate) is_over: bool,
     /// When [`Running::handle_timeout`] is to be called, as told to the queue.
@@ -89,7 +91,7 @@ impl Running {
                 Engine::Datagrams(Datagrams::new(port, ulids, pace, back, [Some(start), until]))
             }
         };
-        Self { plan, ulids, engine, is_over: false, wake: None }
+        Self { plan, ulids, engine, last_packets: [None; 2], is_over: false, wake: None }
     }
 
     pub(crate) fn host(&self, side: Side) -> usize {
@@ -105,6 +107,13 @@ impl Running {
             Side::From => self.ulids,
             Side::To => UlidPair::new(self.ulids.peer, self.ulids.local),
         }
+    }
+
+    /// A packet comes to `side`: when the one before it came.
+    pub(crate) fn note_packet(&mut self, side: Side, now: Instant) -> Option<Instant> {
+        let [there, back] = &mut self.last_packets;
+        let last = if side == Side::To { there } else { back };
+        last.replace(now)
     }
 
     /// A packet that came to `side`.

@@ -408,6 +408,10 @@ impl<'a> World<'a> {
             });
             return;
         };
+        let before = workload.note_packet(side, now);
+        if let Some((outcome, from)) = self.outcomes.get_mut(number).zip(before) {
+            outcome.note_packet(side, Pause { from: since_start(from), to: since_start(now) });
+        }
         let delivery = workload.handle_packet(side, octets, now);
         if self.mutant == Some(Mutant::SwallowsOctet) {
             workload.swallow_octet();
@@ -507,7 +511,8 @@ impl<'a> World<'a> {
         let ports = [header.source, header.destination].map(|a| self.network.port_of(a));
         let [Some(from), Some(to)] = ports else { return };
         let is_control = parcel.original.is_none();
-        let arrivals = self.network.carry(header.source, header.destination, is_control);
+        let ends = [header.source, header.destination];
+        let arrivals = self.network.carry(ends, parcel.octets.len(), is_control, now);
         if self.log.is_tracing() {
             let fate = match arrivals.is_empty() {
                 false => Fate::Arrives,
@@ -584,7 +589,13 @@ impl<'a> World<'a> {
 
 impl WorkloadOutcome {
     const fn new() -> Self {
-        Self { octets: [0; 2], samples: Vec::new(), longest_pause: None, intact: None }
+        Self {
+            octets: [0; 2],
+            samples: Vec::new(),
+            longest_pause: None,
+            longest_gaps: [None; 2],
+            intact: None,
+        }
     }
 
     /// Something arrived after a pause.
@@ -600,13 +611,23 @@ impl WorkloadOutcome {
                     self.samples.resize(sample + 1, 0);
                 }
                 self.samples[sample] += octets;
-                let length = |pause: Pause| pause.to.saturating_sub(pause.from);
-                if self.longest_pause.is_none_or(|longest| length(longest) < length(pause)) {
-                    self.longest_pause = Some(pause);
-                }
+                self.longest_pause = longer(self.longest_pause, pause);
             }
         }
     }
+
+    /// A packet arrived after a gap.
+    fn note_packet(&mut self, to: Side, gap: Pause) {
+        let [there, back] = &mut self.longest_gaps;
+        let longest = if to == Side::To { there } else { back };
+        *longest = longer(*longest, gap);
+    }
+}
+
+/// The first one, if they are equal.
+fn longer(longest: Option<Pause>, pause: Pause) -> Option<Pause> {
+    let length = |pause: &Pause| pause.to.saturating_sub(pause.from);
+    longest.filter(|longest| length(longest) >= length(&pause)).or(Some(pause))
 }
 
 /// Streams of the seed: hosts and network do not depend on each other.

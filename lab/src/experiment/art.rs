@@ -29,6 +29,9 @@ pub struct Art {
     pub repetitions: usize,
     /// What is hit by them.
     pub flows: Vec<ArtFlow>,
+    /// A spare pair is kept (decision 045), to which traffic moves when the Send Timeout is over (decision
+    /// 057); without, RFC 5534 and nothing else.
+    pub spares: bool,
     /// On a virtual clock.
     pub simulated: bool,
     /// Networks side by side.
@@ -80,6 +83,7 @@ impl Default for Art {
             send_timeouts: short.into_iter().chain((1..=15).map(Duration::from_secs)).collect(),
             repetitions: 45,
             flows: ArtFlow::ALL.into(),
+            spares: true,
             simulated: false,
             parallel: 4,
             seed: 1,
@@ -94,6 +98,7 @@ struct Parameters {
     rtt_stddev_ms: f64,
     is_simulated: bool,
     profile: &'static str,
+    spares: bool,
     parallel: usize,
     seed: u64,
 }
@@ -106,6 +111,18 @@ struct Point {
     /// Repetitions that flowed again.
     recovered: usize,
     art_ms: Percentiles,
+    /// The longest time in which the application got nothing new. TCP's first segment by the new path is one
+    /// whose acknowledgement was lost: its receiver has it already.
+    application_ms: Percentiles,
+}
+
+/// How long it took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// From the last packet by the old path to the first one by the new path.
+    art: Option<Duration>,
+    /// For the application.
+    application: Option<Duration>,
 }
 
 /// One failure.
@@ -113,6 +130,7 @@ struct Point {
 struct Job {
     flow: ArtFlow,
     send_timeout: Duration,
+    spares: bool,
     seed: u64,
 }
 
@@ -126,7 +144,10 @@ impl Experiment for Art {
     }
 
     fn obstacles(&self) -> Vec<String> {
-        if self.simulated { Vec::new() } else { obstacles(self.moorlined.as_ref(), &[]) }
+        if self.simulated {
+            return Vec::new();
+        }
+        obstacles(self.moorlined.as_ref(), &["tcpdump"])
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
@@ -165,25 +186,29 @@ impl Art {
         let job = |(number, (flow, send_timeout))| Job {
             flow,
             send_timeout,
+            spares: self.spares,
             seed: mixed(self.seed, number),
         };
         (0..).zip(repeated).map(job).collect()
     }
 
-    fn points(&self, times: &[Option<Duration>]) -> Vec<Point> {
+    fn points(&self, times: &[Times]) -> Vec<Point> {
         let jobs = self.jobs();
         let groups =
             jobs.chunks(self.repetitions.max(1)).zip(times.chunks(self.repetitions.max(1)));
-        let point = |(jobs, times): (&[Job], &[Option<Duration>])| {
+        let point = |(jobs, times): (&[Job], &[Times])| {
             let first = jobs.first()?;
-            let times: Vec<_> =
-                times.iter().map(|time| time.map(|time| time.as_secs_f64() * 1e3)).collect();
+            let of = |time: fn(&Times) -> Option<Duration>| -> Vec<_> {
+                times.iter().map(|one| time(one).map(|time| time.as_secs_f64() * 1e3)).collect()
+            };
+            let arts = of(|times| times.art);
             Some(Point {
                 flow: first.flow.name(),
                 send_timeout_ms: u64::try_from(first.send_timeout.as_millis()).ok()?,
                 repetitions: times.len(),
-                recovered: times.iter().flatten().count(),
-                art_ms: Percentiles::of(&times),
+                recovered: arts.iter().flatten().count(),
+                art_ms: Percentiles::of(&arts),
+                application_ms: Percentiles::of(&of(|times| times.application)),
             })
         };
         groups.filter_map(point).collect()
@@ -196,6 +221,7 @@ impl Art {
             rtt_stddev_ms: RTT_STDDEV.as_secs_f64() * 1e3,
             is_simulated: self.simulated,
             profile: "rfc",
+            spares: self.spares,
             parallel: self.parallel,
             seed: self.seed,
         }
@@ -237,8 +263,15 @@ fn charts(points: &[Point]) -> Vec<Chart> {
     all.into_iter().filter(|chart| !chart.is_empty()).collect()
 }
 
-const COLUMNS: [&str; 6] =
-    ["flow", "send_timeout_ms", "recovered", "art_ms.p5", "art_ms.median", "art_ms.p95"];
+const COLUMNS: [&str; 7] = [
+    "flow",
+    "send_timeout_ms",
+    "recovered",
+    "art_ms.p5",
+    "art_ms.median",
+    "art_ms.p95",
+    "application_ms.median",
+];
 /// Round trip, with its standard deviation.
 const RTT: Duration = Duration::from_millis(80);
 const RTT_STDDEV: Duration = Duration::from_millis(20);
@@ -268,11 +301,15 @@ mod tests {
             flows: vec![ArtFlow::Tcp],
             ..Art::default()
         };
-        let times = [Some(10), None, Some(20), Some(30)].map(|ms| ms.map(Duration::from_millis));
+        let times = [Some(10), None, Some(20), Some(30)].map(|ms| {
+            let art = ms.map(Duration::from_millis);
+            Times { art, application: art.map(|art| art * 2) }
+        });
         let points = art.points(&times);
         let medians = points.iter().map(|point| point.art_ms.median.map(|ms| ms.round()));
         assert_eq!(medians.collect::<Vec<_>>(), [None, Some(25.0)]);
         assert_eq!((points[0].recovered, points[1].recovered), (1, 2));
+        assert_eq!(points[1].application_ms.median.map(f64::round), Some(50.0));
         assert_eq!((points[0].send_timeout_ms, points[1].send_timeout_ms), (1000, 2000));
         let seeds: Vec<_> = art.jobs().iter().map(|job| job.seed).collect();
         assert!(seeds.windows(2).all(|pair| pair[0] != pair[1]));

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::pool::{mixed, part, run_all};
 use super::recovery::{self, Flow, Scene, obstacles, pause, segments_sent_again};
 use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
-use crate::capture::{Capture, Frame};
+use crate::capture::Capture;
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment};
 use crate::workload::{
@@ -194,17 +194,10 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
         }
     };
     let frames = capture.finish()?;
-    let mut moved = frames.iter().filter(|frame| frame.at >= since_1970 && is_moved(frame));
+    let mut moved =
+        frames.iter().filter(|frame| frame.at >= since_1970 && frame.is_moved_payload());
     let first_packet = moved.next().map(|frame| frame.at.saturating_sub(since_1970));
     Ok(Outcome { first_packet, gap, packets_lost })
-}
-
-/// Whether it is payload that has moved: a Shim6 payload header (RFC 5533 s5.2).
-fn is_moved(frame: &Frame) -> bool {
-    let is_payload = |packet: &[u8]| {
-        packet[6] == SHIM6 && packet.get(IPV6_HEADER + 2).is_some_and(|kind| kind & 0x80 != 0)
-    };
-    frame.ipv6().is_some_and(is_payload)
 }
 
 fn chart(points: &[Point]) -> Chart {
@@ -255,26 +248,10 @@ const RATE: u64 = 2_000_000;
 const CHUNK: usize = 8 * 1024;
 /// The same of datagrams.
 const PER_SECOND: u32 = 250;
-/// Next header.
-const SHIM6: u8 = 140;
-const IPV6_HEADER: usize = 40;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn payload_that_has_moved_is_told_from_control_messages_and_others() {
-        let frame = |next_header: u8, kind: u8| {
-            let mut octets = vec![0; 14 + 48];
-            octets[12..14].copy_from_slice(&[0x86, 0xdd]);
-            octets[14 + 6] = next_header;
-            octets[14 + 42] = kind;
-            Frame { length: octets.len(), octets, at: Duration::ZERO }
-        };
-        assert!(is_moved(&frame(140, 0x80)));
-        assert!(!is_moved(&frame(140, 0x42)) && !is_moved(&frame(6, 0x80)));
-    }
 
     #[test]
     fn repetitions_make_points_of_both_flows() {

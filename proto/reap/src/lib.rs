@@ -47,7 +47,7 @@
 //! what it proves is that the peer, and nobody else, got a packet of ours by it. Of several pairs
 //! proven at once the one probed last wins; a probe InboundOk without reports leaves the current pair
 //! alone, as s6.8 says. Each direction is settled by itself, so the two may take different paths.
-//! Payload stays on the old pair until then.
+//! Payload stays on the old pair until then, if no spare is kept (see below).
 //!
 //! Where the RFC leaves room:
 //!
@@ -84,13 +84,14 @@
 //! by. They try pairs out while nothing is wrong, and touch no timer and no state.
 //!
 //! *A spare*, a pair that shares no end with the current one if there is such a pair, is checked now and
-//! then while traffic flows. If the current pair is known to be gone, payload takes the spare at once, and
-//! the exploration that begins takes it first and tells the peer. The peer does the same when a
-//! probe Exploring comes by its own spare.
+//! then while traffic flows. If the current pair is known to be gone, or nothing has come back by it for a
+//! Send Timeout, payload takes the spare at once, and the exploration that begins takes it first and tells
+//! the peer. The peer does the same when a probe Exploring comes by its own spare.
 //!
 //! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the current pair and
 //! the spare are checked in parallel. If the spare answers and the current pair has not when its answer is
-//! due by the round-trip time, payload moves. After each trial suspicions have to wait longer.
+//! due by the round-trip time, payload moves; who has waited long for the transport waits as long for an
+//! answer. After each trial suspicions have to wait longer.
 //!
 //! *Failing back*: when the pair that the context began with has answered its checks for a while, traffic
 //! goes back to it without leaving Operational; deprecated addresses are left in the same way.

@@ -110,7 +110,7 @@ impl Machine {
     //= rfc5534#3.3-1
     pub fn handle_send_expired(&mut self, since: Instant, now: Instant) {
         if since >= self.heard {
-            self.step(Input::SendTimeout, Cause::SendTimeout, None, now);
+            self.on_silence(now);
         }
     }
 

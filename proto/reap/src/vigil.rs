@@ -211,10 +211,13 @@ impl Flight {
 pub(crate) struct Rtt {
     smoothed: u32,
     deviation: u32,
+    /// When the last sample came, in seconds.
+    at: u32,
 }
 
 impl Rtt {
-    pub(crate) fn observe(&mut self, sample: Duration) {
+    pub(crate) fn observe(&mut self, sample: Duration, now: Instant) {
+        self.at = seconds(now);
         let sample = u32::try_from(sample.as_micros()).unwrap_or(u32::MAX).max(1);
         if self.smoothed == 0 {
             (self.smoothed, self.deviation) = (sample, sample / 8);
@@ -223,6 +226,11 @@ impl Rtt {
         let off = self.smoothed.abs_diff(sample);
         self.deviation = self.deviation - self.deviation / 4 + off / 4;
         self.smoothed = self.smoothed - self.smoothed / 8 + sample / 8;
+    }
+
+    /// Whether it tells of the queues of now.
+    pub(crate) fn is_fresh(self, now: Instant) -> bool {
+        self.smoothed != 0 && seconds(now).wrapping_sub(self.at) <= RTT_FRESH
     }
 
     pub(crate) fn known(self) -> Option<Duration> {
@@ -237,10 +245,17 @@ impl Rtt {
     }
 }
 
+/// That they start anew after a century does no harm.
+fn seconds(at: Instant) -> u32 {
+    u32::try_from(at.since(Instant::ZERO).as_secs() & u64::from(u32::MAX)).unwrap_or(0)
+}
+
 /// A check unanswered for so long never is: longer than any path with its queues takes.
 pub(crate) const CHECK_LIFETIME: Duration = Duration::from_secs(10);
 /// Checks whose answers are waited for.
 const MAX_CHECKS: usize = 32;
+/// Queues fill and empty in some seconds: 10.
+const RTT_FRESH: u32 = 10;
 /// For the hosts themselves, on top of half a round trip.
 const MARGIN: Duration = Duration::from_millis(10);
 const LEAST_DUE: Duration = Duration::from_millis(20);
@@ -254,12 +269,15 @@ mod tests {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::default();
         assert_eq!((rtt.known(), rtt.due()), (None, None));
-        rtt.observe(ms(1));
+        let now = Instant::ZERO + ms(1000);
+        rtt.observe(ms(1), now);
         assert_eq!(rtt.due(), Some(ms(20)));
+        assert!(rtt.is_fresh(now + ms(10_000)) && !rtt.is_fresh(now + ms(11_000)));
         let mut rtt = Rtt::default();
-        rtt.observe(ms(80));
+        assert!(!rtt.is_fresh(now));
+        rtt.observe(ms(80), now);
         assert_eq!(rtt.due(), Some(ms(130)));
-        rtt.observe(ms(400));
+        rtt.observe(ms(400), now);
         assert!(rtt.due().expect("known") > ms(400), "{rtt:?}");
     }
 

@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
-use moorline_host::Profile;
+use anyhow::{Context as _, bail, ensure};
+use moorline_host::{Profile, SPARE_INTERVAL};
 use moorline_sim::{
-    Change, HostPlan, Kind, Link, Pace, Plan, Port, Rule, Uplink, Violation, What, Workload,
+    Change, HostPlan, Kind, Link, Pace, Pause, Plan, Port, Rule, Uplink, Violation, What, Workload,
 };
 
-use super::{ArtFlow, Job, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV};
+use super::{ArtFlow, Job, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
 use crate::experiment::pool::{mixed, part};
 use crate::interrupt;
 
-/// The recovery time; none if there was no recovery.
+/// The recovery times, none for what did not recover.
 ///
 /// A Send Timeout not much longer than a round trip takes a late keepalive for a failure. Who has moved
 /// before the failure is not hit by it, so another run takes the place of such a one.
-pub(super) fn run(job: &Job) -> anyhow::Result<Option<Duration>> {
+pub(super) fn run(job: &Job) -> anyhow::Result<Times> {
     for attempt in 0..ATTEMPTS {
         interrupt::check()?;
         let seed = mixed(job.seed, attempt);
-        let cut = SETTLING + job.send_timeout.mul_f64(part(seed, 0));
+        let cut = SETTLING + job.send_timeout.mul_f64(1.0 / 3.0 + part(seed, 0));
         let outcome = moorline_sim::run(seed, &plan(job, cut));
         let false_alarm = |violation: &&Violation| violation.rule == Rule::FalseAlarm;
         let broken = outcome.violations.iter().find(|violation| !false_alarm(violation));
@@ -28,9 +28,17 @@ pub(super) fn run(job: &Job) -> anyhow::Result<Option<Duration>> {
         if outcome.violations.iter().filter(false_alarm).any(|alarm| alarm.at < cut) {
             continue;
         }
-        let pause = outcome.workloads.first().and_then(|workload| workload.longest_pause);
-        let pause = pause.filter(|pause| pause.to > cut);
-        return Ok(pause.map(|pause| pause.to - pause.from));
+        let workload = outcome.workloads.first().context("a workload")?;
+        let length = |pause: Option<Pause>| {
+            pause.filter(|pause| pause.to > cut).map(|pause| pause.to.saturating_sub(pause.from))
+        };
+        let [there, back] = workload.longest_gaps.map(length);
+        let art = if job.flow == ArtFlow::UdpBothWays {
+            there.zip(back).map(|(there, back)| there.max(back))
+        } else {
+            there
+        };
+        return Ok(Times { art, application: length(workload.longest_pause) });
     }
     bail!("{job:?} in the simulator: false alarms before the failure {ATTEMPTS} times");
 }
@@ -41,7 +49,8 @@ fn plan(job: &Job, cut: Duration) -> Plan {
     let jitter = RTT_STDDEV.mul_f64((12.0_f64 / 4.0).sqrt());
     let link = Link { jitter, ..Link::clean((RTT / 4).saturating_sub(jitter / 2)) };
     let uplinks = (0..2).map(|isp| Uplink::symmetric(isp, link)).collect();
-    let profile = Profile::RFC;
+    let spares = Profile { spare_interval: SPARE_INTERVAL, answers_checks: true, ..Profile::RFC };
+    let profile = if job.spares { spares } else { Profile::RFC };
     let host = HostPlan { send_timeout: job.send_timeout, profile, uplinks, ..HostPlan::default() };
     let port = |host| Port { host, uplink: 0 };
     // A retransmission timer that has doubled fires before as long again has passed.

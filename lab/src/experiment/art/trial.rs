@@ -1,33 +1,35 @@
 //! One failure under a flow between two real hosts.
 
+use std::net::Ipv6Addr;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::{ArtFlow, Job, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV};
+use super::{ArtFlow, Job, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
 use crate::Failure;
+use crate::capture::{Capture, Frame};
 use crate::daemon::DaemonOptions;
 use crate::experiment::pool::part;
 use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, pause};
-use crate::topology::{ISPS, Impairment};
+use crate::topology::{HOSTS, ISPS, Impairment, host_address};
 use crate::workload::{Direction, Gap, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
 
-/// The recovery time; none if there was no recovery.
+/// The recovery times, none for what did not recover.
 ///
 /// A Send Timeout that a busy machine exceeds, or not much longer than a round trip, makes traffic move
 /// before the failure, which does not hit it then: another run takes the place of such a one.
-pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Duration>> {
+pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Times> {
     for _ in 0..ATTEMPTS {
-        if let Some(time) = attempt(moorlined, job)? {
-            return Ok(time);
+        if let Some(times) = attempt(moorlined, job)? {
+            return Ok(times);
         }
     }
     bail!("{job:?}: traffic moved before the failure {ATTEMPTS} times");
 }
 
 /// None if a false alarm came before the failure.
-fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Option<Duration>>> {
+fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Times>> {
     let cables = Impairment {
         delay: RTT / 2,
         // Two independent ways make up a round trip.
@@ -36,18 +38,21 @@ fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Option<Duration
         ..Impairment::default()
     };
     let notice = if job.flow == ArtFlow::TcpNoNotice { "tcp-notice = false\n" } else { "" };
+    let spares = if job.spares { SPARES } else { "" };
     let options = DaemonOptions {
         binary: moorlined.to_owned(),
         send_timeout: job.send_timeout,
-        settings: format!("{SETTINGS}{notice}"),
+        settings: format!("{SETTINGS}{spares}{notice}"),
     };
     let mut scene = Scene::protected(cables, &options)?;
     let flow = start(&scene, job.flow)?;
     flow.await_arrivals()?;
     scene.await_contexts()?;
-    // Keepalives come every third of the Send Timeout: any moment between two of them.
-    let spread = (job.send_timeout / 3).max(LEAST_SPREAD);
-    pause(SETTLING + spread.mul_f64(part(job.seed, 0)))?;
+    // One-way traffic has its spare checked at the first keepalive; then any moment between two of them.
+    let keepalive = job.send_timeout / KEEPALIVE_DIVISOR;
+    let spread = keepalive.max(LEAST_SPREAD);
+    pause(SETTLING + keepalive + spread.mul_f64(part(job.seed, 0)))?;
+    let captures = captures(&scene, job.flow)?;
     let armed = scene.lab.arm(Failure::Silent { router: ISPS[0].into() })?;
     if scene.has_moved() {
         return Ok(None);
@@ -56,7 +61,51 @@ fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Option<Duration
     let silence = Silence { least: LEAST_SILENCE, stragglers: STRAGGLERS, limit: LIMIT };
     let gap = await_recovery(&flow.arrivals(), fault.at, silence)
         .with_context(|| format!("{job:?}: {}", scene.logs()))?;
-    Ok(Some(gap.as_ref().map(Gap::length)))
+    let arts: Vec<_> = captures.into_iter().map(Way::finish).collect::<anyhow::Result<_>>()?;
+    // Of two ways the one that took longer; none if one of them is not back.
+    let art = arts.into_iter().collect::<Option<Vec<_>>>().and_then(|arts| arts.into_iter().max());
+    Ok(Some(Times { art, application: gap.as_ref().map(Gap::length) }))
+}
+
+/// One way of a flow, as packets come in at its end by either ISP.
+struct Way {
+    prefixes: [[u16; 4]; 2],
+    old: Capture,
+    new: Capture,
+}
+
+impl Way {
+    fn start(scene: &Scene, host: &str) -> anyhow::Result<Self> {
+        let (namespace, directory) = (scene.lab.namespace(host)?, scene.lab.directory(host)?);
+        let [old, new] = ISPS.map(|isp| Capture::start(namespace, isp, &directory));
+        let prefixes = [1, 2].map(|isp| prefix(host_address(host, isp)));
+        Ok(Self { prefixes, old: old?, new: new? })
+    }
+
+    /// From the last packet by the old path to the first one by the new path.
+    fn finish(self) -> anyhow::Result<Option<Duration>> {
+        let comes_in = |frame: &&Frame| {
+            let to = frame.destination().map(prefix);
+            let is_payload = frame.is_plain_payload() || frame.is_moved_payload();
+            is_payload && to.is_some_and(|to| self.prefixes.contains(&to))
+        };
+        let (old, new) = (self.old.finish()?, self.new.finish()?);
+        let last = old.iter().filter(comes_in).map(|frame| frame.at).max();
+        let last = last.context("no packet by the old path")?;
+        let first = new.iter().filter(comes_in).map(|frame| frame.at).find(|&at| at > last);
+        Ok(first.map(|first| first.saturating_sub(last)))
+    }
+}
+
+/// At the ends where packets of the flow come in: a transfer's acknowledgements do not count.
+fn captures(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Vec<Way>> {
+    let ends = if flow == ArtFlow::UdpBothWays { &HOSTS[..] } else { &HOSTS[1..] };
+    ends.iter().map(|host| Way::start(scene, host)).collect()
+}
+
+fn prefix(address: Ipv6Addr) -> [u16; 4] {
+    let [a, b, c, d, ..] = address.segments();
+    [a, b, c, d]
 }
 
 fn start(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Flow> {
@@ -77,8 +126,12 @@ fn start(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Flow> {
 
 /// The Send Timeout is the detector. Sets without a key are made at once, and contexts too.
 const SETTINGS: &str = "profile = \"rfc\"\naddresses = \"hba\"\ntrigger-bytes = 500\n";
-/// Between the context and the failure at least.
+/// The default of the default profile.
+const SPARES: &str = "spare-interval = \"60s\"\n";
+/// Between the context, or its first keepalive, and the failure at least.
 const SETTLING: Duration = Duration::from_secs(1);
+/// Keepalives in a Send Timeout, by default.
+const KEEPALIVE_DIVISOR: u32 = 3;
 const LEAST_SPREAD: Duration = Duration::from_secs(1);
 /// Longer than jitter makes any gap of these flows, shorter than any Send Timeout leaves one.
 const LEAST_SILENCE: Duration = Duration::from_millis(110);

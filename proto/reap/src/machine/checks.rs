@@ -70,13 +70,13 @@ impl Machine {
         let interval = self.round_interval();
         let Some(vigil) = &mut self.vigil else { return };
         if check.pair == current {
-            vigil.current_rtt.observe(rtt);
+            vigil.current_rtt.observe(rtt, now);
             self.heard = now;
             self.on_current_answered(now);
         }
         let Some(vigil) = &mut self.vigil else { return };
         if vigil.spare == Some(check.pair) {
-            vigil.spare_rtt.observe(rtt);
+            vigil.spare_rtt.observe(rtt, now);
             vigil.verified = Some(check.at);
             vigil.failed = 0;
             if matches!(vigil.round, Round::Checking(_)) {

@@ -49,7 +49,7 @@ impl Machine {
                 vigil.verified = vigil.verified.max(Some(at));
                 vigil.failed = 0;
                 if vigil.spare_rtt.known().is_none() {
-                    vigil.spare_rtt.observe(rtt);
+                    vigil.spare_rtt.observe(rtt, now);
                 }
                 self.begin_round(Some(at), now);
             }
@@ -129,6 +129,17 @@ impl Machine {
                 self.leave_for(spare, Cause::LocatorBroken, now);
             }
             _ => self.step(Input::PathGone, Cause::LocatorBroken, None, now),
+        }
+    }
+
+    /// Nothing has come back for a Send Timeout. The spare is what exploration tries first, and where payload
+    /// is to go if it answers: payload need not wait for that on a pair that is no better.
+    //= rfc5534#6.4
+    pub(super) fn on_silence(&mut self, now: Instant) {
+        let cause = Cause::SendTimeout;
+        match self.fresh_spare(now) {
+            Some(spare) if self.state == State::Operational => self.leave_for(spare, cause, now),
+            _ => self.step(Input::SendTimeout, cause, None, now),
         }
     }
 

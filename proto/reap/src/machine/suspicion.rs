@@ -34,11 +34,8 @@ impl Machine {
         if others.is_empty() && doubt != Doubt::Unreachable {
             return;
         }
-        let vigil = self.vigil_mut();
-        let (current, spare) = (vigil.current_rtt, vigil.spare_rtt);
-        let due = current.due().or(spare.due().map(|due| due * 2)).unwrap_or(UNKNOWN_DUE);
-        let others_due = spare.due().unwrap_or(UNKNOWN_DUE).max(due);
-        let gap = current.known().or(spare.known()).unwrap_or(UNKNOWN_RTT) / 10 + LEAST_GAP;
+        let (due, gap) = self.patience(doubt, now.since(since), now);
+        let others_due = self.vigil_mut().spare_rtt.due().unwrap_or(UNKNOWN_DUE).max(due);
         let flight = self.flight();
         flight.tell(Event::Suspected { doubt });
         flight.trial = Some(Trial {
@@ -54,6 +51,26 @@ impl Machine {
         });
         self.on_trial_timeout(now);
         self.refresh_watch();
+    }
+
+    /// How long the current pair's answer is waited for, and the time between its checks.
+    ///
+    /// A round trip that was seen a while ago says nothing of the queues of today. What the transport has
+    /// waited before it had doubts does: silence is doubted after twice the usual wait and 100 ms, and TCP
+    /// sends again after twice its round trip at the least.
+    fn patience(&mut self, doubt: Doubt, waited: Duration, now: Instant) -> (Duration, Duration) {
+        let rtt = self.vigil_mut().current_rtt;
+        let is_fresh = rtt.is_fresh(now);
+        let usual = match doubt {
+            Doubt::Silence => waited.saturating_sub(SILENCE_MARGIN) / 2,
+            Doubt::Retransmission if !is_fresh => waited / 2,
+            Doubt::Retransmission | Doubt::Unreachable => Duration::ZERO,
+        };
+        let due = rtt.due().map(|due| due.max((usual * 3 / 2).min(UNKNOWN_DUE)));
+        let due = due.unwrap_or(UNKNOWN_DUE);
+        let answered_after = rtt.known().unwrap_or(UNKNOWN_RTT).max(usual).min(due);
+        // Spread over the time that is left for them: what fills a queue for a moment must not hit them all.
+        (due, ((due - answered_after) / CURRENT_CHECKS).max(LEAST_GAP))
     }
 
     /// Time for the next checks, or for the verdict.
@@ -182,18 +199,20 @@ impl Machine {
     }
 }
 
-/// Checks of the current pair in a trial: with one packet in twenty lost each way, all of them get lost in
-/// one trial of a hundred thousand.
-const CURRENT_CHECKS: u32 = 5;
+/// Checks of the current pair in a trial: with one packet in seven lost each way, as in queues that are full,
+/// all of them get lost in one trial of thirty thousand.
+const CURRENT_CHECKS: u32 = 8;
 /// Checks of each other pair.
 const OTHER_CHECKS: u32 = 3;
 /// Other pairs in a trial.
 const MAX_OTHERS: usize = 2;
-/// What is taken for the round-trip time of a pair that has never answered.
+/// What is taken for the round-trip time of a pair that has never answered, and how long it is waited for: as
+/// TCP does (RFC 6298 s2.1).
 const UNKNOWN_RTT: Duration = Duration::from_millis(200);
-const UNKNOWN_DUE: Duration = Duration::from_millis(500);
-/// Between checks of a trial, and a tenth of the round-trip time more: the last one leaves early enough
-/// for its answer.
+const UNKNOWN_DUE: Duration = Duration::from_secs(1);
+/// What a data plane waits beyond twice the usual before it doubts a silence (decision 040).
+const SILENCE_MARGIN: Duration = Duration::from_millis(100);
+/// Between checks of a trial.
 const LEAST_GAP: Duration = Duration::from_millis(2);
 /// Quiet time after the first trial, and how often it doubles: up to 16 s.
 const QUIET: Duration = Duration::from_millis(250);

@@ -41,7 +41,7 @@ impl Machine {
             self.explore().deadlines.send = Some(now + period);
             return;
         }
-        self.step(Input::SendTimeout, Cause::SendTimeout, None, now);
+        self.on_silence(now);
     }
 
     pub(super) fn on_keepalive_interval(&mut self, now: Instant) {

@@ -51,8 +51,15 @@ fn check_host(host: &HostPlan) -> Result<(), String> {
     }
     let is_too_long = |delay: &Duration| *delay > MAX_DELAY;
     for link in host.uplinks.iter().flat_map(|uplink| [uplink.out, uplink.inbound]) {
-        if [link.delay, link.jitter].iter().any(is_too_long) || is_too_long(&host.report_delay) {
+        let delays = [link.delay, link.jitter, link.queue, host.report_delay];
+        if delays.iter().any(is_too_long) {
             return Err(format!("a delay is above {MAX_DELAY:?}"));
+        }
+        if link.rate > 0 && !RATE.contains(&link.rate) {
+            return Err("`rate` is outside 1000 to 10000000000 octets a second".into());
+        }
+        if (link.rate > 0) == link.queue.is_zero() {
+            return Err("`rate` and `queue` go together".into());
         }
     }
     Ok(())
@@ -144,6 +151,8 @@ const UPLINKS: RangeInclusive<usize> = 1..=9;
 /// As of the daemon.
 const SEND_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(100);
+/// Octets a second: a modem's, to ten times what any host here has.
+const RATE: RangeInclusive<u64> = 1000..=10_000_000_000;
 /// There and back within Initial Probe Timeout's backoff, roughly.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 /// Between packets of a workload or an attacker.

@@ -105,6 +105,8 @@ impl UplinkPart {
         let both = LinkPart {
             delay: self.delay,
             jitter: self.jitter,
+            rate: self.rate,
+            queue: self.queue,
             loss: self.loss,
             duplication: self.duplication,
             reordering: self.reordering,
@@ -123,6 +125,8 @@ impl UplinkPart {
             isp: uplink.isp + 1,
             delay: both.delay,
             jitter: both.jitter,
+            rate: both.rate,
+            queue: both.queue,
             loss: both.loss,
             duplication: both.duplication,
             reordering: both.reordering,
@@ -139,6 +143,8 @@ impl LinkPart {
         Self {
             delay: own.delay.or(self.delay),
             jitter: own.jitter.or(self.jitter),
+            rate: own.rate.or(self.rate),
+            queue: own.queue.or(self.queue),
             loss: own.loss.or(self.loss),
             duplication: own.duplication.or(self.duplication),
             reordering: own.reordering.or(self.reordering),
@@ -151,6 +157,8 @@ impl LinkPart {
         Link {
             delay: span(self.delay).unwrap_or(DEFAULT_DELAY),
             jitter: span(self.jitter).unwrap_or_default(),
+            rate: self.rate.unwrap_or(0),
+            queue: span(self.queue).unwrap_or_default(),
             loss: chance(self.loss),
             duplication: chance(self.duplication),
             reordering: chance(self.reordering),
@@ -163,6 +171,8 @@ impl LinkPart {
         Self {
             delay: Some(Text(Span(link.delay))),
             jitter: text_unless_zero(link.jitter),
+            rate: (link.rate > 0).then_some(link.rate),
+            queue: text_unless_zero(link.queue),
             loss: text(link.loss),
             duplication: text(link.duplication),
             reordering: text(link.reordering),

@@ -78,6 +78,10 @@ pub(super) struct UplinkPart {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) jitter: Option<Text<Span>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) queue: Option<Text<Span>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) loss: Option<Text<Chance>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) duplication: Option<Text<Chance>>,
@@ -98,6 +102,10 @@ pub(super) struct LinkPart {
     pub(super) delay: Option<Text<Span>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) jitter: Option<Text<Span>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) queue: Option<Text<Span>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) loss: Option<Text<Chance>>,
     #[serde(skip_serializing_if = "Option::is_none")]

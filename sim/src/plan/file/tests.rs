@@ -24,6 +24,20 @@ fn what_stands_in_an_uplink_holds_both_ways_unless_overridden() {
 }
 
 #[test]
+fn a_link_with_a_rate_has_a_queue_of_some_length() {
+    let text = SMALL.replace("isp = 1 ", "isp = 1, rate = 12500, queue = \"250ms\" ");
+    let plan = Plan::from_toml(&text).expect("a plan");
+    let link = plan.hosts[0].uplinks[0].out;
+    assert_eq!((link.rate, link.queue), (12_500, std::time::Duration::from_millis(250)));
+    assert_eq!(Plan::from_toml(&plan.to_toml()).expect("the same"), plan);
+    for wrong in ["rate = 12500", "queue = \"1s\"", "rate = 10, queue = \"1s\""] {
+        let text = SMALL.replace("isp = 1 ", &format!("isp = 1, {wrong} "));
+        let error = Plan::from_toml(&text).expect_err(wrong).to_string();
+        assert!(error.contains("host 1") && error.contains("rate"), "{error}");
+    }
+}
+
+#[test]
 fn changes_and_flaps_say_where() {
     let text = format!(
         "{SMALL}
