@@ -137,6 +137,15 @@ impl Ranker {
 }
 
 impl Daemon {
+    /// Locators come and go, and orders get old: what is known and fresh is not asked for again.
+    pub(crate) fn rank_all(&mut self) {
+        let established = self.host.contexts().filter(|context| context.established.is_some());
+        let ids: Vec<_> = established.map(|context| context.id).collect();
+        for id in ids {
+            self.rank(id);
+        }
+    }
+
     /// A context is new or has other pairs: in which order are they to be tried?
     pub(crate) fn rank(&mut self, id: ContextId) {
         let mut pairs: Vec<_> = self.host.paths(id).iter().map(|path| path.pair).collect();

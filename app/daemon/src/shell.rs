@@ -211,6 +211,7 @@ impl Daemon {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let mut cgroups = time::interval(CGROUPS_AGAIN);
+        let mut rankings = time::interval(RANK_AGAIN);
         loop {
             let wake = self.host.poll_timeout().map(|(at, _)| at);
             if self.contexts_changed && self.save_at.is_none() {
@@ -271,6 +272,7 @@ impl Daemon {
                     self.notices.handle_timeout(clock::now());
                 }
                 ranked = self.ranker.next() => self.on_ranked(ranked),
+                _ = rankings.tick(), if self.config.ranker.is_some() => self.rank_all(),
                 Some(ask) = sources.asked.recv() => self.answer(ask),
                 () = sleep_until(wake), if wake.is_some() => {
                     self.host.handle_timeout(clock::now());
@@ -332,5 +334,7 @@ async fn sleep_until(wake: Option<Instant>) {
 
 /// Cgroups that trigger rules name are looked up again.
 const CGROUPS_AGAIN: Duration = Duration::from_secs(10);
+/// Contexts whose pairs have changed, or whose order is too old, are ranked again.
+const RANK_AGAIN: Duration = Duration::from_secs(10);
 /// Contexts are written at most this often: many may change at once.
 const SAVE_DELAY: Duration = Duration::from_millis(200);
