@@ -436,7 +436,9 @@ impl<'a> World<'a> {
 
     fn on_delivery(&mut self, number: usize, to: Side, octets: usize) {
         let last = self.watches.iter().find(|w| w.workload == number && w.to == to);
-        let last = last.map_or(Duration::ZERO, |watch| since_start(watch.last()));
+        // Nobody watches what was under way when the last application stopped.
+        let last = last.map_or(self.now, |watch| watch.last());
+        let last = since_start(last);
         if let Some(outcome) = self.outcomes.get_mut(number) {
             outcome.add(to, octets, Pause { from: last, to: since_start(self.now) });
         }

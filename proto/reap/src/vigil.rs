@@ -233,6 +233,11 @@ impl Rtt {
         self.smoothed != 0 && seconds(now).wrapping_sub(self.at) <= RTT_FRESH
     }
 
+    /// Whether no more is waited than a steady path wants.
+    pub(crate) fn is_steady(self) -> bool {
+        u64::from(self.deviation) * 4 <= u64::from(self.smoothed / 2) + STEADY_MARGIN
+    }
+
     pub(crate) fn known(self) -> Option<Duration> {
         (self.smoothed != 0).then(|| Duration::from_micros(u64::from(self.smoothed)))
     }
@@ -258,6 +263,8 @@ const MAX_CHECKS: usize = 32;
 const RTT_FRESH: u32 = 10;
 /// For the hosts themselves, on top of half a round trip.
 const MARGIN: Duration = Duration::from_millis(10);
+/// The same in microseconds.
+const STEADY_MARGIN: u64 = 10_000;
 const LEAST_DUE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -277,7 +284,9 @@ mod tests {
         assert!(!rtt.is_fresh(now));
         rtt.observe(ms(80), now);
         assert_eq!(rtt.due(), Some(ms(130)));
+        assert!(rtt.is_steady());
         rtt.observe(ms(400), now);
+        assert!(!rtt.is_steady());
         assert!(rtt.due().expect("known") > ms(400), "{rtt:?}");
     }
 

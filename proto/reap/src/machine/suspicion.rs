@@ -66,8 +66,13 @@ impl Machine {
             Doubt::Retransmission if !is_fresh => waited / 2,
             Doubt::Retransmission | Doubt::Unreachable => Duration::ZERO,
         };
-        let due = rtt.due().map(|due| due.max((usual * 3 / 2).min(UNKNOWN_DUE)));
-        let due = due.unwrap_or(UNKNOWN_DUE);
+        let measured = rtt.due().unwrap_or(UNKNOWN_DUE);
+        let due = if rtt.is_steady() && usual * 3 / 2 <= measured {
+            measured
+        } else {
+            // A queue there is, so some of the checks will get lost in it.
+            measured.max((usual * 3).max(measured * 2).min(UNKNOWN_DUE))
+        };
         let answered_after = rtt.known().unwrap_or(UNKNOWN_RTT).max(usual).min(due);
         // Spread over the time that is left for them: what fills a queue for a moment must not hit them all.
         (due, ((due - answered_after) / CURRENT_CHECKS).max(LEAST_GAP))

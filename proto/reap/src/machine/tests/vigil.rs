@@ -252,9 +252,10 @@ fn after_a_silent_cut_a_suspicion_moves_both_within_the_bound() {
 fn a_check_is_waited_for_by_what_the_transport_has_waited() {
     for (doubt, quiet, waited, due) in [
         (Doubt::Silence, 0, 140, 40),
-        (Doubt::Silence, 0, 940, 630),
+        (Doubt::Silence, 0, 300, 300),
+        (Doubt::Silence, 0, 940, 1_000),
         (Doubt::Retransmission, 0, 800, 40),
-        (Doubt::Retransmission, 30_000, 800, 600),
+        (Doubt::Retransmission, 30_000, 200, 300),
         (Doubt::Retransmission, 30_000, 9_000, 1_000),
         (Doubt::Unreachable, 30_000, 9_000, 40),
     ] {
