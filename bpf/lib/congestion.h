@@ -21,7 +21,8 @@ static __always_inline bool is_ce(const struct ip6 *ip6)
 }
 
 /* A segment that takes sequence numbers was sent. RFC 6298 s3: what was sent twice is no sample. */
-static __always_inline void sample_sent(struct congestion *congestion, __u32 flow, __u32 end, bool again, __u64 now)
+static __always_inline void sample_sent(struct congestion *congestion, __u32 flow, __u32 end, bool again,
+					__u64 now)
 {
 	if (again) {
 		if (congestion->sample_flow == flow)
@@ -48,8 +49,8 @@ static __always_inline void sample_acknowledged(struct congestion *congestion, _
 	congestion->srtt = srtt ? srtt - (srtt >> SRTT_SHIFT) + (rtt >> SRTT_SHIFT) : rtt;
 }
 
-static __always_inline void congestion_sent(__u32 slot, const struct tcp *tcp, __u32 flow, __u32 span, bool again,
-					    __u32 packets, __u64 now)
+static __always_inline void congestion_sent(__u32 slot, const struct tcp *tcp, __u32 flow, __u32 span,
+					    bool again, __u32 packets, __u64 now)
 {
 	struct congestion *congestion = bpf_map_lookup_elem(&congestions, &slot);
 
@@ -65,7 +66,8 @@ static __always_inline void congestion_sent(__u32 slot, const struct tcp *tcp, _
 	sample_sent(congestion, flow, bpf_ntohl(tcp->sequence) + span, again, now);
 }
 
-static __always_inline void report_congested(__u32 slot, __u32 generation, struct congestion *congestion, __u64 now)
+static __always_inline void report_congested(__u32 slot, __u32 generation, struct congestion *congestion,
+					     __u64 now)
 {
 	__u64 before = congestion->reported_at;
 	struct report *entry;
@@ -86,8 +88,8 @@ static __always_inline void report_congested(__u32 slot, __u32 generation, struc
 	bpf_ringbuf_submit(entry, 0);
 }
 
-/* Payload that came in; `where` has the offset of the upper layer, and its protocol in the lowest octet. Not static, so
- * that the verifier looks at it once.
+/* Payload that came in; `where` has the offset of the upper layer, and its protocol in the lowest octet. Not
+ * static, so that the verifier looks at it once.
  */
 __noinline int congestion_received(struct __sk_buff *skb, __u32 slot, __u32 where, __u32 has_ce, __u64 now)
 {

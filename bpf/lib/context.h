@@ -88,7 +88,8 @@ __noinline int is_among_more(__u32 slot, __u32 count, const struct address *loca
 	return 0;
 }
 
-static __always_inline bool is_peer_locator(__u32 slot, const struct origin *origin, const struct address *locator)
+static __always_inline bool is_peer_locator(__u32 slot, const struct origin *origin,
+					    const struct address *locator)
 {
 	if (address_eq(&origin->ulids.peer, locator))
 		return origin->flags & CONTEXT_FROM_ULID;
@@ -108,9 +109,9 @@ static __always_inline __u32 uplink_of(const struct address *address)
 	return ifindex ? *ifindex : 0;
 }
 
-/* Payload that was sent, for those who want to know more of it than that; `where` has the offset of the upper layer,
- * and its protocol in the lowest octet. When to look at the timers, or NEVER. Not static, so that the verifier looks at
- * it once.
+/* Payload that was sent, for those who want to know more of it than that; `where` has the offset of the upper
+ * layer, and its protocol in the lowest octet. When to look at the timers, or NEVER. Not static, so that the
+ * verifier looks at it once.
  */
 __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __u32 octets, __u64 now)
 {
@@ -140,8 +141,8 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 	return (context->flags & wanted) == wanted ? wait_begin(slot, context, live, again, now) : NEVER;
 }
 
-static __always_inline void note_tx(struct __sk_buff *skb, const struct found *found, __u32 where, __u32 packets,
-				    __u32 octets, __u64 now)
+static __always_inline void note_tx(struct __sk_buff *skb, const struct found *found, __u32 where,
+				    __u32 packets, __u32 octets, __u64 now)
 {
 	__u16 flags = found->context->flags;
 	__u64 deadline = NEVER;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Segments of TCP that have lost their payload header, put together (GRO) before the stack sees them.
  *
- * GRO comes before tc and knows no payload header. So segments go over the veth pair the other way, moor1 to moor0, whose
- * NAPI does GRO, and come back to their uplink as super-packets that have not moved. The VLAN tag, which GRO does not mix,
- * holds the uplink meanwhile; it never gets into the octets.
+ * GRO comes before tc and knows no payload header. So segments go over the veth pair the other way, moor1 to
+ * moor0, whose NAPI does GRO, and come back to their uplink as super-packets that have not moved. The VLAN tag,
+ * which GRO does not mix, holds the uplink meanwhile; it never gets into the octets.
  */
 #ifndef MOORLINE_GATHER_H
 #define MOORLINE_GATHER_H
@@ -17,31 +17,36 @@
 /* No TCP without data is larger: IPv6 header, TCP header with all options. */
 #define MAX_WITHOUT_DATA 100
 
-/* Whether it is TCP that must keep its place among the others. Acknowledgements without data need not: they are nothing to
- * put together, and TCP takes them in any order.
+/* Whether it is TCP that must keep its place among the others. Acknowledgements without data need not: they are
+ * nothing to put together, and TCP takes them in any order.
  */
-static __always_inline bool is_gathered(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 octets)
+static __always_inline bool is_gathered(struct __sk_buff *skb, __u32 where, __u32 octets)
 {
 	struct tcp tcp;
 
-	if (ip6->next != IPPROTO_TCP)
+	if ((where & 0xff) != IPPROTO_TCP)
 		return false;
 	if (octets > MAX_WITHOUT_DATA)
 		return true;
-	if (!LOAD(skb, l2 + sizeof(*ip6), &tcp))
+	if (!LOAD(skb, where >> 8, &tcp))
 		return false;
 	return tcp.flags & (TCP_SYN | TCP_FIN | TCP_RST) || tcp_span(&tcp, octets);
 }
 
-/* Sends a packet whose header has been taken out to where it is put together with others; or a negative number. */
-static __always_inline int gather(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 octets)
+/* Sends a packet whose header has been taken out to where it is put together with others; or a negative number.
+ * `where` has the offset of the upper layer, and its protocol in the lowest octet. Not static, for a stack of
+ * its own.
+ */
+__noinline int gather(struct __sk_buff *skb, __u32 where, __u32 octets)
 {
 	__u32 zero = 0;
 	const struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 
-	if (l2 != ETH_HLEN || !set || !set->gather || skb->vlan_present || skb->ifindex > MAX_TAGGED_UPLINK)
+	if (where >> 8 != ETH_HLEN + sizeof(struct ip6) || !set || !set->gather)
 		return -1;
-	if (!is_gathered(skb, l2, ip6, octets) || bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), skb->ifindex))
+	if (skb->vlan_present || skb->ifindex > MAX_TAGGED_UPLINK || !is_gathered(skb, where, octets))
+		return -1;
+	if (bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), skb->ifindex))
 		return -1;
 	return bpf_redirect(set->gather, 0);
 }

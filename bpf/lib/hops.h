@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Next hops of locator pairs, remembered for a moment: the kernel's lookup, by rules for source addresses, takes longer than
- * all else that is done to a moved packet.
+/* Next hops of locator pairs, remembered for a moment: the kernel's lookup, by rules for source addresses,
+ * takes longer than all else that is done to a moved packet.
  *
- * The first packet leaves with the kernel's lookup. On its way out of the uplink it has the route with it, which is read
- * there and good for HOP_FRESH: so a change of routes is noticed about as soon.
+ * The first packet leaves with the kernel's lookup. On its way out of the uplink it has the route with it,
+ * which is read there and good for HOP_FRESH: so a change of routes is noticed about as soon.
  */
 #ifndef MOORLINE_HOPS_H
 #define MOORLINE_HOPS_H
@@ -57,10 +57,10 @@ static __always_inline bool has_hops(struct __sk_buff *skb)
 	return reads_kernel && !skb->mark;
 }
 
-/* Sends a packet with these locators out of the uplink. */
-static __always_inline int redirect_to_hop(struct __sk_buff *skb, __u32 ifindex, const struct pair *locators, __u64 now)
+/* Sends a packet with these locators out of the uplink. Not static, for a stack of its own. */
+__noinline int redirect_to_hop(struct __sk_buff *skb, __u32 ifindex, const struct pair *locators, __u64 now)
 {
-	struct hop *hop = has_hops(skb) ? hop_place(locators) : NULL;
+	struct hop *hop = locators && has_hops(skb) ? hop_place(locators) : NULL;
 
 	if (!hop)
 		return bpf_redirect_neigh(ifindex, NULL, 0, 0);
@@ -76,22 +76,24 @@ static __always_inline int redirect_to_hop(struct __sk_buff *skb, __u32 ifindex,
 	return bpf_redirect_neigh(ifindex, NULL, 0, 0);
 }
 
-/* A packet leaves by the kernel's route: notes the next hop, if it is being waited for. */
-static __always_inline void hop_learn(struct __sk_buff *skb, const struct pair *locators)
+/* A packet leaves by the kernel's route: notes the next hop, if it is being waited for. Not static, for a stack
+ * of its own. */
+__noinline int hop_learn(struct __sk_buff *skb, const struct pair *locators)
 {
-	struct hop *hop = has_hops(skb) ? hop_place(locators) : NULL;
+	struct hop *hop = locators && has_hops(skb) ? hop_place(locators) : NULL;
 	struct rt6_info *route;
 	__u32 flags;
 
 	if (!hop || hop->until || hop->ifindex != skb->ifindex || !pair_eq(&hop->locators, locators))
-		return;
+		return 0;
 	route = (void *)(BPF_CORE_READ((struct sk_buff *)skb, _skb_refdst) & ~REFERENCE_FLAGS);
 	if (!route || bpf_core_read(&flags, sizeof(flags), &route->rt6i_flags))
-		return;
+		return 0;
 	hop->next = locators->peer;
 	if (flags & RTF_GATEWAY && bpf_core_read(&hop->next, sizeof(hop->next), &route->rt6i_gateway))
-		return;
+		return 0;
 	hop->until = clock_now() + HOP_FRESH;
+	return 0;
 }
 
 #endif

@@ -55,23 +55,24 @@ _Static_assert(sizeof(struct ip6_shim6) == 48, "ip6_shim6");
 
 #define SHIM6_P 0x8000
 
-/* Upper layers begin no further behind: link layer, IPv6 and payload header. Ones only, so that the verifier knows too. */
+/* Upper layers begin no further behind: link layer, IPv6 and payload header. Ones only, so that the verifier
+ * knows too. */
 #define MAX_PLACE 0x3f
 
-/* What stands at a place of the packet. A look into it costs next to nothing, a call of the kernel 15 ns: that is for what is
- * not in one piece.
+/* What stands at a place of the packet. A look into it costs next to nothing, a call of the kernel 15 ns: that
+ * is for what is not in one piece.
  */
-#define LOAD(skb, place, to)                                                                                      \
-	({                                                                                                        \
-		__u32 offset = (place) & MAX_PLACE;                                                               \
-		const typeof(*(to)) *in_packet = (void *)(long)(skb)->data + offset;                              \
-		bool is_loaded = (void *)(in_packet + 1) <= (void *)(long)(skb)->data_end;                        \
-                                                                                                                  \
-		if (is_loaded)                                                                                    \
-			*(to) = *in_packet;                                                                       \
-		else                                                                                              \
-			is_loaded = !bpf_skb_load_bytes(skb, offset, to, sizeof(*(to)));                          \
-		is_loaded;                                                                                        \
+#define LOAD(skb, place, to)                                                                                   \
+	({                                                                                                     \
+		__u32 offset = (place) & MAX_PLACE;                                                            \
+		const typeof(*(to)) *in_packet = (void *)(long)(skb)->data + offset;                           \
+		bool is_loaded = (void *)(in_packet + 1) <= (void *)(long)(skb)->data_end;                     \
+                                                                                                               \
+		if (is_loaded)                                                                                 \
+			*(to) = *in_packet;                                                                    \
+		else                                                                                           \
+			is_loaded = !bpf_skb_load_bytes(skb, offset, to, sizeof(*(to)));                       \
+		is_loaded;                                                                                     \
 	})
 
 /* False for what is not IPv6, or cut off. */
@@ -151,8 +152,8 @@ static __always_inline void load_ports(struct __sk_buff *skb, __u32 offset, stru
 	upper->has_ports = true;
 }
 
-static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				       bool wants_ports, struct upper *upper)
+static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, bool wants_ports,
+				       struct upper *upper)
 {
 	__u32 offset = l2 + sizeof(*ip6);
 	bool later_fragment = false;

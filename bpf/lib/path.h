@@ -30,7 +30,8 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 
 /* Whether the packet goes by other addresses than its own. */
 static __always_inline bool is_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				     const struct pair *ulids, const struct found *found, struct rewrite *rewrite)
+				     const struct pair *ulids, const struct found *found,
+				     struct rewrite *rewrite)
 {
 	if (!(found->context->flags & CONTEXT_MOVED) && !found->context->path_count)
 		return false;
@@ -84,8 +85,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	__u32 octets;
 	int action;
 
-	if (bpf_ntohs(ip6->payload_len) < sizeof(shim6) ||
-	    !LOAD(skb, l2 + sizeof(*ip6), &shim6))
+	if (bpf_ntohs(ip6->payload_len) < sizeof(shim6) || !LOAD(skb, l2 + sizeof(*ip6), &shim6))
 		return drop(DROP_TRUNCATED);
 	if (!(bpf_ntohs(shim6.p_tag_upper) & SHIM6_P))
 		return TC_ACT_UNSPEC;
@@ -102,7 +102,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin.ulids))
 		return drop(DROP_ADJUST_ROOM);
-	action = gather(skb, l2, ip6, octets);
+	action = gather(skb, (l2 + sizeof(*ip6)) << 8 | ip6->next, octets);
 	if (action >= 0)
 		return action;
 	note_rx(skb, &found, l2, ip6, 1, octets);
@@ -156,7 +156,8 @@ static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
-	/* A control message by the addresses that the context has left, to find out whether they work, is for those. */
+	/* A control message by the addresses that the context has left, to find out whether they work, is for
+	 * those. */
 	if (ip6.next != NEXT_SHIM6 && find_ulids(&ulids, &found) && !is_neighbour_discovery(skb, l2, &ip6) &&
 	    is_moved(skb, l2, &ip6, &ulids, &found, &rewrite))
 		return send_moved(skb, l2, &ip6, &rewrite, &found);

@@ -22,7 +22,8 @@ enum sizes {
 	MAX_RULES = 64,
 	/* Ancestors of a cgroup that rules can name, with the root. */
 	CGROUP_LEVELS = 8,
-	/* Peer locators in a context, besides the peer's ULID, and in each group of those that found no room there. */
+	/* Peer locators in a context, besides the peer's ULID, and in each group of those that found no room
+	   there. */
 	INLINE_PEERS = 2,
 	MORE_PEERS = 4,
 	/* MAX_PEER_LOCATORS of the contract and the current one, in groups. */
@@ -108,8 +109,8 @@ struct live {
 	__u64 tx_bytes;
 	__u64 rx_packets;
 	__u64 rx_bytes;
-	/* When the next keepalive is due, if one was due since first_rx. Until there was any payload, so that nothing
-	 * can be due: when the context began.
+	/* When the next keepalive is due, if one was due since first_rx. Until there was any payload, so that
+	 * nothing can be due: when the context began.
 	 */
 	__u64 due;
 	/* Of the last payload that an idle report was about: see idle_stamp. */
@@ -188,7 +189,8 @@ struct congestion {
 	__u64 retransmissions;
 	/* Nanoseconds, 0: not known yet. */
 	__u64 srtt;
-	/* The segment whose acknowledgement is waited for: when it left (0: none), of which flow, where it ends. */
+	/* The segment whose acknowledgement is waited for: when it left (0: none), of which flow, where it
+	 * ends. */
 	__u64 sample_at;
 	__u32 sample_flow;
 	__u32 sample_end;
@@ -202,7 +204,8 @@ _Static_assert(sizeof(struct congestion) == 88, "congestion");
 
 /* Part of an index: see index.h. */
 struct bucket {
-	/* 0: empty. Upper 8 bits: of the hash, so that most other contexts are told apart unseen. Lower: slot + 1. */
+	/* 0: empty. Upper 8 bits: of the hash, so that most other contexts are told apart unseen. Lower: slot
+	 * + 1. */
 	__u32 cell[BUCKET_CELLS];
 };
 
