@@ -143,16 +143,13 @@ static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 	return now - found.live->heard >= CANDIDATE_INTERVAL;
 }
 
-static __always_inline void fill_traffic(struct __sk_buff *skb, __u32 l2, const struct arrival *arrival,
+static __always_inline void fill_traffic(const struct arrival *arrival, const struct ilnp_upper *upper,
 					 struct traffic *traffic)
 {
-	struct ilnp_upper upper = {};
-
-	find_upper(skb, l2, arrival->ip6.next, &upper);
 	traffic->pair = arrival->pair;
-	traffic->protocol = upper.protocol;
-	traffic->local_port = upper.destination;
-	traffic->remote_port = upper.source;
+	traffic->protocol = upper->protocol;
+	traffic->local_port = upper->destination;
+	traffic->remote_port = upper->source;
 	traffic->inbound = 1;
 }
 
@@ -166,7 +163,8 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 	if (!arrival)
 		return TC_ACT_UNSPEC;
 	nids = nids_of(&arrival->pair);
-	fill_traffic(skb, l2, arrival, &traffic);
+	find_upper(skb, l2, arrival->ip6.next, &upper);
+	fill_traffic(arrival, &upper, &traffic);
 	if (bpf_map_lookup_elem(&by_nids, &nids)) {
 		if (has_lost(&arrival->pair, ilnp_now()))
 			consider(skb, &traffic);
@@ -268,7 +266,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 		set_handled(skb);
 		return TC_ACT_UNSPEC;
 	}
-	fill_traffic(skb, l2, arrival, &traffic);
+	fill_traffic(arrival, &upper, &traffic);
 	consider(skb, &traffic);
 	return TC_ACT_UNSPEC;
 }
@@ -286,7 +284,7 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	arrival.pair.local = arrival.ip6.destination;
 	arrival.pair.peer = arrival.ip6.source;
 	if (arrival.ip6.next == NEXT_DESTINATION)
-		status = load_options(skb, l2, &arrival.options);
+		status = load_options(skb, l2, bpf_ntohs(arrival.ip6.payload_len), &arrival.options);
 	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
 	if (is_control(skb, l2, message) || is_about_nonce(skb, l2, &arrival.ip6, message))
 		return punt(skb, l2, &arrival.ip6);

@@ -199,7 +199,8 @@ __noinline int ilnp_out(struct __sk_buff *skb, __u32 l2, __u32 place)
 	find_upper(skb, l2, ip6->next, &departure.upper);
 	if (is_discovery(&departure.upper))
 		return TC_ACT_UNSPEC;
-	if (ip6->next == NEXT_DESTINATION && load_options(skb, l2, &options))
+	if (ip6->next == NEXT_DESTINATION &&
+	    load_options(skb, l2, bpf_ntohs(ip6->payload_len), &options))
 		options.next = 0;
 	/* What the core sends has all that it needs. */
 	if (is_control(skb, l2, message_at(skb, l2, ip6, &options)))

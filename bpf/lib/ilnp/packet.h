@@ -83,19 +83,32 @@ static __always_inline bool has_transport_checksum(__u8 protocol)
 	       protocol == PROTOCOL_UDPLITE;
 }
 
+struct tcp_begin {
+	__be16 source;
+	__be16 destination;
+	__u8 rest[TCP_FLAGS_AT - 4];
+	__u8 flags;
+};
+
+_Static_assert(sizeof(struct tcp_begin) == 14, "tcp_begin");
+
 static __always_inline void look_into_upper(struct __sk_buff *skb, __u32 offset, struct ilnp_upper *upper)
 {
+	struct tcp_begin tcp;
 	__be16 ports[2];
-	__u8 flags;
 
+	if (upper->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, offset, &tcp, sizeof(tcp))) {
+		upper->source = bpf_ntohs(tcp.source);
+		upper->destination = bpf_ntohs(tcp.destination);
+		upper->is_within_tcp = !(tcp.flags & TCP_SYN);
+		return;
+	}
 	if (upper->protocol == NEXT_ICMPV6 && !bpf_skb_load_bytes(skb, offset, &upper->type, 1))
 		upper->is_icmp = 1;
 	if (has_transport_checksum(upper->protocol) && !bpf_skb_load_bytes(skb, offset, ports, sizeof(ports))) {
 		upper->source = bpf_ntohs(ports[0]);
 		upper->destination = bpf_ntohs(ports[1]);
 	}
-	if (upper->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, offset + TCP_FLAGS_AT, &flags, 1))
-		upper->is_within_tcp = !(flags & TCP_SYN);
 }
 
 /* Behind up to MAX_CHAIN extension headers. Not static, for a stack of its own; the result says nothing. */
@@ -167,9 +180,11 @@ static __always_inline int take_option(struct __sk_buff *skb, __u32 offset, __u8
 	return 0;
 }
 
-/* The header behind the IPv6 header: 0, or -1 - reason. Not static, so that the verifier looks at it once. */
+/* The header behind the IPv6 header, in a packet of so many octets behind that: 0, or -1 - reason. What is behind the packet is
+ * padding of the link. Not static, so that the verifier looks at it once.
+ */
 //= rfc6744#2-1 rfc6744#2-6
-__noinline int load_options(struct __sk_buff *skb, __u32 l2, struct ilnp_options *options)
+__noinline int load_options(struct __sk_buff *skb, __u32 l2, __u32 octets, struct ilnp_options *options)
 {
 	__u32 begin = l2 + sizeof(struct ip6);
 	__u8 header[2];
@@ -180,10 +195,10 @@ __noinline int load_options(struct __sk_buff *skb, __u32 l2, struct ilnp_options
 	if (!options)
 		return -1 - DROP_TRUNCATED;
 	__builtin_memset(options, 0, sizeof(*options));
-	if (bpf_skb_load_bytes(skb, begin, header, sizeof(header)))
+	if (octets < sizeof(header) || bpf_skb_load_bytes(skb, begin, header, sizeof(header)))
 		return -1 - DROP_TRUNCATED;
 	len = (header[1] + 1) * 8;
-	if (skb->len < begin + len)
+	if (octets < len || skb->len < begin + len)
 		return -1 - DROP_TRUNCATED;
 	options->next = header[0];
 	options->len = len;

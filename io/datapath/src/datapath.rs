@@ -13,7 +13,7 @@ use crate::contexts::Contexts;
 use crate::control;
 use crate::convert;
 use crate::device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index;
 use crate::load;
 use crate::pins;
@@ -44,7 +44,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Load`] without the privileges or the kernel for it; [`Error::Pins`] if the pin folder cannot be
+    /// [`crate::Error::Load`] without the privileges or the kernel for it; [`crate::Error::Pins`] if the pin folder cannot be
     /// made.
     pub fn open(settings: &Settings) -> Result<Self> {
         Self::open_with(settings, false)
@@ -78,7 +78,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn set_triggers(&self, triggers: &Triggers) -> Result<()> {
         let settings = &self.tables.settings;
         let old = settings.lookup(&0)?.unwrap_or_default();
@@ -101,14 +101,9 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Attach`].
+    /// [`crate::Error::Attach`].
     pub fn attach_uplink(&mut self, ifindex: u32) -> Result<()> {
-        let has_link_layer = device::has_link_layer(ifindex).map_err(|source| Error::Attach {
-            action: "find",
-            ifindex,
-            source: source.into(),
-        })?;
-        let (ingress, egress) = if has_link_layer {
+        let (ingress, egress) = if device::has_link_layer(ifindex)? {
             ("uplink_ingress", "uplink_egress")
         } else {
             ("uplink_ingress_l3", "uplink_egress_l3")
@@ -128,7 +123,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Attach`], [`Error::Table`].
+    /// [`crate::Error::Attach`], [`crate::Error::Table`].
     pub fn attach_moor(&mut self, moor0: u32, moor1: u32, gathers: bool) -> Result<()> {
         self.attachments.attach(&self.object, "moor_ingress", moor1, Hook::Ingress)?;
         self.attachments.attach(&self.object, "moor_egress", moor0, Hook::Egress)?;
@@ -149,7 +144,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn set_local(&self, address: Ipv6Addr, ifindex: u32) -> Result<()> {
         self.tables.locals.insert(&convert::address(address.octets()), &ifindex)
     }
@@ -158,7 +153,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn unset_local(&self, address: Ipv6Addr) -> Result<()> {
         self.tables.locals.remove(&convert::address(address.octets()))
     }
@@ -167,7 +162,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn locals(&self) -> Result<Vec<(Ipv6Addr, u32)>> {
         let mut locals = Vec::new();
         for key in self.tables.locals.keys() {
@@ -183,7 +178,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`] when a table is full, and the errors about the context that is named.
+    /// [`crate::Error::Table`] when a table is full, and the errors about the context that is named.
     pub fn apply(&mut self, update: &Update) -> Result<()> {
         match update {
             Update::Upsert(entry) => self.contexts.upsert(&self.tables, &self.object, entry),
@@ -199,7 +194,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn forget_traffic(&self) -> Result<()> {
         let pairs = self.tables.flows.keys();
         pairs.iter().try_for_each(|pair| self.tables.flows.remove(pair))
@@ -209,7 +204,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn contexts(&self) -> Result<Vec<ContextEntry>> {
         self.contexts.entries()
     }
@@ -224,7 +219,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<()> {
         for raw in self.reports.take()? {
             let Some(report) = reports::report(&raw) else { continue };
@@ -241,7 +236,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn counters(&self, context: ContextId) -> Result<ContextCounters> {
         let live = self.tables.lives.lookup(&context.0)?.unwrap_or_default();
         Ok(ContextCounters {
@@ -258,7 +253,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn path_counters(&self, context: ContextId) -> Result<Option<PathCounters>> {
         let congestion = self.contexts.congestions.lookup(&context.0)?;
         Ok(congestion.as_ref().map(convert::path_counters))
@@ -268,7 +263,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
         let mut drops = Vec::new();
         for reason in DropReason::ALL {
@@ -299,7 +294,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Pins`].
+    /// [`crate::Error::Pins`].
     pub fn close(mut self) -> Result<()> {
         self.detach_all();
         match self.pin_dir.take() {
@@ -314,7 +309,7 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Pins`].
+    /// [`crate::Error::Pins`].
     pub fn remove_pins(pin_dir: &Path) -> Result<()> {
         for folder in pins::folders(pin_dir)? {
             attach::detach_pinned(&folder);

@@ -5,8 +5,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketType, netdevice};
 
+use crate::error::{Error, Result};
+
 /// Whether packets of the interface begin with an Ethernet header at the tc hooks.
-pub(crate) fn has_link_layer(ifindex: u32) -> io::Result<bool> {
+pub(crate) fn has_link_layer(ifindex: u32) -> Result<bool> {
+    look(ifindex).map_err(|source| Error::Attach { action: "find", ifindex, source: source.into() })
+}
+
+fn look(ifindex: u32) -> io::Result<bool> {
     let socket = rustix::net::socket(AddressFamily::INET6, SocketType::DGRAM, None)?;
     let name = netdevice::index_to_name(&socket, ifindex)?;
     let hardware = hardware_type(&socket, &name)?;

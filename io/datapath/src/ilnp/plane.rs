@@ -8,7 +8,7 @@ use moorline_types::{DropReason, IlvPair, L64};
 use crate::attach::{Attachments, Hook, Place};
 use crate::datapath::quiet_libbpf;
 use crate::device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ilnp::convert;
 use crate::ilnp::rings::Rings;
 use crate::ilnp::sessions::Sessions;
@@ -30,7 +30,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Load`] without the privileges or the kernel for it.
+    /// [`crate::Error::Load`] without the privileges or the kernel for it.
     pub fn open(settings: &IlnpSettings) -> Result<Self> {
         Self::open_with(settings, false)
     }
@@ -55,14 +55,9 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Attach`].
+    /// [`crate::Error::Attach`].
     pub fn attach_uplink(&mut self, ifindex: u32) -> Result<()> {
-        let has_link_layer = device::has_link_layer(ifindex).map_err(|source| Error::Attach {
-            action: "find",
-            ifindex,
-            source: source.into(),
-        })?;
-        let (ingress, egress) = if has_link_layer {
+        let (ingress, egress) = if device::has_link_layer(ifindex)? {
             ("ilnp_ingress", "ilnp_egress")
         } else {
             ("ilnp_ingress_l3", "ilnp_egress_l3")
@@ -81,7 +76,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Attach`].
+    /// [`crate::Error::Attach`].
     pub fn attach_moor(&mut self, moor0: u32, moor1: u32) -> Result<()> {
         self.attachments.attach(&self.object, "ilnp_moor_ingress", moor1, Hook::Ingress)?;
         self.attachments.attach(&self.object, "ilnp_moor_egress", moor0, Hook::Egress)
@@ -96,7 +91,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn set_locator(&self, l64: L64, ifindex: u32) -> Result<()> {
         self.uplinks.insert(&convert::l64(l64), &ifindex)
     }
@@ -105,7 +100,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn unset_locator(&self, l64: L64) -> Result<()> {
         self.uplinks.remove(&convert::l64(l64))
     }
@@ -114,7 +109,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`] when a table is full; [`Error::TooManySessions`] and [`Error::TooManyWithNode`].
+    /// [`crate::Error::Table`] when a table is full; [`crate::Error::TooManySessions`] and [`crate::Error::TooManyWithNode`].
     pub fn apply(&mut self, update: &Update) -> Result<()> {
         match update {
             Update::Upsert(entry) => self.sessions.upsert(entry),
@@ -138,7 +133,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<()> {
         for raw in self.rings.take_reports()? {
             let Some(report) = convert::report(&raw) else { continue };
@@ -156,7 +151,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn drain_control(&self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.rings.take_controls()?.iter().for_each(|packet| sink(packet));
         Ok(())
@@ -167,7 +162,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Control`].
+    /// [`crate::Error::Control`].
     pub fn socket_kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<Socket> {
         let packet = arriving(pair, protocol, ports);
         let input = ProgramInput { data_in: Some(&packet), ..ProgramInput::default() };
@@ -179,7 +174,7 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`Error::Table`].
+    /// [`crate::Error::Table`].
     pub fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
         let mut drops = Vec::new();
         for reason in DropReason::ALL {

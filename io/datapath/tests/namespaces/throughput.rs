@@ -98,16 +98,23 @@ fn measure(path: Path, with_stats: bool) -> f64 {
     }
     let speed = iperf(&net);
     if with_stats && !hosts.is_empty() {
-        sh("sysctl -qw kernel.bpf_stats_enabled=1");
-        iperf(&net);
-        sh("sysctl -qw kernel.bpf_stats_enabled=0");
-        for program in ProgInfoIter::default().filter(|program| program.run_cnt > 1000) {
-            let each = program.run_time_ns / program.run_cnt;
-            let name = program.name.to_string_lossy();
-            eprintln!("{:32} {name}: {each} ns, {} packets", path.as_str(), program.run_cnt);
-        }
+        tell_programs(path.as_str(), || {
+            iperf(&net);
+        });
     }
     speed
+}
+
+/// What the programs take for each packet of this traffic.
+pub(crate) fn tell_programs(what: &str, traffic: impl FnOnce()) {
+    sh("sysctl -qw kernel.bpf_stats_enabled=1");
+    traffic();
+    sh("sysctl -qw kernel.bpf_stats_enabled=0");
+    for program in ProgInfoIter::default().filter(|program| program.run_cnt > 1000) {
+        let each = program.run_time_ns / program.run_cnt;
+        let name = program.name.to_string_lossy();
+        eprintln!("{what:32} {name}: {each} ns, {} packets", program.run_cnt);
+    }
 }
 
 fn offloads_off(net: &Net, off: &str) {

@@ -6,7 +6,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::query::ProgInfoIter;
 use moorline_datapath::AttachMode;
 use moorline_ilnp::datapath::Report;
 use moorline_types::{Ilv, L64, Nid};
@@ -14,7 +13,8 @@ use moorline_wire::ilnp::transport_checksum;
 
 use super::{DESTINATION_OPTIONS, Node, UDP};
 use crate::can_run;
-use crate::net::{Namespace, Net, address, sh};
+use crate::net::{Namespace, Net, address};
+use crate::throughput::tell_programs;
 
 const SECONDS: u64 = 5;
 
@@ -34,20 +34,15 @@ fn ilnp_flood() {
     let (ours, theirs) = (a.socket(), b.socket());
     tell("quiet", exchange(&ours, &theirs));
     let (ends, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    sh("sysctl -qw kernel.bpf_stats_enabled=1");
-    let round_trips = std::thread::scope(|scope| {
-        scope.spawn(|| flood(&net, &ends, &sent));
-        let round_trips = exchange(&ours, &theirs);
-        ends.store(true, Ordering::Relaxed);
-        round_trips
+    tell_programs("flood", || {
+        std::thread::scope(|scope| {
+            scope.spawn(|| flood(&net, &ends, &sent));
+            let round_trips = exchange(&ours, &theirs);
+            ends.store(true, Ordering::Relaxed);
+            tell("flood", round_trips);
+        });
     });
-    sh("sysctl -qw kernel.bpf_stats_enabled=0");
-    tell("flood", round_trips);
     eprintln!("{} packets a second of made-up identifiers", sent.load(Ordering::Relaxed) / SECONDS);
-    for program in ProgInfoIter::default().filter(|program| program.run_cnt > 10_000) {
-        let name = program.name.to_string_lossy();
-        eprintln!("{name}: {} ns", program.run_time_ns / program.run_cnt);
-    }
     // Nothing of it made anything happen.
     let mut candidates = 0;
     let mut count = |report: Report| {
