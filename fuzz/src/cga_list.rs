@@ -59,7 +59,7 @@ fn check_accepted(claim: &LocatorClaim<'_>, verified: &LocatorsVerified) {
     if claim.needs_signature() {
         check_signed(claim, list);
     }
-    let mut memory = ParameterMemory::new(1);
+    let mut memory = ParameterMemory::new(1, [7; 16]);
     memory.remember(verified);
     assert_eq!(memory.recall(claim.ulid), Some(claim.pds));
 }

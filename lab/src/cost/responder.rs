@@ -2,13 +2,13 @@ use crate::cost::peers::Peer;
 use anyhow::{Context as _, bail};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_host::datapath::Update;
-use moorline_host::{Config, Host, LocalState, Removal, Transmit};
+use moorline_host::{Config, Host, LocalState, Profile, Removal, Transmit};
 use moorline_types::{ContextId, Instant, LocatorPair, Ulid};
 use moorline_wire::{Message, Packet};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// A host with two prefixes that answers peers, on a clock that goes on by a step for each of them.
+/// A host with two prefixes and the daemon's profile that answers peers, on a clock that goes on by a step for each of them.
 #[derive(Debug)]
 pub struct Responder {
     host: Host,
@@ -36,7 +36,7 @@ impl Responder {
     /// A host without contexts, and with room for so many.
     pub fn new(max_contexts: u32) -> anyhow::Result<Self> {
         let now = Instant::from_nanos(1_000_000_000);
-        let mut config = Config::default();
+        let mut config = Config { profile: Profile::default(), ..Config::default() };
         config.shim6.max_contexts = max_contexts;
         let mut host = Host::new(config, [42; 32], now);
         let prefixes = [[0x20, 1, 0xd, 0xb8, 0, 0, 0, 1], [0x20, 1, 0xd, 0xb8, 0, 0, 0, 2]];

@@ -1,5 +1,4 @@
-use alloc::vec::Vec;
-
+use moorline_index::Segments;
 use moorline_types::ContextId;
 
 use crate::active::Active;
@@ -10,35 +9,32 @@ use crate::active::Active;
 /// there at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
-    slots: Vec<Option<Active>>,
+    slots: Segments<Option<Active>>,
 }
 
 impl Slots {
     pub(crate) fn get(&self, id: &ContextId) -> Option<&Active> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        self.slots.get(id.0)?.as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, id: &ContextId) -> Option<&mut Active> {
-        self.slots.get_mut(id.0 as usize)?.as_mut()
+        self.slots.get_mut(id.0)?.as_mut()
     }
 
     pub(crate) fn insert(&mut self, id: ContextId, active: Active) {
-        let slot = id.0 as usize;
-        if self.slots.len() <= slot {
-            self.slots.resize_with(slot + 1, || None);
-        }
-        if let Some(slot) = self.slots.get_mut(slot) {
+        while self.slots.len() <= id.0 && self.slots.push(None).is_some() {}
+        if let Some(slot) = self.slots.get_mut(id.0) {
             *slot = Some(active);
         }
     }
 
     pub(crate) fn remove(&mut self, id: &ContextId) -> Option<Active> {
-        self.slots.get_mut(id.0 as usize)?.take()
+        self.slots.get_mut(id.0)?.take()
     }
 
     /// Those that are taken.
     pub(crate) fn ids(&self) -> impl Iterator<Item = ContextId> + '_ {
-        let taken = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some());
+        let taken = (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.is_some());
         taken.map(|(slot, _)| ContextId(slot))
     }
 }

@@ -1,7 +1,6 @@
 use core::hash::Hasher;
 
-use alloc::vec::Vec;
-use hashbrown::HashTable;
+use moorline_index::{Index, Segments};
 use moorline_types::{IlvPair, Nid, Nonce, SessionId};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
@@ -18,20 +17,25 @@ pub enum Class {
 
 /// Identifier-Locator Communication Cache (RFC 6741 s5): sessions, found by what is in packets.
 ///
-/// It never holds more than its capacity. Beyond, the entry goes that was not used for longest, unproven
-/// ones before all others, so that a flood of made-up correspondents pushes out made-up correspondents.
-/// Each operation takes the same time for one entry and for ten million: the indexes hold slots alone, under
-/// a keyed hash, and what is found is compared with the entry itself. Their order is seen nowhere.
+/// It never holds more than its capacity. Beyond, unproven entries go before all others, so that a flood of
+/// made-up correspondents pushes out made-up correspondents; of a class the one that came first, but one that
+/// was used since then is asked about once more later (CLOCK, "second chance"). To note a use is a bit in the
+/// entry itself, where a list by use would have its neighbours written as well.
+///
+/// A look-up reads two lines of memory, one of an index and one of an entry, for one entry and for ten
+/// million: the indexes hold slots and hashes under a drawn key, and what is found is compared with the entry.
+/// What else a session has lies apart from that. Nothing is moved when the cache grows.
 #[derive(Clone, Debug)]
 pub struct Ilcc<T> {
-    slots: Vec<Slot<T>>,
+    slots: Segments<Slot>,
+    values: Segments<Option<T>>,
     first_free: Option<u32>,
     len: usize,
     capacity: usize,
     keyed: SipHasher13,
-    by_pair: HashTable<u32>,
-    by_nonce: HashTable<u32>,
-    by_nids: HashTable<u32>,
+    by_pair: Index,
+    by_nonce: Index,
+    by_nids: Index,
     unproven: List,
     proven: List,
 }
@@ -54,14 +58,15 @@ impl<T> Ilcc<T> {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         Self {
-            slots: Vec::new(),
+            slots: Segments::new(),
+            values: Segments::new(),
             first_free: None,
             len: 0,
             capacity: capacity.max(1),
             keyed: SipHasher13::new_with_key(&key),
-            by_pair: HashTable::new(),
-            by_nonce: HashTable::new(),
-            by_nids: HashTable::new(),
+            by_pair: Index::new(),
+            by_nonce: Index::new(),
+            by_nids: Index::new(),
             unproven: List::default(),
             proven: List::default(),
         }
@@ -79,7 +84,8 @@ impl<T> Ilcc<T> {
         self.len == 0
     }
 
-    /// Adds an entry as the last used of its class. One with the same pair is replaced. Gives what had to go.
+    /// Adds an entry as the last that came of its class. One with the same pair is replaced. Gives what had to
+    /// go.
     pub fn insert(
         &mut self,
         pair: IlvPair,
@@ -87,86 +93,79 @@ impl<T> Ilcc<T> {
         class: Class,
         value: T,
     ) -> (SessionId, Option<Removed<T>>) {
-        let removed = match self.find_pair(pair) {
-            Some(same) => self.remove(same),
-            None if self.len >= self.capacity => self.evict(),
-            None => None,
+        let ways = self.ask(pair, nonce);
+        let removed = match self.find(pair, ways.pair) {
+            Some(same) => self.remove(SessionId(same)),
+            None if self.len < self.capacity => None,
+            None => self.victim().and_then(|oldest| self.remove(SessionId(oldest))),
         };
-        let used = Used { pair, nonce: None, class, newer: None, older: None, value };
-        let at = self.place(used);
+        let at = self.place(pair, value);
         self.len += 1;
-        let Self { slots, by_pair, by_nids, keyed, .. } = self;
-        by_pair.insert_unique(hash_pair(keyed, pair), at, |&at| {
-            used_at(slots, at).map_or(0, |used| hash_pair(keyed, used.pair))
-        });
-        by_nids.insert_unique(hash_nids(keyed, pair.nids()), at, |&at| {
-            used_at(slots, at).map_or(0, |used| hash_nids(keyed, used.pair.nids()))
-        });
-        let id = SessionId(at);
-        if let Some(nonce) = nonce {
-            self.set_nonce(id, nonce);
+        self.by_pair.insert(ways.pair, at);
+        self.by_nids.insert(ways.nids, at);
+        if let Some(digest) = ways.nonce {
+            self.by_nonce.insert(digest, at);
+        }
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.nonce = nonce;
         }
         self.link(at, class);
-        (id, removed)
+        (SessionId(at), removed)
     }
 
     /// Takes an entry out.
     pub fn remove(&mut self, id: SessionId) -> Option<Removed<T>> {
-        let used = self.used(id)?;
-        let (pair, nonce) = (used.pair, used.nonce);
+        let &Slot { pair, nonce, .. } = self.used(id)?;
+        let ways = self.ask(pair, nonce);
+        let value = self.values.get_mut(id.0)?.take()?;
         self.unlink(id.0);
-        let free = Slot::Free { next: self.first_free };
-        let slot = self.slots.get_mut(id.0 as usize)?;
-        let Slot::Used(used) = core::mem::replace(slot, free) else { return None };
+        let slot = self.slots.get_mut(id.0)?;
+        (slot.class, slot.newer) = (None, self.first_free);
         self.first_free = Some(id.0);
         self.len -= 1;
-        unindex(&mut self.by_pair, hash_pair(&self.keyed, pair), id);
-        unindex(&mut self.by_nids, hash_nids(&self.keyed, pair.nids()), id);
-        if let Some(nonce) = nonce {
-            unindex(&mut self.by_nonce, hash_nonce(&self.keyed, pair.remote.nid, nonce), id);
+        self.by_pair.remove(ways.pair, id.0);
+        self.by_nids.remove(ways.nids, id.0);
+        if let Some(digest) = ways.nonce {
+            self.by_nonce.remove(digest, id.0);
         }
-        Some(Removed { id, pair, value: used.value })
+        Some(Removed { id, pair, value })
     }
 
     /// The nonce that the correspondent sends, from now on. There is no way to take one back.
     pub fn set_nonce(&mut self, id: SessionId, nonce: Nonce) {
-        let Some(Slot::Used(used)) = self.slots.get_mut(id.0 as usize) else { return };
-        let old = used.nonce.replace(nonce);
-        let remote = used.pair.remote.nid;
+        let Some(slot) = self.slots.get_mut(id.0).filter(|slot| slot.class.is_some()) else {
+            return;
+        };
+        let old = slot.nonce.replace(nonce);
+        let remote = slot.pair.remote.nid;
         if let Some(old) = old {
-            unindex(&mut self.by_nonce, hash_nonce(&self.keyed, remote, old), id);
+            self.by_nonce.remove(hash_nonce(&self.keyed, remote, old), id.0);
         }
-        let Self { slots, by_nonce, keyed, .. } = self;
-        by_nonce.insert_unique(hash_nonce(keyed, remote, nonce), id.0, |&at| {
-            let key = used_at(slots, at).and_then(|used| Some((used.pair.remote.nid, used.nonce?)));
-            key.map_or(0, |(nid, nonce)| hash_nonce(keyed, nid, nonce))
-        });
+        self.by_nonce.insert(hash_nonce(&self.keyed, remote, nonce), id.0);
     }
 
     /// By the addresses that its sockets have.
     #[must_use]
     pub fn find_pair(&self, pair: IlvPair) -> Option<SessionId> {
-        let is_it = |at: &u32| self.used(SessionId(*at)).is_some_and(|used| used.pair == pair);
-        self.by_pair.find(hash_pair(&self.keyed, pair), is_it).map(|at| SessionId(*at))
+        self.find(pair, hash_pair(&self.keyed, pair)).map(SessionId)
     }
 
     /// By the nonce of the correspondent: wherever that is (RFC 6741 s5.4).
     //= rfc6741#5.4-1
     #[must_use]
     pub fn find_nonce(&self, local: Nid, remote: Nid, nonce: Nonce) -> Option<SessionId> {
-        let is_it = |at: &u32| {
-            self.used(SessionId(*at)).is_some_and(|used| {
+        let is_it = |at: u32| {
+            self.used(SessionId(at)).is_some_and(|used| {
                 used.pair.nids() == (local, remote) && used.nonce == Some(nonce)
             })
         };
-        let found = self.by_nonce.find(hash_nonce(&self.keyed, remote, nonce), is_it);
-        found.map(|at| SessionId(*at))
+        self.by_nonce.find(hash_nonce(&self.keyed, remote, nonce), is_it).map(SessionId)
     }
 
     /// All sessions between two nodes, in no order.
     pub fn between(&self, local: Nid, remote: Nid) -> impl Iterator<Item = SessionId> + '_ {
-        let candidates = self.by_nids.iter_hash(hash_nids(&self.keyed, (local, remote)));
-        candidates.map(|at| SessionId(*at)).filter(move |id| {
+        let candidates = self.by_nids.candidates(hash_nids(&self.keyed, (local, remote)));
+        candidates.map(SessionId).filter(move |id| {
             self.used(*id).is_some_and(|used| used.pair.nids() == (local, remote))
         })
     }
@@ -174,15 +173,12 @@ impl<T> Ilcc<T> {
     /// The entry.
     #[must_use]
     pub fn get(&self, id: SessionId) -> Option<&T> {
-        self.used(id).map(|used| &used.value)
+        self.values.get(id.0)?.as_ref()
     }
 
     /// The entry.
     pub fn get_mut(&mut self, id: SessionId) -> Option<&mut T> {
-        match self.slots.get_mut(id.0 as usize)? {
-            Slot::Used(used) => Some(&mut used.value),
-            Slot::Free { .. } => None,
-        }
+        self.values.get_mut(id.0)?.as_mut()
     }
 
     /// The addresses that its sockets have, and the nonce of the correspondent.
@@ -194,14 +190,13 @@ impl<T> Ilcc<T> {
     /// Whether its correspondent has shown that it is there.
     #[must_use]
     pub fn class(&self, id: SessionId) -> Option<Class> {
-        self.used(id).map(|used| used.class)
+        self.used(id)?.class
     }
 
     /// It was used just now.
     pub fn touch(&mut self, id: SessionId) {
-        if let Some(class) = self.class(id) {
-            self.unlink(id.0);
-            self.link(id.0, class);
+        if let Some(slot) = self.slots.get_mut(id.0).filter(|slot| !slot.is_used) {
+            slot.is_used = true;
         }
     }
 
@@ -209,42 +204,68 @@ impl<T> Ilcc<T> {
     pub fn promote(&mut self, id: SessionId) {
         if self.used(id).is_some() {
             self.unlink(id.0);
-            if let Some(Slot::Used(used)) = self.slots.get_mut(id.0 as usize) {
-                used.class = Class::Proven;
-            }
             self.link(id.0, Class::Proven);
         }
     }
 
     /// All entries, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (SessionId, IlvPair, &T)> {
-        (0..).zip(&self.slots).filter_map(|(at, slot)| match slot {
-            Slot::Used(used) => Some((SessionId(at), used.pair, &used.value)),
-            Slot::Free { .. } => None,
-        })
+        let slots = (0..).zip(self.slots.iter().zip(self.values.iter()));
+        slots.filter_map(|(at, (slot, value))| Some((SessionId(at), slot.pair, value.as_ref()?)))
     }
 
-    fn evict(&mut self) -> Option<Removed<T>> {
-        let oldest = self.unproven.oldest.or(self.proven.oldest)?;
-        self.remove(SessionId(oldest))
+    fn find(&self, pair: IlvPair, digest: u32) -> Option<u32> {
+        self.by_pair
+            .find(digest, |at| self.used(SessionId(at)).is_some_and(|used| used.pair == pair))
     }
 
-    fn place(&mut self, used: Used<T>) -> u32 {
-        let at = self.first_free.unwrap_or(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
-        match self.slots.get_mut(at as usize) {
-            Some(slot) => {
-                if let Slot::Free { next } = slot {
-                    self.first_free = *next;
-                }
-                *slot = Slot::Used(used);
-            }
-            None => self.slots.push(Slot::Used(used)),
+    /// Hashes all that an entry is found by, and asks for the lines of the indexes before the first is needed:
+    /// they come together.
+    fn ask(&self, pair: IlvPair, nonce: Option<Nonce>) -> Ways {
+        let ways = Ways {
+            pair: hash_pair(&self.keyed, pair),
+            nids: hash_nids(&self.keyed, pair.nids()),
+            nonce: nonce.map(|nonce| hash_nonce(&self.keyed, pair.remote.nid, nonce)),
+        };
+        self.by_pair.touch(ways.pair);
+        self.by_nids.touch(ways.nids);
+        if let Some(digest) = ways.nonce {
+            self.by_nonce.touch(digest);
         }
-        at
+        ways
     }
 
-    fn used(&self, id: SessionId) -> Option<&Used<T>> {
-        used_at(&self.slots, id.0)
+    /// Who has to go.
+    fn victim(&mut self) -> Option<u32> {
+        let class = if self.unproven.oldest.is_some() { Class::Unproven } else { Class::Proven };
+        for _ in 0..SECOND_CHANCES {
+            let oldest = self.list(class).oldest?;
+            let slot = self.slots.get_mut(oldest)?;
+            if !core::mem::take(&mut slot.is_used) {
+                return Some(oldest);
+            }
+            self.unlink(oldest);
+            self.link(oldest, class);
+        }
+        self.list(class).oldest
+    }
+
+    /// Into a slot, with neither nonce nor class yet.
+    fn place(&mut self, pair: IlvPair, value: T) -> u32 {
+        let new = Slot { pair, nonce: None, newer: None, older: None, class: None, is_used: false };
+        if let Some(at) = self.first_free
+            && let (Some(slot), Some(free)) = (self.slots.get_mut(at), self.values.get_mut(at))
+        {
+            self.first_free = slot.newer;
+            (*slot, *free) = (new, Some(value));
+            return at;
+        }
+        self.values.push(Some(value));
+        self.slots.push(new).unwrap_or(u32::MAX)
+    }
+
+    fn used(&self, id: SessionId) -> Option<&Slot> {
+        self.slots.get(id.0).filter(|slot| slot.class.is_some())
     }
 
     fn list(&mut self, class: Class) -> &mut List {
@@ -258,96 +279,94 @@ impl<T> Ilcc<T> {
         let list = self.list(class);
         let second = list.newest.replace(at);
         list.oldest.get_or_insert(at);
-        if let Some(Slot::Used(used)) = self.slots.get_mut(at as usize) {
-            (used.newer, used.older) = (None, second);
+        if let Some(slot) = self.slots.get_mut(at) {
+            (slot.newer, slot.older, slot.class) = (None, second, Some(class));
         }
-        if let Some(second) = second {
-            self.with(second, |used| used.newer = Some(at));
+        if let Some(second) = second.and_then(|second| self.slots.get_mut(second)) {
+            second.newer = Some(at);
         }
     }
 
     fn unlink(&mut self, at: u32) {
-        let Some(used) = used_at(&self.slots, at) else { return };
-        let (newer, older, class) = (used.newer, used.older, used.class);
-        match newer {
-            Some(newer) => self.with(newer, |used| used.older = older),
+        let Some(&Slot { newer, older, class: Some(class), .. }) = self.slots.get(at) else {
+            return;
+        };
+        match newer.and_then(|newer| self.slots.get_mut(newer)) {
+            Some(newer) => newer.older = older,
             None => self.list(class).newest = older,
         }
-        match older {
-            Some(older) => self.with(older, |used| used.newer = newer),
+        match older.and_then(|older| self.slots.get_mut(older)) {
+            Some(older) => older.newer = newer,
             None => self.list(class).oldest = newer,
         }
     }
-
-    fn with(&mut self, at: u32, change: impl FnOnce(&mut Used<T>)) {
-        if let Some(Slot::Used(used)) = self.slots.get_mut(at as usize) {
-            change(used);
-        }
-    }
 }
 
-#[derive(Clone, Debug)]
-enum Slot<T> {
-    Used(Used<T>),
-    Free { next: Option<u32> },
-}
-
-#[derive(Clone, Debug)]
-struct Used<T> {
+/// What finds an entry, and whether it goes: one line of memory.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Slot {
     pair: IlvPair,
     nonce: Option<Nonce>,
-    class: Class,
+    /// Came after it; of a free one, the next that is free.
     newer: Option<u32>,
     older: Option<u32>,
-    value: T,
+    /// `None`: it is free.
+    class: Option<Class>,
+    /// Since it came, or was last asked about.
+    is_used: bool,
 }
 
-/// Slots of a class in the order of their last use.
+/// Slots of a class in the order in which they came.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     newest: Option<u32>,
     oldest: Option<u32>,
 }
 
-/// What an entry takes, beside some 20 octets in the indexes.
+/// Hashes of what an entry is found by.
+#[derive(Clone, Copy, Debug)]
+struct Ways {
+    pair: u32,
+    nids: u32,
+    nonce: Option<u32>,
+}
+
+/// Entries in use that one insertion spares, so that it takes no longer if all are.
+const SECOND_CHANCES: u32 = 8;
+
+/// What an entry takes, beside some 60 octets in the indexes.
 #[cfg(test)]
 pub(crate) const fn slot_size<T>() -> usize {
-    size_of::<Slot<T>>()
+    size_of::<Slot>() + size_of::<Option<T>>()
 }
 
-fn used_at<T>(slots: &[Slot<T>], at: u32) -> Option<&Used<T>> {
-    match slots.get(at as usize)? {
-        Slot::Used(used) => Some(used),
-        Slot::Free { .. } => None,
-    }
-}
-
-fn unindex(index: &mut HashTable<u32>, hash: u64, id: SessionId) {
-    if let Ok(found) = index.find_entry(hash, |at| *at == id.0) {
-        found.remove();
-    }
-}
-
-fn hash_pair(keyed: &SipHasher13, pair: IlvPair) -> u64 {
+fn hash_pair(keyed: &SipHasher13, pair: IlvPair) -> u32 {
     let mut hasher = *keyed;
     for half in [pair.local.l64.0, pair.local.nid.0, pair.remote.l64.0, pair.remote.nid.0] {
         hasher.write_u64(half);
     }
-    hasher.finish()
+    short(&hasher)
 }
 
-fn hash_nids(keyed: &SipHasher13, (local, remote): (Nid, Nid)) -> u64 {
+fn hash_nids(keyed: &SipHasher13, (local, remote): (Nid, Nid)) -> u32 {
     let mut hasher = *keyed;
     hasher.write_u64(local.0);
     hasher.write_u64(remote.0);
-    hasher.finish()
+    short(&hasher)
 }
 
-fn hash_nonce(keyed: &SipHasher13, remote: Nid, nonce: Nonce) -> u64 {
+fn hash_nonce(keyed: &SipHasher13, remote: Nid, nonce: Nonce) -> u32 {
     let mut hasher = *keyed;
     hasher.write_u64(remote.0);
     hasher.write(nonce.octets());
-    hasher.finish()
+    short(&hasher)
+}
+
+/// As much of a hash as the indexes take.
+fn short(hasher: &SipHasher13) -> u32 {
+    let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 #[cfg(test)]

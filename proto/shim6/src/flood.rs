@@ -26,13 +26,7 @@ pub(crate) struct FloodLimit {
 impl FloodLimit {
     /// `secret` may serve others too.
     pub(crate) fn new(secret: &[u8; 32], interval: Duration, burst: u32) -> Self {
-        let (mut key, mut rest) = ([0; 16], [0; 16]);
-        key.copy_from_slice(&secret[..16]);
-        rest.copy_from_slice(&secret[16..]);
-        let mut hasher = sip128::SipHasher24::new_with_key(&key);
-        hasher.write(LABEL);
-        hasher.write(&rest);
-        let key = hasher.finish128().as_bytes();
+        let key = derived_key(secret, LABEL);
         Self { key, interval, burst, paid_at: BTreeMap::new() }
     }
 
@@ -55,6 +49,17 @@ impl FloodLimit {
     }
 }
 
+/// A key for a keyed hash: the label keeps apart what is made from the same secret.
+pub(crate) fn derived_key(secret: &[u8; 32], label: &[u8]) -> [u8; 16] {
+    let (mut key, mut rest) = ([0; 16], [0; 16]);
+    key.copy_from_slice(&secret[..16]);
+    rest.copy_from_slice(&secret[16..]);
+    let mut hasher = sip128::SipHasher24::new_with_key(&key);
+    hasher.write(label);
+    hasher.write(&rest);
+    hasher.finish128().as_bytes()
+}
+
 /// Nothing of the secret.
 impl fmt::Debug for FloodLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,7 +67,6 @@ impl fmt::Debug for FloodLimit {
     }
 }
 
-/// Keeps what is made here from the secret apart from what others make of it.
 const LABEL: &[u8] = b"moorline flood";
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 use core::hash::{Hash, Hasher};
 
-use hashbrown::HashTable;
 use moorline_types::ContextId;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use siphasher::sip::SipHasher13;
 
-/// Finds the slots of contexts by something that is in them: nine octets for a context, whatever the
-/// key, and the same time for one context and for a million.
+/// Finds the slots of contexts by something that is in them: some 19 octets for a context, whatever the
+/// key, and one line of memory for one context and for a million.
 ///
 /// The key itself is not in the index, only part of its hash, so what is found must be compared with
 /// the context. Nothing here has an order; equal seeds give equal answers all the same, as only equal
@@ -15,71 +14,58 @@ use siphasher::sip::SipHasher13;
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     keyed: SipHasher13,
-    entries: HashTable<Entry>,
+    slots: moorline_index::Index,
 }
 
+/// Of a key in one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    hash: u32,
-    id: ContextId,
-}
+pub(crate) struct Digest(u32);
 
 impl Index {
-    /// An empty one. The key of its hash is drawn, so that nobody can choose what meets in a bucket.
+    /// An empty one. The key of its hash is drawn, so that nobody can choose what meets in a line.
     pub(crate) fn new(rng: &mut ChaCha20Rng) -> Self {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
-        Self { keyed: SipHasher13::new_with_key(&key), entries: HashTable::new() }
+        let slots = moorline_index::Index::new();
+        Self { keyed: SipHasher13::new_with_key(&key), slots }
+    }
+
+    /// Of a key, to be hashed once for all that follows.
+    pub(crate) fn digest(&self, key: &impl Hash) -> Digest {
+        let mut hasher = self.keyed;
+        key.hash(&mut hasher);
+        let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
+        Digest(u32::from_le_bytes([a, b, c, d]))
+    }
+
+    /// Asks for the line of a key, before it is needed.
+    pub(crate) fn touch(&self, key: Digest) {
+        self.slots.touch(key.0);
     }
 
     /// The one slot with this key that `is_it` says is right.
     pub(crate) fn find(
         &self,
-        key: &impl Hash,
+        key: Digest,
         mut is_it: impl FnMut(ContextId) -> bool,
     ) -> Option<ContextId> {
-        let hash = self.hash(key);
-        let found = self.entries.find(spread(hash), |entry| entry.hash == hash && is_it(entry.id));
-        found.map(|entry| entry.id)
+        self.slots.find(key.0, |slot| is_it(ContextId(slot))).map(ContextId)
     }
 
     /// All slots that may have this key.
-    pub(crate) fn candidates<'a, K: Hash>(
-        &'a self,
-        key: &K,
-    ) -> impl Iterator<Item = ContextId> + use<'a, K> {
-        let hash = self.hash(key);
-        let entries = self.entries.iter_hash(spread(hash));
-        entries.filter(move |entry| entry.hash == hash).map(|entry| entry.id)
+    pub(crate) fn candidates(&self, key: Digest) -> impl Iterator<Item = ContextId> + '_ {
+        self.slots.candidates(key.0).map(ContextId)
     }
 
     /// Adds a slot, which is not there with this key.
-    pub(crate) fn insert(&mut self, key: &impl Hash, id: ContextId) {
-        let hash = self.hash(key);
-        let entry = Entry { hash, id };
-        self.entries.insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+    pub(crate) fn insert(&mut self, key: Digest, id: ContextId) {
+        self.slots.insert(key.0, id.0);
     }
 
     /// Takes a slot out.
-    pub(crate) fn remove(&mut self, key: &impl Hash, id: ContextId) {
-        let hash = self.hash(key);
-        let entry = Entry { hash, id };
-        if let Ok(found) = self.entries.find_entry(spread(hash), |other| *other == entry) {
-            found.remove();
-        }
+    pub(crate) fn remove(&mut self, key: Digest, id: ContextId) {
+        self.slots.remove(key.0, id.0);
     }
-
-    fn hash(&self, key: &impl Hash) -> u32 {
-        let mut hasher = self.keyed;
-        key.hash(&mut hasher);
-        let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
-        u32::from_le_bytes([a, b, c, d])
-    }
-}
-
-/// A table takes its bucket from the lower bits and a mark from the upper ones.
-const fn spread(hash: u32) -> u64 {
-    (hash as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]
@@ -96,25 +82,28 @@ mod tests {
     fn slots_are_found_by_their_keys_until_they_are_removed() {
         let mut index = index();
         for n in 0..1000u32 {
-            index.insert(&n, ContextId(n + 7));
+            index.insert(index.digest(&n), ContextId(n + 7));
         }
-        let find = |index: &Index, n: u32| index.find(&n, |id| id == ContextId(n + 7));
+        let find =
+            |index: &Index, n: u32| index.find(index.digest(&n), |id| id == ContextId(n + 7));
         assert!((0..1000).all(|n| find(&index, n) == Some(ContextId(n + 7))));
-        assert_eq!(index.find(&3u32, |_| false), None);
-        index.remove(&3u32, ContextId(11));
+        let three = index.digest(&3u32);
+        assert_eq!(index.find(three, |_| false), None);
+        index.remove(three, ContextId(11));
         assert_eq!(find(&index, 3), Some(ContextId(10)), "another slot was named");
-        index.remove(&3u32, ContextId(10));
+        index.remove(three, ContextId(10));
         assert_eq!(find(&index, 3), None);
     }
 
     #[test]
     fn several_slots_can_have_one_key() {
         let mut index = index();
+        let key = index.digest(&"key");
         for n in 0..5 {
-            index.insert(&"key", ContextId(n));
+            index.insert(key, ContextId(n));
         }
-        index.remove(&"key", ContextId(2));
-        let mut found: Vec<_> = index.candidates(&"key").collect();
+        index.remove(key, ContextId(2));
+        let mut found: Vec<_> = index.candidates(key).collect();
         found.sort_unstable();
         assert_eq!(found, [0, 1, 3, 4].map(ContextId));
     }
@@ -122,6 +111,6 @@ mod tests {
     #[test]
     fn another_seed_gives_other_hashes() {
         let other = Index::new(&mut ChaCha20Rng::from_seed([2; 32]));
-        assert_ne!(index().hash(&1u32), other.hash(&1u32));
+        assert_ne!(index().digest(&1u32), other.digest(&1u32));
     }
 }

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 /// The initiator's half: I1, R1, I2, R2 as seen by the side that wants the context.
 impl Machine {
     pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
-        let local_tag = self.table.unused_tag(&mut self.rng);
+        let ways = self.table.ways(key, None, &mut self.rng);
         let via = self.first_pair(key.ulids);
         let state = State::I1Sent(I1Sent {
             nonce: 0,
@@ -27,7 +27,7 @@ impl Machine {
             crossing: Crossing::No,
             deadline: now,
         });
-        let id = self.table.insert(key, local_tag, state)?;
+        let id = self.table.insert(key, ways, state)?;
         self.push_event(Event::Initiated { context: id, ulids: key.ulids });
         self.send_i1(id, (via, Crossing::No), false, 0, now);
         Ok(id)

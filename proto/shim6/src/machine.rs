@@ -14,7 +14,7 @@ use crate::consts::{
 };
 use crate::context::{Context, State};
 use crate::event::{Event, Failure, Transmit, Via};
-use crate::flood::FloodLimit;
+use crate::flood::{FloodLimit, derived_key};
 use crate::key::Key;
 use crate::limit::RateLimit;
 use crate::negative::Negatives;
@@ -57,6 +57,7 @@ impl Machine {
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
+        let parameters_key = derived_key(&seed, PARAMETERS_LABEL);
         Self {
             table: Table::new(config.max_contexts, &mut rng),
             config,
@@ -67,7 +68,7 @@ impl Machine {
             preferences: Vec::new(),
             edition: 0,
             negatives: Negatives::default(),
-            parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS),
+            parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS, parameters_key),
             signatures: RateLimit::new(SIGNATURE_INTERVAL, SIGNATURE_BURST),
             answers: RateLimit::new(ANSWER_INTERVAL, ANSWER_BURST),
             welcomes: FloodLimit::new(&seed, R1_INTERVAL, R1_BURST),
@@ -246,3 +247,6 @@ pub(crate) fn is_global_unicast(address: core::net::Ipv6Addr) -> bool {
         || address.is_loopback()
         || address.is_unicast_link_local())
 }
+
+/// Of the key under which parameters of peers are found.
+const PARAMETERS_LABEL: &[u8] = b"moorline parameters";

@@ -6,6 +6,7 @@ use crate::event::{Event, Via};
 use crate::key::{Key, as_ulids};
 use crate::machine::{Machine, is_global_unicast};
 use crate::peer::PeerSet;
+use crate::table::Ways;
 use crate::update::is_newer;
 use crate::validator::Bound;
 
@@ -109,8 +110,9 @@ impl Machine {
     /// played again, would have us send to a tag that the peer does not know, or no longer. The same goes for a
     /// tag that an I1 has named while we wait for an answer: if the I1 was none of the peer's, the answer to
     /// ours says so.
-    fn check_life(&self, offer: &Offer<'_>) -> Result<(), DropReason> {
-        let known = self.table.by_key(offer.key).and_then(|context| match context.established() {
+    fn check_life(&self, offer: &Offer<'_>, ways: Ways) -> Result<(), DropReason> {
+        let known = self.table.by_ways(offer.key, ways);
+        let known = known.and_then(|context| match context.established() {
             Some(known) => Some(Named { tag: known.peer_tag, at: known.told_at }),
             None => context.state.named(),
         });
@@ -131,11 +133,12 @@ impl Machine {
     ) -> Result<(), DropReason> {
         let key = offer.key;
         self.check_ulids(key, locators)?;
-        self.check_life(offer)?;
+        let ways = self.table.ways(key, Some(offer.initiator_tag), &mut self.rng);
+        self.check_life(offer, ways)?;
         let peer = self.offered(key.ulids.peer, packet, offer.options, locators, now)?;
         //= rfc5533#7.13
         // The source is the ULID, in the list, or known from before.
-        let known = self.table.by_key(key);
+        let known = self.table.by_ways(key, ways);
         let is_known = known
             .and_then(Context::established)
             .is_some_and(|established| established.peer.locators.contains(&locators.peer));
@@ -143,7 +146,7 @@ impl Machine {
             return Err(DropReason::WrongLocators);
         }
         let id = match known.map(|context| context.id) {
-            None => self.accept(offer, peer, locators)?,
+            None => self.accept(offer, ways, peer, locators)?,
             Some(id) => {
                 self.renew(id, offer, peer, locators);
                 id
@@ -177,16 +180,16 @@ impl Machine {
     fn accept(
         &mut self,
         offer: &Offer<'_>,
+        ways: Ways,
         peer: PeerSet,
         locators: LocatorPair,
     ) -> Result<ContextId, DropReason> {
         //= rfc5533#7.20-4
-        let local_tag = self.table.unused_tag(&mut self.rng);
         let told = self.telling(offer.key.ulids.local);
         let tag = (offer.initiator_tag, offer.responder_nonce);
         let established = Established::with(tag, told, peer, Role::Responder);
         let state = State::Established(established);
-        let context = self.table.insert(offer.key, local_tag, state)?;
+        let context = self.table.insert(offer.key, ways, state)?;
         self.push_event(Event::Established { context, role: Role::Responder, locators });
         Ok(context)
     }

@@ -1,18 +1,19 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use moorline_index::Segments;
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
 use crate::context::{Context, State};
-use crate::index::Index;
+use crate::index::{Digest, Index};
 use crate::key::Key;
 
 /// All contexts, by slot, key, tags, nonce and deadline (RFC 5533 s12.4).
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    slots: Vec<Option<Context>>,
+    slots: Segments<Option<Context>>,
     free: Vec<ContextId>,
     max: u32,
     by_key: Index,
@@ -22,10 +23,20 @@ pub(crate) struct Table {
     deadlines: BTreeSet<(Instant, ContextId)>,
 }
 
+/// The ways to a context that is to be made, each hashed once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ways {
+    key: Digest,
+    /// No context of ours has it.
+    local_tag: ContextTag,
+    tag: Digest,
+    peer_tag: Option<Digest>,
+}
+
 impl Table {
     pub(crate) fn new(max: u32, rng: &mut ChaCha20Rng) -> Self {
         Self {
-            slots: Vec::new(),
+            slots: Segments::new(),
             free: Vec::new(),
             max,
             by_key: Index::new(rng),
@@ -37,22 +48,32 @@ impl Table {
     }
 
     pub(crate) fn get(&self, id: ContextId) -> Option<&Context> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        self.slots.get(id.0)?.as_ref()
     }
 
     pub(crate) fn by_key(&self, key: Key) -> Option<&Context> {
+        self.by_digest(key, self.by_key.digest(&key))
+    }
+
+    /// The context that the ways were made for, if it is there already.
+    pub(crate) fn by_ways(&self, key: Key, ways: Ways) -> Option<&Context> {
+        self.by_digest(key, ways.key)
+    }
+
+    fn by_digest(&self, key: Key, digest: Digest) -> Option<&Context> {
         let has_key = |id| self.get(id).is_some_and(|context| context.key == key);
-        self.get(self.by_key.find(&key, has_key)?)
+        self.get(self.by_key.find(digest, has_key)?)
     }
 
     pub(crate) fn by_tag(&self, tag: ContextTag) -> Option<&Context> {
         let has_tag = |id| self.get(id).is_some_and(|context| context.local_tag == tag);
-        self.get(self.by_tag.find(&tag, has_tag)?)
+        self.get(self.by_tag.find(self.by_tag.digest(&tag), has_tag)?)
     }
 
     /// The contexts with this CT(peer): several, if they are with different peers.
     pub(crate) fn by_peer_tag(&self, tag: ContextTag) -> impl Iterator<Item = &Context> + '_ {
-        let contexts = self.by_peer_tag.candidates(&tag).filter_map(|id| self.get(id));
+        let digest = self.by_peer_tag.digest(&tag);
+        let contexts = self.by_peer_tag.candidates(digest).filter_map(|id| self.get(id));
         contexts.filter(move |context| {
             context.established().is_some_and(|established| established.peer_tag == tag)
         })
@@ -69,14 +90,31 @@ impl Table {
         self.slots.iter().flatten()
     }
 
-    /// A tag that no context of ours has (RFC 5533 s7.7): random, so never one of a recent past.
+    /// Draws a tag that no context of ours has (RFC 5533 s7.7): random, so never one of a recent past.
+    ///
+    /// The lines of all indexes are asked for here, before the first is needed, so that a host with very many
+    /// contexts waits for memory once and not three times; what is done until they come costs nothing.
     //= rfc5533#7.1-1 rfc5533#7.1-2 rfc5533#7.1-3
-    pub(crate) fn unused_tag(&self, rng: &mut ChaCha20Rng) -> ContextTag {
+    pub(crate) fn ways(
+        &self,
+        key: Key,
+        peer_tag: Option<ContextTag>,
+        rng: &mut ChaCha20Rng,
+    ) -> Ways {
         //= rfc5533#7.1
+        let key = self.by_key.digest(&key);
+        let peer_tag = peer_tag.map(|tag| self.by_peer_tag.digest(&tag));
         loop {
-            let tag = ContextTag::from_bits(rng.next_u64());
-            if self.by_tag(tag).is_none() {
-                return tag;
+            let local_tag = ContextTag::from_bits(rng.next_u64());
+            let tag = self.by_tag.digest(&local_tag);
+            self.by_tag.touch(tag);
+            self.by_key.touch(key);
+            if let Some(digest) = peer_tag {
+                self.by_peer_tag.touch(digest);
+            }
+            let has_tag = |id| self.get(id).is_some_and(|context| context.local_tag == local_tag);
+            if self.by_tag.find(tag, has_tag).is_none() {
+                return Ways { key, local_tag, tag, peer_tag };
             }
         }
     }
@@ -84,21 +122,15 @@ impl Table {
     pub(crate) fn insert(
         &mut self,
         key: Key,
-        local_tag: ContextTag,
+        ways: Ways,
         state: State,
     ) -> Result<ContextId, DropReason> {
         let id = match self.free.pop() {
             Some(id) => id,
-            None => {
-                let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-                if next >= self.max {
-                    return Err(DropReason::TableFull);
-                }
-                self.slots.push(None);
-                ContextId(next)
-            }
+            None if self.slots.len() >= self.max => return Err(DropReason::TableFull),
+            None => ContextId(self.slots.push(None).ok_or(DropReason::TableFull)?),
         };
-        self.add(Context { id, key, local_tag, state });
+        self.add(Context { id, key, local_tag: ways.local_tag, state }, ways);
         Ok(id)
     }
 
@@ -111,30 +143,35 @@ impl Table {
         if self.get(context.id).is_some() || self.by_key(context.key).is_some() {
             return Err(DropReason::Replayed);
         }
-        if self.slots.len() > slot as usize {
+        if self.slots.len() > slot {
             self.free.retain(|free| *free != context.id);
         }
-        while self.slots.len() <= slot as usize {
-            let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        while self.slots.len() <= slot {
+            let next = self.slots.push(None).ok_or(DropReason::TableFull)?;
             if next != slot {
                 self.free.push(ContextId(next));
             }
-            self.slots.push(None);
         }
-        self.add(context);
+        let ways = Ways {
+            key: self.by_key.digest(&context.key),
+            local_tag: context.local_tag,
+            tag: self.by_tag.digest(&context.local_tag),
+            peer_tag: None,
+        };
+        self.add(context, ways);
         Ok(())
     }
 
     pub(crate) fn set_state(&mut self, id: ContextId, state: State) {
         let Some(mut context) = self.take(id) else { return };
         context.state = state;
-        self.put(context);
+        self.put(context, None);
     }
 
     pub(crate) fn remove(&mut self, id: ContextId) -> Option<Context> {
         let context = self.take(id)?;
-        self.by_key.remove(&context.key, id);
-        self.by_tag.remove(&context.local_tag, id);
+        self.by_key.remove(self.by_key.digest(&context.key), id);
+        self.by_tag.remove(self.by_tag.digest(&context.local_tag), id);
         self.free.push(id);
         Some(context)
     }
@@ -151,7 +188,7 @@ impl Table {
 
     /// Out of its slot and the indices that depend on its state.
     fn take(&mut self, id: ContextId) -> Option<Context> {
-        let context = self.slots.get_mut(id.0 as usize)?.take()?;
+        let context = self.slots.get_mut(id.0)?.take()?;
         if let Some(deadline) = context.deadline() {
             self.deadlines.remove(&(deadline, id));
         }
@@ -159,20 +196,20 @@ impl Table {
             self.by_nonce.remove(&(nonce, id));
         }
         if let Some(established) = context.established() {
-            self.by_peer_tag.remove(&established.peer_tag, id);
+            self.by_peer_tag.remove(self.by_peer_tag.digest(&established.peer_tag), id);
         }
         Some(context)
     }
 
     /// A new one, into its slot and all indices.
-    fn add(&mut self, context: Context) {
-        self.by_key.insert(&context.key, context.id);
-        self.by_tag.insert(&context.local_tag, context.id);
-        self.put(context);
+    fn add(&mut self, context: Context, ways: Ways) {
+        self.by_key.insert(ways.key, context.id);
+        self.by_tag.insert(ways.tag, context.id);
+        self.put(context, ways.peer_tag);
     }
 
-    /// Back into its slot and the indices that depend on its state.
-    fn put(&mut self, context: Context) {
+    /// Back into its slot and the indices that depend on its state. `peer_tag` is for who has hashed it.
+    fn put(&mut self, context: Context, peer_tag: Option<Digest>) {
         let id = context.id;
         if let Some(deadline) = context.deadline() {
             self.deadlines.insert((deadline, id));
@@ -181,9 +218,10 @@ impl Table {
             self.by_nonce.insert((nonce, id));
         }
         if let Some(established) = context.established() {
-            self.by_peer_tag.insert(&established.peer_tag, id);
+            let digest = || self.by_peer_tag.digest(&established.peer_tag);
+            self.by_peer_tag.insert(peer_tag.unwrap_or_else(digest), id);
         }
-        if let Some(slot) = self.slots.get_mut(id.0 as usize) {
+        if let Some(slot) = self.slots.get_mut(id.0) {
             *slot = Some(context);
         }
     }

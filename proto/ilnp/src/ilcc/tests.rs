@@ -1,5 +1,6 @@
 use super::*;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use moorline_types::{Ilv, L64};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -54,7 +55,7 @@ fn a_flood_pushes_out_itself_and_not_who_has_proved_to_be_there() {
 }
 
 #[test]
-fn among_equals_the_one_not_used_for_longest_goes() {
+fn among_equals_the_first_goes_that_was_not_used_since_it_came() {
     let mut cache = cache(3);
     let [a, b, c] = [1, 2, 3].map(|n| cache.insert(pair(n), None, Class::Unproven, 0).0);
     cache.touch(a);
@@ -63,6 +64,20 @@ fn among_equals_the_one_not_used_for_longest_goes() {
     assert_eq!(gone.map(|gone| gone.id), Some(c));
     let (_, gone) = cache.insert(pair(5), None, Class::Unproven, 0);
     assert_eq!(gone.map(|gone| gone.id), Some(a));
+}
+
+#[test]
+fn an_insertion_spares_only_so_many_that_are_in_use() {
+    let mut cache = cache(100);
+    let all: Vec<_> = (0..100).map(|n| cache.insert(pair(n), None, Class::Unproven, 0).0).collect();
+    all.iter().for_each(|id| cache.touch(*id));
+    let (_, gone) = cache.insert(pair(100), None, Class::Unproven, 0);
+    assert_eq!(gone.map(|gone| gone.id), Some(all[8]));
+}
+
+#[test]
+fn what_finds_an_entry_is_one_line() {
+    assert_eq!((size_of::<Slot>(), align_of::<Slot>()), (64, 64));
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,15 +107,15 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Against a list in the order of use.
+    /// Against a list in the order in which they came, with a mark for use.
     #[test]
     fn it_does_what_a_list_would(ops in vec(op(), 1..200)) {
         let mut cache = cache(6);
-        let mut model: Vec<(u64, Option<Nonce>, Class)> = Vec::new();
+        let mut model: Vec<Entry> = Vec::new();
         for op in ops {
             apply(&mut cache, &mut model, op);
             prop_assert!(cache.len() == model.len() && model.len() <= 6);
-            let by_pair: BTreeMap<_, _> = model.iter().map(|(n, nonce, class)| (*n, (*nonce, *class))).collect();
+            let by_pair: BTreeMap<_, _> = model.iter().map(|(n, nonce, class, _)| (*n, (*nonce, *class))).collect();
             for n in 0..20 {
                 let found = cache.find_pair(pair(n));
                 let is = found.and_then(|id| Some((cache.key(id)?.1, cache.class(id)?)));
@@ -115,7 +130,21 @@ proptest! {
     }
 }
 
-fn apply(cache: &mut Ilcc<u32>, model: &mut Vec<(u64, Option<Nonce>, Class)>, op: Op) {
+/// The last is whether it was used.
+type Entry = (u64, Option<Nonce>, Class, bool);
+
+fn evict(model: &mut Vec<Entry>) {
+    loop {
+        let oldest = model.iter().position(|entry| entry.2 == Class::Unproven).unwrap_or(0);
+        let mut entry = model.remove(oldest);
+        if !core::mem::take(&mut entry.3) {
+            return;
+        }
+        model.push(entry);
+    }
+}
+
+fn apply(cache: &mut Ilcc<u32>, model: &mut Vec<Entry>, op: Op) {
     let (Op::Insert(n, ..) | Op::Remove(n) | Op::Touch(n) | Op::Promote(n) | Op::Nonce(n, _)) = op;
     let at = model.iter().position(|entry| entry.0 == n);
     let id = cache.find_pair(pair(n));
@@ -124,11 +153,10 @@ fn apply(cache: &mut Ilcc<u32>, model: &mut Vec<(u64, Option<Nonce>, Class)>, op
             if let Some(at) = at {
                 model.remove(at);
             } else if model.len() == 6 {
-                let oldest = model.iter().position(|entry| entry.2 == Class::Unproven).unwrap_or(0);
-                model.remove(oldest);
+                evict(model);
             }
             let class = if proven { Class::Proven } else { Class::Unproven };
-            model.push((n, value.map(nonce), class));
+            model.push((n, value.map(nonce), class, false));
             cache.insert(pair(n), value.map(nonce), class, 0);
         }
         Op::Remove(_) => {
@@ -137,14 +165,15 @@ fn apply(cache: &mut Ilcc<u32>, model: &mut Vec<(u64, Option<Nonce>, Class)>, op
         }
         Op::Touch(_) | Op::Promote(_) => {
             let (Some(at), Some(id)) = (at, id) else { return };
-            let mut entry = model.remove(at);
             if matches!(op, Op::Promote(_)) {
+                let mut entry = model.remove(at);
                 entry.2 = Class::Proven;
+                model.push(entry);
                 cache.promote(id);
             } else {
+                model[at].3 = true;
                 cache.touch(id);
             }
-            model.push(entry);
         }
         Op::Nonce(_, value) => {
             let (Some(at), Some(id)) = (at, id) else { return };
