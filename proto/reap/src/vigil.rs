@@ -242,6 +242,11 @@ impl Rtt {
         (self.smoothed != 0).then(|| Duration::from_micros(u64::from(self.smoothed)))
     }
 
+    /// By how much a queue may have filled since the last check.
+    pub(crate) fn unseen_queue(self) -> Duration {
+        self.known().unwrap_or_default() * UNSEEN_QUEUE
+    }
+
     /// Within this time an answer comes, if one comes.
     pub(crate) fn due(self) -> Option<Duration> {
         let rtt = self.known()?;
@@ -266,6 +271,8 @@ const MARGIN: Duration = Duration::from_millis(10);
 /// The same in microseconds.
 const STEADY_MARGIN: u64 = 10_000;
 const LEAST_DUE: Duration = Duration::from_millis(20);
+/// Round trips that a queue may hold.
+const UNSEEN_QUEUE: u32 = 10;
 
 #[cfg(test)]
 mod tests {

@@ -96,3 +96,71 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
     }
     assert!(doubts > 0, "nothing was ever put to the test");
 }
+
+/// A host with a narrow uplink and its peers, whose transfers keep its queues full both ways, with 5 % of all
+/// packets lost besides: nothing has failed.
+#[test]
+fn no_suspicion_moves_what_full_queues_hold_up_in_an_hour() {
+    hours(0..1, &[90, 250]);
+}
+
+#[test]
+#[ignore = "a minute: more hours of the same"]
+fn no_suspicion_moves_what_full_queues_hold_up_in_many_hours() {
+    hours(1..7, &[90, 150, 250]);
+}
+
+/// Plays an hour for each seed and depth of the queue, in milliseconds.
+fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
+    for (seed, &depth) in seeds.flat_map(|seed| depths.iter().map(move |depth| (seed, depth))) {
+        let plan = crowded(Duration::from_millis(depth));
+        let outcome = run(seed, &plan);
+        // A Send Timeout in the long waits of a transfer that has lost the same segment again and again is RFC
+        // 5534's, and moves it still.
+        let causes = causes(&outcome);
+        assert!(!causes.contains(&Cause::Suspicion), "seed {seed}, {depth} ms: {causes:?}");
+        let is_doubt = |event: &Event| matches!(event, Event::Suspected { .. });
+        let doubts = outcome.events.iter().filter(|told| is_doubt(&told.event)).count();
+        assert!(doubts > 100, "{doubts} doubts put little to the test");
+        // Up, and down.
+        for transfer in &outcome.workloads[..2] {
+            let could = NARROW * plan.duration.as_secs();
+            let octets = transfer.octets[0];
+            assert!(octets > could / 4, "{octets} of {could}: the queues are empty");
+        }
+    }
+}
+
+/// The first host's first uplink carries less than its peers, each with a context of its own, would send and get.
+fn crowded(queue: Duration) -> Plan {
+    let pace = |octets, millis| Pace { octets, interval: Duration::from_millis(millis) };
+    let transfer = Kind::Stream { bytes: u64::MAX, pace: None };
+    let kinds = [
+        (transfer, true),
+        (transfer, false),
+        (Kind::Stream { bytes: u64::MAX, pace: Some(pace(500, 500)) }, true),
+        (Kind::Datagrams { pace: pace(50, 100), both_ways: true }, true),
+        (Kind::Requests { pace: pace(100, 500) }, true),
+    ];
+    let mut plan = plan(transfer, Duration::from_millis(40));
+    let peer = plan.hosts[1].clone();
+    let link = Link::clean(Duration::from_millis(10));
+    let narrow = Link { rate: NARROW, queue, loss: Chance::percent(5), ..link };
+    plan.hosts.truncate(1);
+    plan.hosts[0].uplinks[0] = Uplink::symmetric(0, narrow);
+    plan.workloads.clear();
+    for (number, (kind, up)) in (1..).zip(kinds) {
+        plan.hosts.push(peer.clone());
+        let [here, there] = [0, number].map(|host| Port { host, uplink: 0 });
+        let (from, to) = if up { (here, there) } else { (there, here) };
+        // One after the other, so that round trips are measured before the queues are full.
+        let start = Duration::from_millis(300) * u32::try_from(number).expect("few");
+        plan.workloads.push(Workload { from, to, start, until: None, kind });
+    }
+    plan.duration = Duration::from_secs(3600);
+    plan.is_full_length = true;
+    plan
+}
+
+/// Octets a second of the narrow uplink: three whole packets wait for 84 ms.
+const NARROW: u64 = 50_000;

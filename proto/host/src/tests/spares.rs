@@ -128,7 +128,7 @@ fn a_suspicion_moves_both_ends_to_the_spare() {
     pair.hosts[0].handle_report(suspected, pair.now);
     pair.settle();
     assert_eq!(pair.entries[0][0].locators, entry.locators, "its answer is not due yet");
-    pair.run(Duration::from_millis(20));
+    pair.run(Duration::from_millis(30));
     for side in 0..2 {
         assert_eq!(pair.entries[side][0].locators, pair.disjoint(side));
     }

@@ -66,14 +66,21 @@ impl Machine {
             Doubt::Retransmission if !is_fresh => waited / 2,
             Doubt::Retransmission | Doubt::Unreachable => Duration::ZERO,
         };
+        let most = match doubt {
+            Doubt::Silence => UNSEEN_AFTER_SILENCE,
+            Doubt::Retransmission => UNSEEN_AFTER_RETRANSMISSION,
+            Doubt::Unreachable => Duration::ZERO,
+        };
         let measured = rtt.due().unwrap_or(UNKNOWN_DUE);
-        let due = if rtt.is_steady() && usual * 3 / 2 <= measured {
+        let seen = if rtt.is_steady() && usual * 3 / 2 <= measured {
             measured
         } else {
             // A queue there is, so some of the checks will get lost in it.
             measured.max((usual * 3).max(measured * 2).min(UNKNOWN_DUE))
         };
-        let answered_after = rtt.known().unwrap_or(UNKNOWN_RTT).max(usual).min(due);
+        // A queue that has just filled was not seen by checks, which are few, nor by a flow with few packets.
+        let due = seen.max(measured + rtt.unseen_queue().min(most));
+        let answered_after = rtt.known().unwrap_or(UNKNOWN_RTT).max(usual).min(due / 2);
         // Spread over the time that is left for them: what fills a queue for a moment must not hit them all.
         (due, ((due - answered_after) / CURRENT_CHECKS).max(LEAST_GAP))
     }
@@ -217,6 +224,10 @@ const UNKNOWN_RTT: Duration = Duration::from_millis(200);
 const UNKNOWN_DUE: Duration = Duration::from_secs(1);
 /// What a data plane waits beyond twice the usual before it doubts a silence (decision 040).
 const SILENCE_MARGIN: Duration = Duration::from_millis(100);
+/// The most that is waited for a queue that was never seen. Silence follows the usual wait, which has queues in it;
+/// a retransmission is told sooner than that.
+const UNSEEN_AFTER_SILENCE: Duration = Duration::from_millis(250);
+const UNSEEN_AFTER_RETRANSMISSION: Duration = Duration::from_millis(400);
 /// Between checks of a trial.
 const LEAST_GAP: Duration = Duration::from_millis(2);
 /// Quiet time after the first trial, and how often it doubles: up to 16 s.

@@ -240,7 +240,8 @@ fn after_a_silent_cut_a_suspicion_moves_both_within_the_bound() {
         let took = moved_after(&mut net, 0, since);
         let rtt = delay * 2;
         assert!(took >= rtt, "not before an answer could have come: {took:?}");
-        assert!(took <= (rtt * 3 / 2 + ms(11)).max(ms(20)), "{took:?} at {rtt:?}");
+        let queue = (rtt * 10).min(ms(400));
+        assert!(took <= (rtt * 3 / 2 + ms(11)).max(ms(20)) + queue, "{took:?} at {rtt:?}");
         assert_eq!(causes(&net, 0), [Cause::Suspicion]);
         assert_eq!(moved_after(&mut net, 1, since), took + delay);
         net.run_for(delay * 4);
@@ -251,10 +252,10 @@ fn after_a_silent_cut_a_suspicion_moves_both_within_the_bound() {
 #[test]
 fn a_check_is_waited_for_by_what_the_transport_has_waited() {
     for (doubt, quiet, waited, due) in [
-        (Doubt::Silence, 0, 140, 40),
+        (Doubt::Silence, 0, 140, 240),
         (Doubt::Silence, 0, 300, 300),
         (Doubt::Silence, 0, 940, 1_000),
-        (Doubt::Retransmission, 0, 800, 40),
+        (Doubt::Retransmission, 0, 800, 240),
         (Doubt::Retransmission, 30_000, 200, 300),
         (Doubt::Retransmission, 30_000, 9_000, 1_000),
         (Doubt::Unreachable, 30_000, 9_000, 40),
@@ -270,6 +271,7 @@ fn a_check_is_waited_for_by_what_the_transport_has_waited() {
         machine.handle_suspicion(doubt, since, now);
         let trial = machine.vigil.as_ref().and_then(|vigil| vigil.trial()).expect("a trial");
         assert_eq!(trial.due.since(now), ms(due), "{doubt:?} {quiet} {waited}");
+        assert!(trial.gap * 20 >= trial.due.since(now) || doubt == Doubt::Unreachable, "no burst");
         let last = now + trial.gap * 7;
         assert!(last < trial.due, "the last check has time to be answered");
     }
@@ -304,7 +306,7 @@ fn a_suspicion_in_the_quiet_time_is_taken_up_after_it_unless_something_came() {
     net.run_for(ms(20));
     suspect(&mut net, 0, Doubt::Retransmission);
     let now = net.now;
-    assert!(moved_after(&mut net, 0, now) <= ms(320));
+    assert!(moved_after(&mut net, 0, now) <= ms(520));
     assert_eq!(causes(&net, 0), [Cause::Suspicion]);
 }
 
