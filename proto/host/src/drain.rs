@@ -84,7 +84,7 @@ impl Host {
         let mut seed = [0; 16];
         self.rng.fill_bytes(&mut seed);
         let mut reap = reap::Machine::new(Arc::clone(&self.reap_config), current, seed, now);
-        reap.handle_keepalive_timeout(established.peer.send_timeout);
+        reap.handle_keepalive_timeout(established.peer.send_timeout.into());
         // Where nothing is added to a packet.
         reap.handle_preferred(Some(context.key.ulids.as_locators()), now);
         reap.handle_deprecated(&self.deprecated, now);
@@ -136,7 +136,7 @@ impl Host {
         } else {
             peer.locators.iter().map(|locator| rank(peer.preference_of(*locator))).collect()
         };
-        active.reap.handle_keepalive_timeout(peer.send_timeout);
+        active.reap.handle_keepalive_timeout(peer.send_timeout.into());
         active.reap.handle_ranked_candidates(&*local, &peer.locators, &ranks, now);
         if !ranks.is_empty() {
             self.go_home(id, now);

@@ -51,7 +51,7 @@ impl Host {
                 local_locators: established.local_locators.to_vec(),
                 peer_locators: established.peer.locators.to_vec(),
                 peer_generation: established.peer.generation,
-                peer_send_timeout: established.peer.send_timeout,
+                peer_send_timeout: established.peer.send_timeout.into(),
                 role: established.role,
             })
         })
@@ -83,7 +83,7 @@ impl Host {
                 // Not kept: preferences without a list are refused until the peer tells its list again.
                 listed: 0,
                 generation: snapshot.peer_generation,
-                send_timeout: snapshot.peer_send_timeout,
+                send_timeout: snapshot.peer_send_timeout.into(),
                 preferences: Box::default(),
             },
             snapshot.role,

@@ -1,7 +1,6 @@
 //! Bounds on what a machine holds and answers.
 
 use alloc::collections::VecDeque;
-use core::time::Duration;
 use moorline_types::Instant;
 
 use crate::config::MAX_QUEUED;
@@ -10,19 +9,26 @@ use crate::config::MAX_QUEUED;
 /// larger; the cap is for a peer, or someone who knows our tag, who sends without end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answers {
-    since: Instant,
-    count: u32,
+    /// In milliseconds, which start anew after seven weeks: that does no harm.
+    since: u32,
+    count: u16,
 }
 
 impl Answers {
     /// Whether one more may go out.
     pub(crate) fn take(&mut self, limit: u32, now: Instant) -> bool {
-        if now.since(self.since) >= Duration::from_secs(1) {
+        let now = millis(now);
+        if now.wrapping_sub(self.since) >= 1000 {
             *self = Self { since: now, count: 0 };
         }
         self.count = self.count.saturating_add(1);
-        self.count <= limit
+        u32::from(self.count) <= limit
     }
+}
+
+fn millis(at: Instant) -> u32 {
+    let millis = at.since(Instant::ZERO).as_millis() & u128::from(u32::MAX);
+    u32::try_from(millis).unwrap_or(0)
 }
 
 /// Adds to a queue of at most [`MAX_QUEUED`]; the oldest makes room.

@@ -48,7 +48,7 @@ pub struct Machine {
     /// What most machines have nothing of.
     extra: Option<Box<Extra>>,
     /// Keepalive Timeout: what the peer named, or the default.
-    keepalive_nanos: u64,
+    keepalive_millis: u32,
     /// When anything of the peer's was last heard by way of the core.
     heard: Instant,
     /// Streams of the seed that were used up.
@@ -79,7 +79,7 @@ impl Machine {
     ) -> Self {
         let config = config.into();
         Self {
-            keepalive_nanos: nanos(config.keepalive_timeout),
+            keepalive_millis: millis(config.keepalive_timeout),
             config,
             seed: Seed(seed),
             current,
@@ -101,7 +101,7 @@ impl Machine {
     /// The peer's Keepalive Timeout option: its Send Timeout (RFC 5534 s5.3).
     //= rfc5534#5.3-4
     pub fn handle_keepalive_timeout(&mut self, timeout: Duration) {
-        self.keepalive_nanos = nanos(timeout);
+        self.keepalive_millis = millis(timeout);
     }
 
     /// The data plane's Send Timer ran out: payload left at `since` and nothing came back.
@@ -209,8 +209,10 @@ impl Machine {
         now: Instant,
     ) {
         let was_broken = self.is_current_broken();
+        let spare = self.spare();
         let old_local = core::mem::replace(&mut self.local, cut_set(local.into()));
         let old_peer = core::mem::replace(&mut self.peer, cut_set(peer.into()));
+        self.keep_spare(spare);
         let has_new_ranks = *self.ranks() != *ranks;
         if has_new_ranks {
             self.change_extra(|extra| extra.ranks = cut(ranks));
@@ -404,8 +406,9 @@ impl core::fmt::Debug for Seed {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+/// As fine as a peer can name it (RFC 5534 s5.3 has seconds, our private option milliseconds).
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
 fn cut_set(set: Locators) -> Locators {

@@ -15,23 +15,30 @@ use crate::timers::Timer;
 /// Boxed, and there for contexts with more than one pair only.
 #[derive(Clone, Debug)]
 pub(crate) struct Vigil {
-    /// The pair that traffic goes back to when it works; `None`: none is better than others.
-    pub(crate) home: Option<LocatorPair>,
-    /// The pair that is kept, or being tried out for that.
-    pub(crate) spare: Option<LocatorPair>,
+    /// The pair that is kept, or being tried out for that: places in the machine's two sets.
+    pub(crate) spare: Option<[u8; 2]>,
     /// When the check by the spare left that was answered last.
     pub(crate) verified: Option<Instant>,
     pub(crate) spare_rtt: Rtt,
     pub(crate) current_rtt: Rtt,
     pub(crate) round: Round,
+    /// When resting is over, or the answer of the checks is due.
+    pub(crate) due: Instant,
     /// Checks sent in this round.
     pub(crate) tries: u8,
     /// Pairs in a row that have not answered.
     pub(crate) failed: u8,
-    /// Suspicions are not acted upon before this.
-    pub(crate) quiet_until: Instant,
-    /// How often the quiet time has doubled.
-    pub(crate) doublings: u8,
+    pub(crate) answers: Answers,
+    /// `None`: all of it is as [`Past::new`] has it, with the current pair.
+    past: Option<Box<Past>>,
+    pub(crate) flight: Option<Box<Flight>>,
+}
+
+/// What there is for contexts that have moved, prefer another pair, or have had a suspicion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Past {
+    /// The pair that traffic goes back to when it works; `None`: none is better than others.
+    pub(crate) home: Option<LocatorPair>,
     /// Since when the preferred pair has answered each check.
     pub(crate) home_since: Option<Instant>,
     /// Whether its last check has not been answered.
@@ -39,8 +46,10 @@ pub(crate) struct Vigil {
     /// When traffic went back last, and how often that was a mistake.
     pub(crate) went_home: Instant,
     pub(crate) mistakes: u8,
-    pub(crate) answers: Answers,
-    pub(crate) flight: Option<Box<Flight>>,
+    /// Suspicions are not acted upon before this.
+    pub(crate) quiet_until: Instant,
+    /// How often the quiet time has doubled.
+    pub(crate) doublings: u8,
 }
 
 /// Where the checks of the spare are.
@@ -48,14 +57,14 @@ pub(crate) struct Vigil {
 pub(crate) enum Round {
     /// There is no other pair.
     Off,
-    /// The next one is due then.
-    Resting(Instant),
+    /// The next one is not due yet.
+    Resting,
     /// Due as soon as traffic flows.
     Awaiting,
     /// The host is to say what it knows of the spare.
     Asking,
-    /// Checks are under way, the answer is due by then.
-    Checking(Instant),
+    /// Checks are under way.
+    Checking,
 }
 
 /// A probe outside of explorations, to find out whether a pair works.
@@ -100,37 +109,32 @@ pub(crate) struct Flight {
 }
 
 impl Vigil {
-    pub(crate) fn new(home: LocatorPair) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            home: Some(home),
             spare: None,
             verified: None,
             spare_rtt: Rtt::default(),
             current_rtt: Rtt::default(),
             round: Round::Off,
+            due: Instant::ZERO,
             tries: 0,
             failed: 0,
-            quiet_until: Instant::ZERO,
-            doublings: 0,
-            home_since: None,
-            is_home_asked: false,
-            went_home: Instant::ZERO,
-            mistakes: 0,
             answers: Answers::default(),
+            past: None,
             flight: None,
         }
     }
 
     pub(crate) fn next_timeout(&self) -> Option<(Instant, Timer)> {
         let round = match self.round {
-            Round::Resting(at) | Round::Checking(at) => Some((at, Timer::Spare)),
+            Round::Resting | Round::Checking => Some((self.due, Timer::Spare)),
             Round::Off | Round::Awaiting | Round::Asking => None,
         };
         let trial = self.trial().map(|trial| {
             let due = if trial.answered.is_some() { trial.due } else { trial.end };
             (trial.next.unwrap_or(due).min(due), Timer::Trial)
         });
-        let deferred = self.deferred().map(|_| (self.quiet_until, Timer::Trial));
+        let deferred = self.deferred().map(|_| (self.quiet_until(), Timer::Trial));
         [round, trial.or(deferred)].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
@@ -142,12 +146,57 @@ impl Vigil {
         self.flight.as_ref()?.deferred
     }
 
-    /// Lets go of what is over: checks too old to be answered, and the box if it is empty.
-    pub(crate) fn tidy(&mut self, now: Instant) {
+    pub(crate) fn rest(&mut self, until: Instant) {
+        (self.round, self.due) = (Round::Resting, until);
+    }
+
+    pub(crate) fn past(&self) -> Option<&Past> {
+        self.past.as_deref()
+    }
+
+    pub(crate) fn past_mut(&mut self, current: LocatorPair) -> &mut Past {
+        self.past.get_or_insert_with(|| Box::new(Past::new(current)))
+    }
+
+    /// Suspicions are not acted upon before this.
+    pub(crate) fn quiet_until(&self) -> Instant {
+        self.past().map_or(Instant::ZERO, |past| past.quiet_until)
+    }
+
+    /// Lets go of what is over: checks too old to be answered, a time that is quiet no more, and the boxes
+    /// if they are empty.
+    pub(crate) fn tidy(&mut self, current: LocatorPair, now: Instant) {
+        if let Some(past) = &mut self.past {
+            past.forgive(now);
+            if **past == Past::new(current) {
+                self.past = None;
+            }
+        }
         let Some(flight) = &mut self.flight else { return };
         flight.checks.retain(|check| now.since(check.at) <= CHECK_LIFETIME);
         if flight.is_over() {
             self.flight = None;
+        }
+    }
+}
+
+impl Past {
+    fn new(home: LocatorPair) -> Self {
+        Self {
+            home: Some(home),
+            home_since: None,
+            is_home_asked: false,
+            went_home: Instant::ZERO,
+            mistakes: 0,
+            quiet_until: Instant::ZERO,
+            doublings: 0,
+        }
+    }
+
+    /// After a while without a trial the quiet time is short again.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        if now.since(self.quiet_until) >= FORGIVE {
+            (self.quiet_until, self.doublings) = (Instant::ZERO, 0);
         }
     }
 }
@@ -262,6 +311,8 @@ fn seconds(at: Instant) -> u32 {
 
 /// A check unanswered for so long never is: longer than any path with its queues takes.
 pub(crate) const CHECK_LIFETIME: Duration = Duration::from_secs(10);
+/// For a quiet time to be short again.
+const FORGIVE: Duration = Duration::from_secs(60);
 /// Checks whose answers are waited for.
 const MAX_CHECKS: usize = 32;
 /// Queues fill and empty in some seconds: 10.
@@ -299,6 +350,6 @@ mod tests {
 
     #[test]
     fn a_vigil_is_small() {
-        assert!(size_of::<Vigil>() <= 192, "{}", size_of::<Vigil>());
+        assert!(size_of::<Vigil>() <= 72, "{}", size_of::<Vigil>());
     }
 }

@@ -19,9 +19,25 @@ pub struct PeerSet {
     /// Generation of its list; `None`: it told no list.
     pub generation: Option<u32>,
     /// Its Send Timeout: how long we owe it keepalives (RFC 5534 s5.3).
-    pub send_timeout: Duration,
+    pub send_timeout: Millis,
     /// What it says of its locators, in their order; empty: nothing.
     pub preferences: Box<[LocatorPreference]>,
+}
+
+/// A duration as fine as a peer can name it, in a quarter of the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Millis(u32);
+
+impl From<Duration> for Millis {
+    fn from(duration: Duration) -> Self {
+        Self(u32::try_from(duration.as_millis()).unwrap_or(u32::MAX))
+    }
+}
+
+impl From<Millis> for Duration {
+    fn from(millis: Millis) -> Self {
+        Self::from_millis(u64::from(millis.0))
+    }
 }
 
 impl PeerSet {
@@ -32,7 +48,7 @@ impl PeerSet {
             locators: (&[ulid.as_locator()]).into(),
             listed: 0,
             generation: None,
-            send_timeout: DEFAULT_SEND_TIMEOUT,
+            send_timeout: DEFAULT_SEND_TIMEOUT.into(),
             preferences: Box::default(),
         }
     }
@@ -134,12 +150,12 @@ impl Machine {
 }
 
 /// RFC 5534 s5.3, with the private option for less than a second before it if the peer sent one.
-pub(crate) fn peer_send_timeout(options: &Options) -> Option<Duration> {
+pub(crate) fn peer_send_timeout(options: &Options) -> Option<Millis> {
     //= rfc5534#5.3
     //= rfc5534#5.3-4
     match (options.send_timeout_millis(), options.keepalive_timeout()) {
-        (Some(millis), _) if millis > 0 => Some(Duration::from_millis(u64::from(millis))),
-        (_, Some(seconds)) if seconds > 0 => Some(Duration::from_secs(u64::from(seconds))),
+        (Some(millis), _) if millis > 0 => Some(Millis(millis)),
+        (_, Some(seconds)) if seconds > 0 => Some(Millis(u32::from(seconds) * 1000)),
         _ => None,
     }
 }

@@ -1,15 +1,25 @@
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 
 use crate::Locator;
 
-/// A set of locators in an order, shared by whoever has the same: a copy takes no room.
+/// A set of locators in an order, shared by whoever has the same: a copy takes no room but for a pointer of
+/// one word.
 ///
 /// A host has many contexts, and in each of them several parts know the locators of both sides.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Locators(Arc<[Locator]>);
+#[derive(Clone)]
+pub struct Locators(Arc<Set>);
+
+/// Most have two or fewer, and need no box of their own.
+enum Set {
+    One([Locator; 1]),
+    Two([Locator; 2]),
+    Other(Box<[Locator]>),
+}
 
 impl Locators {
     /// Whether the two are one and the same in memory, and so equal without a look at them. If not,
@@ -17,6 +27,20 @@ impl Locators {
     #[must_use]
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl PartialEq for Locators {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_shared_with(other) || **self == **other
+    }
+}
+
+impl Eq for Locators {}
+
+impl Hash for Locators {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
     }
 }
 
@@ -30,13 +54,21 @@ impl Deref for Locators {
     type Target = [Locator];
 
     fn deref(&self) -> &[Locator] {
-        &self.0
+        match &*self.0 {
+            Set::One(locators) => locators,
+            Set::Two(locators) => locators,
+            Set::Other(locators) => locators,
+        }
     }
 }
 
 impl From<&[Locator]> for Locators {
     fn from(locators: &[Locator]) -> Self {
-        Self(locators.into())
+        Self(Arc::new(match *locators {
+            [one] => Set::One([one]),
+            [one, two] => Set::Two([one, two]),
+            _ => Set::Other(locators.into()),
+        }))
     }
 }
 
@@ -60,13 +92,13 @@ impl From<&Self> for Locators {
 
 impl From<Vec<Locator>> for Locators {
     fn from(locators: Vec<Locator>) -> Self {
-        Self(locators.into())
+        Self::from(&locators[..])
     }
 }
 
 impl FromIterator<Locator> for Locators {
     fn from_iter<I: IntoIterator<Item = Locator>>(locators: I) -> Self {
-        Self(locators.into_iter().collect())
+        Self::from(locators.into_iter().collect::<Vec<_>>())
     }
 }
 
@@ -75,30 +107,30 @@ impl<'a> IntoIterator for &'a Locators {
     type IntoIter = core::slice::Iter<'a, Locator>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.iter()
     }
 }
 
 impl fmt::Debug for Locators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        (**self).fmt(f)
     }
 }
 
 impl PartialEq<[Locator]> for Locators {
     fn eq(&self, other: &[Locator]) -> bool {
-        *self.0 == *other
+        **self == *other
     }
 }
 
 impl<const N: usize> PartialEq<[Locator; N]> for Locators {
     fn eq(&self, other: &[Locator; N]) -> bool {
-        *self.0 == other[..]
+        **self == other[..]
     }
 }
 
 impl PartialEq<Vec<Locator>> for Locators {
     fn eq(&self, other: &Vec<Locator>) -> bool {
-        *self.0 == other[..]
+        **self == other[..]
     }
 }

@@ -74,13 +74,14 @@ impl Machine {
             self.heard = now;
             self.on_current_answered(now);
         }
+        let is_spare = self.spare() == Some(check.pair);
         let Some(vigil) = &mut self.vigil else { return };
-        if vigil.spare == Some(check.pair) {
+        if is_spare {
             vigil.spare_rtt.observe(rtt, now);
             vigil.verified = Some(check.at);
             vigil.failed = 0;
-            if matches!(vigil.round, Round::Checking(_)) {
-                vigil.round = Round::Resting(now + interval);
+            if vigil.round == Round::Checking {
+                vigil.rest(now + interval);
             }
             self.flight().tell(Event::Checked { pair: check.pair, at: check.at, rtt });
         }
@@ -130,14 +131,12 @@ impl Machine {
     }
 
     pub(super) fn vigil_mut(&mut self) -> &mut Vigil {
-        let current = self.current;
-        self.vigil.get_or_insert_with(|| alloc::boxed::Box::new(Vigil::new(current)))
+        self.vigil.get_or_insert_with(|| alloc::boxed::Box::new(Vigil::new()))
     }
 
     pub(super) fn flight(&mut self) -> &mut Flight {
         let (seed, stream) = (self.seed.expanded(), self.explorations.wrapping_add(1));
-        let current = self.current;
-        let vigil = self.vigil.get_or_insert_with(|| alloc::boxed::Box::new(Vigil::new(current)));
+        let vigil = self.vigil.get_or_insert_with(|| alloc::boxed::Box::new(Vigil::new()));
         if vigil.flight.is_none() {
             self.explorations = stream;
         }
@@ -148,7 +147,7 @@ impl Machine {
 
     pub(super) fn tidy_vigil(&mut self, now: Instant) {
         if let Some(vigil) = &mut self.vigil {
-            vigil.tidy(now);
+            vigil.tidy(self.current, now);
         }
     }
 }

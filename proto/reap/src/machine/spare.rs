@@ -32,8 +32,8 @@ impl Machine {
     /// The spare that is due to be checked: [`handle_known`](Self::handle_known) says whether others have.
     #[must_use]
     pub fn question(&self) -> Option<LocatorPair> {
-        let vigil = self.vigil.as_ref().filter(|vigil| vigil.round == Round::Asking)?;
-        vigil.spare.or(vigil.home)
+        self.vigil.as_ref().filter(|vigil| vigil.round == Round::Asking)?;
+        self.spare().or(self.home())
     }
 
     /// The answer to [`question`](Self::question).
@@ -44,7 +44,7 @@ impl Machine {
         };
         match known {
             Known::Nothing => self.begin_round(None, now),
-            Known::Asked => vigil.round = Round::Resting(now + RETRY.min(interval)),
+            Known::Asked => vigil.rest(now + RETRY.min(interval)),
             Known::Verified { at, rtt } if vigil.spare.is_some() && now.since(at) < interval => {
                 vigil.verified = vigil.verified.max(Some(at));
                 vigil.failed = 0;
@@ -63,9 +63,11 @@ impl Machine {
         if self.config.profile.is_rfc() || self.vigil.is_none() && pair == Some(self.current) {
             return;
         }
-        let vigil = self.vigil_mut();
-        if vigil.home != pair {
-            (vigil.home, vigil.home_since, vigil.mistakes) = (pair, None, 0);
+        let current = self.current;
+        self.vigil_mut();
+        if self.home() != pair {
+            let past = self.vigil_mut().past_mut(current);
+            (past.home, past.home_since, past.mistakes) = (pair, None, 0);
             self.refresh_spare(now);
             self.refresh_watch();
         }
@@ -79,16 +81,14 @@ impl Machine {
             return;
         }
         self.change_extra(|extra| extra.deprecated = deprecated.into());
-        if let Some(vigil) = &mut self.vigil
-            && vigil.spare.is_some_and(|spare| deprecated.contains(&spare.local))
-        {
-            vigil.spare = None;
+        if self.spare().is_some_and(|spare| deprecated.contains(&spare.local)) {
+            self.keep_spare(None);
         }
         self.refresh_spare(now);
         self.leave_deprecated(now);
         if self.is_deprecated(self.current)
             && let Some(vigil) = &mut self.vigil
-            && matches!(vigil.round, Round::Resting(_))
+            && vigil.round == Round::Resting
         {
             vigil.round = Round::Awaiting;
         }
@@ -104,7 +104,31 @@ impl Machine {
         let is_usable = |pair: &LocatorPair| {
             *pair != self.current && self.is_candidate(*pair) && !self.is_broken(*pair)
         };
-        vigil.spare.filter(|_| is_fresh).filter(is_usable)
+        self.spare().filter(|_| is_fresh).filter(is_usable)
+    }
+
+    /// The pair that is kept, or being tried out for that.
+    pub(super) fn spare(&self) -> Option<LocatorPair> {
+        let [local, peer] = self.vigil.as_ref()?.spare?.map(usize::from);
+        Some(LocatorPair::new(*self.local.get(local)?, *self.peer.get(peer)?))
+    }
+
+    /// Has this pair be the spare; one that is not of the two sets is none.
+    pub(super) fn keep_spare(&mut self, spare: Option<LocatorPair>) {
+        let place = |set: &[Locator], locator| {
+            u8::try_from(set.iter().position(|known| *known == locator)?).ok()
+        };
+        let places = spare.and_then(|spare| {
+            Some([place(&self.local, spare.local)?, place(&self.peer, spare.peer)?])
+        });
+        if let Some(vigil) = &mut self.vigil {
+            vigil.spare = places;
+        }
+    }
+
+    /// The pair that traffic goes back to when it works; `None`: none is better than others.
+    fn home(&self) -> Option<LocatorPair> {
+        self.vigil.as_ref()?.past().map_or(Some(self.current), |past| past.home)
     }
 
     /// The current pair is known to be of no use. With a spare that is known to work, payload takes it
@@ -163,16 +187,16 @@ impl Machine {
     pub(super) fn on_round_timeout(&mut self, now: Instant) {
         let Some(vigil) = &mut self.vigil else { return };
         match vigil.round {
-            Round::Resting(_) => vigil.round = Round::Awaiting,
-            Round::Checking(_) if vigil.tries < TRIES && self.state == State::Operational => {
+            Round::Resting => vigil.round = Round::Awaiting,
+            Round::Checking if vigil.tries < TRIES && self.state == State::Operational => {
                 vigil.tries += 1;
                 let wait = vigil.spare_rtt.due().unwrap_or(RETRY).max(RETRY);
-                vigil.round = Round::Checking(now + wait * u32::from(vigil.tries));
-                if let Some(spare) = vigil.spare {
+                vigil.due = now + wait * u32::from(vigil.tries);
+                if let Some(spare) = self.spare() {
                     self.send_check(spare, now);
                 }
             }
-            Round::Checking(_) => self.on_spare_failed(now),
+            Round::Checking => self.on_spare_failed(now),
             Round::Off | Round::Awaiting | Round::Asking => {}
         }
         self.tidy_vigil(now);
@@ -181,18 +205,18 @@ impl Machine {
 
     /// The host had no room for the checks of this context.
     pub fn handle_checks_refused(&mut self, now: Instant) {
-        let interval = self.round_interval();
+        let (interval, current) = (self.round_interval(), self.current);
         let Some(vigil) = &mut self.vigil else { return };
         if let Some(flight) = &mut vigil.flight {
             flight.transmits.clear();
             flight.checks.clear();
             if let Some(trial) = flight.trial.take() {
                 flight.deferred = Some((trial.doubt, trial.started));
-                vigil.quiet_until = now + RETRY / 4;
+                vigil.past_mut(current).quiet_until = now + RETRY / 4;
             }
         }
-        if matches!(vigil.round, Round::Checking(_)) {
-            vigil.round = Round::Resting(now + interval / 8);
+        if vigil.round == Round::Checking {
+            vigil.rest(now + interval / 8);
         }
         self.tidy_vigil(now);
         self.refresh_watch();
@@ -203,9 +227,8 @@ impl Machine {
         if self.config.profile.is_rfc() {
             return;
         }
-        let keeps = self.vigil.as_ref().is_some_and(|vigil| {
-            vigil.spare.is_some_and(|spare| spare != self.current && self.is_candidate(spare))
-        });
+        let is_good = |spare| spare != self.current && self.is_candidate(spare);
+        let keeps = self.spare().is_some_and(is_good);
         let spare = if keeps { None } else { self.choose_spare() };
         if self.vigil.is_none() && spare.is_none() {
             return;
@@ -213,10 +236,11 @@ impl Machine {
         let is_away = self.home_to_check().is_some();
         let vigil = self.vigil_mut();
         if !keeps {
-            vigil.spare = spare;
             vigil.verified = None;
             vigil.spare_rtt = Default::default();
+            self.keep_spare(spare);
         }
+        let vigil = self.vigil_mut();
         let has_any = vigil.spare.is_some() || is_away;
         if !has_any {
             vigil.round = Round::Off;
@@ -228,20 +252,21 @@ impl Machine {
 
     /// Another pair is current.
     pub(super) fn after_move(&mut self, from: LocatorPair, now: Instant) {
-        let (current, fail_back) = (self.current, self.config.profile.fail_back);
+        let fail_back = self.config.profile.fail_back;
+        let is_spare = self.spare() == Some(self.current);
         let Some(vigil) = &mut self.vigil else { return };
-        let is_spare = vigil.spare == Some(current);
         vigil.current_rtt = if is_spare { vigil.spare_rtt } else { Default::default() };
-        (vigil.failed, vigil.home_since, vigil.is_home_asked) = (0, None, false);
+        (vigil.failed, vigil.spare) = (0, None);
         if let Some(flight) = &mut vigil.flight {
             (flight.trial, flight.deferred) = (None, None);
         }
-        if vigil.home == Some(from) && vigil.went_home != Instant::ZERO {
-            let stayed = now.since(vigil.went_home);
+        let past = vigil.past_mut(from);
+        (past.home_since, past.is_home_asked) = (None, false);
+        if past.home == Some(from) && past.went_home != Instant::ZERO {
+            let stayed = now.since(past.went_home);
             let is_mistake = stayed < (fail_back * STEADY).max(STEADY_AT_LEAST);
-            vigil.mistakes = if is_mistake { (vigil.mistakes + 1).min(MAX_MISTAKES) } else { 0 };
+            past.mistakes = if is_mistake { (past.mistakes + 1).min(MAX_MISTAKES) } else { 0 };
         }
-        vigil.spare = None;
         self.refresh_spare(now);
         self.refresh_watch();
     }
@@ -267,13 +292,15 @@ impl Machine {
         if self.state != State::Operational || self.is_broken(home) {
             return;
         }
+        let current = self.current;
         let Some(vigil) = &mut self.vigil else { return };
-        vigil.is_home_asked = false;
-        let since = *vigil.home_since.get_or_insert(check.at);
+        let past = vigil.past_mut(current);
+        past.is_home_asked = false;
+        let since = *past.home_since.get_or_insert(check.at);
         if now.since(since) < hold {
             return;
         }
-        vigil.went_home = now;
+        past.went_home = now;
         self.move_to(home, Cause::FailBack, now);
         self.refresh_forget(now);
     }
@@ -291,7 +318,8 @@ impl Machine {
 
     /// How long the preferred pair must have worked: longer after each time that it was a mistake.
     fn hold(&self) -> Duration {
-        let mistakes = self.vigil.as_ref().map_or(0, |vigil| vigil.mistakes);
+        let past = self.vigil.as_ref().and_then(|vigil| vigil.past());
+        let mistakes = past.map_or(0, |past| past.mistakes);
         self.config.profile.fail_back * (1 << mistakes.min(MAX_MISTAKES))
     }
 
@@ -300,7 +328,7 @@ impl Machine {
         if self.config.profile.fail_back.is_zero() {
             return None;
         }
-        let home = self.vigil.as_ref()?.home?;
+        let home = self.home()?;
         let is_good = self.is_candidate(home) && !self.is_deprecated(home);
         (home != self.current && is_good).then_some(home)
     }
@@ -310,16 +338,20 @@ impl Machine {
         let interval = self.round_interval();
         let home = self.home_to_check();
         let (current, suspects) = (self.current, self.config.profile.suspects);
+        let spare = self.spare().filter(|_| known.is_none());
         let Some(vigil) = &mut self.vigil else { return };
-        let spare = vigil.spare.filter(|_| known.is_none());
         let wait = vigil.spare_rtt.due().unwrap_or(RETRY).max(RETRY);
         // At the same time as the other one: it finds out for both again, or this one does.
         let next = known.unwrap_or(now) + interval;
         let until = if spare.is_some() { now + wait } else { next.max(now + RETRY) };
-        vigil.round = if spare.is_some() { Round::Checking(until) } else { Round::Resting(until) };
-        vigil.tries = 1;
-        if core::mem::replace(&mut vigil.is_home_asked, home.is_some()) {
-            vigil.home_since = None;
+        vigil.round = if spare.is_some() { Round::Checking } else { Round::Resting };
+        (vigil.due, vigil.tries) = (until, 1);
+        // Without a past the preferred pair is the current one, and is not asked.
+        if vigil.past().is_some() {
+            let past = vigil.past_mut(current);
+            if core::mem::replace(&mut past.is_home_asked, home.is_some()) {
+                past.home_since = None;
+            }
         }
         let is_known = known.is_some() && vigil.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);
@@ -348,11 +380,8 @@ impl Machine {
             let most = if is_away { spare_interval.max(interval) } else { Duration::MAX };
             (interval * (1 << doublings)).min(most)
         };
-        vigil.round = Round::Resting(now + wait);
-        let spare = self.choose_spare();
-        if let Some(vigil) = &mut self.vigil {
-            vigil.spare = spare;
-        }
+        vigil.rest(now + wait);
+        self.keep_spare(self.choose_spare());
     }
 
     /// The best pair besides the current one, after those that failed.

@@ -23,7 +23,7 @@ impl Machine {
         if self.vigil.as_ref().is_some_and(|vigil| vigil.trial().is_some()) {
             return;
         }
-        if self.vigil.as_ref().is_some_and(|vigil| now < vigil.quiet_until) {
+        if self.vigil.as_ref().is_some_and(|vigil| now < vigil.quiet_until()) {
             self.flight().deferred.get_or_insert((doubt, since));
             return self.refresh_watch();
         }
@@ -108,7 +108,7 @@ impl Machine {
 
     /// The quiet time is over, and the data plane does not say twice what it suspects.
     fn take_up_deferred(&mut self, now: Instant) {
-        let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.quiet_until <= now) else {
+        let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.quiet_until() <= now) else {
             return;
         };
         let deferred = vigil.flight.as_mut().and_then(|flight| flight.deferred.take());
@@ -184,16 +184,16 @@ impl Machine {
     }
 
     fn end_trial(&mut self, now: Instant) {
+        let current = self.current;
         let Some(vigil) = &mut self.vigil else { return };
         if let Some(flight) = &mut vigil.flight {
             flight.trial = None;
             flight.transmits.clear();
         }
-        if now.since(vigil.quiet_until) >= FORGIVE {
-            vigil.doublings = 0;
-        }
-        vigil.quiet_until = now + QUIET * (1 << vigil.doublings.min(MAX_DOUBLINGS));
-        vigil.doublings = (vigil.doublings + 1).min(MAX_DOUBLINGS);
+        let past = vigil.past_mut(current);
+        past.forgive(now);
+        past.quiet_until = now + QUIET * (1 << past.doublings.min(MAX_DOUBLINGS));
+        past.doublings = (past.doublings + 1).min(MAX_DOUBLINGS);
     }
 
     fn trial_mut(&mut self) -> Option<&mut Trial> {
@@ -205,7 +205,7 @@ impl Machine {
         if let Some(spare) = self.fresh_spare(now) {
             return [spare].into();
         }
-        let spare = self.vigil.as_ref().and_then(|vigil| vigil.spare);
+        let spare = self.spare();
         let best = self.others().into_iter().filter(|pair| Some(*pair) != spare);
         spare.into_iter().chain(best).take(MAX_OTHERS).collect()
     }
@@ -233,5 +233,3 @@ const LEAST_GAP: Duration = Duration::from_millis(2);
 /// Quiet time after the first trial, and how often it doubles: up to 16 s.
 const QUIET: Duration = Duration::from_millis(250);
 const MAX_DOUBLINGS: u8 = 6;
-/// After so long without a trial the quiet time is short again.
-const FORGIVE: Duration = Duration::from_secs(60);

@@ -239,8 +239,8 @@ impl Machine {
         self.is_watching = is_wanted;
     }
 
-    pub(super) const fn keepalive_timeout(&self) -> Duration {
-        Duration::from_nanos(self.keepalive_nanos)
+    pub(super) fn keepalive_timeout(&self) -> Duration {
+        Duration::from_millis(u64::from(self.keepalive_millis))
     }
 
     pub(super) fn is_current_broken(&self) -> bool {

@@ -180,7 +180,7 @@ fn another_send_timeout_is_told_by_an_update() {
         let Message::UpdateRequest(request) = &duo.log[0].message else { panic!("{:?}", duo.log) };
         assert_eq!(request.options.keepalive_timeout(), Some(seconds));
         assert_eq!(request.options.send_timeout_millis(), millis);
-        assert_eq!(duo.of_side(1).peer.send_timeout, timeout);
+        assert_eq!(duo.of_side(1).peer.send_timeout, timeout.into());
         assert_eq!(duo.of_side(1).peer.locators, locators(1), "the locators stay");
     }
 }
