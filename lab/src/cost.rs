@@ -7,6 +7,8 @@
 mod exchanges;
 mod i2;
 mod isp_loss;
+#[cfg(test)]
+mod memory;
 mod peers;
 mod responder;
 mod spread;

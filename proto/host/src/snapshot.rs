@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_shim6::{Context, Established, Key, PeerSet, Role, State};
+use moorline_shim6::{Context, Established, Key, PeerSet, Preferences, Role, State};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::machine::Host;
@@ -84,7 +84,7 @@ impl Host {
                 listed: 0,
                 generation: snapshot.peer_generation,
                 send_timeout: snapshot.peer_send_timeout.into(),
-                preferences: Box::default(),
+                preferences: Preferences::default(),
             },
             snapshot.role,
         );

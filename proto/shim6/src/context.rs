@@ -23,7 +23,7 @@ pub struct Context {
 #[derive(Clone, Debug)]
 pub enum State {
     /// I1 sent, R1 awaited.
-    I1Sent(I1Sent),
+    I1Sent(Box<I1Sent>),
     /// I2 sent, R2 awaited.
     I2Sent(Box<I2Sent>),
     /// The peer has lost the context: I2bis sent, R2 awaited. Payload goes on as before.

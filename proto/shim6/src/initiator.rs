@@ -18,7 +18,7 @@ impl Machine {
     pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
         let ways = self.table.ways(key, None, &mut self.rng);
         let via = self.first_pair(key.ulids);
-        let state = State::I1Sent(I1Sent {
+        let state = State::I1Sent(Box::new(I1Sent {
             nonce: 0,
             asked_at: 0,
             via,
@@ -26,7 +26,7 @@ impl Machine {
             retries: 0,
             crossing: Crossing::No,
             deadline: now,
-        });
+        }));
         let id = self.table.insert(key, ways, state)?;
         self.push_event(Event::Initiated { context: id, ulids: key.ulids });
         self.send_i1(id, (via, Crossing::No), false, 0, now);
@@ -224,7 +224,7 @@ impl Machine {
         };
         let asked_at = self.validators.latest();
         let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, deadline };
-        self.table.set_state(id, State::I1Sent(state));
+        self.table.set_state(id, State::I1Sent(Box::new(state)));
         self.push_transmit(Via::Pair(via), Message::I1(i1));
     }
 

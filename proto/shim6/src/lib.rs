@@ -56,5 +56,5 @@ pub use context::{Context, Established, Role, State};
 pub use event::{Event, Failure, Transmit, Via};
 pub use key::Key;
 pub use machine::Machine;
-pub use peer::{Millis, PeerSet};
+pub use peer::{Millis, PeerSet, Preferences};
 pub use validator::Validators;

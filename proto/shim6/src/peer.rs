@@ -21,7 +21,28 @@ pub struct PeerSet {
     /// Its Send Timeout: how long we owe it keepalives (RFC 5534 s5.3).
     pub send_timeout: Millis,
     /// What it says of its locators, in their order; empty: nothing.
-    pub preferences: Box<[LocatorPreference]>,
+    pub preferences: Preferences,
+}
+
+/// What a peer says of its locators: few say anything, and for the others it is one word.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preferences(Option<Box<Said>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    all: Box<[LocatorPreference]>,
+}
+
+impl Preferences {
+    /// Whether it says nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn get(&self, index: usize) -> Option<LocatorPreference> {
+        self.0.as_ref()?.all.get(index).copied()
+    }
 }
 
 /// A duration as fine as a peer can name it, in a quarter of the room.
@@ -49,7 +70,7 @@ impl PeerSet {
             listed: 0,
             generation: None,
             send_timeout: DEFAULT_SEND_TIMEOUT.into(),
-            preferences: Box::default(),
+            preferences: Preferences::default(),
         }
     }
 
@@ -57,7 +78,7 @@ impl PeerSet {
     #[must_use]
     pub fn preference_of(&self, locator: Locator) -> LocatorPreference {
         let index = self.locators.iter().position(|known| *known == locator);
-        index.and_then(|index| self.preferences.get(index).copied()).unwrap_or_default()
+        index.and_then(|index| self.preferences.get(index)).unwrap_or_default()
     }
 
     fn take_list(
@@ -86,7 +107,8 @@ impl PeerSet {
         if preferences.iter().len() != usize::from(self.listed) {
             return Err(ErrorCode::LOCATOR_COUNT);
         }
-        self.preferences = preferences.iter().take(self.locators.len()).collect();
+        let all: Box<[_]> = preferences.iter().take(self.locators.len()).collect();
+        self.preferences = Preferences((!all.is_empty()).then(|| Box::new(Said { all })));
         Ok(())
     }
 }
