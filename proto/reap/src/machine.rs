@@ -16,6 +16,7 @@ use crate::vigil::Vigil;
 
 mod checks;
 mod paths;
+mod place;
 mod probe;
 mod put;
 mod spare;
@@ -25,6 +26,7 @@ mod transitions;
 pub use checks::CHECK;
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
+use place::Place;
 use put::Put;
 pub use put::{NotCandidate, PUT_PROBES};
 pub use spare::Known;
@@ -42,7 +44,7 @@ pub struct Machine {
     config: Arc<Config>,
     seed: Seed,
     /// Where payload goes.
-    current: LocatorPair,
+    current: Place,
     local: Locators,
     peer: Locators,
     /// What most machines have nothing of.
@@ -82,7 +84,7 @@ impl Machine {
             keepalive_millis: millis(config.keepalive_timeout),
             config,
             seed: Seed(seed),
-            current,
+            current: Place::Of([0, 0]),
             local: (&[current.local]).into(),
             peer: (&[current.peer]).into(),
             extra: None,
@@ -209,9 +211,10 @@ impl Machine {
         now: Instant,
     ) {
         let was_broken = self.is_current_broken();
-        let spare = self.spare();
+        let (current, spare) = (self.current(), self.spare());
         let old_local = core::mem::replace(&mut self.local, cut_set(local.into()));
         let old_peer = core::mem::replace(&mut self.peer, cut_set(peer.into()));
+        self.set_current(current);
         self.keep_spare(spare);
         let has_new_ranks = *self.ranks() != *ranks;
         if has_new_ranks {
@@ -221,7 +224,7 @@ impl Machine {
             return;
         }
         let was_operational = self.state == State::Operational;
-        if !self.is_candidate(self.current) {
+        if !self.is_candidate(self.current()) {
             self.on_path_gone(Cause::LocatorGone, now);
         } else if self.is_current_broken() && !was_broken {
             self.on_path_broken(now);
@@ -288,7 +291,7 @@ impl Machine {
             return probe;
         }
         if core::mem::take(&mut self.is_keepalive_due) {
-            return Some(Transmit { pair: self.current, message: Message::Keepalive });
+            return Some(Transmit { pair: self.current(), message: Message::Keepalive });
         }
         self.pop_check()
     }
@@ -337,8 +340,8 @@ impl Machine {
 
     /// Where payload goes. Unchanged by an exploration until another pair is proven.
     #[must_use]
-    pub const fn current_pair(&self) -> LocatorPair {
-        self.current
+    pub fn current_pair(&self) -> LocatorPair {
+        self.current()
     }
 
     /// Timers for the data plane to run, `None` in Exploring (RFC 5534 s6).

@@ -33,7 +33,7 @@ impl Machine {
         if !self.vigil_mut().answers.take(limit, now) {
             return Err(DropReason::RateLimited);
         }
-        let via = if self.is_candidate(pair) { pair } else { self.current };
+        let via = if self.is_candidate(pair) { pair } else { self.current() };
         let flight = self.flight();
         let nonce = flight.random.nonce();
         let own = Report { source: via.local, destination: via.peer, nonce, data: 0 };
@@ -66,7 +66,7 @@ impl Machine {
     pub(super) fn on_check_answered(&mut self, check: Check, now: Instant) {
         let rtt = now.since(check.at);
         self.on_path_answered(check);
-        let current = self.current;
+        let current = self.current();
         let interval = self.round_interval();
         let Some(vigil) = &mut self.vigil else { return };
         if check.pair == current {
@@ -146,8 +146,9 @@ impl Machine {
     }
 
     pub(super) fn tidy_vigil(&mut self, now: Instant) {
+        let current = self.current();
         if let Some(vigil) = &mut self.vigil {
-            vigil.tidy(self.current, now);
+            vigil.tidy(current, now);
         }
     }
 }

@@ -54,7 +54,7 @@ impl Machine {
         let Some(parallel) = self.parallel() else { return Vec::new() };
         let is_good = |path: &Path| path.is_proven && self.is_candidate(path.pair);
         let pairs = parallel.pairs.iter();
-        pairs.map(|path| if is_good(path) { path.pair } else { self.current }).collect()
+        pairs.map(|path| if is_good(path) { path.pair } else { self.current() }).collect()
     }
 
     pub(super) fn parallel(&self) -> Option<&Parallel> {
@@ -63,7 +63,7 @@ impl Machine {
 
     pub(super) fn on_paths_timeout(&mut self, now: Instant) {
         let mut asked = Vec::new();
-        let (current, candidates) = (self.current, self.candidates_of_paths());
+        let (current, candidates) = (self.current(), self.candidates_of_paths());
         self.change_extra(|extra| {
             let Some(parallel) = &mut extra.parallel else { return };
             parallel.next = now + PATH_INTERVAL;

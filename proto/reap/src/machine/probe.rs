@@ -85,7 +85,7 @@ impl Machine {
         let via = self.answer_pair(pair);
         // The peer hears nothing by our current pair, and comes by one that we know to work: no need to
         // wait for the end of the exploration.
-        let is_proven = |e: &Exploration| e.records.is_proven(self.current);
+        let is_proven = |e: &Exploration| e.records.is_proven(self.current());
         let is_settled =
             self.state != State::Operational && self.exploration.as_deref().is_some_and(is_proven);
         let spare = self.fresh_spare(now).filter(|spare| *spare == pair && !is_settled);
@@ -208,10 +208,10 @@ impl Machine {
         }
         let is_put = |pair| self.put().is_some_and(|put| put.pair == pair);
         let is_settled = self.state == State::Operational
-            && self.is_candidate(self.current)
-            && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current));
+            && self.is_candidate(self.current())
+            && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current()));
         match verdict {
-            Verdict::Proven(pair) if is_settled && !is_put(pair) => Verdict::Proven(self.current),
+            Verdict::Proven(pair) if is_settled && !is_put(pair) => Verdict::Proven(self.current()),
             Verdict::Proven(_) | Verdict::Silent | Verdict::Outdated | Verdict::Unknown => verdict,
         }
     }

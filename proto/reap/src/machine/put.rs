@@ -55,7 +55,7 @@ impl Machine {
             return Err(NotCandidate);
         }
         self.give_up_put(now);
-        if pair == self.current && self.state == State::Operational {
+        if pair == self.current() && self.state == State::Operational {
             return Ok(true);
         }
         let put = Put { pair, cause, probes: 0, next: now, transmit: None };

@@ -60,10 +60,10 @@ impl Machine {
     /// The pair to which traffic goes back once it has worked for a while; `None`: it stays where it is.
     /// Until then it is the pair that the context began with.
     pub fn handle_preferred(&mut self, pair: Option<LocatorPair>, now: Instant) {
-        if self.config.profile.is_rfc() || self.vigil.is_none() && pair == Some(self.current) {
+        if self.config.profile.is_rfc() || self.vigil.is_none() && pair == Some(self.current()) {
             return;
         }
-        let current = self.current;
+        let current = self.current();
         self.vigil_mut();
         if self.home() != pair {
             let past = self.vigil_mut().past_mut(current);
@@ -86,7 +86,7 @@ impl Machine {
         }
         self.refresh_spare(now);
         self.leave_deprecated(now);
-        if self.is_deprecated(self.current)
+        if self.is_deprecated(self.current())
             && let Some(vigil) = &mut self.vigil
             && vigil.round == Round::Resting
         {
@@ -102,25 +102,19 @@ impl Machine {
         let lifetime = self.config.profile.spare_interval * 2;
         let is_fresh = vigil.verified.is_some_and(|at| now.since(at) <= lifetime);
         let is_usable = |pair: &LocatorPair| {
-            *pair != self.current && self.is_candidate(*pair) && !self.is_broken(*pair)
+            *pair != self.current() && self.is_candidate(*pair) && !self.is_broken(*pair)
         };
         self.spare().filter(|_| is_fresh).filter(is_usable)
     }
 
     /// The pair that is kept, or being tried out for that.
     pub(super) fn spare(&self) -> Option<LocatorPair> {
-        let [local, peer] = self.vigil.as_ref()?.spare?.map(usize::from);
-        Some(LocatorPair::new(*self.local.get(local)?, *self.peer.get(peer)?))
+        self.pair_at(self.vigil.as_ref()?.spare?)
     }
 
     /// Has this pair be the spare; one that is not of the two sets is none.
     pub(super) fn keep_spare(&mut self, spare: Option<LocatorPair>) {
-        let place = |set: &[Locator], locator| {
-            u8::try_from(set.iter().position(|known| *known == locator)?).ok()
-        };
-        let places = spare.and_then(|spare| {
-            Some([place(&self.local, spare.local)?, place(&self.peer, spare.peer)?])
-        });
+        let places = spare.and_then(|spare| self.places_of(spare));
         if let Some(vigil) = &mut self.vigil {
             vigil.spare = places;
         }
@@ -128,14 +122,14 @@ impl Machine {
 
     /// The pair that traffic goes back to when it works; `None`: none is better than others.
     fn home(&self) -> Option<LocatorPair> {
-        self.vigil.as_ref()?.past().map_or(Some(self.current), |past| past.home)
+        self.vigil.as_ref()?.past().map_or(Some(self.current()), |past| past.home)
     }
 
     /// The current pair is known to be of no use. With a spare that is known to work, payload takes it
     /// at once; either way exploration begins, which tells the peer.
     pub(super) fn on_path_gone(&mut self, cause: Cause, now: Instant) {
         self.is_current_down = true;
-        let current = self.current;
+        let current = self.current();
         // Which locator has gone is plain from the candidates; else it is our end that has failed.
         let shares =
             |spare: &LocatorPair| cause == Cause::LocalFailure && spare.local == current.local;
@@ -147,7 +141,7 @@ impl Machine {
 
     /// The peer says that its locator of the current pair is broken, which may not be so from here.
     pub(super) fn on_path_broken(&mut self, now: Instant) {
-        let peer = self.current.peer;
+        let peer = self.current().peer;
         match self.fresh_spare(now).filter(|spare| spare.peer != peer) {
             Some(spare) if self.state == State::Operational => {
                 self.leave_for(spare, Cause::LocatorBroken, now);
@@ -205,7 +199,7 @@ impl Machine {
 
     /// The host had no room for the checks of this context.
     pub fn handle_checks_refused(&mut self, now: Instant) {
-        let (interval, current) = (self.round_interval(), self.current);
+        let (interval, current) = (self.round_interval(), self.current());
         let Some(vigil) = &mut self.vigil else { return };
         if let Some(flight) = &mut vigil.flight {
             flight.transmits.clear();
@@ -227,7 +221,7 @@ impl Machine {
         if self.config.profile.is_rfc() {
             return;
         }
-        let is_good = |spare| spare != self.current && self.is_candidate(spare);
+        let is_good = |spare| spare != self.current() && self.is_candidate(spare);
         let keeps = self.spare().is_some_and(is_good);
         let spare = if keeps { None } else { self.choose_spare() };
         if self.vigil.is_none() && spare.is_none() {
@@ -253,7 +247,7 @@ impl Machine {
     /// Another pair is current.
     pub(super) fn after_move(&mut self, from: LocatorPair, now: Instant) {
         let fail_back = self.config.profile.fail_back;
-        let is_spare = self.spare() == Some(self.current);
+        let is_spare = self.spare() == Some(self.current());
         let Some(vigil) = &mut self.vigil else { return };
         vigil.current_rtt = if is_spare { vigil.spare_rtt } else { Default::default() };
         (vigil.failed, vigil.spare) = (0, None);
@@ -275,7 +269,7 @@ impl Machine {
         let spare = self.fresh_spare(now).filter(|spare| !self.is_deprecated(*spare));
         if let Some(spare) = spare
             && self.state == State::Operational
-            && self.is_deprecated(self.current)
+            && self.is_deprecated(self.current())
         {
             self.move_to(spare, Cause::Deprecated, now);
             self.refresh_forget(now);
@@ -292,7 +286,7 @@ impl Machine {
         if self.state != State::Operational || self.is_broken(home) {
             return;
         }
-        let current = self.current;
+        let current = self.current();
         let Some(vigil) = &mut self.vigil else { return };
         let past = vigil.past_mut(current);
         past.is_home_asked = false;
@@ -330,14 +324,14 @@ impl Machine {
         }
         let home = self.home()?;
         let is_good = self.is_candidate(home) && !self.is_deprecated(home);
-        (home != self.current && is_good).then_some(home)
+        (home != self.current() && is_good).then_some(home)
     }
 
     /// Sends the checks of a round; `known`: when another context's check of the spare left.
     fn begin_round(&mut self, known: Option<Instant>, now: Instant) {
         let interval = self.round_interval();
         let home = self.home_to_check();
-        let (current, suspects) = (self.current, self.config.profile.suspects);
+        let (current, suspects) = (self.current(), self.config.profile.suspects);
         let spare = self.spare().filter(|_| known.is_none());
         let Some(vigil) = &mut self.vigil else { return };
         let wait = vigil.spare_rtt.due().unwrap_or(RETRY).max(RETRY);
@@ -397,7 +391,7 @@ impl Machine {
     /// All pairs but the current one, the best first: those that share no end with it, then as the peer
     /// prefers.
     pub(super) fn others(&self) -> Vec<LocatorPair> {
-        let current = self.current;
+        let current = self.current();
         let locals = self.local.iter();
         let pairs = locals.flat_map(|&l| self.peer.iter().map(move |&p| LocatorPair::new(l, p)));
         let mut pairs: Vec<_> =

@@ -87,7 +87,7 @@ impl Machine {
 
     /// Time for the next checks, or for the verdict.
     pub(super) fn on_trial_timeout(&mut self, now: Instant) {
-        let current = self.current;
+        let current = self.current();
         let Some(trial) = self.trial_mut() else { return self.take_up_deferred(now) };
         if trial.next.is_some_and(|next| next <= now) {
             trial.sent += 1;
@@ -184,7 +184,7 @@ impl Machine {
     }
 
     fn end_trial(&mut self, now: Instant) {
-        let current = self.current;
+        let current = self.current();
         let Some(vigil) = &mut self.vigil else { return };
         if let Some(flight) = &mut vigil.flight {
             flight.trial = None;

@@ -104,7 +104,7 @@ impl Machine {
     /// An exploration begins.
     pub(super) fn begin(&mut self, now: Instant) {
         self.is_keepalive_due = false;
-        let current = self.current;
+        let current = self.current();
         let hint = self.extra.as_ref().and_then(|extra| extra.hint).or(self.fresh_spare(now));
         self.handle_hint(None);
         self.drop_trial();
@@ -176,7 +176,7 @@ impl Machine {
     /// Sends the probe that the state calls for: by `via`, or the next pair in order.
     pub(super) fn probe(&mut self, via: Option<LocatorPair>, now: Instant) {
         let config = Arc::clone(&self.config);
-        let (state, current) = (self.state, self.current);
+        let (state, current) = (self.state, self.current());
         let (exploration, sets) = self.explore_with_sets();
         let pair = match (state, via) {
             (State::Operational, _) => Some(current),
@@ -192,7 +192,8 @@ impl Machine {
     //= rfc5534#8-1
     //= rfc5533#7.2-3
     pub(super) fn move_to(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
-        let from = core::mem::replace(&mut self.current, to);
+        let from = self.current();
+        self.set_current(to);
         self.is_current_down = false;
         let cause = self.take_put(to).unwrap_or(cause);
         if from != to {
@@ -204,7 +205,7 @@ impl Machine {
     /// The sets changed in an exploration.
     pub(super) fn rearrange(&mut self, is_new: impl Fn(LocatorPair) -> bool, now: Instant) {
         let config = Arc::clone(&self.config);
-        let current = self.current;
+        let current = self.current();
         let any_new = self
             .local
             .iter()
@@ -244,7 +245,7 @@ impl Machine {
     }
 
     pub(super) fn is_current_broken(&self) -> bool {
-        self.is_broken(self.current)
+        self.is_broken(self.current())
     }
 
     pub(super) fn is_broken(&self, pair: LocatorPair) -> bool {
