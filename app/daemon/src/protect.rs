@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_api::{EventKind, Pair};
@@ -29,6 +29,11 @@ pub(crate) enum Mover {
 impl Moved {
     pub(crate) fn get(&self, mover: Mover) -> Option<&MovedRoute> {
         self.0.get(&mover)
+    }
+
+    /// Of all that has moved.
+    pub(crate) fn pairs(&self) -> BTreeSet<UlidPair> {
+        self.0.values().map(|route| route.ulids).collect()
     }
 }
 
@@ -149,7 +154,7 @@ impl Daemon {
 
     /// A ULID whose address has left the host stays on `moor0` as long as a context or session needs it.
     pub(crate) async fn keep_ulids(&mut self) {
-        let mut needed = std::collections::BTreeSet::new();
+        let mut needed = BTreeSet::new();
         for context in self.host.contexts().filter(|context| context.established.is_some()) {
             needed.insert(context.ulids.local);
         }

@@ -34,6 +34,18 @@ impl Daemon {
         // A pair that the run before was told of, and has made no context for yet, is told again.
         self.datapath.forget_traffic()?;
         self.pump().await;
+        self.release_left().await
+    }
+
+    /// Routes and ULIDs that the run before kept for what is there no more: sessions of ILNP, contexts not taken over.
+    async fn release_left(&mut self) -> anyhow::Result<()> {
+        let in_use = self.moved.pairs();
+        for left in self.netlink.moved().await? {
+            if !in_use.contains(&left.ulids) {
+                self.netlink.remove_moved(left.ulids).await?;
+            }
+        }
+        self.kept = self.netlink.kept_ulids().await?.into_iter().collect();
         self.keep_ulids().await;
         Ok(())
     }
