@@ -9,13 +9,11 @@ use moorline_api::EventKind;
 use serde::Serialize;
 
 use super::pool::{mixed, part, run_all};
-use super::recovery::{self, Flow, Scene, obstacles, pause, segments_sent_again};
+use super::recovery::{self, Scene, obstacles, pause, segments_sent_again};
 use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix};
-use crate::workload::{
-    Carriage, Direction, Gap, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
-};
+use crate::workload::Gap;
 use crate::{Failure, interrupt};
 
 /// Parameters.
@@ -135,19 +133,6 @@ impl Job {
         if self.is_tcp { "tcp-bulk" } else { "udp-bidir" }
     }
 
-    fn start(&self, scene: &Scene) -> anyhow::Result<Flow> {
-        let [client, server] = scene.ends.clone();
-        if self.is_tcp {
-            let (sender, bytes) = (Sender::Client, 1 << 40);
-            let options = TcpOptions { client, server, sender, bytes, rate: RATE };
-            let carriage = Carriage { chunk: CHUNK, ..Carriage::default() };
-            return TcpTransfer::start_as(&options, carriage).map(Flow::Tcp);
-        }
-        let (ends, direction) = ([client, server], Direction::BothWays);
-        UdpFlow::start(&UdpOptions { ends, direction, per_second: PER_SECOND, size: 100 })
-            .map(Flow::Udp)
-    }
-
     /// Host A changes its locator; gives when, or just before.
     fn change(&self, scene: &Scene) -> anyhow::Result<Instant> {
         if !self.is_soft {
@@ -193,7 +178,7 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
     let mut options = DaemonOptions::new(moorlined.to_owned(), SEND_TIMEOUT);
     options.settings = SETTINGS.into();
     let mut scene = Scene::as_it_is(cables, &options)?;
-    let flow = job.start(&scene)?;
+    let flow = scene.start(job.is_tcp)?;
     flow.await_arrivals()?;
     for daemon in &mut scene.daemons {
         daemon.wait_for(&EventKind::SessionEstablished, LIMIT)?;
@@ -213,12 +198,7 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
     let again = segments_sent_again(&host)?.saturating_sub(before);
     let gaps = arrivals.iter().filter_map(|arrivals| arrivals.longest_gap_after(cut));
     let gap = gaps.map(|gap| Gap::length(&gap)).max();
-    let packets_lost = match flow {
-        Flow::Tcp(transfer) => transfer.abandon().map(|_| again)?,
-        Flow::Udp(flow) => {
-            flow.finish()?.iter().map(|way| way.sent.saturating_sub(way.received)).sum()
-        }
-    };
+    let packets_lost = flow.lost(again)?;
     Ok(Outcome { gap, packets_lost })
 }
 
@@ -260,11 +240,6 @@ const SPREAD: Duration = Duration::from_secs(1);
 /// How long the application is watched.
 const WATCHED: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(60);
-/// Octets a second, and at a time: one in four milliseconds.
-const RATE: u64 = 2_000_000;
-const CHUNK: usize = 8 * 1024;
-/// The same of datagrams.
-const PER_SECOND: u32 = 250;
 /// For the daemon, and for the 4 ms between two arrivals.
 const ALLOWED: Duration = Duration::from_millis(14);
 

@@ -11,7 +11,10 @@ use crate::daemon::{Daemon, DaemonOptions, start_both, tail};
 use crate::lab::Lab;
 use crate::netns::Namespace;
 use crate::topology::{self, HOSTS, ISPS, Impairment, host_address};
-use crate::workload::{Arrivals, Endpoint, Gap, TcpTransfer, UdpFlow};
+use crate::workload::{
+    Arrivals, Carriage, Direction, Endpoint, Gap, Sender, TcpOptions, TcpTransfer, UdpFlow,
+    UdpOptions,
+};
 use crate::{interrupt, preflight};
 
 /// The network of the demo with the cables of both hosts impaired, and the ends of a flow by ISP 1.
@@ -45,6 +48,20 @@ impl Scene {
         let mut scene = Self::plain(cables)?;
         scene.daemons = start_both(&scene.lab, [options; 2])?;
         Ok(scene)
+    }
+
+    /// Starts a slow transfer from the first end, or datagrams both ways.
+    pub(super) fn start(&self, is_tcp: bool) -> anyhow::Result<Flow> {
+        let [client, server] = self.ends.clone();
+        if is_tcp {
+            let (sender, bytes) = (Sender::Client, 1 << 40);
+            let options = TcpOptions { client, server, sender, bytes, rate: RATE };
+            let carriage = Carriage { chunk: CHUNK, ..Carriage::default() };
+            return TcpTransfer::start_as(&options, carriage).map(Flow::Tcp);
+        }
+        let (ends, direction) = ([client, server], Direction::BothWays);
+        UdpFlow::start(&UdpOptions { ends, direction, per_second: PER_SECOND, size: 100 })
+            .map(Flow::Udp)
     }
 
     /// Waits until every daemon has a context for the flow.
@@ -113,6 +130,17 @@ impl Flow {
         interrupt::wait_for("traffic", CONTEXT_LIMIT, || {
             Ok(arrivals.iter().all(|arrivals| arrivals.total() > 0).then_some(()))
         })
+    }
+
+    /// Ends it and gives what it has lost: datagrams, or segments of which the caller knows how many were sent `again`.
+    pub(super) fn lost(self, again: u64) -> anyhow::Result<u64> {
+        match self {
+            Self::Tcp(transfer) => transfer.abandon().map(|_| again),
+            Self::Udp(flow) => {
+                let ways = flow.finish()?;
+                Ok(ways.iter().map(|way| way.sent.saturating_sub(way.received)).sum())
+            }
+        }
     }
 }
 
@@ -197,6 +225,11 @@ pub(super) fn daemon(told: Option<&Path>) -> anyhow::Result<PathBuf> {
     told.map(Path::to_owned).or_else(preflight::find_daemon).context("moorlined")
 }
 
+/// Octets a second, and at a time: one in four milliseconds.
+const RATE: u64 = 2_000_000;
+const CHUNK: usize = 8 * 1024;
+/// The same of datagrams.
+const PER_SECOND: u32 = 250;
 /// Longest time until a context protects a flow.
 const CONTEXT_LIMIT: Duration = Duration::from_secs(15);
 /// Traffic for so long after a cut is there to stay.
