@@ -1,9 +1,8 @@
 //! Which types of Shim6 messages a socket gets, decided by the kernel.
 
 use std::io;
-use std::os::fd::AsRawFd;
 
-use crate::socket::RawSocket;
+use crate::socket::{RawSocket, set_option};
 
 /// Types of packets of protocol 140.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,19 +20,8 @@ pub(crate) fn pass_only(socket: &RawSocket, types: TypesOf) -> io::Result<()> {
         len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_mut_ptr(),
     };
-    let len = libc::socklen_t::try_from(size_of_val(&filter)).map_err(io::Error::other)?;
-    // SAFETY: `filter` is live, of the length that is passed, and points to a live program of the length in it. The
-    // kernel copies both.
-    let outcome = unsafe {
-        libc::setsockopt(
-            socket.fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const filter).cast(),
-            len,
-        )
-    };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // The kernel copies what it points to.
+    set_option(socket.fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
 /// Loads the octet with the P bit and the type; what is too short for one is dropped. A payload packet has the P

@@ -3,6 +3,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use crate::socket::set_option;
+
 /// Frames of an interface (AF_PACKET).
 #[derive(Debug)]
 pub(crate) struct FrameSocket(OwnedFd);
@@ -67,13 +69,7 @@ impl FrameSocket {
     }
 
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        let length = libc::socklen_t::try_from(size_of_val(&value)).map_err(io::Error::other)?;
-        // SAFETY: `value` is a live integer of the length that is passed.
-        let outcome = unsafe {
-            let value: *const libc::c_int = &value;
-            libc::setsockopt(self.0.as_raw_fd(), level, option, value.cast(), length)
-        };
-        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        set_option(&self.0, level, option, &value)
     }
 
     fn bind(&self, interface: &str, protocol: libc::c_int) -> io::Result<()> {
