@@ -2,20 +2,12 @@
 
 use std::io;
 
+use crate::shim6::Queue;
 use crate::socket::{RawSocket, set_option};
 
-/// Types of packets of protocol 140.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TypesOf {
-    /// Control messages of contexts, 64 to 127 (RFC 5533 s17).
-    Contexts,
-    /// Control messages that make contexts, and payload.
-    Others,
-}
-
-/// A program of the classic packet filter.
-pub(crate) fn pass_only(socket: &RawSocket, types: TypesOf) -> io::Result<()> {
-    let mut program = program(types);
+/// By a program of the classic packet filter.
+pub(crate) fn pass_only(socket: &RawSocket, queue: Queue) -> io::Result<()> {
+    let mut program = program(queue);
     let filter = libc::sock_fprog {
         len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_mut_ptr(),
@@ -26,10 +18,10 @@ pub(crate) fn pass_only(socket: &RawSocket, types: TypesOf) -> io::Result<()> {
 
 /// Loads the octet with the P bit and the type; what is too short for one is dropped. A payload packet has the P
 /// bit set, so it counts as 128 and more.
-const fn program(types: TypesOf) -> [libc::sock_filter; 5] {
-    let (of_contexts, others) = match types {
-        TypesOf::Contexts => (ALL, NONE),
-        TypesOf::Others => (NONE, ALL),
+const fn program(queue: Queue) -> [libc::sock_filter; 5] {
+    let (of_contexts, others) = match queue {
+        Queue::Established => (ALL, NONE),
+        Queue::Strangers => (NONE, ALL),
     };
     [
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, TYPE_AT, 0, 0),
@@ -57,8 +49,8 @@ mod tests {
     use super::*;
 
     /// What the program says of an octet, instruction by instruction.
-    fn passes(types: TypesOf, octet: u8) -> bool {
-        let program = program(types);
+    fn passes(queue: Queue, octet: u8) -> bool {
+        let program = program(queue);
         let mut at = 1;
         loop {
             let libc::sock_filter { code, jt, jf, k } = program[at];
@@ -73,8 +65,8 @@ mod tests {
     fn every_type_goes_to_one_of_the_two_sockets() {
         for octet in 0..=u8::MAX {
             let is_of_context = (64..128).contains(&octet);
-            assert_eq!(passes(TypesOf::Contexts, octet), is_of_context, "{octet}");
-            assert_eq!(passes(TypesOf::Others, octet), !is_of_context, "{octet}");
+            assert_eq!(passes(Queue::Established, octet), is_of_context, "{octet}");
+            assert_eq!(passes(Queue::Strangers, octet), !is_of_context, "{octet}");
         }
     }
 }

@@ -2,7 +2,7 @@ use std::io;
 
 use moorline_types::{Locator, LocatorPair};
 
-use crate::filter::{self, TypesOf};
+use crate::filter;
 use crate::socket::{Datagram, RawSocket};
 
 /// Protocol number of Shim6 (RFC 5533 s17).
@@ -15,17 +15,22 @@ const PROTOCOL: i32 = 140;
 /// keeps established contexts alive.
 #[derive(Debug)]
 pub struct Shim6Socket {
+    sockets: Sockets,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Sockets {
     established: RawSocket,
     strangers: RawSocket,
-    buffer: Vec<u8>,
 }
 
 /// Who may have sent a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Messages of contexts: Update, Keepalive, Probe, Error.
+    /// Messages of contexts: Update, Keepalive, Probe, Error. Types 64 to 127 (RFC 5533 s17).
     Established,
-    /// Everything else.
+    /// Everything else: messages that make contexts, and payload.
     Strangers,
 }
 
@@ -44,17 +49,15 @@ impl Shim6Socket {
     /// # Errors
     /// Without CAP_NET_RAW and CAP_NET_ADMIN, or without IPv6.
     pub fn open() -> io::Result<Self> {
-        let open = |types| {
+        let open = |queue| {
             let socket = RawSocket::open(PROTOCOL)?;
-            filter::pass_only(&socket, types)?;
+            filter::pass_only(&socket, queue)?;
             socket.reserve(QUEUE_OCTETS)?;
             io::Result::Ok(socket)
         };
-        Ok(Self {
-            established: open(TypesOf::Contexts)?,
-            strangers: open(TypesOf::Others)?,
-            buffer: vec![0; MAX_PACKET],
-        })
+        let sockets =
+            Sockets { established: open(Queue::Established)?, strangers: open(Queue::Strangers)? };
+        Ok(Self { sockets, buffer: vec![0; MAX_PACKET] })
     }
 
     /// Waits until a queue may have a packet. Cancel safe.
@@ -62,7 +65,7 @@ impl Shim6Socket {
     /// # Errors
     /// The runtime is shutting down.
     pub async fn ready(&self, queue: Queue) -> io::Result<()> {
-        self.socket(queue).ready().await
+        self.sockets.of(queue).ready().await
     }
 
     /// The next packet of a queue, or none if it is empty.
@@ -70,11 +73,7 @@ impl Shim6Socket {
     /// # Errors
     /// Those of recvmsg(2).
     pub fn try_receive(&mut self, queue: Queue) -> io::Result<Option<Received<'_>>> {
-        let socket = match queue {
-            Queue::Established => &self.established,
-            Queue::Strangers => &self.strangers,
-        };
-        let received = socket.try_receive(&mut self.buffer)?;
+        let received = self.sockets.of(queue).try_receive(&mut self.buffer)?;
         Ok(received.map(|Datagram { len, source, destination }| Received {
             octets: &self.buffer[..len],
             locators: LocatorPair::new(Locator(destination), Locator(source)),
@@ -86,10 +85,12 @@ impl Shim6Socket {
     /// # Errors
     /// Those of sendmsg(2): the source is not ours any more, no route, buffer full.
     pub fn send(&self, octets: &[u8], locators: LocatorPair) -> io::Result<()> {
-        self.established.send(octets, locators.local.0, locators.peer.0)
+        self.sockets.established.send(octets, locators.local.0, locators.peer.0)
     }
+}
 
-    const fn socket(&self, queue: Queue) -> &RawSocket {
+impl Sockets {
+    const fn of(&self, queue: Queue) -> &RawSocket {
         match queue {
             Queue::Established => &self.established,
             Queue::Strangers => &self.strangers,
