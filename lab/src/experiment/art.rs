@@ -233,11 +233,7 @@ fn charts(points: &[Point]) -> Vec<Chart> {
     let line = |flow: ArtFlow| {
         let of_flow = points.iter().filter(|point| point.flow == flow.name());
         let place = |point: &Point| {
-            let Percentiles { p5, median, p95 } = point.art_ms;
-            let seconds = |ms: f64| ms / 1e3;
-            let median = seconds(median?);
-            // A range without an end is drawn as far as it is known.
-            let range = [p5.map_or(median, seconds), median, p95.map_or(median, seconds)];
+            let range = point.art_ms.range()?.map(|ms| ms / 1e3);
             Some((point.send_timeout_ms as f64 / 1e3, range))
         };
         Ranges { name: flow.name().into(), points: of_flow.filter_map(place).collect() }

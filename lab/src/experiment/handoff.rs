@@ -205,11 +205,7 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
 fn chart(points: &[Point]) -> Chart {
     let line = |hand_off: &str, flow: &str| {
         let own = points.iter().filter(|point| point.flow == flow && point.hand_off == hand_off);
-        let place = |point: &Point| {
-            let Percentiles { p5, median, p95 } = point.gap_ms;
-            let median = median?;
-            Some((point.rtt_ms, [p5.unwrap_or(median), median, p95.unwrap_or(median)]))
-        };
+        let place = |point: &Point| Some((point.rtt_ms, point.gap_ms.range()?));
         Ranges { name: format!("{hand_off}, {flow}"), points: own.filter_map(place).collect() }
     };
     let kinds = ["hard", "soft"].into_iter();

@@ -183,11 +183,7 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
 fn chart(points: &[Point]) -> Chart {
     let line = |flow: &str, what: &str, value: fn(&Point) -> Percentiles| {
         let own = points.iter().filter(|point| point.flow == flow);
-        let place = |point: &Point| {
-            let Percentiles { p5, median, p95 } = value(point);
-            let median = median?;
-            Some((point.rtt_ms, [p5.unwrap_or(median), median, p95.unwrap_or(median)]))
-        };
+        let place = |point: &Point| Some((point.rtt_ms, value(point).range()?));
         Ranges { name: format!("{what}, {flow}"), points: own.filter_map(place).collect() }
     };
     let lines = ["tcp-bulk", "udp-bidir"].into_iter().flat_map(|flow| {

@@ -223,11 +223,7 @@ impl Peers {
             let own = points
                 .iter()
                 .filter(|point| point.flow == flow.name() && point.system == system.name());
-            let place = |point: &Point| {
-                let Percentiles { p5, median, p95 } = point.recovery_ms;
-                let median = median?;
-                Some((point.rtt_ms, [p5.unwrap_or(median), median, p95.unwrap_or(median)]))
-            };
+            let place = |point: &Point| Some((point.rtt_ms, point.recovery_ms.range()?));
             Ranges { name: system.name().into(), points: own.filter_map(place).collect() }
         };
         let chart = |flow: PeerFlow| {

@@ -62,6 +62,13 @@ impl Percentiles {
         };
         Self { p5: at(0.05), median: at(0.5), p95: at(0.95) }
     }
+
+    /// Low, middle and high, for a chart, drawn as far as it is known; none without a middle.
+    #[must_use]
+    pub fn range(&self) -> Option<[f64; 3]> {
+        let median = self.median?;
+        Some([self.p5.unwrap_or(median), median, self.p95.unwrap_or(median)])
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +84,8 @@ mod tests {
         assert_eq!((two.median, two.p95.map(|p| (p * 10.0).round())), (Some(2.0), Some(29.0)));
         let some = Percentiles::of(&[Some(2.0), None, Some(1.0)]);
         assert_eq!((some.median, some.p95), (Some(2.0), None));
+        assert_eq!(some.range().map(|[_, median, high]| (median, high)), Some((2.0, 2.0)));
+        assert_eq!(Percentiles::of(&[None, None]).range(), None);
         assert_eq!(Percentiles::of(&[None, None]).p5, None);
         assert_eq!(Percentiles::of(&[]), Percentiles::default());
     }
