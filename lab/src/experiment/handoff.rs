@@ -11,10 +11,9 @@ use serde::Serialize;
 use super::pool::{mixed, part, run_all};
 use super::recovery::{self, Scene, obstacles, pause, segments_sent_again};
 use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
+use crate::Failure;
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix};
-use crate::workload::Gap;
-use crate::{Failure, interrupt};
 
 /// Parameters.
 #[derive(Clone, Debug)]
@@ -181,23 +180,17 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
     let flow = scene.start(job.is_tcp)?;
     flow.await_arrivals()?;
     for daemon in &mut scene.daemons {
-        daemon.wait_for(&EventKind::SessionEstablished, LIMIT)?;
+        daemon.wait_for(&EventKind::SessionEstablished, SESSION_LIMIT)?;
     }
     pause(SETTLING + SPREAD.mul_f64(part(job.seed, 0)))?;
     let host = scene.lab.namespace(HOSTS[0])?.clone();
     let before = segments_sent_again(&host)?;
     ensure!(!scene.has_moved(), "{job:?}: the session moved before: {}", scene.logs());
     let cut = job.change(&scene)?;
-    let arrivals = flow.arrivals();
-    interrupt::wait_for("traffic after the hand-off", LIMIT, || {
-        let mut lasts = arrivals.iter().map(|arrivals| arrivals.last());
-        Ok(lasts.all(|last| last.is_some_and(|last| last > cut + WATCHED)).then_some(()))
-    })
-    .with_context(|| format!("{job:?}: {}", scene.logs()))?;
+    let gap = recovery::watch(&flow.arrivals(), cut)
+        .with_context(|| format!("{job:?}: {}", scene.logs()))?;
     ensure!(scene.has_moved(), "{job:?}: the session did not move: {}", scene.logs());
     let again = segments_sent_again(&host)?.saturating_sub(before);
-    let gaps = arrivals.iter().filter_map(|arrivals| arrivals.longest_gap_after(cut));
-    let gap = gaps.map(|gap| Gap::length(&gap)).max();
     let packets_lost = flow.lost(again)?;
     Ok(Outcome { gap, packets_lost })
 }
@@ -233,9 +226,7 @@ const SETTINGS: &str = "addresses = \"off\"\nilnp = \"on\"\n";
 /// Until locators have been exchanged and packets carry no nonce any more.
 const SETTLING: Duration = Duration::from_millis(2500);
 const SPREAD: Duration = Duration::from_secs(1);
-/// How long the application is watched.
-const WATCHED: Duration = Duration::from_secs(1);
-const LIMIT: Duration = Duration::from_secs(60);
+const SESSION_LIMIT: Duration = Duration::from_secs(60);
 /// For the daemon, and for the 4 ms between two arrivals.
 const ALLOWED: Duration = Duration::from_millis(14);
 

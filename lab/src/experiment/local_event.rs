@@ -10,11 +10,10 @@ use serde::Serialize;
 use super::pool::{mixed, part, run_all};
 use super::recovery::{self, Scene, obstacles, pause, segments_sent_again};
 use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
+use crate::Failure;
 use crate::capture::Capture;
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment};
-use crate::workload::Gap;
-use crate::{Failure, interrupt};
 
 /// Parameters.
 #[derive(Clone, Debug)]
@@ -163,15 +162,9 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
     ensure!(!scene.has_moved(), "{job:?}: traffic moved before: {}", scene.logs());
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock")?;
     let cut = armed.strike()?.at;
-    let arrivals = flow.arrivals();
-    interrupt::wait_for("traffic after the loss of the carrier", LIMIT, || {
-        let lasts = arrivals.iter().map(|arrivals| arrivals.last());
-        Ok(lasts.flatten().all(|last| last > cut + WATCHED).then_some(()))
-    })
-    .with_context(|| format!("{job:?}: {}", scene.logs()))?;
+    let gap = recovery::watch(&flow.arrivals(), cut)
+        .with_context(|| format!("{job:?}: {}", scene.logs()))?;
     let again = segments_sent_again(&host)?.saturating_sub(before);
-    let gaps = arrivals.iter().filter_map(|arrivals| arrivals.longest_gap_after(cut));
-    let gap = gaps.map(|gap| Gap::length(&gap)).max();
     let packets_lost = flow.lost(again)?;
     let frames = capture.finish()?;
     let mut moved =
@@ -216,9 +209,6 @@ const SETTINGS: &str = "addresses = \"hba\"\ntrigger-bytes = 500\n";
 /// Until the spare pair is known.
 const SETTLING: Duration = Duration::from_millis(2500);
 const SPREAD: Duration = Duration::from_secs(1);
-/// How long the application is watched.
-const WATCHED: Duration = Duration::from_secs(1);
-const LIMIT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -183,6 +183,17 @@ pub(super) fn await_recovery(
     Ok(gaps.max_by_key(Gap::length))
 }
 
+/// Watches every direction until [`WATCHED`] after a cut and gives the longest silence since, however short: for cuts that
+/// the host is told of.
+pub(super) fn watch(arrivals: &[Arrivals], cut: Instant) -> anyhow::Result<Option<Duration>> {
+    interrupt::wait_for("traffic after the cut", RETURN_LIMIT, || {
+        let mut lasts = arrivals.iter().map(Arrivals::last);
+        Ok(lasts.all(|last| last.is_some_and(|last| last > cut + WATCHED)).then_some(()))
+    })?;
+    let gaps = arrivals.iter().filter_map(|arrivals| arrivals.longest_gap_after(cut));
+    Ok(gaps.map(|gap| gap.length()).max())
+}
+
 /// Sleeps, and wakes for Ctrl-C.
 pub(super) fn pause(length: Duration) -> anyhow::Result<()> {
     let end = Instant::now() + length;
@@ -232,6 +243,10 @@ const CHUNK: usize = 8 * 1024;
 const PER_SECOND: u32 = 250;
 /// Longest time until a context protects a flow.
 const CONTEXT_LIMIT: Duration = Duration::from_secs(15);
+/// How long a flow is watched after a cut that is no silence to be waited for.
+const WATCHED: Duration = Duration::from_secs(1);
+/// Longest time until it flows again.
+const RETURN_LIMIT: Duration = Duration::from_secs(60);
 /// Traffic for so long after a cut is there to stay.
 const GOES_ON: Duration = Duration::from_secs(1);
 /// How long a flow is watched after its return: a longer silence may follow one that was none.
