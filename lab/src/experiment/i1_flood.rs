@@ -1,17 +1,15 @@
 //! What a flood of I1s does to the traffic of a context that is there.
 
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use serde::Serialize;
 use serde_json::json;
 
-use super::recovery::{self, Scene, obstacles};
+use super::recovery::{self, Scene, obstacles, pause};
 use super::{Bars, Chart, Data, Experiment, Results, Scale, Summary, Watch};
 use crate::daemon::DaemonOptions;
-use crate::interrupt;
 use crate::topology::{ISPS, Impairment};
 use crate::workload::{Arrivals, I1Flood, Sender, TcpOptions, TcpTransfer};
 
@@ -124,12 +122,9 @@ impl FloodCost {
 
     /// Octets a second that arrive, after a moment to settle.
     fn goodput(&self, arrivals: &Arrivals) -> anyhow::Result<f64> {
-        thread::sleep(SETTLE);
+        pause(SETTLE)?;
         let (begin, before) = (Instant::now(), arrivals.total());
-        while begin.elapsed() < self.length {
-            interrupt::check()?;
-            thread::sleep(interrupt::TICK);
-        }
+        pause(self.length)?;
         Ok((arrivals.total() - before) as f64 / begin.elapsed().as_secs_f64())
     }
 

@@ -3,7 +3,6 @@
 mod programs;
 
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -11,7 +10,7 @@ use moorline_types::Ilv;
 use serde::Serialize;
 use serde_json::json;
 
-use super::recovery::{self, Scene, obstacles};
+use super::recovery::{self, Scene, obstacles, pause};
 use super::{Bars, Chart, Data, Experiment, PolicyName, Results, Scale, Summary, Watch};
 use crate::daemon::DaemonOptions;
 use crate::hop::Hop;
@@ -146,7 +145,7 @@ impl IlnpFlood {
             Some(after.1.saturating_sub(nanos) as f64 / runs as f64)
         });
         // Late ones have their time, too.
-        thread::sleep(SETTLE);
+        pause(SETTLE)?;
         let all = pings.all();
         let within = |(from, to): (Duration, Duration)| -> Vec<Ping> {
             all.iter().filter(|ping| (from..to).contains(&ping.sent)).copied().collect()
@@ -170,12 +169,9 @@ impl IlnpFlood {
 
     /// From when to when, after a moment to settle.
     fn span(&self, pings: &Pings) -> anyhow::Result<(Duration, Duration)> {
-        thread::sleep(SETTLE);
+        pause(SETTLE)?;
         let from = pings.now();
-        while pings.now() < from + self.length {
-            interrupt::check()?;
-            thread::sleep(interrupt::TICK);
-        }
+        pause(self.length)?;
         Ok((from, pings.now()))
     }
 
