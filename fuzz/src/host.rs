@@ -8,6 +8,7 @@ use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum};
 
 use crate::input::Input;
+use crate::shared::polled;
 
 /// A host between an honest peer and an attacker who writes the rest of the input: steps that deliver,
 /// lose, replay, change and invent packets, make up reports of the data plane, and let time pass. Both
@@ -209,7 +210,7 @@ impl World {
 
     fn answer(&mut self, flags: u8) {
         for host in [&mut self.victim, &mut self.peer] {
-            for question in polled(|| host.poll_question()) {
+            for question in polled(MAX_POLLED, || host.poll_question()) {
                 host.handle_usage(question.context, flags & 1 == 1, self.now);
             }
         }
@@ -244,13 +245,13 @@ impl World {
     }
 
     fn drain(&mut self) {
-        for transmit in polled(|| self.victim.poll_transmit()) {
+        for transmit in polled(MAX_POLLED, || self.victim.poll_transmit()) {
             let LocatorPair { local, peer } = transmit.locators;
             assert!(self.locators[0].usable.contains(&local), "sends from {local}");
             assert!(self.is_proved(peer), "sends to {peer}");
             self.to_peer.push_back(transmit);
         }
-        for update in polled(|| self.victim.poll_datapath()) {
+        for update in polled(MAX_POLLED, || self.victim.poll_datapath()) {
             if let Update::Upsert(entry) = update {
                 assert!(self.locators[0].usable.contains(&entry.locators.local));
                 assert!(entry.peer_locators.contains(&entry.locators.peer));
@@ -258,15 +259,15 @@ impl World {
                 assert!(is_proved, "{:?}", entry.peer_locators);
             }
         }
-        polled(|| self.victim.poll_event());
-        for transmit in polled(|| self.peer.poll_transmit()) {
+        polled(MAX_POLLED, || self.victim.poll_event());
+        for transmit in polled(MAX_POLLED, || self.peer.poll_transmit()) {
             if self.seen.len() < MAX_SEEN {
                 self.seen.push(transmit.clone());
             }
             self.to_victim.push_back(transmit);
         }
-        polled(|| self.peer.poll_datapath());
-        polled(|| self.peer.poll_event());
+        polled(MAX_POLLED, || self.peer.poll_datapath());
+        polled(MAX_POLLED, || self.peer.poll_event());
     }
 
     /// Whether the honest peer's parameters prove it: the bits for u, g and Sec are not compared with the hash
@@ -293,13 +294,6 @@ impl World {
             assert!(at > self.now, "a timeout of {kind:?} in the past: {at:?} at {:?}", self.now);
         }
     }
-}
-
-/// All that is polled: more than a step may ever bring means that it does not come to an end.
-fn polled<T>(poll: impl FnMut() -> Option<T>) -> Vec<T> {
-    let all: Vec<T> = std::iter::from_fn(poll).take(MAX_POLLED).collect();
-    assert!(all.len() < MAX_POLLED, "a queue without end");
-    all
 }
 
 fn new_host(local: &LocalState, seed: u8, now: Instant) -> Host {

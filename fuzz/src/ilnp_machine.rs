@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use moorline_ilnp::datapath::{ChecksumMode, Report, SessionEntry, Sockets, Update};
+use moorline_ilnp::datapath::{ChecksumMode, Report, SessionEntry, Update};
 use moorline_ilnp::{
     Config, LocalLocator, LocalState, Machine, NonceLen, NonceMode, Open, Socket, Transmit,
 };
@@ -10,6 +10,7 @@ use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};
 
 use crate::input::Input;
+use crate::shared::{OneSocket, ipv6, polled};
 
 /// A host between an honest correspondent and an attacker on its path, who writes the rest of the input: steps
 /// that deliver, lose, replay, change and invent ICMPv6 packets, make up traffic and reports of the data plane,
@@ -92,7 +93,7 @@ impl World {
         }
         self.drain();
         for host in &mut self.hosts {
-            host.machine.handle_timeout(&Kind(host.socket), self.now);
+            host.machine.handle_timeout(&OneSocket(host.socket), self.now);
         }
         self.drain();
     }
@@ -121,7 +122,7 @@ impl World {
     fn deliver(&mut self, side: usize) {
         let host = &mut self.hosts[side];
         if let Some(packet) = host.waiting.pop_front() {
-            host.machine.handle_control(&packet, &Kind(host.socket), self.now);
+            host.machine.handle_control(&packet, &OneSocket(host.socket), self.now);
         }
     }
 
@@ -151,19 +152,14 @@ impl World {
         let len = input.octet();
         payload.extend([kind, flags >> 5, 0, 0]);
         payload.extend(input.take(len.into()));
-        let mut packet = vec![0x60, 0, 0, 0];
-        packet.extend(u16::try_from(payload.len()).expect("short").to_be_bytes());
-        packet.extend([next_header, 64]);
-        packet.extend(pair.local.address().octets());
-        packet.extend(pair.remote.address().octets());
-        packet.extend(payload);
-        self.attack(packet);
+        let (source, destination) = (pair.local.address(), pair.remote.address());
+        self.attack(ipv6(next_header, source, destination, &payload));
     }
 
     fn attack(&mut self, mut packet: Vec<u8>) {
         set_checksum(&mut packet);
         let host = &mut self.hosts[0];
-        host.machine.handle_control(&packet, &Kind(host.socket), self.now);
+        host.machine.handle_control(&packet, &OneSocket(host.socket), self.now);
     }
 
     fn report(&mut self, input: &mut Input<'_>) {
@@ -197,7 +193,7 @@ impl World {
         for side in 0..2 {
             let host = &mut self.hosts[side];
             let machine = &mut host.machine;
-            for update in polled(|| machine.poll_update()) {
+            for update in polled(MAX_POLLED, || machine.poll_update()) {
                 match update {
                     Update::Upsert(entry) => drop(host.entries.insert(entry.id, entry)),
                     Update::Remove { session } => {
@@ -205,8 +201,8 @@ impl World {
                     }
                 }
             }
-            polled(|| machine.poll_event());
-            for Transmit { source, packet } in polled(|| machine.poll_transmit()) {
+            polled(MAX_POLLED, || machine.poll_event());
+            for Transmit { source, packet } in polled(MAX_POLLED, || machine.poll_transmit()) {
                 assert_eq!(packet[8..24], source.octets());
                 assert!((0..LOCATORS).any(|at| ilv(side, at).address() == source), "from {source}");
                 if side == 1 && self.seen.len() < MAX_SEEN {
@@ -240,26 +236,6 @@ impl World {
             }
         }
     }
-}
-
-/// The same for all packets.
-struct Kind(Socket);
-
-impl Sockets for Kind {
-    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
-        self.0
-    }
-
-    fn any_between(&self, _pair: IlvPair) -> bool {
-        self.0 == Socket::Connected
-    }
-}
-
-/// All that is polled: more than a step may ever bring means that it does not come to an end.
-fn polled<T>(poll: impl FnMut() -> Option<T>) -> Vec<T> {
-    let all: Vec<T> = std::iter::from_fn(poll).take(MAX_POLLED).collect();
-    assert!(all.len() < MAX_POLLED, "a queue without end");
-    all
 }
 
 /// The locators of a side whose bits are set.

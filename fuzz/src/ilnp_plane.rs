@@ -3,12 +3,13 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moorline_ilnp::datapath::{ChecksumMode, SessionEntry, Sockets, Update};
+use moorline_ilnp::datapath::{ChecksumMode, SessionEntry, Update};
 use moorline_ilnp::{Admit, Inbound, Open, Outbound, Plane, Policy, Settings, Socket};
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};
 
 use crate::input::Input;
+use crate::shared::{OneSocket, ipv6, polled};
 
 /// ILNP's data plane in user space between sockets that send anything and a network that brings anything.
 ///
@@ -21,8 +22,7 @@ pub fn ilnp_plane(input: &[u8]) -> bool {
     let mut world = World::new(input.octet());
     while let Some(step) = input.step() {
         world.step(step, &mut input);
-        let reports = std::iter::from_fn(|| world.plane.poll_report()).take(MAX_POLLED).count();
-        assert!(reports < MAX_POLLED, "a queue without end");
+        polled(MAX_POLLED, || world.plane.poll_report());
         assert!(world.plane.session_count() <= world.entries.len());
     }
     world.rewritten > 0
@@ -32,7 +32,7 @@ struct World {
     plane: Plane,
     settings: Settings,
     entries: BTreeMap<SessionId, SessionEntry>,
-    sockets: Kind,
+    sockets: OneSocket,
     rewritten: usize,
     now: Instant,
 }
@@ -49,7 +49,7 @@ impl World {
             plane: Plane::new(settings.clone(), [1; 32]),
             settings,
             entries: BTreeMap::new(),
-            sockets: Kind(Socket::Connected),
+            sockets: OneSocket(Socket::Connected),
             rewritten: 0,
             now: Instant::from_nanos(1_000_000_000),
         }
@@ -156,19 +156,6 @@ impl World {
     }
 }
 
-/// The same for all packets.
-struct Kind(Socket);
-
-impl Sockets for Kind {
-    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
-        self.0
-    }
-
-    fn any_between(&self, _pair: IlvPair) -> bool {
-        self.0 == Socket::Connected
-    }
-}
-
 /// A packet between two nodes, with the checksum over some locators, with a nonce, or with an extension header.
 fn packet(input: &mut Input<'_>, [from, to]: [Nid; 2], comes_in: bool) -> Vec<u8> {
     let (picks, kind, flags) = (input.octet(), input.octet(), input.octet());
@@ -203,14 +190,10 @@ fn packet(input: &mut Input<'_>, [from, to]: [Nid; 2], comes_in: bool) -> Vec<u8
         next_header = 60;
         payload.splice(0..0, header.emit());
     }
-    let mut packet = vec![0x60, 0, 0, 0];
+    let mut packet = ipv6(next_header, from.address(), to.address(), &payload);
     let error = u16::from(flags >> 6 == 3);
     let len = u16::try_from(payload.len()).expect("short").wrapping_sub(error);
-    packet.extend(len.to_be_bytes());
-    packet.extend([next_header, 64]);
-    packet.extend(from.address().octets());
-    packet.extend(to.address().octets());
-    packet.extend(payload);
+    packet[4..6].copy_from_slice(&len.to_be_bytes());
     packet
 }
 

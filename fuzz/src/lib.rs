@@ -23,6 +23,7 @@ mod ilnp_plane;
 mod input;
 mod plane;
 mod reap;
+mod shared;
 mod text;
 mod wire;
 

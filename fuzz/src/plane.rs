@@ -7,6 +7,7 @@ use moorline_plane::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
 use crate::input::Input;
+use crate::shared::{ipv6, polled};
 
 /// The user-space data plane between sockets that send anything and a network that brings anything.
 ///
@@ -18,8 +19,7 @@ pub fn plane(input: &[u8]) -> bool {
     let mut input = Input::new(input);
     while let Some(step) = input.step() {
         world.step(step, &mut input);
-        let reports = std::iter::from_fn(|| world.plane.poll_report()).take(MAX_POLLED).count();
-        assert!(reports < MAX_POLLED, "a queue without end");
+        polled(MAX_POLLED, || world.plane.poll_report());
     }
     world.rewritten > 0
 }
@@ -213,16 +213,6 @@ fn packet(input: &mut Input<'_>, from: &[Ipv6Addr], to: &[Ipv6Addr]) -> Vec<u8> 
     let (source, destination) = (input.pick(from), input.pick(to));
     let (next_header, len) = (input.octet(), input.octet());
     ipv6(next_header, source, destination, input.take(len.into()))
-}
-
-fn ipv6(next_header: u8, source: Ipv6Addr, destination: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0x60, 0, 0, 0];
-    packet.extend(u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes());
-    packet.extend([next_header, 64]);
-    packet.extend(source.octets());
-    packet.extend(destination.octets());
-    packet.extend(payload);
-    packet
 }
 
 fn change(packet: &mut [u8], input: &mut Input<'_>) {

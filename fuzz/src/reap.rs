@@ -8,6 +8,7 @@ use moorline_reap::{
 use moorline_types::{Instant, Locator, LocatorPair};
 
 use crate::input::Input;
+use crate::shared::polled;
 
 /// A REAP machine whose peer, data plane and host say whatever the input wants.
 ///
@@ -166,12 +167,8 @@ impl World {
     }
 
     fn drain(&mut self) -> (Vec<Transmit>, Vec<Event>) {
-        let transmits: Vec<_> =
-            std::iter::from_fn(|| self.machine.poll_transmit()).take(MAX_POLLED).collect();
-        let events: Vec<_> =
-            std::iter::from_fn(|| self.machine.poll_event()).take(MAX_POLLED).collect();
-        assert!(transmits.len().max(events.len()) < MAX_POLLED, "a queue without end");
-        (transmits, events)
+        let transmits = polled(MAX_POLLED, || self.machine.poll_transmit());
+        (transmits, polled(MAX_POLLED, || self.machine.poll_event()))
     }
 
     fn check_events(&mut self, events: &[Event], before: (State, LocatorPair)) {
