@@ -45,21 +45,20 @@ pub(crate) fn sums_anything(name: &str) -> io::Result<bool> {
 fn change(name: &str, decide: impl Fn(&str) -> Option<bool>) -> io::Result<()> {
     let control = Control::open(name)?;
     let names = control.feature_names()?;
-    let mut change = Features::default();
+    let mut change = Features::<Change>::new(ETHTOOL_SFEATURES, names.len());
     for (index, name) in names.iter().enumerate() {
         if let (Some(on), Some(block)) = (decide(name), change.blocks.get_mut(index / 32)) {
             block.valid |= 1 << (index % 32);
             block.requested |= u32::from(on) << (index % 32);
         }
     }
-    change.size = u32::try_from(names.len().div_ceil(32)).unwrap_or(u32::MAX);
-    control.set_features(&mut change)
+    control.call(&mut change)
 }
 
 fn is_active(name: &str, feature: &str) -> io::Result<bool> {
     let control = Control::open(name)?;
     let names = control.feature_names()?;
-    let mut state = State { size: MAX_FEATURES / 32, ..State::default() };
+    let mut state = Features::<State>::new(ETHTOOL_GFEATURES, names.len());
     control.call(&mut state)?;
     let index = names.iter().position(|name| name == feature);
     let block = index.and_then(|index| state.blocks.get(index / 32));
@@ -126,10 +125,6 @@ impl Control {
             .take(count)
             .map(|name| crate::attributes::read_text(name))
             .collect())
-    }
-
-    fn set_features(&self, change: &mut Features) -> io::Result<()> {
-        self.call(change)
     }
 
     fn call<C: Command>(&self, command: &mut C) -> io::Result<()> {
@@ -204,63 +199,46 @@ impl Default for Strings {
 // fixed when the kernel is built, was asked for just before, and is at most MAX_FEATURES.
 unsafe impl Command for Strings {}
 
-/// `struct ethtool_sfeatures` with room for the blocks.
+/// `struct ethtool_gfeatures` or `struct ethtool_sfeatures` with room for the blocks of 32 features.
 #[repr(C)]
-struct Features {
+struct Features<Block> {
     command: u32,
     size: u32,
     blocks: [Block; MAX_FEATURES as usize / 32],
 }
 
+impl<Block: Copy + Default> Features<Block> {
+    /// Of so many features, all that there is room for at most.
+    fn new(command: u32, count: usize) -> Self {
+        let blocks = [Block::default(); MAX_FEATURES as usize / 32];
+        let size = count.div_ceil(32).min(blocks.len());
+        Self { command, size: u32::try_from(size).unwrap_or_default(), blocks }
+    }
+}
+
+/// `struct ethtool_set_features_block`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Block {
+struct Change {
     valid: u32,
     requested: u32,
 }
 
-impl Default for Features {
-    fn default() -> Self {
-        Self {
-            command: ETHTOOL_SFEATURES,
-            size: 0,
-            blocks: [Block::default(); MAX_FEATURES as usize / 32],
-        }
-    }
-}
-
-// SAFETY: the kernel reads `size` blocks; it is the number of names, at most MAX_FEATURES, over 32.
-unsafe impl Command for Features {}
-
-/// `struct ethtool_gfeatures` with room for the blocks.
-#[repr(C)]
-struct State {
-    command: u32,
-    size: u32,
-    blocks: [StateBlock; MAX_FEATURES as usize / 32],
-}
-
+/// `struct ethtool_get_features_block`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct StateBlock {
+struct State {
     available: u32,
     requested: u32,
     active: u32,
     never_changed: u32,
 }
 
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            command: ETHTOOL_GFEATURES,
-            size: 0,
-            blocks: [StateBlock::default(); MAX_FEATURES as usize / 32],
-        }
-    }
-}
+// SAFETY: the kernel reads `size` blocks, of which `new` makes no more than there is room for.
+unsafe impl Command for Features<Change> {}
 
-// SAFETY: the kernel writes at most `size` blocks, which is set to no more than there is room for.
-unsafe impl Command for State {}
+// SAFETY: the kernel writes at most `size` blocks, of which `new` makes no more than there is room for.
+unsafe impl Command for Features<State> {}
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
