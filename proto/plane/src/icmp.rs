@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use moorline_types::{ContextTag, Locator, LocatorPair, UlidPair};
-use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
+use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, checksum, upper_layer_checksum};
 
-use crate::packet::{IP6_LEN, Ip6, write_header};
+use crate::packet::{ICMPV6, IP6_LEN, Ip6, write_header};
 
 /// An error about a packet of ours that has moved.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +50,9 @@ impl Quote {
 
     /// Puts the ULIDs into the quote and takes the payload header out; the error goes to the ULID.
     pub(crate) fn translate(&self, ip6: &Ip6, packet: &mut Vec<u8>, ulids: UlidPair) {
-        let before = sum(ip6, packet);
-        let [high, low] = [packet[CHECKSUM_AT], packet[CHECKSUM_AT + 1]];
+        let old = u16::from_be_bytes([packet[CHECKSUM_AT], packet[CHECKSUM_AT + 1]]);
         packet[CHECKSUM_AT..CHECKSUM_AT + 2].fill(0);
+        let due_before = due_checksum(ip6, packet);
         packet[INFO_AT..INFO_AT + 4].copy_from_slice(&self.info);
         let inner = IP6_LEN + ICMP_LEN;
         packet.drain(inner + IP6_LEN..inner + IP6_LEN + PAYLOAD_HEADER_LEN);
@@ -62,10 +62,10 @@ impl Quote {
         let to_us = LocatorPair::new(Locator(ip6.source), ulids.local.as_locator());
         write_header(packet, shorter(ip6.payload_len()), ip6.next_header, to_us);
         let Some(outer) = Ip6::read(packet) else { return };
-        // Not made anew: what came damaged stays damaged.
-        let old = u16::from_be_bytes([high, low]);
-        let checksum = fold(u64::from(!old) + u64::from(!fold(before)) + sum(&outer, packet));
-        packet[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&(!checksum).to_be_bytes());
+        // Not made anew: what came damaged stays damaged (RFC 1624 eqn. 3).
+        let words = [!old, due_before, !due_checksum(&outer, packet)].map(u16::to_be_bytes);
+        let new = checksum(words.as_flattened());
+        packet[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&new.to_be_bytes());
     }
 }
 
@@ -99,30 +99,10 @@ fn info(icmp: &[u8; ICMP_LEN]) -> Option<[u8; 4]> {
     Some(translated.to_be_bytes())
 }
 
-/// Of the pseudo-header and the message, but for the checksum itself.
-fn sum(ip6: &Ip6, packet: &[u8]) -> u64 {
+/// The checksum that belongs into a message that has zero there.
+fn due_checksum(ip6: &Ip6, packet: &[u8]) -> u16 {
     let message = packet.get(IP6_LEN..).unwrap_or(&[]);
-    let pseudo = ip6.destination.octets();
-    let len = u64::try_from(ip6.payload_len()).unwrap_or(0);
-    let words = |octets: &[u8]| -> u64 {
-        octets
-            .chunks(2)
-            .map(|pair| match *pair {
-                [high, low] => u64::from(u16::from_be_bytes([high, low])),
-                [high] => u64::from(high) << 8,
-                _ => 0,
-            })
-            .sum()
-    };
-    let checksum = words(packet.get(CHECKSUM_AT..CHECKSUM_AT + 2).unwrap_or(&[]));
-    words(&pseudo) + len + words(message) - checksum
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    u16::try_from(sum).unwrap_or(u16::MAX)
+    upper_layer_checksum(ip6.source, ip6.destination, ICMPV6, message)
 }
 
 /// Octets in front of the quote.

@@ -65,8 +65,7 @@ fn full_sum(packet: &[u8]) -> u16 {
     all.extend(u32::try_from(packet.len() - 40).unwrap().to_be_bytes());
     all.extend([0, 0, 0, 58]);
     all.extend(&packet[40..]);
-    all.resize(all.len().next_multiple_of(2), 0);
-    fold(all.chunks(2).map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum())
+    !checksum(&all)
 }
 
 //= rfc5533#8-1 rfc5533#8-2 rfc5533#8 (test)
