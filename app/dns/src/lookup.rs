@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -107,10 +108,7 @@ impl Resolver {
             left_out: nids.malformed,
             ttl: nids.ttl,
         };
-        found.nids = nids.records;
-        found.nids.sort_unstable();
-        found.nids.dedup_by_key(|record| record.nid);
-        found.leave_out_groups();
+        found.take_nids(nids.records);
         if found.nids.is_empty() {
             return Ok(found);
         }
@@ -237,24 +235,27 @@ impl Found {
     }
 
     /// An identifier of a group names no node (RFC 6741 s2.4).
-    fn leave_out_groups(&mut self) {
-        let all = self.nids.len();
-        self.nids.retain(|record| !record.nid.is_group());
-        self.nids.truncate(MAX_RECORDS);
-        self.left_out += all - self.nids.len();
+    fn take_nids(&mut self, mut nids: Vec<NidRecord>) {
+        let all = nids.len();
+        nids.retain(|record| !record.nid.is_group());
+        self.left_out += all - nids.len();
+        self.left_out += keep_best(&mut nids, |record| record.nid);
+        self.nids = nids;
     }
 
     fn finish(&mut self) {
-        self.locators.sort_unstable();
-        let mut seen = Vec::new();
-        self.locators.retain(|locator| {
-            let is_new = !seen.contains(&locator.l64);
-            seen.push(locator.l64);
-            is_new
-        });
-        self.left_out += self.locators.len().saturating_sub(MAX_RECORDS);
-        self.locators.truncate(MAX_RECORDS);
+        self.left_out += keep_best(&mut self.locators, |locator| locator.l64);
     }
+}
+
+/// In order of preference, what is there twice once, and not more than [`MAX_RECORDS`]; how many are beyond those.
+fn keep_best<T: Ord, K: Ord>(all: &mut Vec<T>, what: impl Fn(&T) -> K) -> usize {
+    all.sort_unstable();
+    let mut seen = BTreeSet::new();
+    all.retain(|one| seen.insert(what(one)));
+    let beyond = all.len().saturating_sub(MAX_RECORDS);
+    all.truncate(MAX_RECORDS);
+    beyond
 }
 
 /// Identifiers, and locators, of one name that are taken: 32 each.

@@ -57,11 +57,20 @@ fn each_identifier_may_be_at_each_locator() {
 #[test]
 fn what_is_of_no_use_is_left_out_and_counted() {
     let mut found = found();
-    found.nids.push(NidRecord { preference: 1, nid: Nid(1 << 56) });
-    found.leave_out_groups();
+    let group = NidRecord { preference: 1, nid: Nid(1 << 56) };
+    found.take_nids([found.nids.clone(), vec![group]].concat());
     assert_eq!((found.nids.len(), found.left_out), (2, 1));
     found.take(records(&[(1, 0), (1, 0xfe80_0000_0000_0000), (1, 0xff02 << 48), (2, A)], 1), None);
     assert_eq!((found.locators.len(), found.left_out), (1, 4));
+}
+
+#[test]
+fn an_identifier_that_is_there_twice_counts_once_with_the_better_preference() {
+    let mut found = found();
+    let nids = [(30, 2), (20, 4), (10, 2)];
+    found.take_nids(nids.map(|(preference, nid)| NidRecord { preference, nid: Nid(nid) }).into());
+    let order: Vec<_> = found.nids.iter().map(|record| (record.preference, record.nid.0)).collect();
+    assert_eq!((order, found.left_out), (vec![(10, 2), (20, 4)], 0));
 }
 
 #[test]
