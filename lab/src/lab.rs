@@ -10,7 +10,7 @@ use std::{fs, process};
 use anyhow::Context as _;
 
 use crate::interrupt;
-use crate::netns::{Namespace, feed};
+use crate::netns::{Namespace, SEGMENTATION, feed};
 use crate::sweep::{self, Guardian};
 use crate::topology::{End, Link, LinkEmulation, Node, Role, Topology};
 use crate::wires::Wires;
@@ -188,7 +188,7 @@ impl Lab {
                 && plan.counts_packets()
             {
                 for end in link.ends.iter().filter(|end| end.node == node.name) {
-                    namespace.switch_off_offloads(&end.interface)?;
+                    namespace.switch_off(&end.interface, &SEGMENTATION)?;
                 }
             }
         }

@@ -113,12 +113,12 @@ impl Namespace {
         Waiting::start(self.command("nft").args(["-f", "-"]))
     }
 
-    /// Makes the kernel cut segments before an interface gets them, and put none together.
+    /// Leaves to the kernel what an interface does for it: [`SEGMENTATION`] or [`ALL_OFFLOADS`].
     ///
     /// # Errors
     /// What `ethtool` said.
-    pub fn switch_off_offloads(&self, interface: &str) -> anyhow::Result<()> {
-        let off = ["tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"];
+    pub fn switch_off(&self, interface: &str, offloads: &[&str]) -> anyhow::Result<()> {
+        let off = offloads.iter().flat_map(|offload| [offload, "off"]);
         output(self.command("ethtool").args(["-K", interface]).args(off)).map(drop)
     }
 
@@ -129,6 +129,11 @@ impl Namespace {
             .with_context(|| format!("enter {}", path.display()))
     }
 }
+
+/// Without these the kernel cuts segments before an interface gets them, and puts none together.
+pub const SEGMENTATION: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentation"];
+/// Without these it also computes and verifies checksums, and gathers what a packet consists of.
+pub const ALL_OFFLOADS: [&str; 7] = ["tso", "gso", "gro", "tx-udp-segmentation", "tx", "rx", "sg"];
 
 /// A thread at work in a namespace.
 #[derive(Debug)]

@@ -236,13 +236,14 @@ fn throughput_holds_both_states_against_a_path_without_moorline() {
     }
     let (results, _) = run(&throughput);
     let paths: Vec<_> = results.points.iter().map(|point| &point["path"]).collect();
-    assert_eq!(paths, ["plain", "unmoved", "no-offloads", "moved"]);
+    let expected = ["plain", "unmoved", "no-offloads", "moved", "no-segmentation", "moved"];
+    assert_eq!(paths, expected);
     for point in &results.points {
         assert!(point["gbit_per_second"]["median"].as_f64().unwrap() > 0.0, "{point}");
         assert!(point["cpu_ns_per_packet"]["median"].as_f64().unwrap() > 0.0, "{point}");
     }
     let json = serde_json::to_value(&results).unwrap();
-    for name in ["unmoved_ratio", "moved_ratio"] {
+    for name in ["unmoved_ratio", "moved_ratio", "moved_no_segmentation_ratio"] {
         assert!(json[name].as_f64().unwrap() > 0.0, "{json}");
         assert!(json[format!("{name}_spread")]["p95"].is_number(), "{json}");
     }

@@ -1,9 +1,9 @@
 //! What Moorline costs while nothing fails: iperf3 over a path with it and over the same path without.
 //!
-//! Four networks stand side by side: without Moorline, the same with segmentation left to the stack, with
-//! Moorline and traffic that has not moved, and with traffic that has. Runs are paired, one right after the
-//! other and each time in the other order, so that what else the machine does falls on both; a ratio is of
-//! one pair.
+//! Five networks stand side by side: without Moorline, the same without any offload and without those for segments
+//! alone, with Moorline and traffic that has not moved, and with traffic that has. Runs are paired, one right after
+//! the other and each time in the other order, so that what else the machine does falls on both; a ratio is of one
+//! pair.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use super::recovery::{self, Flow, Scene, Silence, await_recovery, obstacles};
 use super::{Bars, Chart, Data, Experiment, Percentiles, Results, Scale, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
+use crate::netns::{ALL_OFFLOADS, SEGMENTATION};
 use crate::topology::{HOSTS, ISPS, Impairment};
 use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions};
 
@@ -77,13 +78,13 @@ impl Experiment for Throughput {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        watch.stage("four networks");
+        watch.stage("five networks");
         let moorlined = recovery::daemon(self.moorlined.as_deref())?;
         let paths = Paths::build(moorlined)?;
-        let all = self.pairs * self.traffic.len() * PAIRS.len();
+        let all = self.pairs * self.traffic.len() * COMPARISONS.len();
         let (mut points, mut over) = (Vec::new(), 0);
         for &traffic in &self.traffic {
-            for [without, with] in PAIRS {
+            for Comparison { without, with, .. } in COMPARISONS {
                 watch.stage(&format!("{}, {with} against {without}", traffic.name()));
                 let mut runs = Vec::new();
                 for pair in 0..self.pairs {
@@ -99,16 +100,19 @@ impl Experiment for Throughput {
         let parameters = Parameters { pairs: self.pairs, duration_s: self.duration.as_secs_f64() };
         let chart = self.chart(&points);
         let mut results = Results::new(self, &parameters, &points)?.with_columns(&COLUMNS);
-        for (name, path) in [("unmoved_ratio", UNMOVED), ("moved_ratio", MOVED)] {
-            for point in points.iter().filter(|point| point.path == path) {
-                let ratio = point.ratio.unwrap_or_default();
-                // That of TCP is the one that has no other word in its name.
-                let infix = if point.traffic == "tcp" { "" } else { "_udp" };
-                let name = name.replace("_ratio", &format!("{infix}_ratio"));
-                let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
-                results.summary.insert(format!("{name}_spread"), spread);
-                results.summary.insert(name, json!(ratio.median));
-            }
+        for point in &points {
+            let compared =
+                |one: &&Comparison| one.with == point.path && point.against == Some(one.without);
+            let (Some(Comparison { name, .. }), Some(ratio)) =
+                (COMPARISONS.iter().find(compared), point.ratio)
+            else {
+                continue;
+            };
+            // That of TCP is the one that has no other word in its name.
+            let infix = if point.traffic == "tcp" { "" } else { "_udp" };
+            let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
+            results.summary.insert(format!("{name}{infix}_ratio_spread"), spread);
+            results.summary.insert(format!("{name}{infix}_ratio"), json!(ratio.median));
         }
         Ok(results.with_charts(vec![chart]))
     }
@@ -141,7 +145,7 @@ impl Throughput {
     }
 
     fn chart(&self, points: &[Point]) -> Chart {
-        let paths = [PLAIN, UNMOVED, NO_OFFLOADS, MOVED];
+        let paths = [PLAIN, UNMOVED, NO_SEGMENTATION, NO_OFFLOADS, MOVED];
         let median = |path: &str, traffic: Traffic| {
             let of = |point: &&Point| point.path == path && point.traffic == traffic.name();
             points.iter().find(of).and_then(|point| point.gbit_per_second.median)
@@ -189,7 +193,7 @@ impl Point {
     }
 }
 
-/// The four networks.
+/// The five networks.
 struct Paths(Vec<(&'static str, Scene)>);
 
 impl Paths {
@@ -201,14 +205,17 @@ impl Paths {
         };
         let protected = || Scene::protected(Impairment::default(), &options);
         let plain = || Scene::plain(Impairment::default());
+        let without_segmentation = plain()?;
+        switch_off(&without_segmentation, &SEGMENTATION)?;
         let without_offloads = plain()?;
-        switch_off_offloads(&without_offloads)?;
+        switch_off(&without_offloads, &ALL_OFFLOADS)?;
         let mut unmoved = protected()?;
         drop(contexts(&mut unmoved)?);
         let mut moved = protected()?;
         make_move(&mut moved)?;
         Ok(Self(vec![
             (PLAIN, plain()?),
+            (NO_SEGMENTATION, without_segmentation),
             (NO_OFFLOADS, without_offloads),
             (UNMOVED, unmoved),
             (MOVED, moved),
@@ -221,9 +228,9 @@ impl Paths {
     }
 }
 
-fn switch_off_offloads(scene: &Scene) -> anyhow::Result<()> {
+fn switch_off(scene: &Scene, offloads: &[&str]) -> anyhow::Result<()> {
     for end in scene.lab.topology().links.iter().flat_map(|link| &link.ends) {
-        scene.lab.namespace(&end.node)?.switch_off_offloads(&end.interface)?;
+        scene.lab.namespace(&end.node)?.switch_off(&end.interface, offloads)?;
     }
     Ok(())
 }
@@ -255,11 +262,24 @@ fn make_move(scene: &mut Scene) -> anyhow::Result<()> {
 /// Without Moorline.
 const PLAIN: &str = "plain";
 /// Without it, and segments are cut and put together by nobody.
+const NO_SEGMENTATION: &str = "no-segmentation";
+/// Nor are checksums left to anybody.
 const NO_OFFLOADS: &str = "no-offloads";
 const UNMOVED: &str = "unmoved";
 const MOVED: &str = "moved";
-/// What is held against what: without Moorline, and with it.
-const PAIRS: [[&str; 2]; 2] = [[PLAIN, UNMOVED], [NO_OFFLOADS, MOVED]];
+
+/// What is held against what.
+struct Comparison {
+    name: &'static str,
+    without: &'static str,
+    with: &'static str,
+}
+
+const COMPARISONS: [Comparison; 3] = [
+    Comparison { name: "unmoved", without: PLAIN, with: UNMOVED },
+    Comparison { name: "moved", without: NO_OFFLOADS, with: MOVED },
+    Comparison { name: "moved_no_segmentation", without: NO_SEGMENTATION, with: MOVED },
+];
 const COLUMNS: [&str; 8] = [
     "traffic",
     "path",
