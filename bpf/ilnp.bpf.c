@@ -76,7 +76,7 @@ int ilnp_socket(struct __sk_buff *skb)
 
 	if (!load_ip6(skb, ETH_HLEN, &ip6))
 		return SOCKET_NONE;
-	find_upper(skb, ETH_HLEN, ip6.next, &upper);
+	find_upper(skb, ETH_HLEN, ip6.next, sizeof(ip6), &upper);
 	pair.local = ip6.destination;
 	pair.peer = ip6.source;
 	return socket_kind(skb, &pair, upper.protocol, (__u32)upper.destination << 16 | upper.source);

@@ -12,12 +12,8 @@ struct arrival {
 	/* As it came. */
 	struct pair pair;
 	struct ilnp_options options;
-};
-
-/* In place of a slot. */
-enum moved {
-	NO_SESSION = -1,
-	FROM_NOWHERE = -2,
+	/* Behind the options, if there is a nonce in them. */
+	struct ilnp_upper upper;
 };
 
 /* To the core, in place of the stack. */
@@ -41,7 +37,9 @@ static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip
 	return TC_ACT_SHOT;
 }
 
-/* Takes the nonce out: with its header, if there is nothing else in that. The IPv6 header changes in `arrival` only. */
+/* Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it. The IPv6 header changes in
+ * `arrival` only.
+ */
 static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
 	const struct ilnp_options *options = &arrival->options;
@@ -56,6 +54,8 @@ static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct 
 		payload = bpf_ntohs(arrival->ip6.payload_len);
 		arrival->ip6.payload_len = bpf_htons(payload > options->len ? payload - options->len : 0);
 		arrival->ip6.next = options->next;
+		if (arrival->upper.at)
+			arrival->upper.at -= options->len;
 		return true;
 	}
 	if (bpf_skb_store_bytes(skb, option, &pad, 1, BPF_F_RECOMPUTE_CSUM))
@@ -73,7 +73,6 @@ static __always_inline bool store_ip6(struct __sk_buff *skb, __u32 l2, const str
 /* Puts back what the sockets have. Not static, for a stack of its own. */
 __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
-	struct ilnp_upper upper = {};
 	__u64 now = ilnp_now();
 	struct facts facts;
 	struct found found;
@@ -95,9 +94,8 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 			return drop(DROP_ADJUST_ROOM);
 		note_authenticated(&found, now);
 	}
-	find_upper(skb, l2, arrival->ip6.next, &upper);
 	full = checksum_delta(&arrival->pair, &facts.pair);
-	fix_checksum(skb, l2, &upper, facts.flags & ILNP_FULL ? full : facts.in_transport, full);
+	fix_checksum(skb, l2, &arrival->upper, facts.flags & ILNP_FULL ? full : facts.in_transport, full);
 	arrival->ip6.source = facts.pair.peer;
 	arrival->ip6.destination = facts.pair.local;
 	if ((has_nonce || !pair_eq(&arrival->pair, &facts.pair)) && !store_ip6(skb, l2, &arrival->ip6))
@@ -143,9 +141,10 @@ static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 	return now - found.live->heard >= CANDIDATE_INTERVAL;
 }
 
-static __always_inline void fill_traffic(const struct arrival *arrival, const struct ilnp_upper *upper,
-					 struct traffic *traffic)
+static __always_inline void fill_traffic(const struct arrival *arrival, struct traffic *traffic)
 {
+	const struct ilnp_upper *upper = &arrival->upper;
+
 	traffic->pair = arrival->pair;
 	traffic->protocol = upper->protocol;
 	traffic->local_port = upper->destination;
@@ -154,18 +153,14 @@ static __always_inline void fill_traffic(const struct arrival *arrival, const st
 }
 
 /* A nonce that nobody agreed to: classic IPv6 (decision 071), and of a session a forgery. Not static, for a stack of its own. */
-__noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
+__noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
 {
-	struct ilnp_upper upper = {};
 	struct traffic traffic = {};
-	struct nids nids;
 
 	if (!arrival)
 		return TC_ACT_UNSPEC;
-	nids = nids_of(&arrival->pair);
-	find_upper(skb, l2, arrival->ip6.next, &upper);
-	fill_traffic(arrival, &upper, &traffic);
-	if (bpf_map_lookup_elem(&by_nids, &nids)) {
+	fill_traffic(arrival, &traffic);
+	if (is_forged) {
 		if (has_lost(&arrival->pair, ilnp_now()))
 			consider(skb, &traffic);
 		return drop(DROP_BAD_NONCE);
@@ -174,30 +169,32 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 	consider(skb, &traffic);
 	if (!strip_nonce(skb, l2, arrival) || !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
-	if (!full_checksum) {
-		find_upper(skb, l2, arrival->ip6.next, &upper);
-		fix_checksum(skb, l2, &upper, checksum_delta_nids(&arrival->pair, true), 0);
-	}
+	if (!full_checksum)
+		fix_checksum(skb, l2, &arrival->upper, checksum_delta_nids(&arrival->pair, true), 0);
 	return TC_ACT_UNSPEC;
 }
 
-/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or NO_SESSION. Not static, for a
- * stack of its own.
+/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or an enum no_slot: of a stranger,
+ * whom a flood is made of, the first look says that there is none. Not static, for a stack of its own.
  */
 //= rfc6744#3-1
 //= rfc6741#5.4-1 rfc6741#11.1-12
 __noinline int session_of_nonce(const struct arrival *arrival)
 {
 	struct found found;
+	struct nids nids;
 
-	if (!arrival)
-		return NO_SESSION;
+	if (!arrival || !has_sessions())
+		return NO_NODE;
+	nids = nids_of(&arrival->pair);
+	if (!bpf_map_lookup_elem(&by_nids, &nids))
+		return NO_NODE;
 	if (find_nonce(&arrival->pair, &arrival->options.nonce, &found) || learn(arrival, &found))
 		return found.slot;
 	return NO_SESSION;
 }
 
-/* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum moved. Not static, for a
+/* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum no_slot. Not static, for a
  * stack of its own.
  */
 //= rfc6744#4-2
@@ -238,26 +235,28 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 //= rfc6741#5.4-2 rfc6741#11.1-11
 __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
-	struct ilnp_upper upper = {};
+	const struct ilnp_upper *upper;
 	struct traffic traffic = {};
 	struct found found;
-	bool is_exact;
-	int slot;
+	bool is_exact = false;
+	int slot = NO_SESSION;
 
 	if (!arrival)
 		return TC_ACT_UNSPEC;
-	find_upper(skb, l2, arrival->ip6.next, &upper);
-	if (is_discovery(&upper))
+	upper = &arrival->upper;
+	if (is_discovery(upper))
 		return TC_ACT_UNSPEC;
-	is_exact = find_pair(&arrival->pair, &found);
-	/* Who has not shown its nonce may still be sending classic IPv6. */
-	if (is_exact && found.session->flags & ILNP_SETTLED && has_nonce(&found)) {
-		/* RFC 6744 s7: "MUST be discarded as forgeries". */
-		if (upper.is_icmp)
-			return drop(DROP_MISSING_OPTION);
-		return deliver(skb, l2, arrival, found.slot);
+	if (has_sessions()) {
+		is_exact = find_pair(&arrival->pair, &found);
+		/* Who has not shown its nonce may still be sending classic IPv6. */
+		if (is_exact && found.session->flags & ILNP_SETTLED && has_nonce(&found)) {
+			/* RFC 6744 s7: "MUST be discarded as forgeries". */
+			if (upper->is_icmp)
+				return drop(DROP_MISSING_OPTION);
+			return deliver(skb, l2, arrival, found.slot);
+		}
+		slot = moved_session(skb, &arrival->pair, upper);
 	}
-	slot = moved_session(skb, &arrival->pair, &upper);
 	if (slot == FROM_NOWHERE)
 		return drop(DROP_WRONG_LOCATORS);
 	if (slot >= 0)
@@ -266,7 +265,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 		set_handled(skb);
 		return TC_ACT_UNSPEC;
 	}
-	fill_traffic(arrival, &upper, &traffic);
+	fill_traffic(arrival, &traffic);
 	consider(skb, &traffic);
 	return TC_ACT_UNSPEC;
 }
@@ -275,6 +274,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 {
 	struct arrival arrival = {};
+	const struct ilnp_options *options = &arrival.options;
 	__u32 message;
 	int status = 0;
 	int slot;
@@ -290,10 +290,13 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		return punt(skb, l2, &arrival.ip6);
 	if (status < 0)
 		return drop(-1 - status);
-	if (!arrival.options.nonce.len)
+	if (!options->nonce.len) {
+		find_upper(skb, l2, arrival.ip6.next, sizeof(arrival.ip6), &arrival.upper);
 		return receive_plain(skb, l2, &arrival);
+	}
+	find_upper(skb, l2, options->next, sizeof(arrival.ip6) + options->len, &arrival.upper);
 	slot = session_of_nonce(&arrival);
-	return slot >= 0 ? deliver(skb, l2, &arrival, slot) : receive_strange(skb, l2, &arrival);
+	return slot >= 0 ? deliver(skb, l2, &arrival, slot) : receive_strange(skb, l2, &arrival, slot != NO_NODE);
 }
 
 #endif

@@ -49,6 +49,14 @@ struct {
 	__type(value, struct node);
 } by_nids SEC(".maps");
 
+/* How many keys `by_nids` has: without any there is nothing to look for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} nodes SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -196,7 +196,7 @@ __noinline int ilnp_out(struct __sk_buff *skb, __u32 l2, __u32 place)
 
 	if (is_handled(skb) || !load_ilnp(skb, l2, ip6))
 		return TC_ACT_UNSPEC;
-	find_upper(skb, l2, ip6->next, &departure.upper);
+	find_upper(skb, l2, ip6->next, sizeof(*ip6), &departure.upper);
 	if (is_discovery(&departure.upper))
 		return TC_ACT_UNSPEC;
 	if (ip6->next == NEXT_DESTINATION &&
@@ -207,7 +207,7 @@ __noinline int ilnp_out(struct __sk_buff *skb, __u32 l2, __u32 place)
 		return TC_ACT_UNSPEC;
 	departure.pair.local = ip6->source;
 	departure.pair.peer = ip6->destination;
-	slot = slot_of_pair(&departure.pair);
+	slot = has_sessions() ? slot_of_pair(&departure.pair) : NO_SESSION;
 	if (slot < 0)
 		return consider_departure(skb, &departure);
 	return send_in_session(skb, l2, &departure, slot, place);

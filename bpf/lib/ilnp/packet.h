@@ -44,6 +44,17 @@ struct ilnp_upper {
 	__u16 destination;
 };
 
+/* A Destination Options header with nothing in it but a short nonce. */
+struct short_nonce {
+	__u8 next;
+	__u8 units;
+	__u8 option;
+	__u8 option_len;
+	__u8 nonce[4];
+};
+
+_Static_assert(sizeof(struct short_nonce) == 8, "short_nonce");
+
 /* A Destination Options header. */
 struct ilnp_options {
 	__u32 len;
@@ -92,29 +103,39 @@ struct tcp_begin {
 
 _Static_assert(sizeof(struct tcp_begin) == 14, "tcp_begin");
 
-static __always_inline void look_into_upper(struct __sk_buff *skb, __u32 offset, struct ilnp_upper *upper)
+/* LOAD where that can look, and a call of the kernel further behind. */
+#define LOAD_FAR(skb, place, to)                                                                               \
+	((place) <= MAX_PLACE ? LOAD(skb, place, to) : !bpf_skb_load_bytes(skb, place, to, sizeof(*(to))))
+
+struct ports {
+	__be16 source;
+	__be16 destination;
+};
+
+static __always_inline void look_into_upper(struct __sk_buff *skb, __u32 begin, struct ilnp_upper *upper)
 {
 	struct tcp_begin tcp;
-	__be16 ports[2];
+	struct ports ports;
 
-	if (upper->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, offset, &tcp, sizeof(tcp))) {
+	if (upper->protocol == IPPROTO_TCP && LOAD_FAR(skb, begin, &tcp)) {
 		upper->source = bpf_ntohs(tcp.source);
 		upper->destination = bpf_ntohs(tcp.destination);
 		upper->is_within_tcp = !(tcp.flags & TCP_SYN);
 		return;
 	}
-	if (upper->protocol == NEXT_ICMPV6 && !bpf_skb_load_bytes(skb, offset, &upper->type, 1))
+	if (upper->protocol == NEXT_ICMPV6 && !bpf_skb_load_bytes(skb, begin, &upper->type, 1))
 		upper->is_icmp = 1;
-	if (has_transport_checksum(upper->protocol) && !bpf_skb_load_bytes(skb, offset, ports, sizeof(ports))) {
-		upper->source = bpf_ntohs(ports[0]);
-		upper->destination = bpf_ntohs(ports[1]);
+	if (has_transport_checksum(upper->protocol) && LOAD_FAR(skb, begin, &ports)) {
+		upper->source = bpf_ntohs(ports.source);
+		upper->destination = bpf_ntohs(ports.destination);
 	}
 }
 
-/* Behind up to MAX_CHAIN extension headers. Not static, for a stack of its own; the result says nothing. */
-__noinline int find_upper(struct __sk_buff *skb, __u32 l2, __u32 next, struct ilnp_upper *upper)
+/* Behind up to MAX_CHAIN extension headers, the first of which is `next` and begins at `at`, from the IPv6 header on. Not static, for
+ * a stack of its own; the result says nothing.
+ */
+__noinline int find_upper(struct __sk_buff *skb, __u32 l2, __u32 next, __u32 at, struct ilnp_upper *upper)
 {
-	__u32 at = sizeof(struct ip6);
 	__u8 header[4];
 
 	if (!upper)
@@ -180,6 +201,23 @@ static __always_inline int take_option(struct __sk_buff *skb, __u32 offset, __u8
 	return 0;
 }
 
+/* What comes with nearly all nonces, at one look. */
+static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 begin, __u32 octets,
+					     struct ilnp_options *options)
+{
+	struct short_nonce header;
+
+	if (octets < sizeof(header) || !LOAD(skb, begin, &header) || header.units ||
+	    header.option != NONCE_OPTION || header.option_len != sizeof(header.nonce))
+		return false;
+	options->next = header.next;
+	options->len = sizeof(header);
+	options->nonce_at = offsetof(struct short_nonce, option);
+	options->nonce.len = sizeof(header.nonce);
+	__builtin_memcpy(options->nonce.octet, header.nonce, sizeof(header.nonce));
+	return true;
+}
+
 /* The header behind the IPv6 header, in a packet of so many octets behind that: 0, or -1 - reason. What is behind the packet is
  * padding of the link. Not static, so that the verifier looks at it once.
  */
@@ -195,6 +233,8 @@ __noinline int load_options(struct __sk_buff *skb, __u32 l2, __u32 octets, struc
 	if (!options)
 		return -1 - DROP_TRUNCATED;
 	__builtin_memset(options, 0, sizeof(*options));
+	if (take_short_nonce(skb, begin, octets, options))
+		return 0;
 	if (octets < sizeof(header) || bpf_skb_load_bytes(skb, begin, header, sizeof(header)))
 		return -1 - DROP_TRUNCATED;
 	len = (header[1] + 1) * 8;

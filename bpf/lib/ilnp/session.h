@@ -10,6 +10,15 @@
 #define USED_INTERVAL 10000000000ULL
 #define CANDIDATE_INTERVAL 10000000000ULL
 
+/* In place of a slot. */
+enum no_slot {
+	NO_SESSION = -1,
+	/* All sessions of the correspondent say that it is not there. */
+	FROM_NOWHERE = -2,
+	/* Nor is there another one between the two nodes. */
+	NO_NODE = -3,
+};
+
 struct found {
 	__u32 slot;
 	struct ilnp_session *session;
@@ -47,17 +56,25 @@ static __always_inline bool find_slot(__u32 slot, struct found *found)
 	return found->session && found->live && found->session->flags & ILNP_LIVE;
 }
 
-/* The slot, or a negative number. Not static, for a stack of its own: before Linux 6.4 a key had to be on the stack or in a map. */
+static __always_inline bool has_sessions(void)
+{
+	__u32 zero = 0;
+	const __u32 *count = bpf_map_lookup_elem(&nodes, &zero);
+
+	return count && *count;
+}
+
+/* The slot or NO_SESSION. Not static, for a stack of its own: before Linux 6.4 a key had to be on the stack or in a map. */
 __noinline int slot_of_pair(const struct pair *pair)
 {
 	const __u32 *slot;
 	struct pair key;
 
 	if (!pair)
-		return -1;
+		return NO_SESSION;
 	key = *pair;
 	slot = bpf_map_lookup_elem(&by_pair, &key);
-	return slot ? (int)*slot : -1;
+	return slot ? (int)*slot : NO_SESSION;
 }
 
 static __always_inline bool find_pair(const struct pair *pair, struct found *found)
@@ -231,8 +248,9 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	if (!traffic)
 		return 0;
 	pair = traffic->pair;
-	reported = bpf_map_lookup_elem(&candidates, &pair);
-	if (reported && !traffic->nonce.len && now - *reported < CANDIDATE_INTERVAL)
+	/* Of one with a nonce each packet counts, as it may have another one. */
+	reported = traffic->nonce.len ? NULL : bpf_map_lookup_elem(&candidates, &pair);
+	if (reported && now - *reported < CANDIDATE_INTERVAL)
 		return 0;
 	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
 			   (__u32)traffic->local_port << 16 | traffic->remote_port);

@@ -16,6 +16,7 @@ pub(crate) struct Sessions {
     by_pair: Table<types::pair, u32>,
     by_nonce: Table<types::nonce_key, u32>,
     by_nids: Table<types::nids, types::node>,
+    node_count: Table<u32, u32>,
     remotes: Table<types::named, u8>,
     known: BTreeMap<SessionId, Known>,
     nodes: BTreeMap<(Nid, Nid), Vec<SessionId>>,
@@ -41,6 +42,7 @@ impl Sessions {
             by_pair: Table::of(object, "by_pair")?,
             by_nonce: Table::of(object, "by_nonce")?,
             by_nids: Table::of(object, "by_nids")?,
+            node_count: Table::of(object, "nodes")?,
             remotes: Table::of(object, "remotes")?,
             known: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -167,14 +169,20 @@ impl Sessions {
         let all = self.nodes.get(&pair.nids()).map_or(&[][..], Vec::as_slice);
         if all.is_empty() {
             self.nodes.remove(&pair.nids());
-            return self.by_nids.remove(&key);
+            self.by_nids.remove(&key)?;
+            return self.write_node_count();
         }
         let mut node =
             types::node { count: u32::try_from(all.len()).unwrap_or(0), ..Default::default() };
         for (slot, id) in node.slot.iter_mut().zip(all) {
             *slot = id.0;
         }
-        self.by_nids.insert(&key, &node)
+        self.by_nids.insert(&key, &node)?;
+        self.write_node_count()
+    }
+
+    fn write_node_count(&self) -> Result<()> {
+        self.node_count.insert(&0, &u32::try_from(self.nodes.len()).unwrap_or(u32::MAX))
     }
 }
 
