@@ -99,6 +99,29 @@ fn admit_under_flood(bencher: Bencher<'_, '_>) {
     assert_eq!(plane.session_count(), 0);
 }
 
+/// The same for a host that has had other things to do since the last one: what its processor keeps close is gone,
+/// code and data alike.
+#[divan::bench(sample_size = 1, sample_count = 2000)]
+fn admit_when_caches_are_cold(bencher: Bencher<'_, '_>) {
+    let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    let mut n = 0;
+    let now = Instant::from_nanos(1);
+    let mut others = vec![1_u64; OTHERS / 8];
+    bencher
+        .with_inputs(|| {
+            n += 1;
+            others.iter_mut().for_each(|word| *word = word.wrapping_add(n));
+            packet(n)
+        })
+        .bench_local_values(|mut packet| {
+            assert_eq!(plane.handle_inbound(&mut packet, &Idle, now), Inbound::Deliver);
+            packet
+        });
+}
+
+/// Octets: more than the second-level cache of a core has.
+const OTHERS: usize = 8 << 20;
+
 /// 76 octets, as the generator of the ILCC study makes them.
 fn packet(n: u64) -> Vec<u8> {
     let pair = pair(n);

@@ -147,6 +147,9 @@ impl<T> Ilcc<T> {
     /// By the addresses that its sockets have.
     #[must_use]
     pub fn find_pair(&self, pair: IlvPair) -> Option<SessionId> {
+        if self.is_empty() {
+            return None;
+        }
         self.find(pair, hash_pair(&self.keyed, pair)).map(SessionId)
     }
 
@@ -154,6 +157,9 @@ impl<T> Ilcc<T> {
     //= rfc6741#5.4-1
     #[must_use]
     pub fn find_nonce(&self, local: Nid, remote: Nid, nonce: Nonce) -> Option<SessionId> {
+        if self.is_empty() {
+            return None;
+        }
         let is_it = |at: u32| {
             self.used(SessionId(at)).is_some_and(|used| {
                 used.pair.nids() == (local, remote) && used.nonce == Some(nonce)
@@ -164,7 +170,8 @@ impl<T> Ilcc<T> {
 
     /// All sessions between two nodes, in no order.
     pub fn between(&self, local: Nid, remote: Nid) -> impl Iterator<Item = SessionId> + '_ {
-        let candidates = self.by_nids.candidates(hash_nids(&self.keyed, (local, remote)));
+        let hash = if self.is_empty() { 0 } else { hash_nids(&self.keyed, (local, remote)) };
+        let candidates = self.by_nids.candidates(hash);
         candidates.map(SessionId).filter(move |id| {
             self.used(*id).is_some_and(|used| used.pair.nids() == (local, remote))
         })

@@ -45,6 +45,12 @@ impl Ip6 {
         })
     }
 
+    /// False for most packets, at one look: an ICMPv6 message is the first thing in it, or behind options.
+    pub(crate) fn may_be_control(&self, packet: &[u8]) -> bool {
+        let behind_options = || packet.get(IP6_LEN) == Some(&ICMPV6);
+        self.next_header == ICMPV6 || self.next_header == DESTINATION_OPTIONS && behind_options()
+    }
+
     /// The Destination Options header, if it is the first.
     pub(crate) fn options(&self, packet: &[u8]) -> Result<Option<OptionsHeader>, DropReason> {
         if self.next_header != DESTINATION_OPTIONS {
@@ -58,8 +64,15 @@ impl Ip6 {
 
     /// Behind up to [`MAX_CHAIN`] extension headers.
     pub(crate) fn upper(&self, packet: &[u8]) -> Upper {
-        let mut protocol = self.next_header;
-        let mut at = IP6_LEN;
+        Self::upper_from(packet, self.next_header, IP6_LEN)
+    }
+
+    /// The same behind the first Destination Options header.
+    pub(crate) fn upper_behind(packet: &[u8], options: &OptionsHeader) -> Upper {
+        Self::upper_from(packet, options.next_header, IP6_LEN + options.len)
+    }
+
+    fn upper_from(packet: &[u8], mut protocol: u8, mut at: usize) -> Upper {
         for _ in 0..MAX_CHAIN {
             let fields = packet.get(at..).and_then(<[u8]>::first_chunk::<4>);
             let (true, Some(&[next, len, offset, flags])) =
@@ -104,13 +117,14 @@ impl Ip6 {
         Ok(())
     }
 
-    /// Takes the nonce out: with its header, if there is nothing else in that.
-    pub(crate) fn strip(&self, packet: &mut Vec<u8>, options: &OptionsHeader) {
+    /// Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it.
+    pub(crate) fn strip(&self, packet: &mut Vec<u8>, options: &OptionsHeader, upper: &mut Upper) {
         if options.has_others {
             options.pad_nonce(packet.get_mut(IP6_LEN..).unwrap_or(&mut []));
             return;
         }
         packet.drain(IP6_LEN..IP6_LEN + options.len);
+        upper.at = upper.at.map(|at| at - options.len);
         let len = u16::try_from(options.len).unwrap_or(u16::MAX);
         write_lengths(packet, self.payload_len.saturating_sub(len), options.next_header);
     }

@@ -215,7 +215,9 @@ impl Plane {
         let upper = ip6.upper(packet);
         let is_discovery = upper.icmp(packet).is_some_and(is_neighbour_discovery);
         // What the machine sends has all that it needs.
-        if is_discovery || Control::is_ours(packet, self.settings.types) {
+        if is_discovery
+            || ip6.may_be_control(packet) && Control::is_ours(packet, self.settings.types)
+        {
             return Ok(Outbound::Pass);
         }
         let Some(slot) = self.sessions.find_pair(pair) else {
@@ -264,7 +266,9 @@ impl Plane {
             let quoted = Control::quoted_by_parameter_problem(packet);
             quoted.is_some_and(|quoted| quoted.get(NONCE_AT) == Some(&NONCE_OPTION))
         };
-        if Control::is_ours(packet, self.settings.types) || is_about_nonce() {
+        if ip6.may_be_control(packet)
+            && (Control::is_ours(packet, self.settings.types) || is_about_nonce())
+        {
             return Ok(Inbound::Up);
         }
         let pair = IlvPair::new(ip6.destination, ip6.source);
@@ -288,30 +292,31 @@ impl Plane {
         sockets: &dyn Sockets,
         now: Instant,
     ) -> Result<Inbound, DropReason> {
+        let mut upper = Ip6::upper_behind(packet, &options);
         let (local, remote) = pair.nids();
         let found = self.sessions.find_nonce(local, remote, nonce);
-        let Some(slot) = found.or_else(|| self.learn(pair, nonce)) else {
-            // Of a session it would be a forgery; of a stranger it is a first packet.
-            let upper = ip6.upper(packet).reversed();
-            if self.sessions.between(local, remote).next().is_some() {
-                if self.has_lost(pair, now) {
-                    self.consider(pair, &upper, (true, None), sockets, now);
-                }
-                return Err(DropReason::BadNonce);
-            }
-            self.consider(pair, &upper, (true, Some(nonce)), sockets, now);
-            ip6.strip(packet, &options);
-            if self.settings.checksum == ChecksumMode::NidOnly
-                && let Some(ip6) = Ip6::read(packet)
-            {
-                let delta = ChecksumDelta::to_nid_only(l64s(pair)).inverse();
-                ip6.upper(packet).fix(packet, delta, ChecksumDelta::default());
-            }
+        // Of a stranger, whom a flood is made of, this look says that there is nothing more to look for.
+        let is_between = found.is_some() || self.sessions.between(local, remote).next().is_some();
+        let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
+        if let Some(slot) = found {
+            self.note_used(slot, now);
+            ip6.strip(packet, &options, &mut upper);
+            self.deliver(packet, (ip6, &upper), slot, true, now);
             return Ok(Inbound::Deliver);
-        };
-        self.note_used(slot, now);
-        ip6.strip(packet, &options);
-        self.deliver(packet, slot, true, now);
+        }
+        // Of a session it would be a forgery; of a stranger it is a first packet.
+        if is_between {
+            if self.has_lost(pair, now) {
+                self.consider(pair, &upper.reversed(), (true, None), sockets, now);
+            }
+            return Err(DropReason::BadNonce);
+        }
+        self.consider(pair, &upper.reversed(), (true, Some(nonce)), sockets, now);
+        ip6.strip(packet, &options, &mut upper);
+        if self.settings.checksum == ChecksumMode::NidOnly {
+            let delta = ChecksumDelta::to_nid_only(l64s(pair)).inverse();
+            upper.fix(packet, delta, ChecksumDelta::default());
+        }
         Ok(Inbound::Deliver)
     }
 
@@ -367,7 +372,7 @@ impl Plane {
             return Ok(Inbound::Pass);
         };
         self.note_used(slot, now);
-        self.deliver(packet, slot, false, now);
+        self.deliver(packet, (ip6, &upper), slot, false, now);
         Ok(Inbound::Deliver)
     }
 
@@ -403,8 +408,14 @@ impl Plane {
     }
 
     /// Puts back what the sockets have.
-    fn deliver(&mut self, packet: &mut [u8], slot: SessionId, authenticated: bool, now: Instant) {
-        let Some(ip6) = Ip6::read(packet) else { return };
+    fn deliver(
+        &mut self,
+        packet: &mut [u8],
+        (ip6, upper): (Ip6, &Upper),
+        slot: SessionId,
+        authenticated: bool,
+        now: Instant,
+    ) {
         let Some(flow) = self.sessions.get_mut(slot) else { return };
         flow.heard = Some(now);
         let has_sent = flow.has_sent;
@@ -419,7 +430,7 @@ impl Plane {
             entry.watch = false;
             self.reports.push_back(Report::Authenticated { session: entry.id });
         }
-        ip6.upper(packet).fix(packet, delta, full);
+        upper.fix(packet, delta, full);
         write_addresses(packet, to);
     }
 
