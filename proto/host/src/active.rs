@@ -24,21 +24,11 @@ pub(crate) struct Active {
     /// When the current pair was chosen, and why; `None`: it is the first.
     pub since: Instant,
     pub cause: Option<Cause>,
-    /// The deadline this context has in the host's queue.
-    pub deadline: Option<Instant>,
 }
 
 impl Active {
     pub(crate) fn new(reap: reap::Machine, told: u64, now: Instant) -> Self {
-        Self {
-            reap,
-            told,
-            is_waiting: false,
-            control_sent: None,
-            since: now,
-            cause: None,
-            deadline: None,
-        }
+        Self { reap, told, is_waiting: false, control_sent: None, since: now, cause: None }
     }
 
     /// Whether an R1bis by this pair can be the answer to something we sent: only what carries the tag

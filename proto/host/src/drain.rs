@@ -99,10 +99,8 @@ impl Host {
 
     /// The data plane forgets a context.
     pub(crate) fn deactivate(&mut self, id: ContextId) {
-        if let Some(active) = self.active.remove(&id) {
-            if let Some(deadline) = active.deadline {
-                self.deadlines.remove(&(deadline, id));
-            }
+        if self.active.remove(&id).is_some() {
+            self.deadlines.set(id.0, None);
             self.questions.forget(id);
             self.steering.forget(id);
             self.congestion.forget(id);
@@ -233,16 +231,7 @@ impl Host {
             active.told = told;
             self.updates.push_back(Update::Upsert(entry));
         }
-        let deadline = active.reap.poll_timeout().map(|(at, _)| at);
-        if deadline != active.deadline {
-            if let Some(old) = active.deadline {
-                self.deadlines.remove(&(old, id));
-            }
-            if let Some(new) = deadline {
-                self.deadlines.insert((new, id));
-            }
-            active.deadline = deadline;
-        }
+        self.deadlines.set(id.0, active.reap.poll_timeout().map(|(at, _)| at));
         while let Some(event) = self.active.get_mut(&id).and_then(|a| a.reap.poll_event()) {
             self.on_reap_event(id, ulids, event, now);
         }

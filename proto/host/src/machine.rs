@@ -1,9 +1,10 @@
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_cga::LocalProof;
+use moorline_index::Deadlines;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
 use moorline_types::{ContextId, DropReason, Instant, Locator, Locators, UlidPair};
@@ -42,7 +43,8 @@ pub struct Host {
     /// The locators that the last context was told of, and those of them that are usable: contexts with
     /// the same ones share them.
     pub(crate) usable_of: (Locators, Locators),
-    pub(crate) deadlines: BTreeSet<(Instant, ContextId)>,
+    /// Of the REAP machines.
+    pub(crate) deadlines: Deadlines,
     pub(crate) pacer: Pacer,
     pub(crate) learned: Learned,
     pub(crate) spares: Spares,
@@ -90,7 +92,7 @@ impl Host {
             usable: Vec::new(),
             deprecated: Vec::new(),
             usable_of: <(Locators, Locators)>::default(),
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::new(),
             pacer,
             learned: Learned::default(),
             spares: Spares::default(),
@@ -153,13 +155,8 @@ impl Host {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.shim6.handle_timeout(now);
         self.drain_shim6(now);
-        while let Some(&(at, id)) = self.deadlines.first() {
-            if at > now {
-                break;
-            }
-            self.deadlines.pop_first();
+        while let Some(id) = self.deadlines.pop(now).map(ContextId) {
             if let Some(active) = self.active.get_mut(&id) {
-                active.deadline = None;
                 active.reap.handle_timeout(now);
                 self.drain_reap(id, now);
             }
@@ -229,7 +226,7 @@ impl Host {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
         let shim6 = self.shim6.poll_timeout().map(|at| (at, TimerKind::Shim6));
-        let reap = self.deadlines.first().map(|(at, _)| *at);
+        let reap = self.deadlines.first().map(|(at, _)| at);
         let turn = self.pacer.next_turn().map(|at| (at, TimerKind::Reap));
         let idle = self.questions.next().map(|at| (at, TimerKind::Idle));
         let reap = reap.map(|at| (at, TimerKind::Reap));

@@ -13,15 +13,20 @@
 //! [`Segments`] is a vector in pieces, each twice as long as the one before, for the same reason: to grow, it
 //! allocates the next piece and copies nothing.
 //!
+//! [`Deadlines`] says which of very many slots is due first. An ordered set says so too, but with four times the
+//! memory, and each change walks down a tree that is in no cache; here it is a few entries.
+//!
 //! The keys are hashed by the caller, with a key of his own where peers can choose what is hashed. Nothing here
-//! has an order that could be seen: an index is asked for one hash at a time.
+//! has an order that could be seen: an index is asked for one hash at a time, and equal deadlines come by slot.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod deadlines;
 mod index;
 mod segments;
 
+pub use deadlines::Deadlines;
 pub use index::{Candidates, Index};
 pub use segments::Segments;
