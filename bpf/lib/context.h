@@ -39,9 +39,28 @@ static __always_inline bool find_slot(int slot, struct found *found)
 	return found->context && found->live;
 }
 
+/* The slot in an entry of recent. */
+#define RECENT_SLOT 0xffffffULL
+
+static __always_inline bool find_recent(__u64 known, __u64 hash, const struct pair *ulids, struct found *found)
+{
+	return !((known ^ hash) & ~RECENT_SLOT) && find_slot(known & RECENT_SLOT, found) &&
+	       found->context->flags & CONTEXT_SENDS && pair_eq(&found->context->ulids, ulids);
+}
+
 static __always_inline bool find_ulids(const struct pair *ulids, struct found *found)
 {
-	return find_slot(slot_of_ulids(ulids), found);
+	__u64 hash = pair_mix(ulids);
+	__u32 place = (hash >> 32) % RECENT;
+	__u64 *known = bpf_map_lookup_elem(&recent, &place);
+
+	if (known && find_recent(*known, hash, ulids, found))
+		return true;
+	if (!find_slot(slot_of_ulids(ulids), found))
+		return false;
+	if (known)
+		*known = (hash & ~RECENT_SLOT) | found->slot;
+	return true;
 }
 
 static __always_inline bool find_tag(__u64 tag, struct found *found)
@@ -134,7 +153,8 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 		if (span)
 			again = segment_note(hash, &tcp, span);
 		if (context->flags & CONTEXT_CONGESTION)
-			congestion_sent(slot, &tcp, flow_number(hash), span, again, packet_count(skb), now);
+			congestion_sent(slot, &tcp, flow_number(hash), span, again, packet_count(skb),
+					clock_now());
 		if (!span)
 			return NEVER;
 	}
@@ -182,7 +202,7 @@ static __always_inline void note_rx(struct __sk_buff *skb, const struct found *f
 				    const struct ip6 *ip6, __u32 packets, __u32 octets)
 {
 	struct live *live = found->live;
-	__u64 now = clock_now();
+	__u64 now = clock_about();
 
 	live->last_rx = now;
 	__sync_fetch_and_add(&live->rx_packets, packets);
@@ -192,7 +212,8 @@ static __always_inline void note_rx(struct __sk_buff *skb, const struct found *f
 	if (live->asked)
 		wait_end(live, now);
 	if (found->context->flags & CONTEXT_CONGESTION)
-		congestion_received(skb, found->slot, (l2 + sizeof(*ip6)) << 8 | ip6->next, is_ce(ip6), now);
+		congestion_received(skb, found->slot, (l2 + sizeof(*ip6)) << 8 | ip6->next, is_ce(ip6),
+				    clock_now());
 	note_watch(found, now);
 	if (live->first_rx || !(found->context->flags & CONTEXT_TIMERS))
 		return;

@@ -44,9 +44,7 @@ const volatile __u8 reads_kernel = 1;
 
 static __always_inline struct hop *hop_place(const struct pair *locators)
 {
-	__u64 hash = locators->local.word[0] + locators->local.word[1] * 3 + locators->peer.word[0] * 5 +
-		     locators->peer.word[1] * 7;
-	__u32 place = (hash * MIX >> 32) % HOPS;
+	__u32 place = (pair_mix(locators) >> 32) % HOPS;
 
 	return bpf_map_lookup_elem(&hops, &place);
 }

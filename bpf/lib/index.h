@@ -42,6 +42,13 @@ static __always_inline __u32 hash_end(const struct hashing *hashing, __u64 sum)
 	return sum >> 32;
 }
 
+/* For tables that only remember: who chooses addresses that meet slows down his own. */
+static __always_inline __u64 pair_mix(const struct pair *pair)
+{
+	return (pair->local.word[0] + pair->local.word[1] * 3 + pair->peer.word[0] * 5 + pair->peer.word[1] * 7) *
+	       MIX;
+}
+
 /* The bucket that a hash belongs to; the second one for another number. */
 static __always_inline __u32 bucket_of(const struct hashing *hashing, __u32 hash)
 {

@@ -19,7 +19,7 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 {
 	__u32 where = (l2 + sizeof(struct ip6_shim6)) << 8 | ip6->next;
 	__u32 octets = ip6_octets(skb, l2, ip6);
-	__u64 now = clock_now();
+	__u64 now = clock_about();
 	int action = shim6_insert(skb, l2, ip6, rewrite, now);
 
 	if (action < 0)
@@ -71,7 +71,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	if (is_moved(skb, l2, &ip6, &ulids, &found, &rewrite))
 		return send_moved(skb, l2, &ip6, &rewrite, &found);
 	note_tx(skb, &found, (l2 + sizeof(ip6)) << 8 | ip6.next, packet_count(skb), ip6_octets(skb, l2, &ip6),
-		clock_now());
+		clock_about());
 	return TC_ACT_UNSPEC;
 }
 

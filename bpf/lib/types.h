@@ -44,6 +44,8 @@ enum sizes {
 	MAX_CONGESTIONS = 8192,
 	/* Locator pairs whose next hop is remembered. */
 	HOPS = 64,
+	/* Places for contexts that were found last. */
+	RECENT = 256,
 };
 
 enum context_flags {
@@ -63,6 +65,8 @@ enum context_flags {
 	CONTEXT_CONGESTION = 128,
 	/* Flows without a path in their mark are spread over all. */
 	CONTEXT_SPREAD = 256,
+	/* by_ulids leads here, and not to an older context between the same ULIDs. */
+	CONTEXT_SENDS = 512,
 };
 
 /* What the core decided about a context. Written by user space only, as a whole and under the lock. */

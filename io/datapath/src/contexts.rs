@@ -1,5 +1,6 @@
 //! Contexts in the tables. Nothing is kept of them here: what must be known to change one is read back.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use libbpf_rs::Object;
@@ -89,16 +90,25 @@ impl Contexts {
         if entry.congestion {
             self.count_congestion(slot);
         }
-        let context = convert::context(entry, self.generation);
+        let mut context = convert::context(entry, self.generation);
+        context.flags |= convert::SENDS;
         // From here on a failure leaves something that `remove` can take away.
         self.contexts.insert_locked(&slot, &context)?;
         self.index_tag(slot, context.local_tag)?;
         self.index_quotes(slot, &context)?;
         let hash = self.hashing.ulids(entry.ulids);
+        let before = Cell::new(None);
         self.by_ulids.insert(&self.hashing, hash, slot, |other| {
-            let other = self.find(other)?;
-            Ok(other.is_some_and(|other| convert::ulids_back(other.ulids) == entry.ulids))
-        })
+            let found = self.find(other)?;
+            let found = found.filter(|found| convert::ulids_back(found.ulids) == entry.ulids);
+            before.set(found.map(|found| (other, found)));
+            Ok(found.is_some())
+        })?;
+        if let Some((other, mut before)) = before.get() {
+            before.flags &= !convert::SENDS;
+            self.contexts.insert_locked(&other, &before)?;
+        }
+        Ok(())
     }
 
     /// New locators and tag first, old ones last: packets under way find either.
@@ -115,7 +125,8 @@ impl Contexts {
         let mut both = after.clone();
         both.extend(before.iter().filter(|locator| !after.contains(locator)));
         self.write_more(slot, &both)?;
-        let context = convert::context(entry, old.generation);
+        let mut context = convert::context(entry, old.generation);
+        context.flags |= old.flags & convert::SENDS;
         self.contexts.insert_locked(&slot, &context)?;
         if old.local_tag != context.local_tag {
             self.index_tag(slot, context.local_tag)?;

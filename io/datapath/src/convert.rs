@@ -21,6 +21,10 @@ const _: () = assert!(MAX_RULES as usize == MAX_TRIGGER_RULES);
 pub(crate) const INLINE_PEERS: usize = types::sizes::INLINE_PEERS.0 as usize;
 /// Peer locators in each group of the others.
 pub(crate) const MORE_PEERS: usize = types::sizes::MORE_PEERS.0 as usize;
+/// Flag of the context that packets between its ULIDs leave by.
+#[expect(clippy::cast_possible_truncation, reason = "flags have 16 bits")]
+pub(crate) const SENDS: u16 = types::context_flags::CONTEXT_SENDS.0 as u16;
+const _: () = assert!(SENDS as u32 == types::context_flags::CONTEXT_SENDS.0);
 const _: () = assert!(types::sizes::MAX_PATHS.0 as usize == MAX_PATHS);
 // All of the others, and a current one that is not among them.
 const _: () =
