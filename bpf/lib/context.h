@@ -13,22 +13,6 @@ struct found {
 	struct live *live;
 };
 
-/* What goes into packets, copied under the lock. */
-struct rewrite {
-	struct pair ulids;
-	struct pair locators;
-	__u64 peer_tag;
-};
-
-/* What packets come with, copied under the lock. */
-struct origin {
-	struct pair ulids;
-	struct address peers[INLINE_PEERS];
-	__u64 local_tag;
-	__u16 flags;
-	__u8 peer_count;
-};
-
 static __always_inline bool find_slot(int slot, struct found *found)
 {
 	if (slot < 0)
@@ -68,18 +52,33 @@ static __always_inline bool find_tag(__u64 tag, struct found *found)
 	return find_slot(slot_of_tag(tag), found);
 }
 
-static __always_inline void copy_rewrite(struct context *context, struct rewrite *rewrite)
+static __always_inline const struct address *current_peer(const struct context *context)
+{
+	return context->flags & CONTEXT_AT_ULID ? &context->ulids.peer : &context->peers[0];
+}
+
+static __always_inline void copy_way(struct context *context, struct way *way)
 {
 	bpf_spin_lock(&context->lock);
-	rewrite->ulids = context->ulids;
-	rewrite->locators.local = context->local_locator;
-	rewrite->locators.peer = context->flags & CONTEXT_AT_ULID ? context->ulids.peer : context->peers[0];
-	rewrite->peer_tag = context->peer_tag;
+	way->ulids = context->ulids;
+	way->locators.local = context->local_locator;
+	way->locators.peer = *current_peer(context);
+	way->peer_tag = context->peer_tag;
 	bpf_spin_unlock(&context->lock);
+	way->until = 0;
+}
+
+/* Whether the context is still as it was under the lock: what is the same in every part has been whole. */
+static __always_inline bool is_way_of(const struct way *way, const struct context *context)
+{
+	return way->peer_tag == context->peer_tag && pair_eq(&way->ulids, &context->ulids) &&
+	       address_eq(&way->locators.local, &context->local_locator) &&
+	       address_eq(&way->locators.peer, current_peer(context));
 }
 
 static __always_inline void copy_origin(struct context *context, struct origin *origin)
 {
+	origin->locals = 0;
 	bpf_spin_lock(&context->lock);
 	origin->ulids = context->ulids;
 	origin->peers[0] = context->peers[0];
@@ -88,6 +87,14 @@ static __always_inline void copy_origin(struct context *context, struct origin *
 	origin->flags = context->flags;
 	origin->peer_count = context->peer_count;
 	bpf_spin_unlock(&context->lock);
+}
+
+static __always_inline bool is_origin_of(const struct origin *origin, const struct context *context)
+{
+	return origin->local_tag == context->local_tag && pair_eq(&origin->ulids, &context->ulids) &&
+	       address_eq(&origin->peers[0], &context->peers[0]) &&
+	       address_eq(&origin->peers[1], &context->peers[1]) && origin->flags == context->flags &&
+	       origin->peer_count == context->peer_count;
 }
 
 /* Not static, so that the verifier looks at it once. */
@@ -118,6 +125,15 @@ static __always_inline bool is_peer_locator(__u32 slot, const struct origin *ori
 		return true;
 	return origin->peer_count > INLINE_PEERS &&
 	       is_among_more(slot, origin->peer_count - INLINE_PEERS, locator);
+}
+
+/* See settings. */
+static __always_inline __u32 locals_now(void)
+{
+	__u32 zero = 0;
+	const struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+
+	return set ? set->locals : 0;
 }
 
 /* Index of the uplink of one of our addresses, 0 for others'. */

@@ -17,34 +17,31 @@
 /* No TCP without data is larger: IPv6 header, TCP header with all options. */
 #define MAX_WITHOUT_DATA 100
 
-/* Whether it is TCP that must keep its place among the others. Acknowledgements without data need not: they are
+/* Whether it must keep its place among the others. Acknowledgements without data need not: they are
  * nothing to put together, and TCP takes them in any order.
  */
-static __always_inline bool is_gathered(struct __sk_buff *skb, __u32 where, __u32 octets)
+static __always_inline bool is_gathered(struct __sk_buff *skb, __u32 place, __u32 octets)
 {
 	struct tcp tcp;
 
-	if ((where & 0xff) != IPPROTO_TCP)
-		return false;
 	if (octets > MAX_WITHOUT_DATA)
 		return true;
-	if (!LOAD(skb, where >> 8, &tcp))
+	if (!LOAD(skb, place, &tcp))
 		return false;
 	return tcp.flags & (TCP_SYN | TCP_FIN | TCP_RST) || tcp_span(&tcp, octets);
 }
 
-/* Sends a packet whose header has been taken out to where it is put together with others; or a negative number.
- * `where` has the offset of the upper layer, and its protocol in the lowest octet. Not static, for a stack of
- * its own.
+/* Sends TCP whose header has been taken out to where it is put together with others; or a negative number.
+ * `place` is that of the TCP header. Not static, for a stack of its own.
  */
-__noinline int gather(struct __sk_buff *skb, __u32 where, __u32 octets)
+__noinline int gather(struct __sk_buff *skb, __u32 place, __u32 octets)
 {
 	__u32 zero = 0;
 	const struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 
-	if (where >> 8 != ETH_HLEN + sizeof(struct ip6) || !set || !set->gather)
+	if (place != ETH_HLEN + sizeof(struct ip6) || !set || !set->gather)
 		return -1;
-	if (skb->vlan_present || skb->ifindex > MAX_TAGGED_UPLINK || !is_gathered(skb, where, octets))
+	if (skb->vlan_present || skb->ifindex > MAX_TAGGED_UPLINK || !is_gathered(skb, place, octets))
 		return -1;
 	if (bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), skb->ifindex))
 		return -1;

@@ -42,6 +42,9 @@ struct rt6_info {
 /* Read-only data: 0 where the kernel lets nobody read it (lockdown), and then lookups are all there is. */
 const volatile __u8 reads_kernel = 1;
 
+/* Whether there may be a hop to be learned. A second one is asked for again by its next packet. */
+volatile __u32 hops_wanted;
+
 static __always_inline struct hop *hop_place(const struct pair *locators)
 {
 	__u32 place = (pair_mix(locators) >> 32) % HOPS;
@@ -55,23 +58,29 @@ static __always_inline bool has_hops(struct __sk_buff *skb)
 	return reads_kernel && !skb->mark;
 }
 
-/* Sends a packet with these locators out of the uplink. Not static, for a stack of its own. */
-__noinline int redirect_to_hop(struct __sk_buff *skb, __u32 ifindex, const struct pair *locators, __u64 now)
+/* Sends a packet out of the uplink of its way, and notes on the way where to, if that is known. Not static, for a
+ * stack of its own.
+ */
+__noinline int redirect_to_hop(struct __sk_buff *skb, struct way *way, __u64 now)
 {
-	struct hop *hop = locators && has_hops(skb) ? hop_place(locators) : NULL;
+	struct hop *hop;
 
+	if (!way)
+		return TC_ACT_SHOT;
+	hop = has_hops(skb) ? hop_place(&way->locators) : NULL;
 	if (!hop)
-		return bpf_redirect_neigh(ifindex, NULL, 0, 0);
-	if (hop->ifindex == ifindex && pair_eq(&hop->locators, locators) && now < hop->until) {
-		struct bpf_redir_neigh next = { .nh_family = AF_INET6 };
-
-		__builtin_memcpy(next.ipv6_nh, &hop->next, sizeof(hop->next));
-		return bpf_redirect_neigh(ifindex, &next, sizeof(next), 0);
+		return bpf_redirect_neigh(way->ifindex, NULL, 0, 0);
+	if (hop->ifindex == way->ifindex && pair_eq(&hop->locators, &way->locators) && now < hop->until) {
+		way->next[0] = AF_INET6;
+		__builtin_memcpy(&way->next[1], &hop->next, sizeof(hop->next));
+		way->until = hop->until;
+		return bpf_redirect_neigh(way->ifindex, (void *)way->next, sizeof(way->next), 0);
 	}
-	hop->locators = *locators;
-	hop->ifindex = ifindex;
+	hop->locators = way->locators;
+	hop->ifindex = way->ifindex;
 	hop->until = 0;
-	return bpf_redirect_neigh(ifindex, NULL, 0, 0);
+	hops_wanted = 1;
+	return bpf_redirect_neigh(way->ifindex, NULL, 0, 0);
 }
 
 /* A packet leaves by the kernel's route: notes the next hop, if it is being waited for. Not static, for a stack
@@ -91,6 +100,7 @@ __noinline int hop_learn(struct __sk_buff *skb, const struct pair *locators)
 	if (flags & RTF_GATEWAY && bpf_core_read(&hop->next, sizeof(hop->next), &route->rt6i_gateway))
 		return 0;
 	hop->until = clock_now() + HOP_FRESH;
+	hops_wanted = 0;
 	return 0;
 }
 

@@ -99,7 +99,7 @@ static __always_inline __s64 checksum_with(const struct ip6 *ip6, struct icmp6_e
 
 //= rfc5533#12.4
 static __always_inline bool find_quoted(const struct icmp6_error *error, struct found *found,
-					struct rewrite *rewrite)
+					struct way *way)
 {
 	struct quote quote = {
 		.locators = { .local = error->ip6.source, .peer = error->ip6.destination },
@@ -108,10 +108,10 @@ static __always_inline bool find_quoted(const struct icmp6_error *error, struct 
 
 	if (!find_slot(slot_of_quote(&quote), found))
 		return false;
-	copy_rewrite(found->context, rewrite);
+	copy_way(found->context, way);
 	/* Else it has just changed. */
-	return rewrite->peer_tag == quote.peer_tag &&
-	       (pair_eq(&rewrite->locators, &quote.locators) ||
+	return way->peer_tag == quote.peer_tag &&
+	       (pair_eq(&way->locators, &quote.locators) ||
 		is_among_paths(found->slot, found->context->path_count, &quote.locators));
 }
 
@@ -155,7 +155,7 @@ static __always_inline bool store_translated(struct __sk_buff *skb, __u32 l2, co
 __noinline int receive_icmp6(struct __sk_buff *skb, __u32 l2)
 {
 	struct icmp6_error error;
-	struct rewrite rewrite;
+	struct way way;
 	struct found found;
 	struct ip6 ip6;
 	__s64 sum;
@@ -169,21 +169,21 @@ __noinline int receive_icmp6(struct __sk_buff *skb, __u32 l2)
 		look_at_unmoved(&ip6, &error);
 		return 0;
 	}
-	if (!find_quoted(&error, &found, &rewrite))
+	if (!find_quoted(&error, &found, &way))
 		return 0;
 	/* Not by another path: the core asks about the current pair. */
-	if (is_unreachable(&ip6, &error) && address_eq(&rewrite.locators.local, &error.ip6.source) &&
-	    address_eq(&rewrite.locators.peer, &error.ip6.destination))
+	if (is_unreachable(&ip6, &error) && address_eq(&way.locators.local, &error.ip6.source) &&
+	    address_eq(&way.locators.peer, &error.ip6.destination))
 		suspect_unreachable(found.slot, found.context, found.live);
 	sum = checksum_without(&ip6, &error);
 	if (!translate_info(&error))
 		return 0;
 	ip6.payload_len = bpf_htons(bpf_ntohs(ip6.payload_len) - sizeof(error.shim6));
-	ip6.destination = rewrite.ulids.local;
+	ip6.destination = way.ulids.local;
 	error.ip6.payload_len = bpf_htons(bpf_ntohs(error.ip6.payload_len) - sizeof(error.shim6));
 	error.ip6.next = error.shim6.next;
-	error.ip6.source = rewrite.ulids.local;
-	error.ip6.destination = rewrite.ulids.peer;
+	error.ip6.source = way.ulids.local;
+	error.ip6.destination = way.ulids.peer;
 	error.checksum = checksum_fold(checksum_with(&ip6, &error, sum));
 	return store_translated(skb, l2, &ip6, &error) ? 1 : -1;
 }

@@ -125,6 +125,22 @@ struct {
 	__type(value, struct hop);
 } hops SEC(".maps");
 
+/* By slot; contexts that meet push each other out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WAYS);
+	__type(key, __u32);
+	__type(value, struct way);
+} ways SEC(".maps");
+
+/* By a hash of the tag, in the same way. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ORIGINS);
+	__type(key, __u32);
+	__type(value, struct origin);
+} origins SEC(".maps");
+
 /* LRU: a scan can push out entries, never fill it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -15,12 +15,12 @@
 
 /* Payload of a moved context. */
 static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				      const struct rewrite *rewrite, const struct found *found)
+				      struct way *way, const struct found *found)
 {
 	__u32 where = (l2 + sizeof(struct ip6_shim6)) << 8 | ip6->next;
 	__u32 octets = ip6_octets(skb, l2, ip6);
 	__u64 now = clock_about();
-	int action = shim6_insert(skb, l2, ip6, rewrite, now);
+	int action = shim6_insert(skb, l2, ip6, way, now);
 
 	if (action < 0)
 		return drop(-1 - action);
@@ -28,36 +28,44 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 	return action;
 }
 
-/* Whether the packet goes by other addresses than its own. */
-static __always_inline bool is_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				     const struct pair *ulids, const struct found *found,
-				     struct rewrite *rewrite)
+/* The way of a packet that goes by other addresses than its own, or NULL. */
+static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+					  const struct pair *ulids, const struct found *found)
 {
-	if (!(found->context->flags & CONTEXT_MOVED) && !found->context->path_count)
-		return false;
-	copy_rewrite(found->context, rewrite);
+	struct context *context = found->context;
+	__u32 place = found->slot % WAYS;
+	struct way *way;
+
+	if (!(context->flags & CONTEXT_MOVED) && !context->path_count)
+		return NULL;
+	way = bpf_map_lookup_elem(&ways, &place);
+	if (!way)
+		return NULL;
+	if (!is_way_of(way, context))
+		copy_way(context, way);
 	/* The slot went to another context since it was looked up. */
-	if (!pair_eq(&rewrite->ulids, ulids))
-		return false;
-	if (found->context->path_count)
-		choose_path(skb, l2, ip6, found, rewrite);
-	return !pair_eq(&rewrite->locators, ulids);
+	if (!pair_eq(&way->ulids, ulids))
+		return NULL;
+	if (context->path_count)
+		choose_path(skb, l2, ip6, found, way);
+	return pair_eq(&way->locators, ulids) ? NULL : way;
 }
 
 //= rfc5533#11
 static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 {
-	struct rewrite rewrite;
 	struct ip6 ip6;
 	struct pair ulids;
 	struct found found;
+	struct way *way;
 
 	if (!load_ip6(skb, l2, &ip6) || is_handled(skb))
 		return TC_ACT_UNSPEC;
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
 	if (ip6.next == NEXT_SHIM6) {
-		hop_learn(skb, &ulids);
+		if (hops_wanted)
+			hop_learn(skb, &ulids);
 		return TC_ACT_UNSPEC;
 	}
 	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
@@ -68,22 +76,58 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	}
 	if (is_neighbour_discovery(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
-	if (is_moved(skb, l2, &ip6, &ulids, &found, &rewrite))
-		return send_moved(skb, l2, &ip6, &rewrite, &found);
+	way = way_of(skb, l2, &ip6, &ulids, &found);
+	if (way)
+		return send_moved(skb, l2, &ip6, way, &found);
 	note_tx(skb, &found, (l2 + sizeof(ip6)) << 8 | ip6.next, packet_count(skb), ip6_octets(skb, l2, &ip6),
 		clock_about());
 	return TC_ACT_UNSPEC;
+}
+
+/* Whether packets with this tag and these locators are known to be right. */
+static __always_inline bool is_known(const struct origin *origin, __u64 tag, const struct ip6 *ip6,
+				     struct found *found)
+{
+	return origin->local_tag == tag && origin->locals && origin->locals == locals_now() &&
+	       address_eq(&origin->locators.local, &ip6->destination) &&
+	       address_eq(&origin->locators.peer, &ip6->source) && find_slot(origin->slot, found) &&
+	       is_origin_of(origin, found->context);
+}
+
+/* Finds the context of payload with this tag. An action if the packet is not to be taken for it. */
+static __always_inline int find_origin(struct origin *origin, __u64 tag, const struct ip6 *ip6,
+				       struct found *found)
+{
+	__u32 locals = locals_now();
+
+	/* Unknown: the raw socket gets it, and the core answers with R1bis. */
+	if (!find_tag(tag, found))
+		return TC_ACT_UNSPEC;
+	copy_origin(found->context, origin);
+	if (origin->local_tag != tag)
+		return TC_ACT_UNSPEC;
+	if (!is_peer_locator(found->slot, origin, &ip6->source) || !uplink_of(&ip6->destination))
+		return drop(DROP_WRONG_LOCATORS);
+	origin->slot = found->slot;
+	origin->locators.local = ip6->destination;
+	origin->locators.peer = ip6->source;
+	/* Those in more_peers are not compared. */
+	if (origin->peer_count <= INLINE_PEERS)
+		origin->locals = locals;
+	return TC_ACT_OK;
 }
 
 /* Payload with a payload header, or a control message. */
 //= rfc5533#12.2 rfc5533#12.4
 static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
 {
-	struct origin origin;
+	struct origin *origin;
 	struct shim6 shim6;
 	struct found found;
 	__u32 octets;
+	__u32 place;
 	int action;
+	__u64 tag;
 
 	if (bpf_ntohs(ip6->payload_len) < sizeof(shim6) || !LOAD(skb, l2 + sizeof(*ip6), &shim6))
 		return drop(DROP_TRUNCATED);
@@ -91,20 +135,24 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 		return TC_ACT_UNSPEC;
 	if (shim6.len)
 		return drop(DROP_BAD_LENGTH);
-	/* Unknown: the raw socket gets it, and the core answers with R1bis. */
-	if (!find_tag(shim6_tag(&shim6), &found))
+	tag = shim6_tag(&shim6);
+	place = (tag * MIX >> 32) % ORIGINS;
+	origin = bpf_map_lookup_elem(&origins, &place);
+	if (!origin)
 		return TC_ACT_UNSPEC;
-	copy_origin(found.context, &origin);
-	if (origin.local_tag != shim6_tag(&shim6))
-		return TC_ACT_UNSPEC;
-	if (!is_peer_locator(found.slot, &origin, &ip6->source) || !uplink_of(&ip6->destination))
-		return drop(DROP_WRONG_LOCATORS);
+	if (!is_known(origin, tag, ip6, &found)) {
+		action = find_origin(origin, tag, ip6, &found);
+		if (action != TC_ACT_OK)
+			return action;
+	}
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
-	if (!shim6_strip(skb, l2, ip6, &shim6, &origin.ulids))
+	if (!shim6_strip(skb, l2, ip6, &shim6, &origin->ulids))
 		return drop(DROP_ADJUST_ROOM);
-	action = gather(skb, (l2 + sizeof(*ip6)) << 8 | ip6->next, octets);
-	if (action >= 0)
-		return action;
+	if (ip6->next == IPPROTO_TCP) {
+		action = gather(skb, l2 + sizeof(*ip6), octets);
+		if (action >= 0)
+			return action;
+	}
 	note_rx(skb, &found, l2, ip6, 1, octets);
 	return TC_ACT_UNSPEC;
 }
@@ -144,7 +192,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
  */
 static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 {
-	struct rewrite rewrite;
+	struct way *way = NULL;
 	struct ip6 ip6;
 	struct pair ulids;
 	struct found found;
@@ -158,9 +206,10 @@ static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 	ulids.peer = ip6.destination;
 	/* A control message by the addresses that the context has left, to find out whether they work, is for
 	 * those. */
-	if (ip6.next != NEXT_SHIM6 && find_ulids(&ulids, &found) && !is_neighbour_discovery(skb, l2, &ip6) &&
-	    is_moved(skb, l2, &ip6, &ulids, &found, &rewrite))
-		return send_moved(skb, l2, &ip6, &rewrite, &found);
+	if (ip6.next != NEXT_SHIM6 && find_ulids(&ulids, &found) && !is_neighbour_discovery(skb, l2, &ip6))
+		way = way_of(skb, l2, &ip6, &ulids, &found);
+	if (way)
+		return send_moved(skb, l2, &ip6, way, &found);
 	ifindex = uplink_of(&ip6.source);
 	return ifindex ? bpf_redirect_neigh(ifindex, NULL, 0, 0) : drop(DROP_NO_UPLINK);
 }

@@ -37,7 +37,7 @@ __noinline __u32 path_of(struct __sk_buff *skb, __u32 where, __u32 count, __u32 
 
 /* Puts the locators in that the packet takes. */
 static __always_inline void choose_path(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-					const struct found *found, struct rewrite *rewrite)
+					const struct found *found, struct way *way)
 {
 	const struct context *context = found->context;
 	__u32 where = (l2 + sizeof(*ip6)) << 8 | ip6->next;
@@ -48,8 +48,10 @@ static __always_inline void choose_path(struct __sk_buff *skb, __u32 l2, const s
 	if (!index)
 		return;
 	path = bpf_map_lookup_elem(&paths, &key);
-	if (path)
-		rewrite->locators = path->locators;
+	if (path) {
+		way->locators = path->locators;
+		way->until = 0;
+	}
 }
 
 #endif

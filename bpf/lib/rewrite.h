@@ -6,41 +6,64 @@
 #include "context.h"
 #include "hops.h"
 
+/* Looks up the uplink of the source locator, and whether the packet fits it: 0, or -1 - reason. */
+static __always_inline int way_look_up(struct __sk_buff *skb, struct way *way)
+{
+	__u32 mtu = 0;
+	long fits;
+
+	way->until = 0;
+	way->locals = locals_now();
+	way->ifindex = uplink_of(&way->locators.local);
+	if (!way->ifindex)
+		return -1 - DROP_NO_UPLINK;
+	fits = bpf_check_mtu(skb, way->ifindex, &mtu, sizeof(struct shim6), 0);
+	if (fits)
+		return -1 - (fits < 0 ? DROP_NO_UPLINK : DROP_ADJUST_ROOM);
+	way->mtu = mtu;
+	return 0;
+}
+
+static __always_inline bool is_way_known(struct __sk_buff *skb, __u32 l2, const struct way *way, __u64 now)
+{
+	return now < way->until && way->locals == locals_now() && has_hops(skb) &&
+	       skb->len - l2 + sizeof(struct shim6) <= way->mtu;
+}
+
 /* Puts the payload header behind the IPv6 header, the locators into it, and sends the packet out of the uplink
  * of the source locator. An action, or a negative number when the packet is to be dropped: -1 - reason.
  */
 //= rfc5533#11.1-1 rfc5533#4.6
-static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-					const struct rewrite *rewrite, __u64 now)
+static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, struct way *way,
+					__u64 now)
 {
+	bool is_known = is_way_known(skb, l2, way, now);
 	struct ip6_shim6 headers = { .ip6 = *ip6 };
-	__u32 ifindex = uplink_of(&rewrite->locators.local);
-	__u32 mtu = 0;
-	long fits;
+	int failure;
 
 	/* The header belongs behind these two (s4.6), where there is no making room. */
 	if (ip6->next == NEXT_HOP_BY_HOP || ip6->next == NEXT_ROUTING)
 		return -1 - DROP_HEADER_CHAIN;
-	if (!ifindex)
-		return -1 - DROP_NO_UPLINK;
 	/* The kernel could not segment it with the header, and drops it without a word. */
 	if (skb->gso_segs > 1)
 		return -1 - DROP_ADJUST_ROOM;
-	fits = bpf_check_mtu(skb, ifindex, &mtu, sizeof(headers.shim6), 0);
-	if (fits)
-		return -1 - (fits < 0 ? DROP_NO_UPLINK : DROP_ADJUST_ROOM);
+	failure = is_known ? 0 : way_look_up(skb, way);
+	if (failure)
+		return failure;
 	if (bpf_skb_adjust_room(skb, sizeof(headers.shim6), BPF_ADJ_ROOM_NET, 0))
 		return -1 - DROP_ADJUST_ROOM;
 	headers.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + sizeof(headers.shim6));
 	headers.ip6.next = NEXT_SHIM6;
-	headers.ip6.source = rewrite->locators.local;
-	headers.ip6.destination = rewrite->locators.peer;
+	headers.ip6.source = way->locators.local;
+	headers.ip6.destination = way->locators.peer;
 	headers.shim6.next = ip6->next;
-	headers.shim6.p_tag_upper = bpf_htons(SHIM6_P | (__u16)(rewrite->peer_tag >> 32));
-	headers.shim6.tag_lower = bpf_htonl((__u32)rewrite->peer_tag);
+	headers.shim6.p_tag_upper = bpf_htons(SHIM6_P | (__u16)(way->peer_tag >> 32));
+	headers.shim6.tag_lower = bpf_htonl((__u32)way->peer_tag);
 	if (bpf_skb_store_bytes(skb, l2, &headers, sizeof(headers), 0))
 		return -1 - DROP_ADJUST_ROOM;
-	return redirect_to_hop(skb, ifindex, &rewrite->locators, now);
+	if (is_known)
+		return bpf_redirect_neigh(way->ifindex, (void *)way->next, sizeof(way->next), 0);
+	return redirect_to_hop(skb, way, now);
 }
 
 /* Takes the payload header out and puts the ULIDs back. */

@@ -44,6 +44,9 @@ enum sizes {
 	MAX_CONGESTIONS = 8192,
 	/* Locator pairs whose next hop is remembered. */
 	HOPS = 64,
+	/* Moved contexts whose way out is remembered, and tags whose way in is. */
+	WAYS = 64,
+	ORIGINS = 64,
 	/* Places for contexts that were found last. */
 	RECENT = 256,
 };
@@ -172,6 +175,41 @@ struct hop {
 };
 
 _Static_assert(sizeof(struct hop) == 64, "hop");
+
+/* How packets of a context that has moved leave, as it was when the context was last looked at under its lock. */
+struct way {
+	struct pair ulids;
+	struct pair locators;
+	__u64 peer_tag;
+	/* Until when the rest is good. */
+	__u64 until;
+	/* Of settings, when the uplink was looked up. */
+	__u32 locals;
+	__u32 ifindex;
+	/* Of the uplink. */
+	__u32 mtu;
+	/* A struct bpf_redir_neigh. */
+	__u32 next[5];
+};
+
+_Static_assert(sizeof(struct way) == 112, "way");
+
+/* What packets with a tag come with: the same of those that we receive. */
+struct origin {
+	struct pair ulids;
+	struct address peers[INLINE_PEERS];
+	__u64 local_tag;
+	__u16 flags;
+	__u8 peer_count;
+	__u8 zero;
+	__u32 slot;
+	/* Those of a packet that was right, and settings.locals of the time; 0: none was. */
+	struct pair locators;
+	__u32 locals;
+	__u32 zero_too;
+};
+
+_Static_assert(sizeof(struct origin) == 120, "origin");
 
 /* What is known of what a flow of TCP sent. */
 struct segment {
@@ -351,7 +389,8 @@ struct settings {
 	__u32 path_shift;
 	/* Where segments go to be put together; 0: nowhere. See gather.h. */
 	__u32 gather;
-	__u32 zero;
+	/* Another number after each change of locals; 0: there was none. */
+	__u32 locals;
 };
 
 _Static_assert(sizeof(struct settings) == 64, "settings");

@@ -146,7 +146,8 @@ impl Datapath {
     ///
     /// [`crate::Error::Table`].
     pub fn set_local(&self, address: Ipv6Addr, ifindex: u32) -> Result<()> {
-        self.tables.locals.insert(&convert::address(address.octets()), &ifindex)
+        self.tables.locals.insert(&convert::address(address.octets()), &ifindex)?;
+        self.forget_locals()
     }
 
     /// Tells that an address is no longer ours.
@@ -155,7 +156,16 @@ impl Datapath {
     ///
     /// [`crate::Error::Table`].
     pub fn unset_local(&self, address: Ipv6Addr) -> Result<()> {
-        self.tables.locals.remove(&convert::address(address.octets()))
+        self.tables.locals.remove(&convert::address(address.octets()))?;
+        self.forget_locals()
+    }
+
+    /// Makes the programs look up again what they remember of the addresses.
+    fn forget_locals(&self) -> Result<()> {
+        let settings = &self.tables.settings;
+        let old = settings.lookup(&0)?.unwrap_or_default();
+        let locals = old.locals.checked_add(1).unwrap_or(1);
+        settings.insert(&0, &types::settings { locals, ..old })
     }
 
     /// All addresses that were set, with those that an earlier process set.

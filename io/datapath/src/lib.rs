@@ -17,6 +17,9 @@
 //! | `segments` | hash of a flow | what its TCP has sent | programs |
 //! | `congestions` | slot, if asked for | counters of congestion | programs |
 //! | `groups` | slot / 32 | one `bpf_timer` | programs |
+//! | `recent` | hash of a ULID pair | slot that was found last | programs |
+//! | `ways` | slot | how packets that have moved leave, for a moment | programs |
+//! | `origins` | hash of a local tag | what packets with the tag come with | programs |
 //! | `hops` | hash of a locator pair | its next hop, for a moment | programs |
 //! | `flows` | address pair | octets, age: the trigger | programs |
 //! | `rules` | number | a trigger rule: two sets, one in force | us |
