@@ -14,8 +14,8 @@
  */
 const volatile __u8 virtual_clock = 0;
 
-/* When the kernel's tick was first asked for the time, and the tick's number, combined with that time: so two that do not
- * belong together, as several processors write at once, are seen for it.
+/* When the kernel's tick was first asked for the time, and the tick's number, combined with that time: so two
+ * that do not belong together, as several processors write at once, are seen for it.
  */
 struct tick {
 	__u64 at;
@@ -34,8 +34,8 @@ static __always_inline __u64 clock_now(void)
 	return bpf_ktime_get_ns();
 }
 
-/* The same, and up to a tick (1 to 10 ms) ago: reading the clock takes longer than all else that is noted of a packet,
- * counting ticks takes a load.
+/* The same, and up to a tick (1 to 10 ms) ago: reading the clock takes longer than all else that is noted of a
+ * packet, counting ticks takes a load.
  */
 static __always_inline __u64 clock_about(void)
 {
@@ -47,7 +47,7 @@ static __always_inline __u64 clock_about(void)
 		return clock_now();
 	number = bpf_jiffies64();
 	at = last->at;
-	if ((last->number_and_at ^ at) == number)
+	if (likely((last->number_and_at ^ at) == number))
 		return at;
 	at = clock_now();
 	last->at = at;

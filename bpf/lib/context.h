@@ -38,7 +38,7 @@ static __always_inline bool find_ulids(const struct pair *ulids, struct found *f
 	__u32 place = (hash >> 32) % RECENT;
 	__u64 *known = bpf_map_lookup_elem(&recent, &place);
 
-	if (known && find_recent(*known, hash, ulids, found))
+	if (likely(known && find_recent(*known, hash, ulids, found)))
 		return true;
 	if (!find_slot(slot_of_ulids(ulids), found))
 		return false;
@@ -187,18 +187,19 @@ static __always_inline void note_tx(struct __sk_buff *skb, const struct found *f
 	live->last_tx = now;
 	__sync_fetch_and_add(&live->tx_packets, packets);
 	__sync_fetch_and_add(&live->tx_bytes, octets);
-	if (live->first_rx) {
+	if (unlikely(live->first_rx)) {
 		live->first_rx = 0;
 		live->due = 0;
 	}
-	if (!live->first_tx && flags & CONTEXT_TIMERS) {
+	if (unlikely(!live->first_tx) && flags & CONTEXT_TIMERS) {
 		/* The barrier that on_timer counts on. */
 		__sync_val_compare_and_swap(&live->first_tx, 0, now);
 		deadline = now + found->context->send * NS_PER_US;
 	}
-	if (flags & (CONTEXT_SUSPECTS | CONTEXT_CONGESTION))
+	/* Datagrams have nothing to tell while an answer is waited for. */
+	if (flags & (CONTEXT_SUSPECTS | CONTEXT_CONGESTION) && ((where & 0xff) == IPPROTO_TCP || !live->asked))
 		deadline = earlier(deadline, look_at_sent(skb, found->slot, where, octets, now));
-	if (deadline != NEVER)
+	if (unlikely(deadline != NEVER))
 		timer_arm(found->slot, deadline, now);
 }
 
@@ -208,7 +209,8 @@ static __always_inline void note_watch(const struct found *found, __u64 now)
 	__u32 watch = found->context->watch;
 	__u32 seen = live->watch_seen;
 
-	if (!watch || watch == seen || __sync_val_compare_and_swap(&live->watch_seen, seen, watch) != seen)
+	if (likely(!watch || watch == seen) ||
+	    __sync_val_compare_and_swap(&live->watch_seen, seen, watch) != seen)
 		return;
 	if (!report(REPORT_RECEIVED, found->slot, found->context->generation, now, NULL))
 		live->watch_seen = seen;
@@ -227,11 +229,11 @@ static __always_inline void note_rx(struct __sk_buff *skb, const struct found *f
 		live->first_tx = 0;
 	if (live->asked)
 		wait_end(live, now);
-	if (found->context->flags & CONTEXT_CONGESTION)
+	if (unlikely(found->context->flags & CONTEXT_CONGESTION))
 		congestion_received(skb, found->slot, (l2 + sizeof(*ip6)) << 8 | ip6->next, is_ce(ip6),
 				    clock_now());
 	note_watch(found, now);
-	if (live->first_rx || !(found->context->flags & CONTEXT_TIMERS))
+	if (likely(live->first_rx) || !(found->context->flags & CONTEXT_TIMERS))
 		return;
 	live->due = 0;
 	__sync_val_compare_and_swap(&live->first_rx, 0, now);

@@ -58,8 +58,8 @@ static __always_inline bool has_hops(struct __sk_buff *skb)
 	return reads_kernel && !skb->mark;
 }
 
-/* Sends a packet out of the uplink of its way, and notes on the way where to, if that is known. Not static, for a
- * stack of its own.
+/* Sends a packet out of the uplink of its way, and notes on the way where to, if that is known. Not static, for
+ * a stack of its own.
  */
 __noinline int redirect_to_hop(struct __sk_buff *skb, struct way *way, __u64 now)
 {

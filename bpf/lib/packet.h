@@ -68,7 +68,7 @@ _Static_assert(sizeof(struct ip6_shim6) == 48, "ip6_shim6");
 		const typeof(*(to)) *in_packet = (void *)(long)(skb)->data + offset;                           \
 		bool is_loaded = (void *)(in_packet + 1) <= (void *)(long)(skb)->data_end;                     \
                                                                                                                \
-		if (is_loaded)                                                                                 \
+		if (likely(is_loaded))                                                                         \
 			*(to) = *in_packet;                                                                    \
 		else                                                                                           \
 			is_loaded = !bpf_skb_load_bytes(skb, offset, to, sizeof(*(to)));                       \
@@ -78,7 +78,7 @@ _Static_assert(sizeof(struct ip6_shim6) == 48, "ip6_shim6");
 /* False for what is not IPv6, or cut off. */
 static __always_inline bool load_ip6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
 {
-	if (skb->protocol != bpf_htons(ETH_P_IPV6) || !LOAD(skb, l2, ip6))
+	if (unlikely(skb->protocol != bpf_htons(ETH_P_IPV6) || !LOAD(skb, l2, ip6)))
 		return false;
 	return (bpf_ntohl(ip6->version_class_flow) >> 28) == 6;
 }
@@ -111,7 +111,7 @@ static __always_inline bool address_is_routed(const struct address *address)
 /* Octets of the packet. The length field is 0 in super-packets above 64 KB. */
 static __always_inline __u32 ip6_octets(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
 {
-	return ip6->payload_len ? sizeof(*ip6) + bpf_ntohs(ip6->payload_len) : skb->len - l2;
+	return likely(ip6->payload_len) ? sizeof(*ip6) + bpf_ntohs(ip6->payload_len) : skb->len - l2;
 }
 
 /* Packets that it is, or will be: a super-packet counts as its segments. */
@@ -124,7 +124,7 @@ static __always_inline bool is_neighbour_discovery(struct __sk_buff *skb, __u32 
 {
 	__u8 type;
 
-	if (ip6->next != NEXT_ICMPV6 || bpf_skb_load_bytes(skb, l2 + sizeof(*ip6), &type, 1))
+	if (likely(ip6->next != NEXT_ICMPV6) || bpf_skb_load_bytes(skb, l2 + sizeof(*ip6), &type, 1))
 		return false;
 	return type >= ND_FIRST && type <= ND_LAST;
 }

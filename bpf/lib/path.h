@@ -14,8 +14,8 @@
 #include "trigger.h"
 
 /* Payload of a moved context. */
-static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				      struct way *way, const struct found *found)
+static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, struct way *way,
+				      const struct found *found)
 {
 	__u32 where = (l2 + sizeof(struct ip6_shim6)) << 8 | ip6->next;
 	__u32 octets = ip6_octets(skb, l2, ip6);
@@ -36,12 +36,12 @@ static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const
 	__u32 place = found->slot % WAYS;
 	struct way *way;
 
-	if (!(context->flags & CONTEXT_MOVED) && !context->path_count)
+	if (likely(!(context->flags & CONTEXT_MOVED) && !context->path_count))
 		return NULL;
 	way = bpf_map_lookup_elem(&ways, &place);
 	if (!way)
 		return NULL;
-	if (!is_way_of(way, context))
+	if (unlikely(!is_way_of(way, context)))
 		copy_way(context, way);
 	/* The slot went to another context since it was looked up. */
 	if (!pair_eq(&way->ulids, ulids))
@@ -63,14 +63,14 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
-	if (ip6.next == NEXT_SHIM6) {
+	if (unlikely(ip6.next == NEXT_SHIM6)) {
 		if (hops_wanted)
 			hop_learn(skb, &ulids);
 		return TC_ACT_UNSPEC;
 	}
-	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
+	if (unlikely(!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination)))
 		return TC_ACT_UNSPEC;
-	if (!find_ulids(&ulids, &found)) {
+	if (unlikely(!find_ulids(&ulids, &found))) {
 		trigger_count(skb, l2, &ip6, false);
 		return TC_ACT_UNSPEC;
 	}
@@ -140,7 +140,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	origin = bpf_map_lookup_elem(&origins, &place);
 	if (!origin)
 		return TC_ACT_UNSPEC;
-	if (!is_known(origin, tag, ip6, &found)) {
+	if (unlikely(!is_known(origin, tag, ip6, &found))) {
 		action = find_origin(origin, tag, ip6, &found);
 		if (action != TC_ACT_OK)
 			return action;
@@ -166,19 +166,19 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 	if (!load_ip6(skb, l2, &ip6) || is_handled(skb))
 		return TC_ACT_UNSPEC;
 	/* May come from a router that has a link-local address only. */
-	if (ip6.next == NEXT_ICMPV6) {
+	if (unlikely(ip6.next == NEXT_ICMPV6)) {
 		int translated = receive_icmp6(skb, l2);
 
 		if (translated)
 			return translated > 0 ? TC_ACT_UNSPEC : drop(DROP_ADJUST_ROOM);
 	}
-	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
+	if (unlikely(!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination)))
 		return TC_ACT_UNSPEC;
-	if (ip6.next == NEXT_SHIM6)
+	if (unlikely(ip6.next == NEXT_SHIM6))
 		return receive_shim6(skb, l2, &ip6);
 	ulids.local = ip6.destination;
 	ulids.peer = ip6.source;
-	if (!find_ulids(&ulids, &found)) {
+	if (unlikely(!find_ulids(&ulids, &found))) {
 		trigger_count(skb, l2, &ip6, true);
 		return TC_ACT_UNSPEC;
 	}
@@ -200,7 +200,7 @@ static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 
 	if (!load_ip6(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
-	if (!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination))
+	if (unlikely(!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination)))
 		return TC_ACT_UNSPEC;
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;

@@ -47,10 +47,10 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	/* The kernel could not segment it with the header, and drops it without a word. */
 	if (skb->gso_segs > 1)
 		return -1 - DROP_ADJUST_ROOM;
-	failure = is_known ? 0 : way_look_up(skb, way);
+	failure = likely(is_known) ? 0 : way_look_up(skb, way);
 	if (failure)
 		return failure;
-	if (bpf_skb_adjust_room(skb, sizeof(headers.shim6), BPF_ADJ_ROOM_NET, 0))
+	if (bpf_skb_adjust_room(skb, sizeof(headers.shim6), BPF_ADJ_ROOM_MAC, 0))
 		return -1 - DROP_ADJUST_ROOM;
 	headers.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + sizeof(headers.shim6));
 	headers.ip6.next = NEXT_SHIM6;
@@ -61,7 +61,7 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	headers.shim6.tag_lower = bpf_htonl((__u32)way->peer_tag);
 	if (bpf_skb_store_bytes(skb, l2, &headers, sizeof(headers), 0))
 		return -1 - DROP_ADJUST_ROOM;
-	if (is_known)
+	if (likely(is_known))
 		return bpf_redirect_neigh(way->ifindex, (void *)way->next, sizeof(way->next), 0);
 	return redirect_to_hop(skb, way, now);
 }
@@ -71,7 +71,7 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 static __always_inline bool shim6_strip(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6,
 					const struct shim6 *shim6, const struct pair *ulids)
 {
-	if (bpf_skb_adjust_room(skb, -(__s32)sizeof(*shim6), BPF_ADJ_ROOM_NET, 0))
+	if (bpf_skb_adjust_room(skb, -(__s32)sizeof(*shim6), BPF_ADJ_ROOM_MAC, 0))
 		return false;
 	ip6->payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) - sizeof(*shim6));
 	ip6->next = shim6->next;

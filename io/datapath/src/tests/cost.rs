@@ -51,6 +51,7 @@ fn cost() {
             tell(&plane, what, program, packet);
         }
     }
+    tell(&plane, "datagram, suspecting", "uplink_egress", &packet(LOCAL, PEER, 1400));
     let mut rule = TriggerRule::any(TriggerPolicy::NEVER);
     rule.peer_ports = Some(1..=2);
     for (what, cgroup) in [("64 rules, none fits", None), ("the same with cgroups", Some(1 << 40))]
