@@ -131,7 +131,8 @@ impl World {
             3 => Report::Idle { context, since: self.now },
             4 => {
                 let doubt = [Doubt::Retransmission, Doubt::Silence][usize::from(kind >> 4 & 1)];
-                Report::Suspected { context, doubt, since: self.now }
+                let usual = Duration::from_millis(u64::from(kind) * 4);
+                Report::Suspected { context, doubt, since: self.now, usual }
             }
             _ => Report::Congested { context, at: self.now, ce: kind.into(), ece: 1 },
         };

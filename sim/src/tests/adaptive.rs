@@ -100,13 +100,13 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
 /// A host with a narrow uplink and its peers, whose transfers keep its queues full both ways, with 5 % of all
 /// packets lost besides: nothing has failed.
 #[test]
-fn no_suspicion_moves_what_full_queues_hold_up_in_an_hour() {
+fn full_queues_and_loss_move_nothing_in_an_hour() {
     hours(0..1, &[90, 250]);
 }
 
 #[test]
 #[ignore = "a minute: more hours of the same"]
-fn no_suspicion_moves_what_full_queues_hold_up_in_many_hours() {
+fn full_queues_and_loss_move_nothing_in_many_hours() {
     hours(1..7, &[90, 150, 250]);
 }
 
@@ -115,10 +115,7 @@ fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
     for (seed, &depth) in seeds.flat_map(|seed| depths.iter().map(move |depth| (seed, depth))) {
         let plan = crowded(Duration::from_millis(depth));
         let outcome = run(seed, &plan);
-        // A Send Timeout in the long waits of a transfer that has lost the same segment again and again is RFC
-        // 5534's, and moves it still.
-        let causes = causes(&outcome);
-        assert!(!causes.contains(&Cause::Suspicion), "seed {seed}, {depth} ms: {causes:?}");
+        assert_eq!(causes(&outcome), [], "seed {seed}, {depth} ms");
         let is_doubt = |event: &Event| matches!(event, Event::Suspected { .. });
         let doubts = outcome.events.iter().filter(|told| is_doubt(&told.event)).count();
         assert!(doubts > 100, "{doubts} doubts put little to the test");

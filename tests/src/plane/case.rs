@@ -226,7 +226,7 @@ pub enum ReportText {
     KeepaliveDue { context: u32 },
     Received { context: u32, at: u64 },
     Idle { context: u32, since: u64 },
-    Suspected { context: u32, doubt: DoubtText, since: u64 },
+    Suspected { context: u32, doubt: DoubtText, since: u64, usual: u64 },
     Congested { context: u32, at: u64, ce: u32, ece: u32 },
 }
 
@@ -369,7 +369,7 @@ impl From<ReportText> for Report {
             ReportText::Idle { context, since } => {
                 Self::Idle { context: ContextId(context), since: time(since) }
             }
-            ReportText::Suspected { context, doubt, since } => Self::Suspected {
+            ReportText::Suspected { context, doubt, since, usual } => Self::Suspected {
                 context: ContextId(context),
                 doubt: match doubt {
                     DoubtText::Retransmission => Doubt::Retransmission,
@@ -377,6 +377,7 @@ impl From<ReportText> for Report {
                     DoubtText::Unreachable => Doubt::Unreachable,
                 },
                 since: time(since),
+                usual: Duration::from_nanos(usual),
             },
             ReportText::Congested { context, at, ce, ece } => {
                 Self::Congested { context: ContextId(context), at: time(at), ce, ece }
