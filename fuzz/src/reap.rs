@@ -97,7 +97,8 @@ impl World {
             }
             14 => {
                 let doubts = [Doubt::Retransmission, Doubt::Silence, Doubt::Unreachable];
-                machine.handle_suspicion(input.pick(&doubts), now - millis(input), now);
+                let (doubt, since) = (input.pick(&doubts), now - millis(input));
+                machine.handle_suspicion(doubt, since, millis(input), now);
             }
             15 => machine.handle_checks_refused(now),
             _ => {
