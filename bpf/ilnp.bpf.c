@@ -22,6 +22,7 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 const volatile struct ilnp_report ilnp_report_type;
 const volatile struct ilnp_control ilnp_control_type;
 const volatile enum ilnp_sizes ilnp_sizes_type;
+const volatile enum ilnp_count ilnp_count_type;
 const volatile enum ilnp_flags ilnp_flags_type;
 const volatile enum ilnp_report_kind ilnp_report_kind_type;
 const volatile enum ilnp_socket ilnp_socket_type;

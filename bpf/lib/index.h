@@ -15,8 +15,6 @@
 
 /* The golden ratio: any odd number that spreads bits. */
 #define SECOND_PLACE 0x9e3779b1u
-/* An odd number whose products depend on all bits of what it is multiplied with. */
-#define MIX 0xd6e8feb86659fd93ULL
 
 static __always_inline __u64 hash_word(const struct hashing *hashing, int i, __u64 word)
 {
@@ -40,13 +38,6 @@ static __always_inline __u32 hash_end(const struct hashing *hashing, __u64 sum)
 	sum = (sum ^ sum >> 32) * MIX;
 	sum = (sum ^ sum >> 32) * MIX;
 	return sum >> 32;
-}
-
-/* For tables that only remember: who chooses addresses that meet slows down his own. */
-static __always_inline __u64 pair_mix(const struct pair *pair)
-{
-	return (pair->local.word[0] + pair->local.word[1] * 3 + pair->peer.word[0] * 5 + pair->peer.word[1] * 7) *
-	       MIX;
 }
 
 /* The bucket that a hash belongs to; the second one for another number. */

@@ -98,6 +98,16 @@ static __always_inline bool pair_eq(const struct pair *a, const struct pair *b)
 	return address_eq(&a->local, &b->local) && address_eq(&a->peer, &b->peer);
 }
 
+/* An odd number whose products depend on all bits of what it is multiplied with. */
+#define MIX 0xd6e8feb86659fd93ULL
+
+/* For tables that only remember: who chooses addresses that meet slows down his own. */
+static __always_inline __u64 pair_mix(const struct pair *pair)
+{
+	return (pair->local.word[0] + pair->local.word[1] * 3 + pair->peer.word[0] * 5 + pair->peer.word[1] * 7) *
+	       MIX;
+}
+
 /* Not multicast, link-local, unspecified or loopback. */
 static __always_inline bool address_is_routed(const struct address *address)
 {

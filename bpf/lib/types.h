@@ -342,14 +342,12 @@ enum doubt {
 };
 
 struct report {
-	__u16 kind;
-	/* Of REPORT_SUSPECTED. */
-	__u16 doubt;
+	__u32 kind;
 	__u32 slot;
 	/* Of the context; reports of a former owner of the slot are thrown away. */
 	__u32 generation;
-	/* Of REPORT_SUSPECTED: the usual wait in nanoseconds. */
-	__u32 usual;
+	/* Of REPORT_SUSPECTED. */
+	__u32 doubt;
 	__u64 at;
 	struct pair ulids;
 	/* Of REPORT_CONGESTED. */

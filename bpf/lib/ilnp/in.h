@@ -73,8 +73,8 @@ static __always_inline bool store_ip6(struct __sk_buff *skb, __u32 l2, const str
 /* Puts back what the sockets have. Not static, for a stack of its own. */
 __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
+	const struct facts *facts;
 	__u64 now = ilnp_now();
-	struct facts facts;
 	struct found found;
 	bool has_nonce;
 	__be16 full;
@@ -82,10 +82,10 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	if (!arrival || !find_slot(slot, &found))
 		return TC_ACT_UNSPEC;
 	has_nonce = arrival->options.nonce.len;
-	copy_facts(found.session, &facts);
+	facts = facts_of(slot);
 	/* The slot went to another session since it was looked up. */
-	if (facts.pair.local.word[1] != arrival->pair.local.word[1] ||
-	    facts.pair.peer.word[1] != arrival->pair.peer.word[1])
+	if (!facts || facts->pair.local.word[1] != arrival->pair.local.word[1] ||
+	    facts->pair.peer.word[1] != arrival->pair.peer.word[1])
 		return TC_ACT_UNSPEC;
 	found.live->heard = now;
 	note_used(&found, now);
@@ -94,11 +94,11 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 			return drop(DROP_ADJUST_ROOM);
 		note_authenticated(&found, now);
 	}
-	full = checksum_delta(&arrival->pair, &facts.pair);
-	fix_checksum(skb, l2, &arrival->upper, facts.flags & ILNP_FULL ? full : facts.in_transport, full);
-	arrival->ip6.source = facts.pair.peer;
-	arrival->ip6.destination = facts.pair.local;
-	if ((has_nonce || !pair_eq(&arrival->pair, &facts.pair)) && !store_ip6(skb, l2, &arrival->ip6))
+	full = checksum_delta(&arrival->pair, &facts->pair);
+	fix_checksum(skb, l2, &arrival->upper, facts->flags & ILNP_FULL ? full : facts->in_transport, full);
+	arrival->ip6.source = facts->pair.peer;
+	arrival->ip6.destination = facts->pair.local;
+	if ((has_nonce || !pair_eq(&arrival->pair, &facts->pair)) && !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
 	set_handled(skb);
 	return TC_ACT_UNSPEC;

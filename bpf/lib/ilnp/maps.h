@@ -49,13 +49,31 @@ struct {
 	__type(value, struct node);
 } by_nids SEC(".maps");
 
-/* How many keys `by_nids` has: without any there is nothing to look for. */
+/* By enum ilnp_count. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, ILNP_COUNTS);
 	__type(key, __u32);
 	__type(value, __u32);
-} nodes SEC(".maps");
+} counts SEC(".maps");
+
+/* Sessions that were found last by pair: a slot, counted from 1. A hint, which the session itself confirms: most packets are spared
+ * the look into by_pair.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ILNP_RECENT);
+	__type(key, __u32);
+	__type(value, __u32);
+} recent SEC(".maps");
+
+/* Copies of sessions that packets on this processor had of late, so that most are spared the lock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ILNP_KEPT);
+	__type(key, __u32);
+	__type(value, struct kept);
+} kept SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

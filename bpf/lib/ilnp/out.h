@@ -158,17 +158,17 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct departure *departure, __u32 slot,
 			       __u32 place)
 {
-	struct facts facts;
+	const struct facts *facts;
 	struct found found;
 
 	if (!departure || !find_slot(slot, &found))
 		return TC_ACT_UNSPEC;
-	copy_facts(found.session, &facts);
+	facts = facts_of(slot);
 	/* The slot went to another session since it was looked up. */
-	if (!pair_eq(&facts.pair, &departure->pair))
+	if (!facts || !pair_eq(&facts->pair, &departure->pair))
 		return TC_ACT_UNSPEC;
 	note_used(&found, ilnp_now());
-	return send(skb, l2, departure, &facts, found.live, place);
+	return send(skb, l2, departure, facts, found.live, place);
 }
 
 /* The same. */

@@ -25,17 +25,6 @@ struct found {
 	struct ilnp_live *live;
 };
 
-/* What goes into packets, copied under the lock. */
-struct facts {
-	struct pair pair;
-	struct pair wire;
-	struct nonce send;
-	__be16 out_transport;
-	__be16 out_icmp;
-	__be16 in_transport;
-	__u16 flags;
-};
-
 /* A packet of a pair without a session. */
 struct traffic {
 	struct pair pair;
@@ -56,25 +45,81 @@ static __always_inline bool find_slot(__u32 slot, struct found *found)
 	return found->session && found->live && found->session->flags & ILNP_LIVE;
 }
 
+static __always_inline __u32 count_of(__u32 which)
+{
+	const __u32 *count = bpf_map_lookup_elem(&counts, &which);
+
+	return count ? *count : 0;
+}
+
 static __always_inline bool has_sessions(void)
 {
-	__u32 zero = 0;
-	const __u32 *count = bpf_map_lookup_elem(&nodes, &zero);
+	return count_of(ILNP_NODES);
+}
 
-	return count && *count;
+static __always_inline void copy_facts(struct ilnp_session *session, struct facts *facts)
+{
+	bpf_spin_lock(&session->lock);
+	facts->pair = session->pair;
+	facts->wire = session->wire;
+	facts->send = session->send;
+	facts->out_transport = session->out_transport;
+	facts->out_icmp = session->out_icmp;
+	facts->in_transport = session->in_transport;
+	facts->flags = session->flags;
+	bpf_spin_unlock(&session->lock);
+}
+
+/* Of the session in the slot, as they were at the last change; NULL without a session. Nothing else on this processor changes
+ * them while a packet has them: programs of tc do not interrupt each other.
+ */
+static __always_inline const struct facts *facts_of(__u32 slot)
+{
+	__u32 changes = count_of(ILNP_CHANGES);
+	__u32 place = slot % ILNP_KEPT;
+	struct kept *copy = bpf_map_lookup_elem(&kept, &place);
+	struct found found;
+
+	if (!copy)
+		return NULL;
+	if (copy->slot == slot && copy->changes == changes)
+		return &copy->facts;
+	copy->changes = 0;
+	if (!find_slot(slot, &found))
+		return NULL;
+	copy_facts(found.session, &copy->facts);
+	copy->slot = slot;
+	copy->changes = changes;
+	return &copy->facts;
 }
 
 /* The slot or NO_SESSION. Not static, for a stack of its own: before Linux 6.4 a key had to be on the stack or in a map. */
 __noinline int slot_of_pair(const struct pair *pair)
 {
+	const struct facts *facts;
 	const __u32 *slot;
 	struct pair key;
+	__u32 *hint;
+	__u32 place;
 
 	if (!pair)
 		return NO_SESSION;
 	key = *pair;
+	place = (pair_mix(&key) >> 32) % ILNP_RECENT;
+	hint = bpf_map_lookup_elem(&recent, &place);
+	if (hint && *hint) {
+		__u32 known = *hint - 1;
+
+		facts = facts_of(known);
+		if (facts && pair_eq(&facts->pair, &key))
+			return known;
+	}
 	slot = bpf_map_lookup_elem(&by_pair, &key);
-	return slot ? (int)*slot : NO_SESSION;
+	if (!slot)
+		return NO_SESSION;
+	if (hint)
+		*hint = *slot + 1;
+	return *slot;
 }
 
 static __always_inline bool find_pair(const struct pair *pair, struct found *found)
@@ -97,19 +142,6 @@ static __always_inline bool find_nonce(const struct pair *pair, const struct non
 	const __u32 *slot = bpf_map_lookup_elem(&by_nonce, &key);
 
 	return slot && find_slot(*slot, found);
-}
-
-static __always_inline void copy_facts(struct ilnp_session *session, struct facts *facts)
-{
-	bpf_spin_lock(&session->lock);
-	facts->pair = session->pair;
-	facts->wire = session->wire;
-	facts->send = session->send;
-	facts->out_transport = session->out_transport;
-	facts->out_icmp = session->out_icmp;
-	facts->in_transport = session->in_transport;
-	facts->flags = session->flags;
-	bpf_spin_unlock(&session->lock);
 }
 
 static __always_inline bool has_nonce(const struct found *found)

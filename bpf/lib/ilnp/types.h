@@ -12,6 +12,17 @@ enum ilnp_sizes {
 	ILNP_MAX_CONTROL = 1528,
 	/* Pairs without a session that were reported of late. */
 	ILNP_CANDIDATES = 4096,
+	/* Sessions found last by pair, and copies of sessions on each processor: powers of two. */
+	ILNP_RECENT = 256,
+	ILNP_KEPT = 64,
+};
+
+enum ilnp_count {
+	/* Keys of by_nids: without any there is nothing to look for. */
+	ILNP_NODES,
+	/* Changes of sessions, never 0: copies made before the last one are no longer true. */
+	ILNP_CHANGES,
+	ILNP_COUNTS,
 };
 
 /* 4 or 12 octets, the rest zero; none if the length is 0. */
@@ -63,6 +74,28 @@ struct ilnp_session {
 _Static_assert(sizeof(struct ilnp_session) == 120, "ilnp_session");
 _Static_assert(__builtin_offsetof(struct ilnp_session, send) == 72, "ilnp_session.send");
 _Static_assert(__builtin_offsetof(struct ilnp_session, out_transport) == 104, "ilnp_session.out_transport");
+
+/* What goes into packets, copied under the lock. */
+struct facts {
+	struct pair pair;
+	struct pair wire;
+	struct nonce send;
+	__be16 out_transport;
+	__be16 out_icmp;
+	__be16 in_transport;
+	__u16 flags;
+};
+
+_Static_assert(sizeof(struct facts) == 88, "facts");
+
+/* A copy, and of what: the slot, and the count of changes then. */
+struct kept {
+	struct facts facts;
+	__u32 slot;
+	__u32 changes;
+};
+
+_Static_assert(sizeof(struct kept) == 96, "kept");
 
 /* What the programs noted about a session. Times are CLOCK_MONOTONIC, 0 is never. */
 struct ilnp_live {

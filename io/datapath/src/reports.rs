@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use moorline_host::datapath::{Doubt, Report};
@@ -57,7 +56,7 @@ impl Reports {
 pub(crate) fn report(raw: &types::report) -> Option<Report> {
     let context = ContextId(raw.slot);
     let at = Instant::from_nanos(raw.at);
-    match types::report_kind(raw.kind.into()) {
+    match types::report_kind(raw.kind) {
         types::report_kind::REPORT_TRIGGER => {
             Some(Report::Trigger { ulids: convert::ulids_back(raw.ulids) })
         }
@@ -66,8 +65,7 @@ pub(crate) fn report(raw: &types::report) -> Option<Report> {
         types::report_kind::REPORT_RECEIVED => Some(Report::Received { context, at }),
         types::report_kind::REPORT_IDLE => Some(Report::Idle { context, since: at }),
         types::report_kind::REPORT_SUSPECTED => {
-            let usual = Duration::from_nanos(raw.usual.into());
-            Some(Report::Suspected { context, doubt: doubt(raw.doubt)?, since: at, usual })
+            Some(Report::Suspected { context, doubt: doubt(raw.doubt)?, since: at })
         }
         types::report_kind::REPORT_CONGESTED => {
             Some(Report::Congested { context, at, ce: raw.ce, ece: raw.ece })
@@ -76,8 +74,8 @@ pub(crate) fn report(raw: &types::report) -> Option<Report> {
     }
 }
 
-fn doubt(number: u16) -> Option<Doubt> {
-    match types::doubt(number.into()) {
+fn doubt(number: u32) -> Option<Doubt> {
+    match types::doubt(number) {
         types::doubt::DOUBT_RETRANSMISSION => Some(Doubt::Retransmission),
         types::doubt::DOUBT_SILENCE => Some(Doubt::Silence),
         types::doubt::DOUBT_UNREACHABLE => Some(Doubt::Unreachable),

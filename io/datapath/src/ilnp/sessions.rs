@@ -16,12 +16,13 @@ pub(crate) struct Sessions {
     by_pair: Table<types::pair, u32>,
     by_nonce: Table<types::nonce_key, u32>,
     by_nids: Table<types::nids, types::node>,
-    node_count: Table<u32, u32>,
+    counts: Table<u32, u32>,
     remotes: Table<types::named, u8>,
     known: BTreeMap<SessionId, Known>,
     nodes: BTreeMap<(Nid, Nid), Vec<SessionId>>,
     generations: u32,
     serials: u32,
+    changes: u32,
 }
 
 /// What was written about a session.
@@ -42,12 +43,13 @@ impl Sessions {
             by_pair: Table::of(object, "by_pair")?,
             by_nonce: Table::of(object, "by_nonce")?,
             by_nids: Table::of(object, "by_nids")?,
-            node_count: Table::of(object, "nodes")?,
+            counts: Table::of(object, "counts")?,
             remotes: Table::of(object, "remotes")?,
             known: BTreeMap::new(),
             nodes: BTreeMap::new(),
             generations: 0,
             serials: 0,
+            changes: 0,
         })
     }
 
@@ -76,7 +78,7 @@ impl Sessions {
         self.serials = self.serials.wrapping_add(1).max(1);
         let session = convert::session(entry, known.generation, self.serials, receive);
         self.set_remote(entry.id, &known, &entry.remote)?;
-        self.table.insert_locked(&entry.id.0, &session)?;
+        self.write_session(entry.id, &session)?;
         let is_new = !self.known.contains_key(&entry.id);
         let remote = entry.remote.to_vec();
         self.known.insert(entry.id, Known { nonce: receive, remote, ..known });
@@ -95,7 +97,7 @@ impl Sessions {
         }
         self.leave_node(id, known.pair)?;
         let learned = self.learned(id)?;
-        self.table.insert_locked(&id.0, &types::ilnp_session::default())?;
+        self.write_session(id, &types::ilnp_session::default())?;
         for nonce in [known.nonce, learned].into_iter().flatten() {
             self.forget_nonce(id, known.pair, nonce)?;
         }
@@ -182,7 +184,15 @@ impl Sessions {
     }
 
     fn write_node_count(&self) -> Result<()> {
-        self.node_count.insert(&0, &u32::try_from(self.nodes.len()).unwrap_or(u32::MAX))
+        let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        self.counts.insert(&types::ilnp_count::ILNP_NODES.0, &count)
+    }
+
+    /// Writes a session; copies that programs have of it are no longer true.
+    fn write_session(&mut self, id: SessionId, session: &types::ilnp_session) -> Result<()> {
+        self.table.insert_locked(&id.0, session)?;
+        self.changes = self.changes.wrapping_add(1).max(1);
+        self.counts.insert(&types::ilnp_count::ILNP_CHANGES.0, &self.changes)
     }
 }
 
