@@ -55,6 +55,69 @@ fn lookup_by_nonce(bencher: Bencher<'_, '_>, size: u64) {
     });
 }
 
+/// The same for packets that come 32 at a time.
+#[divan::bench(args = sizes(), sample_size = 100)]
+fn lookups_by_nonce_together(bencher: Bencher<'_, '_>, size: u64) {
+    let cache = filled(size);
+    let mut n = 0_u64;
+    let mut asked = [(Nid(0), Nid(0), nonce(0)); 32];
+    let mut found = [None; 32];
+    bencher.counter(divan::counter::ItemsCount::new(asked.len())).bench_local(|| {
+        for (local, remote, its) in &mut asked {
+            n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let at = n % size;
+            let pair = pair(at);
+            (*local, *remote, *its) = (pair.local.nid, pair.remote.nid, nonce(at));
+        }
+        cache.find_nonces(&asked, &mut found);
+        assert!(found.iter().all(Option::is_some));
+    });
+}
+
+/// What of a look-up is the machine's memory: a line of one array says which line of another to read, and the arrays are as long
+/// as an index and the entries. Each waits for the one before it, as look-ups nearly do, which have more between their reads.
+#[divan::bench(args = sizes(), sample_size = 1000)]
+fn memory_alone(bencher: Bencher<'_, '_>, size: u64) {
+    let (index, entries) = memory(size);
+    let mut n = 0_u64;
+    bencher.bench_local(|| {
+        n = n.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_add(read(&index, &entries, n));
+    });
+    divan::black_box(n);
+}
+
+/// The same reads 32 at a time, all of the first array before the first of the other.
+#[divan::bench(args = sizes(), sample_size = 100)]
+fn memory_alone_together(bencher: Bencher<'_, '_>, size: u64) {
+    let (index, entries) = memory(size);
+    let mut n = 0_u64;
+    bencher.counter(divan::counter::ItemsCount::new(32_usize)).bench_local(|| {
+        let places: [u64; 32] = std::array::from_fn(|_| {
+            n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            index[place(n, index.len())][0]
+        });
+        places.iter().map(|at| entries[usize::try_from(*at).expect("fits")][1]).sum::<u64>()
+    });
+}
+
+type Line = [u64; 8];
+
+/// An index has a line of 64 octets for each three and a half entries, and entries have one each.
+fn memory(size: u64) -> (Vec<Line>, Vec<Line>) {
+    let lines = size.div_ceil(7) * 2;
+    let index = (0..lines).map(|n| [n.wrapping_mul(0xd6e8_feb8_6659_fd93) % size; 8]).collect();
+    (index, (0..size).map(|n| [n; 8]).collect())
+}
+
+fn read(index: &[Line], entries: &[Line], n: u64) -> u64 {
+    let at = index[place(n, index.len())][0];
+    entries[usize::try_from(at).expect("fits")][1]
+}
+
+fn place(n: u64, len: usize) -> usize {
+    usize::try_from(n.wrapping_mul(0xd6e8_feb8_6659_fd93) % len as u64).expect("fits")
+}
+
 /// A new correspondent each time, the cache full: lookup, eviction, insertion.
 #[divan::bench(args = sizes(), sample_size = 1000)]
 fn open_policy_under_flood(bencher: Bencher<'_, '_>, size: u64) {

@@ -160,12 +160,30 @@ impl<T> Ilcc<T> {
         if self.is_empty() {
             return None;
         }
-        let is_it = |at: u32| {
-            self.used(SessionId(at)).is_some_and(|used| {
-                used.pair.nids() == (local, remote) && used.nonce == Some(nonce)
-            })
-        };
-        self.by_nonce.find(hash_nonce(&self.keyed, remote, nonce), is_it).map(SessionId)
+        let hash = hash_nonce(&self.keyed, remote, nonce);
+        self.find_hashed_nonce(hash, (local, remote, nonce))
+    }
+
+    /// The same for packets that came together, each into the place of `found` that it has in `asked`. Their lines of
+    /// memory are all asked for before the first is needed, so that they are waited for together and not one after the
+    /// other.
+    pub fn find_nonces(&self, asked: &[(Nid, Nid, Nonce)], found: &mut [Option<SessionId>]) {
+        for (asked, found) in asked.chunks(TOGETHER).zip(found.chunks_mut(TOGETHER)) {
+            let mut hashes = [0; TOGETHER];
+            for (hash, (_, remote, nonce)) in hashes.iter_mut().zip(asked) {
+                *hash = hash_nonce(&self.keyed, *remote, *nonce);
+            }
+            let hashes = hashes.get(..asked.len()).unwrap_or_default();
+            hashes.iter().for_each(|hash| self.by_nonce.touch(*hash));
+            for hash in hashes {
+                let first = self.by_nonce.candidates(*hash).next();
+                let slot = first.and_then(|at| self.slots.get(at));
+                core::hint::black_box(slot.map(|slot| slot.is_used));
+            }
+            for ((found, hash), asked) in found.iter_mut().zip(hashes).zip(asked) {
+                *found = self.find_hashed_nonce(*hash, *asked);
+            }
+        }
     }
 
     /// All sessions between two nodes, in no order.
@@ -224,6 +242,19 @@ impl<T> Ilcc<T> {
     fn find(&self, pair: IlvPair, digest: u32) -> Option<u32> {
         self.by_pair
             .find(digest, |at| self.used(SessionId(at)).is_some_and(|used| used.pair == pair))
+    }
+
+    fn find_hashed_nonce(
+        &self,
+        hash: u32,
+        (local, remote, nonce): (Nid, Nid, Nonce),
+    ) -> Option<SessionId> {
+        let is_it = |at: u32| {
+            self.used(SessionId(at)).is_some_and(|used| {
+                used.pair.nids() == (local, remote) && used.nonce == Some(nonce)
+            })
+        };
+        self.by_nonce.find(hash, is_it).map(SessionId)
     }
 
     /// Hashes all that an entry is found by, and asks for the lines of the indexes before the first is needed:
@@ -341,6 +372,9 @@ struct Ways {
 
 /// Entries in use that one insertion spares, so that it takes no longer if all are.
 const SECOND_CHANCES: u32 = 8;
+
+/// Look-ups whose lines are under way together: more than a processor fetches at once.
+const TOGETHER: usize = 32;
 
 /// What an entry takes, beside some 60 octets in the indexes.
 #[cfg(test)]

@@ -89,6 +89,8 @@ pub enum Inbound {
 #[derive(Debug)]
 pub struct Plane {
     settings: Settings,
+    /// What the policy says of sockets that are none, take packets of anybody, and are connected.
+    wants: [bool; 3],
     sessions: Ilcc<Flow>,
     /// By slots of the machine: ours.
     slots: BTreeMap<SessionId, SessionId>,
@@ -112,8 +114,11 @@ impl Plane {
     #[must_use]
     pub fn new(settings: Settings, seed: [u8; 32]) -> Self {
         let sessions = Ilcc::new(settings.max_sessions, &mut ChaCha20Rng::from_seed(seed));
+        let wants = [Socket::None, Socket::Unconnected, Socket::Connected]
+            .map(|socket| settings.policy.wants(socket));
         Self {
             settings,
+            wants,
             sessions,
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
@@ -449,7 +454,12 @@ impl Plane {
         }
         let Upper { protocol, ports, .. } = *upper;
         let socket = sockets.kind(pair, protocol, ports);
-        if !self.settings.policy.wants(socket) || self.reports.len() >= MAX_REPORTS {
+        let is_wanted = match socket {
+            Socket::None => self.wants[0],
+            Socket::Unconnected => self.wants[1],
+            Socket::Connected => self.wants[2],
+        };
+        if !is_wanted || self.reports.len() >= MAX_REPORTS {
             return;
         }
         if self.reported.len() >= MAX_REPORTED {

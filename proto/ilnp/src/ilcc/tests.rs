@@ -43,6 +43,25 @@ fn an_entry_is_found_by_pair_nonce_and_identifiers_until_it_is_gone() {
 }
 
 #[test]
+fn many_are_found_at_once_as_they_are_one_by_one() {
+    let mut cache = cache(60);
+    let asked: Vec<_> = (0..100).map(|n| (Nid(7), Nid(n), nonce(5))).collect();
+    let one_by_one = |cache: &Ilcc<u32>| -> Vec<_> {
+        asked.iter().map(|&(local, remote, nonce)| cache.find_nonce(local, remote, nonce)).collect()
+    };
+    // What was in it does not count.
+    let mut found = [Some(SessionId(9)); 100];
+    cache.find_nonces(&asked, &mut found);
+    assert_eq!(found, [None; 100]);
+    (0..200).step_by(3).for_each(|n| {
+        cache.insert(pair(n), Some(nonce(5)), Class::Unproven, 0);
+    });
+    cache.find_nonces(&asked, &mut found);
+    assert_eq!(found[..], one_by_one(&cache));
+    assert!(found.iter().flatten().count() > 40 && found.contains(&None));
+}
+
+#[test]
 fn a_flood_pushes_out_itself_and_not_who_has_proved_to_be_there() {
     let mut cache = cache(100);
     let proven: Vec<_> = (0..50).map(|n| cache.insert(pair(n), None, Class::Proven, 0).0).collect();

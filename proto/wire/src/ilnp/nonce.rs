@@ -71,6 +71,7 @@ impl OptionsHeader {
     /// [`WireError::Truncated`]; [`WireError::BadLength`] if an option leaves the header, or a nonce has
     /// neither 32 nor 96 bits; [`WireError::Duplicate`] if there are two nonces (RFC 6744 s2: discard
     /// as "Authentication Failed").
+    #[inline]
     pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
         let &[next_header, units] = octets.first_chunk().ok_or(WireError::Truncated)?;
         let len = (usize::from(units) + 1) * 8;
