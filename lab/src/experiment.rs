@@ -19,6 +19,7 @@ mod negotiation;
 mod peers;
 mod plot;
 mod pool;
+mod programs;
 mod recovery;
 mod report;
 mod state_cost;
@@ -40,7 +41,7 @@ pub use addr_cost::AddrCost;
 pub use art::{Art, ArtFlow};
 pub use handoff::HandOff;
 pub use i1_flood::FloodCost;
-pub use ilcc::{Growth, IlccStudy, Layer, PolicyName};
+pub use ilcc::{Growth, IlccStudy, Layer, PlaneName, PolicyName};
 pub use ilnp_flood::IlnpFlood;
 pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
@@ -49,7 +50,7 @@ pub use plot::{Bars, Chart, Data, Line, Ranges, Scale};
 pub use report::{Report, report};
 pub use state_cost::StateCost;
 pub use statistics::{Percentiles, Summary};
-pub use throughput::Throughput;
+pub use throughput::{Protocol, Throughput};
 
 use crate::interrupt;
 

@@ -15,7 +15,7 @@ use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::netns::{NETNS_DIR, Namespace};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
-use crate::workload::ilnp::{Datagram, EchoRequests, MadeUp, rates_of_rank};
+use crate::workload::ilnp::{Classic, Datagram, EchoRequests, MadeUp, rates_of_rank};
 use crate::workload::{Generator, Stream};
 use crate::{interrupt, preflight, sweep};
 
@@ -128,13 +128,7 @@ impl Load {
     /// The streams; that of the echo requests, if there is one, is the first.
     #[must_use]
     pub fn streams(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
-        let datagram = Datagram {
-            hop: hop.clone(),
-            source: from,
-            destination: Ilv::of(to),
-            ports: (SOURCE_PORT, self.port),
-            nonce: Nonce::Short(*b"ILNP"),
-        };
+        let datagram = self.datagram(from, to, hop);
         let mut streams = Vec::new();
         if self.echo > 0 {
             let template = Box::new(EchoRequests(datagram.clone()));
@@ -151,6 +145,27 @@ impl Load {
         };
         streams.extend((0..threads).map(made_up));
         streams
+    }
+
+    /// The made-up ones as classic IPv6, from one thread.
+    #[must_use]
+    pub fn as_classic(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
+        let template = Box::new(Classic::new(self.datagram(from, to, hop), self.seed));
+        let rate = match self.made_up {
+            Rate::PerSecond(rate) => Some(rate),
+            Rate::Line { .. } => None,
+        };
+        vec![Stream { template, rate }]
+    }
+
+    fn datagram(&self, source: Ilv, to: Ipv6Addr, hop: &Hop) -> Datagram {
+        Datagram {
+            hop: hop.clone(),
+            source,
+            destination: Ilv::of(to),
+            ports: (SOURCE_PORT, self.port),
+            nonce: Nonce::Short(*b"ILNP"),
+        }
     }
 }
 

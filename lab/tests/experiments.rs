@@ -10,7 +10,8 @@ use std::time::Duration;
 use moorline_cga::Sec;
 use moorline_lab::experiment::{
     self, AddrCost, Art, Experiment, FloodCost, IlccStudy, IlnpFlood, LocalEvent, Negotiation,
-    PeerFlow, Peers, Results, Security, StateCost, Throughput, Watch,
+    PeerFlow, Peers, PlaneName, PolicyName, Protocol, Results, Security, StateCost, Throughput,
+    Watch,
 };
 use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;
@@ -250,6 +251,27 @@ fn throughput_holds_both_states_against_a_path_without_moorline() {
 }
 
 #[test]
+fn throughput_of_a_session_is_held_against_the_same_path() {
+    let throughput = Throughput {
+        protocol: Protocol::Ilnp,
+        pairs: 1,
+        duration: Duration::from_secs(1),
+        traffic: vec![Traffic::Tcp],
+        ..Throughput::default()
+    };
+    if common::is_skipped("throughput, ilnp", &throughput.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&throughput);
+    let paths: Vec<_> = results.points.iter().map(|point| &point["path"]).collect();
+    assert_eq!(paths, ["plain", "unmoved", "plain", "moved"]);
+    let json = serde_json::to_value(&results).unwrap();
+    for name in ["unmoved_ratio", "moved_ratio"] {
+        assert!(json[name].as_f64().unwrap() > 0.0, "{json}");
+    }
+}
+
+#[test]
 fn local_event_sees_the_first_packet_on_the_other_uplink_and_a_report_shows_it() {
     let rtts = vec![Duration::from_millis(1)];
     let event = LocalEvent { rtts, repetitions: 1, parallel: 2, ..LocalEvent::default() };
@@ -273,6 +295,7 @@ fn local_event_sees_the_first_packet_on_the_other_uplink_and_a_report_shows_it()
 #[test]
 fn ilcc_serves_all_under_both_policies_and_admits_nobody_that_is_made_up() {
     let ilcc = IlccStudy {
+        planes: vec![PlaneName::User],
         ranks: vec![0, 10],
         length: Duration::from_secs(1),
         grow: 1000,
@@ -385,6 +408,32 @@ fn state_cost_reads_a_trace_and_tells_where_it_makes_no_sense() {
     fs::write(&trace, format!("{header}{lines}nonsense\n")).unwrap();
     let error = experiment::run(&all, &mut Notes::default()).unwrap_err();
     assert!(format!("{error:#}").contains("flows.csv: line 5: column 1"), "{error:#}");
+}
+
+#[test]
+fn ilcc_measures_the_programs_of_the_kernel() {
+    let ilcc = IlccStudy {
+        planes: vec![PlaneName::Ebpf],
+        ranks: vec![10],
+        policies: vec![PolicyName::Admit],
+        length: Duration::from_secs(1),
+        grow: 1,
+        ..IlccStudy::default()
+    };
+    if common::is_skipped("ilcc, kernel", &ilcc.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&ilcc);
+    let layers: Vec<_> = results.points.iter().map(|point| &point["layer"]).collect();
+    assert_eq!(layers, ["transport", "network"]);
+    for point in &results.points {
+        assert_eq!((&point["plane"], &point["entries"]), (&"ebpf".into(), &0.into()), "{point}");
+        assert!(point["latency_us"].as_f64().unwrap() > 0.0, "{point}");
+        assert!(point["made_up_per_s"].as_f64().unwrap() > 0.0, "{point}");
+    }
+    let served = &results.points[0]["served_ratio"];
+    // What a busy machine loses is not served.
+    assert!(served.as_f64().unwrap() > 0.5, "{served}");
 }
 
 #[test]

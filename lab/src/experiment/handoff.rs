@@ -138,10 +138,8 @@ impl Job {
             let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
             return Ok(scene.lab.arm(failure)?.strike()?.at);
         }
-        let address = Prefix::host(scene.ends[0].address).to_string();
         let at = Instant::now();
-        let deprecate = ["-6", "addr", "change", &address, "dev", ISPS[0], "preferred_lft", "0"];
-        scene.lab.namespace(HOSTS[0])?.ip(&deprecate)?;
+        deprecate(scene)?;
         Ok(at)
     }
 
@@ -169,6 +167,14 @@ impl Point {
             packets_lost: percentiles(|one| Some(one.packets_lost as f64)),
         })
     }
+}
+
+/// A soft hand-off: new traffic of host A is not to use its address at ISP 1.
+pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
+    let address = Prefix::host(scene.ends[0].address).to_string();
+    let change = ["-6", "addr", "change", &address, "dev", ISPS[0], "preferred_lft", "0"];
+    scene.lab.namespace(HOSTS[0])?.ip(&change)?;
+    Ok(())
 }
 
 /// One hand-off of host A.
@@ -222,9 +228,9 @@ const COLUMNS: [&str; 7] = [
     "packets_lost.median",
 ];
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-const SETTINGS: &str = "addresses = \"off\"\nilnp = \"on\"\n";
+pub(super) const SETTINGS: &str = "addresses = \"off\"\nilnp = \"on\"\n";
 /// Until locators have been exchanged and packets carry no nonce any more.
-const SETTLING: Duration = Duration::from_millis(2500);
+pub(super) const SETTLING: Duration = Duration::from_millis(2500);
 const SPREAD: Duration = Duration::from_secs(1);
 const SESSION_LIMIT: Duration = Duration::from_secs(60);
 /// For the daemon, and for the 4 ms between two arrivals.

@@ -4,8 +4,10 @@ mod answers;
 mod charts;
 mod growth;
 mod host;
+mod kernel;
 mod target;
 
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +19,10 @@ use serde_json::json;
 pub use growth::Growth;
 
 use self::answers::Answers;
+use self::kernel::Seen;
 use self::target::{Second, Tally, Target};
-use super::{Experiment, Results, Summary, Watch};
+use super::programs::{self, Runs};
+use super::{Experiment, Results, Summary, Watch, recovery};
 use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
@@ -29,6 +33,10 @@ use crate::{interrupt, preflight};
 /// The experiment.
 #[derive(Clone, Debug)]
 pub struct IlccStudy {
+    /// The daemon, for the kernel's data plane; else the one next to this program or on PATH.
+    pub moorlined: Option<PathBuf>,
+    /// What handles the target's packets.
+    pub planes: Vec<PlaneName>,
     /// Ranks of the study's tests.
     pub ranks: Vec<u8>,
     /// Length of a test.
@@ -48,6 +56,8 @@ pub struct IlccStudy {
 impl Default for IlccStudy {
     fn default() -> Self {
         Self {
+            moorlined: None,
+            planes: vec![PlaneName::User, PlaneName::Ebpf],
             ranks: (0..=10).collect(),
             length: Duration::from_secs(60),
             repetitions: 1,
@@ -76,6 +86,27 @@ impl PolicyName {
         match self {
             Self::Open => "open",
             Self::Admit => "admit",
+        }
+    }
+}
+
+/// What handles the target's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlaneName {
+    /// The data plane in user space, in a program that gets all frames.
+    User,
+    /// The programs of the kernel, and a daemon.
+    Ebpf,
+}
+
+impl PlaneName {
+    /// As people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Ebpf => "ebpf",
         }
     }
 }
@@ -116,18 +147,20 @@ struct Parameters<'a> {
     repetitions: usize,
     room: usize,
     packet_octets: u32,
-    plane: &'static str,
+    planes: &'a [PlaneName],
 }
 
 /// A test of the study.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
+    plane: PlaneName,
     layer: Layer,
     rank: u8,
     policy: PolicyName,
     /// In the cache at the end.
     entries: usize,
-    /// Of the network layer, a packet that comes.
+    /// Of the network layer, a packet that comes. Of the kernel's programs only means are known: the median is one of
+    /// means of a quarter of a second.
     latency_us: Option<f64>,
     latency_sd_us: Option<f64>,
     latency_median_us: Option<f64>,
@@ -141,9 +174,9 @@ struct Point {
     echo_per_s: f64,
     made_up_per_s: f64,
     /// Of a processor: the target as a whole, its protocol stack, and its share of the former.
-    load_percent: f64,
+    load_percent: Option<f64>,
     stack_load_percent: f64,
-    stack_share_percent: f64,
+    stack_share_percent: Option<f64>,
     by_second: Vec<Second>,
 }
 
@@ -153,6 +186,24 @@ struct Traffic {
     echo: u64,
     made_up: u64,
     answers: u64,
+}
+
+impl Traffic {
+    fn add(&mut self, other: Self) {
+        self.echo += other.echo;
+        self.made_up += other.made_up;
+        self.answers += other.answers;
+    }
+
+    /// What ought to be answered.
+    fn asked(&self, layer: Layer) -> u64 {
+        self.echo + if layer == Layer::Transport { self.made_up } else { 0 }
+    }
+
+    fn served_ratio(&self, layer: Layer) -> Option<f64> {
+        let asked = self.asked(layer);
+        (asked > 0).then(|| self.answers as f64 / asked as f64)
+    }
 }
 
 impl Experiment for IlccStudy {
@@ -165,22 +216,29 @@ impl Experiment for IlccStudy {
     }
 
     fn obstacles(&self) -> Vec<String> {
+        if self.planes.contains(&PlaneName::Ebpf) {
+            return recovery::obstacles(self.moorlined.as_ref(), &["nft", "bpftool"]);
+        }
         preflight::check(&[])
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(!self.ranks.is_empty() && !self.length.is_zero(), "nothing to measure");
+        let _counting = programs::Counting::start();
         let mut points = Vec::new();
-        let tests = self.layers.len() * self.ranks.len() * self.policies.len();
-        for &layer in &self.layers {
-            for &rank in &self.ranks {
-                for &policy in &self.policies {
-                    let (layer_name, policy_name) = (layer.name(), policy.name());
-                    watch.stage(&format!("{layer_name} layer, test {rank}, {policy_name}"));
-                    points.push(self.test(layer, rank, policy)?);
-                    watch.done(points.len() as f64 / (tests + 1) as f64);
-                }
-            }
+        let tests = self.tests();
+        for &(plane, layer, rank, policy) in &tests {
+            watch.stage(&format!(
+                "{} plane, {} layer, test {rank}, {}",
+                plane.name(),
+                layer.name(),
+                policy.name()
+            ));
+            points.push(match plane {
+                PlaneName::User => self.test(layer, rank, policy)?,
+                PlaneName::Ebpf => self.kernel_test(layer, rank, policy)?,
+            });
+            watch.done(points.len() as f64 / (tests.len() + 1) as f64);
         }
         watch.stage("growth of the cache");
         let growth = growth::measure(self.grow)?;
@@ -190,14 +248,43 @@ impl Experiment for IlccStudy {
 }
 
 impl IlccStudy {
+    fn tests(&self) -> Vec<(PlaneName, Layer, u8, PolicyName)> {
+        let mut tests = Vec::new();
+        for &plane in &self.planes {
+            for &layer in &self.layers {
+                for &rank in &self.ranks {
+                    let of = |policy: &PolicyName| (plane, layer, rank, *policy);
+                    tests.extend(self.policies.iter().map(of));
+                }
+            }
+        }
+        tests
+    }
+
+    fn kernel_test(&self, layer: Layer, rank: u8, policy: PolicyName) -> anyhow::Result<Point> {
+        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
+        let mut seen = Seen::default();
+        for repetition in 0..self.repetitions.max(1) {
+            let load = self.load(layer, rank, 1 + repetition as u64);
+            seen.add(kernel::once(moorlined.clone(), (layer, policy, self.room), &load)?);
+        }
+        Ok(kernel_point(layer, rank, policy, &seen))
+    }
+
+    fn load(&self, layer: Layer, rank: u8, seed: u64) -> Load {
+        let load = Load { seed, ..Load::of_rank(rank, self.length) };
+        match layer {
+            Layer::Transport => load,
+            Layer::Network => Load { echo: 0, ..load },
+        }
+    }
+
     fn test(&self, layer: Layer, rank: u8, policy: PolicyName) -> anyhow::Result<Point> {
         let (mut all, mut traffic) = (Tally::default(), Traffic::default());
         for repetition in 0..self.repetitions.max(1) {
             let seed = 1 + repetition as u64;
             let (tally, one) = self.once(layer, rank, policy, seed)?;
-            traffic.echo += one.echo;
-            traffic.made_up += one.made_up;
-            traffic.answers += one.answers;
+            traffic.add(one);
             all.add(tally);
         }
         Ok(point(layer, rank, policy, &all, traffic))
@@ -221,12 +308,8 @@ impl IlccStudy {
         }
         let [from, to] = HOSTS.map(|host| shared_address(host, 0));
         let at_work = Target::start(target, back, Ilv::of(to), (policy, layer, self.room))?;
-        let answers = Answers::start(source)?;
-        let load = Load { seed, ..Load::of_rank(rank, self.length) };
-        let load = match layer {
-            Layer::Transport => load,
-            Layer::Network => Load { echo: 0, ..load },
-        };
+        let answers = Answers::start(source, SHARED_LINK)?;
+        let load = self.load(layer, rank, seed);
         let streams = load.streams(Ilv::of(from), to, &out);
         let begin = Instant::now();
         let generator = Generator::start(source, SHARED_LINK, streams, self.length)?;
@@ -247,7 +330,7 @@ impl IlccStudy {
             repetitions: self.repetitions,
             room: self.room,
             packet_octets: 76,
-            plane: "user space",
+            planes: &self.planes,
         };
         let mut results = Results::new(self, &parameters, points)?.with_columns(&COLUMNS);
         let penalty = growth::penalty(growth, STUDIED_ENTRIES);
@@ -292,8 +375,8 @@ fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Tra
     let sum = |nanos: &[u32]| nanos.iter().map(|nanos| f64::from(*nanos)).sum::<f64>() / 1e9;
     let stack = sum(&tally.received) + sum(&tally.sent);
     let cpu = tally.cpu.as_secs_f64();
-    let asked = traffic.echo + if layer == Layer::Transport { traffic.made_up } else { 0 };
     Point {
+        plane: PlaneName::User,
         layer,
         rank,
         policy,
@@ -304,25 +387,58 @@ fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Tra
         latency_p99_us: p99,
         latency_max_us: latency.map(|latency| latency.max),
         send_latency_us: Summary::of(&micros(&tally.sent)).map(|sent| sent.mean),
-        served_ratio: (asked > 0).then(|| traffic.answers as f64 / asked as f64),
+        served_ratio: traffic.served_ratio(layer),
         dropped_ratio: tally.dropped as f64 / tally.packets.max(1) as f64,
         echo_per_s: traffic.echo as f64 / seconds,
         made_up_per_s: traffic.made_up as f64 / seconds,
-        load_percent: 100.0 * cpu / seconds,
+        load_percent: Some(100.0 * cpu / seconds),
         stack_load_percent: 100.0 * stack / seconds,
-        stack_share_percent: if cpu > 0.0 { (100.0 * stack / cpu).min(100.0) } else { 0.0 },
+        stack_share_percent: (cpu > 0.0).then(|| (100.0 * stack / cpu).min(100.0)),
         by_second: tally.seconds.clone(),
     }
 }
 
-const COLUMNS: [&str; 9] = [
+fn kernel_point(layer: Layer, rank: u8, policy: PolicyName, seen: &Seen) -> Point {
+    let &Seen { ref received, sent, time, entries, traffic } = seen;
+    let means = received.iter().filter_map(|step| step.mean_since(Runs::default()));
+    let median = Summary::of(&means.map(|nanos| nanos / 1e3).collect::<Vec<_>>());
+    let received = received.iter().copied().fold(Runs::default(), Runs::plus);
+    let seconds = time.as_secs_f64().max(f64::MIN_POSITIVE);
+    let came = traffic.echo + traffic.made_up;
+    let micros = |runs: Runs| runs.mean_since(Runs::default()).map(|nanos| nanos / 1e3);
+    let dropped = came.saturating_sub(received.count);
+    Point {
+        plane: PlaneName::Ebpf,
+        layer,
+        rank,
+        policy,
+        entries,
+        latency_us: micros(received).filter(|_| came > 0),
+        latency_sd_us: None,
+        latency_median_us: median.map(|summary| summary.median).filter(|_| came > 0),
+        latency_p99_us: None,
+        latency_max_us: None,
+        send_latency_us: micros(sent).filter(|_| layer == Layer::Transport),
+        served_ratio: traffic.served_ratio(layer),
+        dropped_ratio: dropped as f64 / came.max(1) as f64,
+        echo_per_s: traffic.echo as f64 / seconds,
+        made_up_per_s: traffic.made_up as f64 / seconds,
+        load_percent: None,
+        stack_load_percent: (received.nanos + sent.nanos) as f64 / 1e7 / seconds,
+        stack_share_percent: None,
+        by_second: Vec::new(),
+    }
+}
+
+const COLUMNS: [&str; 10] = [
+    "plane",
     "layer",
     "rank",
     "policy",
     "entries",
     "latency_us",
+    "latency_median_us",
     "latency_p99_us",
-    "latency_max_us",
     "served_ratio",
     "dropped_ratio",
 ];

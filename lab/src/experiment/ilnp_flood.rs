@@ -1,6 +1,9 @@
 //! What a flood of made-up correspondents does to an ILNP session that is there.
-
-mod programs;
+//!
+//! Two networks stand side by side, without Moorline and with a session. Times in them are paired, one right after the
+//! other and each time in the other order, each without and with a flood: in the one of classic IPv6 datagrams, in the
+//! other of the same ones with nonces. Sender, receiver and flood share the processors of the machine, so a flood costs
+//! round trips whatever its packets are; the session's less those of the other network are what is Moorline's.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,6 +13,7 @@ use moorline_types::Ilv;
 use serde::Serialize;
 use serde_json::json;
 
+use super::programs::{self, Programs};
 use super::recovery::{self, Scene, obstacles, pause};
 use super::{Bars, Chart, Data, Experiment, PolicyName, Results, Scale, Summary, Watch};
 use crate::daemon::DaemonOptions;
@@ -26,7 +30,7 @@ pub struct IlnpFlood {
     pub moorlined: Option<PathBuf>,
     /// Who decides on entries of the victim.
     pub policy: PolicyName,
-    /// Pairs of a time without and a time with the flood.
+    /// Pairs of times in both networks.
     pub pairs: usize,
     /// Length of each.
     pub length: Duration,
@@ -101,30 +105,50 @@ impl Experiment for IlnpFlood {
             ..DaemonOptions::new(moorlined, SEND_TIMEOUT)
         };
         let _counting = programs::Counting::start();
+        watch.stage("two networks of two hosts");
+        let plain = Place::new(PLAIN, Scene::plain(Impairment::default())?, self.pings)?;
+        let scene = Scene::as_it_is(Impairment::default(), &options)?;
+        let session = Place::new(SESSION, scene, self.pings)?;
+        await_session(&session.scene)?;
+        watch.stage("without and with the flood");
         let mut points = Vec::new();
-        for protocol in [PLAIN, SESSION] {
-            watch.stage(&format!("two hosts, {protocol}"));
-            let scene = match protocol {
-                PLAIN => Scene::plain(Impairment::default())?,
-                _ => Scene::as_it_is(Impairment::default(), &options)?,
-            };
-            let pings = Pings::start(&scene.ends, self.pings)?;
-            if protocol == SESSION {
-                await_session(&scene)?;
+        for number in 0..self.pairs {
+            let mut places = [&plain, &session];
+            if !number.is_multiple_of(2) {
+                places.reverse();
             }
-            watch.stage(&format!("{protocol}, without and with the flood"));
-            for _ in 0..self.pairs {
-                points.push(self.pair(protocol, &scene, &pings)?);
-                watch.done(points.len() as f64 / (2 * self.pairs) as f64);
+            let mut pair = Vec::new();
+            for place in places {
+                pair.push(self.times(place)?);
+                watch.done((points.len() + pair.len()) as f64 / (2 * self.pairs) as f64);
             }
-            pings.finish()?;
+            pair.sort_by_key(|point| point.protocol == SESSION);
+            points.append(&mut pair);
+        }
+        for place in [plain, session] {
+            place.pings.finish()?;
         }
         self.results(&points)
     }
 }
 
+/// A network, and datagrams to and fro in it.
+struct Place {
+    protocol: &'static str,
+    pings: Pings,
+    scene: Scene,
+}
+
+impl Place {
+    fn new(protocol: &'static str, scene: Scene, pings: u32) -> anyhow::Result<Self> {
+        Ok(Self { protocol, pings: Pings::start(&scene.ends, pings)?, scene })
+    }
+}
+
 impl IlnpFlood {
-    fn pair(&self, protocol: &'static str, scene: &Scene, pings: &Pings) -> anyhow::Result<Point> {
+    /// Without and with the flood.
+    fn times(&self, place: &Place) -> anyhow::Result<Point> {
+        let Place { protocol, pings, scene } = place;
         let quiet = self.span(pings)?;
         // By the other ISP: what is measured is not the queue of a link.
         let router = scene.lab.namespace(ISPS[1])?;
@@ -132,18 +156,19 @@ impl IlnpFlood {
         let (hop, source) = Hop::towards(router, victim)?;
         let made_up = self.flood.map_or(Rate::Line { threads: 1 }, Rate::PerSecond);
         let load = Load { echo: 0, made_up, ..Load::of_rank(0, LONGEST) };
-        let streams = load.streams(Ilv::of(source), victim, &hop);
-        let runs = || scene.daemons.first().and_then(programs::ingress);
+        let streams = match *protocol {
+            PLAIN => load.as_classic(Ilv::of(source), victim, &hop),
+            _ => load.streams(Ilv::of(source), victim, &hop),
+        };
+        let programs = scene.daemons.first().and_then(Programs::ingress);
+        let runs = || programs.as_ref().and_then(Programs::runs);
         let (begin, before) = (Instant::now(), runs());
         let generator = Generator::start(router, &hop.interface, streams, LONGEST)?;
         let flooded = self.span(pings)?;
         let seconds = begin.elapsed().as_secs_f64();
         let flood_per_s = generator.sent() as f64 / seconds;
         generator.finish()?;
-        let program_ns = before.zip(runs()).and_then(|((runs, nanos), after)| {
-            let runs = after.0.checked_sub(runs).filter(|runs| *runs > 0)?;
-            Some(after.1.saturating_sub(nanos) as f64 / runs as f64)
-        });
+        let program_ns = before.zip(runs()).and_then(|(before, after)| after.mean_since(before));
         // Late ones have their time, too.
         pause(SETTLE)?;
         let all = pings.all();
@@ -188,13 +213,19 @@ impl IlnpFlood {
                 points.iter().filter(|point| point.protocol == protocol).filter_map(of).collect();
             Summary::of(&values).map(|summary| summary.median)
         };
-        let flooded = |protocol| median(protocol, &|point| point.flooded_p99_us);
-        let added = flooded(SESSION).zip(flooded(PLAIN)).map(|(with, without)| with - without);
+        let added = |of: fn(&Point) -> Option<f64>| {
+            let pairs = points.chunks_exact(2);
+            let added = pairs.filter_map(|pair| Some(of(&pair[1])? - of(&pair[0])?));
+            Summary::of(&added.collect::<Vec<_>>()).map(|summary| summary.median)
+        };
         let lost: usize =
             points.iter().filter(|point| point.protocol == SESSION).map(|point| point.lost).sum();
         let mut results = Results::new(self, &parameters, points)?.with_columns(&COLUMNS);
         for (name, value) in [
-            ("added_p99_us", json!(added)),
+            ("added_p99_us", json!(added(|point| point.flooded_p99_us))),
+            ("added_median_us", json!(added(|point| point.flooded_median_us))),
+            ("added_p99_quiet_us", json!(added(|point| point.quiet_p99_us))),
+            ("added_median_quiet_us", json!(added(|point| point.quiet_median_us))),
             ("lost", json!(lost)),
             ("program_ns", json!(median(SESSION, &|point| point.program_ns))),
             ("flood_per_s", json!(median(SESSION, &|point| Some(point.flood_per_s)))),

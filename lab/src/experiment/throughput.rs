@@ -5,6 +5,8 @@
 //! the other and each time in the other order, so that what else the machine does falls on both; a ratio is of one
 //! pair.
 
+mod ilnp;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +27,8 @@ use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions};
 pub struct Throughput {
     /// The daemon to run; found if not told.
     pub moorlined: Option<PathBuf>,
+    /// Whose contexts or sessions the traffic has.
+    pub protocol: Protocol,
     /// Pairs of runs.
     pub pairs: usize,
     /// Length of a run; whole seconds.
@@ -37,6 +41,7 @@ impl Default for Throughput {
     fn default() -> Self {
         Self {
             moorlined: None,
+            protocol: Protocol::Shim6,
             pairs: 10,
             duration: Duration::from_secs(4),
             traffic: vec![Traffic::Tcp, Traffic::Udp],
@@ -44,8 +49,29 @@ impl Default for Throughput {
     }
 }
 
+/// Whose contexts or sessions the traffic has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Moved traffic has a header more, and super-packets of it are segmented before that.
+    Shim6,
+    /// Moved TCP has not one octet more, so both states are held against a path with all offloads on.
+    Ilnp,
+}
+
+impl Protocol {
+    /// As people call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shim6 => "shim6",
+            Self::Ilnp => "ilnp",
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Parameters {
+    protocol: &'static str,
     pairs: usize,
     duration_s: f64,
 }
@@ -78,13 +104,21 @@ impl Experiment for Throughput {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        watch.stage("five networks");
         let moorlined = recovery::daemon(self.moorlined.as_deref())?;
-        let paths = Paths::build(moorlined)?;
-        let all = self.pairs * self.traffic.len() * COMPARISONS.len();
+        let (paths, comparisons): (_, &[Comparison]) = match self.protocol {
+            Protocol::Shim6 => {
+                watch.stage("five networks");
+                (Paths::build(moorlined)?, &COMPARISONS)
+            }
+            Protocol::Ilnp => {
+                watch.stage("three networks");
+                (Paths(ilnp::scenes(moorlined)?), &ilnp::COMPARISONS)
+            }
+        };
+        let all = self.pairs * self.traffic.len() * comparisons.len();
         let (mut points, mut over) = (Vec::new(), 0);
         for &traffic in &self.traffic {
-            for Comparison { without, with, .. } in COMPARISONS {
+            for &Comparison { without, with, .. } in comparisons {
                 watch.stage(&format!("{}, {with} against {without}", traffic.name()));
                 let mut runs = Vec::new();
                 for pair in 0..self.pairs {
@@ -97,14 +131,18 @@ impl Experiment for Throughput {
             }
         }
         watch.done(1.0);
-        let parameters = Parameters { pairs: self.pairs, duration_s: self.duration.as_secs_f64() };
+        let parameters = Parameters {
+            protocol: self.protocol.name(),
+            pairs: self.pairs,
+            duration_s: self.duration.as_secs_f64(),
+        };
         let chart = self.chart(&points);
         let mut results = Results::new(self, &parameters, &points)?.with_columns(&COLUMNS);
         for point in &points {
             let compared =
                 |one: &&Comparison| one.with == point.path && point.against == Some(one.without);
             let (Some(Comparison { name, .. }), Some(ratio)) =
-                (COMPARISONS.iter().find(compared), point.ratio)
+                (comparisons.iter().find(compared), point.ratio)
             else {
                 continue;
             };
@@ -145,7 +183,8 @@ impl Throughput {
     }
 
     fn chart(&self, points: &[Point]) -> Chart {
-        let paths = [PLAIN, UNMOVED, NO_SEGMENTATION, NO_OFFLOADS, MOVED];
+        let mut paths = vec![PLAIN, UNMOVED, NO_SEGMENTATION, NO_OFFLOADS, MOVED];
+        paths.retain(|path| points.iter().any(|point| point.path == *path));
         let median = |path: &str, traffic: Traffic| {
             let of = |point: &&Point| point.path == path && point.traffic == traffic.name();
             points.iter().find(of).and_then(|point| point.gbit_per_second.median)
@@ -269,6 +308,7 @@ const UNMOVED: &str = "unmoved";
 const MOVED: &str = "moved";
 
 /// What is held against what.
+#[derive(Clone, Copy, Debug)]
 struct Comparison {
     name: &'static str,
     without: &'static str,

@@ -125,6 +125,45 @@ impl Template for MadeUp {
     }
 }
 
+/// The datagrams of [`MadeUp`] as classic IPv6: no nonce, and locators in the checksum.
+#[derive(Clone, Debug)]
+pub struct Classic {
+    made_up: MadeUp,
+    /// With the nonce.
+    frame: Vec<u8>,
+    delta: ChecksumDelta,
+}
+
+impl Classic {
+    /// The same ones again for the same seed.
+    #[must_use]
+    pub fn new(datagram: Datagram, seed: u64) -> Self {
+        let locators = [datagram.source.l64, datagram.destination.l64];
+        let made_up = MadeUp::new(datagram, seed);
+        let frame = made_up.frame();
+        Self { made_up, frame, delta: ChecksumDelta::to_nid_only(locators).inverse() }
+    }
+}
+
+impl Template for Classic {
+    fn frame(&self) -> Vec<u8> {
+        let mut frame = self.frame.clone();
+        frame.drain(OPTIONS_AT..OPTIONS_AT + OPTIONS_LEN);
+        frame[PAYLOAD_LEN_AT..PAYLOAD_LEN_AT + 2].copy_from_slice(&[0, LEN_OCTET]);
+        frame[NEXT_HEADER_AT] = UDP;
+        frame
+    }
+
+    fn vary(&mut self, frame: &mut [u8]) {
+        self.made_up.vary(&mut self.frame);
+        let nid = SOURCE_NID_AT..SOURCE_NID_AT + 8;
+        frame[nid.clone()].copy_from_slice(&self.frame[nid]);
+        let sum = u16::from_be_bytes([self.frame[CHECKSUM_AT], self.frame[CHECKSUM_AT + 1]]);
+        let sum = self.delta.apply(UDP, sum).to_be_bytes();
+        frame[CHECKSUM_AT - OPTIONS_LEN..CHECKSUM_AT - OPTIONS_LEN + 2].copy_from_slice(&sum);
+    }
+}
+
 const GROUP: u64 = 1 << 56;
 const ECHO_REQUESTS_PER_SECOND: u64 = 1280;
 const DESTINATION_OPTIONS: u8 = 60;
@@ -134,6 +173,10 @@ const NOWHERE: moorline_types::L64 = moorline_types::L64(0);
 /// UDP header and 20 octets.
 const UDP_LEN: usize = 28;
 const LEN_OCTET: u8 = 28;
+const PAYLOAD_LEN_AT: usize = ETHERNET_LEN + 4;
+const NEXT_HEADER_AT: usize = ETHERNET_LEN + 6;
+const OPTIONS_AT: usize = ETHERNET_LEN + 40;
+const OPTIONS_LEN: usize = 8;
 const SOURCE_NID_AT: usize = ETHERNET_LEN + 16;
 /// Behind the IPv6 header, two octets of options header and two of the option.
 const NONCE_AT: usize = ETHERNET_LEN + 44;
@@ -201,6 +244,24 @@ mod tests {
         let mut first = again.frame();
         again.vary(&mut first);
         assert!(sources.contains(&first[22..38]));
+    }
+
+    #[test]
+    fn as_classic_ipv6_they_are_the_same_without_nonces() {
+        let (mut made_up, mut classic) = (MadeUp::new(datagram(), 7), Classic::new(datagram(), 7));
+        let (mut with, mut without) = (made_up.frame(), classic.frame());
+        assert_eq!(without.len(), with.len() - 8);
+        for _ in 0..100 {
+            made_up.vary(&mut with);
+            classic.vary(&mut without);
+            assert_eq!(with[22..54], without[22..54], "addresses");
+            let [source, destination] = [22, 38].map(|at: usize| {
+                let octets: [u8; 16] = without[at..at + 16].try_into().unwrap();
+                Ilv::of(octets.into())
+            });
+            assert_eq!(transport_checksum(source, destination, UDP, &without[54..]), 0);
+            assert_eq!((&without[18..20], without[20]), (&[0, 28][..], UDP));
+        }
     }
 
     #[test]

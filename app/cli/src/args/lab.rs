@@ -120,13 +120,13 @@ pub enum ExperimentArgs {
     /// Latency, entries and losses of a host by its ILNPv6 correspondents, real and made up (as root).
     ///
     /// The study of the correspondent cache (ILCC), figures 3 to 16, for its eleven tests, with and without an
-    /// admission policy. With the defaults it takes three quarters of an hour; `--ranks 0,5,10 --seconds 10`
-    /// two minutes.
+    /// admission policy, and for both data planes. With the defaults it takes an hour and a half; `--ranks 0,5,10
+    /// --seconds 10` five minutes.
     Ilcc(IlccArgs),
     /// Round trips and losses of an ILNP session under a flood of made-up correspondents (as root).
     ///
-    /// Between two real daemons in network namespaces, and the same without them; a minute and a half with the
-    /// default parameters.
+    /// Between two real daemons in network namespaces, and beside it the same without them, in turns; a minute and a
+    /// half with the default parameters.
     IlnpFlood(IlnpFloodArgs),
 }
 

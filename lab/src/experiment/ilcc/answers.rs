@@ -7,7 +7,6 @@ use moorline_link::FrameReceiver;
 use crate::hop::ETHERNET_LEN;
 use crate::load::ECHO_PORT;
 use crate::netns::{Namespace, Task};
-use crate::topology::SHARED_LINK;
 
 /// Counts what the echo service sends back, at the source.
 #[derive(Debug)]
@@ -17,12 +16,13 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn start(source: &Namespace) -> anyhow::Result<Self> {
+    pub(super) fn start(source: &Namespace, interface: &str) -> anyhow::Result<Self> {
+        let interface = interface.to_owned();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let (sender, ready) = mpsc::channel();
         let task = source.spawn("answers", move || {
-            let receiver = FrameReceiver::open(SHARED_LINK, u16::MAX)?;
+            let receiver = FrameReceiver::open(&interface, u16::MAX)?;
             // Whoever waits for it is gone if this fails.
             let _ = sender.send(());
             let (mut frame, mut count) = ([0; 256], 0);

@@ -1,11 +1,23 @@
 //! The study's figures 3 to 16, with ours in them.
 
-use super::{Layer, Point, PolicyName};
+use super::{Layer, PlaneName, Point, PolicyName};
 use crate::experiment::{Bars, Chart, Data, Line, Scale};
 use crate::workload::ilnp::rates_of_rank;
 
-/// Those for which there is something to show.
+/// Those for which there is something to show, each of a plane.
 pub(super) fn figures(points: &[Point]) -> Vec<Chart> {
+    let of = |plane| {
+        let own: Vec<_> = points.iter().filter(|point| point.plane == plane).cloned().collect();
+        let name = |chart: Chart| Chart {
+            title: format!("{} ({} plane)", chart.title, plane.name()),
+            ..chart
+        };
+        figures_of_plane(&own).into_iter().map(name).collect::<Vec<_>>()
+    };
+    [PlaneName::User, PlaneName::Ebpf].into_iter().flat_map(of).collect()
+}
+
+fn figures_of_plane(points: &[Point]) -> Vec<Chart> {
     use Layer::{Network, Transport};
     let percent = |ratio: Option<f64>| ratio.map(|ratio| 100.0 * ratio);
     let entries = |second: &super::Second| second.entries as f64;
@@ -43,9 +55,9 @@ pub(super) fn figures(points: &[Point]) -> Vec<Chart> {
             Network,
             dropped,
         ),
-        figures.by_rank("13: load of the target", PERCENT, Transport, |p| Some(p.load_percent)),
+        figures.by_rank("13: load of the target", PERCENT, Transport, |p| p.load_percent),
         figures.by_rank("14: share of the protocol stack in it", PERCENT, Transport, |p| {
-            Some(p.stack_share_percent)
+            p.stack_share_percent
         }),
         figures.by_rank("15: load of ILNP, transport layer", PERCENT, Transport, |p| {
             Some(p.stack_load_percent)

@@ -63,7 +63,7 @@ fn of_size(entries: usize) -> anyhow::Result<Growth> {
         if number % step == 0 {
             known.push(packet.clone());
         }
-        host.receive(&mut packet.clone());
+        host.receive(&mut packet.clone(), Instant::now());
     }
     let octets = resident()?.saturating_sub(before);
     let room = host.entries();
@@ -90,7 +90,7 @@ fn time(host: &mut Host, mut next: impl FnMut() -> Vec<u8>) -> anyhow::Result<f6
         let mut packets: Vec<_> = (0..BATCH).map(|_| next()).collect();
         let begin = Instant::now();
         for packet in &mut packets {
-            host.receive(packet);
+            host.receive(packet, begin);
         }
         means.push(begin.elapsed().as_secs_f64() * 1e6 / BATCH as f64);
     }

@@ -65,30 +65,30 @@ impl Host {
 
     /// A packet from the network, from its IPv6 header on: whether it goes on to the transport layer. All that
     /// comes of it is done when this is over, as it is when `ip6_input_finish` of the study is.
-    pub(super) fn receive(&mut self, packet: &mut Vec<u8>) -> bool {
-        let now = self.now();
+    pub(super) fn receive(&mut self, packet: &mut Vec<u8>, at: time::Instant) -> bool {
+        let now = self.clock(at);
         let inbound = self.plane.handle_inbound(packet, &self.sockets, now);
         if inbound == Inbound::Up {
             self.machine.handle_control(packet, &self.sockets, now);
         }
-        self.settle(now);
+        self.settle(inbound == Inbound::Up, now);
         matches!(inbound, Inbound::Pass | Inbound::Deliver)
     }
 
     /// A packet of the service to the network; whether it goes.
-    pub(super) fn send(&mut self, packet: &mut Vec<u8>) -> bool {
-        let now = self.now();
+    pub(super) fn send(&mut self, packet: &mut Vec<u8>, at: time::Instant) -> bool {
+        let now = self.clock(at);
         let outbound = self.plane.handle_outbound(packet, &self.sockets, now);
-        self.settle(now);
+        self.settle(false, now);
         !matches!(outbound, Outbound::Drop(_))
     }
 
     /// Timers that ran out.
     pub(super) fn look_at_timers(&mut self) {
-        let now = self.now();
+        let now = self.clock(time::Instant::now());
         if self.machine.poll_timeout().is_some_and(|due| due <= now) {
             self.machine.handle_timeout(&self.sockets, now);
-            self.settle(now);
+            self.settle(true, now);
         }
     }
 
@@ -114,26 +114,27 @@ impl Host {
         Some(answer)
     }
 
-    fn settle(&mut self, now: Instant) {
+    /// Between machine and plane, if the machine has something to do: most packets concern the plane alone.
+    fn settle(&mut self, mut is_busy: bool, now: Instant) {
         loop {
-            let mut is_done = true;
             while let Some(report) = self.plane.poll_report() {
                 self.machine.handle_report(report, now);
-                is_done = false;
+                is_busy = true;
             }
-            while let Some(update) = self.machine.poll_update() {
-                self.plane.handle_update(&update);
-                is_done = false;
-            }
-            while self.machine.poll_event().is_some() {}
-            if is_done {
+            if !is_busy {
                 return;
             }
+            is_busy = false;
+            while let Some(update) = self.machine.poll_update() {
+                self.plane.handle_update(&update);
+                is_busy = true;
+            }
+            while self.machine.poll_event().is_some() {}
         }
     }
 
-    fn now(&self) -> Instant {
-        START + self.begin.elapsed()
+    fn clock(&self, at: time::Instant) -> Instant {
+        START + at.saturating_duration_since(self.begin)
     }
 }
 
@@ -166,11 +167,14 @@ mod tests {
         for _ in 0..count {
             made_up.vary(&mut frame);
             let mut packet = frame[ETHERNET_LEN..].to_vec();
-            assert!(host.receive(&mut packet), "it goes on to the transport layer");
+            assert!(
+                host.receive(&mut packet, time::Instant::now()),
+                "it goes on to the transport layer"
+            );
             assert_eq!(packet.len(), 68, "without its nonce");
             if let Some(mut answer) = host.answer(&packet) {
                 assert_eq!(&answer[8..24], &packet[24..40]);
-                assert!(host.send(&mut answer));
+                assert!(host.send(&mut answer, time::Instant::now()));
                 answers += 1;
             }
         }

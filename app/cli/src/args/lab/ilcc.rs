@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use moorline_lab::experiment::{IlccStudy, IlnpFlood, Layer, PolicyName};
+use moorline_lab::experiment::{IlccStudy, IlnpFlood, Layer, PlaneName, PolicyName};
 
 /// Parameters of `ilcc`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct IlccArgs {
+    /// What handles the target's packets: user (in user space), ebpf (the kernel's programs, and a daemon).
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "user,ebpf", value_parser = parse_plane)]
+    pub plane: Vec<PlaneName>,
     /// Ranks of the study's tests: how much of the traffic is made up.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0,1,2,3,4,5,6,7,8,9,10", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub ranks: Vec<u8>,
@@ -35,6 +38,8 @@ impl IlccArgs {
     #[must_use]
     pub fn experiment(&self) -> IlccStudy {
         IlccStudy {
+            moorlined: None,
+            planes: self.plane.clone(),
             ranks: self.ranks.clone(),
             length: Duration::from_secs(self.seconds),
             repetitions: self.repetitions,
@@ -52,10 +57,10 @@ pub struct IlnpFloodArgs {
     /// Who decides on entries: admit, open.
     #[arg(long, value_name = "NAME", default_value = "admit", value_parser = parse_policy)]
     pub policy: PolicyName,
-    /// Pairs of a time without and a time with the flood.
+    /// Pairs of times, in a network without Moorline and in one with a session.
     #[arg(long, value_name = "N", default_value_t = IlnpFlood::default().pairs)]
     pub pairs: usize,
-    /// Length of each.
+    /// How long each is without the flood, and as long with it.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = humantime::parse_duration)]
     pub length: Duration,
     /// Datagrams a second of the session, each of them answered.
@@ -78,6 +83,11 @@ impl IlnpFloodArgs {
 fn parse_policy(text: &str) -> Result<PolicyName, &'static str> {
     let all = [PolicyName::Open, PolicyName::Admit];
     all.into_iter().find(|one| one.name() == text).ok_or("one of open, admit")
+}
+
+fn parse_plane(text: &str) -> Result<PlaneName, &'static str> {
+    let all = [PlaneName::User, PlaneName::Ebpf];
+    all.into_iter().find(|one| one.name() == text).ok_or("one of user, ebpf")
 }
 
 fn parse_layer(text: &str) -> Result<Layer, &'static str> {

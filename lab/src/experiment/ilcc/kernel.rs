@@ -1,0 +1,146 @@
+//! The target whose data plane is the kernel's: a daemon, its programs, and an echo service on a socket.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use moorline_types::{Ilv, Nid};
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+
+use super::answers::Answers;
+use super::{Layer, PolicyName, Traffic};
+use crate::daemon::{Daemon, DaemonOptions};
+use crate::experiment::programs::{Programs, Runs};
+use crate::experiment::recovery::pause;
+use crate::hop::Hop;
+use crate::lab::Lab;
+use crate::load::{ECHO_PORT, Load};
+use crate::netns::{Namespace, Task};
+use crate::topology::{HOSTS, ISPS, Prefix, host_address, two_by_two};
+use crate::workload::Generator;
+
+/// What was seen of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// Of the programs for what comes in, step by step.
+    pub(super) received: Vec<Runs>,
+    /// Of those for what goes out.
+    pub(super) sent: Runs,
+    pub(super) time: Duration,
+    pub(super) entries: usize,
+    pub(super) traffic: Traffic,
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, other: Self) {
+        self.received.extend(other.received);
+        self.sent = self.sent.plus(other.sent);
+        self.time += other.time;
+        self.entries = self.entries.max(other.entries);
+        self.traffic.add(other.traffic);
+    }
+}
+
+/// One test: from the router of the second ISP into a host with a daemon.
+pub(super) fn once(
+    moorlined: PathBuf,
+    (layer, policy, room): (Layer, PolicyName, usize),
+    load: &Load,
+) -> anyhow::Result<Seen> {
+    let lab = Lab::build(two_by_two(true))?;
+    let [host, _] = HOSTS;
+    let (router, victim) = (lab.namespace(ISPS[1])?, host_address(host, 2));
+    let options = DaemonOptions {
+        settings: format!(
+            "addresses = \"off\"\nilnp = \"on\"\nilnp-policy = \"{}\"\nilnp-max-sessions = {room}\n",
+            policy.name()
+        ),
+        ..DaemonOptions::new(moorlined, SEND_TIMEOUT)
+    };
+    let daemon = Daemon::start(&lab, host, &options)?;
+    // Somebody at the other end of the network who is not there: what is sent to him ends at the router.
+    let nobody = host_address(HOSTS[1], 2);
+    router.nft(&format!(
+        "table inet ilcc {{ chain received {{ type filter hook prerouting priority -300; ip6 daddr {} drop; }}; }}",
+        Prefix::of(nobody)
+    ))?;
+    let echo = match layer {
+        Layer::Transport => Some(Echo::start(lab.namespace(host)?, victim)?),
+        Layer::Network => None,
+    };
+    let (hop, _) = Hop::towards(router, victim)?;
+    let answers = Answers::start(router, &hop.interface)?;
+    let source = Ilv { nid: Nid(NOBODY), ..Ilv::of(nobody) };
+    let streams = load.streams(source, victim, &hop);
+    let programs = Programs::ingress(&daemon).zip(Programs::egress(&daemon));
+    let (inbound, outbound) = programs.context("the kernel does not count runs of programs")?;
+    let mut steps = vec![inbound.runs().unwrap_or_default()];
+    let sent = outbound.runs().unwrap_or_default();
+    let begin = Instant::now();
+    let generator = Generator::start(router, &hop.interface, streams, load.length)?;
+    while begin.elapsed() < load.length || !generator.is_finished() {
+        pause(STEP)?;
+        steps.push(inbound.runs().context("the daemon has no programs any more")?);
+    }
+    let time = begin.elapsed();
+    let mut counts = generator.finish()?.into_iter();
+    let asked = if load.echo > 0 { counts.next().unwrap_or(0) } else { 0 };
+    pause(SETTLE)?;
+    let entries = daemon.ilcc()?.correspondents.len();
+    if let Some(echo) = echo {
+        echo.finish()?;
+    }
+    let traffic = Traffic { echo: asked, made_up: counts.sum(), answers: answers.finish()? };
+    let received = steps.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+    let sent = outbound.runs().unwrap_or_default().since(sent);
+    Ok(Seen { received, sent, time, entries, traffic })
+}
+
+/// Sends back what comes, whoever it is from.
+struct Echo {
+    stop: Arc<AtomicBool>,
+    task: Task<()>,
+}
+
+impl Echo {
+    fn start(host: &Namespace, at: std::net::Ipv6Addr) -> anyhow::Result<Self> {
+        let socket = host.enter(|| UdpSocket::bind((at, ECHO_PORT)).context("echo service"))?;
+        socket.set_read_timeout(Some(LOOK_AROUND)).context("echo service")?;
+        // As many wait as in the other target's ring, whose service is fast: what is measured is the way to it.
+        set_socket_recv_buffer_size_force(&socket, WAITING).context("echo service")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let task = host.spawn("echo service", move || {
+            let mut datagram = [0; 2048];
+            while !stopped.load(Ordering::Relaxed) {
+                match socket.recv_from(&mut datagram) {
+                    // One that the kernel does not take is not answered, as the count of answers shows.
+                    Ok((length, from)) => drop(socket.send_to(&datagram[..length], from)),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error).context("echo service"),
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Self { stop, task })
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.join()
+    }
+}
+
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// A mean of the programs is taken in each: one interruption is in one of them.
+const STEP: Duration = Duration::from_millis(250);
+const SETTLE: Duration = Duration::from_millis(300);
+const LOOK_AROUND: Duration = Duration::from_millis(20);
+/// Octets, as the kernel counts 1,024 of the study's datagrams.
+const WAITING: usize = 1024 * 1024;
+/// No host of the lab has this identifier.
+const NOBODY: u64 = 0xfeed;

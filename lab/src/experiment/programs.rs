@@ -1,0 +1,143 @@
+//! What the programs of a daemon take a packet, as the kernel counts it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::daemon::Daemon;
+use crate::netns::output;
+use crate::preflight;
+
+/// Run times are counted as long as this lives. That is a setting of the whole kernel: it is put back.
+#[derive(Debug)]
+pub(super) struct Counting {
+    before: String,
+}
+
+impl Counting {
+    /// `None` if the kernel does not count, or nobody can read it out.
+    pub(super) fn start() -> Option<Self> {
+        preflight::find_program(BPFTOOL)?;
+        let before = fs::read_to_string(SETTING).ok()?;
+        fs::write(SETTING, "1").ok()?;
+        Some(Self { before })
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        let _ = fs::write(SETTING, &self.before);
+    }
+}
+
+/// Runs of programs, and what they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Runs {
+    pub(super) count: u64,
+    pub(super) nanos: u64,
+}
+
+impl Runs {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { count: self.count + other.count, nanos: self.nanos + other.nanos }
+    }
+
+    /// Since these.
+    pub(super) fn since(self, before: Self) -> Self {
+        let count = self.count.saturating_sub(before.count);
+        Self { count, nanos: self.nanos.saturating_sub(before.nanos) }
+    }
+
+    /// Nanoseconds of a run since these, if there was one.
+    pub(super) fn mean_since(self, before: Self) -> Option<f64> {
+        let Self { count, nanos } = self.since(before);
+        (count > 0).then(|| nanos as f64 / count as f64)
+    }
+}
+
+/// A daemon's ILNP programs of one kind.
+#[derive(Debug)]
+pub(super) struct Programs {
+    /// What the kernel says of each.
+    files: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// Those for what comes in.
+    pub(super) fn ingress(daemon: &Daemon) -> Option<Self> {
+        Self::of(daemon, INGRESS)
+    }
+
+    /// Those for what goes out.
+    pub(super) fn egress(daemon: &Daemon) -> Option<Self> {
+        Self::of(daemon, EGRESS)
+    }
+
+    /// `None` if the kernel does not count.
+    fn of(daemon: &Daemon, name: &str) -> Option<Self> {
+        let said = output(Command::new(BPFTOOL).args(["-j", "prog", "show"])).ok()?;
+        let own = named(&said, name)?;
+        let files = fs::read_dir(format!("/proc/{}/fdinfo", daemon.id())).ok()?;
+        let is_own = |path: &PathBuf| {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            number(&text, "prog_id").is_some_and(|id| own.contains(&id))
+        };
+        let files = files.flatten().map(|file| file.path()).filter(is_own).collect();
+        let programs = Self { files };
+        programs.runs().map(|_| programs)
+    }
+
+    /// So far.
+    pub(super) fn runs(&self) -> Option<Runs> {
+        let of = |path: &PathBuf| runs(&fs::read_to_string(path).ok()?);
+        let each = self.files.iter().map(of).collect::<Option<Vec<_>>>()?;
+        each.into_iter().reduce(Runs::plus)
+    }
+}
+
+/// Numbers of the programs whose names begin so.
+fn named(json: &str, name: &str) -> Option<BTreeSet<u64>> {
+    let programs: Vec<Value> = serde_json::from_str(json).ok()?;
+    let is_one =
+        |program: &&Value| program["name"].as_str().is_some_and(|its| its.starts_with(name));
+    Some(programs.iter().filter(is_one).filter_map(|program| program["id"].as_u64()).collect())
+}
+
+/// What a file in `fdinfo` says of a program.
+fn runs(text: &str) -> Option<Runs> {
+    Some(Runs { count: number(text, "run_cnt")?, nanos: number(text, "run_time_ns")? })
+}
+
+fn number(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().parse().ok()
+}
+
+const BPFTOOL: &str = "bpftool";
+const SETTING: &str = "/proc/sys/kernel/bpf_stats_enabled";
+/// Names of programs have 15 characters.
+const INGRESS: &str = "ilnp_ingress";
+const EGRESS: &str = "ilnp_egress";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_by_name_and_their_runs_read_from_descriptors() {
+        let json = r#"[{"id":7,"name":"ilnp_ingress"},{"id":8,"name":"ilnp_ingress_l3"},
+            {"id":10,"name":"ilnp_egress"},{"id":11,"name":"uplink_ingress"},{"id":12}]"#;
+        assert_eq!(named(json, INGRESS), Some(BTreeSet::from([7, 8])));
+        assert_eq!(named(json, EGRESS), Some(BTreeSet::from([10])));
+        assert_eq!(named("nonsense", INGRESS), None);
+        let text = "pos:\t0\nprog_id:\t118695\nrun_time_ns:\t600\nrun_cnt:\t4\n";
+        assert_eq!(number(text, "prog_id"), Some(118_695));
+        let (all, none) = (runs(text).unwrap(), Runs::default());
+        assert_eq!(all.mean_since(none), Some(150.0));
+        assert_eq!((all.plus(all).mean_since(all), all.mean_since(all)), (Some(150.0), None));
+        assert_eq!(runs("prog_type:\t3\n"), None);
+    }
+}
