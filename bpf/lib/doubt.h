@@ -3,7 +3,7 @@
  *
  * Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload received ends.
  * The usual wait is the longest of this stretch of time (4.3 s) and the one before. A wait of twice as long, and 100 ms
- * longer, is silence. TCP that sends the same again when the wait has been as long as usual is suspicious too: sooner,
+ * longer (400 ms if there was no stretch before), is silence. TCP that sends the same again when the wait has been as long as usual is suspicious too: sooner,
  * it repairs a loss that it was told of.
  *
  * What turns out wrong doubles both on that context; each stretch without a mistake halves them again.
@@ -26,6 +26,8 @@
 #define STRETCH_SHIFT 32
 /* Silence is longer than usual by this many nanoseconds at least. */
 #define SILENCE_FLOOR 100000000ULL
+/* The same in the first stretch, as a context that begins amid a burst of answers has not seen a round trip yet. */
+#define YOUNG_FLOOR 400000000ULL
 /* live.doubts: mistakes, whether the present wait was reported, and when an unreachable last was. */
 #define DOUBTS_MISTAKES 7
 #define DOUBTS_SUSPECTED 8
@@ -121,10 +123,12 @@ static __always_inline __u64 silence_due(const struct live *live, __u64 now)
 {
 	__u32 usual = usual_wait(live);
 	__u64 wait = (__u64)usual << WAIT_SHIFT;
+	__u64 floor;
 
 	if (!live->asked || !usual || usual == WAIT_MAX || live->doubts & DOUBTS_SUSPECTED)
 		return NEVER;
-	wait += wait > SILENCE_FLOOR ? wait : SILENCE_FLOOR;
+	floor = live->wait_before ? SILENCE_FLOOR : YOUNG_FLOOR;
+	wait += wait > floor ? wait : floor;
 	return asked_since(live->asked, now) + (wait << (live->doubts & DOUBTS_MISTAKES));
 }
 
@@ -137,7 +141,8 @@ static __always_inline __u64 look_at_silence(__u32 slot, const struct context *c
 		return NEVER;
 	if (due == NEVER || now < due)
 		return due;
-	if (!report_doubt(slot, context->generation, DOUBT_SILENCE, asked_since(live->asked, now)))
+	if (!report_doubt(slot, context->generation, DOUBT_SILENCE, usual_wait(live) << WAIT_SHIFT,
+			  asked_since(live->asked, now)))
 		return now + REPORT_RETRY;
 	live->doubts |= DOUBTS_SUSPECTED;
 	return NEVER;
@@ -152,7 +157,7 @@ static __always_inline void suspect_again(__u32 slot, const struct context *cont
 
 	if (live->doubts & DOUBTS_SUSPECTED || now - since < least << (live->doubts & DOUBTS_MISTAKES))
 		return;
-	if (report_doubt(slot, context->generation, DOUBT_RETRANSMISSION, since))
+	if (report_doubt(slot, context->generation, DOUBT_RETRANSMISSION, usual << WAIT_SHIFT, since))
 		live->doubts |= DOUBTS_SUSPECTED;
 }
 
@@ -180,7 +185,7 @@ static __always_inline void suspect_unreachable(__u32 slot, const struct context
 
 	if ((context->flags & wanted) != wanted || live->doubts == (time | others))
 		return;
-	if (report_doubt(slot, context->generation, DOUBT_UNREACHABLE, now))
+	if (report_doubt(slot, context->generation, DOUBT_UNREACHABLE, usual_wait(live) << WAIT_SHIFT, now))
 		live->doubts = time | others;
 }
 

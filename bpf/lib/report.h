@@ -7,7 +7,7 @@
 #include "maps.h"
 
 /* A report to fill in and submit; NULL if the ring is full: the caller tries again later, and the loss is counted. */
-static __always_inline struct report *report_begin(__u32 kind, __u32 slot, __u32 generation, __u64 at)
+static __always_inline struct report *report_begin(__u16 kind, __u32 slot, __u32 generation, __u64 at)
 {
 	struct report *entry = bpf_ringbuf_reserve(&reports, sizeof(*entry), 0);
 
@@ -23,7 +23,7 @@ static __always_inline struct report *report_begin(__u32 kind, __u32 slot, __u32
 	return entry;
 }
 
-static __always_inline bool report(__u32 kind, __u32 slot, __u32 generation, __u64 at, const struct pair *ulids)
+static __always_inline bool report(__u16 kind, __u32 slot, __u32 generation, __u64 at, const struct pair *ulids)
 {
 	struct report *entry = report_begin(kind, slot, generation, at);
 
@@ -35,13 +35,14 @@ static __always_inline bool report(__u32 kind, __u32 slot, __u32 generation, __u
 	return true;
 }
 
-static __always_inline bool report_doubt(__u32 slot, __u32 generation, __u32 doubt, __u64 at)
+static __always_inline bool report_doubt(__u32 slot, __u32 generation, __u16 doubt, __u32 usual, __u64 at)
 {
 	struct report *entry = report_begin(REPORT_SUSPECTED, slot, generation, at);
 
 	if (!entry)
 		return false;
 	entry->doubt = doubt;
+	entry->usual = usual;
 	bpf_ringbuf_submit(entry, 0);
 	return true;
 }

@@ -342,12 +342,14 @@ enum doubt {
 };
 
 struct report {
-	__u32 kind;
+	__u16 kind;
+	/* Of REPORT_SUSPECTED. */
+	__u16 doubt;
 	__u32 slot;
 	/* Of the context; reports of a former owner of the slot are thrown away. */
 	__u32 generation;
-	/* Of REPORT_SUSPECTED. */
-	__u32 doubt;
+	/* Of REPORT_SUSPECTED: the usual wait in nanoseconds. */
+	__u32 usual;
 	__u64 at;
 	struct pair ulids;
 	/* Of REPORT_CONGESTED. */

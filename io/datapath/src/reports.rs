@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use moorline_host::datapath::{Doubt, Report};
@@ -56,7 +57,7 @@ impl Reports {
 pub(crate) fn report(raw: &types::report) -> Option<Report> {
     let context = ContextId(raw.slot);
     let at = Instant::from_nanos(raw.at);
-    match types::report_kind(raw.kind) {
+    match types::report_kind(raw.kind.into()) {
         types::report_kind::REPORT_TRIGGER => {
             Some(Report::Trigger { ulids: convert::ulids_back(raw.ulids) })
         }
@@ -65,7 +66,8 @@ pub(crate) fn report(raw: &types::report) -> Option<Report> {
         types::report_kind::REPORT_RECEIVED => Some(Report::Received { context, at }),
         types::report_kind::REPORT_IDLE => Some(Report::Idle { context, since: at }),
         types::report_kind::REPORT_SUSPECTED => {
-            Some(Report::Suspected { context, doubt: doubt(raw.doubt)?, since: at })
+            let usual = Duration::from_nanos(raw.usual.into());
+            Some(Report::Suspected { context, doubt: doubt(raw.doubt)?, since: at, usual })
         }
         types::report_kind::REPORT_CONGESTED => {
             Some(Report::Congested { context, at, ce: raw.ce, ece: raw.ece })
@@ -74,8 +76,8 @@ pub(crate) fn report(raw: &types::report) -> Option<Report> {
     }
 }
 
-fn doubt(number: u32) -> Option<Doubt> {
-    match types::doubt(number) {
+fn doubt(number: u16) -> Option<Doubt> {
+    match types::doubt(number.into()) {
         types::doubt::DOUBT_RETRANSMISSION => Some(Doubt::Retransmission),
         types::doubt::DOUBT_SILENCE => Some(Doubt::Silence),
         types::doubt::DOUBT_UNREACHABLE => Some(Doubt::Unreachable),

@@ -97,6 +97,9 @@ pub enum Report {
         /// When the first unanswered payload that wants an answer left (rounded down, to 0.1 ms); for
         /// [`Doubt::Unreachable`], now.
         since: Instant,
+        /// The longest wait for an answer in the last 4 to 8 s, rounded up to 4.2 ms, and 1.1 s if it was longer; zero:
+        /// there was none.
+        usual: Duration,
     },
     /// Congestion was signalled on a context: at most one in [`CONGESTED_INTERVAL`].
     Congested {

@@ -31,8 +31,8 @@ impl Host {
             Report::SendExpired { since, .. } => active.reap.handle_send_expired(since, now),
             Report::KeepaliveDue { .. } => active.reap.handle_keepalive_due(now),
             Report::Received { at, .. } => active.reap.handle_payload(at, now),
-            Report::Suspected { doubt, since, .. } => {
-                active.reap.handle_suspicion(doubt_of(doubt), since, now);
+            Report::Suspected { doubt, since, usual, .. } => {
+                active.reap.handle_suspicion(doubt_of(doubt), since, usual, now);
             }
             Report::Trigger { .. } | Report::Idle { .. } | Report::Congested { .. } => {}
         }

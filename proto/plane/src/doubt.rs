@@ -2,7 +2,7 @@
 //!
 //! Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload received
 //! ends. The usual wait is the longest of this stretch of time and the one before. A wait of twice as long, and
-//! [`SILENCE_FLOOR`] longer, is silence. TCP that sends the same again when the wait has been as long as usual is
+//! [`SILENCE_FLOOR`] longer ([`YOUNG_FLOOR`] if there was no stretch before), is silence. TCP that sends the same again when the wait has been as long as usual is
 //! suspicious too: sooner, it repairs a loss that it was told of.
 //!
 //! What turns out wrong doubles both on that context; each stretch without a mistake halves them again.
@@ -119,8 +119,8 @@ impl Wait {
         if !is_watched(entry) || self.unreachable == time {
             return;
         }
-        let doubt = Doubt::Unreachable;
-        if reports.push(Report::Suspected { context: entry.id, doubt, since: now }) {
+        let (doubt, usual) = (Doubt::Unreachable, self.usual_wait());
+        if reports.push(Report::Suspected { context: entry.id, doubt, since: now, usual }) {
             self.unreachable = time;
         }
     }
@@ -139,8 +139,9 @@ impl Wait {
         reports: &mut Reports,
         now: Instant,
     ) -> bool {
-        let since = self.since(now);
-        self.is_reported = reports.push(Report::Suspected { context: entry.id, doubt, since });
+        let (since, usual) = (self.since(now), self.usual_wait());
+        self.is_reported =
+            reports.push(Report::Suspected { context: entry.id, doubt, since, usual });
         self.is_reported
     }
 
@@ -150,13 +151,18 @@ impl Wait {
         if self.asked.is_none() || usual == 0 || usual == u8::MAX || self.is_reported {
             return None;
         }
-        let usual = Duration::from_nanos(u64::from(usual) << WAIT_SHIFT);
-        let wait = usual + usual.max(SILENCE_FLOOR);
+        let usual = self.usual_wait();
+        let floor = if self.longest_before == 0 { YOUNG_FLOOR } else { SILENCE_FLOOR };
+        let wait = usual + usual.max(floor);
         Some(self.since(now) + wait.saturating_mul(1 << self.mistakes))
     }
 
     fn usual(&self) -> u8 {
         self.longest.max(self.longest_before)
+    }
+
+    fn usual_wait(&self) -> Duration {
+        Duration::from_nanos(u64::from(self.usual()) << WAIT_SHIFT)
     }
 
     fn since(&self, now: Instant) -> Instant {
@@ -182,6 +188,8 @@ fn elapsed(asked: u64, now: Instant) -> u64 {
 /// Silence is longer than usual by this at least: 100 ms, which no flow stops for by chance of scheduling. Not
 /// configurable.
 const SILENCE_FLOOR: Duration = Duration::from_millis(100);
+/// The same in the first stretch, as a context that begins amid a burst of answers has not seen a round trip yet.
+const YOUNG_FLOOR: Duration = Duration::from_millis(400);
 /// Doublings: with 7, the floor has become 13 s, more than the Send Timeout. Not configurable.
 const MAX_MISTAKES: u8 = 7;
 /// Nanoseconds that waits begin at: 65.5 us.

@@ -81,7 +81,8 @@
 //! What [`Profile`] switches on; [`Profile::RFC`] is none of it.
 //!
 //! *Checks* are Probes Operational that only those answer who know them ([`CHECK`]), by the pair they came
-//! by. They try pairs out while nothing is wrong, and touch no timer and no state.
+//! by; those of the current pair ([`CHECK_CURRENT`]) by the pair that their own payload takes, so that the answer
+//! is a sign of life in both directions. They try pairs out while nothing is wrong, and touch no timer and no state.
 //!
 //! *A spare*, a pair that shares no end with the current one if there is such a pair, is checked now and
 //! then while traffic flows. If the current pair is known to be gone, or nothing has come back by it for a
@@ -91,7 +92,10 @@
 //! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the current pair and
 //! the spare are checked in parallel. If the spare answers and the current pair has not when its answer is
 //! due by the round-trip time, payload moves; who has waited long for the transport waits as long for an
-//! answer. After each trial suspicions have to wait longer.
+//! answer. After each trial suspicions have to wait longer. If the peer hears us and its own way to us has failed, payload
+//! stays and exploration tells it.
+//!
+//! *A last trial* comes shortly before the Send Timeout is over: exploration begins then, unless the pair has answered.
 //!
 //! *Failing back*: when the pair that the context began with has answered its checks for a while, traffic
 //! goes back to it without leaving Operational; deprecated addresses are left in the same way.
@@ -128,7 +132,9 @@ mod vigil;
 
 pub use config::*;
 pub use event::{Cause, Doubt, Event};
-pub use machine::{CHECK, Known, Machine, NotCandidate, PATH_INTERVAL, PATH_MISSES, PUT_PROBES};
+pub use machine::{
+    CHECK, CHECK_CURRENT, Known, Machine, NotCandidate, PATH_INTERVAL, PATH_MISSES, PUT_PROBES,
+};
 pub use message::{Message, ProbeIn, ProbeOut, Report, Transmit};
 pub use order::Rank;
 pub use profile::{FAIL_BACK, Profile, SPARE_INTERVAL};

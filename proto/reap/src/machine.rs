@@ -23,7 +23,7 @@ mod spare;
 mod suspicion;
 mod transitions;
 
-pub use checks::CHECK;
+pub use checks::{CHECK, CHECK_CURRENT};
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
 use place::Place;
@@ -108,10 +108,12 @@ impl Machine {
 
     /// The data plane's Send Timer ran out: payload left at `since` and nothing came back.
     ///
-    /// Ignored if the peer was heard since then: the data plane had not been told yet.
+    /// Ignored if the peer was heard since then: the data plane had not been told yet. It may run out before the
+    /// Send Timeout is over, see [`timers`](Self::timers): then exploration begins when that is over, unless the
+    /// peer is heard.
     //= rfc5534#3.3-1
     pub fn handle_send_expired(&mut self, since: Instant, now: Instant) {
-        if since >= self.heard {
+        if since >= self.heard && !self.begin_last_trial(since, now) {
             self.on_silence(now);
         }
     }
@@ -344,7 +346,8 @@ impl Machine {
         self.current()
     }
 
-    /// Timers for the data plane to run, `None` in Exploring (RFC 5534 s6).
+    /// Timers for the data plane to run, `None` in Exploring (RFC 5534 s6). Send is the Send Timeout, less the time
+    /// in which the current pair has its last trial (decision 059).
     #[must_use]
     pub fn timers(&self) -> Option<Timers> {
         let keepalive_timeout = match self.state {
@@ -353,7 +356,7 @@ impl Machine {
             State::InboundOk => Duration::ZERO,
         };
         Some(Timers {
-            send: self.send_period(self.state),
+            send: self.send_period(self.state) - self.send_lead(),
             keepalive_interval: self.config.keepalive_interval(self.keepalive_timeout()),
             keepalive_timeout,
         })

@@ -4,7 +4,7 @@
 //! | `Send` | control messages that the tables of RFC 5534 s6 say START or RESTART for | payload, keepalive, Probe Operational, entering Exploring | GOTO Exploring |
 //! | `Keepalive` | Probe Operational or another control message received | payload received (the data plane counts from there), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
 //! | `Spare` | each round of checks of the spare pair | no other pair | the next round is due; an unanswered check is sent again |
-//! | `Trial` | a suspicion | the current pair answers, anything is heard | next checks, or the verdict |
+//! | `Trial` | a suspicion; the data plane's Send Timer | the current pair answers, anything is heard | next checks, or the verdict |
 //! | `Put` | a put, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
 //! | `Paths` | pairs wanted besides the current one | none wanted | they are checked again |
 //! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
@@ -38,7 +38,7 @@ pub enum Timer {
 /// Durations of the timers that the data plane runs for payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timers {
-    /// Send Timeout.
+    /// Send Timeout, less the time for a last trial.
     pub send: Duration,
     /// Time between keepalives.
     pub keepalive_interval: Duration,

@@ -8,7 +8,7 @@ use moorline_types::{Instant, LocatorPair};
 
 use crate::bounded::{Answers, push};
 use crate::event::{Doubt, Event};
-use crate::message::Transmit;
+use crate::message::{Report, Transmit};
 use crate::random::Random;
 use crate::timers::Timer;
 
@@ -72,18 +72,34 @@ pub(crate) enum Round {
 pub(crate) struct Check {
     pub(crate) pair: LocatorPair,
     pub(crate) nonce: u32,
+    /// Which kind of a check: its Probe Data.
+    pub(crate) data: u32,
     pub(crate) at: Instant,
+}
+
+/// What the data plane told of the current pair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suspicion {
+    pub(crate) doubt: Doubt,
+    /// Since when nothing has come in.
+    pub(crate) since: Instant,
+    /// How long answers have taken lately; zero: not known.
+    pub(crate) usual: Duration,
 }
 
 /// Whether the current pair works is found out by checks of it and of others, in parallel.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
-    pub(crate) doubt: Doubt,
+    pub(crate) suspicion: Suspicion,
     pub(crate) started: Instant,
+    /// When the Send Timeout is over, if it is soon: exploration begins then, whatever others answer.
+    pub(crate) expires: Option<Instant>,
     /// The other pairs that are checked.
     pub(crate) others: Vec<LocatorPair>,
     /// The first of them that answered.
     pub(crate) answered: Option<LocatorPair>,
+    /// The current pair has answered by the way back, which the peer's payload does not take.
+    pub(crate) is_peer_astray: bool,
     /// Rounds of checks sent.
     pub(crate) sent: u32,
     /// The next round of checks.
@@ -101,11 +117,25 @@ pub(crate) struct Flight {
     pub(crate) random: Random,
     pub(crate) checks: Vec<Check>,
     pub(crate) trial: Option<Trial>,
-    /// A suspicion that came too soon after a trial, and since when nothing has come in.
-    pub(crate) deferred: Option<(Doubt, Instant)>,
+    /// A suspicion that came too soon after a trial.
+    pub(crate) deferred: Option<Suspicion>,
     pub(crate) answers: VecDeque<Transmit>,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
+}
+
+impl Trial {
+    /// Whether there is no need to wait longer than for the current pair's answer.
+    pub(crate) fn knows_better(&self) -> bool {
+        self.answered.is_some() || self.is_peer_astray
+    }
+
+    /// Its end is that of the Send Timeout, without more checks.
+    pub(crate) fn give_up_checks(&mut self) {
+        self.next = None;
+        self.due = self.expires.unwrap_or(self.due);
+        self.end = self.due;
+    }
 }
 
 impl Vigil {
@@ -131,7 +161,7 @@ impl Vigil {
             Round::Off | Round::Awaiting | Round::Asking => None,
         };
         let trial = self.trial().map(|trial| {
-            let due = if trial.answered.is_some() { trial.due } else { trial.end };
+            let due = if trial.knows_better() { trial.due } else { trial.end };
             (trial.next.unwrap_or(due).min(due), Timer::Trial)
         });
         let deferred = self.deferred().map(|_| (self.quiet_until(), Timer::Trial));
@@ -142,7 +172,7 @@ impl Vigil {
         self.flight.as_ref()?.trial.as_ref()
     }
 
-    pub(crate) fn deferred(&self) -> Option<(Doubt, Instant)> {
+    pub(crate) fn deferred(&self) -> Option<Suspicion> {
         self.flight.as_ref()?.deferred
     }
 
@@ -215,21 +245,36 @@ impl Flight {
     }
 
     /// A nonce for a check by this pair, kept until it is answered.
-    pub(crate) fn note_check(&mut self, pair: LocatorPair, now: Instant) -> u32 {
+    pub(crate) fn note_check(&mut self, pair: LocatorPair, data: u32, now: Instant) -> u32 {
         let nonce = self.random.nonce();
         if self.checks.len() >= MAX_CHECKS {
             self.checks.remove(0);
         }
-        self.checks.push(Check { pair, nonce, at: now });
+        self.checks.push(Check { pair, nonce, data, at: now });
         nonce
     }
 
     /// Takes out the check that this report is about, and those that left before it by the same pair.
-    pub(crate) fn confirm(&mut self, pair: LocatorPair, nonce: u32, now: Instant) -> Option<Check> {
-        let is_meant = |check: &Check| check.pair == pair && check.nonce == nonce;
-        let found = *self.checks.iter().find(|check| is_meant(check))?;
-        self.checks.retain(|check| check.pair != pair || check.at > found.at);
-        (now.since(found.at) <= CHECK_LIFETIME).then_some(found)
+    pub(crate) fn confirm(
+        &mut self,
+        pair: LocatorPair,
+        report: &Report,
+        now: Instant,
+    ) -> Option<Check> {
+        let found = self.find(pair, report, now);
+        if let Some(found) = found {
+            self.checks.retain(|check| check.pair != pair || check.at > found.at);
+        }
+        found
+    }
+
+    /// The check that this report is about.
+    pub(crate) fn find(&self, pair: LocatorPair, report: &Report, now: Instant) -> Option<Check> {
+        let is_meant = |check: &&Check| {
+            check.pair == pair && (check.nonce, check.data) == (report.nonce, report.data)
+        };
+        let found = self.checks.iter().find(is_meant).copied();
+        found.filter(|found| now.since(found.at) <= CHECK_LIFETIME)
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

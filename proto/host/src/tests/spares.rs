@@ -123,8 +123,7 @@ fn a_suspicion_moves_both_ends_to_the_spare() {
     assert!(entry.suspects);
     let (a, b) = (pair.locators[0][0], pair.locators[1][0]);
     pair.dead.extend([(a, b), (b, a)]);
-    let suspected =
-        Report::Suspected { context: entry.id, doubt: Doubt::Retransmission, since: pair.now };
+    let suspected = suspected(entry.id, Doubt::Retransmission, pair.now);
     pair.hosts[0].handle_report(suspected, pair.now);
     pair.settle();
     assert_eq!(pair.entries[0][0].locators, entry.locators, "its answer is not due yet");
@@ -143,7 +142,7 @@ fn the_rfcs_profile_has_the_data_plane_suspect_nothing() {
     let entry = pair.entries[0][0].clone();
     assert!(!entry.suspects);
     assert_eq!(entry.watch, 0);
-    let suspected = Report::Suspected { context: entry.id, doubt: Doubt::Silence, since: pair.now };
+    let suspected = suspected(entry.id, Doubt::Silence, pair.now);
     pair.hosts[0].handle_report(suspected, pair.now);
     pair.settle();
     assert_eq!(pair.probes, 0);
@@ -163,9 +162,12 @@ fn trials_of_many_contexts_leave_room_for_explorations() {
     pair.run(Duration::from_secs(10));
     let before = pair.probes;
     for context in (0..20).map(ContextId) {
-        let report = Report::Suspected { context, doubt: Doubt::Silence, since: pair.now };
-        pair.hosts[0].handle_report(report, pair.now);
+        pair.hosts[0].handle_report(suspected(context, Doubt::Silence, pair.now), pair.now);
     }
     pair.settle();
     assert!(pair.probes - before <= 2 * 11, "{} with answers", pair.probes - before);
+}
+
+fn suspected(context: ContextId, doubt: Doubt, since: Instant) -> Report {
+    Report::Suspected { context, doubt, since, usual: Duration::ZERO }
 }

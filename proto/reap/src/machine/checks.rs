@@ -2,7 +2,9 @@
 //!
 //! A check is a Probe Operational that has [`CHECK`] in its Probe Data and reports nothing. Who knows
 //! checks and is in Operational answers by a Probe Operational that reports it, by the pair that it came
-//! by. For others it is what RFC 5534 s6.9 says of a Probe Operational: a sign of life.
+//! by. With [`CHECK_CURRENT`], which is for the current pair, it answers by the pair that its own payload takes, so
+//! that an answer says of both directions that they work; if that is another one, also by the way back, with
+//! [`CHECK`] in Probe Data of the answer. For others it is what RFC 5534 s6.9 says of a Probe Operational: a sign of life.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,6 +19,8 @@ use crate::vigil::{Check, Flight, Round, Vigil};
 
 /// Probe Data of a check, copied back by RFC 5534 s5.2: "Moor".
 pub const CHECK: u32 = 0x4d6f_6f72;
+/// Probe Data of a check of the current pair: "MooR".
+pub const CHECK_CURRENT: u32 = 0x4d6f_6f52;
 
 impl Machine {
     /// A check of the peer's: it is answered, and says nothing of the current pair.
@@ -33,13 +37,25 @@ impl Machine {
         if !self.vigil_mut().answers.take(limit, now) {
             return Err(DropReason::RateLimited);
         }
-        let via = if self.is_candidate(pair) { pair } else { self.current() };
+        let current = self.current();
+        let back = Some(pair).filter(|&pair| self.is_candidate(pair));
+        if check.data == CHECK {
+            self.queue_answer(back.unwrap_or(current), check, 0);
+        } else {
+            self.queue_answer(current, check, 0);
+            if let Some(back) = back.filter(|&back| back != current) {
+                self.queue_answer(back, check, CHECK);
+            }
+        }
+        Ok(())
+    }
+
+    fn queue_answer(&mut self, via: LocatorPair, check: Report, data: u32) {
         let flight = self.flight();
         let nonce = flight.random.nonce();
-        let own = Report { source: via.local, destination: via.peer, nonce, data: 0 };
+        let own = Report { source: via.local, destination: via.peer, nonce, data };
         let probe = ProbeOut { state: State::Operational, sent: vec![own], received: vec![check] };
         flight.queue_answer(Transmit { pair: via, message: Message::Probe(probe) });
-        Ok(())
     }
 
     /// Whether this probe asks for an answer to a check.
@@ -48,22 +64,30 @@ impl Machine {
             && self.state == State::Operational
             && probe.state == State::Operational
             && probe.received.is_empty()
-            && probe.sent.first().is_some_and(|report| report.data == CHECK)
+            && probe.sent.first().is_some_and(|report| is_of_check(report.data))
     }
 
-    /// The newest check of ours that is reported here.
+    /// The newest check of ours that is reported here. One by the way back may not be the only answer.
     pub(super) fn confirm_check(&mut self, probe: &ProbeIn<'_>, now: Instant) -> Option<Check> {
         let flight = self.vigil.as_mut()?.flight.as_mut()?;
-        let confirmed = probe.received.iter().filter(|report| report.data == CHECK);
+        if is_way_back(probe) {
+            let report = probe.received.first()?;
+            return flight.find(LocatorPair::new(report.source, report.destination), report, now);
+        }
+        let confirmed = probe.received.iter().filter(|report| is_of_check(report.data));
         let confirmed = confirmed.filter_map(|report| {
-            flight.confirm(LocatorPair::new(report.source, report.destination), report.nonce, now)
+            let pair = LocatorPair::new(report.source, report.destination);
+            flight.confirm(pair, report, now)
         });
         let confirmed: Vec<_> = confirmed.collect();
         confirmed.into_iter().max_by_key(|check| check.at)
     }
 
     /// The peer has answered a check, and we are in Operational.
-    pub(super) fn on_check_answered(&mut self, check: Check, now: Instant) {
+    pub(super) fn on_check_answered(&mut self, check: Check, is_way_back: bool, now: Instant) {
+        if is_way_back {
+            return self.on_way_back(check);
+        }
         let rtt = now.since(check.at);
         self.on_path_answered(check);
         let current = self.current();
@@ -71,8 +95,10 @@ impl Machine {
         let Some(vigil) = &mut self.vigil else { return };
         if check.pair == current {
             vigil.current_rtt.observe(rtt, now);
-            self.heard = now;
-            self.on_current_answered(now);
+            if check.data == CHECK_CURRENT {
+                self.heard = now;
+                self.on_current_answered(now);
+            }
         }
         let is_spare = self.spare() == Some(check.pair);
         let Some(vigil) = &mut self.vigil else { return };
@@ -92,9 +118,10 @@ impl Machine {
     }
 
     pub(super) fn send_check(&mut self, pair: LocatorPair, now: Instant) {
+        let data = if pair == self.current() { CHECK_CURRENT } else { CHECK };
         let flight = self.flight();
-        let nonce = flight.note_check(pair, now);
-        let own = Report { source: pair.local, destination: pair.peer, nonce, data: CHECK };
+        let nonce = flight.note_check(pair, data, now);
+        let own = Report { source: pair.local, destination: pair.peer, nonce, data };
         let probe = ProbeOut { state: State::Operational, sent: vec![own], received: Vec::new() };
         flight.queue_check(Transmit { pair, message: Message::Probe(probe) });
     }
@@ -151,4 +178,13 @@ impl Machine {
             vigil.tidy(current, now);
         }
     }
+}
+
+/// Whether the peer's payload takes another pair than this answer to a check of our current one.
+pub(super) fn is_way_back(probe: &ProbeIn<'_>) -> bool {
+    !probe.received.is_empty() && probe.sent.first().is_some_and(|report| report.data == CHECK)
+}
+
+fn is_of_check(data: u32) -> bool {
+    data == CHECK || data == CHECK_CURRENT
 }

@@ -2,11 +2,13 @@
 
 use moorline_types::{DropReason, Instant, LocatorPair};
 
-use super::Machine;
+use super::checks::is_way_back;
+use super::{CHECK, Machine};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{ProbeIn, Report};
 use crate::state::{Input, State};
+use crate::vigil::Check;
 
 /// What the reports of received probes in a probe amount to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +43,21 @@ impl Machine {
             return self.answer_check(pair, *report, now);
         }
         let checked = self.confirm_check(probe, now);
+        let is_way_back = is_way_back(probe);
         if let Some(check) = checked
             && self.state == State::Operational
         {
-            self.on_check_answered(check, now);
+            self.on_check_answered(check, is_way_back, now);
             if probe.state == State::Operational && probe.received.len() == 1 {
                 return Ok(());
             }
+        }
+        if let Some(check) = checked
+            && self.state != State::Operational
+            && (check.data == CHECK || is_way_back)
+        {
+            self.on_late_answer(check, now);
+            return Ok(());
         }
         let report = self.check(pair, probe, now)?;
         let verdict = match (self.judge(probe, now), checked) {
@@ -79,6 +89,14 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// A check of another pair was answered after its trial was over. It works, but the peer knows nothing of an
+    /// exploration yet: that goes on.
+    fn on_late_answer(&mut self, check: Check, now: Instant) {
+        if self.state == State::Exploring && self.is_candidate(check.pair) {
+            self.move_to(check.pair, Cause::ProbeOperational, now);
+        }
     }
 
     fn on_exploring(&mut self, pair: LocatorPair, now: Instant) {

@@ -10,7 +10,7 @@ use super::Machine;
 use crate::event::{Cause, Event};
 use crate::order;
 use crate::state::{Input, State};
-use crate::vigil::{Check, Round};
+use crate::vigil::{Check, Round, Suspicion};
 
 /// What a host knows of a pair from other contexts with the same peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,8 +204,10 @@ impl Machine {
         if let Some(flight) = &mut vigil.flight {
             flight.transmits.clear();
             flight.checks.clear();
-            if let Some(trial) = flight.trial.take() {
-                flight.deferred = Some((trial.doubt, trial.started));
+            if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
+                trial.give_up_checks();
+            } else if let Some(trial) = flight.trial.take() {
+                flight.deferred = Some(Suspicion { since: trial.started, ..trial.suspicion });
                 vigil.past_mut(current).quiet_until = now + RETRY / 4;
             }
         }
@@ -234,7 +236,12 @@ impl Machine {
             vigil.spare_rtt = Default::default();
             self.keep_spare(spare);
         }
+        let interval = self.round_interval();
         let vigil = self.vigil_mut();
+        if is_away && vigil.round == Round::Resting {
+            // The preferred pair may be back, and rounds without it are further apart.
+            vigil.due = vigil.due.min(now + interval);
+        }
         let has_any = vigil.spare.is_some() || is_away;
         if !has_any {
             vigil.round = Round::Off;

@@ -7,15 +7,27 @@ use moorline_types::{Instant, LocatorPair};
 use super::Machine;
 use crate::event::{Cause, Doubt, Event};
 use crate::state::{Input, State};
-use crate::vigil::{Check, Round, Trial, Vigil};
+use crate::vigil::{Check, Round, Suspicion, Trial, Vigil};
 
 impl Machine {
-    /// The data plane has reason to doubt the current pair: nothing has come in since `since`.
+    /// The data plane has reason to doubt the current pair: nothing has come in since `since`, and it is `usual`
+    /// to wait as long as that for an answer (zero: not known).
     ///
     /// The current pair and the spare are checked in parallel. If the spare answers and the current one
     /// has not when its answer is due, payload moves. If it answers, or anything is heard, nothing
     /// moves, and suspicions count for nothing for a while that doubles each time.
-    pub fn handle_suspicion(&mut self, doubt: Doubt, since: Instant, now: Instant) {
+    pub fn handle_suspicion(
+        &mut self,
+        doubt: Doubt,
+        since: Instant,
+        usual: Duration,
+        now: Instant,
+    ) {
+        self.on_suspicion(Suspicion { doubt, since, usual }, now);
+    }
+
+    fn on_suspicion(&mut self, suspicion: Suspicion, now: Instant) {
+        let Suspicion { doubt, since, .. } = suspicion;
         let is_ready = self.config.profile.suspects && self.state == State::Operational;
         if !is_ready || since < self.heard && doubt != Doubt::Unreachable {
             return;
@@ -24,7 +36,7 @@ impl Machine {
             return;
         }
         if self.vigil.as_ref().is_some_and(|vigil| now < vigil.quiet_until()) {
-            self.flight().deferred.get_or_insert((doubt, since));
+            self.flight().deferred.get_or_insert(suspicion);
             return self.refresh_watch();
         }
         let others = match doubt {
@@ -34,36 +46,86 @@ impl Machine {
         if others.is_empty() && doubt != Doubt::Unreachable {
             return;
         }
-        let (due, gap) = self.patience(doubt, now.since(since), now);
+        let (due, gap) = self.patience(suspicion, now);
         let others_due = self.vigil_mut().spare_rtt.due().unwrap_or(UNKNOWN_DUE).max(due);
-        let flight = self.flight();
-        flight.tell(Event::Suspected { doubt });
-        flight.trial = Some(Trial {
-            doubt,
+        self.begin_trial(Trial {
+            suspicion,
             started: now,
+            expires: None,
             others,
             answered: None,
+            is_peer_astray: false,
             sent: 0,
             next: Some(now),
             gap,
             due: now + due,
             end: now + others_due,
         });
+    }
+
+    /// By how much sooner the data plane's Send Timer runs out than the Send Timeout is over: the time for a trial,
+    /// which tells a peer that cannot be reached from one whose few packets got lost.
+    ///
+    /// None for a peer that has never answered a check by this pair.
+    pub(super) fn send_lead(&self) -> Duration {
+        if self.state == State::Operational && self.suspects() && self.knows_checks() {
+            (self.config.send_timeout / LEAD_PART).min(MAX_LEAD)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Nothing has come back since `since`, and the Send Timeout is not over yet: the pair has its trial until then.
+    /// Damping does not count, as it is the last one. False: there is nothing to wait for.
+    pub(super) fn begin_last_trial(&mut self, since: Instant, now: Instant) -> bool {
+        let expires = since + self.config.send_timeout;
+        let is_soon = now < expires && !self.send_lead().is_zero();
+        if let Some(trial) = self.trial_mut().filter(|_| is_soon) {
+            trial.expires = Some(expires);
+            return true;
+        }
+        if !is_soon {
+            return false;
+        }
+        let left = expires.since(now);
+        let answered_after = self.vigil_mut().current_rtt.known().unwrap_or(UNKNOWN_RTT);
+        let gap = (left - answered_after.min(left / 2)) / CURRENT_CHECKS;
+        self.begin_trial(Trial {
+            suspicion: Suspicion { doubt: Doubt::Silence, since, usual: Duration::ZERO },
+            started: now,
+            expires: Some(expires),
+            others: self.trial_pairs(now),
+            answered: None,
+            is_peer_astray: false,
+            sent: 0,
+            next: Some(now),
+            gap: gap.max(LEAST_GAP),
+            due: expires,
+            end: expires,
+        });
+        true
+    }
+
+    fn begin_trial(&mut self, trial: Trial) {
+        let (doubt, now) = (trial.suspicion.doubt, trial.started);
+        let flight = self.flight();
+        flight.deferred = None;
+        flight.tell(Event::Suspected { doubt });
+        flight.trial = Some(trial);
         self.on_trial_timeout(now);
         self.refresh_watch();
     }
 
     /// How long the current pair's answer is waited for, and the time between its checks.
     ///
-    /// A round trip that was seen a while ago says nothing of the queues of today. What the transport has
-    /// waited before it had doubts does: silence is doubted after twice the usual wait and 100 ms, and TCP
-    /// sends again after twice its round trip at the least.
-    fn patience(&mut self, doubt: Doubt, waited: Duration, now: Instant) -> (Duration, Duration) {
+    /// A round trip that was seen a while ago says nothing of the queues of today. What answers to payload took in
+    /// the last seconds does. A retransmission has that in it already, if checks were answered of late.
+    fn patience(&mut self, suspicion: Suspicion, now: Instant) -> (Duration, Duration) {
         let rtt = self.vigil_mut().current_rtt;
-        let is_fresh = rtt.is_fresh(now);
+        let Suspicion { doubt, usual, .. } = suspicion;
         let usual = match doubt {
-            Doubt::Silence => waited.saturating_sub(SILENCE_MARGIN) / 2,
-            Doubt::Retransmission if !is_fresh => waited / 2,
+            Doubt::Silence => usual,
+            Doubt::Retransmission if !rtt.is_fresh(now) => usual,
             Doubt::Retransmission | Doubt::Unreachable => Duration::ZERO,
         };
         let most = match doubt {
@@ -101,7 +163,7 @@ impl Machine {
             }
         }
         let Some(trial) = self.trial_mut() else { return };
-        if now >= trial.due && (trial.answered.is_some() || now >= trial.end) {
+        if now >= trial.due && (trial.knows_better() || now >= trial.end) {
             self.on_verdict(now);
         }
     }
@@ -113,23 +175,31 @@ impl Machine {
         };
         let deferred = vigil.flight.as_mut().and_then(|flight| flight.deferred.take());
         self.tidy_vigil(now);
-        if let Some((doubt, since)) = deferred {
-            self.handle_suspicion(doubt, since, now);
+        if let Some(suspicion) = deferred {
+            self.on_suspicion(suspicion, now);
         }
     }
 
     /// The current pair has not answered in time.
     fn on_verdict(&mut self, now: Instant) {
         let Some(trial) = self.trial_mut() else { return };
-        let (doubt, started, answered) = (trial.doubt, trial.started, trial.answered);
+        let (doubt, started, answered) = (trial.suspicion.doubt, trial.started, trial.answered);
+        let is_expired = trial.expires.is_some_and(|at| at <= now);
+        let is_peer_astray = trial.is_peer_astray;
         self.end_trial(now);
-        let knows_checks = self.vigil.as_ref().is_some_and(|v| v.current_rtt.known().is_some());
+        let cause = if is_expired { Cause::SendTimeout } else { Cause::Suspicion };
+        if is_peer_astray {
+            // Payload is well where it is. The peer's is not, and is told by the same pair.
+            let current = self.current();
+            return self.step(Input::SendTimeout, cause, Some(current), now);
+        }
         match answered.filter(|&pair| self.is_candidate(pair)) {
-            Some(pair) => self.leave_for(pair, Cause::Suspicion, now),
+            Some(pair) => self.leave_for(pair, cause, now),
+            None if is_expired => self.on_silence(now),
             // A peer that has never answered a check need not know what one is; but exploration, which
             // it knows, is what RFC 5534 s3.2 has an ICMPv6 error lead to at most.
-            None if knows_checks || doubt == Doubt::Unreachable => {
-                self.step(Input::PathGone, Cause::Suspicion, None, now);
+            None if self.knows_checks() || doubt == Doubt::Unreachable => {
+                self.step(Input::PathGone, cause, None, now);
             }
             None => self.tell(Event::Cleared { doubt, after: now.since(started) }),
         }
@@ -141,10 +211,21 @@ impl Machine {
             flight.deferred = None;
         }
         let Some(trial) = self.trial_mut() else { return };
-        let (doubt, started) = (trial.doubt, trial.started);
+        let (doubt, started) = (trial.suspicion.doubt, trial.started);
         self.end_trial(now);
         self.tell(Event::Cleared { doubt, after: now.since(started) });
         self.refresh_watch();
+    }
+
+    /// A check of the current pair was answered by the way back alone, so far.
+    pub(super) fn on_way_back(&mut self, check: Check) {
+        let current = self.current();
+        if let Some(trial) = self.trial_mut()
+            && check.pair == current
+            && check.at >= trial.started
+        {
+            trial.is_peer_astray = true;
+        }
     }
 
     /// Another pair than the current one has answered a check.
@@ -196,6 +277,11 @@ impl Machine {
         past.doublings = (past.doublings + 1).min(MAX_DOUBLINGS);
     }
 
+    /// Whether the peer has answered a check by the current pair.
+    fn knows_checks(&self) -> bool {
+        self.vigil.as_ref().is_some_and(|vigil| vigil.current_rtt.known().is_some())
+    }
+
     fn trial_mut(&mut self) -> Option<&mut Trial> {
         self.vigil.as_mut()?.flight.as_mut()?.trial.as_mut()
     }
@@ -222,8 +308,9 @@ const MAX_OTHERS: usize = 2;
 /// TCP does (RFC 6298 s2.1).
 const UNKNOWN_RTT: Duration = Duration::from_millis(200);
 const UNKNOWN_DUE: Duration = Duration::from_secs(1);
-/// What a data plane waits beyond twice the usual before it doubts a silence (decision 040).
-const SILENCE_MARGIN: Duration = Duration::from_millis(100);
+/// The last trial takes this part of the Send Timeout, a quarter, and as long as that at most.
+const LEAD_PART: u32 = 4;
+const MAX_LEAD: Duration = Duration::from_secs(1);
 /// The most that is waited for a queue that was never seen. Silence follows the usual wait, which has queues in it;
 /// a retransmission is told sooner than that.
 const UNSEEN_AFTER_SILENCE: Duration = Duration::from_millis(250);

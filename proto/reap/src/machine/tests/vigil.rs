@@ -48,7 +48,7 @@ fn moved_after(net: &mut Net, host: usize, since: Instant) -> Duration {
 /// One host's data plane has a suspicion, with nothing heard since the cut.
 fn suspect(net: &mut Net, host: usize, doubt: Doubt) {
     let now = net.now;
-    net.hosts[host].machine.handle_suspicion(doubt, now, now);
+    net.hosts[host].machine.handle_suspicion(doubt, now, Duration::ZERO, now);
     net.flush(host);
 }
 
@@ -250,31 +250,116 @@ fn after_a_silent_cut_a_suspicion_moves_both_within_the_bound() {
 }
 
 #[test]
-fn a_check_is_waited_for_by_what_the_transport_has_waited() {
-    for (doubt, quiet, waited, due) in [
-        (Doubt::Silence, 0, 140, 240),
-        (Doubt::Silence, 0, 300, 300),
-        (Doubt::Silence, 0, 940, 1_000),
-        (Doubt::Retransmission, 0, 800, 240),
-        (Doubt::Retransmission, 30_000, 200, 300),
-        (Doubt::Retransmission, 30_000, 9_000, 1_000),
-        (Doubt::Unreachable, 30_000, 9_000, 40),
+fn a_check_is_waited_for_by_how_long_answers_usually_take() {
+    for (doubt, quiet, usual, due) in [
+        (Doubt::Silence, 0, 0, 240),
+        (Doubt::Silence, 0, 20, 240),
+        (Doubt::Silence, 0, 100, 300),
+        (Doubt::Silence, 0, 420, 1_000),
+        (Doubt::Retransmission, 0, 400, 240),
+        (Doubt::Retransmission, 30_000, 100, 300),
+        (Doubt::Retransmission, 30_000, 1_100, 1_000),
+        (Doubt::Unreachable, 30_000, 1_100, 40),
     ] {
         let mut net = net(&config());
         net.run_for(ms(1_000));
         net.hosts.iter_mut().for_each(|host| host.payload = None);
         net.run_for(ms(quiet));
         let since = net.now;
-        net.run_for(ms(waited));
+        // However long the data plane has kept its doubts to itself.
+        net.run_for(ms(900));
         let now = net.now;
         let machine = &mut net.hosts[0].machine;
-        machine.handle_suspicion(doubt, since, now);
+        machine.handle_suspicion(doubt, since, ms(usual), now);
         let trial = machine.vigil.as_ref().and_then(|vigil| vigil.trial()).expect("a trial");
-        assert_eq!(trial.due.since(now), ms(due), "{doubt:?} {quiet} {waited}");
+        assert_eq!(trial.due.since(now), ms(due), "{doubt:?} {quiet} {usual}");
         assert!(trial.gap * 20 >= trial.due.since(now) || doubt == Doubt::Unreachable, "no burst");
         let last = now + trial.gap * 7;
         assert!(last < trial.due, "the last check has time to be answered");
     }
+}
+
+/// The current pairs differ, and that of the peer fails: what has come in by the other one says nothing of it.
+#[test]
+fn a_peer_whose_own_pair_has_failed_is_told_by_ours_which_stays() {
+    for is_suspected in [true, false] {
+        let mut net = net(&config());
+        net.run_for(ms(5_000));
+        let now = net.now;
+        net.hosts[0].machine.move_to(ab(2, 2), Cause::Put, now);
+        net.run_for(ms(2_000));
+        assert_eq!(net.pairs(), [ab(2, 2), ba(1, 1)]);
+        net.route = only(&[(2, 2)]);
+        net.run_for(ms(20));
+        if is_suspected {
+            suspect(&mut net, 0, Doubt::Silence);
+        }
+        let within = if is_suspected { ms(300) } else { ms(15_100) };
+        let is_told = |net: &Net| net.pairs()[1] == ba(2, 2);
+        assert!(net.run_until(within, is_told).is_some(), "{:?}", net.pairs());
+        net.run_for(ms(100));
+        assert!(net.is_connected());
+        assert!(causes(&net, 0).iter().all(|cause| *cause == Cause::Put), "{:?}", causes(&net, 0));
+    }
+}
+
+#[test]
+fn the_last_trial_keeps_payload_where_it_is_if_the_pair_answers() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let send = net.hosts[0].machine.timers().expect("Operational").send;
+    assert_eq!(send, ms(14_000));
+    let now = net.now;
+    let sent = net.hosts[0].probes_sent;
+    net.hosts[0].machine.handle_send_expired(now, now + send);
+    net.flush(0);
+    net.run_for(ms(16_000));
+    assert!((2..=16).contains(&(net.hosts[0].probes_sent - sent)), "checks, and no exploration");
+    assert!(causes(&net, 0).is_empty());
+    assert!(!has(&net, 0, |event| matches!(event, Event::StateChanged { .. })));
+}
+
+//= rfc5534#6.4 (test)
+#[test]
+fn after_a_last_trial_without_answers_exploration_begins_when_the_send_timeout_is_over() {
+    for spare_works in [true, false] {
+        let mut net = net(&config());
+        // Nobody waits for an answer, so that nothing is suspected.
+        net.hosts[1].payload = None;
+        net.run_for(ms(8_000));
+        net.route = if spare_works { only(&[(2, 2)]) } else { only(&[(2, 1)]) };
+        let starts = |net: &Net| has(net, 0, |event| matches!(event, Event::StateChanged { .. }));
+        net.run_until(ms(16_000), starts).expect("explores");
+        let took = net.now.since(net.hosts[0].machine.heard());
+        assert!((ms(15_000)..=ms(15_050)).contains(&took), "{took:?}");
+        assert_eq!(causes(&net, 0), [Cause::SendTimeout], "{spare_works}");
+        assert!(net.run_until(ms(5_000), Net::is_connected).is_some());
+    }
+}
+
+#[test]
+fn a_peer_that_answers_no_checks_is_given_the_whole_send_timeout_without_any() {
+    let mut net = net(&config());
+    net.route = Box::new(|pair| pair == ab(1, 1) || pair == ba(1, 1));
+    net.hosts[1].machine.handle_config(Config::default());
+    net.run_for(ms(5_000));
+    let machine = &mut net.hosts[0].machine;
+    assert_eq!(machine.timers().expect("Operational").send, ms(15_000));
+    machine.handle_send_expired(net.now, net.now + ms(15_000));
+    assert_eq!(machine.state(), State::Exploring);
+}
+
+#[test]
+fn a_host_without_room_for_checks_explores_when_the_send_timeout_is_over() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let now = net.now;
+    let machine = &mut net.hosts[0].machine;
+    machine.handle_send_expired(now, now + ms(14_000));
+    machine.handle_checks_refused(now + ms(14_000));
+    assert_eq!(machine.poll_timeout().map(|(at, _)| at), Some(now + ms(15_000)));
+    machine.handle_timeout(now + ms(15_000));
+    assert_eq!(machine.state(), State::Exploring);
 }
 
 #[test]
