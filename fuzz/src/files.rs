@@ -2,8 +2,10 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use moorline_host::{Config, Host};
-use moorline_types::Instant;
-use moorlined::{read_state, write_state};
+use moorline_ilnp::datapath::Update;
+use moorline_ilnp::{LocalLocator, LocalState, Machine};
+use moorline_types::{Instant, L64, Nid};
+use moorlined::{SavedState, read_state, write_state};
 
 /// The daemon's configuration: one that is taken keeps to the ranges that are documented, and an error
 /// has words.
@@ -25,13 +27,45 @@ pub fn daemon_config(octets: &[u8]) -> bool {
     }
 }
 
-/// The daemon's state files: contexts that can be read are written so that they read the same, and a host
-/// takes them over or refuses them; addresses are read or refused.
+/// The daemon's state files: contexts and sessions that can be read are written so that they read the same, and
+/// a host takes them over or refuses them; addresses are read or refused.
 pub fn daemon_state(octets: &[u8]) -> bool {
-    let Ok((contexts, _)) = read_state(octets, BOOT) else { return false };
-    let written = write_state(contexts.iter().cloned(), BOOT).expect("what was read is written");
-    let (again, _) = read_state(&written, BOOT).expect("what was written is read");
-    assert_eq!(again, contexts);
+    let Ok(state) = read_state(octets, BOOT) else { return false };
+    if !matches!(state, SavedState::Addresses(_)) {
+        let written = write_state(&state, BOOT).expect("what was read is written");
+        let again = read_state(&written, BOOT).expect("what was written is read");
+        assert_eq!(again, state);
+    }
+    match state {
+        SavedState::Contexts(contexts) => take_over_contexts(contexts),
+        SavedState::Sessions(sessions) => take_over_sessions(sessions),
+        SavedState::Addresses(_) => {}
+    }
+    true
+}
+
+/// The number of sessions is what the data plane is told, and each locator of theirs is one.
+fn take_over_sessions(sessions: Vec<moorline_ilnp::SessionSnapshot>) {
+    let now = Instant::from_nanos(1);
+    let config = moorline_ilnp::Config { max_sessions: 8, ..Default::default() };
+    let mut machine = Machine::new(config, [1; 32], now);
+    let taken = sessions.into_iter().filter_map(|one| machine.restore(one, now).ok()).count();
+    assert_eq!(taken, machine.session_count());
+    let locators = [1, 2].map(|last| LocalLocator::new(L64(0x2001_0db8_0000_0000 + last)));
+    let state = LocalState { nids: vec![Nid(1)], locators: locators.to_vec() };
+    machine.handle_local(&state, now);
+    let mut told = std::collections::BTreeSet::new();
+    while let Some(update) = machine.poll_update() {
+        if let Update::Upsert(entry) = update {
+            assert!(entry.remote.iter().all(|l64| l64.is_global_unicast()));
+            told.insert(entry.id);
+        }
+    }
+    assert_eq!(told.len(), taken);
+    assert_eq!(machine.snapshot().count(), taken);
+}
+
+fn take_over_contexts(contexts: Vec<moorline_host::ContextSnapshot>) {
     let now = Instant::from_nanos(1);
     let mut host = Host::new(Config::default(), [1; 32], now);
     for context in contexts {
@@ -41,7 +75,6 @@ pub fn daemon_state(octets: &[u8]) -> bool {
     host.handle_timeout(now);
     while host.poll_transmit().is_some() || host.poll_datapath().is_some() {}
     assert!(host.poll_timeout().is_none_or(|(at, _)| at > now));
-    true
 }
 
 /// Traces of traffic: captures and flow records. What there is of packets comes in the order of their times

@@ -5,7 +5,7 @@ mod common;
 
 use std::net::Ipv6Addr;
 
-use common::{Protected, protected};
+use common::{Protected, protected, with_ilnp};
 use moorline_api::{Client, Pair};
 use moorline_doctor::probe::{Kind, PeerReport, Verdict};
 use moorline_doctor::{Report, Severity, collect, examine, examine_peer, probe, ways};
@@ -165,6 +165,51 @@ fn a_peer_without_moorline_is_told_from_one_that_is_not_reached() {
     assert!(pairs.iter().any(|row| row.verdicts[&Kind::Shim6] == Verdict::NoShim6), "{pairs:?}");
     let report = ask_doctor(&hosts, &["2001:db8:b1::dead".parse().unwrap()]);
     assert!(trouble(&report).contains(&"peer-unreachable"), "{report:#?}");
+}
+
+#[test]
+fn sessions_of_ilnp_begin_and_move_between_two_good_hosts() {
+    let Some(hosts) = with_ilnp("doctor: ILNP", &[], [Some(""); 2]) else { return };
+    let report = ask_doctor(&hosts, &both_of_b());
+    for kind in Kind::OF_ILNP {
+        for (_, verdict) in verdicts(&report, kind) {
+            assert!(matches!(verdict, Verdict::Passes { .. }), "{kind:?}: {verdict:?}");
+        }
+    }
+    let codes = |report: &Report| -> Vec<_> {
+        report.findings.iter().map(|finding| finding.code.clone()).collect()
+    };
+    let about_ilnp = |code: &String| code.contains("ilnp");
+    assert_eq!(codes(&report).into_iter().find(about_ilnp), None, "{report:#?}");
+    // B has kept nothing.
+    let b = hosts.daemons[1].status().unwrap().ilnp.unwrap();
+    assert_eq!((b.correspondents, b.refused["no socket"]), (0, 4), "{b:?}");
+    chain(hosts.lab.namespace("a").unwrap(), "inet mine", "output", "icmpv6 type 156-200 drop");
+    let report = ask_doctor(&hosts, &[]);
+    let named = report.findings.iter().filter(|finding| finding.code == "firewall-ilnp");
+    let named: Vec<_> = named.map(|finding| &finding.what).collect();
+    assert!(named.len() == 2 && named[0].contains("type 200") && named[1].contains("type 156"));
+}
+
+#[test]
+fn a_router_that_drops_locator_updates_is_found_by_the_pairs_that_use_it() {
+    let name = "doctor: router and Locator Updates";
+    let Some(hosts) = with_ilnp(name, &[], [Some(""); 2]) else { return };
+    drop_on_forward(hosts.lab.namespace("isp1").unwrap(), "icmpv6 type 156 drop");
+    let report = ask_doctor(&hosts, &both_of_b());
+    for (by_isp1, verdict) in verdicts(&report, Kind::LocatorUpdate) {
+        assert_eq!(verdict == Verdict::Lost, by_isp1, "{verdict:?}");
+    }
+    assert!(trouble(&report).contains(&"peer-ilnp-lost"), "{report:#?}");
+}
+
+#[test]
+fn a_peer_without_ilnp_is_told_from_a_way_that_drops_it() {
+    let Some(hosts) = with_ilnp("doctor: peer without ILNP", &[], [Some(""), None]) else { return };
+    let report = ask_doctor(&hosts, &[host_address("b", 1)]);
+    let pairs = &report.peer.as_ref().unwrap().pairs;
+    assert!(pairs.iter().all(|row| row.verdicts[&Kind::Ilnp] == Verdict::NoIlnp), "{pairs:?}");
+    assert!(report.findings.iter().any(|finding| finding.code == "peer-without-ilnp"));
 }
 
 fn drop_on_forward(router: &Namespace, rule: &str) {

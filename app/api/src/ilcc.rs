@@ -1,6 +1,7 @@
 use crate::open_enum::open_enum;
 use crate::types::Pair;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Answer to `GET /v1/ilcc`: the Identifier-Locator Communication Cache (RFC 6741 s5).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,47 @@ pub struct Ilcc {
     pub locators: Vec<IlnpLocator>,
     /// The entries, by number.
     pub correspondents: Vec<Correspondent>,
+}
+
+/// ILNPv6 at a glance: part of [`Status`](crate::Status).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IlnpStatus {
+    /// Which correspondents get an entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<IlnpPolicy>,
+    /// ICMPv6 types of the handshake: the initiator's, the responder's.
+    pub icmp_types: [u8; 2],
+    /// Nodes that there are sessions with.
+    pub correspondents: u64,
+    /// How many sessions are in which state.
+    pub sessions: SessionCounts,
+    /// Most of them at a time.
+    pub max_sessions: u32,
+    /// Where this node is: four groups of four digits each, the best first.
+    pub locators: Vec<String>,
+    /// Its identifiers.
+    pub identifiers: u32,
+    /// Packets dropped since the start, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Proposals of correspondents that this node has refused since the start, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Proposals of this node since the start that came to nothing, by cause.
+    pub classic: BTreeMap<String, u64>,
+}
+
+/// Number of ILNP sessions by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionCounts {
+    /// Both ends know of it.
+    pub established: u64,
+    /// Not yet.
+    pub opening: u64,
+    /// Sending to or from other addresses than sockets see.
+    pub moved: u64,
+    /// The correspondent has not acknowledged our locators as they are now.
+    pub awaiting: u64,
 }
 
 /// A locator of this node.

@@ -38,8 +38,8 @@ pub use client::{BlockingClient, BlockingEvents, Client, Events};
 pub use error::Error;
 pub use event::{Event, EventKind, EventsQuery};
 pub use ilcc::{
-    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, LocatorValidity, RemoteLocator,
-    SessionState,
+    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, LocatorValidity,
+    RemoteLocator, SessionCounts, SessionState,
 };
 pub use path::{
     ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,

@@ -1,3 +1,4 @@
+use crate::ilcc::IlnpStatus;
 use crate::open_enum::open_enum;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,7 +24,11 @@ pub struct Status {
     /// How many contexts are in which state.
     #[serde(default)]
     pub contexts: ContextCounts,
-    /// Packets and reports dropped since the start, by reason; reasons that never happened may lack.
+    /// ILNPv6; none where it is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ilnp: Option<IlnpStatus>,
+    /// Packets and reports dropped since the start, by reason, those of ILNP among them; reasons that never
+    /// happened may lack.
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,
     /// What someone should look at: each says what is wrong and what to do.

@@ -44,6 +44,7 @@ fn status() -> Status {
             moved: 4,
             no_support: 5,
         },
+        ilnp: None,
         drops: BTreeMap::from([("bad_nonce".into(), 6)]),
         warnings: vec!["one uplink only: plug in another".into()],
     }

@@ -35,14 +35,20 @@ pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
     Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
     let netlink = connect(&store)?;
     store.remove_contexts()?;
+    store.remove_sessions()?;
     undo(&netlink).await
 }
 
 impl Daemon {
     pub(crate) fn save(&mut self) {
-        (self.contexts_changed, self.save_at) = (false, None);
-        if let Err(error) = self.store.save_contexts(self.host.snapshot()) {
+        self.save_at = None;
+        if std::mem::take(&mut self.contexts_changed)
+            && let Err(error) = self.store.save_contexts(self.host.snapshot())
+        {
             tracing::warn!("contexts would not survive a crash: {error:#}");
+        }
+        if let Err(error) = self.save_sessions() {
+            tracing::warn!("sessions would not survive a crash: {error:#}");
         }
     }
 
@@ -54,13 +60,16 @@ impl Daemon {
     /// in the store.
     pub(crate) async fn hand_over(mut self, args: &Args) -> anyhow::Result<()> {
         // What the programs have told so far is in the contexts that are kept.
-        let told = self.take_reports();
+        let told = self.take_reports().and_then(|()| self.take_ilnp_reports());
         self.pump().await;
-        let saved = self.store.save_contexts(self.host.snapshot());
-        tracing::info!(contexts = self.host.contexts().count(), "handing over");
+        let contexts = self.store.save_contexts(self.host.snapshot());
+        let sessions = self.save_sessions();
+        let count = self.ilnp.as_ref().map_or(0, |ilnp| ilnp.machine.session_count());
+        tracing::info!(contexts = self.host.contexts().count(), sessions = count, "handing over");
         let _ = std::fs::remove_file(&args.socket);
         told?;
-        saved.context("contexts for the next run")
+        contexts.context("contexts for the next run")?;
+        sessions.context("sessions for the next run")
     }
 
     /// Puts the host back as it was found.
@@ -71,6 +80,7 @@ impl Daemon {
         let undone = undo(&self.netlink).await;
         let closed = self.datapath.close();
         self.store.remove_contexts()?;
+        self.store.remove_sessions()?;
         // Gone already if somebody tidied up.
         let _ = std::fs::remove_file(&args.socket);
         undone?;

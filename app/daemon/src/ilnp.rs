@@ -5,11 +5,13 @@
 //! | `locators` | identifiers and locators of this node, from the host's addresses: pure |
 //! | `presence` | the addresses that sessions need on uplinks beside the host's own |
 //! | `carry` | carries out what the sessions decided |
+//! | `again` | goes on with the sessions of the run before |
 //! | `owner` | which of the two protocols a pair of addresses belongs to |
 //! | `peers` | what the DNS says of peers that the configuration names |
 //! | `tell` | events and logs |
 //! | `views` | what the control API tells |
 
+mod again;
 mod carry;
 mod locators;
 mod owner;
@@ -48,6 +50,10 @@ pub(crate) struct Ilnp {
     sessions: BTreeMap<SessionId, Known>,
     /// Interfaces that carry the programs.
     attached: BTreeSet<u32>,
+    /// The segmentation path, until it carries them.
+    moors: Option<[u32; 2]>,
+    /// Sessions differ from those in the store.
+    pub(crate) is_unsaved: bool,
     /// Uplinks of our locators, as the data plane has them.
     locators: BTreeMap<L64, u32>,
     presence: Presence,
@@ -64,15 +70,15 @@ pub(crate) struct Known {
 }
 
 impl Ilnp {
-    /// Loads the programs and opens sockets; what wakes the main loop comes with it.
+    /// Loads the programs and opens sockets; what wakes the main loop comes with it. Programs of a run before go on
+    /// until [`Self::attach`].
     pub(crate) fn open(
         config: &IlnpConfig,
         shared: &moorline_datapath::Settings,
         moors: [u32; 2],
     ) -> anyhow::Result<(Self, Readiness)> {
         let settings = config.datapath(shared);
-        let mut datapath = IlnpDatapath::open(&settings).context("eBPF data plane of ILNP")?;
-        datapath.attach_moor(moors[0], moors[1]).context("segmentation path of ILNP")?;
+        let datapath = IlnpDatapath::open(&settings).context("eBPF data plane of ILNP")?;
         let reports = Readiness::of(datapath.poll_fd()).context("ring buffer of ILNP")?;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).context("randomness of the kernel")?;
@@ -83,6 +89,8 @@ impl Ilnp {
             config: config.clone(),
             sessions: BTreeMap::new(),
             attached: BTreeSet::new(),
+            moors: Some(moors),
+            is_unsaved: false,
             locators: BTreeMap::new(),
             presence: Presence::default(),
             postponed: Postponed::default(),
@@ -94,6 +102,15 @@ impl Ilnp {
     /// nothing but deprecated addresses is among them: correspondents may be sending there still.
     pub(crate) fn attach(&mut self, view: &HostView) -> anyhow::Result<()> {
         let present: BTreeSet<_> = locators::places(view).map(|place| place.ifindex).collect();
+        if let Some([moor0, moor1]) = self.moors {
+            // Of a run before: those that are here still get our programs in place of its own.
+            let left = self.datapath.attached_before().into_iter();
+            for gone in left.filter(|old| !present.contains(old) && ![moor0, moor1].contains(old)) {
+                self.datapath.detach_uplink(gone);
+            }
+            self.datapath.attach_moor(moor0, moor1).context("segmentation path of ILNP")?;
+            self.moors = None;
+        }
         for gone in self.attached.difference(&present) {
             self.datapath.detach_uplink(*gone);
         }
@@ -184,12 +201,6 @@ impl Daemon {
         let is_attached = |ifindex: u32| ilnp.attached.contains(&ifindex);
         let node = locators::node(&self.view, &is_attached, &nids, &self.rules());
         Some((node, nids))
-    }
-
-    /// Addresses that sessions of a run before had on uplinks: nothing needs them any more.
-    pub(crate) async fn clear_presence(&mut self) {
-        let mut presence = Presence::default();
-        presence.clear(&self.netlink).await;
     }
 
     /// Whether an uplink has this address, be it for sessions alone.

@@ -19,7 +19,7 @@
 //! | `notice` | has TCP go on at once after a move |
 //! | `privileges` | gives up what is not needed once all is set up |
 //! | `events`, `server` | journal of events, control socket |
-//! | `store` | what survives a crash: addresses, contexts |
+//! | `store` | what survives a crash: addresses, contexts, sessions |
 #![forbid(unsafe_code)]
 
 mod addresses;
@@ -51,4 +51,4 @@ pub use config::{
 };
 pub use ending::{Ending, reset};
 pub use shell::run;
-pub use store::{read_state, write_state};
+pub use store::{SavedState, read_state, write_state};

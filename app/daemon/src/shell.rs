@@ -182,7 +182,7 @@ impl Daemon {
             ranker: Ranker::start(config.ranker.clone()),
             config,
         };
-        daemon.clear_presence().await;
+        daemon.restore_sessions(args, &view).await?;
         daemon.apply_triggers();
         daemon.events.push(EventKind::DaemonStarted, |_| {});
         daemon.on_view(view, &mut routers).await?;
@@ -214,7 +214,8 @@ impl Daemon {
         let mut rankings = time::interval(RANK_AGAIN);
         loop {
             let wake = self.host.poll_timeout().map(|(at, _)| at);
-            if self.contexts_changed && self.save_at.is_none() {
+            let sessions_changed = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
+            if (self.contexts_changed || sessions_changed) && self.save_at.is_none() {
                 self.save_at = Some(time::Instant::now() + SAVE_DELAY);
             }
             let save_at = self.save_at;

@@ -9,6 +9,7 @@ use tokio::time;
 
 use crate::clock;
 use crate::config::Config;
+use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -37,9 +38,10 @@ impl Daemon {
         self.release_left().await
     }
 
-    /// Routes and ULIDs that the run before kept for what is there no more: sessions of ILNP, contexts not taken over.
+    /// Routes and ULIDs that the run before kept for what is there no more: contexts and sessions not taken over.
     async fn release_left(&mut self) -> anyhow::Result<()> {
-        let in_use = self.moved.pairs();
+        let mut in_use = self.moved.pairs();
+        in_use.extend(self.ilnp.iter().flat_map(Ilnp::moved_pairs));
         for left in self.netlink.moved().await? {
             if !in_use.contains(&left.ulids) {
                 self.netlink.remove_moved(left.ulids).await?;

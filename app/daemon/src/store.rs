@@ -1,3 +1,5 @@
+mod sessions;
+
 use std::fs;
 use std::io::{self, Write as _};
 use std::net::Ipv6Addr;
@@ -7,13 +9,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_host::{ContextSnapshot, Role};
+use moorline_ilnp::SessionSnapshot;
 use moorline_types::{ContextId, ContextTag, LocatorPair, Ulid, UlidPair};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::SavedAddresses;
+use sessions::SavedSessions;
 
-/// Files under the state directory, readable by the daemon only: tags are secrets.
+/// Files under the state directory, readable by the daemon only: tags and nonces are secrets.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: PathBuf,
@@ -65,9 +69,30 @@ impl Store {
     }
 
     pub(crate) fn remove_contexts(&self) -> anyhow::Result<()> {
-        match fs::remove_file(self.place(CONTEXTS)) {
+        self.remove(CONTEXTS)
+    }
+
+    /// The ILNP sessions of the last run, if it was since this boot.
+    pub(crate) fn load_sessions(&self) -> anyhow::Result<Vec<SessionSnapshot>> {
+        let Some(saved) = self.load::<SavedSessions>(SESSIONS)? else { return Ok(Vec::new()) };
+        Ok(saved.of_boot(&boot_id()))
+    }
+
+    pub(crate) fn save_sessions(
+        &self,
+        sessions: impl Iterator<Item = SessionSnapshot>,
+    ) -> anyhow::Result<()> {
+        self.save(SESSIONS, &SavedSessions::new(sessions, boot_id()))
+    }
+
+    pub(crate) fn remove_sessions(&self) -> anyhow::Result<()> {
+        self.remove(SESSIONS)
+    }
+
+    fn remove(&self, name: &str) -> anyhow::Result<()> {
+        match fs::remove_file(self.place(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| self.place(CONTEXTS).display().to_string())
+                Err(error).with_context(|| self.place(name).display().to_string())
             }
             _ => Ok(()),
         }
@@ -118,29 +143,48 @@ fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("state directory {}", folder.display()))
 }
 
-/// Reads the contents of a file of the state directory as the daemon does at its start, whichever file it
-/// is: the contexts of the last run on the machine that names itself so since it was started, and how many
-/// groups of addresses there are.
-///
-/// # Errors
-/// It is neither of the two.
-pub fn read_state(octets: &[u8], boot_id: &str) -> anyhow::Result<(Vec<ContextSnapshot>, usize)> {
-    if let Ok(saved) = serde_json::from_slice::<SavedContexts>(octets) {
-        return Ok((saved.of_boot(boot_id), 0));
-    }
-    let addresses = serde_json::from_slice::<SavedAddresses>(octets)?;
-    Ok((Vec::new(), addresses.into_groups(|_| None)?.len()))
+/// What a file of the state directory holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SavedState {
+    /// Contexts of the last run.
+    Contexts(Vec<ContextSnapshot>),
+    /// ILNP sessions of the last run.
+    Sessions(Vec<SessionSnapshot>),
+    /// So many groups of addresses.
+    Addresses(usize),
 }
 
-/// Writes contexts as the daemon does.
+/// Reads the contents of a file of the state directory as the daemon does at its start, whichever file it
+/// is. Contexts and sessions are there if they are of the machine that names itself so since it was started.
+///
+/// # Errors
+/// It is none of them.
+pub fn read_state(octets: &[u8], boot_id: &str) -> anyhow::Result<SavedState> {
+    if let Ok(saved) = serde_json::from_slice::<SavedContexts>(octets) {
+        return Ok(SavedState::Contexts(saved.of_boot(boot_id)));
+    }
+    if let Ok(saved) = serde_json::from_slice::<SavedSessions>(octets) {
+        return Ok(SavedState::Sessions(saved.of_boot(boot_id)));
+    }
+    let addresses = serde_json::from_slice::<SavedAddresses>(octets)?;
+    Ok(SavedState::Addresses(addresses.into_groups(|_| None)?.len()))
+}
+
+/// Writes contexts or sessions as the daemon does; of addresses nothing.
 ///
 /// # Errors
 /// None that is known.
-pub fn write_state(
-    contexts: impl Iterator<Item = ContextSnapshot>,
-    boot_id: &str,
-) -> anyhow::Result<Vec<u8>> {
-    Ok(serde_json::to_vec(&SavedContexts::new(contexts, boot_id.to_owned()))?)
+pub fn write_state(state: &SavedState, boot_id: &str) -> anyhow::Result<Vec<u8>> {
+    let boot_id = boot_id.to_owned();
+    Ok(match state {
+        SavedState::Contexts(contexts) => {
+            serde_json::to_vec(&SavedContexts::new(contexts.iter().cloned(), boot_id))?
+        }
+        SavedState::Sessions(sessions) => {
+            serde_json::to_vec(&SavedSessions::new(sessions.iter().cloned(), boot_id))?
+        }
+        SavedState::Addresses(_) => Vec::new(),
+    })
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -217,3 +261,4 @@ fn boot_id() -> String {
 
 const ADDRESSES: &str = "addresses.json";
 const CONTEXTS: &str = "contexts.json";
+const SESSIONS: &str = "sessions.json";

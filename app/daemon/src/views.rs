@@ -18,8 +18,9 @@ impl Daemon {
         for (reason, count) in seen.into_iter().chain(self.host.drops().iter()) {
             *drops.entry(reason.to_string()).or_default() += count;
         }
-        for (reason, count) in self.ilnp.iter().flat_map(|ilnp| ilnp.drops()) {
-            *drops.entry(reason).or_default() += count;
+        let ilnp = self.ilnp_status();
+        for (reason, count) in ilnp.iter().flat_map(|ilnp| &ilnp.drops) {
+            *drops.entry(reason.clone()).or_default() += count;
         }
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -29,6 +30,7 @@ impl Daemon {
             data_plane: DataPlane::from(self.datapath.mode().to_owned()),
             uplinks: self.addresses.uplinks(&self.view),
             contexts: self.counts(),
+            ilnp,
             drops,
             warnings: self.addresses.warnings(&self.view, &self.ulids_in_use()),
         }

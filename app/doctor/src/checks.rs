@@ -1,6 +1,7 @@
 //! Facts to findings.
 
 mod host;
+mod ilnp;
 mod network;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     findings.extend(network::addresses(facts));
     findings.extend(network::rules(facts));
     findings.extend(network::advertisements(facts));
+    findings.extend(ilnp::sessions(facts));
     findings.extend(firewall_rules(facts));
     findings
 }
@@ -28,7 +30,10 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
 fn firewall_rules(facts: &Facts) -> Vec<Finding> {
     let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.link.name.as_str()).collect();
     let mut findings = match &facts.firewall {
-        Firewall::Ruleset(ruleset) => firewall::examine(ruleset, &names),
+        Firewall::Ruleset(ruleset) => {
+            let ilnp = facts.ilnp().map(|ilnp| ilnp.icmp_types);
+            firewall::examine(ruleset, &names, ilnp)
+        }
         Firewall::NoProgram => vec![
             Finding::new(
                 "firewall-unread",

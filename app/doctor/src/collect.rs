@@ -40,7 +40,7 @@ fn kernel() -> Kernel {
 async fn ask(client: &Client) -> Daemon {
     let answers = async {
         let (status, contexts) = (client.status().await?, client.contexts().await?);
-        Ok(Answers { status, contexts })
+        Ok(Answers { status, contexts, ilcc: client.ilcc().await? })
     };
     match answers.await {
         Ok(answers) => Daemon::Running(Box::new(answers)),

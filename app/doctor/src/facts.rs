@@ -1,4 +1,4 @@
-use moorline_api::{Context, Status};
+use moorline_api::{Context, Ilcc, IlnpStatus, Status};
 use moorline_netlink::{HostRule, Uplink};
 
 /// What is known of the host.
@@ -53,6 +53,8 @@ pub struct Answers {
     pub status: Status,
     /// Its contexts and the peers that it has given up.
     pub contexts: Vec<Context>,
+    /// Its ILNP sessions.
+    pub ilcc: Ilcc,
 }
 
 /// An uplink and its system controls.
@@ -83,5 +85,10 @@ impl Facts {
             Daemon::Running(answers) => Some(answers),
             Daemon::NotRunning(_) | Daemon::NoPermission(_) | Daemon::Broken(_) => None,
         }
+    }
+
+    /// None where it is off, too.
+    pub(crate) fn ilnp(&self) -> Option<&IlnpStatus> {
+        self.answers()?.status.ilnp.as_ref()
     }
 }

@@ -1,5 +1,8 @@
 //! Which rules of nftables drop what Moorline needs.
 //!
+//! Of ILNP that is what the daemon sends: messages that come in are taken by the programs, and nonces put in and
+//! out, where no rule has seen the packet yet, or sees it no more.
+//!
 //! The ruleset is what `nft -j list ruleset` prints (libnftables-json(5)). A packet walks the chains of each hook;
 //! what a rule matches on is known of the packet, or known not to fit, or not known.
 
@@ -11,6 +14,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use serde_json::Value;
 
 use crate::finding::{Finding, Severity};
@@ -27,17 +31,20 @@ pub(crate) struct Packet<'a> {
     pub(crate) protocol: u8,
     /// Its ICMPv6 type, if it is one.
     pub(crate) icmp_type: Option<u8>,
+    /// Whether the message is behind destination options.
+    pub(crate) has_options: bool,
     /// What connection tracking says of it.
     pub(crate) ct_state: &'static str,
 }
 
-/// Findings about a ruleset, for packets on these interfaces.
-pub(crate) fn examine(ruleset: &Value, interfaces: &[&str]) -> Vec<Finding> {
+/// Findings about a ruleset, for packets on these interfaces; with the ICMPv6 types of ILNP's handshake if it is on.
+pub(crate) fn examine(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]>) -> Vec<Finding> {
     let ruleset = Ruleset::read(ruleset);
     let mut findings = Vec::new();
     let mut seen = BTreeSet::new();
-    let all = interfaces.iter().flat_map(|interface| packets(interface)).chain([NOTICE]);
-    for packet in all {
+    let all = interfaces.iter().flat_map(|interface| packets(interface));
+    let of_ilnp = interfaces.iter().flat_map(|interface| of_ilnp(interface, ilnp));
+    for packet in all.chain([NOTICE]).chain(of_ilnp) {
         for verdict in ruleset.walk(&packet) {
             if seen.insert((packet.protocol, packet.icmp_type, verdict.place.clone())) {
                 findings.push(finding(&packet, &verdict));
@@ -50,20 +57,41 @@ pub(crate) fn examine(ruleset: &Value, interfaces: &[&str]) -> Vec<Finding> {
 /// What has to pass. What is dropped of something that goes on is dropped of what begins, too: that comes first,
 /// for it is worse.
 fn packets(interface: &str) -> Vec<Packet<'_>> {
-    let shim6 =
-        |hook, ct_state| Packet { hook, interface, protocol: SHIM6, icmp_type: None, ct_state };
-    let inbound = ["ingress", "prerouting", "input"];
-    let outbound = ["output", "postrouting", "egress"];
-    let hooks = || inbound.into_iter().chain(outbound);
-    let too_big = inbound.into_iter().map(|hook| Packet {
+    let shim6 = |hook, ct_state| Packet {
+        hook,
+        interface,
+        protocol: SHIM6,
+        icmp_type: None,
+        has_options: false,
+        ct_state,
+    };
+    let hooks = || INBOUND.into_iter().chain(OUTBOUND);
+    let too_big = INBOUND.into_iter().map(|hook| Packet {
         hook,
         interface,
         protocol: ICMPV6,
         icmp_type: Some(PACKET_TOO_BIG),
+        has_options: false,
         ct_state: "related",
     });
     let going_on = hooks().map(|hook| shim6(hook, "established"));
     going_on.chain(hooks().map(|hook| shim6(hook, "new"))).chain(too_big).collect()
+}
+
+/// What the daemon sends for ILNP. Connection tracking knows none of these types.
+fn of_ilnp(interface: &str, types: Option<[u8; 2]>) -> impl Iterator<Item = Packet<'_>> {
+    let messages = types.into_iter().flat_map(|[initiator, responder]| {
+        [(initiator, false), (responder, false), (LOCATOR_UPDATE, true)]
+    });
+    let at = move |hook, (kind, has_options)| Packet {
+        hook,
+        interface,
+        protocol: ICMPV6,
+        icmp_type: Some(kind),
+        has_options,
+        ct_state: "invalid",
+    };
+    messages.flat_map(move |message| OUTBOUND.map(|hook| at(hook, message)))
 }
 
 fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
@@ -94,6 +122,9 @@ fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
             "moorlined sends it from an address of this host to itself (docs/configuration.md, Notices to TCP). \
              Accept it before that: iifname \"lo\" accept",
         );
+    }
+    if let (Some(kind), "invalid") = (packet.icmp_type, packet.ct_state) {
+        return ilnp_finding(kind, packet, verdict);
     }
     if packet.protocol == ICMPV6 {
         return Finding::new(
@@ -127,12 +158,34 @@ fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
     )
 }
 
+fn ilnp_finding(kind: u8, packet: &Packet<'_>, verdict: &Verdict) -> Finding {
+    let Verdict { place, text, is_certain, .. } = verdict;
+    let severity = if *is_certain { Severity::StopsProtection } else { Severity::Warning };
+    let what = match kind {
+        LOCATOR_UPDATE => {
+            "tells correspondents of ILNP where this host is (with the nonce in front of it)"
+        }
+        _ => "ILNP sessions begin with",
+    };
+    let (drops, on) = (drops(*is_certain), packet.interface);
+    let finding = Finding::new(
+        "firewall-ilnp",
+        severity,
+        format!("the firewall {drops} ICMPv6 of type {kind} out of {on}, which {what}"),
+    );
+    let options = if packet.has_options { ", destination options and all" } else { "" };
+    finding.shown_by(format!("{place}: {text}")).remedy(format!(
+        "Accept it before that{options}: icmpv6 type {kind} accept. Connection tracking takes it for invalid."
+    ))
+}
+
 /// RFC 6069: Destination Unreachable about a TCP segment, from this host to itself.
 const NOTICE: Packet<'static> = Packet {
     hook: "input",
     interface: "lo",
     protocol: ICMPV6,
     icmp_type: Some(DESTINATION_UNREACHABLE),
+    has_options: false,
     ct_state: "related",
 };
 
@@ -140,6 +193,8 @@ fn drops(is_certain: bool) -> &'static str {
     if is_certain { "drops" } else { "may drop" }
 }
 
+const INBOUND: [&str; 3] = ["ingress", "prerouting", "input"];
+const OUTBOUND: [&str; 3] = ["output", "postrouting", "egress"];
 /// Protocol number of Shim6 (RFC 5533 s17).
 const SHIM6: u8 = 140;
 /// Protocol number of ICMPv6 (RFC 4443).
@@ -148,3 +203,5 @@ const ICMPV6: u8 = 58;
 const DESTINATION_UNREACHABLE: u8 = 1;
 /// Type of ICMPv6 (RFC 4443 s3.2).
 const PACKET_TOO_BIG: u8 = 2;
+/// Next header value of destination options (RFC 8200 s4.6).
+const DESTINATION_OPTIONS: u8 = 60;

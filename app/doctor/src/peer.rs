@@ -31,8 +31,10 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
         return findings;
     }
     findings.extend(shim6(pairs));
+    findings.extend(ilnp(pairs));
+    let answers = |pair: &&PairReport, kind| pair.verdicts.get(&kind).is_some_and(is_answered);
     let usable =
-        pairs.iter().filter(|pair| pair.verdicts.get(&Kind::Shim6).is_some_and(is_answered));
+        pairs.iter().filter(|pair| answers(pair, Kind::Shim6) || answers(pair, Kind::Ilnp));
     if usable.count() == 1 {
         findings.push(
             Finding::new(
@@ -94,6 +96,32 @@ fn shim6(pairs: &[PairReport]) -> Vec<Finding> {
         .collect()
 }
 
+/// The nonce is an option of 8 octets, or 16: the tests of options say what becomes of those.
+fn ilnp(pairs: &[PairReport]) -> Vec<Finding> {
+    let verdicts = || pairs.iter().filter_map(|pair| pair.verdicts.get(&Kind::Ilnp));
+    if verdicts().any(|verdict| *verdict == Verdict::NoIlnp) && !verdicts().any(is_answered) {
+        let finding = Finding::new("peer-without-ilnp", Severity::Note, "the peer does no ILNP")
+            .shown_by("it does not answer a proposal, though other ICMPv6 of that type arrives")
+            .remedy(
+                "Set ilnp = \"on\" there, with the same ilnp-icmp-types, or leave it to Shim6.",
+            );
+        return vec![finding];
+    }
+    let severity = if verdicts().any(is_answered) { Severity::Warning } else { Severity::Note };
+    let kinds = [
+        (Kind::LocatorUpdate, "ICMPv6 of type 156 (Locator Update)"),
+        (Kind::Initiator, "ICMPv6 of the type that proposes sessions"),
+        (Kind::Responder, "ICMPv6 of the type that answers proposals"),
+        (Kind::Ilnp, "a proposal of ILNP, or the answer to it,"),
+    ];
+    let remedy = "A firewall on the way drops it: ask for ICMPv6 types 156, 200 and 201 (ilnp-icmp-types) to pass, in both \
+                  directions. Sessions that moved there could not tell where they are.";
+    let found = kinds
+        .into_iter()
+        .filter_map(|(kind, what)| lost(pairs, kind, "peer-ilnp-lost", what, severity, remedy));
+    found.collect()
+}
+
 /// Pairs where plain packets arrive and these do not.
 fn lost(
     pairs: &[PairReport],
@@ -126,6 +154,7 @@ fn words(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Passes { .. } => "passes".to_owned(),
         Verdict::NoShim6 => "arrives, and the peer knows no Shim6".to_owned(),
+        Verdict::NoIlnp => "arrives, and the peer knows no ILNP".to_owned(),
         Verdict::Lost => "lost without a word".to_owned(),
         Verdict::Error { from, what, .. } => format!("{what}, says {from}"),
         Verdict::NotSent { why } => format!("not sent: {why}"),

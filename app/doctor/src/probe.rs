@@ -2,7 +2,9 @@
 //!
 //! Each kind of packet is one that any Linux host answers: echo requests, also behind destination options and in
 //! fragments, draw echo replies; an I1 draws an R1 from a peer with Shim6, who keeps no state for it, and
-//! "unrecognized next header" from one without. Each is sent up to three times, a second apart, not more than a
+//! "unrecognized next header" from one without. Where ILNP is on: a Propose draws a Refuse, for there is no socket,
+//! from a peer with ILNP, who keeps no state for it either; and its ICMPv6 types go behind an option that every
+//! host has to refuse (RFC 8200 s4.2), so that the error shows that they arrive. Each is sent up to three times, a second apart, not more than a
 //! hundred packets a second in all. An ICMPv6 error counts if it quotes what was sent, random octets included.
 
 mod packet;
@@ -28,8 +30,12 @@ pub struct Way {
     pub ifindex: u32,
     /// The MTU of that.
     pub mtu: u32,
-    /// These are the ULIDs of a context that has moved: all but protocol 140 would go another way.
+    /// These are the ULIDs of a context or session that has moved: what is no control message would go another way.
     pub has_moved: bool,
+    /// They have an ILNP session, so that an I1 gets no answer.
+    pub has_session: bool,
+    /// ICMPv6 types of the handshake, where this host does ILNP.
+    pub ilnp: Option<[u8; 2]>,
 }
 
 /// What is tried.
@@ -50,6 +56,14 @@ pub enum Kind {
     Size1280,
     /// Of 1500.
     Size1500,
+    /// A Propose of ILNP.
+    Ilnp,
+    /// ICMPv6 type 156 behind an option to refuse.
+    LocatorUpdate,
+    /// The type of the handshake's initiator, the same way.
+    Initiator,
+    /// The responder's.
+    Responder,
 }
 
 impl Kind {
@@ -63,6 +77,15 @@ impl Kind {
         Self::Size1280,
         Self::Size1500,
     ];
+
+    /// What is tried where ILNP is on, besides.
+    pub const OF_ILNP: [Self; 4] =
+        [Self::Ilnp, Self::LocatorUpdate, Self::Initiator, Self::Responder];
+
+    /// Whether the peer's refusal of its option shows that it has arrived.
+    pub(crate) const fn is_to_be_refused(self) -> bool {
+        matches!(self, Self::LocatorUpdate | Self::Initiator | Self::Responder)
+    }
 }
 
 /// What came of it.
@@ -76,6 +99,8 @@ pub enum Verdict {
     },
     /// The I1 arrived, and the peer knows no Shim6.
     NoShim6,
+    /// The Propose may have arrived, as its type does, and the peer did not answer: it does no ILNP.
+    NoIlnp,
     /// Nothing came back.
     Lost,
     /// Somebody refused it.
@@ -99,7 +124,7 @@ impl Verdict {
     /// Whether the packet arrived.
     #[must_use]
     pub const fn is_passed(&self) -> bool {
-        matches!(self, Self::Passes { .. } | Self::NoShim6)
+        matches!(self, Self::Passes { .. } | Self::NoShim6 | Self::NoIlnp)
     }
 }
 

@@ -15,12 +15,7 @@ pub fn ways(facts: &Facts, given: &[Ipv6Addr]) -> Vec<Way> {
     let mut found = Vec::new();
     for uplink in facts.uplinks.iter().map(|uplink| &uplink.link).filter(|uplink| uplink.carrier) {
         for local in our_locators(answers, uplink) {
-            found.extend(peers.iter().map(|peer| Way {
-                pair: Pair::new(local, *peer),
-                ifindex: uplink.ifindex,
-                mtu: uplink.mtu,
-                has_moved: has_moved(answers, Pair::new(local, *peer)),
-            }));
+            found.extend(peers.iter().map(|peer| way(answers, Pair::new(local, *peer), uplink)));
         }
     }
     found.truncate(MAX_WAYS);
@@ -54,10 +49,26 @@ fn peer_locators(answers: Option<&Answers>, given: &[Ipv6Addr]) -> BTreeSet<Ipv6
             found.extend(&context.peer_locators);
         }
     }
+    for session in answers.into_iter().flat_map(|all| &all.ilcc.correspondents) {
+        let ends = [session.addresses.peer, session.via.peer];
+        if ends.iter().any(|end| given.contains(end)) {
+            found.extend(ends);
+        }
+    }
     found
 }
 
-fn has_moved(answers: Option<&Answers>, pair: Pair) -> bool {
+fn way(answers: Option<&Answers>, pair: Pair, uplink: &Uplink) -> Way {
     let mut contexts = answers.into_iter().flat_map(|all| &all.contexts);
-    contexts.any(|context| context.moved && context.ulids() == pair)
+    let mut sessions = answers.into_iter().flat_map(|all| &all.ilcc.correspondents);
+    let session = sessions.find(|session| session.addresses == pair);
+    Way {
+        pair,
+        ifindex: uplink.ifindex,
+        mtu: uplink.mtu,
+        has_moved: session.is_some_and(|session| session.moved)
+            || contexts.any(|context| context.moved && context.ulids() == pair),
+        has_session: session.is_some(),
+        ilnp: answers.and_then(|all| all.status.ilnp.as_ref()).map(|ilnp| ilnp.icmp_types),
+    }
 }

@@ -22,7 +22,7 @@ const TC_PRIORITY_FIRST: u32 = TC_PRIORITY - 1;
 /// Where programs go among those at an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In front of all others. Ends with the process: links are not pinned.
+    /// In front of all others.
     First,
     /// Behind all others.
     Last,
@@ -124,8 +124,7 @@ impl Attachments {
     }
 
     fn attach_tcx(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
-        let pins = self.pins.as_deref().filter(|_| self.place == Place::Last);
-        let pin = pins.map(|pins| link_path(pins, ifindex, hook));
+        let pin = self.pins.as_deref().map(|pins| link_path(pins, ifindex, hook));
         if let Some(link) = pin.as_deref().and_then(|pin| take_over(pin, program, ifindex)) {
             return Ok(Held::Link(link));
         }

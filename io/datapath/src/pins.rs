@@ -2,7 +2,8 @@
 //!
 //! `<pin dir>/layout-<hash>/` holds the tables by name, tcx links as `link-<ifindex>-<hook>`, and for classic tc,
 //! which has nothing to pin, folders as marks: `filter-<ifindex>-<hook>`, and `clsact-<ifindex>` if the qdisc is
-//! ours. A bpffs holds no plain files.
+//! ours. A bpffs holds no plain files. `<pin dir>/layout-ilnp/` has the same for the programs of ILNP, but no
+//! tables: those are filled anew by each process.
 
 use std::fs;
 use std::io;
@@ -31,7 +32,7 @@ pub(crate) fn prepare(pin_dir: &Path) -> Result<PathBuf> {
     ensure_bpffs(pin_dir)?;
     let ours = pin_dir.join(format!("{PREFIX}{LAYOUT}"));
     for folder in folders(pin_dir)? {
-        if folder != ours {
+        if folder != ours && folder != of_ilnp(pin_dir) {
             tracing::info!(path = %folder.display(), "removing pins of another version");
             crate::attach::detach_pinned(&folder);
             remove_tree(&folder)?;
@@ -39,6 +40,11 @@ pub(crate) fn prepare(pin_dir: &Path) -> Result<PathBuf> {
     }
     create(&ours)?;
     Ok(ours)
+}
+
+/// The folder of what ILNP has attached.
+pub(crate) fn of_ilnp(pin_dir: &Path) -> PathBuf {
+    pin_dir.join(format!("{PREFIX}ilnp"))
 }
 
 /// All layouts that are pinned in the folder.

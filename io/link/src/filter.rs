@@ -1,19 +1,24 @@
-//! Which types of Shim6 messages a socket gets, decided by the kernel.
+//! Which packets a socket gets, decided by the kernel: types of Shim6 messages.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use crate::shim6::Queue;
 use crate::socket::{RawSocket, set_option};
 
 /// By a program of the classic packet filter.
 pub(crate) fn pass_only(socket: &RawSocket, queue: Queue) -> io::Result<()> {
-    let mut program = program(queue);
+    attach(socket.fd(), &mut program(queue))
+}
+
+/// Lets a program of the classic packet filter decide what a socket gets.
+pub(crate) fn attach(fd: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let filter = libc::sock_fprog {
         len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_mut_ptr(),
     };
     // The kernel copies what it points to.
-    set_option(socket.fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
 /// Loads the octet with the P bit and the type; what is too short for one is dropped. A payload packet has the P
@@ -34,15 +39,15 @@ const fn program(queue: Queue) -> [libc::sock_filter; 5] {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "codes of instructions have 16 bits")]
-const fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+pub(crate) const fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
 /// Of the octet with the type in a Shim6 header (RFC 5533 s5.1).
 const TYPE_AT: u32 = 2;
 /// Octets of the packet to pass.
-const ALL: u32 = u32::MAX;
-const NONE: u32 = 0;
+pub(crate) const ALL: u32 = u32::MAX;
+pub(crate) const NONE: u32 = 0;
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@ mod probe;
 mod readiness;
 mod shim6;
 mod socket;
+mod tap;
 mod whole;
 mod wire;
 

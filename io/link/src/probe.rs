@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use crate::icmp6::ICMP6_FILTER;
 use crate::socket::{RawSocket, raw_socket, send_by, set_option};
+use crate::tap::Tap;
 
 /// Sends packets that are whole, IPv6 header included, and receives what may answer them: echo replies and errors
 /// of ICMPv6, and protocol 140.
@@ -12,6 +13,8 @@ pub struct ProbeSocket {
     whole: OwnedFd,
     icmp6: RawSocket,
     shim6: RawSocket,
+    /// With the type that it hears.
+    tap: Option<(u8, Tap)>,
 }
 
 /// What came in.
@@ -41,7 +44,16 @@ impl ProbeSocket {
         set_option(icmp6.fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, &filter)?;
         // Of this protocol, the kernel takes what is sent for whole packets.
         let whole = raw_socket(libc::IPPROTO_RAW)?;
-        Ok(Self { whole, icmp6, shim6: RawSocket::open(SHIM6.into())? })
+        Ok(Self { whole, icmp6, shim6: RawSocket::open(SHIM6.into())?, tap: None })
+    }
+
+    /// Hears ICMPv6 of this type as well: of such that a data plane keeps from sockets.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW.
+    pub fn hear(&mut self, kind: u8) -> io::Result<()> {
+        self.tap = Some((kind, Tap::open(kind)?));
+        Ok(())
     }
 
     /// Sends a packet as it is, out of this interface.
@@ -67,10 +79,19 @@ impl ProbeSocket {
         let (protocol, datagram, buffer) = tokio::select! {
             datagram = self.icmp6.receive(&mut icmp6) => (ICMPV6, datagram?, icmp6),
             datagram = self.shim6.receive(&mut shim6) => (SHIM6, datagram?, shim6),
+            answer = self.tapped() => return answer,
         };
         let octets = buffer[..datagram.len].to_vec();
         let (source, destination) = (datagram.source, datagram.destination);
         Ok(Answer { protocol, source, destination, octets })
+    }
+}
+
+impl ProbeSocket {
+    async fn tapped(&self) -> io::Result<Answer> {
+        let Some((kind, tap)) = &self.tap else { return std::future::pending().await };
+        let (source, destination, octets) = tap.receive(*kind, &mut vec![0; MAX_ANSWER]).await?;
+        Ok(Answer { protocol: ICMPV6, source, destination, octets })
     }
 }
 

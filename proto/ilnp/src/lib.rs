@@ -54,6 +54,7 @@ mod plane;
 mod policy;
 mod proposal;
 mod session;
+mod snapshot;
 mod validator;
 
 #[cfg(test)]
@@ -67,3 +68,4 @@ pub use machine::Machine;
 pub use plane::{Inbound, Outbound, Plane, Settings};
 pub use policy::{Admit, Candidate, Decision, Open, Policy, Socket, Stage, Why};
 pub use session::{RemoteLocator, SessionView, State, Validity};
+pub use snapshot::SessionSnapshot;

@@ -2,8 +2,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
-use moorline_wire::ilnp::NonceHeader;
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
+use moorline_wire::ilnp::{NonceHeader, Refusal};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -43,6 +43,8 @@ pub struct Machine {
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
     drops: BTreeMap<DropReason, u64>,
+    refused: BTreeMap<Refusal, u64>,
+    classic: BTreeMap<Classic, u64>,
 }
 
 /// What a deadline is of.
@@ -75,6 +77,8 @@ impl Machine {
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             drops: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            classic: BTreeMap::new(),
         }
     }
 
@@ -159,6 +163,16 @@ impl Machine {
         self.drops.iter().map(|(reason, count)| (*reason, *count))
     }
 
+    /// Proposals of correspondents that were refused, by reason.
+    pub fn refused(&self) -> impl Iterator<Item = (Refusal, u64)> + '_ {
+        self.refused.iter().map(|(reason, count)| (*reason, *count))
+    }
+
+    /// Questions of ours after which traffic went on without ILNP, by cause.
+    pub fn classic(&self) -> impl Iterator<Item = (Classic, u64)> + '_ {
+        self.classic.iter().map(|(cause, count)| (*cause, *count))
+    }
+
     /// The correspondent cache, by slot.
     pub fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
         self.ilcc.iter().map(move |(id, pair, session)| SessionView {
@@ -190,6 +204,12 @@ impl Machine {
         self.ilcc.find_pair(pair).is_some()
     }
 
+    /// Our identifiers.
+    #[must_use]
+    pub const fn nids(&self) -> &BTreeSet<Nid> {
+        &self.nids
+    }
+
     /// Our locators, by preference.
     #[must_use]
     pub fn locators(&self) -> &[LocalLocator] {
@@ -206,6 +226,10 @@ impl Machine {
     //= rfc6741#11.1-19 rfc6741#11.2-2
     pub(crate) fn drop_counted(&mut self, reason: DropReason) {
         *self.drops.entry(reason).or_default() += 1;
+    }
+
+    pub(crate) fn refusal_counted(&mut self, reason: Refusal) {
+        *self.refused.entry(reason).or_default() += 1;
     }
 
     pub(crate) fn emit(&mut self, event: Event) {
@@ -333,6 +357,7 @@ impl Machine {
     pub(crate) fn remember_classic(&mut self, pair: IlvPair, cause: Classic, now: Instant) {
         let is_hinted = self.hints.has(pair.remote.nid, now);
         self.negatives.remember(pair.remote, cause, is_hinted, now);
+        *self.classic.entry(cause).or_default() += 1;
         self.emit(Event::Classic { pair, cause });
     }
 

@@ -209,6 +209,7 @@ impl Machine {
             Decision::Admit(_) | Decision::Propose => None,
         };
         if let Some(reason) = refusal {
+            self.refusal_counted(reason);
             self.send_admission(&Admission::Refuse(Refuse { flow, reason }), pair);
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Machines alone, message by message. Whole hosts are in the simulator (`sim/src/ilnp`).
 
+mod again;
 mod duo;
 
 use core::time::Duration;

@@ -41,6 +41,8 @@ fn one(finding: &Finding) -> String {
 }
 
 fn matrix(peer: &PeerReport) -> String {
+    let has_ilnp = peer.pairs.iter().any(|pair| pair.verdicts.contains_key(&Kind::Ilnp));
+    let of_ilnp: &[Kind] = if has_ilnp { &Kind::OF_ILNP } else { &[] };
     let header = [
         "FROM",
         "TO",
@@ -52,18 +54,23 @@ fn matrix(peer: &PeerReport) -> String {
         "1280",
         "1500",
         "PATH MTU",
+        "ILNP",
+        "LOC UPDATE",
+        "PROPOSAL",
+        "ANSWER",
     ];
     let mut errors = Vec::new();
-    let rows: Vec<_> = peer.pairs.iter().map(|pair| row(pair, &mut errors)).collect();
+    let rows: Vec<_> = peer.pairs.iter().map(|pair| row(pair, of_ilnp, &mut errors)).collect();
     let mut text = format!("Test packets to {}\n\n", peer.peer);
-    text.push_str(&table(&header, &[], rows));
+    let header = &header[..header.len() - Kind::OF_ILNP.len() + of_ilnp.len()];
+    text.push_str(&table(header, &[], rows));
     for (number, error) in errors.iter().enumerate() {
         let _ = writeln!(text, "[{}] {error}", number + 1);
     }
     text
 }
 
-fn row(pair: &PairReport, errors: &mut Vec<String>) -> Vec<String> {
+fn row(pair: &PairReport, of_ilnp: &[Kind], errors: &mut Vec<String>) -> Vec<String> {
     let mut cells = vec![pair.pair.local.to_string(), pair.pair.peer.to_string()];
     cells.extend(Kind::ALL.map(|kind| cell(pair.verdicts.get(&kind), errors)));
     cells.push(match (pair.path_mtu, pair.is_black_hole) {
@@ -71,6 +78,7 @@ fn row(pair: &PairReport, errors: &mut Vec<String>) -> Vec<String> {
         (Some(mtu), false) => mtu.to_string(),
         (Some(mtu), true) => format!("{mtu}, then silence"),
     });
+    cells.extend(of_ilnp.iter().map(|kind| cell(pair.verdicts.get(kind), errors)));
     cells
 }
 
@@ -80,6 +88,7 @@ fn cell(verdict: Option<&Verdict>, errors: &mut Vec<String>) -> String {
         None => return "-".to_owned(),
         Some(Verdict::Passes { .. }) => return "passes".to_owned(),
         Some(Verdict::NoShim6) => return "no Shim6".to_owned(),
+        Some(Verdict::NoIlnp) => return "no ILNP".to_owned(),
         Some(Verdict::Lost) => return "lost".to_owned(),
         Some(Verdict::Error { from, what, .. }) => format!("{what}, says {from}"),
         Some(Verdict::NotSent { why }) => format!("not sent: {why}"),

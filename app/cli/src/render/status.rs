@@ -1,6 +1,6 @@
 use super::table::table;
 use super::units;
-use moorline_api::{ContextCounts, Status, Uplink};
+use moorline_api::{ContextCounts, IlnpStatus, Status, Uplink};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,9 +20,10 @@ pub fn status(status: &Status, now_unix_ms: u64) -> String {
     // Writing to a String cannot fail.
     let _ = write!(
         text,
-        "\ncontexts  {}\ndrops     {}\n",
+        "\ncontexts  {}\nilnp      {}\ndrops     {}\n",
         context_counts(status.contexts),
-        drops(&status.drops)
+        status.ilnp.as_ref().map_or_else(|| "off".to_owned(), ilnp),
+        drops(&without_ilnp(status))
     );
     for warning in &status.warnings {
         let _ = writeln!(text, "warning   {warning}");
@@ -86,6 +87,37 @@ fn context_counts(counts: ContextCounts) -> String {
         counts.establishing, counts.no_support
     );
     text
+}
+
+/// Sessions, and below them what came to nothing.
+fn ilnp(ilnp: &IlnpStatus) -> String {
+    let counts = ilnp.sessions;
+    let mut text = format!("{} sessions with {} hosts", counts.established, ilnp.correspondents);
+    let parts = [(counts.moved, "moved"), (counts.awaiting, "not acknowledged")];
+    let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+    let parts: Vec<String> = parts.map(|(number, name)| format!("{number} {name}")).collect();
+    if !parts.is_empty() {
+        let _ = write!(text, " ({})", parts.join(", "));
+    }
+    let _ = write!(text, ", {} opening, room for {}", counts.opening, ilnp.max_sessions);
+    if let Some(policy) = &ilnp.policy {
+        let _ = write!(text, ", policy {policy}");
+    }
+    let some =
+        [("drops", &ilnp.drops), ("refused by us", &ilnp.refused), ("went without", &ilnp.classic)];
+    for (name, counts) in some.into_iter().filter(|(_, counts)| !counts.is_empty()) {
+        let _ = write!(text, "\n          {name}: {}", drops(counts));
+    }
+    text
+}
+
+/// The drops that are not in the part about ILNP.
+fn without_ilnp(status: &Status) -> BTreeMap<String, u64> {
+    let of_ilnp = |reason| status.ilnp.as_ref().and_then(|ilnp| ilnp.drops.get(reason)).copied();
+    let rest = status.drops.iter().map(|(reason, count)| {
+        (reason.clone(), count.saturating_sub(of_ilnp(reason).unwrap_or_default()))
+    });
+    rest.collect()
 }
 
 fn drops(drops: &BTreeMap<String, u64>) -> String {

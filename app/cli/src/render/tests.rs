@@ -2,9 +2,9 @@ use super::*;
 use insta::assert_snapshot;
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, Correspondent,
-    DataPlane, Event, EventKind, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, InterfaceAddresses,
-    LocatorInfo, LocatorValidity, Pair, Proof, ReapState, RemoteLocator, Role, SessionState,
-    Status, Uplink,
+    DataPlane, Event, EventKind, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus,
+    InterfaceAddresses, LocatorInfo, LocatorValidity, Pair, Proof, ReapState, RemoteLocator, Role,
+    SessionCounts, SessionState, Status, Uplink,
 };
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -56,6 +56,7 @@ fn a_status() -> Status {
             moved: 2,
             no_support: 40,
         },
+        ilnp: None,
         drops: BTreeMap::from([
             ("bad_nonce".into(), 3),
             ("bad_checksum".into(), 1_234),
@@ -107,6 +108,25 @@ fn an_unmoved_context() -> Context {
 #[test]
 fn status_of_a_busy_host() {
     assert_snapshot!(status(&a_status(), NOW));
+}
+
+#[test]
+fn status_of_a_host_with_ilnp() {
+    let drops = BTreeMap::from([("bad_nonce".into(), 3), ("wrong_locators".into(), 1)]);
+    let ilnp = IlnpStatus {
+        policy: Some(IlnpPolicy::Admit),
+        icmp_types: [200, 201],
+        correspondents: 2,
+        sessions: SessionCounts { established: 3, opening: 1, moved: 1, awaiting: 1 },
+        max_sessions: 65_536,
+        locators: vec!["2001:0db8:0001:0000".into()],
+        identifiers: 1,
+        drops,
+        refused: BTreeMap::from([("no socket".into(), 4)]),
+        classic: BTreeMap::from([("no answer".into(), 40)]),
+    };
+    let busy = Status { uplinks: Vec::new(), ilnp: Some(ilnp), ..a_status() };
+    assert_snapshot!(status(&busy, NOW));
 }
 
 #[test]

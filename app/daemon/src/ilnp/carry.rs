@@ -17,6 +17,7 @@ impl Daemon {
             updates.push(update);
         }
         if !updates.is_empty() {
+            ilnp.is_unsaved = true;
             self.carry_out_ilnp(&updates).await;
         }
         let Some(ilnp) = &mut self.ilnp else { return };

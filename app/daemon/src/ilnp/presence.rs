@@ -80,9 +80,15 @@ impl Presence {
         }
     }
 
-    /// Takes away what a run before has left: its sessions are gone.
+    /// What a run before has left, for its sessions: those that are not needed go when it is put in order.
+    pub(super) fn take_over(netlink: &Netlink) -> Self {
+        let made = netlink.made_hosts().into_iter().collect();
+        Self { made, ..Self::default() }
+    }
+
+    /// Takes all of it away.
     pub(super) async fn clear(&mut self, netlink: &Netlink) {
-        for (ifindex, address) in netlink.made_hosts() {
+        for (ifindex, address) in self.made.iter().copied().collect::<Vec<_>>() {
             self.remove(netlink, ifindex, address).await;
         }
     }

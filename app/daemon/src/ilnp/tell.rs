@@ -87,7 +87,7 @@ const fn forgotten(cause: Cause) -> &'static str {
     }
 }
 
-const fn classic(cause: Classic) -> &'static str {
+pub(super) const fn classic(cause: Classic) -> &'static str {
     match cause {
         Classic::Silent => "no answer",
         Classic::NoSupport => "the correspondent does not know the option",

@@ -1,17 +1,17 @@
 //! What the control API tells of ILNP.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use moorline_api::{
-    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, LocatorValidity, RemoteLocator,
-    SessionState,
+    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, LocatorValidity,
+    RemoteLocator, SessionCounts, SessionState,
 };
 use moorline_ilnp::{SessionView, State, Validity};
 use moorline_types::{Instant, Nonce};
 
 use super::Ilnp;
-use super::tell::pair_of;
+use super::tell::{classic, pair_of};
 use crate::clock;
 use crate::config;
 use crate::shell::Daemon;
@@ -33,10 +33,7 @@ impl Daemon {
         });
         Ilcc {
             on: true,
-            policy: Some(match ilnp.config.policy {
-                config::IlnpPolicy::Admit => IlnpPolicy::Admit,
-                config::IlnpPolicy::Open => IlnpPolicy::Open,
-            }),
+            policy: Some(ilnp.policy()),
             max_sessions: ilnp.config.max_sessions,
             locators: locators.collect(),
             correspondents: ilnp
@@ -46,11 +43,55 @@ impl Daemon {
                 .collect(),
         }
     }
+
+    /// The cache in numbers; none where ILNP is off.
+    pub(crate) fn ilnp_status(&self) -> Option<IlnpStatus> {
+        self.ilnp.as_ref().map(Ilnp::status)
+    }
 }
 
 impl Ilnp {
+    fn policy(&self) -> IlnpPolicy {
+        match self.config.policy {
+            config::IlnpPolicy::Admit => IlnpPolicy::Admit,
+            config::IlnpPolicy::Open => IlnpPolicy::Open,
+        }
+    }
+
+    fn status(&self) -> IlnpStatus {
+        let mut sessions = SessionCounts::default();
+        let mut nodes = BTreeSet::new();
+        for session in self.machine.sessions(clock::now()) {
+            nodes.insert(session.pair.remote.nid);
+            match session.state {
+                State::Established => sessions.established += 1,
+                State::Confirming | State::Offered => sessions.opening += 1,
+            }
+            sessions.moved += u64::from(session.wire != session.pair);
+            sessions.awaiting += u64::from(session.awaits_acknowledgement);
+        }
+        let mut without: BTreeMap<String, u64> = BTreeMap::new();
+        for (cause, count) in self.machine.classic() {
+            *without.entry(classic(cause).to_owned()).or_default() += count;
+        }
+        let types = self.config.types;
+        let refused = self.machine.refused();
+        IlnpStatus {
+            policy: Some(self.policy()),
+            icmp_types: [types.initiator, types.responder],
+            correspondents: u64::try_from(nodes.len()).unwrap_or(u64::MAX),
+            sessions,
+            max_sessions: self.config.max_sessions,
+            locators: self.machine.locators().iter().map(|own| own.l64.to_string()).collect(),
+            identifiers: u32::try_from(self.machine.nids().len()).unwrap_or(u32::MAX),
+            drops: self.drops(),
+            refused: refused.map(|(reason, count)| (reason.to_string(), count)).collect(),
+            classic: without,
+        }
+    }
+
     /// What programs and sessions have dropped, by reason.
-    pub(crate) fn drops(&self) -> BTreeMap<String, u64> {
+    fn drops(&self) -> BTreeMap<String, u64> {
         let mut drops: BTreeMap<String, u64> = BTreeMap::new();
         let seen = self.datapath.drops().unwrap_or_default();
         for (reason, count) in seen.into_iter().chain(self.machine.drops()) {

@@ -1,8 +1,8 @@
 use std::net::Ipv6Addr;
 
 use moorline_api::{
-    Context, ContextCounts, ContextState, DataPlane, LocatorInfo, ONE_UPLINK, Proof, ReapState,
-    Role, Status,
+    Context, ContextCounts, ContextState, Correspondent, DataPlane, Ilcc, IlnpStatus, LocatorInfo,
+    ONE_UPLINK, Pair, Proof, ReapState, Role, Status,
 };
 use moorline_netlink::{AddressFlags, HostRule, Lifetimes, Prefix, Uplink, UplinkAddress};
 use serde_json::json;
@@ -10,6 +10,7 @@ use serde_json::json;
 use super::examine;
 use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 use crate::finding::{Report, Severity};
+use crate::ways;
 
 fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
@@ -77,13 +78,18 @@ fn good() -> Facts {
         data_plane: DataPlane::Tcx,
         uplinks: uplinks.iter().map(told).collect(),
         contexts: ContextCounts::default(),
+        ilnp: None,
         drops: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
     };
     Facts {
         version: "1.0".into(),
         kernel: Kernel { release: "6.18.2".into(), has_btf: true, has_jit: true },
-        daemon: Daemon::Running(Box::new(Answers { status, contexts: Vec::new() })),
+        daemon: Daemon::Running(Box::new(Answers {
+            status,
+            contexts: Vec::new(),
+            ilcc: Ilcc::default(),
+        })),
         candidates: Vec::new(),
         rules: vec![
             HostRule { is_ours: false, ..our_rule(0, None) },
@@ -259,4 +265,66 @@ fn the_exit_status_tells_the_worst() {
     assert_eq!(status(|facts| facts.kernel.has_jit = false), 0);
     assert_eq!(status(|facts| facts.firewall = Firewall::Unread(String::new())), 2);
     assert_eq!(status(|facts| facts.uplinks[0].link.mtu = 1000), 1);
+}
+
+/// After this has been changed on a host with ILNP.
+fn with_ilnp(change: impl FnOnce(&mut Facts, &mut IlnpStatus)) -> Vec<(String, Severity)> {
+    let mut ilnp = IlnpStatus {
+        icmp_types: [200, 201],
+        max_sessions: 10,
+        locators: vec!["2001:0db8:0001:0000".into(), "2001:0db8:0002:0000".into()],
+        identifiers: 2,
+        ..IlnpStatus::default()
+    };
+    after(|facts| {
+        change(facts, &mut ilnp);
+        answers(facts).status.ilnp = Some(ilnp);
+    })
+}
+
+#[test]
+fn what_keeps_sessions_of_ilnp_from_moving_is_told() {
+    assert_eq!(with_ilnp(|_, _| {}), []);
+    let without = with_ilnp(|_, ilnp| {
+        ilnp.identifiers = 0;
+        ilnp.locators.clear();
+    });
+    assert_eq!(without, one("ilnp-identifier", Stops));
+    let group = with_ilnp(|facts, _| {
+        facts.uplinks[0].link.addresses[0].address = address("2001:db8:1::100:0:0:5");
+    });
+    assert_eq!(group, one("ilnp-identifier", Warning));
+    assert_eq!(with_ilnp(|_, ilnp| ilnp.locators.truncate(1)), one("ilnp-locators", Stops));
+    assert_eq!(with_ilnp(|_, ilnp| ilnp.locators.clear()), one("ilnp-locators", Stops));
+    assert_eq!(with_ilnp(|_, ilnp| ilnp.sessions.established = 10), one("ilnp-full", Warning));
+    assert_eq!(
+        with_ilnp(|_, ilnp| ilnp.sessions.awaiting = 1),
+        one("ilnp-unacknowledged", Warning)
+    );
+    let dropped =
+        |count| with_ilnp(move |_, ilnp| ilnp.drops = [("wrong_locators".into(), count)].into());
+    assert_eq!((dropped(9), dropped(10)), (vec![], one("ilnp-drops", Note)));
+}
+
+#[test]
+fn pairs_of_ilnp_sessions_are_tried_as_such() {
+    let mut facts = good();
+    let peer = address("2001:db8:b::9");
+    let ours = facts.uplinks[0].link.addresses[0].address;
+    let session: Correspondent = serde_json::from_value(json!({
+        "session": 1, "addresses": {"local": ours, "peer": peer}, "local_nid": "", "remote_nid": "",
+        "via": {"local": ours, "peer": "2001:db8:c::9"}, "moved": true, "state": "established",
+        "why": "", "last_used_s_ago": 0,
+    }))
+    .unwrap();
+    answers(&mut facts).ilcc.correspondents.push(session);
+    answers(&mut facts).status.ilnp =
+        Some(IlnpStatus { icmp_types: [200, 201], ..IlnpStatus::default() });
+    let ways = ways(&facts, &[peer]);
+    assert_eq!(ways.len(), 4, "the peer's other locator, too: {ways:?}");
+    for way in ways {
+        let is_its = way.pair == Pair::new(ours, peer);
+        assert_eq!((way.has_moved, way.has_session), (is_its, is_its), "{way:?}");
+        assert_eq!(way.ilnp, Some([200, 201]));
+    }
 }

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{DESTINATION_UNREACHABLE, ICMPV6, PACKET_TOO_BIG, Packet, SHIM6};
+use super::{DESTINATION_OPTIONS, DESTINATION_UNREACHABLE, ICMPV6, PACKET_TOO_BIG, Packet, SHIM6};
 
 /// Whether a statement of a rule fits a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,19 @@ pub(crate) fn of_packet(left: &Value, packet: &Packet<'_>) -> Option<Vec<Value>>
             _ => None,
         };
     }
+    if let Some(header) = left["exthdr"]["name"].as_str() {
+        let is_there = header == "dst" && packet.has_options;
+        return match left["exthdr"]["field"].as_str() {
+            None => Some(vec![is_there.into()]),
+            Some("nexthdr") if is_there => Some(protocol_names(packet.protocol)),
+            Some(_) if is_there => None,
+            Some(_) => Some(Vec::new()),
+        };
+    }
     match (left["payload"]["protocol"].as_str(), left["payload"]["field"].as_str()) {
+        (Some("ip6"), Some("nexthdr")) if packet.has_options => {
+            Some(protocol_names(DESTINATION_OPTIONS))
+        }
         (Some("ip6"), Some("nexthdr")) => Some(protocol_names(packet.protocol)),
         (Some("icmpv6"), Some("type")) => match packet.icmp_type {
             Some(PACKET_TOO_BIG) => Some(vec!["packet-too-big".into(), PACKET_TOO_BIG.into()]),
@@ -65,6 +77,7 @@ fn protocol_names(protocol: u8) -> Vec<Value> {
     let name = match protocol {
         SHIM6 => "shim6",
         ICMPV6 => "ipv6-icmp",
+        DESTINATION_OPTIONS => "ipv6-opts",
         _ => "",
     };
     vec![protocol.into(), name.into(), protocol.to_string().into(), "icmpv6".into()]
@@ -97,13 +110,13 @@ pub(crate) fn is_one_of(known: &[Value], wanted: &Value) -> Fits {
             let fits = known.iter().filter_map(Value::as_str).any(|known| known.starts_with(start));
             if fits { Fits::Yes } else { Fits::No }
         }
-        Value::String(_) | Value::Number(_) => {
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => {
             if known.contains(wanted) {
                 Fits::Yes
             } else {
                 Fits::No
             }
         }
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Fits::Maybe,
+        Value::Null | Value::Array(_) | Value::Object(_) => Fits::Maybe,
     }
 }

@@ -48,12 +48,12 @@ fn brief(findings: &[Finding]) -> Vec<(&str, Severity, &str)> {
 }
 
 fn input(policy: &str, rules: &[Value]) -> Vec<Finding> {
-    examine(&table(&[("in", Some(("input", policy)), rules)]), &["eth0", "eth1"])
+    examine(&table(&[("in", Some(("input", policy)), rules)]), &["eth0", "eth1"], None)
 }
 
 #[test]
 fn an_empty_ruleset_and_one_that_accepts_are_fine() {
-    assert_eq!(examine(&json!({"nftables": []}), &["eth0"]), []);
+    assert_eq!(examine(&json!({"nftables": []}), &["eth0"], None), []);
     assert_eq!(input("accept", &[accept_known()]), []);
     assert_eq!(input("drop", &[accept_known(), l4proto(json!("shim6"), "accept")]), []);
     assert_eq!(input("drop", &[accept_known(), l4proto(json!({"set": [6, 140]}), "accept")]), []);
@@ -126,12 +126,12 @@ fn jumps_are_followed_and_come_back() {
         ("more", None, &[l4proto(json!("tcp"), "drop"), l4proto(json!("shim6"), "return")]),
     ];
     let expected = ("firewall-shim6", Severity::StopsProtection, "inet filter out handle 6");
-    assert_eq!(brief(&examine(&table(&chains), &["eth0"])), [expected]);
+    assert_eq!(brief(&examine(&table(&chains), &["eth0"], None)), [expected]);
     let chains: [Chain<'_>; 2] = [
         ("out", Some(("output", "accept")), &[jump, l4proto(json!("shim6"), "drop")]),
         ("more", None, &[l4proto(json!("shim6"), "accept")]),
     ];
-    assert_eq!(examine(&table(&chains), &["eth0"]), []);
+    assert_eq!(examine(&table(&chains), &["eth0"], None), []);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn the_reverse_path_check_of_firewalld_is_told_for_what_it_is() {
         {"drop": null},
     ]);
     let ruleset = table(&[("pre", Some(("prerouting", "accept")), &[expr])]);
-    let found = examine(&ruleset, &["eth0"]);
+    let found = examine(&ruleset, &["eth0"], None);
     assert!(!found.is_empty());
     assert!(found.iter().all(|finding| finding.code == "firewall-reverse-path"));
 }
@@ -175,7 +175,7 @@ fn rules_of_ip6tables_count_and_those_for_ipv4_do_not() {
             {"xt": {"type": "target", "name": "REJECT"}},
         ])],
     )]);
-    let found = examine(&ruleset, &["eth0"]);
+    let found = examine(&ruleset, &["eth0"], None);
     let expected = ("firewall-shim6", Severity::StopsProtection, "inet filter INPUT handle 5");
     assert_eq!(brief(&found), [expected]);
     for object in ruleset["nftables"].as_array_mut().unwrap() {
@@ -185,7 +185,7 @@ fn rules_of_ip6tables_count_and_those_for_ipv4_do_not() {
             }
         }
     }
-    assert_eq!(examine(&ruleset, &["eth0"]), []);
+    assert_eq!(examine(&ruleset, &["eth0"], None), []);
 }
 
 #[test]
@@ -193,6 +193,57 @@ fn what_is_no_ruleset_breaks_nothing() {
     for odd in
         [json!(null), json!({"nftables": [1, {"rule": {"expr": [[], "x", {}]}}, {"chain": 3}]})]
     {
-        assert_eq!(examine(&odd, &["eth0"]), []);
+        assert_eq!(examine(&odd, &["eth0"], None), []);
     }
+}
+
+/// What the daemon sends for ILNP, through an output chain.
+fn ilnp(policy: &str, rules: &[Value]) -> Vec<Finding> {
+    let rules = table(&[("out", Some(("output", policy)), rules)]);
+    examine(&rules, &["eth0"], Some([200, 201]))
+}
+
+fn matching(left: Value, right: Value) -> Value {
+    json!([{"match": {"op": "==", "left": left, "right": right}}, {"drop": null}])
+}
+
+#[test]
+fn rules_that_drop_messages_of_ilnp_are_named_by_type() {
+    let kind = || json!({"payload": {"protocol": "icmpv6", "field": "type"}});
+    let found = ilnp("accept", &[matching(kind(), json!({"set": [156, 201]}))]);
+    let stops = ("firewall-ilnp", Severity::StopsProtection, "inet filter out handle 5");
+    assert_eq!(brief(&found), [stops, stops]);
+    assert!(found[0].what.contains("type 201") && found[1].what.contains("type 156"), "{found:?}");
+    // Connection tracking knows none of them.
+    let state = json!({"ct": {"key": "state"}});
+    assert_eq!(ilnp("accept", &[matching(state, json!("invalid"))]).len(), 3);
+    assert_eq!(ilnp("accept", &[matching(kind(), json!(202))]), []);
+    let off = table(&[("out", Some(("output", "accept")), &[matching(kind(), json!(200))])]);
+    assert_eq!(examine(&off, &["eth0"], None), []);
+}
+
+#[test]
+fn a_rule_about_destination_options_drops_locator_updates_alone() {
+    for left in [
+        json!({"exthdr": {"name": "dst"}}),
+        json!({"payload": {"protocol": "ip6", "field": "nexthdr"}}),
+    ] {
+        let right = if left["exthdr"].is_null() { json!("ipv6-opts") } else { json!(true) };
+        let found = ilnp("accept", &[matching(left, right)]);
+        assert_eq!(brief(&found).len(), 1, "{found:?}");
+        assert!(
+            found[0].what.contains("type 156") && found[0].remedy.contains("options"),
+            "{found:?}"
+        );
+    }
+    let absent = json!({"exthdr": {"name": "frag"}});
+    assert_eq!(ilnp("accept", &[matching(absent, json!(true))]), []);
+}
+
+#[test]
+fn what_comes_in_for_ilnp_is_taken_before_the_firewall() {
+    let kind = json!({"payload": {"protocol": "icmpv6", "field": "type"}});
+    let rules = [matching(kind, json!({"range": [150, 210]}))];
+    let rules = table(&[("in", Some(("input", "accept")), &rules)]);
+    assert_eq!(examine(&rules, &["eth0"], Some([200, 201])), []);
 }

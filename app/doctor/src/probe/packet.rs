@@ -1,8 +1,10 @@
 use moorline_api::Pair;
 use moorline_types::ContextTag;
+use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
+use moorline_wire::ilnp::{Admission, AdmissionFlags, AdmissionTypes, Flow, Propose};
 use moorline_wire::{I1, Message, Options, upper_layer_checksum};
 
-use super::Kind;
+use super::{Kind, Way};
 
 /// A test: its packets, and what its answer will have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +27,21 @@ impl Token {
     fn nonce(self, sequence: u16) -> u32 {
         u32::from_be_bytes([self.0[2], self.0[3], 0, 0]) | u32::from(sequence)
     }
+
+    /// The test that an I1 or Propose with this nonce or transaction is of.
+    fn sequence_of(self, nonce: [u8; 4]) -> Option<u16> {
+        let [t0, t1, s0, s1] = nonce;
+        ([t0, t1] == [self.0[2], self.0[3]]).then(|| u16::from_be_bytes([s0, s1]))
+    }
 }
 
-pub(super) fn test(kind: Kind, pair: Pair, token: Token, sequence: u16) -> Test {
+pub(super) fn test(kind: Kind, way: &Way, token: Token, sequence: u16) -> Test {
+    let pair = way.pair;
+    let [initiator, responder] = types(way);
+    let refused = |kind| {
+        let message = icmpv6(pair, kind, token, sequence, 64);
+        vec![whole(pair, DESTINATION_OPTIONS, &behind_refused_option(&message))]
+    };
     let echo = |octets: usize| echo_request(pair, token, sequence, octets);
     let packets = match kind {
         Kind::Plain => vec![whole(pair, ICMPV6, &echo(64))],
@@ -37,6 +51,10 @@ pub(super) fn test(kind: Kind, pair: Pair, token: Token, sequence: u16) -> Test 
         Kind::Fragments => fragments(pair, token, sequence, &echo(FRAGMENTED)),
         Kind::Size1280 => return sized(1280, pair, token, sequence),
         Kind::Size1500 => return sized(1500, pair, token, sequence),
+        Kind::Ilnp => vec![whole(pair, ICMPV6, &propose(way, token, sequence))],
+        Kind::LocatorUpdate => refused(LOCATOR_UPDATE),
+        Kind::Initiator => refused(initiator),
+        Kind::Responder => refused(responder),
     };
     Test { packets, sequence }
 }
@@ -49,7 +67,12 @@ pub(super) fn sized(octets: u32, pair: Pair, token: Token, sequence: u16) -> Tes
 }
 
 /// The number of the test that this answers.
-pub(super) fn answered(protocol: u8, octets: &[u8], token: Token) -> Option<u16> {
+pub(super) fn answered(
+    protocol: u8,
+    octets: &[u8],
+    responder: Option<u8>,
+    token: Token,
+) -> Option<u16> {
     match (protocol, octets) {
         (ICMPV6, [ECHO_REPLY, 0, _, _, id0, id1, s0, s1, rest @ ..]) => {
             let is_ours = [*id0, *id1] == token.identifier() && rest.starts_with(&token.0);
@@ -57,8 +80,11 @@ pub(super) fn answered(protocol: u8, octets: &[u8], token: Token) -> Option<u16>
         }
         // The nonce of an R1 is behind 4 octets of header, 2 of checksum, 2 reserved (RFC 5533 s5.5).
         (SHIM6, [_, _, R1, _, _, _, _, _, n0, n1, n2, n3, ..]) => {
-            let [t0, t1, s0, s1] = [*n0, *n1, *n2, *n3];
-            ([t0, t1] == [token.0[2], token.0[3]]).then(|| u16::from_be_bytes([s0, s1]))
+            token.sequence_of([*n0, *n1, *n2, *n3])
+        }
+        // Accept or Refuse: the transaction is behind 16 octets (decision 070).
+        (ICMPV6, [kind, ..]) if Some(*kind) == responder => {
+            token.sequence_of(*octets.get(TRANSACTION_AT..)?.first_chunk()?)
         }
         _ => None,
     }
@@ -90,6 +116,10 @@ impl<'a> Quote<'a> {
 
     pub(super) fn is_unrecognized_next_header(&self) -> bool {
         (self.kind, self.code) == (4, 1)
+    }
+
+    pub(super) fn is_unrecognized_option(&self) -> bool {
+        (self.kind, self.code) == (4, 2)
     }
 
     /// RFC 4443 s3, in words.
@@ -126,7 +156,11 @@ fn whole(pair: Pair, next: u8, payload: &[u8]) -> Vec<u8> {
 
 /// So many octets of ICMPv6.
 fn echo_request(pair: Pair, token: Token, sequence: u16, octets: usize) -> Vec<u8> {
-    let mut message = vec![ECHO_REQUEST, 0, 0, 0];
+    icmpv6(pair, ECHO_REQUEST, token, sequence, octets)
+}
+
+fn icmpv6(pair: Pair, kind: u8, token: Token, sequence: u16, octets: usize) -> Vec<u8> {
+    let mut message = vec![kind, 0, 0, 0];
     message.extend(token.identifier());
     message.extend(sequence.to_be_bytes());
     message.extend(token.0);
@@ -145,6 +179,34 @@ fn i1(pair: Pair, token: Token, sequence: u16) -> Vec<u8> {
         options: Options::default(),
     });
     message.emit(pair.local, pair.peer)
+}
+
+/// Of a connection that there is not, so that the peer refuses it.
+fn propose(way: &Way, token: Token, sequence: u16) -> Vec<u8> {
+    let [initiator, responder] = types(way);
+    let flow = Flow {
+        protocol: UDP,
+        initiator_port: 0,
+        responder_port: 0,
+        transaction: token.nonce(sequence),
+        flags: AdmissionFlags::default(),
+    };
+    let types = AdmissionTypes { initiator, responder };
+    Admission::Propose(Propose { flow }).emit(types, way.pair.local, way.pair.peer)
+}
+
+fn types(way: &Way) -> [u8; 2] {
+    let AdmissionTypes { initiator, responder } = AdmissionTypes::default();
+    way.ilnp.unwrap_or([initiator, responder])
+}
+
+/// Two headers of destination options, the second with one that every host refuses with an error (RFC 8200 s4.2).
+/// With a single one a peer with ILNP would take the message from its stack.
+fn behind_refused_option(message: &[u8]) -> Vec<u8> {
+    let mut packet = vec![DESTINATION_OPTIONS, 0, PADN, 4, 0, 0, 0, 0];
+    packet.extend([ICMPV6, 0, REFUSED_EXPERIMENT, 4, 0, 0, 0, 0]);
+    packet.extend(message);
+    packet
 }
 
 /// Destination options of so many octets: one option that every host may skip (RFC 4727 s5.1).
@@ -179,6 +241,12 @@ const ECHO_REPLY: u8 = 129;
 const R1: u8 = 2;
 /// Option for experiments, to be skipped by who does not know it.
 const EXPERIMENT: u8 = 0x1e;
+/// Option for experiments (RFC 4727 s5.1), an error to who does not know it.
+const REFUSED_EXPERIMENT: u8 = 0x9e;
+const PADN: u8 = 1;
+const UDP: u8 = 17;
+/// Of the transaction, in a message of ILNP's handshake.
+const TRANSACTION_AT: usize = 16;
 const IPV6_HEADER: usize = 40;
 const HOPS: u8 = 64;
 /// Octets of a message that is sent in two fragments: each half a multiple of 8, and its reply fits any link.

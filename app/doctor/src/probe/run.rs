@@ -15,11 +15,17 @@ pub async fn run(ways: &[Way]) -> io::Result<Vec<PairReport>> {
     let ways = &ways[..ways.len().min(MAX_WAYS)];
     let mut octets = [0; 16];
     getrandom::fill(&mut octets).map_err(io::Error::other)?;
-    let mut prober = Prober { socket: ProbeSocket::open()?, token: Token(octets), sequence: 0 };
+    let mut socket = ProbeSocket::open()?;
+    let responder = ways.iter().find_map(|way| way.ilnp).map(|[_, responder]| responder);
+    if let Some(responder) = responder {
+        socket.hear(responder)?;
+    }
+    let mut prober = Prober { socket, responder, token: Token(octets), sequence: 0 };
     let mut trials = Vec::new();
     for (index, way) in ways.iter().enumerate() {
-        for kind in Kind::ALL.into_iter().filter(|kind| is_tried(*kind, way)) {
-            let test = test(kind, way.pair, prober.token, prober.next());
+        let kinds = Kind::ALL.into_iter().chain(Kind::OF_ILNP);
+        for kind in kinds.filter(|kind| is_tried(*kind, way)) {
+            let test = test(kind, way, prober.token, prober.next());
             trials.push(Trial::new(index, kind, test));
         }
     }
@@ -29,6 +35,7 @@ pub async fn run(ways: &[Way]) -> io::Result<Vec<PairReport>> {
         let verdict = trial.verdict.unwrap_or(Verdict::Lost);
         reports[trial.way].verdicts.insert(trial.kind, verdict);
     }
+    reports.iter_mut().for_each(tell_silence_from_loss);
     prober.search(ways, &mut reports).await?;
     Ok(reports)
 }
@@ -37,9 +44,23 @@ fn report(way: &Way) -> PairReport {
     PairReport { pair: way.pair, verdicts: BTreeMap::new(), path_mtu: None, is_black_hole: false }
 }
 
+/// A Propose that gets no answer, though its type arrives, has come to a host that does not know it.
+fn tell_silence_from_loss(report: &mut PairReport) {
+    let arrives = report.passes(Kind::Initiator);
+    if let Some(verdict @ Verdict::Lost) = report.verdicts.get_mut(&Kind::Ilnp)
+        && arrives
+    {
+        *verdict = Verdict::NoIlnp;
+    }
+}
+
 fn is_tried(kind: Kind, way: &Way) -> bool {
     match kind {
-        Kind::Shim6 => true,
+        Kind::Shim6 => !way.has_session,
+        Kind::Ilnp => way.ilnp.is_some(),
+        Kind::LocatorUpdate | Kind::Initiator | Kind::Responder => {
+            way.ilnp.is_some() && !way.has_moved
+        }
         Kind::Size1500 => !way.has_moved && way.mtu >= 1500,
         Kind::Plain | Kind::Options8 | Kind::Options16 | Kind::Fragments | Kind::Size1280 => {
             !way.has_moved
@@ -59,10 +80,18 @@ impl Trial {
     fn new(way: usize, kind: Kind, test: Test) -> Self {
         Self { way, kind, test, sent_at: None, verdict: None }
     }
+
+    /// The answer is here.
+    fn passes(&self) -> Verdict {
+        let rtt = self.sent_at.map(|at| at.elapsed()).unwrap_or_default();
+        Verdict::Passes { rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX) }
+    }
 }
 
 struct Prober {
     socket: ProbeSocket,
+    /// ICMPv6 type of what answers a Propose.
+    responder: Option<u8>,
     token: Token,
     sequence: u16,
 }
@@ -118,14 +147,13 @@ impl Prober {
     }
 
     fn take(&self, ways: &[Way], trials: &mut [Trial], answer: &Answer) {
-        if let Some(sequence) = answered(answer.protocol, &answer.octets, self.token) {
+        let sequence = answered(answer.protocol, &answer.octets, self.responder, self.token);
+        if let Some(sequence) = sequence {
             let from_peer = |trial: &&mut Trial| {
                 trial.test.sequence == sequence && ways[trial.way].pair.peer == answer.source
             };
             if let Some(trial) = trials.iter_mut().find(from_peer) {
-                let rtt = trial.sent_at.map(|at| at.elapsed()).unwrap_or_default();
-                let rtt_us = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
-                trial.verdict = Some(Verdict::Passes { rtt_us });
+                trial.verdict = Some(trial.passes());
             }
             return;
         }
@@ -137,13 +165,16 @@ impl Prober {
         };
         let Some(trial) = trials.iter_mut().find(is_quoted) else { return };
         let is_end = ways[trial.way].pair.peer == answer.source;
-        trial.verdict =
-            Some(if trial.kind == Kind::Shim6 && quote.is_unrecognized_next_header() && is_end {
-                Verdict::NoShim6
-            } else {
-                let mtu = (quote.kind == PACKET_TOO_BIG).then_some(quote.mtu);
-                Verdict::Error { from: answer.source, what: quote.words(), mtu }
-            });
+        let kind = trial.kind;
+        let verdict = if kind == Kind::Shim6 && quote.is_unrecognized_next_header() && is_end {
+            Verdict::NoShim6
+        } else if kind.is_to_be_refused() && quote.is_unrecognized_option() && is_end {
+            trial.passes()
+        } else {
+            let mtu = (quote.kind == PACKET_TOO_BIG).then_some(quote.mtu);
+            Verdict::Error { from: answer.source, what: quote.words(), mtu }
+        };
+        trial.verdict = Some(verdict);
     }
 
     /// Finds the largest packet that arrives, on all ways at once: first what the interface takes, then what a
@@ -209,7 +240,7 @@ impl Span {
         let tried = self.next().unwrap_or(self.passes);
         self.hint = None;
         match verdict {
-            Verdict::Passes { .. } | Verdict::NoShim6 => self.passes = tried,
+            Verdict::Passes { .. } | Verdict::NoShim6 | Verdict::NoIlnp => self.passes = tried,
             Verdict::Error { mtu: Some(mtu), .. } if (self.passes..tried).contains(&mtu) => {
                 self.most = mtu;
                 self.hint = Some(mtu);

@@ -1,11 +1,12 @@
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapHandle, Object, ProgramInput};
 use moorline_ilnp::Socket;
 use moorline_ilnp::datapath::{Report, Update};
 use moorline_types::{DropReason, IlvPair, L64};
 
-use crate::attach::{Attachments, Hook, Place};
+use crate::attach::{self, Attachments, Hook, Place};
 use crate::datapath::quiet_libbpf;
 use crate::device;
 use crate::error::Result;
@@ -13,9 +14,13 @@ use crate::ilnp::convert;
 use crate::ilnp::rings::Rings;
 use crate::ilnp::sessions::Sessions;
 use crate::ilnp::settings::IlnpSettings;
+use crate::pins;
 use crate::tables::{self, Table};
 
-/// The loaded programs and their tables. All of it ends with this value, and the sessions are classic IPv6 again.
+/// The loaded programs and their tables.
+///
+/// With a pin folder the programs stay on their interfaces when this value goes, with the tables as they are then,
+/// until [`IlnpDatapath::close`], or another process attaches its own in their place.
 pub struct IlnpDatapath {
     pub(crate) object: Object,
     pub(crate) sessions: Sessions,
@@ -23,6 +28,8 @@ pub struct IlnpDatapath {
     drops: MapHandle,
     rings: Rings,
     attachments: Attachments,
+    /// Where links are pinned.
+    pins: Option<PathBuf>,
 }
 
 impl IlnpDatapath {
@@ -39,14 +46,17 @@ impl IlnpDatapath {
         quiet_libbpf();
         let object = super::load::load(settings, virtual_clock)?;
         let handle = |name| tables::handle(&object, name);
-        // Removed by the Shim6 side when the next process starts, as it would be a folder of another version.
-        let marks = settings.pin_dir.as_deref().map(|dir| dir.join("layout-ilnp"));
+        let pins = settings.pin_dir.as_deref().map(pins::of_ilnp);
+        if let Some(pins) = &pins {
+            pins::create(pins)?;
+        }
         Ok(Self {
             sessions: Sessions::new(&object)?,
             uplinks: Table::of(&object, "uplinks")?,
             drops: handle("drops")?,
             rings: Rings::new(&handle("reports")?, &handle("controls")?)?,
-            attachments: Attachments::new(settings.attach, Place::First, marks),
+            attachments: Attachments::new(settings.attach, Place::First, pins.clone()),
+            pins,
             object,
         })
     }
@@ -80,6 +90,23 @@ impl IlnpDatapath {
     pub fn attach_moor(&mut self, moor0: u32, moor1: u32) -> Result<()> {
         self.attachments.attach(&self.object, "ilnp_moor_ingress", moor1, Hook::Ingress)?;
         self.attachments.attach(&self.object, "ilnp_moor_egress", moor0, Hook::Egress)
+    }
+
+    /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
+    #[must_use]
+    pub fn attached_before(&self) -> Vec<u32> {
+        self.attachments.pinned()
+    }
+
+    /// Takes off what an earlier process attached: for a process without ILNP.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Pins`].
+    pub fn remove_left(pin_dir: &Path) -> Result<()> {
+        let left = pins::of_ilnp(pin_dir);
+        attach::detach_pinned(&left);
+        pins::remove_tree(&left)
     }
 
     /// Takes all programs off all interfaces; tables stay.
@@ -190,17 +217,19 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// None at present.
-    pub fn close(self) -> Result<()> {
-        drop(self);
-        Ok(())
+    /// [`crate::Error::Pins`].
+    pub fn close(mut self) -> Result<()> {
+        self.attachments.detach_all();
+        self.pins.take().map_or(Ok(()), |pins| pins::remove_tree(&pins))
     }
 }
 
 impl Drop for IlnpDatapath {
     fn drop(&mut self) {
         // Links end by themselves, filters of classic tc do not.
-        self.attachments.detach_all();
+        if !self.attachments.is_pinned() {
+            self.attachments.detach_all();
+        }
     }
 }
 

@@ -1,0 +1,112 @@
+//! What the daemon knows of its ILNP sessions, and whether they could go anywhere.
+
+use moorline_api::IlnpStatus;
+use moorline_types::Ilv;
+
+use crate::facts::Facts;
+use crate::finding::{Finding, Severity};
+
+pub(super) fn sessions(facts: &Facts) -> Vec<Finding> {
+    let Some(ilnp) = facts.ilnp() else { return Vec::new() };
+    let mut findings = Vec::new();
+    findings.extend(identifiers(facts, ilnp));
+    findings.extend(locators(facts, ilnp));
+    findings.extend(room(ilnp));
+    findings.extend(forgeries(ilnp));
+    findings.extend(unanswered(ilnp));
+    findings
+}
+
+/// Lower halves of addresses that name no node (RFC 6741 s2.4): correspondents take no session with them.
+fn identifiers(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
+    let own = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
+    let mut groups = own.map(|own| own.address).filter(|own| Ilv::of(*own).nid.is_group());
+    let (severity, what) = if ilnp.identifiers == 0 {
+        (Severity::StopsProtection, "no address of this host has an identifier for ILNP")
+    } else {
+        (
+            Severity::Warning,
+            "some addresses have no identifier for ILNP: connections by them are no sessions",
+        )
+    };
+    let first = groups.next();
+    if first.is_none() && ilnp.identifiers > 0 {
+        return None;
+    }
+    let shown = first.into_iter().chain(groups);
+    let finding = shown.fold(Finding::new("ilnp-identifier", severity, what), |finding, own| {
+        finding.shown_by(format!("{own}: the group bit of its interface identifier is set"))
+    });
+    Some(finding.remedy(
+        "Random interface identifiers have that bit half of the time. Addresses of moorlined (addresses = \"hba\") never \
+         have it, nor have those from a MAC address (sysctl net.ipv6.conf.INTERFACE.addr_gen_mode=0).",
+    ))
+}
+
+fn locators(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
+    let what = match ilnp.locators.len() {
+        // That there is no address has been said.
+        0 if ilnp.identifiers == 0 => return None,
+        0 => "ILNP has no locator: no prefix of an uplink with a carrier is for it",
+        1 => "ILNP has a single locator: its sessions have nothing to move to",
+        _ => return None,
+    };
+    // With fewer than two uplinks that has been said, too.
+    let is_said = ilnp.locators.len() == 1 && facts.uplinks.len() < 2;
+    (!is_said).then(|| {
+        let finding = Finding::new("ilnp-locators", Severity::StopsProtection, what);
+        let finding = ilnp.locators.iter().fold(finding, Finding::shown_by);
+        finding.remedy(
+            "Each /64 prefix of a global address on an uplink is a locator. Two uplinks with addresses of the same \
+             prefix are one place: give them prefixes of their own.",
+        )
+    })
+}
+
+fn room(ilnp: &IlnpStatus) -> Option<Finding> {
+    let held = ilnp.sessions.established + ilnp.sessions.opening;
+    (held >= u64::from(ilnp.max_sessions)).then(|| {
+        Finding::new("ilnp-full", Severity::Warning, "there is no room for another ILNP session")
+            .shown_by(format!("{held} of {}", ilnp.max_sessions))
+            .remedy("Set ilnp-max-sessions to more, if they are yours: `moorline ilcc` lists them.")
+    })
+}
+
+/// A few of each are packets that were late.
+fn forgeries(ilnp: &IlnpStatus) -> Option<Finding> {
+    let known = [
+        ("bad_nonce", "with a wrong nonce"),
+        ("wrong_locators", "from a locator that the correspondent never named"),
+        ("missing_option", "Locator Updates and other ICMPv6 without the nonce"),
+    ];
+    let seen = known.iter().filter_map(|(reason, what)| {
+        let count = ilnp.drops.get(*reason).copied().filter(|count| *count >= MANY)?;
+        Some(format!("{count} {what}"))
+    });
+    let seen: Vec<_> = seen.collect();
+    (!seen.is_empty()).then(|| {
+        let what = "packets that pretend to be of an ILNP session, or of one that has ended";
+        let finding = Finding::new("ilnp-drops", Severity::Note, what);
+        let finding = seen.into_iter().fold(finding, Finding::shown_by);
+        finding
+            .remedy("They were dropped. A peer that lost its sessions agrees anew within seconds.")
+    })
+}
+
+fn unanswered(ilnp: &IlnpStatus) -> Option<Finding> {
+    let awaiting = ilnp.sessions.awaiting;
+    (awaiting > 0).then(|| {
+        Finding::new(
+            "ilnp-unacknowledged",
+            Severity::Warning,
+            format!("{awaiting} correspondents have not acknowledged our locators"),
+        )
+        .remedy(
+            "Just after a move that is so for a moment. If it stays, ICMPv6 type 156 may be dropped on the way: \
+             `moorline doctor PEER` as root tries.",
+        )
+    })
+}
+
+/// Packets since the start that are worth a word.
+const MANY: u64 = 10;

@@ -1,0 +1,102 @@
+use std::io;
+use std::net::Ipv6Addr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::filter::{ALL, NONE, attach, instruction};
+use crate::socket::set_option;
+
+/// Hears ICMPv6 messages of one type that come in, whole packets, before programs of a data plane may take them.
+#[derive(Debug)]
+pub(crate) struct Tap(AsyncFd<OwnedFd>);
+
+impl Tap {
+    /// On all interfaces; inside a tokio runtime.
+    pub(crate) fn open(kind: u8) -> io::Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        // Without the header of the link. Of all protocols: a socket of one comes behind programs on tc.
+        let protocol = SockProtocol::EthAll;
+        let fd = socket(AddressFamily::Packet, SockType::Datagram, flags, protocol)?;
+        set_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
+        attach(&fd, &mut program(kind))?;
+        // SAFETY: an `OwnedFd` stays open and the same for as long as it lives, and lives in here.
+        let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+        Ok(Self(registered?))
+    }
+
+    /// Waits for the next: source, destination, the message. Cancel safe.
+    pub(crate) async fn receive(
+        &self,
+        kind: u8,
+        buffer: &mut [u8],
+    ) -> io::Result<(Ipv6Addr, Ipv6Addr, Vec<u8>)> {
+        loop {
+            let take = |fd: &OwnedFd| Ok(recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?);
+            let len = self.0.async_io(Interest::READABLE, take).await?;
+            let packet = buffer.get(..len).unwrap_or(&[]);
+            if let Some(message) = read(kind, packet) {
+                return Ok(message);
+            }
+        }
+    }
+}
+
+fn read(kind: u8, packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, Vec<u8>)> {
+    let address = |at: usize| {
+        let octets = packet.get(at..)?.first_chunk::<16>()?;
+        Some(Ipv6Addr::from(*octets))
+    };
+    let len = usize::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]));
+    let message = packet.get(IPV6_HEADER..IPV6_HEADER + len)?;
+    let is_ip6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    let is_one = packet.get(NEXT_AT) == Some(&ICMPV6) && message.first() == Some(&kind);
+    (is_ip6 && is_one).then_some(())?;
+    Some((address(8)?, address(24)?, message.to_vec()))
+}
+
+/// ICMPv6 right behind an IPv6 header, of this type.
+fn program(kind: u8) -> [libc::sock_filter; 9] {
+    let load = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    [
+        instruction(load, 0, 0, 0),
+        instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf0, 0, 0),
+        instruction(equal, 0x60, 0, 5),
+        instruction(load, 6, 0, 0),
+        instruction(equal, ICMPV6.into(), 0, 3),
+        instruction(load, 40, 0, 0),
+        instruction(equal, kind.into(), 0, 1),
+        instruction(libc::BPF_RET | libc::BPF_K, ALL, 0, 0),
+        instruction(libc::BPF_RET | libc::BPF_K, NONE, 0, 0),
+    ]
+}
+
+const ICMPV6: u8 = 58;
+const IPV6_HEADER: usize = 40;
+/// Of the next header value in an IPv6 header.
+const NEXT_AT: usize = 6;
+/// `linux/if_packet.h`
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_up_to_its_own_end() {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 3, ICMPV6, 64];
+        packet.extend([1; 16]);
+        packet.extend([2; 16]);
+        packet.extend([201, 0, 7, 99]);
+        let (source, destination, message) = read(201, &packet).unwrap();
+        assert_eq!((source.octets(), destination.octets()), ([1; 16], [2; 16]));
+        assert_eq!(message, [201, 0, 7], "what follows is padding of the link");
+        assert_eq!(read(200, &packet), None);
+        assert_eq!(read(201, &packet[..42]), None);
+        packet[NEXT_AT] = 17;
+        assert_eq!(read(201, &packet), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! Which pairs of addresses get an ILNP session, and when. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{Protected, daemon_options, eventually, protected_with, with_ilnp};
+use moorline_api::{ContextState, EventKind};
+use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::netns::Task;
+use moorline_lab::topology::{HOSTS, host_address};
+use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
+
+/// Another run of the daemon of a host, with ILNP, that goes on with the contexts of the one before.
+fn with_ilnp_from_now_on(hosts: &mut Protected, index: usize) {
+    hosts.daemons.remove(index).hand_over().unwrap();
+    let settings = "trigger-packets = 1\nilnp = \"on\"\n".to_owned();
+    let options = DaemonOptions { settings, ..daemon_options() };
+    let daemon = Daemon::start(&hosts.lab, HOSTS[index], &options).unwrap();
+    hosts.daemons.insert(index, daemon);
+}
+
+#[test]
+fn a_pair_with_a_shim6_context_gets_no_session_and_another_pair_does() {
+    let trigger = || "trigger-packets = 1\n".to_owned();
+    let name = "Shim6 context first";
+    let Some(mut hosts) = protected_with(name, [trigger(), trigger()]) else { return };
+    let first = hosts.datagrams(Direction::BothWays);
+    hosts.await_context();
+    (0..HOSTS.len()).for_each(|index| with_ilnp_from_now_on(&mut hosts, index));
+    // Its packets are seen by programs that would ask for a session, as those of another pair are.
+    let ends = [0, 1].map(|index: usize| Endpoint {
+        address: hosts.daemons[index].verifiable_address("isp2").unwrap(),
+        ..hosts.ends[index].clone()
+    });
+    let more = UdpOptions { ends, direction: Direction::BothWays, per_second: 100, size: 200 };
+    let second = UdpFlow::start(&more).unwrap();
+    hosts.await_session();
+    for (daemon, [own, other]) in hosts.daemons.iter().zip([[0, 1], [1, 0]]) {
+        let sessions = daemon.ilcc().unwrap().correspondents;
+        let [session] = &sessions[..] else { panic!("{sessions:?}") };
+        let ends = [session.addresses.local, session.addresses.peer];
+        assert_eq!(ends, [own, other].map(|index| more.ends[index].address));
+        let contexts = daemon.contexts().unwrap();
+        let [context] = &contexts[..] else { panic!("{contexts:?}") };
+        let ulids = [context.ulid_local, context.ulid_peer];
+        assert_eq!(ulids, [own, other].map(|index| hosts.ends[index].address));
+        assert_eq!(context.state, ContextState::Established);
+    }
+    for flow in [first, second] {
+        assert!(flow.finish().unwrap().iter().all(|way| way.damaged == 0));
+    }
+}
+
+/// A name server of a host: every name has the identifier of B, and no other record.
+struct Dns {
+    folder: PathBuf,
+    stop: Arc<AtomicBool>,
+    task: Option<Task<()>>,
+}
+
+impl Dns {
+    fn start(hosts: &Protected) -> Self {
+        let namespace = hosts.lab.namespace("a").unwrap();
+        let folder = PathBuf::from("/etc/netns").join(namespace.name());
+        fs::create_dir_all(&folder).unwrap();
+        // What a program in the namespace has at /etc/resolv.conf.
+        fs::write(folder.join("resolv.conf"), "nameserver ::1\n").unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let task = namespace.spawn("dns", move || answer(&stopped)).unwrap();
+        Self { folder, stop, task: Some(task) }
+    }
+}
+
+impl Drop for Dns {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = fs::remove_dir_all(&self.folder);
+        if let Some(task) = self.task.take() {
+            let _ = task.join();
+        }
+    }
+}
+
+fn answer(stop: &AtomicBool) -> anyhow::Result<()> {
+    let socket = UdpSocket::bind("[::1]:53")?;
+    socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+    let mut octets = [0; 1024];
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((len, from)) = socket.recv_from(&mut octets) else { continue };
+        // The question: a name up to a zero, type, class.
+        let name = octets[HEADER..len].iter().position(|octet| *octet == 0).unwrap_or(0);
+        let question = &octets[HEADER..(HEADER + name + 5).min(len)];
+        let is_nid = question[name + 1..].starts_with(&NID);
+        let mut reply = octets[..2].to_vec();
+        reply.extend([0x81, 0x80, 0, 1, 0, is_nid.into(), 0, 0, 0, 0]);
+        reply.extend(question);
+        if is_nid {
+            let nid = host_address("b", 1).octets();
+            reply.extend([0xc0, 12, NID[0], NID[1], 0, 1, 0, 0, 0, 60, 0, 10, 0, 10]);
+            reply.extend(&nid[8..]);
+        }
+        socket.send_to(&reply, from)?;
+    }
+    Ok(())
+}
+
+/// A datagram now and then from a connected socket of A to one of B that is not.
+fn trickle(hosts: &Protected, stop: Arc<AtomicBool>) -> [Task<()>; 2] {
+    let [from, to] = hosts.ends.clone().map(|end| end.address);
+    let until = Arc::clone(&stop);
+    let taken = move || {
+        let socket = UdpSocket::bind((to, PORT))?;
+        socket.set_read_timeout(Some(TICK))?;
+        while !until.load(Ordering::Relaxed) {
+            let _ = socket.recv(&mut [0; 64]);
+        }
+        Ok(())
+    };
+    let sent = move || {
+        let socket = UdpSocket::bind((from, 0))?;
+        socket.connect(SocketAddr::from((to, PORT)))?;
+        while !stop.load(Ordering::Relaxed) {
+            let _ = socket.send(&[7; 32]);
+            std::thread::sleep(TICK);
+        }
+        Ok(())
+    };
+    [
+        hosts.ends[1].namespace.spawn("take", taken).unwrap(),
+        hosts.ends[0].namespace.spawn("send", sent).unwrap(),
+    ]
+}
+
+/// Without the record it would be asked again after ten minutes.
+//= rfc6742#2.1 (test)
+#[test]
+fn a_silent_peer_that_the_dns_names_is_asked_again_soon() {
+    let Some(mut hosts) = with_ilnp("ilnp-peers", &[], [None, None]) else { return };
+    let _dns = Dns::start(&hosts);
+    let options = |more: &str| {
+        let settings = format!("addresses = \"off\"\ntrigger-never = true\nilnp = \"on\"\n{more}");
+        DaemonOptions { settings, ..daemon_options() }
+    };
+    let named = options("ilnp-peers = [\"b.example.\"]\n");
+    hosts.daemons.push(Daemon::start_logging(&hosts.lab, "a", &named, Some("debug")).unwrap());
+    eventually("an answer of the DNS", || hosts.daemons[0].log().contains("in the DNS"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let tasks = trickle(&hosts, Arc::clone(&stop));
+    let told = hosts.daemons[0].wait_for(&EventKind::NoSession, SOON).unwrap();
+    assert_eq!(told.reason.as_deref(), Some("no answer"));
+    hosts.daemons.push(Daemon::start(&hosts.lab, "b", &options("")).unwrap());
+    hosts.daemons[0].wait_for(&EventKind::SessionEstablished, SOON).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    tasks.into_iter().for_each(|task| task.join().unwrap());
+}
+
+/// Octets of a DNS message before the question.
+const HEADER: usize = 12;
+/// Type of an identifier's record (RFC 6742 s2.1).
+const NID: [u8; 2] = [0, 104];
+const PORT: u16 = 7778;
+const TICK: Duration = Duration::from_millis(200);
+/// Ten seconds, the intervals of reports, and a busy machine.
+const SOON: Duration = Duration::from_secs(60);

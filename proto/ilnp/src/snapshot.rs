@@ -1,0 +1,126 @@
+use alloc::vec::Vec;
+
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
+use moorline_wire::ilnp::AdmissionFlags;
+
+use crate::consts::MAX_REMOTE_LOCATORS;
+use crate::datapath::ChecksumMode;
+use crate::ilcc::Class;
+use crate::machine::Machine;
+use crate::policy::Why;
+use crate::session::{Opening, RemoteLocator, Session};
+
+/// All it takes to go on with an established session in another run. It holds the nonces, so it is as secret as
+/// they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSnapshot {
+    /// The addresses of its sockets.
+    pub pair: IlvPair,
+    /// Locators of what we send: source, destination.
+    pub wire: (L64, L64),
+    /// The nonce that we send, and the one that comes.
+    pub nonces: (Nonce, Nonce),
+    /// Why it was admitted.
+    pub why: Why,
+    /// Of both directions.
+    pub checksum: ChecksumMode,
+    /// What the correspondent said in the handshake.
+    pub peer: AdmissionFlags,
+    /// It did the handshake.
+    pub agreed: bool,
+    /// Both know that both know.
+    pub settled: bool,
+    /// Locators of the correspondent.
+    pub remote: Vec<RemoteLocator>,
+    /// Number of the last Locator Update that was taken.
+    pub taken: Option<u32>,
+    /// Number of the last Locator Update that was sent.
+    pub sent: u32,
+}
+
+impl Machine {
+    /// The sessions that both ends know of, as they are now. What is on its way is begun again by the traffic.
+    pub fn snapshot(&self) -> impl Iterator<Item = SessionSnapshot> + '_ {
+        self.ilcc.iter().filter_map(|(id, pair, session)| {
+            let (_, received) = self.ilcc.key(id)?;
+            matches!(session.opening, Opening::Done).then_some(())?;
+            Some(SessionSnapshot {
+                pair,
+                wire: session.wire,
+                nonces: (session.send_nonce, received?),
+                why: session.why,
+                checksum: session.checksum,
+                peer: session.peer,
+                agreed: session.agreed,
+                settled: session.settled,
+                remote: session.remote.clone(),
+                taken: session.taken,
+                sent: session.sent,
+            })
+        })
+    }
+
+    /// Goes on with a session of an earlier run. To be called before [`handle_local`](Self::handle_local), which
+    /// then has its correspondent told where we are: that may have changed meanwhile.
+    ///
+    /// # Errors
+    /// [`DropReason::WrongLocators`] and [`DropReason::BadAddress`] if it can be none;
+    /// [`DropReason::Replayed`] if it is there already; [`DropReason::TableFull`].
+    pub fn restore(
+        &mut self,
+        snapshot: SessionSnapshot,
+        now: Instant,
+    ) -> Result<SessionId, DropReason> {
+        self.check(&snapshot)?;
+        let (send_nonce, received) = snapshot.nonces;
+        let session = Session {
+            why: snapshot.why,
+            opening: Opening::Done,
+            proves: true,
+            send_nonce,
+            checksum: snapshot.checksum,
+            peer: snapshot.peer,
+            agreed: snapshot.agreed,
+            settled: snapshot.settled,
+            remote: snapshot.remote,
+            wire: snapshot.wire,
+            taken: snapshot.taken,
+            // The last ones may not have been written, and a number that was used would not be read again.
+            sent: snapshot.sent.wrapping_add(UNWRITTEN),
+            advertisement: None,
+            owes_update: true,
+            nonce_until: None,
+            last_used: now,
+            deadline: None,
+        };
+        Ok(self.admit(snapshot.pair, Some(received), Class::Proven, session, now))
+    }
+
+    fn check(&self, snapshot: &SessionSnapshot) -> Result<(), DropReason> {
+        let SessionSnapshot { pair, wire, remote, .. } = snapshot;
+        let (local, peer) = pair.nids();
+        if local.is_group() || peer.is_group() || local == peer {
+            return Err(DropReason::BadAddress);
+        }
+        let told = remote.iter().map(|remote| remote.l64);
+        let all = [pair.local.l64, pair.remote.l64, wire.0, wire.1].into_iter().chain(told);
+        if !all.into_iter().all(L64::is_global_unicast) {
+            return Err(DropReason::BadAddress);
+        }
+        if !(1..=MAX_REMOTE_LOCATORS).contains(&remote.len()) {
+            return Err(DropReason::WrongLocators);
+        }
+        if self.has_session(*pair) || self.ilcc.find_nonce(local, peer, snapshot.nonces.1).is_some()
+        {
+            return Err(DropReason::Replayed);
+        }
+        let with_node = self.ilcc.between(local, peer).take(self.config.max_with_node).count();
+        if self.ilcc.len() >= self.config.max_sessions || with_node >= self.config.max_with_node {
+            return Err(DropReason::TableFull);
+        }
+        Ok(())
+    }
+}
+
+/// Locator Updates that are sent at most before the last snapshot is written.
+const UNWRITTEN: u32 = 1 << 16;

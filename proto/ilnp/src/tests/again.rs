@@ -1,0 +1,100 @@
+use std::vec;
+use std::vec::Vec;
+
+use moorline_types::{DropReason, L64, Nid, Nonce};
+
+use super::duo::Duo;
+use crate::tests::ilv;
+use crate::{Config, Event, LocalLocator, Machine, SessionSnapshot, State};
+
+const ELSEWHERE: u64 = 0x2001_0db8_00aa_0000;
+
+/// A machine that begins where that of the first host ends.
+fn again(duo: &mut Duo) {
+    let snapshots: Vec<_> = duo.machines[0].snapshot().collect();
+    let mut machine = Machine::new(Config::default(), [77; 32], duo.now);
+    for snapshot in snapshots {
+        machine.restore(snapshot, duo.now).expect("a session");
+    }
+    duo.machines[0] = machine;
+}
+
+#[test]
+fn a_session_that_has_moved_goes_on_in_another_run_with_its_nonces_and_moves_again() {
+    let mut duo = Duo::established();
+    duo.roam(0, &[ELSEWHERE]);
+    duo.play();
+    let before = [0, 1].map(|host| (duo.entry(host), duo.session(host)));
+    again(&mut duo);
+    // The first word to it is where the node is: that is told, and taken, though it is what was told before.
+    duo.roam(0, &[ELSEWHERE]);
+    let (entry, session) = (duo.entry(0), duo.session(0));
+    assert_eq!((entry.pair, entry.wire), (before[0].0.pair, before[0].0.wire));
+    assert_eq!(session.nonces, before[0].1.nonces);
+    assert_eq!((session.state, session.why), (State::Established, before[0].1.why));
+    assert!(entry.attach, "until the correspondent has read it");
+    duo.play();
+    assert!(duo.has_event(0, |event| matches!(event, Event::UpdateAcknowledged { .. })));
+    assert_eq!(duo.session(1).nonces, before[1].1.nonces);
+    assert!([0, 1].iter().all(|host| duo.drops(*host, DropReason::Replayed) == 0));
+    duo.roam(0, &[ilv(0).l64.0]);
+    duo.play();
+    assert_eq!(duo.entry(1).wire.1, ilv(0).l64, "the number of the update was new");
+}
+
+#[test]
+fn locators_that_went_between_two_runs_are_left() {
+    let mut duo = Duo::established();
+    again(&mut duo);
+    duo.roam(0, &[ELSEWHERE]);
+    duo.play();
+    assert_eq!((duo.entry(0).wire.0, duo.entry(1).wire.1), (L64(ELSEWHERE), L64(ELSEWHERE)));
+}
+
+#[test]
+fn what_is_under_way_is_not_kept() {
+    let (duo, _) = Duo::at_confirm();
+    assert_eq!(duo.machines[0].session_count(), 1);
+    assert_eq!(duo.machines[0].snapshot().count(), 0);
+}
+
+#[test]
+fn what_cannot_be_a_session_or_is_one_already_is_refused() {
+    let duo = Duo::established();
+    let good = duo.machines[0].snapshot().next().expect("a session");
+    let mut machine =
+        Machine::new(Config { max_sessions: 2, ..Config::default() }, [1; 32], duo.now);
+    let mut refused = |change: &dyn Fn(&mut SessionSnapshot)| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        machine.restore(bad, duo.now).err()
+    };
+    assert_eq!(refused(&|bad| bad.remote.clear()), Some(DropReason::WrongLocators));
+    let many = |bad: &mut SessionSnapshot| bad.remote = vec![bad.remote[0]; 33];
+    assert_eq!(refused(&many), Some(DropReason::WrongLocators));
+    assert_eq!(refused(&|bad| bad.wire.1 = L64(0)), Some(DropReason::BadAddress));
+    assert_eq!(refused(&|bad| bad.pair.remote.nid = Nid(u64::MAX)), Some(DropReason::BadAddress));
+    assert_eq!(
+        refused(&|bad| bad.pair.remote.nid = bad.pair.local.nid),
+        Some(DropReason::BadAddress)
+    );
+    assert_eq!(refused(&|_| {}), None);
+    assert_eq!(refused(&|_| {}), Some(DropReason::Replayed));
+    let other = L64(ELSEWHERE);
+    assert_eq!(
+        refused(&|bad| bad.pair.local.l64 = other),
+        Some(DropReason::Replayed),
+        "the nonce is taken"
+    );
+    let second = |bad: &mut SessionSnapshot| {
+        bad.pair.local.l64 = other;
+        bad.nonces.1 = Nonce::Short([9; 4]);
+    };
+    assert_eq!(refused(&second), None);
+    let third = |bad: &mut SessionSnapshot| {
+        bad.pair.local.l64 = L64(ELSEWHERE + 1);
+        bad.nonces.1 = Nonce::Short([8; 4]);
+    };
+    assert_eq!(refused(&third), Some(DropReason::TableFull));
+    assert_eq!(machine.locators(), &[] as &[LocalLocator]);
+}
