@@ -145,6 +145,7 @@ impl<T> Ilcc<T> {
     }
 
     /// By the addresses that its sockets have.
+    //= rfc6740#3.1.1-3
     #[must_use]
     pub fn find_pair(&self, pair: IlvPair) -> Option<SessionId> {
         if self.is_empty() {

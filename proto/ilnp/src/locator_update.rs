@@ -41,6 +41,7 @@ impl Machine {
     }
 
     //= rfc6743#2-5 rfc6744#4-1 rfc6744#4-3
+    //= rfc6740#3.2.2-1 rfc6740#3.4-2
     fn on_our_locators(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(current) = self.ilcc.get(id).map(|session| session.wire.0) else { return };

@@ -354,6 +354,7 @@ impl Machine {
     }
 
     /// The correspondent goes by classic IPv6, for a while.
+    //= rfc6740#8-2
     pub(crate) fn remember_classic(&mut self, pair: IlvPair, cause: Classic, now: Instant) {
         let is_hinted = self.hints.has(pair.remote.nid, now);
         self.negatives.remember(pair.remote, cause, is_hinted, now);

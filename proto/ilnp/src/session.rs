@@ -136,7 +136,8 @@ impl Session {
         self.wire != (pair.local.l64, pair.remote.l64)
     }
 
-    /// The addresses of what we send.
+    /// The addresses of what we send: other locators, the same identifiers.
+    //= rfc6740#3.1.1-1
     pub(crate) fn wire_pair(&self, pair: IlvPair) -> IlvPair {
         IlvPair::new(pair.local.at(self.wire.0), pair.remote.at(self.wire.1))
     }

@@ -122,6 +122,7 @@ fn without_a_socket_there_or_a_connected_one_anywhere_there_is_no_session() {
     }
 }
 
+//= rfc6740#8-2 (test)
 #[test]
 fn a_silent_correspondent_is_asked_three_times_and_remembered() {
     let mut duo = Duo::new();
@@ -259,7 +260,7 @@ fn a_repeated_update_is_acknowledged_again_and_an_old_one_is_not() {
     assert_eq!(duo.drops(1, DropReason::Replayed), 1);
 }
 
-//= rfc6743#2-5 rfc6744#4-1 (test)
+//= rfc6743#2-5 rfc6744#4-1 rfc6740#3.2.2-1 (test)
 #[test]
 fn an_update_that_nobody_acknowledges_is_repeated_and_the_nonce_stays() {
     let mut duo = Duo::established();

@@ -50,7 +50,7 @@ half_newtype! {
 
 impl Nid {
     /// From the 48-bit address of an interface, by way of the modified EUI-64 (RFC 4291 app A).
-    //= rfc6741#2.2-1 rfc6741#3.1-1
+    //= rfc6741#2.2-1 rfc6741#3.1-1 rfc6740#3.1.2-1
     #[must_use]
     pub const fn from_mac([a, b, c, d, e, f]: [u8; 6]) -> Self {
         Self(u64::from_be_bytes([a ^ UNIVERSAL, b, c, 0xff, 0xfe, d, e, f]))
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(format!("{} {}", ilv.l64, ilv.nid), "2001:0db8:0001:0002 0014:4fff:ff20:ee64");
     }
 
-    //= rfc6741#2.2-1 rfc6741#3.1-1 (test)
+    //= rfc6741#2.2-1 rfc6741#3.1-1 rfc6740#3.1.2-1 (test)
     #[test]
     fn identifiers_have_the_scope_of_what_they_were_made_of() {
         let nid = Nid::from_mac([0x52, 0x54, 0, 0xfe, 0, 1]);

@@ -22,6 +22,7 @@ pub(super) struct Node {
 ///
 /// Among locators whose addresses are for new traffic none is better, so that sessions stay where they began,
 /// unless a rule prefers or avoids one; those that are deprecated come after all others.
+//= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(super) fn node(
     view: &HostView,
     is_attached: &dyn Fn(u32) -> bool,
@@ -61,7 +62,8 @@ pub(super) fn places(view: &HostView) -> impl Iterator<Item = &Uplink> {
     view.uplinks.iter().chain(candidates.filter(|one| one.addresses.iter().any(is_usable)))
 }
 
-/// Whether packets may come from it.
+/// Whether packets may come from it: not before the kernel has found that no other node has it.
+//= rfc6740#3.1.2-2
 fn is_usable(own: &UplinkAddress) -> bool {
     let is_tentative = own.flags.contains(AddressFlags::TENTATIVE)
         && !own.flags.contains(AddressFlags::OPTIMISTIC);
@@ -135,6 +137,7 @@ mod tests {
 
     const FINE: AddressFlags = AddressFlags::PERMANENT;
 
+    //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1 (test)
     #[test]
     fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
         let lasting = address("2001:db8:1::a", FINE, u32::MAX);
@@ -151,6 +154,7 @@ mod tests {
         assert_eq!(node.uplinks.into_values().collect::<Vec<_>>(), [1, 2]);
     }
 
+    //= rfc6740#3.1.2-2 (test)
     #[test]
     fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
         let gone = Uplink { carrier: false, ..uplink(1, &[address("2001:db8:1::a", FINE, 60)]) };

@@ -20,6 +20,7 @@ fn nonce(n: u32) -> Nonce {
     Nonce::Short(n.to_be_bytes())
 }
 
+//= rfc6740#3.1.1-3 (test)
 #[test]
 fn an_entry_is_found_by_pair_nonce_and_identifiers_until_it_is_gone() {
     let mut cache = cache(10);

@@ -19,6 +19,7 @@ fn again(duo: &mut Duo) {
     duo.machines[0] = machine;
 }
 
+//= rfc6740#3.1.1-1 rfc6740#3.4-2 (test)
 #[test]
 fn a_session_that_has_moved_goes_on_in_another_run_with_its_nonces_and_moves_again() {
     let mut duo = Duo::established();
