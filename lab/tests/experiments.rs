@@ -242,8 +242,12 @@ fn throughput_holds_both_states_against_a_path_without_moorline() {
     for point in &results.points {
         assert!(point["gbit_per_second"]["median"].as_f64().unwrap() > 0.0, "{point}");
         assert!(point["cpu_ns_per_packet"]["median"].as_f64().unwrap() > 0.0, "{point}");
+        assert!(point["whole_way_ns_per_packet"]["p95"].as_f64().unwrap() > 0.0, "{point}");
     }
     let json = serde_json::to_value(&results).unwrap();
+    for name in ["unmoved_whole_way_ratio", "moved_whole_way_ratio"] {
+        assert!(json[name].as_f64().unwrap() > 0.0, "{json}");
+    }
     for name in ["unmoved_ratio", "moved_ratio", "moved_no_segmentation_ratio"] {
         assert!(json[name].as_f64().unwrap() > 0.0, "{json}");
         assert!(json[format!("{name}_spread")]["p95"].is_number(), "{json}");

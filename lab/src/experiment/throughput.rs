@@ -3,7 +3,8 @@
 //! Five networks stand side by side: without Moorline, the same without any offload and without those for segments
 //! alone, with Moorline and traffic that has not moved, and with traffic that has. Runs are paired, one right after
 //! the other and each time in the other order, so that what else the machine does falls on both; a ratio is of one
-//! pair.
+//! pair. Then one thread sends and receives through both in slices of some milliseconds that take turns: that tells
+//! what a packet costs on its whole way, also while others use the machine.
 
 mod ilnp;
 
@@ -18,9 +19,10 @@ use super::recovery::{self, Flow, Scene, Silence, await_recovery, obstacles};
 use super::{Bars, Chart, Data, Experiment, Percentiles, Results, Scale, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
+use crate::interrupt;
 use crate::netns::{ALL_OFFLOADS, SEGMENTATION};
 use crate::topology::{HOSTS, ISPS, Impairment};
-use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions};
+use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions, WholeWay, on_one_processor};
 
 /// Parameters.
 #[derive(Clone, Debug)]
@@ -88,6 +90,18 @@ struct Point {
     against: Option<&'static str>,
     /// Throughput of this path by that of the other, of each pair.
     ratio: Option<Percentiles>,
+    /// What one processor takes for a packet from one end to the other.
+    whole_way_ns_per_packet: Percentiles,
+    /// That of the other path by that of this one, of slices that followed each other.
+    whole_way_ratio: Option<Percentiles>,
+}
+
+/// What was measured of two paths, of the one without Moorline first.
+#[derive(Default)]
+struct Measured {
+    runs: Vec<[Speed; 2]>,
+    /// Nanoseconds a packet.
+    slices: Vec<[f64; 2]>,
 }
 
 impl Experiment for Throughput {
@@ -120,14 +134,15 @@ impl Experiment for Throughput {
         for &traffic in &self.traffic {
             for &Comparison { without, with, .. } in comparisons {
                 watch.stage(&format!("{}, {with} against {without}", traffic.name()));
-                let mut runs = Vec::new();
+                let mut measured = Measured::default();
                 for pair in 0..self.pairs {
                     watch.done(over as f64 / all as f64);
                     over += 1;
-                    runs.push(self.pair(&paths, traffic, [without, with], pair)?);
+                    measured.runs.push(self.pair(&paths, traffic, [without, with], pair)?);
                 }
-                points.push(Point::of(traffic, without, None, &runs));
-                points.push(Point::of(traffic, with, Some(without), &runs));
+                measured.slices = self.slices(&paths, traffic, [without, with])?;
+                points.push(Point::of(traffic, without, None, &measured));
+                points.push(Point::of(traffic, with, Some(without), &measured));
             }
         }
         watch.done(1.0);
@@ -151,6 +166,8 @@ impl Experiment for Throughput {
             let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
             results.summary.insert(format!("{name}{infix}_ratio_spread"), spread);
             results.summary.insert(format!("{name}{infix}_ratio"), json!(ratio.median));
+            let whole_way = point.whole_way_ratio.and_then(|ratio| ratio.median);
+            results.summary.insert(format!("{name}{infix}_whole_way_ratio"), json!(whole_way));
         }
         Ok(results.with_charts(vec![chart]))
     }
@@ -180,6 +197,37 @@ impl Throughput {
             let first = run(with)?;
             Ok([run(without)?, first])
         }
+    }
+
+    /// Nanoseconds a packet through both paths, in turns.
+    fn slices(
+        &self,
+        paths: &Paths,
+        traffic: Traffic,
+        pair: [&'static str; 2],
+    ) -> anyhow::Result<Vec<[f64; 2]>> {
+        let open = |path| {
+            let [a, b] = &paths.scene(path)?.ends;
+            WholeWay::open([a, b], traffic).with_context(|| format!("sockets of the path {path}"))
+        };
+        let [mut without, mut with] = [open(pair[0])?, open(pair[1])?];
+        on_one_processor(|| {
+            let mut slices = Vec::new();
+            for number in 0..WARM_UP + self.pairs * SLICES {
+                interrupt::check()?;
+                let slice = if number.is_multiple_of(2) {
+                    let first = without.slice()?;
+                    [first, with.slice()?]
+                } else {
+                    let first = with.slice()?;
+                    [without.slice()?, first]
+                };
+                if number >= WARM_UP {
+                    slices.push(slice);
+                }
+            }
+            Ok(slices)
+        })
     }
 
     fn chart(&self, points: &[Point]) -> Chart {
@@ -212,11 +260,15 @@ impl Point {
         traffic: Traffic,
         path: &'static str,
         against: Option<&'static str>,
-        runs: &[[Speed; 2]],
+        measured: &Measured,
     ) -> Self {
+        let Measured { runs, slices } = measured;
         let own = usize::from(against.is_some());
-        let percentiles = |value: &dyn Fn(&[Speed; 2]) -> f64| {
+        let of_runs = |value: &dyn Fn(&[Speed; 2]) -> f64| {
             Percentiles::of(&runs.iter().map(|pair| Some(value(pair))).collect::<Vec<_>>())
+        };
+        let of_slices = |value: &dyn Fn(&[f64; 2]) -> f64| {
+            Percentiles::of(&slices.iter().map(|pair| Some(value(pair))).collect::<Vec<_>>())
         };
         let ratio =
             |[without, with]: &[Speed; 2]| with.octets_per_second / without.octets_per_second;
@@ -224,10 +276,12 @@ impl Point {
             traffic: traffic.name(),
             path,
             runs: runs.len(),
-            gbit_per_second: percentiles(&|pair| pair[own].octets_per_second * 8.0 / 1e9),
-            cpu_ns_per_packet: percentiles(&|pair| pair[own].cpu_ns_per_packet),
+            gbit_per_second: of_runs(&|pair| pair[own].octets_per_second * 8.0 / 1e9),
+            cpu_ns_per_packet: of_runs(&|pair| pair[own].cpu_ns_per_packet),
             against,
-            ratio: against.map(|_| percentiles(&ratio)),
+            ratio: against.map(|_| of_runs(&ratio)),
+            whole_way_ns_per_packet: of_slices(&|pair| pair[own]),
+            whole_way_ratio: against.map(|_| of_slices(&|[without, with]| without / with)),
         }
     }
 }
@@ -320,7 +374,7 @@ const COMPARISONS: [Comparison; 3] = [
     Comparison { name: "moved", without: NO_OFFLOADS, with: MOVED },
     Comparison { name: "moved_no_segmentation", without: NO_SEGMENTATION, with: MOVED },
 ];
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 10] = [
     "traffic",
     "path",
     "gbit_per_second.median",
@@ -329,7 +383,12 @@ const COLUMNS: [&str; 8] = [
     "ratio.p5",
     "ratio.median",
     "ratio.p95",
+    "whole_way_ns_per_packet.median",
+    "whole_way_ratio.median",
 ];
+/// Of each path, for each pair of runs, and before them.
+const SLICES: usize = 50;
+const WARM_UP: usize = 10;
 /// Long enough that a full processor is no failure.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 const SETTINGS: &str = "profile = \"rfc\"\naddresses = \"hba\"\ntrigger-bytes = 500\n";
@@ -342,10 +401,16 @@ mod tests {
     fn ratios_are_of_pairs() {
         let speed = |octets_per_second| Speed { octets_per_second, cpu_ns_per_packet: 5.0 };
         let runs =
-            [[speed(1e9), speed(0.9e9)], [speed(2e9), speed(2e9)], [speed(1e9), speed(0.5e9)]];
-        let point = Point::of(Traffic::Tcp, UNMOVED, Some(PLAIN), &runs);
+            vec![[speed(1e9), speed(0.9e9)], [speed(2e9), speed(2e9)], [speed(1e9), speed(0.5e9)]];
+        let slices = vec![[100.0, 125.0], [100.0, 110.0], [400.0, 500.0]];
+        let measured = Measured { runs, slices };
+        let point = Point::of(Traffic::Tcp, UNMOVED, Some(PLAIN), &measured);
         assert_eq!(point.ratio.unwrap().median, Some(0.9));
         assert_eq!(point.gbit_per_second.median.map(f64::round), Some(7.0));
-        assert_eq!(Point::of(Traffic::Tcp, PLAIN, None, &runs).ratio, None);
+        assert_eq!(point.whole_way_ns_per_packet.median, Some(125.0));
+        assert_eq!(point.whole_way_ratio.unwrap().median, Some(0.8));
+        let plain = Point::of(Traffic::Tcp, PLAIN, None, &measured);
+        assert_eq!((plain.ratio, plain.whole_way_ratio), (None, None));
+        assert_eq!(plain.whole_way_ns_per_packet.median, Some(100.0));
     }
 }

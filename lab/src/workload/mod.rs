@@ -13,6 +13,7 @@ mod socket;
 mod speed;
 mod tcp;
 mod udp;
+mod whole_way;
 
 pub use arrivals::{Arrivals, Gap};
 pub use curl::{Curl, Download};
@@ -25,6 +26,7 @@ pub use ping::{Ping, Pings};
 pub use speed::{Speed, Traffic};
 pub use tcp::{Carriage, Protocol, Sender, TcpOptions, TcpOutcome, TcpTransfer};
 pub use udp::{Direction, UdpFlow, UdpOptions, UdpOutcome};
+pub use whole_way::{WholeWay, on_one_processor};
 
 use std::net::SocketAddrV6;
 use std::time::{Duration, Instant};

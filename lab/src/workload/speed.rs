@@ -119,9 +119,9 @@ impl Traffic {
 }
 
 /// Octets of a segment on a wire of 1500, with timestamps.
-const SEGMENT: u16 = 1428;
+pub(super) const SEGMENT: u16 = 1428;
 /// Octets of payload that fit once the header is in.
-const DATAGRAM: u16 = 1400;
+pub(super) const DATAGRAM: u16 = 1400;
 /// More than iperf3 takes for its own exchange.
 const PATIENCE: Duration = Duration::from_secs(15);
 

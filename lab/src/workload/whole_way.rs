@@ -1,0 +1,152 @@
+//! What a packet costs on its whole way, by one processor that does nothing else.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::socket::{accept, connect_from, listen};
+use super::speed::{DATAGRAM, SEGMENT};
+use super::{Endpoint, Protocol, Traffic};
+
+/// Both ends of traffic in the hands of one thread: what it sends goes through all hosts and routers before the call is
+/// over, and then it receives. So a slice of a few milliseconds measures a path, and slices of several paths can take
+/// turns: what else the machine does falls on all alike.
+#[derive(Debug)]
+pub struct WholeWay {
+    sockets: Sockets,
+}
+
+#[derive(Debug)]
+enum Sockets {
+    Tcp { from: TcpStream, to: TcpStream },
+    Udp { from: UdpSocket, to: UdpSocket },
+}
+
+impl WholeWay {
+    /// Opens a socket at each end, the second one to receive.
+    ///
+    /// # Errors
+    /// No socket, or no connection.
+    pub fn open(ends: [&Endpoint; 2], traffic: Traffic) -> anyhow::Result<Self> {
+        let sockets = match traffic {
+            Traffic::Tcp => Sockets::tcp(ends)?,
+            Traffic::Udp => Sockets::udp(ends)?,
+        };
+        Ok(Self { sockets })
+    }
+
+    /// Sends and receives for some milliseconds. Nanoseconds for each packet of a full wire.
+    ///
+    /// # Errors
+    /// A socket failed, or too little arrived.
+    pub fn slice(&mut self) -> anyhow::Result<f64> {
+        let begin = Instant::now();
+        let packets = match &mut self.sockets {
+            Sockets::Tcp { from, to } => transfer(from, to)?,
+            Sockets::Udp { from, to } => datagrams(from, to)?,
+        };
+        Ok(begin.elapsed().as_secs_f64() * 1e9 / packets)
+    }
+}
+
+/// Runs `work` on a thread that stays on the last of the processors.
+///
+/// # Errors
+/// There is no thread, or `work` failed.
+pub fn on_one_processor<T: Send>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send,
+) -> anyhow::Result<T> {
+    let pinned = || {
+        let all = sched_getaffinity(None).context("processors")?;
+        let last = (0..CpuSet::MAX_CPU).rfind(|&number| all.is_set(number));
+        let mut one = CpuSet::new();
+        one.set(last.context("no processor")?);
+        sched_setaffinity(None, &one).context("one processor")?;
+        work()
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(pinned);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+impl Sockets {
+    fn tcp([from, to]: [&Endpoint; 2]) -> anyhow::Result<Self> {
+        let listener = to.namespace.enter(|| listen(to))?;
+        let at = listener.local_addr().context("address of a listener")?;
+        let from = from.namespace.enter(|| connect_from(from, at, Protocol::Tcp))?;
+        let to = accept(&listener, || true)?.context("no connection")?;
+        for stream in [&from, &to] {
+            stream.set_nonblocking(true).context("a socket that does not block")?;
+        }
+        Ok(Self::Tcp { from, to })
+    }
+
+    fn udp([from, to]: [&Endpoint; 2]) -> anyhow::Result<Self> {
+        let open = |end: &Endpoint| {
+            let bound = || UdpSocket::bind(end.socket_address(0)).context("a socket for datagrams");
+            end.namespace.enter(bound)
+        };
+        let (from, to) = (open(from)?, open(to)?);
+        from.connect(to.local_addr()?).context("connect")?;
+        // As iperf3 does, and many servers: the kernel finds such a socket without a look at routes.
+        to.connect(from.local_addr()?).context("connect")?;
+        to.set_nonblocking(true).context("a socket that does not block")?;
+        Ok(Self::Udp { from, to })
+    }
+}
+
+fn transfer(from: &mut TcpStream, to: &mut TcpStream) -> anyhow::Result<f64> {
+    let mut buffer = vec![0; CHUNK];
+    let (mut sent, mut received) = (0, 0);
+    let begin = Instant::now();
+    while received < TRANSFER {
+        if sent < TRANSFER {
+            let most = CHUNK.min(TRANSFER - sent);
+            sent += unless_it_would_block(from.write(&buffer[..most]))?;
+        }
+        loop {
+            let read = unless_it_would_block(to.read(&mut buffer))?;
+            if read == 0 {
+                break;
+            }
+            received += read;
+        }
+        ensure!(begin.elapsed() < PATIENCE, "{received} of {sent} octets have arrived");
+    }
+    Ok(TRANSFER as f64 / f64::from(SEGMENT))
+}
+
+fn datagrams(from: &UdpSocket, to: &UdpSocket) -> anyhow::Result<f64> {
+    let mut buffer = [0; DATAGRAM as usize];
+    let mut received = 0;
+    for _ in 0..BURSTS {
+        for _ in 0..BURST {
+            from.send(&buffer).context("send a datagram")?;
+        }
+        while unless_it_would_block(to.recv(&mut buffer))? > 0 {
+            received += 1;
+        }
+    }
+    ensure!(received > BURSTS * BURST / 2, "{received} datagrams have arrived");
+    Ok(f64::from(BURSTS * BURST))
+}
+
+fn unless_it_would_block(result: std::io::Result<usize>) -> anyhow::Result<usize> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+        result => result.context("a socket of a slice"),
+    }
+}
+
+/// Datagrams that a socket has room for, and how often that many in a slice.
+const BURST: u32 = 50;
+const BURSTS: u32 = 10;
+/// Octets at a time, and in a slice.
+const CHUNK: usize = 128 * 1024;
+const TRANSFER: usize = 3000 * SEGMENT as usize;
+/// Segments that were lost have been sent again by then.
+const PATIENCE: Duration = Duration::from_secs(10);
