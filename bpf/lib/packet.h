@@ -49,9 +49,17 @@ struct ip6_shim6 {
 	struct shim6 shim6;
 };
 
+/* The same on Ethernet. */
+struct frame {
+	struct link link;
+	struct ip6 ip6;
+	struct shim6 shim6;
+};
+
 _Static_assert(sizeof(struct ip6) == 40, "ip6");
 _Static_assert(sizeof(struct shim6) == 8, "shim6");
 _Static_assert(sizeof(struct ip6_shim6) == 48, "ip6_shim6");
+_Static_assert(sizeof(struct frame) == 64, "frame");
 
 #define SHIM6_P 0x8000
 

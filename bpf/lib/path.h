@@ -64,7 +64,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
 	if (unlikely(ip6.next == NEXT_SHIM6)) {
-		if (hops_wanted)
+		if (l2 && hops_wanted)
 			hop_learn(skb, &ulids);
 		return TC_ACT_UNSPEC;
 	}

@@ -26,7 +26,7 @@ static __always_inline int way_look_up(struct __sk_buff *skb, struct way *way)
 
 static __always_inline bool is_way_known(struct __sk_buff *skb, __u32 l2, const struct way *way, __u64 now)
 {
-	return now < way->until && way->locals == locals_now() && has_hops(skb) &&
+	return now < way->until && l2 == ETH_HLEN && way->locals == locals_now() && has_hops(skb) &&
 	       skb->len - l2 + sizeof(struct shim6) <= way->mtu;
 }
 
@@ -38,7 +38,7 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 					__u64 now)
 {
 	bool is_known = is_way_known(skb, l2, way, now);
-	struct ip6_shim6 headers = { .ip6 = *ip6 };
+	struct frame frame = { .ip6 = *ip6 };
 	int failure;
 
 	/* The header belongs behind these two (s4.6), where there is no making room. */
@@ -50,19 +50,23 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	failure = likely(is_known) ? 0 : way_look_up(skb, way);
 	if (failure)
 		return failure;
-	if (bpf_skb_adjust_room(skb, sizeof(headers.shim6), BPF_ADJ_ROOM_MAC, 0))
+	if (bpf_skb_adjust_room(skb, sizeof(frame.shim6), BPF_ADJ_ROOM_MAC, 0))
 		return -1 - DROP_ADJUST_ROOM;
-	headers.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + sizeof(headers.shim6));
-	headers.ip6.next = NEXT_SHIM6;
-	headers.ip6.source = way->locators.local;
-	headers.ip6.destination = way->locators.peer;
-	headers.shim6.next = ip6->next;
-	headers.shim6.p_tag_upper = bpf_htons(SHIM6_P | (__u16)(way->peer_tag >> 32));
-	headers.shim6.tag_lower = bpf_htonl((__u32)way->peer_tag);
-	if (bpf_skb_store_bytes(skb, l2, &headers, sizeof(headers), 0))
+	frame.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + sizeof(frame.shim6));
+	frame.ip6.next = NEXT_SHIM6;
+	frame.ip6.source = way->locators.local;
+	frame.ip6.destination = way->locators.peer;
+	frame.shim6.next = ip6->next;
+	frame.shim6.p_tag_upper = bpf_htons(SHIM6_P | (__u16)(way->peer_tag >> 32));
+	frame.shim6.tag_lower = bpf_htonl((__u32)way->peer_tag);
+	if (likely(is_known)) {
+		frame.link = way->link;
+		if (bpf_skb_store_bytes(skb, 0, (void *)&frame + LINK_PAD, sizeof(frame) - LINK_PAD, 0))
+			return -1 - DROP_ADJUST_ROOM;
+		return bpf_redirect(way->ifindex, 0);
+	}
+	if (bpf_skb_store_bytes(skb, l2, &frame.ip6, sizeof(frame) - sizeof(frame.link), 0))
 		return -1 - DROP_ADJUST_ROOM;
-	if (likely(is_known))
-		return bpf_redirect_neigh(way->ifindex, (void *)way->next, sizeof(way->next), 0);
 	return redirect_to_hop(skb, way, now);
 }
 

@@ -164,10 +164,17 @@ struct path {
 
 _Static_assert(sizeof(struct path) == 32, "path");
 
+/* An Ethernet header behind LINK_PAD octets: what follows it is aligned. */
+struct link {
+	__u64 word[2];
+};
+
+#define LINK_PAD 2
+
 /* Where packets of a locator pair leave the host to; see hops.h. */
 struct hop {
 	struct pair locators;
-	struct address next;
+	struct link link;
 	/* Until when it is good; 0: to be learned. */
 	__u64 until;
 	__u32 ifindex;
@@ -188,8 +195,8 @@ struct way {
 	__u32 ifindex;
 	/* Of the uplink. */
 	__u32 mtu;
-	/* A struct bpf_redir_neigh. */
-	__u32 next[5];
+	__u32 zero;
+	struct link link;
 };
 
 _Static_assert(sizeof(struct way) == 112, "way");

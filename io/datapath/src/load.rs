@@ -1,7 +1,6 @@
 //! From the object to loaded programs and tables.
 
 use core::mem::offset_of;
-use std::fs;
 use std::path::Path;
 
 use libbpf_rs::{Object, ObjectBuilder, OpenObject, Program, ProgramInput, ProgramOutput};
@@ -40,7 +39,6 @@ pub(crate) fn load(
         pin_tables(&mut open, pins)?;
     }
     set_flag(&mut open, offset_of!(types::rodata, virtual_clock), virtual_clock)?;
-    set_flag(&mut open, offset_of!(types::rodata, reads_kernel), !is_locked_down())?;
     open.load().map_err(Error::Load)
 }
 
@@ -83,12 +81,6 @@ fn set_flag(open: &mut OpenObject, offset: usize, value: bool) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether programs may not read what is the kernel's: a program that could would not be loaded.
-fn is_locked_down() -> bool {
-    fs::read_to_string("/sys/kernel/security/lockdown")
-        .is_ok_and(|modes| modes.contains("[confidentiality]"))
 }
 
 /// A program by the name of its function.
