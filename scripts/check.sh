@@ -37,6 +37,9 @@ fi
 step 'lints (cargo clippy, warnings denied)'
 $cargo clippy --workspace --all-targets --locked -- -D warnings
 
+step 'small build (cargo check without default features)'
+$cargo check -p moorlined -p moorline --no-default-features --locked
+
 step 'documentation (cargo doc, warnings denied)'
 RUSTDOCFLAGS='-D warnings' $cargo doc --workspace --no-deps --locked
 

@@ -1,4 +1,5 @@
 mod addr;
+#[cfg(feature = "dns")]
 mod ilnp;
 mod lab;
 mod path;
@@ -7,6 +8,7 @@ pub(crate) use addr::{
     AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
     KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
 };
+#[cfg(feature = "dns")]
 pub(crate) use ilnp::{DnsRecordsArgs, IlnpCommand, LookupArgs};
 pub(crate) use lab::{ExperimentArgs, LabCommand, LoadArgs, ReportArgs, RunArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
@@ -44,13 +46,14 @@ pub enum Command {
     #[command(subcommand)]
     Path(PathCommand),
     /// Tell the DNS of this host, and look peers up (RFC 6742).
+    #[cfg(feature = "dns")]
     #[command(subcommand)]
     Ilnp(IlnpCommand),
     /// Say what stops protection on this host, or between it and a peer, and what to do.
     ///
     /// Looks at uplinks, addresses, routing rules, the firewall, the kernel and the daemon. With a peer (as root)
     /// sends it test packets from each of our addresses to each of its own that are known: plain, of protocol
-    /// 140, with options, in fragments, of several sizes. That takes a few seconds, up to a minute where much is
+    /// 140, with options, in fragments, of several sizes; where ILNP is on, of its ICMPv6 types. That takes a few seconds, up to a minute where much is
     /// lost. Ends with 0 if nothing stops protection, 1 if something does, 2 if it could not look.
     Doctor(DoctorArgs),
     /// Undo every change to this host that a crashed daemon left behind (as root).

@@ -2,6 +2,7 @@ mod addr;
 mod addr_list;
 mod demo;
 mod doctor;
+#[cfg(feature = "dns")]
 mod ilnp;
 mod key;
 mod lab;
@@ -15,6 +16,7 @@ pub(crate) use addr::GeneratedAddress;
 pub(crate) use addr::{Generated, addr};
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
+#[cfg(feature = "dns")]
 pub(crate) use ilnp::ilnp;
 pub(crate) use key::key;
 pub(crate) use lab::{Listed, lab};

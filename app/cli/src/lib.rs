@@ -25,6 +25,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Ilcc(format) => commands::ilcc(args, *format, out),
         Command::Events(events) => commands::events(args, events, out),
         Command::Path(command) => commands::path(args, command, out),
+        #[cfg(feature = "dns")]
         Command::Ilnp(command) => commands::ilnp(args, command, out),
         Command::Doctor(doctor) => commands::doctor(args, doctor, out),
         Command::Reset(reset) => commands::reset(args, reset),

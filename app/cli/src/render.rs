@@ -6,6 +6,7 @@ mod contexts;
 mod doctor;
 mod events;
 mod ilcc;
+#[cfg(feature = "dns")]
 mod ilnp;
 mod lab;
 mod paths;
@@ -19,6 +20,7 @@ pub use contexts::contexts;
 pub use doctor::doctor;
 pub use events::event;
 pub use ilcc::ilcc;
+#[cfg(feature = "dns")]
 pub use ilnp::found;
 pub(crate) use lab::{experiments, results, sent};
 pub use paths::{path_answer, paths};

@@ -1,4 +1,5 @@
 //! `moorline ilnp` against BIND, in a namespace with two uplinks.
+#![cfg(feature = "dns")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use serde_json::Value;

@@ -7,7 +7,7 @@
 //! | `carry` | carries out what the sessions decided |
 //! | `again` | goes on with the sessions of the run before |
 //! | `owner` | which of the two protocols a pair of addresses belongs to |
-//! | `peers` | what the DNS says of peers that the configuration names |
+//! | `peers`, `no_peers` | what the DNS says of peers that the configuration names; a build without the DNS |
 //! | `tell` | events and logs |
 //! | `views` | what the control API tells |
 
@@ -15,6 +15,10 @@ mod again;
 mod carry;
 mod locators;
 mod owner;
+#[cfg(feature = "dns")]
+mod peers;
+#[cfg(not(feature = "dns"))]
+#[path = "ilnp/no_peers.rs"]
 mod peers;
 mod presence;
 mod tell;

@@ -1,9 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use moorline_datapath::ilnp::{IlnpSettings, Wanted};
-use moorline_dns::Fqdn;
 use moorline_ilnp::consts::MAX_WITH_NODE;
 use moorline_ilnp::datapath::ChecksumMode;
 use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy};
@@ -107,9 +106,7 @@ impl IlnpPart {
             "ilnp-peers: {} names, and {MAX_PEERS} are the most",
             self.peers.len()
         );
-        for name in &self.peers {
-            name.parse::<Fqdn>().context("ilnp-peers")?;
-        }
+        check_names(&self.peers)?;
         Ok((self.switch == Switch::On).then_some(IlnpConfig {
             policy: self.policy,
             nonce: match self.nonce {
@@ -128,6 +125,23 @@ impl IlnpPart {
             peers: self.peers,
         }))
     }
+}
+
+#[cfg(feature = "dns")]
+fn check_names(names: &[String]) -> anyhow::Result<()> {
+    use anyhow::Context as _;
+    names
+        .iter()
+        .try_for_each(|name| name.parse::<moorline_dns::Fqdn>().map(drop).context("ilnp-peers"))
+}
+
+#[cfg(not(feature = "dns"))]
+fn check_names(names: &[String]) -> anyhow::Result<()> {
+    ensure!(
+        names.is_empty(),
+        "ilnp-peers: this moorlined was built without the DNS (feature `dns`)"
+    );
+    Ok(())
 }
 
 /// Neither assigned by IANA up to Locator Update and its like, nor an error message, nor reserved for expansion.
