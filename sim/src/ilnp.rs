@@ -137,6 +137,8 @@ pub struct IlnpOutcome {
     pub violations: Vec<String>,
     /// When packets reached a socket whose checksum for it was wrong, from the beginning on.
     pub wrong_checksums: Vec<Duration>,
+    /// When both ends of the first session knew that the other has it, from the beginning on.
+    pub agreed: Option<Duration>,
     /// Of both directions.
     pub sent: u64,
     /// Of both directions.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use moorline_ilnp::datapath::Sockets;
 use moorline_ilnp::{
     Admit, Config, Event, Inbound, LocalLocator, LocalState, Machine, Open, Outbound, Plane,
-    Policy, Settings,
+    Policy, Settings, State,
 };
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
 
@@ -178,6 +178,13 @@ impl SimHost {
                 outcome.violations.push(format!("host {number}: a session goes to {theirs}"));
             }
         }
+    }
+
+    /// Whether it has the session of its socket, and the peer has read its first Locator Update, if it has sent one.
+    pub(crate) fn has_agreed(&self, now: Instant) -> bool {
+        let (Some(core), Some(socket)) = (&self.core, &self.socket) else { return false };
+        let mut sessions = core.machine.sessions(now).filter(|one| one.pair == socket.pair);
+        sessions.any(|one| one.state == State::Established && !one.awaits_acknowledgement)
     }
 
     pub(crate) fn drops(&self) -> BTreeMap<DropReason, u64> {

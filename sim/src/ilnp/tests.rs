@@ -108,7 +108,8 @@ fn both_may_roam_and_come_back() {
 /// gets what was sent to it, and traffic comes back.
 #[test]
 fn invariants_hold_over_seeds() {
-    for seed in 0..300 {
+    let mut without = Vec::new();
+    for seed in 0..SEEDS {
         let traffic = KINDS[usize::try_from(seed % 3).expect("small")];
         let mut changes = Vec::new();
         changes.extend(hard(3000 + seed % 7 * 100, 0, 0, 1));
@@ -134,19 +135,25 @@ fn invariants_hold_over_seeds() {
         let outcome = run(&plan);
         assert!(outcome.violations.is_empty(), "seed {seed}: {:?}", outcome.violations);
         // While a session begins, a packet without nonce that overtakes the handshake, or is overtaken, is read
-        // with the other checksum: the socket drops it, and TCP sends it again.
+        // with the other checksum: the socket drops it, and TCP sends it again. None that left later is.
         let begins = plan.jitter > Duration::ZERO || plan.loss > 0;
-        let allowed = if begins { SESSION_BEGINS } else { Duration::ZERO };
+        let Some(agreed) = outcome.agreed else {
+            // Every proposal, or every answer, was lost: the peer is taken for one without ILNP.
+            assert!(plan.loss > 0 && outcome.classic > 0, "seed {seed}: {outcome:?}");
+            without.push(seed);
+            continue;
+        };
+        let allowed = if begins { agreed + plan.delay + plan.jitter } else { Duration::ZERO };
         let late = outcome.wrong_checksums.iter().find(|&&at| at >= allowed);
-        assert_eq!(late, None, "seed {seed}: {:?}", outcome.wrong_checksums);
+        assert_eq!(late, None, "seed {seed}: {agreed:?} {:?}", outcome.wrong_checksums);
         assert_eq!(outcome.sessions, [1, 1], "seed {seed}");
         let lost = (outcome.sent - outcome.received) * 100 / outcome.sent;
         assert!(lost <= 15, "seed {seed}: {lost} % lost {outcome:?}");
     }
+    assert!(without.len() < 10, "{without:?}");
 }
 
-/// Handshake and first nonces are through by then, and nobody has changed a locator.
-const SESSION_BEGINS: Duration = Duration::from_secs(2);
+const SEEDS: u64 = 1000;
 
 #[test]
 fn forged_and_repeated_locator_updates_change_nothing() {

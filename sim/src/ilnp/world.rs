@@ -133,6 +133,14 @@ impl<'a> World<'a> {
             }
             self.set_timer(host);
         }
+        if self.outcome.agreed.is_none() && self.hosts.iter().all(|host| host.has_agreed(self.now))
+        {
+            self.outcome.agreed = Some(self.elapsed());
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.plan.duration.saturating_sub(self.end.since(self.now))
     }
 
     fn send(&mut self, host: usize) {
@@ -178,8 +186,8 @@ impl<'a> World<'a> {
         let Some(socket) = &mut self.hosts[host].socket else { return };
         let Some((pair, protocol, ports, number)) = number(packet) else {
             if !self.is_closed {
-                let left = self.end.since(self.now);
-                self.outcome.wrong_checksums.push(self.plan.duration.saturating_sub(left));
+                let elapsed = self.elapsed();
+                self.outcome.wrong_checksums.push(elapsed);
             }
             return;
         };
