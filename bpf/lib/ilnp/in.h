@@ -166,6 +166,7 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 		return drop(DROP_BAD_NONCE);
 	}
 	traffic.nonce = arrival->options.nonce;
+	traffic.is_strange = 1;
 	consider(skb, &traffic);
 	if (!strip_nonce(skb, l2, arrival) || !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
@@ -266,6 +267,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 		return TC_ACT_UNSPEC;
 	}
 	fill_traffic(arrival, &traffic);
+	traffic.is_strange = 1;
 	consider(skb, &traffic);
 	return TC_ACT_UNSPEC;
 }

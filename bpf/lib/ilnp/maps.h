@@ -99,6 +99,14 @@ struct {
 	__type(value, __u64);
 } candidates SEC(".maps");
 
+/* When a socket was last looked for on behalf of a stranger; 0: never. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} looked SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 262144);

@@ -6,9 +6,10 @@
 #include "maps.h"
 #include "packet.h"
 
-/* USED_INTERVAL and CANDIDATE_INTERVAL of the contract, nanoseconds. */
+/* USED_INTERVAL, CANDIDATE_INTERVAL and LOOK_INTERVAL of the contract, nanoseconds. */
 #define USED_INTERVAL 10000000000ULL
 #define CANDIDATE_INTERVAL 10000000000ULL
+#define LOOK_INTERVAL 16000000ULL
 
 /* In place of a slot. */
 enum no_slot {
@@ -34,7 +35,9 @@ struct traffic {
 	__u16 remote_port;
 	__u8 protocol;
 	__u8 inbound;
-	__u16 zero;
+	/* Nobody that there is a session with. */
+	__u8 is_strange;
+	__u8 zero;
 };
 
 static __always_inline bool find_slot(__u32 slot, struct found *found)
@@ -266,6 +269,23 @@ __noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32
 	return protocol == IPPROTO_UDP ? udp_kind(skb, &tuple) : SOCKET_NONE;
 }
 
+/* A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is wanted for nearly
+ * none: what connected sockets send is seen on the way out (decision 082).
+ */
+static __always_inline bool may_look(__u64 now)
+{
+	__u32 zero = 0;
+	__u64 *last;
+
+	if (wanted == SOCKET_NONE)
+		return true;
+	last = bpf_map_lookup_elem(&looked, &zero);
+	if (!last || (*last && now - *last < LOOK_INTERVAL))
+		return false;
+	*last = now;
+	return true;
+}
+
 /* Reports traffic without a session, if the policy wants to hear of its socket. Not static, for a stack of its own; the result says
  * nothing.
  */
@@ -283,6 +303,8 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	/* Of one with a nonce each packet counts, as it may have another one. */
 	reported = traffic->nonce.len ? NULL : bpf_map_lookup_elem(&candidates, &pair);
 	if (reported && now - *reported < CANDIDATE_INTERVAL)
+		return 0;
+	if (traffic->is_strange && !may_look(now))
 		return 0;
 	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
 			   (__u32)traffic->local_port << 16 | traffic->remote_port);

@@ -10,7 +10,7 @@ use moorline_wire::ilnp::{
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
-use crate::consts::{CANDIDATE_INTERVAL, MAX_SESSIONS, USED_INTERVAL};
+use crate::consts::{CANDIDATE_INTERVAL, LOOK_INTERVAL, MAX_SESSIONS, USED_INTERVAL};
 use crate::control::Control;
 use crate::datapath::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use crate::ilcc::{Class, Ilcc};
@@ -95,6 +95,8 @@ pub struct Plane {
     /// By slots of the machine: ours.
     slots: BTreeMap<SessionId, SessionId>,
     reported: BTreeMap<IlvPair, Instant>,
+    /// When a socket was last looked for on behalf of a stranger.
+    looked: Option<Instant>,
     reports: VecDeque<Report>,
     drops: BTreeMap<DropReason, u64>,
 }
@@ -122,6 +124,7 @@ impl Plane {
             sessions,
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
+            looked: None,
             reports: VecDeque::new(),
             drops: BTreeMap::new(),
         }
@@ -226,7 +229,7 @@ impl Plane {
             return Ok(Outbound::Pass);
         }
         let Some(slot) = self.sessions.find_pair(pair) else {
-            self.consider(pair, &upper, (false, None), sockets, now);
+            self.consider(pair, &upper, (Origin::Here, None), sockets, now);
             return Ok(Outbound::Pass);
         };
         self.note_used(slot, now);
@@ -312,11 +315,11 @@ impl Plane {
         // Of a session it would be a forgery; of a stranger it is a first packet.
         if is_between {
             if self.has_lost(pair, now) {
-                self.consider(pair, &upper.reversed(), (true, None), sockets, now);
+                self.consider(pair, &upper.reversed(), (Origin::Lost, None), sockets, now);
             }
             return Err(DropReason::BadNonce);
         }
-        self.consider(pair, &upper.reversed(), (true, Some(nonce)), sockets, now);
+        self.consider(pair, &upper.reversed(), (Origin::Stranger, Some(nonce)), sockets, now);
         ip6.strip(packet, &options, &mut upper);
         if self.settings.checksum == ChecksumMode::NidOnly {
             let delta = ChecksumDelta::to_nid_only(l64s(pair)).inverse();
@@ -372,7 +375,7 @@ impl Plane {
         };
         let Some(slot) = slot else {
             if exact.is_none() {
-                self.consider(pair, &upper.reversed(), (true, None), sockets, now);
+                self.consider(pair, &upper.reversed(), (Origin::Stranger, None), sockets, now);
             }
             return Ok(Inbound::Pass);
         };
@@ -444,12 +447,15 @@ impl Plane {
         &mut self,
         pair: IlvPair,
         upper: &Upper,
-        (inbound, nonce): (bool, Option<Nonce>),
+        (origin, nonce): (Origin, Option<Nonce>),
         sockets: &dyn Sockets,
         now: Instant,
     ) {
         let is_recent = |at: &Instant| now.since(*at) < CANDIDATE_INTERVAL;
         if nonce.is_none() && self.reported.get(&pair).is_some_and(is_recent) {
+            return;
+        }
+        if origin == Origin::Stranger && !self.may_look(now) {
             return;
         }
         let Upper { protocol, ports, .. } = *upper;
@@ -469,8 +475,22 @@ impl Plane {
             }
         }
         self.reported.insert(pair, now);
+        let inbound = origin != Origin::Here;
         let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
         self.reports.push_back(report);
+    }
+
+    /// A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is
+    /// wanted for nearly none: what connected sockets send is seen on the way out (decision 082).
+    fn may_look(&mut self, now: Instant) -> bool {
+        if self.wants[0] {
+            return true;
+        }
+        if self.looked.is_some_and(|looked| now.since(looked) < LOOK_INTERVAL) {
+            return false;
+        }
+        self.looked = Some(now);
+        true
     }
 
     fn note_used(&mut self, slot: SessionId, now: Instant) {
@@ -480,6 +500,17 @@ impl Plane {
             self.reports.push_back(Report::Used { session: flow.entry.id, at: now });
         }
     }
+}
+
+/// Who sent a packet without a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// A socket of this host.
+    Here,
+    /// A correspondent that may have lost the session that we have.
+    Lost,
+    /// Anybody.
+    Stranger,
 }
 
 fn l64s(pair: IlvPair) -> [L64; 2] {

@@ -208,5 +208,44 @@ fn a_nonce_that_nobody_agreed_to_costs_nothing_and_passes() {
     assert!(plane.reported.is_empty());
 }
 
+/// A connected socket for everybody, that counts how often it is looked for.
+#[derive(Default)]
+struct Counted(core::cell::Cell<u32>);
+
+impl Sockets for Counted {
+    fn kind(&self, _of: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        self.0.set(self.0.get() + 1);
+        Socket::Connected
+    }
+
+    fn any_between(&self, _of: IlvPair) -> bool {
+        true
+    }
+}
+
+#[test]
+fn sockets_of_strangers_are_looked_for_at_intervals_and_those_that_send_at_once() {
+    let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    let sockets = Counted::default();
+    let home = pair().local;
+    let stranger = |n: u64| Ilv::new(THERE, Nid(0x100 + n));
+    let over = (L64(0), L64(0));
+    for n in 0..50 {
+        let mut packet = packet(stranger(n), home, 17, 0, over);
+        assert_eq!(plane.handle_inbound(&mut packet, &sockets, NOW), Inbound::Pass);
+    }
+    assert_eq!(sockets.0.get(), 1);
+    let later = NOW + LOOK_INTERVAL;
+    let mut again = packet(stranger(7), home, 17, 0, over);
+    assert_eq!(plane.handle_inbound(&mut again, &sockets, later), Inbound::Pass);
+    assert_eq!(sockets.0.get(), 2);
+    for n in 50..60 {
+        let mut packet = packet(home, stranger(n), 17, 0, over);
+        assert_eq!(plane.handle_outbound(&mut packet, &sockets, later), Outbound::Pass);
+    }
+    assert_eq!(sockets.0.get(), 12);
+    assert_eq!(core::iter::from_fn(|| plane.poll_report()).count(), 12);
+}
+
 const ACK: u8 = 0x10;
 const SYN: u8 = 0x02;

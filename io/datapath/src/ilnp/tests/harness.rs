@@ -81,8 +81,10 @@ impl Harness {
         table.insert(&0, &now).unwrap();
     }
 
-    /// Forgets pairs that were reported, and what was dropped.
+    /// Forgets pairs that were reported, looks for sockets, and what was dropped.
     pub(crate) fn clear(&self) {
+        let looked = Table::<u32, u64>::of(&self.plane.object, "looked").unwrap();
+        looked.insert(&0, &0).unwrap();
         let table =
             Table::<crate::skel::ilnp::types::pair, u64>::of(&self.plane.object, "candidates");
         let table = table.unwrap();
