@@ -81,13 +81,13 @@ impl Programs {
         let said = output(Command::new(BPFTOOL).args(["-j", "prog", "show"])).ok()?;
         let own = named(&said, name)?;
         let files = fs::read_dir(format!("/proc/{}/fdinfo", daemon.id())).ok()?;
+        // What attaches a program has its number too, and counts nothing.
         let is_own = |path: &PathBuf| {
             let text = fs::read_to_string(path).unwrap_or_default();
-            number(&text, "prog_id").is_some_and(|id| own.contains(&id))
+            runs(&text).and(number(&text, "prog_id")).is_some_and(|id| own.contains(&id))
         };
-        let files = files.flatten().map(|file| file.path()).filter(is_own).collect();
-        let programs = Self { files };
-        programs.runs().map(|_| programs)
+        let files: Vec<_> = files.flatten().map(|file| file.path()).filter(is_own).collect();
+        (!files.is_empty()).then_some(Self { files })
     }
 
     /// So far.
