@@ -3,10 +3,11 @@
  *
  * Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload received ends.
  * The usual wait is the longest of this stretch of time (4.3 s) and the one before. A wait of twice as long, and 100 ms
- * longer (400 ms if there was no stretch before), is silence. TCP that sends the same again when the wait has been as long as usual is suspicious too: sooner,
+ * longer, is silence. TCP that sends the same again when the wait has been as long as usual is suspicious too: sooner,
  * it repairs a loss that it was told of.
  *
- * What turns out wrong doubles both on that context; each stretch without a mistake halves them again.
+ * What turns out wrong doubles both on that context, but in its first stretch: if that began amid a burst of answers, no
+ * round trip had been seen. Each stretch without a mistake halves them again.
  */
 #ifndef MOORLINE_DOUBT_H
 #define MOORLINE_DOUBT_H
@@ -26,8 +27,6 @@
 #define STRETCH_SHIFT 32
 /* Silence is longer than usual by this many nanoseconds at least. */
 #define SILENCE_FLOOR 100000000ULL
-/* The same in the first stretch, as a context that begins amid a burst of answers has not seen a round trip yet. */
-#define YOUNG_FLOOR 400000000ULL
 /* live.doubts: mistakes, whether the present wait was reported, and when an unreachable last was. */
 #define DOUBTS_MISTAKES 7
 #define DOUBTS_SUSPECTED 8
@@ -66,7 +65,7 @@ static __always_inline void mistake_note(struct live *live)
 {
 	__u8 doubts = live->doubts & ~DOUBTS_SUSPECTED;
 
-	if ((doubts & DOUBTS_MISTAKES) < DOUBTS_MISTAKES)
+	if (live->wait_before && (doubts & DOUBTS_MISTAKES) < DOUBTS_MISTAKES)
 		doubts++;
 	live->doubts = doubts;
 }
@@ -123,12 +122,10 @@ static __always_inline __u64 silence_due(const struct live *live, __u64 now)
 {
 	__u32 usual = usual_wait(live);
 	__u64 wait = (__u64)usual << WAIT_SHIFT;
-	__u64 floor;
 
 	if (!live->asked || !usual || usual == WAIT_MAX || live->doubts & DOUBTS_SUSPECTED)
 		return NEVER;
-	floor = live->wait_before ? SILENCE_FLOOR : YOUNG_FLOOR;
-	wait += wait > floor ? wait : floor;
+	wait += wait > SILENCE_FLOOR ? wait : SILENCE_FLOOR;
 	return asked_since(live->asked, now) + (wait << (live->doubts & DOUBTS_MISTAKES));
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload received
 //! ends. The usual wait is the longest of this stretch of time and the one before. A wait of twice as long, and
-//! [`SILENCE_FLOOR`] longer ([`YOUNG_FLOOR`] if there was no stretch before), is silence. TCP that sends the same again when the wait has been as long as usual is
+//! [`SILENCE_FLOOR`] longer, is silence. TCP that sends the same again when the wait has been as long as usual is
 //! suspicious too: sooner, it repairs a loss that it was told of.
 //!
-//! What turns out wrong doubles both on that context; each stretch without a mistake halves them again.
+//! What turns out wrong doubles both on that context, but in its first stretch: if that began amid a burst of answers, no
+//! round trip had been seen. Each stretch without a mistake halves them again.
 
 use core::time::Duration;
 
@@ -152,8 +153,7 @@ impl Wait {
             return None;
         }
         let usual = self.usual_wait();
-        let floor = if self.longest_before == 0 { YOUNG_FLOOR } else { SILENCE_FLOOR };
-        let wait = usual + usual.max(floor);
+        let wait = usual + usual.max(SILENCE_FLOOR);
         Some(self.since(now) + wait.saturating_mul(1 << self.mistakes))
     }
 
@@ -172,7 +172,9 @@ impl Wait {
 
     fn note_mistake(&mut self) {
         self.is_reported = false;
-        self.mistakes = (self.mistakes + 1).min(MAX_MISTAKES);
+        if self.longest_before != 0 {
+            self.mistakes = (self.mistakes + 1).min(MAX_MISTAKES);
+        }
     }
 }
 
@@ -188,8 +190,6 @@ fn elapsed(asked: u64, now: Instant) -> u64 {
 /// Silence is longer than usual by this at least: 100 ms, which no flow stops for by chance of scheduling. Not
 /// configurable.
 const SILENCE_FLOOR: Duration = Duration::from_millis(100);
-/// The same in the first stretch, as a context that begins amid a burst of answers has not seen a round trip yet.
-const YOUNG_FLOOR: Duration = Duration::from_millis(400);
 /// Doublings: with 7, the floor has become 13 s, more than the Send Timeout. Not configurable.
 const MAX_MISTAKES: u8 = 7;
 /// Nanoseconds that waits begin at: 65.5 us.

@@ -253,11 +253,11 @@ fn after_a_silent_cut_a_suspicion_moves_both_within_the_bound() {
 fn a_check_is_waited_for_by_how_long_answers_usually_take() {
     for (doubt, quiet, usual, due) in [
         (Doubt::Silence, 0, 0, 240),
-        (Doubt::Silence, 0, 20, 240),
-        (Doubt::Silence, 0, 100, 300),
+        (Doubt::Silence, 0, 44, 240),
+        (Doubt::Silence, 0, 150, 300),
         (Doubt::Silence, 0, 420, 1_000),
         (Doubt::Retransmission, 0, 400, 240),
-        (Doubt::Retransmission, 30_000, 100, 300),
+        (Doubt::Retransmission, 30_000, 150, 300),
         (Doubt::Retransmission, 30_000, 1_100, 1_000),
         (Doubt::Unreachable, 30_000, 1_100, 40),
     ] {
