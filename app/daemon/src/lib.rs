@@ -17,6 +17,7 @@
 //! | `ranker` | asks somebody outside for the order of pairs |
 //! | `triggers` | which traffic earns a context, read again while running |
 //! | `notice` | has TCP go on at once after a move |
+//! | `introduce` | has routers know our addresses before they need them |
 //! | `privileges` | gives up what is not needed once all is set up |
 //! | `events`, `server` | journal of events, control socket |
 //! | `store` | what survives a crash: addresses, contexts, sessions |
@@ -29,6 +30,7 @@ mod config;
 mod ending;
 mod events;
 mod ilnp;
+mod introduce;
 mod neighbors;
 mod notice;
 mod paths;

@@ -73,7 +73,8 @@ impl Daemon {
         self.note_owners(updates);
         let moved = updates.iter().filter_map(|update| match update {
             Update::Upsert(entry) if entry.is_moved() => {
-                let route = MovedRoute { ulids: entry.ulids, path_mtu: self.mtu_of(entry) };
+                let path_mtu = self.mtu_of(entry);
+                let route = MovedRoute { ulids: entry.ulids, path_mtu, is_tcp_bare: false };
                 Some((Mover::Context(entry.id), route))
             }
             Update::Upsert(_)
@@ -106,6 +107,14 @@ impl Daemon {
         moved.retain(|(mover, route)| self.moved.get(*mover) != Some(route));
         if moved.is_empty() {
             return;
+        }
+        for (mover, route) in &moved {
+            if let Some(before) = self.moved.get(*mover)
+                && !route.is_tcp_bare
+                && let Err(error) = self.netlink.remove_moved_tcp(before).await
+            {
+                tracing::warn!(%error, "route of TCP that has moved");
+            }
         }
         let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
         match self.netlink.add_all_moved(&routes).await {
@@ -146,7 +155,7 @@ impl Daemon {
 
     pub(crate) async fn unroute(&mut self, mover: Mover) {
         if let Some(route) = self.moved.0.remove(&mover)
-            && let Err(error) = self.netlink.remove_moved(route.ulids).await
+            && let Err(error) = self.netlink.remove_moved(&route).await
         {
             tracing::warn!(%error, "route of what had moved");
         }
@@ -190,6 +199,7 @@ impl Daemon {
                 | Event::Removed { .. }
         );
         if let Event::Moved { context, ulids, to, .. } = event {
+            self.introductions.repeat(to.local.0, 0);
             // Data plane and route are in place by now.
             let route =
                 self.moved.get(Mover::Context(*context)).filter(|_| *to != ulids.as_locators());

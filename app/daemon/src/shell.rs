@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::ending::{Ending, connect, undo_all};
 use crate::events::Events;
 use crate::ilnp::{Ilnp, Owned, Peers};
+use crate::introduce::Introductions;
 use crate::notice::Notices;
 use crate::paths::Steer;
 use crate::privileges;
@@ -48,6 +49,7 @@ pub(crate) struct Daemon {
     pub(crate) view_at: Instant,
     pub(crate) moved: Moved,
     pub(crate) notices: Notices,
+    pub(crate) introductions: Introductions,
     /// ULIDs kept on `moor0`.
     pub(crate) kept: BTreeSet<Ulid>,
     pub(crate) events: Events,
@@ -164,6 +166,7 @@ impl Daemon {
             view_at: clock::now(),
             moved: Moved::default(),
             notices: Notices::open(config.tcp_notice)?,
+            introductions: Introductions::open().context("raw socket for routers")?,
             kept: BTreeSet::new(),
             events,
             started_unix_ms: clock::unix_ms(),

@@ -44,7 +44,7 @@ impl Daemon {
         in_use.extend(self.ilnp.iter().flat_map(Ilnp::moved_pairs));
         for left in self.netlink.moved().await? {
             if !in_use.contains(&left.ulids) {
-                self.netlink.remove_moved(left.ulids).await?;
+                self.netlink.remove_moved(&left).await?;
             }
         }
         self.kept = self.netlink.kept_ulids().await?.into_iter().collect();

@@ -3,7 +3,8 @@
 //! [`Shim6Socket`] carries protocol 140: control messages both ways, and payload whose tag no
 //! program knew, with what strangers may send in a queue of its own. That it is open keeps the kernel from answering "unrecognized next header".
 //! [`Icmp6Socket`] listens for that answer from peers without Shim6. [`NoticeSocket`] has TCP sockets of
-//! this host send again. [`ProbeSocket`] tries what passes on the way to a peer. [`PacketSocket`] sends packets that are made already. [`Readiness`] waits for descriptors that other crates own. [`Wire`] is a cable
+//! this host send again. [`ProbeSocket`] tries what passes on the way to a peer. [`PacketSocket`] sends packets that are made already. [`NeighborSocket`] makes our
+//! addresses known to routers. [`Readiness`] waits for descriptors that other crates own. [`Wire`] is a cable
 //! between two interfaces with the delay, jitter, loss and rate of an [`Impairment`]. [`FrameSender`] and
 //! [`FrameReceiver`] have the frames of an interface, many at a time.
 
@@ -11,6 +12,7 @@ mod filter;
 mod frames;
 mod icmp6;
 mod impairment;
+mod neighbor;
 mod notice;
 mod probe;
 mod readiness;
@@ -23,6 +25,7 @@ mod wire;
 pub use frames::{FrameReceiver, FrameSender};
 pub use icmp6::{Icmp6Socket, Unrecognized};
 pub use impairment::{Channel, Impairment};
+pub use neighbor::{Introduction, NeighborSocket};
 pub use notice::{NoticeSocket, Segment};
 pub use probe::{Answer, ProbeSocket};
 pub use readiness::Readiness;

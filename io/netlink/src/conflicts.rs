@@ -46,7 +46,7 @@ impl Netlink {
         }
         for route in self.route_rows(None).await?.iter().filter_map(Route::read) {
             if route.protocol != settings.protocol && settings.is_our_table(route.table) {
-                let moved = route.table == settings.moved_table;
+                let moved = settings.is_moved_table(route.table);
                 let key = if moved { "netlink.moved-table" } else { "netlink.prefix-table" };
                 found.push(Conflict { what: route.to_string(), key });
             }

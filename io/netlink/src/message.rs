@@ -20,6 +20,8 @@ pub(crate) struct Rule {
     pub(crate) from: Option<Prefix>,
     /// Name of the interface that the packet has to leave by; any if none.
     pub(crate) output: Option<String>,
+    /// The protocol that it is for; all if none.
+    pub(crate) carries: Option<u8>,
     /// What it does.
     pub(crate) action: Action,
     /// Who made it.
@@ -53,6 +55,9 @@ impl Rule {
         if let Some(name) = &self.output {
             message.attributes.push(RuleAttribute::Oifname(name.clone()));
         }
+        if let Some(protocol) = self.carries {
+            message.attributes.push(RuleAttribute::IpProtocol(protocol.into()));
+        }
         match self.action {
             Action::Lookup { table, suppress_default } => {
                 message.header.action = RuleAction::ToTable;
@@ -85,6 +90,7 @@ impl Rule {
             priority: row.u32(FRA_PRIORITY).unwrap_or_default(),
             from: row.address(FRA_SRC).map(|from| Prefix::new(from, row.byte(2))),
             output: row.text(FRA_OIFNAME),
+            carries: row.u8(FRA_IP_PROTO),
             action: match row.u32(FRA_GOTO) {
                 Some(priority) => Action::Goto(priority),
                 None => Action::Lookup {
@@ -106,6 +112,9 @@ impl fmt::Display for Rule {
         }
         if let Some(name) = &self.output {
             write!(f, " oif {name}")?;
+        }
+        if let Some(protocol) = self.carries {
+            write!(f, " ipproto {protocol}")?;
         }
         match self.action {
             Action::Lookup { table, suppress_default: false } => write!(f, " lookup {table}"),
@@ -217,7 +226,7 @@ impl fmt::Display for Route {
 
 const FIB_RULE_INVERT: u32 = 2;
 /// Interfaces, mark, flow, user, VRF, protocol, ports: linux/fib_rules.h.
-const FRA_SELECTORS: [u16; 9] = [3, FRA_OIFNAME, 10, 11, 20, 19, 22, 23, 24];
+const FRA_SELECTORS: [u16; 9] = [3, FRA_OIFNAME, 10, 11, 20, 19, FRA_IP_PROTO, 23, 24];
 const FRA_SRC: u16 = 2;
 const FRA_GOTO: u16 = 4;
 const FRA_PRIORITY: u16 = 6;
@@ -225,5 +234,6 @@ const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
 const FRA_OIFNAME: u16 = 17;
 const FRA_PROTOCOL: u16 = 21;
+const FRA_IP_PROTO: u16 = 22;
 const RTAX_MTU: u16 = 2;
 const RTM_F_CLONED: u32 = 0x200;

@@ -5,6 +5,8 @@ use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Route, Target};
 use crate::view::Prefix;
+use std::collections::BTreeSet;
+
 use moorline_types::{Ulid, UlidPair};
 
 /// A route of a moved pair.
@@ -14,6 +16,10 @@ pub struct MovedRoute {
     pub ulids: UlidPair,
     /// MTU of the path it takes now, octets; the route's own is [`Self::HEADER`] less.
     pub path_mtu: u32,
+    /// Whether its TCP goes without a header: it has a route of its own then, with all of the MTU.
+    ///
+    /// A smaller one would have the kernel send again all segments that are under way.
+    pub is_tcp_bare: bool,
 }
 
 impl MovedRoute {
@@ -25,6 +31,12 @@ impl MovedRoute {
     pub const fn mtu(&self) -> u32 {
         self.path_mtu.saturating_sub(Self::HEADER)
     }
+
+    /// MTU of the route that TCP takes, octets.
+    #[must_use]
+    pub const fn tcp_mtu(&self) -> u32 {
+        if self.is_tcp_bare { self.path_mtu } else { self.mtu() }
+    }
 }
 
 impl Netlink {
@@ -34,7 +46,7 @@ impl Netlink {
     /// # Errors
     /// As [`Self::add_all_moved`].
     pub async fn add_moved(&self, ulids: UlidPair, path_mtu: u32) -> Result<(), Error> {
-        self.add_all_moved(&[MovedRoute { ulids, path_mtu }]).await
+        self.add_all_moved(&[MovedRoute { ulids, path_mtu, is_tcp_bare: false }]).await
     }
 
     /// [`Self::add_moved`] for many pairs: cached routes are looked up again only once.
@@ -45,7 +57,14 @@ impl Netlink {
         let ifindex = self.require_moor().await?;
         let (table, protocol) = (self.settings.moved_table, self.settings.protocol);
         self.record(Record::Table { table, protocol })?;
+        if moved.iter().any(|one| one.is_tcp_bare) {
+            let table = self.settings.moved_tcp_table();
+            self.record(Record::Table { table, protocol })?;
+        }
         for one in moved {
+            if one.is_tcp_bare {
+                self.replace_route(&self.moved_tcp_route(ifindex, one)).await?;
+            }
             self.replace_route(&self.moved_route(ifindex, one)).await?;
         }
         self.flush_cached_routes().await
@@ -56,10 +75,22 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub async fn remove_moved(&self, ulids: UlidPair) -> Result<bool, Error> {
+    pub async fn remove_moved(&self, moved: &MovedRoute) -> Result<bool, Error> {
+        self.remove_moved_tcp(moved).await?;
         let ifindex = self.require_moor().await?;
-        let any = MovedRoute { ulids, path_mtu: 0 };
-        self.delete_route(&Route { mtu: None, ..self.moved_route(ifindex, &any) }).await
+        self.delete_route(&Route { mtu: None, ..self.moved_route(ifindex, moved) }).await
+    }
+
+    /// Its TCP takes the route of all else from now on. True if it had another.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub async fn remove_moved_tcp(&self, moved: &MovedRoute) -> Result<bool, Error> {
+        if !moved.is_tcp_bare {
+            return Ok(false);
+        }
+        let ifindex = self.require_moor().await?;
+        self.delete_route(&Route { mtu: None, ..self.moved_tcp_route(ifindex, moved) }).await
     }
 
     /// The pairs that have a route: after a restart, those that an earlier process moved.
@@ -68,14 +99,27 @@ impl Netlink {
     /// The kernel's table cannot be read.
     pub async fn moved(&self) -> Result<Vec<MovedRoute>, Error> {
         let routes = self.our_routes().await?;
-        let moved = routes.iter().filter(|route| route.table == self.settings.moved_table);
+        let in_table = |table| routes.iter().filter(move |route| route.table == table);
+        let bare: BTreeSet<_> = in_table(self.settings.moved_tcp_table())
+            .map(|route| (route.source, route.destination))
+            .collect();
+        let moved = in_table(self.settings.moved_table);
         let read = |route: &Route| {
             let local = Ulid(route.source?.address());
             let ulids = UlidPair::new(local, Ulid(route.destination.address()));
             let path_mtu = route.mtu.unwrap_or_default().saturating_add(MovedRoute::HEADER);
-            Some(MovedRoute { ulids, path_mtu })
+            let is_tcp_bare = bare.contains(&(route.source, route.destination));
+            Some(MovedRoute { ulids, path_mtu, is_tcp_bare })
         };
         Ok(moved.filter_map(read).collect())
+    }
+
+    fn moved_tcp_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
+        Route {
+            table: self.settings.moved_tcp_table(),
+            mtu: Some(moved.tcp_mtu()),
+            ..self.moved_route(ifindex, moved)
+        }
     }
 
     fn moved_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {

@@ -101,8 +101,15 @@ fn plan(
     let present: BTreeSet<Rule> = rules.iter().filter(ours).cloned().collect();
     let slots = assign_slots(settings, &prefixes(view), &present, is_held)?;
 
+    let moved = rule(settings, settings.moved_priority(), None, settings.moved_table, false);
     let mut wanted_rules = BTreeSet::from([
-        rule(settings, settings.moved_priority(), None, settings.moved_table, false),
+        Rule {
+            priority: settings.moved_tcp_priority(),
+            carries: Some(TCP),
+            action: Action::Lookup { table: settings.moved_tcp_table(), suppress_default: false },
+            ..moved.clone()
+        },
+        moved,
         rule(settings, settings.specific_priority(), None, MAIN_TABLE, true),
     ]);
     wanted_rules.extend(view.uplinks.iter().map(|uplink| redirected_rule(settings, uplink)));
@@ -114,7 +121,7 @@ fn plan(
         wanted_routes.extend(table_routes(settings, table, *prefix, *uplink));
     }
     let current: BTreeSet<Route> =
-        routes.iter().filter(|route| route.table != settings.moved_table).copied().collect();
+        routes.iter().filter(|route| !settings.is_moved_table(route.table)).copied().collect();
     Ok(Plan {
         tables: slots.keys().map(|slot| settings.table_of(*slot)).collect(),
         set_routes: wanted_routes.difference(&current).copied().collect(),
@@ -208,7 +215,7 @@ fn rule(
     suppress_default: bool,
 ) -> Rule {
     let action = Action::Lookup { table, suppress_default };
-    Rule { priority, from, output: None, action, protocol: settings.protocol }
+    Rule { priority, from, output: None, carries: None, action, protocol: settings.protocol }
 }
 
 /// The programs send packets out of an uplink by way of another route lookup. Their addresses are those
@@ -219,11 +226,14 @@ fn redirected_rule(settings: &Settings, uplink: &Uplink) -> Rule {
         priority: settings.redirected_priority(),
         from: None,
         output: Some(uplink.name.clone()),
+        carries: None,
         action: Action::Goto(settings.specific_priority()),
         protocol: settings.protocol,
     }
 }
 
+/// Protocol number.
+const TCP: u8 = 6;
 const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;
 
 #[cfg(test)]

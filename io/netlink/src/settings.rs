@@ -8,7 +8,7 @@ pub struct Settings {
     pub protocol: u8,
     /// `rule-base`: priority of the first rule; the range up to base + 10 + [`Self::PREFIXES`] is ours.
     pub rule_base: u32,
-    /// `moved-table`: routing table of moved ULID pairs.
+    /// `moved-table`: routing table of moved ULID pairs; the next one is for their TCP, where that has a route of its own.
     pub moved_table: u32,
     /// `prefix-table`: first of [`Self::PREFIXES`] routing tables, one for each prefix.
     pub prefix_table: u32,
@@ -26,12 +26,24 @@ impl Settings {
         self.rule_base
     }
 
-    pub(crate) const fn moved_priority(&self) -> u32 {
+    pub(crate) const fn moved_tcp_priority(&self) -> u32 {
         self.rule_base + 1
     }
 
-    pub(crate) const fn specific_priority(&self) -> u32 {
+    pub(crate) const fn moved_priority(&self) -> u32 {
         self.rule_base + 2
+    }
+
+    pub(crate) const fn specific_priority(&self) -> u32 {
+        self.rule_base + 3
+    }
+
+    pub(crate) const fn moved_tcp_table(&self) -> u32 {
+        self.moved_table + 1
+    }
+
+    pub(crate) const fn is_moved_table(&self, table: u32) -> bool {
+        table == self.moved_table || table == self.moved_tcp_table()
     }
 
     pub(crate) const fn prefix_priority(&self, slot: u32) -> u32 {
@@ -52,7 +64,7 @@ impl Settings {
     }
 
     pub(crate) fn is_our_table(&self, table: u32) -> bool {
-        table == self.moved_table
+        self.is_moved_table(table)
             || (self.prefix_table..self.prefix_table + Self::PREFIXES).contains(&table)
     }
 
@@ -62,7 +74,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Protocol 139, rules from 5530, tables 5530 and from 5540, `moor0` and `moor1`.
+    /// Protocol 139, rules from 5530, tables 5530, 5531 and from 5540, `moor0` and `moor1`.
     fn default() -> Self {
         Self {
             protocol: 139,
@@ -78,7 +90,7 @@ impl Default for Settings {
 /// Whether this is a priority that we use when our range starts at this base.
 pub(crate) fn is_priority_from(base: u32, priority: u32) -> bool {
     let offset = priority.checked_sub(base);
-    offset.is_some_and(|offset| offset < 3 || (10..10 + Settings::PREFIXES).contains(&offset))
+    offset.is_some_and(|offset| offset < 4 || (10..10 + Settings::PREFIXES).contains(&offset))
 }
 
 /// Alias of our links, by which they are known as ours (`ip link show` prints it).

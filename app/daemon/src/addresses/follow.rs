@@ -21,6 +21,7 @@ impl Daemon {
             view.uplinks.retain(|uplink| is_ours(&uplink.name));
             view.candidates.retain(|candidate| is_ours(&candidate.name));
         }
+        self.introductions.follow(&view);
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.own_addresses_only(&mut view);
         }

@@ -1,10 +1,12 @@
 //! Carries out what the sessions decided.
 
-use moorline_ilnp::NonceLen;
+use std::iter;
+
 use moorline_ilnp::datapath::{SessionEntry, Update};
+use moorline_ilnp::{Event, NonceLen, Transmit};
 use moorline_netlink::MovedRoute;
 
-use super::{Known, ulids};
+use super::{Ilnp, Known, ulids};
 use crate::protect::Mover;
 use crate::shell::Daemon;
 
@@ -12,33 +14,38 @@ impl Daemon {
     /// Everything that the sessions have to say, until there is nothing more.
     pub(crate) async fn pump_ilnp(&mut self) {
         let Some(ilnp) = &mut self.ilnp else { return };
-        let mut updates = Vec::new();
-        while let Some(update) = ilnp.machine.poll_update() {
-            updates.push(update);
-        }
-        if !updates.is_empty() {
-            ilnp.is_unsaved = true;
-            self.carry_out_ilnp(&updates).await;
-        }
-        let Some(ilnp) = &mut self.ilnp else { return };
-        while let Some(transmit) = ilnp.machine.poll_transmit() {
-            let uplink = ilnp.uplink_of(transmit.source);
-            if let Err(error) = ilnp.sender.send(&transmit.packet, uplink) {
-                // An address that just went, a full buffer: it is sent again.
-                tracing::debug!(%error, source = %transmit.source, "message not sent");
+        let updates: Vec<_> = iter::from_fn(|| ilnp.machine.poll_update()).collect();
+        ilnp.is_unsaved |= !updates.is_empty();
+        let transmits: Vec<_> = iter::from_fn(|| ilnp.machine.poll_transmit()).collect();
+        let events: Vec<_> = iter::from_fn(|| ilnp.machine.poll_event()).collect();
+        for event in &events {
+            if let Event::Moved { wire, .. } = event {
+                let address = wire.local.address();
+                self.introductions.repeat(address, ilnp.uplink_of(address));
             }
         }
-        let mut events = Vec::new();
-        while let Some(event) = ilnp.machine.poll_event() {
-            events.push(event);
+        let is_lost = |update: &Update| match update {
+            Update::Upsert(entry) => ilnp.leaves_what_is_lost(entry),
+            Update::Remove { .. } => false,
+        };
+        if updates.iter().any(is_lost) {
+            ilnp.apply(&updates);
+            ilnp.send(&transmits);
+            self.route_ahead(&updates).await;
+        } else {
+            self.route_ahead(&updates).await;
+            let Some(ilnp) = &mut self.ilnp else { return };
+            ilnp.apply(&updates);
+            ilnp.send(&transmits);
         }
+        self.follow_updates(&updates).await;
         for event in events {
             self.tell_ilnp(&event);
         }
     }
 
     /// The route to the segmentation path comes before the move and goes after it, as for Shim6.
-    async fn carry_out_ilnp(&mut self, updates: &[Update]) {
+    async fn route_ahead(&mut self, updates: &[Update]) {
         let mut routes = Vec::new();
         for update in updates {
             if let Update::Upsert(entry) = update
@@ -48,12 +55,12 @@ impl Daemon {
             }
         }
         self.route(routes).await;
+    }
+
+    async fn follow_updates(&mut self, updates: &[Update]) {
         let (mut is_new, mut is_gone) = (false, false);
         for update in updates {
             let Some(ilnp) = &mut self.ilnp else { return };
-            if let Err(error) = ilnp.datapath.apply(update) {
-                tracing::warn!(%error, "data plane of ILNP");
-            }
             match update {
                 Update::Upsert(entry) => {
                     let known = Known { pair: entry.pair, wire: entry.wire_pair() };
@@ -91,7 +98,52 @@ impl Daemon {
             NonceLen::Long => LONGER,
         });
         let mtu = self.mtu_from(wire.local.address());
-        MovedRoute { ulids: ulids(entry.pair), path_mtu: mtu.saturating_sub(more) }
+        let is_tcp_bare = entry.maps_tcp && self.is_tcp_whole(entry);
+        MovedRoute { ulids: ulids(entry.pair), path_mtu: mtu.saturating_sub(more), is_tcp_bare }
+    }
+
+    /// Whether no segment of TCP got lost with the locators before. Of what the correspondent maps, none needs the nonce
+    /// (decision 075), so a smaller MTU is of use to those alone that have to be sent again: that is how TCP is told
+    /// (decision 081).
+    fn is_tcp_whole(&self, entry: &SessionEntry) -> bool {
+        let Some(ilnp) = &self.ilnp else { return true };
+        match ilnp.sessions.get(&entry.id) {
+            Some(known) if known.wire == entry.wire_pair() => {
+                let route = self.moved.get(Mover::Session(entry.id));
+                route.is_some_and(|route| route.is_tcp_bare)
+            }
+            _ => !ilnp.leaves_what_is_lost(entry),
+        }
+    }
+}
+
+impl Ilnp {
+    /// Whether a session leaves a locator that is of no use any more. Then nothing waits for routes, which take some
+    /// milliseconds: what they are good for until then, super-packets of datagrams and datagrams that leave no room for
+    /// a nonce, would be lost where they were going as well.
+    fn leaves_what_is_lost(&self, entry: &SessionEntry) -> bool {
+        let Some(Known { wire, .. }) = self.sessions.get(&entry.id) else { return false };
+        *wire != entry.wire_pair()
+            && (!self.locators.contains_key(&wire.local.l64)
+                || !entry.remote.contains(&wire.remote.l64))
+    }
+
+    fn apply(&mut self, updates: &[Update]) {
+        for update in updates {
+            if let Err(error) = self.datapath.apply(update) {
+                tracing::warn!(%error, "data plane of ILNP");
+            }
+        }
+    }
+
+    fn send(&self, transmits: &[Transmit]) {
+        for transmit in transmits {
+            let uplink = self.uplink_of(transmit.source);
+            if let Err(error) = self.sender.send(&transmit.packet, uplink) {
+                // An address that just went, a full buffer: it is sent again.
+                tracing::debug!(%error, source = %transmit.source, "message not sent");
+            }
+        }
     }
 }
 

@@ -26,7 +26,11 @@ impl Daemon {
                 if let Some(pair) = known {
                     // Data plane and route are in place by now.
                     let route = self.moved.get(Mover::Session(session));
-                    self.notices.on_moved(ulids(pair), route.map(MovedRoute::mtu), clock::now());
+                    self.notices.on_moved(
+                        ulids(pair),
+                        route.map(MovedRoute::tcp_mtu),
+                        clock::now(),
+                    );
                 }
             }
             Event::Forgotten { .. }

@@ -154,9 +154,32 @@ fn a_connected_socket_follows_its_pair_to_moor0_and_back_at_once() {
         assert_eq!(device(&socket), "moor0");
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1272);
 
-        assert!(netlink.remove_moved(pair("2001:db8:1::1", FAR)).await.unwrap());
+        let ulids = pair("2001:db8:1::1", FAR);
+        let moved = MovedRoute { ulids, path_mtu: 1280, is_tcp_bare: false };
+        assert!(netlink.remove_moved(&moved).await.unwrap());
         assert_eq!(device(&socket), "up1");
-        assert!(!netlink.remove_moved(pair("2001:db8:1::1", FAR)).await.unwrap());
+        assert!(!netlink.remove_moved(&moved).await.unwrap());
+    });
+}
+
+#[test]
+fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let ulids = pair("2001:db8:1::1", FAR);
+        let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: true };
+        netlink.add_all_moved(&[moved]).await.unwrap();
+        let route = |protocol: &str| {
+            ip(&format!("-6 route get {FAR} from 2001:db8:1::1 ipproto {protocol}"))
+        };
+        for (protocol, mtu) in [("tcp", "mtu 1400"), ("udp", "mtu 1392")] {
+            let route = route(protocol);
+            assert!(route.contains("dev moor0") && route.contains(mtu), "{route}");
+        }
+        assert!(netlink.remove_moved(&moved).await.unwrap());
+        assert!(["tcp", "udp"].iter().all(|protocol| route(protocol).contains("dev up1")));
     });
 }
 
@@ -198,7 +221,7 @@ fn moved_pairs_are_found_again_after_a_restart() {
             .map(|i| {
                 let peer = Ulid(std::net::Ipv6Addr::new(0x2001, 0xdb8, 9, i, 0, 0, 0, 1));
                 let ulids = UlidPair::new(Ulid(address("2001:db8:1::1")), peer);
-                MovedRoute { ulids, path_mtu: 1300 + u32::from(i) }
+                MovedRoute { ulids, path_mtu: 1300 + u32::from(i), is_tcp_bare: i % 2 == 0 }
             })
             .collect();
         let netlink = host.netlink();
@@ -210,7 +233,8 @@ fn moved_pairs_are_found_again_after_a_restart() {
         let mut found = netlink.moved().await.unwrap();
         found.sort_by_key(|route| route.ulids);
         assert_eq!(found, moved);
-        assert!(netlink.remove_moved(moved[3].ulids).await.unwrap());
+        assert!(netlink.remove_moved(&moved[3]).await.unwrap());
         assert_eq!(netlink.moved().await.unwrap().len(), 39);
+        assert_eq!(ip("-6 route show table 5531").lines().count(), 19);
     });
 }

@@ -1,0 +1,145 @@
+//! Routers learn of our addresses before they have packets for them.
+//!
+//! A router that has a packet for an address it never saw asks for it first, and a host that has a packet for a router it
+//! never used does the same: each a round trip of that link, in the middle of a hand-off to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+use moorline_link::{Introduction, NeighborSocket};
+use moorline_netlink::{AddressFlags, HostView, Uplink};
+
+/// What the routers have been told.
+#[derive(Debug)]
+pub(crate) struct Introductions {
+    socket: NeighborSocket,
+    /// And the names of the links.
+    told: BTreeMap<Introduction, String>,
+}
+
+impl Introductions {
+    pub(crate) fn open() -> std::io::Result<Self> {
+        Ok(Self { socket: NeighborSocket::open()?, told: BTreeMap::new() })
+    }
+
+    /// Tells of what is new: an address, a router, a link that works again.
+    pub(crate) fn follow(&mut self, view: &HostView) {
+        let all = |uplink| introductions(uplink).into_iter().map(|what| (what, &uplink.name));
+        let mut wanted = BTreeMap::new();
+        for (what, name) in view.uplinks.iter().flat_map(all) {
+            if !self.told.contains_key(&what) {
+                self.send(&what, name);
+            }
+            wanted.insert(what, name.clone());
+        }
+        self.told = wanted;
+    }
+
+    /// Once more, as traffic is about to come in for this address: routers forget what they do not use. One that is
+    /// not known was made a moment ago, on this interface.
+    pub(crate) fn repeat(&self, address: Ipv6Addr, ifindex: u32) {
+        let mut known = self.told.iter().filter(|(known, _)| known.address == address).peekable();
+        if known.peek().is_none()
+            && let Some((beside, name)) = self.told.iter().find(|(one, _)| one.ifindex == ifindex)
+        {
+            self.send(&Introduction { address, is_optimistic: true, ..*beside }, name);
+        }
+        known.for_each(|(known, name)| self.send(known, name));
+    }
+
+    fn send(&self, what: &Introduction, link_name: &str) {
+        if let Err(error) = self.socket.introduce(what, link_name) {
+            // The address, link or router may be gone by now; who misses it will ask.
+            tracing::debug!(%error, link_name, "router not told of an address");
+        }
+    }
+}
+
+/// Of the addresses of an uplink that packets may come from, to each of its routers.
+fn introductions(uplink: &Uplink) -> Vec<Introduction> {
+    if !uplink.carrier {
+        return Vec::new();
+    }
+    let routers = uplink.default_routes.iter().filter_map(|route| route.gateway);
+    let routers: BTreeSet<_> = routers.collect();
+    let is_optimistic = |flags: AddressFlags| flags.contains(AddressFlags::OPTIMISTIC);
+    let is_usable = |flags: AddressFlags| {
+        !flags.contains(AddressFlags::DAD_FAILED)
+            && (!flags.contains(AddressFlags::TENTATIVE) || is_optimistic(flags))
+    };
+    let ours = uplink.addresses.iter().filter(|own| is_usable(own.flags));
+    let pairs = ours.flat_map(|own| routers.iter().map(move |router| (own, *router)));
+    let all = pairs.map(|(own, router)| Introduction {
+        ifindex: uplink.ifindex,
+        router,
+        address: own.address,
+        is_optimistic: is_optimistic(own.flags),
+    });
+    all.take(MAX_ON_UPLINK).collect()
+}
+
+/// A host with more addresses on an uplink than this has more than anybody would move to.
+const MAX_ON_UPLINK: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use moorline_netlink::{DefaultRoute, Lifetimes, UplinkAddress};
+
+    use super::*;
+
+    fn address(text: &str, flags: AddressFlags) -> UplinkAddress {
+        UplinkAddress {
+            address: text.parse().expect("an address"),
+            prefix_len: 64,
+            flags,
+            preferred: flags.is_preferred(),
+            lifetimes: Lifetimes { preferred: 60, valid: 60 },
+        }
+    }
+
+    fn uplink(addresses: &[UplinkAddress], gateways: &[Option<&str>]) -> Uplink {
+        let gateway = |text: &Option<&str>| text.map(|text| text.parse().expect("an address"));
+        let route = |text| DefaultRoute { metric: 1, gateway: gateway(text), source: None };
+        Uplink {
+            ifindex: 7,
+            name: "isp".into(),
+            carrier: true,
+            mtu: 1500,
+            gateway: None,
+            default_routes: gateways.iter().map(route).collect(),
+            addresses: addresses.to_vec(),
+            advertisers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_router_is_told_of_every_address_that_can_be_used() {
+        let optimistic = AddressFlags(AddressFlags::TENTATIVE.0 | AddressFlags::OPTIMISTIC.0);
+        let addresses = [
+            address("2001:db8::1", AddressFlags::DEPRECATED),
+            address("2001:db8::2", AddressFlags::TENTATIVE),
+            address("2001:db8::3", optimistic),
+            address("2001:db8::4", AddressFlags::DAD_FAILED),
+        ];
+        let uplink = uplink(&addresses, &[Some("fe80::1"), None, Some("fe80::2"), Some("fe80::1")]);
+        let told = introductions(&uplink);
+        let told: Vec<_> = told
+            .iter()
+            .map(|one| format!("{} {} {}", one.address, one.router, one.is_optimistic))
+            .collect();
+        let expected = [
+            "2001:db8::1 fe80::1 false",
+            "2001:db8::1 fe80::2 false",
+            "2001:db8::3 fe80::1 true",
+            "2001:db8::3 fe80::2 true",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn nobody_is_told_by_a_link_that_is_down_and_again_when_it_is_back() {
+        let up = uplink(&[address("2001:db8::1", AddressFlags::PERMANENT)], &[Some("fe80::1")]);
+        let down = Uplink { carrier: false, ..up.clone() };
+        assert_eq!((introductions(&up).len(), introductions(&down).len()), (1, 0));
+    }
+}
