@@ -4,8 +4,7 @@
 #define MOORLINE_ILNP_IN_H
 
 #include "../handled.h"
-#include "checksum.h"
-#include "session.h"
+#include "error.h"
 
 struct arrival {
 	struct ip6 ip6;
@@ -293,6 +292,15 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	if (status < 0)
 		return drop(-1 - status);
 	if (!options->nonce.len) {
+		/* Of routers, which know no nonces. */
+		if (message == sizeof(arrival.ip6) && has_sessions())
+			status = receive_error(skb, l2, &arrival.pair);
+		if (status < 0)
+			return drop(DROP_ADJUST_ROOM);
+		if (status) {
+			set_handled(skb);
+			return TC_ACT_UNSPEC;
+		}
 		find_upper(skb, l2, arrival.ip6.next, sizeof(arrival.ip6), &arrival.upper);
 		return receive_plain(skb, l2, &arrival);
 	}

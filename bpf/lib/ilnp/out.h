@@ -68,9 +68,15 @@ static __always_inline enum need nonce_need(const struct facts *facts, const str
 	return facts->flags & ILNP_MAPS_TCP ? MAY_HAVE_NONCE : NEEDS_NONCE;
 }
 
-/* A super-packet of TCP is given smaller segments, no other can be. What leaves by its own addresses is held to what every path
- * takes: its sender knows the MTU of the path, and not of the nonce.
+/* Whether it fits into what every path takes: its sender knows the MTU of the path, and not of the nonce. Super-packets do not: Linux
+ * routers that have put one together look for its TCP header where the nonce is, and find segments too long at random (decision 075).
  */
+static __always_inline bool fits_any_path(const struct __sk_buff *skb, __u32 l2, __u32 octets)
+{
+	return !skb->gso_size && skb->len - l2 + octets <= MIN_MTU;
+}
+
+/* A super-packet of TCP is given smaller segments, no other can be. */
 static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper, __u32 octets,
 				     __u32 ifindex)
 {
@@ -80,7 +86,7 @@ static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, const stru
 		return upper->protocol == IPPROTO_TCP;
 	if (ifindex)
 		return !bpf_check_mtu(skb, ifindex, &mtu, octets, 0);
-	return skb->len - l2 + octets <= MIN_MTU;
+	return fits_any_path(skb, l2, octets);
 }
 
 /* Puts the nonce in front of everything behind the IPv6 header, and the locators into that. */
@@ -137,11 +143,10 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 			return drop(DROP_HEADER_CHAIN);
 		need = NEEDS_NO_NONCE;
 	}
-	if (need && !has_room(skb, l2, upper, len, is_moved ? ifindex : 0)) {
-		if (need == NEEDS_NONCE)
-			return place == AT_MOOR0 && skb->gso_size ? TC_ACT_UNSPEC : drop(DROP_ADJUST_ROOM);
+	if (need == NEEDS_NONCE && !has_room(skb, l2, upper, len, is_moved ? ifindex : 0))
+		return place == AT_MOOR0 && skb->gso_size ? TC_ACT_UNSPEC : drop(DROP_ADJUST_ROOM);
+	if (need == MAY_HAVE_NONCE && !fits_any_path(skb, l2, len))
 		need = NEEDS_NO_NONCE;
-	}
 	fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);
 	if (need) {
 		if (!put_nonce(skb, l2, ip6, facts))

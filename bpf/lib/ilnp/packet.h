@@ -207,7 +207,7 @@ static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 begin,
 {
 	struct short_nonce header;
 
-	if (octets < sizeof(header) || !LOAD(skb, begin, &header) || header.units ||
+	if (octets < sizeof(header) || !LOAD_FAR(skb, begin, &header) || header.units ||
 	    header.option != NONCE_OPTION || header.option_len != sizeof(header.nonce))
 		return false;
 	options->next = header.next;

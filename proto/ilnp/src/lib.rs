@@ -53,6 +53,7 @@ mod packet;
 mod plane;
 mod policy;
 mod proposal;
+mod quote;
 mod session;
 mod snapshot;
 mod validator;

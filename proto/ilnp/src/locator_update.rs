@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, SessionId};
 use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
@@ -34,21 +34,30 @@ impl Machine {
         if self.locators.is_empty() || news.collect::<BTreeSet<_>>() == told {
             return;
         }
+        let told: BTreeSet<_> = told.into_iter().map(|(l64, _)| l64).collect();
         let sessions: Vec<_> = self.ilcc.iter().map(|(id, _, _)| id).collect();
         for id in sessions {
-            self.on_our_locators(id, now);
+            self.on_our_locators(id, &told, now);
         }
     }
 
     //= rfc6743#2-5 rfc6744#4-1 rfc6744#4-3
     //= rfc6740#3.2.2-1 rfc6740#3.4-2
-    fn on_our_locators(&mut self, id: SessionId, now: Instant) {
+    fn on_our_locators(&mut self, id: SessionId, told: &BTreeSet<L64>, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(current) = self.ilcc.get(id).map(|session| session.wire.0) else { return };
         let best = self.best_local(current);
+        let is_gone = self.locators.iter().all(|local| local.l64 != current);
         let Some(session) = self.ilcc.get_mut(id) else { return };
+        // Soft: a correspondent that has not read of a locator turns away what comes from there without a nonce.
+        let is_known = |best: L64| {
+            !session.agreed
+                || best == pair.local.l64
+                || !session.owes_update && told.contains(&best)
+        };
+        let best = best.filter(|best| *best != current && (is_gone || is_known(*best)));
         let mut wire = None;
-        if let Some(best) = best.filter(|best| *best != current) {
+        if let Some(best) = best {
             session.wire.0 = best;
             // RFC 6744 s4: in all packets, for three round trips at least.
             session.nonce_until = Some(now + NONCE_AFTER_CHANGE);
@@ -68,6 +77,18 @@ impl Machine {
             self.tell(id, now);
             self.schedule(id);
         }
+    }
+
+    /// The correspondent has read all our locators: one that is better than the one in use can take its place.
+    fn settle_on_best(&mut self, id: SessionId, nonce_until: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(current) = self.ilcc.get(id).map(|session| session.wire.0) else { return };
+        let Some(best) = self.best_local(current).filter(|best| *best != current) else { return };
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        session.wire.0 = best;
+        session.nonce_until = Some(nonce_until);
+        let wire = session.wire_pair(pair);
+        self.emit(Event::Moved { session: id, wire });
     }
 
     /// After the handshake, if there is more to say than it has said.
@@ -230,6 +251,7 @@ impl Machine {
         session.last_used = session.last_used.max(now);
         self.ilcc.promote(id);
         self.emit(Event::UpdateAcknowledged { session: id });
+        self.settle_on_best(id, now + round_trips);
         self.on_shown(id, now);
         self.tell(id, now);
         self.schedule(id);

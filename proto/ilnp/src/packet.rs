@@ -12,8 +12,8 @@ use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, OptionsHeader, checksum_at
 pub(crate) struct Ip6 {
     pub(crate) source: Ilv,
     pub(crate) destination: Ilv,
-    next_header: u8,
-    payload_len: u16,
+    pub(crate) next_header: u8,
+    pub(crate) payload_len: u16,
 }
 
 /// What is behind the extension headers.

@@ -16,6 +16,7 @@ use crate::datapath::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use crate::ilcc::{Class, Ilcc};
 use crate::packet::{Ip6, Upper, write_addresses};
 use crate::policy::{Policy, Socket};
+use crate::quote::Quote;
 
 /// Settings of a [`Plane`].
 #[derive(Clone, Debug)]
@@ -83,6 +84,9 @@ pub enum Inbound {
 /// locators that the sockets have go back in. A wrong nonce is a drop. Without one, addresses that
 /// are a session's own find it, and a TCP segment finds it by its socket; from a locator that the
 /// correspondent never named, a packet without nonce is a drop (RFC 6744 s4).
+///
+/// **Errors of routers** quote packets as they were on the wire. Those of sessions that have moved get the addresses back that
+/// the sockets have.
 ///
 /// **Neither.** Packets of sockets that the policy wants to hear of are reported, each pair of addresses
 /// at times. A packet with a nonce that nobody agreed to is delivered as classic IPv6 (decision 071).
@@ -248,7 +252,7 @@ impl Plane {
         if entry.attach || needs_nonce {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
             // Its sender knows the MTU of the path, and not of the nonce.
-            let mtu = if wire == pair { MIN_MTU } else { self.settings.mtu };
+            let mtu = if wire == pair || !needs_nonce { MIN_MTU } else { self.settings.mtu };
             match ip6.insert(packet, header, mtu) {
                 Err(reason) if needs_nonce => return Err(reason),
                 Err(_) => {}
@@ -285,8 +289,22 @@ impl Plane {
             Some((options, nonce)) => {
                 self.on_nonce(packet, (ip6, pair), (options, nonce), sockets, now)
             }
+            None if self.translate_error(packet, &ip6, sockets) => Ok(Inbound::Deliver),
             None => self.on_plain(packet, (ip6, pair), sockets, now),
         }
+    }
+
+    /// Whether it is an error of a router about a packet of a session that has moved, which is one about the socket's
+    /// packet now.
+    fn translate_error(&self, packet: &mut [u8], ip6: &Ip6, sockets: &dyn Sockets) -> bool {
+        let Some(quote) = Quote::read(packet, ip6) else { return false };
+        let (local, remote) = quote.pair.nids();
+        let all = self.sessions.between(local, remote).filter_map(|slot| self.sessions.get(slot));
+        let Some(flow) = all.into_iter().find(|flow| quote.is_of(&flow.entry, sockets)) else {
+            return false;
+        };
+        quote.translate(packet, flow.entry.pair);
+        true
     }
 
     /// RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple".

@@ -14,7 +14,7 @@ use crate::consts::{
     CONFIRMATION_TRIES, IDLE_TIMEOUT, MAX_ANSWERS_PER_SECOND, PROPOSAL_TRIES, UPDATE_TRIES,
 };
 use crate::datapath::Update;
-use crate::{Cause, Classic, Event, Socket, State};
+use crate::{Cause, Classic, Event, LocalLocator, Socket, State};
 
 //= rfc6743#4-1 rfc6743#2-8 rfc6743#2-11 rfc6743#6-2 rfc6744#7-2 rfc6744#6-9 (test)
 //= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15 (test)
@@ -271,6 +271,33 @@ fn an_update_that_nobody_acknowledges_is_repeated_and_the_nonce_stays() {
     assert!(duo.has_event(0, |event| matches!(event, Event::UpdateUnanswered { .. })));
     assert!(duo.entry(0).attach, "the correspondent does not know the locator");
     assert_eq!(duo.session(0).wire.local.l64, L64(0x2001_0db8_0005_0000));
+}
+
+#[test]
+fn a_soft_hand_off_waits_until_the_correspondent_has_read_of_the_locator() {
+    let mut duo = Duo::established();
+    let (old, new) = (duo.ilv(0).l64, L64(0x2001_0db8_0005_0000));
+    let prefer = |duo: &mut Duo, locators: [(L64, u16); 2]| {
+        let locators =
+            locators.map(|(l64, preference)| LocalLocator { preference, ..LocalLocator::new(l64) });
+        duo.place(0, locators.into());
+    };
+    let has_moved = |duo: &Duo| duo.has_event(0, |event| matches!(event, Event::Moved { .. }));
+    prefer(&mut duo, [(old, 1100), (new, 100)]);
+    assert_eq!(duo.session(0).wire.local.l64, old, "it is told of from where we were");
+    assert!(!has_moved(&duo));
+    duo.now = duo.now + Duration::from_millis(100);
+    duo.play();
+    let wire = duo.session(0).wire;
+    assert_eq!((wire.local.l64, duo.session(1).wire.remote.l64), (new, new));
+    assert!(has_moved(&duo) && duo.entry(0).attach, "RFC 6744 s4");
+    // It knows both by now.
+    prefer(&mut duo, [(old, 100), (new, 1100)]);
+    assert_eq!(duo.session(0).wire.local.l64, old, "at once");
+    // Of one that is gone there is nothing to wait for.
+    duo.play();
+    duo.roam(0, &[0x2001_0db8_0006_0000]);
+    assert_eq!(duo.session(0).wire.local.l64, L64(0x2001_0db8_0006_0000));
 }
 
 //= rfc6744#4-3 (test)

@@ -203,7 +203,7 @@ fn a_tcp_session_survives_a_hand_off_with_classic_tc() {
     }
 }
 
-/// While the nonce is in all packets, super-packets have smaller segments, and no packet is too large.
+/// Where a correspondent needs the nonce in all packets, super-packets have smaller segments, and no packet is too large.
 #[test]
 fn super_packets_take_the_nonce() {
     if !can_run("super_packets_take_the_nonce") {
@@ -214,7 +214,7 @@ fn super_packets_take_the_nonce() {
     let (mut a, mut b) = (Node::new(&net, "a", auto), Node::new(&net, "b", auto));
     without_checksum_offload(&net);
     for node in [&mut a, &mut b] {
-        let entry = SessionEntry { attach: true, ..node.entry(1, 1) };
+        let entry = SessionEntry { attach: true, maps_tcp: false, ..node.entry(1, 1) };
         node.upsert(entry);
     }
     let (mut client, mut server) = connect(&net);

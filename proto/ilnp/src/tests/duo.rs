@@ -98,7 +98,11 @@ impl Duo {
     }
 
     pub(super) fn roam(&mut self, host: usize, l64s: &[u64]) {
-        let locators = l64s.iter().map(|l64| LocalLocator::new(L64(*l64))).collect();
+        let locators: Vec<_> = l64s.iter().map(|l64| LocalLocator::new(L64(*l64))).collect();
+        self.place(host, locators);
+    }
+
+    pub(super) fn place(&mut self, host: usize, locators: Vec<LocalLocator>) {
         let state = LocalState { nids: vec![ilv(host).nid], locators };
         self.machines[host].handle_local(&state, self.now);
         self.drain(host);

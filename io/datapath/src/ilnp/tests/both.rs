@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use moorline_ilnp::datapath::{ChecksumMode, Report, SessionEntry, Update};
 use moorline_ilnp::{Admit, Inbound, Open, Outbound, Plane, Policy, Settings};
-use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
-use moorline_wire::ilnp::checksum_at;
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
+use moorline_wire::ilnp::{NonceHeader, checksum_at};
 
 use super::harness::{
     AWAY, ELSEWHERE, HOME, Harness, PAIRS, THEIR_PORT, THERE, UNCONNECTED, our_port,
@@ -68,7 +68,7 @@ fn both_planes_do_the_same_with_random_traffic() {
 }
 
 /// What has to have come up.
-const WANTED: [&str; 16] = [
+const WANTED: [&str; 17] = [
     "candidate",
     "learned",
     "authenticated",
@@ -78,6 +78,7 @@ const WANTED: [&str; 16] = [
     "sent with nonce",
     "delivered",
     "stripped",
+    "translated",
     "up",
     "drop bad_nonce",
     "drop wrong_locators",
@@ -146,7 +147,7 @@ impl Both {
             id,
             pair,
             wire,
-            send_nonce: if random.one_in(3) { LONG } else { SHORT },
+            send_nonce: our_nonce(pair, random.one_in(3)),
             attach: random.one_in(3),
             maps_tcp: !random.one_in(3),
             settled: !random.one_in(4),
@@ -212,7 +213,11 @@ impl Both {
         } else {
             IlvPair::new(pair.local.at(to), pair.remote.at(from))
         };
-        let packet = packet(random, shown.reversed(), pair_index(pair), true);
+        let packet = if random.one_in(6) {
+            error(random, pair, shown)
+        } else {
+            packet(random, shown.reversed(), pair_index(pair), true)
+        };
         let before = self.kernel.drops();
         let outcome = self.kernel.run("ilnp_ingress", &packet);
         let mut expected = packet.clone();
@@ -221,6 +226,8 @@ impl Both {
         let (action, what) = match verdict {
             Inbound::Pass => (TC_ACT_UNSPEC, "passed in"),
             Inbound::Deliver if expected.len() < packet.len() => (TC_ACT_UNSPEC, "stripped"),
+            // All other ICMPv6 that is delivered has had a nonce in front.
+            Inbound::Deliver if packet[6] == 58 => (TC_ACT_UNSPEC, "translated"),
             Inbound::Deliver => (TC_ACT_UNSPEC, "delivered"),
             Inbound::Up => (TC_ACT_SHOT, "up"),
             Inbound::Drop(reason) => (TC_ACT_SHOT, drop_name(reason)),
@@ -289,10 +296,55 @@ fn pair_index(pair: IlvPair) -> usize {
 const SHORT: Nonce = Nonce::Short([0xa1, 0xa2, 0xa3, 0xa4]);
 const LONG: Nonce = Nonce::Long([0xb1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
 
+/// Each session has its own.
+fn our_nonce(pair: IlvPair, is_long: bool) -> Nonce {
+    let index = u8::try_from(pair_index(pair)).unwrap();
+    match (is_long, LONG) {
+        (true, Nonce::Long(mut octets)) => {
+            octets[11] = index;
+            Nonce::Long(octets)
+        }
+        _ => Nonce::Short([0xa1, 0xa2, 0xa3, index]),
+    }
+}
+
 /// The correspondent's, one of two.
 fn nonce_of(pair: IlvPair, which: u64) -> Nonce {
     let index = u8::try_from(pair_index(pair)).unwrap();
     if which == 0 { Nonce::Short([7, 7, 7, index]) } else { Nonce::Long([index; 12]) }
+}
+
+/// An error about a packet of a session that went by these addresses, of a router or at times of the correspondent.
+fn error(random: &mut Random, pair: IlvPair, shown: IlvPair) -> Vec<u8> {
+    let nonce = random.of(&[Some(our_nonce(pair, false)), Some(our_nonce(pair, true)), None]);
+    let protocol = random.of(&[6, 6, 17]);
+    let header = nonce
+        .map(|nonce| NonceHeader { next_header: protocol, nonce, sequence: None }.emit())
+        .unwrap_or_default();
+    let next = if header.is_empty() { protocol } else { 60 };
+    let mut upper = upper(random, protocol, pair_index(pair), false);
+    upper.splice(0..0, header);
+    let mut message = vec![random.of(&[1, 2, 3, 4]), 0, random.octet(), random.octet(), 0, 0];
+    message.extend([random.of(&[0, 5]), random.of(&[0, 40, 43, 48, 120])]);
+    message.extend([0x60, 0, 0, 0]);
+    message.extend(u16::try_from(upper.len()).unwrap().to_be_bytes());
+    message.extend([next, 63]);
+    message.extend(shown.local.address().octets());
+    message.extend(shown.remote.address().octets());
+    message.extend(upper);
+    if random.one_in(8) {
+        message.truncate(usize::try_from(random.below(100)).unwrap());
+    }
+    let router = Ilv::new(NEVER_NAMED, Nid(0x0200_00ff_fe00_0099));
+    let from = if random.one_in(8) { shown.remote } else { router };
+    let to = if random.one_in(8) { pair.local } else { shown.local };
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend(u16::try_from(message.len()).unwrap().to_be_bytes());
+    packet.extend([58, 64]);
+    packet.extend(from.address().octets());
+    packet.extend(to.address().octets());
+    packet.extend(message);
+    packet
 }
 
 /// A packet between these addresses, with ports of the sockets of a pair.

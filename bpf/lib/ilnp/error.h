@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ICMPv6 errors of routers about packets of sessions that have moved: the quote gets the addresses back that
+ * the socket has, so that the stack finds it (proto/ilnp/src/quote.rs does the same).
+ *
+ * An error is believed as far as it shows our nonce or, as TCP goes without, a connected socket and its
+ * addresses on the wire. What the correspondent itself has to say comes with its nonce.
+ */
+#ifndef MOORLINE_ILNP_ERROR_H
+#define MOORLINE_ILNP_ERROR_H
+
+#include "checksum.h"
+#include "session.h"
+
+#define ICMP_UNREACHABLE 1
+#define ICMP_PACKET_TOO_BIG 2
+
+/* Begin of an error; the quote is behind it. */
+struct icmp_error {
+	__u8 type;
+	__u8 code;
+	__be16 checksum;
+	/* MTU or pointer. */
+	__be32 info;
+};
+
+_Static_assert(sizeof(struct icmp_error) == ICMP_ERROR_LEN, "icmp_error");
+
+/* A packet of ours, as it was on the wire. */
+struct ilnp_quote {
+	struct pair pair;
+	struct ilnp_options options;
+	struct ilnp_upper upper;
+};
+
+static __always_inline bool nonce_eq(const struct nonce *a, const struct nonce *b)
+{
+	return a->len == b->len && !__builtin_memcmp(a->octet, b->octet, sizeof(a->octet));
+}
+
+static __always_inline bool is_of(struct __sk_buff *skb, const struct ilnp_quote *quote,
+				  const struct ilnp_session *session)
+{
+	__u32 ports = (__u32)quote->upper.source << 16 | quote->upper.destination;
+
+	/* The stack finds its socket by itself. */
+	if (pair_eq(&session->pair, &quote->pair))
+		return false;
+	if (quote->options.nonce.len)
+		return nonce_eq(&quote->options.nonce, &session->send);
+	return quote->upper.protocol == IPPROTO_TCP && pair_eq(&session->wire, &quote->pair) &&
+	       socket_kind(skb, &session->pair, IPPROTO_TCP, ports) == SOCKET_CONNECTED;
+}
+
+/* The slot or NO_SESSION. Not static, for a stack of its own. */
+__noinline int session_of_quote(struct __sk_buff *skb, const struct ilnp_quote *quote)
+{
+	const struct node *node;
+	struct nids nids;
+
+	if (!quote)
+		return NO_SESSION;
+	nids = nids_of(&quote->pair);
+	node = bpf_map_lookup_elem(&by_nids, &nids);
+	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
+		struct found found;
+
+		if (find_slot(node->slot[i], &found) && is_of(skb, quote, found.session))
+			return found.slot;
+	}
+	return NO_SESSION;
+}
+
+/* What the socket's packet would have had for info: the nonce stays in the quote, where the stack passes over
+ * it, and is none of the octets that the socket can send. False if the error is about its header.
+ */
+static __always_inline bool translate_info(struct icmp_error *error, const struct ilnp_options *options)
+{
+	__u32 info = bpf_ntohl(error->info);
+
+	if (error->type == ICMP_PARAMETER_PROBLEM)
+		return info < sizeof(struct ip6) || info >= sizeof(struct ip6) + options->len;
+	if (error->type == ICMP_PACKET_TOO_BIG)
+		error->info = bpf_htonl(info > options->len ? info - options->len : 0);
+	return true;
+}
+
+static __always_inline __be16 word_delta(__u64 from, __u64 to)
+{
+	__u16 delta = fold((__u64)(__u16)~fold(from) + fold(to));
+
+	return delta == 0xffff ? 0 : delta;
+}
+
+static __always_inline void add_to_checksum(struct __sk_buff *skb, __u32 l2, __be16 delta, __u32 flags)
+{
+	__u32 at = l2 + sizeof(struct ip6) + offsetof(struct icmp_error, checksum);
+
+	if (delta)
+		bpf_l4_csum_replace(skb, at, 0, delta, flags);
+}
+
+/* The octets of the message change along with their sum; of the addresses in front, the pseudo-header has one.
+ */
+static __always_inline bool store_error(struct __sk_buff *skb, __u32 l2, const struct ilnp_quote *quote,
+					const struct icmp_error *error, __be32 info, const struct pair *pair)
+{
+	__u32 message = l2 + sizeof(struct ip6);
+	__u32 addresses = message + sizeof(*error) + offsetof(struct ip6, source);
+
+	if (bpf_skb_store_bytes(skb, addresses, pair, sizeof(*pair), 0) ||
+	    bpf_skb_store_bytes(skb, message + offsetof(struct icmp_error, info), &error->info, sizeof(info),
+				0))
+		return false;
+	add_to_checksum(skb, l2, checksum_delta(&quote->pair, pair), 0);
+	add_to_checksum(skb, l2, word_delta(info, error->info), 0);
+	add_to_checksum(skb, l2, word_delta(quote->pair.local.word[0], pair->local.word[0]), BPF_F_PSEUDO_HDR);
+	return !bpf_skb_store_bytes(skb, l2 + offsetof(struct ip6, destination), &pair->local,
+				    sizeof(pair->local), BPF_F_RECOMPUTE_CSUM);
+}
+
+/* A message without nonce between these addresses, ours first. 1: an error, translated. 0: not one to
+ * translate. Negative: lost. Not static, for a stack of its own.
+ */
+__noinline int receive_error(struct __sk_buff *skb, __u32 l2, const struct pair *outer)
+{
+	__u32 quoted = l2 + sizeof(struct ip6) + sizeof(struct icmp_error);
+	struct ilnp_quote quote = {};
+	struct icmp_error error;
+	struct found found;
+	struct pair pair;
+	struct ip6 ip6;
+	__be32 info;
+	int slot;
+
+	if (!outer || bpf_skb_load_bytes(skb, l2 + sizeof(ip6), &error, sizeof(error)) ||
+	    error.type < ICMP_UNREACHABLE || error.type > ICMP_PARAMETER_PROBLEM ||
+	    !load_ilnp(skb, quoted, &ip6))
+		return 0;
+	quote.pair.local = ip6.source;
+	quote.pair.peer = ip6.destination;
+	if (!address_eq(&ip6.source, &outer->local) || outer->peer.word[1] == ip6.destination.word[1])
+		return 0;
+	if (ip6.next == NEXT_DESTINATION &&
+	    load_options(skb, quoted, bpf_ntohs(ip6.payload_len), &quote.options))
+		return 0;
+	find_upper(skb, quoted, ip6.next, sizeof(ip6), &quote.upper);
+	info = error.info;
+	if (!translate_info(&error, &quote.options))
+		return 0;
+	slot = session_of_quote(skb, &quote);
+	if (slot < 0 || !find_slot(slot, &found))
+		return 0;
+	bpf_spin_lock(&found.session->lock);
+	pair = found.session->pair;
+	bpf_spin_unlock(&found.session->lock);
+	/* The slot went to another session since it was looked up. */
+	if (pair.local.word[1] != quote.pair.local.word[1] || pair.peer.word[1] != quote.pair.peer.word[1])
+		return 0;
+	return store_error(skb, l2, &quote, &error, info, &pair) ? 1 : -1;
+}
+
+#endif
