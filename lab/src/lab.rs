@@ -164,9 +164,17 @@ impl Lab {
                 vec![(left, one), (right, other)]
             }
         };
+        // Where both ends have the same index, the kernel takes its time to tell that the cable has been cut: up to a second
+        // if other links of the machine have changed of late.
+        let mut index = FIRST_INDEX + 4 * number;
         let line = |((left, from), (right, to)): &(Place, Place)| {
             let (from, to) = (from.name(), to.name());
-            format!("link add name {left} netns {from} type veth peer name {right} netns {to}\n")
+            index += 2;
+            let other = index + 1;
+            format!(
+                "link add name {left} index {index} netns {from} type veth \
+                 peer name {right} index {other} netns {to}\n"
+            )
         };
         Ok(pairs.iter().map(line).collect())
     }
@@ -230,3 +238,5 @@ fn ingress_rules(node: &Node) -> anyhow::Result<String> {
 }
 
 const LINK_LIMIT: Duration = Duration::from_secs(5);
+/// Of interfaces; beyond what a namespace gives to those that come later, those of Moorline.
+const FIRST_INDEX: usize = 1000;
