@@ -9,7 +9,7 @@ use moorline_api::EventKind;
 use serde::Serialize;
 
 use super::pool::{mixed, part, run_all};
-use super::recovery::{self, Scene, obstacles, pause, segments_sent_again};
+use super::recovery::{self, Scene, obstacles, pause, segments_had_already, segments_sent_again};
 use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
@@ -53,6 +53,8 @@ struct Point {
     in_time_ratio: f64,
     /// Datagrams lost, or segments that the host sent again.
     packets_lost: Percentiles,
+    /// Of those segments, what the other host says it had already.
+    needless: Percentiles,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +69,7 @@ struct Job {
 struct Outcome {
     gap: Option<Duration>,
     packets_lost: u64,
+    needless: Option<u64>,
 }
 
 impl Experiment for HandOff {
@@ -165,6 +168,7 @@ impl Point {
             gap_ms: percentiles(|one| one.gap.map(|gap| gap.as_secs_f64() * 1e3)),
             in_time_ratio: in_time as f64 / outcomes.len() as f64,
             packets_lost: percentiles(|one| Some(one.packets_lost as f64)),
+            needless: percentiles(|one| one.needless.map(|count| count as f64)),
         })
     }
 }
@@ -190,15 +194,16 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
     }
     pause(SETTLING + SPREAD.mul_f64(part(job.seed, 0)))?;
     let host = scene.lab.namespace(HOSTS[0])?.clone();
-    let before = segments_sent_again(&host)?;
+    let before = [segments_sent_again(&host)?, segments_had_already(&host)?];
     ensure!(!scene.has_moved(), "{job:?}: the session moved before: {}", scene.logs());
     let cut = job.change(&scene)?;
     let gap = recovery::watch(&flow.arrivals(), cut)
         .with_context(|| format!("{job:?}: {}", scene.logs()))?;
     ensure!(scene.has_moved(), "{job:?}: the session did not move: {}", scene.logs());
-    let again = segments_sent_again(&host)?.saturating_sub(before);
+    let again = segments_sent_again(&host)?.saturating_sub(before[0]);
+    let needless = segments_had_already(&host)?.saturating_sub(before[1]);
     let packets_lost = flow.lost(again)?;
-    Ok(Outcome { gap, packets_lost })
+    Ok(Outcome { gap, packets_lost, needless: job.is_tcp.then_some(needless) })
 }
 
 fn chart(points: &[Point]) -> Chart {
@@ -218,7 +223,7 @@ fn chart(points: &[Point]) -> Chart {
     }
 }
 
-const COLUMNS: [&str; 7] = [
+const COLUMNS: [&str; 8] = [
     "hand_off",
     "flow",
     "rtt_ms",
@@ -226,6 +231,7 @@ const COLUMNS: [&str; 7] = [
     "gap_ms.p95",
     "in_time_ratio",
     "packets_lost.median",
+    "needless.median",
 ];
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const SETTINGS: &str = "addresses = \"off\"\nilnp = \"on\"\n";
@@ -245,7 +251,10 @@ mod tests {
         let experiment = HandOff { repetitions: 2, ..HandOff::default() };
         let jobs = experiment.jobs();
         assert_eq!(jobs.len(), 2 * 2 * 3 * 2);
-        let outcome = |ms| Outcome { gap: Some(Duration::from_millis(ms)), packets_lost: ms };
+        let outcome = |ms| {
+            let gap = Some(Duration::from_millis(ms));
+            Outcome { gap, packets_lost: ms, needless: Some(0) }
+        };
         let point = Point::of(&jobs[0], &[outcome(10), outcome(40)]).unwrap();
         assert_eq!((point.hand_off, point.flow, point.rtt_ms), ("hard", "tcp-bulk", 1.0));
         assert!((point.in_time_ratio - 0.5).abs() < 1e-9);

@@ -209,14 +209,24 @@ pub(super) fn pause(length: Duration) -> anyhow::Result<()> {
 
 /// Segments that the sockets of a host have sent again.
 pub(super) fn segments_sent_again(host: &Namespace) -> anyhow::Result<u64> {
+    counter(host, "snmp", "Tcp:", "RetransSegs")
+}
+
+/// Segments that peers say they had already (RFC 2883).
+pub(super) fn segments_had_already(host: &Namespace) -> anyhow::Result<u64> {
+    counter(host, "netstat", "TcpExt:", "TCPDSACKRecv")
+}
+
+fn counter(host: &Namespace, file: &str, group: &str, wanted: &str) -> anyhow::Result<u64> {
     host.enter(|| {
-        let counters = fs::read_to_string("/proc/thread-self/net/snmp").context("counters")?;
-        let mut lines = counters.lines().filter(|line| line.starts_with("Tcp:"));
+        let counters = fs::read_to_string(format!("/proc/thread-self/net/{file}"))?;
+        let mut lines = counters.lines().filter(|line| line.starts_with(group));
         let (names, values) = lines.next().zip(lines.next()).context("counters of TCP")?;
         let mut both = names.split_whitespace().zip(values.split_whitespace());
-        let value = both.find(|(name, _)| *name == "RetransSegs").map(|(_, value)| value.parse());
-        Ok(value.context("segments sent again")??)
+        let value = both.find(|(name, _)| *name == wanted).map(|(_, value)| value.parse());
+        Ok(value.with_context(|| format!("no counter {wanted}"))??)
     })
+    .with_context(|| format!("counters in {file}"))
 }
 
 /// Why experiments with daemons cannot run here.

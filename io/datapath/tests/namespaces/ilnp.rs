@@ -1,5 +1,6 @@
 //! ILNP sessions on real interfaces, set by hand, beside the programs of Shim6.
 
+mod errors;
 mod flood;
 mod throughput;
 

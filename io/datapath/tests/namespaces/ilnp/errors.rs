@@ -1,0 +1,76 @@
+//! ICMPv6 errors of a router about packets of a session that has moved, and what the sockets make of them.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddrV6, UdpSocket};
+use std::time::Duration;
+
+use moorline_datapath::AttachMode;
+
+use super::super::net::{Net, address};
+use super::super::{can_run, connect, transfer};
+use super::{Node, hand_off};
+
+/// Of the router's link to `b` on ISP 1.
+const SMALLER: u16 = 1400;
+
+fn moved(net: &Net) -> [Node; 2] {
+    let mut nodes = ["a", "b"].map(|end| Node::new(net, end, AttachMode::Auto));
+    let [a, b] = &mut nodes;
+    hand_off(a, b);
+    nodes
+}
+
+/// The octets that the route of the connection takes.
+fn mtu_of(net: &Net) -> String {
+    net.a.sh(&format!("ip -6 route get {} from {}", address("b", 1), address("a", 1)))
+}
+
+/// Without a nonce: the socket is the proof.
+#[test]
+fn a_moved_tcp_session_finds_the_mtu_of_its_new_path() {
+    if !can_run("a_moved_tcp_session_finds_the_mtu_of_its_new_path") {
+        return;
+    }
+    let net = Net::new("ie");
+    let (mut client, mut server) = connect(&net);
+    let nodes = moved(&net);
+    net.r.sh(&format!("ip link set b1 mtu {SMALLER}"));
+    // Goes through only if the router's errors reach the socket.
+    transfer(&mut client, &mut server, 300_000);
+    let route = mtu_of(&net);
+    assert!(route.contains(&format!("mtu {SMALLER}")), "{route}");
+    nodes.iter().for_each(Node::check_drops);
+}
+
+/// With a nonce, whose octets the socket does not know of.
+#[test]
+fn a_socket_is_told_that_its_datagrams_are_too_large_or_not_wanted() {
+    if !can_run("a_socket_is_told_that_its_datagrams_are_too_large_or_not_wanted") {
+        return;
+    }
+    let net = Net::new("iw");
+    let nodes = moved(&net);
+    net.r.sh("sysctl -qw net.ipv6.icmp.ratelimit=0");
+    let socket =
+        net.a.run(|| UdpSocket::bind(SocketAddrV6::new(address("a", 1), 0, 0, 0)).unwrap());
+    socket.connect(SocketAddrV6::new(address("b", 1), 9, 0, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+
+    net.r.sh("ip -6 route add prohibit 2001:db8:b1::1/128");
+    socket.send(b"anybody there?").unwrap();
+    assert_eq!(socket.recv(&mut [0; 16]).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    net.r.sh("ip -6 route del prohibit 2001:db8:b1::1/128");
+
+    net.r.sh(&format!("ip link set b1 mtu {SMALLER}"));
+    socket.send(&[7; 1400]).unwrap();
+    let mut route = mtu_of(&net);
+    for _ in 0..1000 {
+        if route.contains("mtu 1392") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        route = mtu_of(&net);
+    }
+    assert!(route.contains("mtu 1392"), "{route}");
+    nodes.iter().for_each(Node::check_drops);
+}
