@@ -108,9 +108,7 @@ fn a_soft_hand_off_loses_no_datagram() {
     let flow = datagrams(&hosts);
     hosts.await_session();
     awaits_more(&flow, 100);
-    let old = Prefix::host(host_address("a", 1)).to_string();
-    let host = hosts.lab.namespace("a").unwrap();
-    host.ip(&["-6", "addr", "change", &old, "dev", "isp1", "preferred_lft", "0"]).unwrap();
+    deprecate(&hosts);
     let limit = Duration::from_secs(10);
     for daemon in &mut hosts.daemons {
         daemon.wait_for(&EventKind::Moved, limit).unwrap();
@@ -121,6 +119,44 @@ fn a_soft_hand_off_loses_no_datagram() {
     for way in flow.finish().unwrap() {
         assert_eq!((way.sent - way.received, way.damaged, way.duplicates), (0, 0, 0), "{way:?}");
     }
+}
+
+fn deprecate(hosts: &Protected) {
+    let old = Prefix::host(host_address("a", 1)).to_string();
+    let host = hosts.lab.namespace("a").unwrap();
+    host.ip(&["-6", "addr", "change", &old, "dev", "isp1", "preferred_lft", "0"]).unwrap();
+}
+
+/// Neither lost nor refused, nor taken for lost.
+#[test]
+fn tcp_sends_nothing_again_in_a_soft_hand_off() {
+    let Some(mut hosts) = with_ilnp("soft hand-off of TCP", &["nstat"], BOTH) else { return };
+    let transfer = transfer(&hosts, Sender::Client);
+    hosts.await_session();
+    eventually("bytes", || transfer.arrivals().total() > 1_000_000);
+    let sent_again = || {
+        let host = hosts.lab.namespace("a").unwrap();
+        let output = host.command("nstat").args(["-asz", "TcpRetransSegs"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find(|line| line.starts_with("TcpRetransSegs")).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let before = sent_again();
+    deprecate(&hosts);
+    eventually("the end of the transfer", || transfer.is_finished());
+    assert!(transfer.finish().unwrap().complete);
+    assert_eq!(sent_again(), before, "{}", hosts.story());
+    assert!(is_via(&hosts.daemons[0], "a", 2));
+}
+
+/// So that the first packet which comes in there need not wait.
+#[test]
+fn routers_know_an_address_before_anything_is_sent_from_it() {
+    let Some(hosts) = with_ilnp("introduction", &[], BOTH) else { return };
+    let (address, isp) = (host_address("a", 2).to_string(), hosts.lab.namespace("isp2").unwrap());
+    eventually("a neighbour of the router", || {
+        isp.ip(&["-6", "neigh", "show", &address, "dev", "a"]).unwrap().contains("lladdr")
+    });
 }
 
 /// Captured where a host's packets reach its ISP.

@@ -5,9 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use moorline_link::{Introduction, NeighborSocket};
 use moorline_netlink::{AddressFlags, HostView, Uplink};
+use moorline_types::Instant;
+
+use crate::clock;
 
 /// What the routers have been told.
 #[derive(Debug)]
@@ -15,11 +19,14 @@ pub(crate) struct Introductions {
     socket: NeighborSocket,
     /// And the names of the links.
     told: BTreeMap<Introduction, String>,
+    /// Addresses that were told of once more since then.
+    repeated: (Instant, BTreeSet<Ipv6Addr>),
 }
 
 impl Introductions {
     pub(crate) fn open() -> std::io::Result<Self> {
-        Ok(Self { socket: NeighborSocket::open()?, told: BTreeMap::new() })
+        let repeated = (clock::now(), BTreeSet::new());
+        Ok(Self { socket: NeighborSocket::open()?, told: BTreeMap::new(), repeated })
     }
 
     /// Tells of what is new: an address, a router, a link that works again.
@@ -36,8 +43,14 @@ impl Introductions {
     }
 
     /// Once more, as traffic is about to come in for this address: routers forget what they do not use. One that is
-    /// not known was made a moment ago, on this interface.
-    pub(crate) fn repeat(&self, address: Ipv6Addr, ifindex: u32) {
+    /// not known was made a moment ago, on this interface. Of very many that move there, the first says it for all.
+    pub(crate) fn repeat(&mut self, address: Ipv6Addr, ifindex: u32, now: Instant) {
+        if now.since(self.repeated.0) >= AGAIN {
+            self.repeated = (now, BTreeSet::new());
+        }
+        if !self.repeated.1.insert(address) {
+            return;
+        }
         let mut known = self.told.iter().filter(|(known, _)| known.address == address).peekable();
         if known.peek().is_none()
             && let Some((beside, name)) = self.told.iter().find(|(one, _)| one.ifindex == ifindex)
@@ -78,6 +91,8 @@ fn introductions(uplink: &Uplink) -> Vec<Introduction> {
     all.take(MAX_ON_UPLINK).collect()
 }
 
+/// Routers are not told of an address again sooner.
+const AGAIN: Duration = Duration::from_secs(1);
 /// A host with more addresses on an uplink than this has more than anybody would move to.
 const MAX_ON_UPLINK: usize = 64;
 

@@ -199,7 +199,7 @@ impl Daemon {
                 | Event::Removed { .. }
         );
         if let Event::Moved { context, ulids, to, .. } = event {
-            self.introductions.repeat(to.local.0, 0);
+            self.introductions.repeat(to.local.0, 0, clock::now());
             // Data plane and route are in place by now.
             let route =
                 self.moved.get(Mover::Context(*context)).filter(|_| *to != ulids.as_locators());

@@ -7,6 +7,7 @@ use moorline_ilnp::{Event, NonceLen, Transmit};
 use moorline_netlink::MovedRoute;
 
 use super::{Ilnp, Known, ulids};
+use crate::clock;
 use crate::protect::Mover;
 use crate::shell::Daemon;
 
@@ -21,7 +22,7 @@ impl Daemon {
         for event in &events {
             if let Event::Moved { wire, .. } = event {
                 let address = wire.local.address();
-                self.introductions.repeat(address, ilnp.uplink_of(address));
+                self.introductions.repeat(address, ilnp.uplink_of(address), clock::now());
             }
         }
         let is_lost = |update: &Update| match update {
