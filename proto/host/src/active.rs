@@ -1,4 +1,6 @@
+use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use moorline_reap as reap;
@@ -20,7 +22,7 @@ pub(crate) struct Active {
     /// Whether it is in the queue for a probe of its own accord.
     pub is_waiting: bool,
     /// When the last control message went out on this context, for its answers to be believed.
-    pub control_sent: Option<Instant>,
+    control_sent: Option<Second>,
     /// When the current pair was chosen, and why; `None`: it is the first.
     pub since: Instant,
     pub cause: Option<Cause>,
@@ -31,6 +33,10 @@ impl Active {
         Self { reap, told, is_waiting: false, control_sent: None, since: now, cause: None }
     }
 
+    pub(crate) fn note_control_sent(&mut self, now: Instant) {
+        self.control_sent = Some(Second::of(now));
+    }
+
     /// Whether an R1bis by this pair can be the answer to something we sent: only what carries the tag
     /// is answered by one.
     pub(crate) fn expects_r1bis(
@@ -39,10 +45,29 @@ impl Active {
         locators: LocatorPair,
         now: Instant,
     ) -> bool {
-        let is_recent = |at: Instant| now.since(at) <= R1BIS_WINDOW;
+        let is_recent =
+            |sent: Second| Second::of(now).0.get().saturating_sub(sent.0.get()) <= R1BIS_WINDOW;
         let current = self.reap.current_pair();
         current != ulids.as_locators() && current == locators
             || self.control_sent.is_some_and(is_recent)
+    }
+}
+
+/// A point in time, down to the second, in half the room: seconds since the epoch and one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Second(NonZeroU32);
+
+impl Second {
+    fn of(at: Instant) -> Self {
+        let seconds = at.since(Instant::ZERO).as_secs();
+        Self(NonZeroU32::MIN.saturating_add(u32::try_from(seconds).unwrap_or(u32::MAX)))
+    }
+}
+
+/// As the point in time.
+impl fmt::Debug for Second {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (Instant::ZERO + Duration::from_secs(u64::from(self.0.get() - 1))).fmt(f)
     }
 }
 
@@ -84,5 +109,5 @@ pub(crate) fn digest(keyed: SipHasher13, entry: &ContextEntry) -> u64 {
     hasher.finish()
 }
 
-/// How long after a control message an R1bis is taken for its answer: as long as validators live.
-const R1BIS_WINDOW: Duration = Duration::from_secs(30);
+/// How long after a control message an R1bis is taken for its answer: as long as validators live, 30 s.
+const R1BIS_WINDOW: u32 = 30;

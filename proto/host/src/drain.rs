@@ -42,7 +42,7 @@ impl Host {
         if let Some(id) = context
             && let Some(active) = self.active.get_mut(&id)
         {
-            active.control_sent = Some(now);
+            active.note_control_sent(now);
             active.reap.handle_control_sent(now);
             self.drain_reap(id, now);
         }
@@ -199,7 +199,7 @@ impl Host {
             }
             let Some(transmit) = active.reap.poll_transmit() else { return };
             let message = control::reap_message(established.peer_tag, transmit.message);
-            active.control_sent = Some(now);
+            active.note_control_sent(now);
             self.transmits.push_back(control::emit(transmit.pair, &message));
         }
     }

@@ -38,3 +38,13 @@ impl Slots {
         taken.map(|(slot, _)| ContextId(slot))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_small() {
+        assert!(size_of::<Option<Active>>() <= 120, "{}", size_of::<Option<Active>>());
+    }
+}

@@ -26,7 +26,6 @@ mod transitions;
 pub use checks::{CHECK, CHECK_CURRENT};
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
-use place::Place;
 use put::Put;
 pub use put::{NotCandidate, PUT_PROBES};
 pub use spare::Known;
@@ -43,8 +42,9 @@ pub use spare::Known;
 pub struct Machine {
     config: Arc<Config>,
     seed: Seed,
-    /// Where payload goes.
-    current: Place,
+    /// Where payload goes: places of its locators in our set and in the peer's. `None`: one is not there
+    /// any more, and the pair is [`Extra::gone`].
+    current: Option<[u8; 2]>,
     local: Locators,
     peer: Locators,
     /// What most machines have nothing of.
@@ -84,7 +84,7 @@ impl Machine {
             keepalive_millis: millis(config.keepalive_timeout),
             config,
             seed: Seed(seed),
-            current: Place::Of([0, 0]),
+            current: Some([0, 0]),
             local: (&[current.local]).into(),
             peer: (&[current.peer]).into(),
             extra: None,
@@ -393,6 +393,8 @@ struct Extra {
     order: Box<[LocatorPair]>,
     /// Pairs that this host uses only when no other works.
     avoided: Box<[LocatorPair]>,
+    /// The current pair, if it is not of the two sets.
+    gone: Option<Box<LocatorPair>>,
 }
 
 /// Not for logs.

@@ -1,8 +1,9 @@
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 /// Context tag: 47 bits that name a context at its receiver (RFC 5533 s4.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ContextTag(u64);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ContextTag([u8; 6]);
 
 impl ContextTag {
     /// Width in bits.
@@ -13,20 +14,21 @@ impl ContextTag {
     /// Takes the lower 47 bits.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
-        Self(bits & Self::MASK)
+        let [_, _, a, b, c, d, e, f] = (bits & Self::MASK).to_be_bytes();
+        Self([a, b, c, d, e, f])
     }
 
     /// The tag as a number below 2^47.
     #[must_use]
     pub const fn bits(self) -> u64 {
-        self.0
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
     /// The tag right-aligned in six octets, network order, the top bit clear.
     #[must_use]
     pub const fn octets(self) -> [u8; 6] {
-        let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
-        [a, b, c, d, e, f]
+        self.0
     }
 
     /// Reads six octets in network order; the top bit (R or P) is ignored.
@@ -34,14 +36,20 @@ impl ContextTag {
     //= rfc5533#5.11-2 rfc5534#5.1-3 rfc5534#5.2-3
     #[must_use]
     pub const fn from_octets(octets: [u8; 6]) -> Self {
-        let [a, b, c, d, e, f] = octets;
-        Self::from_bits(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+        Self::from_bits(Self(octets).bits())
+    }
+}
+
+/// As one number, which is less work than octets are.
+impl Hash for ContextTag {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bits().hash(state);
     }
 }
 
 impl fmt::Display for ContextTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:012x}", self.0)
+        write!(f, "{:012x}", self.bits())
     }
 }
 

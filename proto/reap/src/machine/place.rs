@@ -5,29 +5,20 @@ use moorline_types::{Locator, LocatorPair};
 
 use super::Machine;
 
-/// The current pair.
-#[derive(Clone, Debug)]
-pub(super) enum Place {
-    /// Of its locators in our set and in the peer's.
-    Of([u8; 2]),
-    /// At least one of them is not there any more.
-    Gone(Box<LocatorPair>),
-}
-
 impl Machine {
     pub(super) fn current(&self) -> LocatorPair {
-        match &self.current {
-            Place::Of([local, peer]) => {
-                LocatorPair::new(self.local[usize::from(*local)], self.peer[usize::from(*peer)])
-            }
-            Place::Gone(pair) => **pair,
-        }
+        let gone = || self.extra.as_ref()?.gone.as_deref().copied();
+        let current = self.current.and_then(|places| self.pair_at(places)).or_else(gone);
+        current.expect("in the sets, or kept as gone")
     }
 
     /// To be called too when the sets have changed, with what [`current`](Self::current) was before.
     pub(super) fn set_current(&mut self, pair: LocatorPair) {
-        let gone = || Place::Gone(Box::new(pair));
-        self.current = self.places_of(pair).map_or_else(gone, Place::Of);
+        self.current = self.places_of(pair);
+        let gone = self.current.is_none().then(|| Box::new(pair));
+        if gone.is_some() || self.extra.is_some() {
+            self.change_extra(|extra| extra.gone = gone);
+        }
     }
 
     pub(super) fn places_of(&self, pair: LocatorPair) -> Option<[u8; 2]> {

@@ -224,3 +224,8 @@ fn nothing_but_its_own_messages_changes_a_context() {
         assert_eq!(now.peer.locators, before.peer.locators, "{message}");
     }
 }
+
+#[test]
+fn a_context_is_small() {
+    assert!(size_of::<Option<Context>>() <= 112, "{}", size_of::<Option<Context>>());
+}

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_quiet_machine_is_small_and_asks_for_nothing() {
-    assert!(size_of::<Machine>() <= 160, "{} octets", size_of::<Machine>());
+    assert!(size_of::<Machine>() <= 96, "{} octets", size_of::<Machine>());
     let machine = machine();
     assert_eq!((machine.poll_timeout(), machine.watch()), (None, 0));
     let timers = machine.timers().unwrap();
