@@ -1,6 +1,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use moorline_index::Deadlines;
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
 use moorline_wire::ilnp::{NonceHeader, Refusal};
@@ -38,7 +39,9 @@ pub struct Machine {
     hints: Hints,
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,
-    pub(crate) timers: BTreeSet<(Instant, Timer)>,
+    /// Of sessions, which all have one.
+    session_timers: Deadlines,
+    pub(crate) proposal_timers: BTreeSet<(Instant, IlvPair)>,
     updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
@@ -49,7 +52,7 @@ pub struct Machine {
 
 /// What a deadline is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Timer {
+enum Timer {
     /// Repetition of a Confirm or Locator Update, end of an offer or of a time with nonces, idleness.
     Session(SessionId),
     /// Repetition or end of a proposal.
@@ -72,7 +75,8 @@ impl Machine {
             negatives: Negatives::default(),
             hints: Hints::default(),
             answers: Answers::new(now),
-            timers: BTreeSet::new(),
+            session_timers: Deadlines::new(),
+            proposal_timers: BTreeSet::new(),
             updates: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -125,13 +129,25 @@ impl Machine {
 
     /// Timers that ran out.
     pub fn handle_timeout(&mut self, sockets: &dyn Sockets, now: Instant) {
-        while let Some((_, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
-            self.timers.pop_first();
+        while let Some((at, timer)) = self.next_timer().filter(|(at, _)| *at <= now) {
             match timer {
-                Timer::Session(id) => self.on_session_timer(id, sockets, now),
-                Timer::Proposal(pair) => self.on_proposal_timer(pair, now),
+                Timer::Session(id) => {
+                    self.session_timers.set(id.0, None);
+                    self.on_session_timer(id, sockets, now);
+                }
+                Timer::Proposal(pair) => {
+                    self.proposal_timers.remove(&(at, pair));
+                    self.on_proposal_timer(pair, now);
+                }
             }
         }
+    }
+
+    fn next_timer(&self) -> Option<(Instant, Timer)> {
+        let session = self.session_timers.first();
+        let session = session.map(|(at, slot)| (at, Timer::Session(SessionId(slot))));
+        let proposal = self.proposal_timers.first().map(|&(at, pair)| (at, Timer::Proposal(pair)));
+        session.into_iter().chain(proposal).min()
     }
 
     /// The next word to the data plane; `None` until the next `handle_*`.
@@ -155,7 +171,7 @@ impl Machine {
     /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.first().map(|(at, _)| *at)
+        self.next_timer().map(|(at, _)| at)
     }
 
     /// What was dropped, by reason.
@@ -315,9 +331,7 @@ impl Machine {
     }
 
     fn on_removed(&mut self, removed: Removed<Session>, cause: Cause) {
-        if let Some(at) = removed.value.deadline {
-            self.timers.remove(&(at, Timer::Session(removed.id)));
-        }
+        self.session_timers.set(removed.id.0, None);
         self.updates.push_back(Update::Remove { session: removed.id });
         self.emit(Event::Forgotten { session: removed.id, pair: removed.pair, cause });
     }
@@ -343,14 +357,7 @@ impl Machine {
         };
         let advertisement = session.advertisement.as_ref().map(|sent| sent.retry.next);
         let next = [opening, advertisement, session.nonce_until, Some(session.last_used + idle)];
-        let deadline = next.into_iter().flatten().min();
-        let old = core::mem::replace(&mut session.deadline, deadline);
-        if let Some(old) = old {
-            self.timers.remove(&(old, Timer::Session(id)));
-        }
-        if let Some(deadline) = deadline {
-            self.timers.insert((deadline, Timer::Session(id)));
-        }
+        self.session_timers.set(id.0, next.into_iter().flatten().min());
     }
 
     /// The correspondent goes by classic IPv6, for a while.
@@ -405,7 +412,6 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let idle = self.config.idle_timeout;
         let Some(session) = self.ilcc.get_mut(id) else { return };
-        session.deadline = None;
         if let Opening::Offered { until: Some(until) } = session.opening
             && until <= now
         {

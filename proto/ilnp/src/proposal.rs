@@ -12,7 +12,7 @@ use crate::consts::{CONFIRMATION_TRIES, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_T
 use crate::datapath::{ChecksumMode, Sockets};
 use crate::event::{Cause, Classic};
 use crate::ilcc::Class;
-use crate::machine::{Machine, Timer, Traffic};
+use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Socket, Stage, Why};
 use crate::session::{Confirming, Opening, RemoteLocator, Retry, Session};
 
@@ -105,7 +105,6 @@ impl Machine {
             owes_update: false,
             nonce_until: None,
             last_used: now,
-            deadline: None,
         }
     }
 
@@ -124,7 +123,7 @@ impl Machine {
         let retry = Retry::new(now);
         let proposal = Proposal { flow, socket: traffic.socket, nonce: traffic.nonce, retry };
         self.proposals.insert(traffic.pair, proposal);
-        self.timers.insert((retry.next, Timer::Proposal(traffic.pair)));
+        self.proposal_timers.insert((retry.next, traffic.pair));
         self.send_admission(&Admission::Propose(Propose { flow }), traffic.pair);
     }
 
@@ -146,7 +145,7 @@ impl Machine {
         if proposal.retry.tries < PROPOSAL_TRIES {
             proposal.retry = proposal.retry.again(now);
             let (flow, next) = (proposal.flow, proposal.retry.next);
-            self.timers.insert((next, Timer::Proposal(pair)));
+            self.proposal_timers.insert((next, pair));
             self.send_admission(&Admission::Propose(Propose { flow }), pair);
             return;
         }
@@ -245,7 +244,7 @@ impl Machine {
 
     fn drop_proposal(&mut self, pair: IlvPair) -> Option<Proposal> {
         let proposal = self.proposals.remove(&pair)?;
-        self.timers.remove(&(proposal.retry.next, Timer::Proposal(pair)));
+        self.proposal_timers.remove(&(proposal.retry.next, pair));
         Some(proposal)
     }
 

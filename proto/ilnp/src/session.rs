@@ -74,8 +74,6 @@ pub(crate) struct Session {
     /// Until then all packets have the nonce.
     pub(crate) nonce_until: Option<Instant>,
     pub(crate) last_used: Instant,
-    /// The timer that is set.
-    pub(crate) deadline: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]

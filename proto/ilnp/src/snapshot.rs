@@ -91,7 +91,6 @@ impl Machine {
             owes_update: true,
             nonce_until: None,
             last_used: now,
-            deadline: None,
         };
         Ok(self.admit(snapshot.pair, Some(received), Class::Proven, session, now))
     }

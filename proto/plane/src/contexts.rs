@@ -1,7 +1,8 @@
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use moorline_host::datapath::{ContextEntry, MAX_PEER_LOCATORS};
+use moorline_index::Deadlines;
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::congestion::Congestion;
@@ -17,8 +18,8 @@ pub(crate) struct Contexts {
     by_tag: BTreeMap<ContextTag, ContextId>,
     /// What has moved, by what its packets show.
     by_quote: BTreeMap<(ContextTag, LocatorPair), ContextId>,
-    /// One for each slot with `armed`: when its timers are to be looked at, or earlier.
-    deadlines: BTreeSet<(Instant, ContextId)>,
+    /// When the timers of a context are to be looked at, or earlier.
+    deadlines: Deadlines,
     segments: Segments,
 }
 
@@ -39,7 +40,6 @@ pub(crate) struct Slot {
     pub(crate) live: Live,
     /// If the entry asks for it.
     pub(crate) congestion: Option<Congestion>,
-    armed: Option<Instant>,
 }
 
 impl Slot {
@@ -119,7 +119,7 @@ impl Contexts {
         let congestion = entry.congestion.then(|| counted.unwrap_or_default());
         let slot = match old {
             Some(slot) => Slot { entry, congestion, ..slot },
-            None => Slot { entry, live: Live::new(now), congestion, armed: None },
+            None => Slot { entry, live: Live::new(now), congestion },
         };
         let slot = self.slots.entry(id).or_insert(slot);
         if is_other_pair {
@@ -149,9 +149,7 @@ impl Contexts {
         if self.by_tag.get(&slot.entry.local_tag) == Some(&id) {
             self.by_tag.remove(&slot.entry.local_tag);
         }
-        if let Some(at) = slot.armed {
-            self.deadlines.remove(&(at, id));
-        }
+        self.deadlines.set(id.0, None);
         Some(slot.entry.ulids)
     }
 
@@ -211,21 +209,17 @@ impl Contexts {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|&(at, _)| at)
+        self.deadlines.first().map(|(at, _)| at)
     }
 
     /// Looks at the timers of every context that may have something due, in order of slots.
     pub(crate) fn look_at_due(&mut self, reports: &mut Reports, now: Instant) {
         let mut due = Vec::new();
-        while let Some(&(at, id)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
-            self.deadlines.remove(&(at, id));
-            due.push(id);
+        while let Some(id) = self.deadlines.pop(now) {
+            due.push(ContextId(id));
         }
         due.sort_unstable();
         for id in due {
-            if let Some(slot) = self.slots.get_mut(&id) {
-                slot.armed = None;
-            }
             self.look(id, reports, now);
         }
     }
@@ -242,7 +236,7 @@ impl Contexts {
     fn arm_after_packet(&mut self, id: ContextId, deadline: Option<Instant>, now: Instant) {
         let Some(slot) = self.slots.get(&id) else { return };
         let idle = slot.entry.idle;
-        let is_silent = slot.armed.is_none() && !idle.is_zero();
+        let is_silent = self.deadlines.get(id.0).is_none() && !idle.is_zero();
         if let Some(deadline) = deadline.or(is_silent.then(|| now + idle)) {
             self.arm(id, deadline);
         }
@@ -250,15 +244,9 @@ impl Contexts {
 
     /// Only forward: a deadline that turns out too early costs one look, moving it costs every packet.
     fn arm(&mut self, id: ContextId, deadline: Instant) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        if let Some(armed) = slot.armed {
-            if armed <= deadline {
-                return;
-            }
-            self.deadlines.remove(&(armed, id));
+        if self.deadlines.get(id.0).is_none_or(|armed| armed > deadline) {
+            self.deadlines.set(id.0, Some(deadline));
         }
-        slot.armed = Some(deadline);
-        self.deadlines.insert((deadline, id));
     }
 }
 
