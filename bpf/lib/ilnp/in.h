@@ -37,14 +37,15 @@ static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip
 }
 
 /* Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it. The IPv6 header changes in
- * `arrival` only.
+ * `arrival` only. Else an option that everybody skips takes its place: Linux drops what has more than 7 octets of padding in
+ * a row.
  */
 static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
 	const struct ilnp_options *options = &arrival->options;
 	__u32 option = l2 + sizeof(arrival->ip6) + options->nonce_at;
 	const __u8 zeros[12] = {};
-	__u8 pad = OPTION_PADN;
+	__u8 kind = OPTION_EXPERIMENTAL;
 	__u32 payload;
 
 	if (!options->has_others) {
@@ -57,7 +58,7 @@ static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct 
 			arrival->upper.at -= options->len;
 		return true;
 	}
-	if (bpf_skb_store_bytes(skb, option, &pad, 1, BPF_F_RECOMPUTE_CSUM))
+	if (bpf_skb_store_bytes(skb, option, &kind, 1, BPF_F_RECOMPUTE_CSUM))
 		return false;
 	if (options->nonce.len == 4)
 		return !bpf_skb_store_bytes(skb, option + 2, zeros, 4, BPF_F_RECOMPUTE_CSUM);

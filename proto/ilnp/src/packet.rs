@@ -120,7 +120,7 @@ impl Ip6 {
     /// Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it.
     pub(crate) fn strip(&self, packet: &mut Vec<u8>, options: &OptionsHeader, upper: &mut Upper) {
         if options.has_others {
-            options.pad_nonce(packet.get_mut(IP6_LEN..).unwrap_or(&mut []));
+            options.void_nonce(packet.get_mut(IP6_LEN..).unwrap_or(&mut []));
             return;
         }
         packet.drain(IP6_LEN..IP6_LEN + options.len);

@@ -35,8 +35,8 @@ fn other_options_are_seen_and_the_nonce_can_be_blotted_out() {
     let header = OptionsHeader::parse(&octets).expect("parses");
     assert_eq!(header.nonce, Some(Nonce::Short([9, 8, 7, 6])));
     assert!(header.has_others, "somebody else's experiment");
-    header.pad_nonce(&mut octets);
-    assert_eq!(octets, of_hex("3a01 0000 1e02 aabb 0104 00000000 0000"));
+    header.void_nonce(&mut octets);
+    assert_eq!(octets, of_hex("3a01 0000 1e02 aabb 1e04 00000000 0000"));
     assert_eq!(OptionsHeader::parse(&octets).expect("parses").nonce, None);
 }
 

@@ -89,7 +89,7 @@ proptest! {
     fn arbitrary_octets_never_panic(octets in vec(any::<u8>(), 0..120)) {
         if let Ok(header) = OptionsHeader::parse(&octets) {
             prop_assert!(header.len <= octets.len());
-            header.pad_nonce(&mut octets.clone());
+            header.void_nonce(&mut octets.clone());
         }
         let _ = LocatorUpdate::parse(&octets, SRC, DST);
         let _ = Admission::parse(&octets, AdmissionTypes::default(), SRC, DST);

@@ -40,7 +40,7 @@ impl Capture {
 
     fn begin_with(namespace: &Namespace, interface: &str, filter: &[&str]) -> Self {
         let arguments =
-            ["-i", interface, "--immediate-mode", "-U", "-w", "-", "-s", "128", "-B", "16384"];
+            ["-i", interface, "--immediate-mode", "-U", "-w", "-", "-s", "2048", "-B", "16384"];
         let mut tcpdump = Command::new("ip")
             .args(["netns", "exec", &namespace.0, "tcpdump"])
             .args(arguments)

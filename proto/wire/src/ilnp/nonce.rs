@@ -94,12 +94,13 @@ impl OptionsHeader {
         Ok(found)
     }
 
-    /// Blots out the Nonce option in the header, which is at the start of `octets`, with padding.
-    pub fn pad_nonce(&self, octets: &mut [u8]) {
+    /// Blots out the Nonce option in the header, which is at the start of `octets`, with an option that everybody skips.
+    /// Padding will not do: Linux drops what has more than 7 octets of it in a row.
+    pub fn void_nonce(&self, octets: &mut [u8]) {
         let Some(nonce) = self.nonce else { return };
         let len = OPTION_HEADER_LEN + nonce.octets().len();
         if let Some([kind, _, contents @ ..]) = octets.get_mut(self.nonce_at..self.nonce_at + len) {
-            *kind = PADN;
+            *kind = EXPERIMENTAL;
             contents.fill(0);
         }
     }
