@@ -24,6 +24,12 @@ fi
 step 'dependencies (docs/dependencies.md)'
 scripts/check-dependencies.sh
 
+step 'lock file of the fuzz programs (cargo metadata)'
+$cargo metadata --locked --format-version 1 --manifest-path fuzz/libfuzzer/Cargo.toml >/dev/null || {
+    echo 'bring it up to date: cargo metadata --manifest-path fuzz/libfuzzer/Cargo.toml >/dev/null' >&2
+    exit 1
+}
+
 step 'C format (clang-format)'
 mapfile -t sources < <(git ls-files 'bpf/*.c' 'bpf/*.h' | grep -v vmlinux || true)
 if [ ${#sources[@]} -eq 0 ]; then
