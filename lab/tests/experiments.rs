@@ -161,7 +161,11 @@ fn check_art(art: &Art, results: &Results) {
     let flows: Vec<_> = results.points.iter().map(|point| &point["flow"]).collect();
     assert_eq!(flows, art.flows.iter().map(|flow| flow.name()).collect::<Vec<_>>());
     for point in &results.points {
-        assert_eq!((&point["send_timeout_ms"], &point["recovered"]), (&200.into(), &1.into()));
+        assert_eq!(
+            (&point["send_timeout_ms"], &point["recovered"]),
+            (&200.into(), &1.into()),
+            "{point}"
+        );
         // The last keepalive of a flow with one direction may be a third of the Send Timeout old.
         assert!(point["art_ms"]["median"].as_f64().unwrap() > 130.0, "{point}");
     }
