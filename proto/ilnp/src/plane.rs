@@ -252,7 +252,8 @@ impl Plane {
         if entry.attach || needs_nonce {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
             // Its sender knows the MTU of the path, and not of the nonce.
-            let mtu = if wire == pair || !needs_nonce { MIN_MTU } else { self.settings.mtu };
+            let most = if wire == pair || !needs_nonce { MIN_MTU } else { usize::MAX };
+            let mtu = most.min(self.settings.mtu);
             match ip6.insert(packet, header, mtu) {
                 Err(reason) if needs_nonce => return Err(reason),
                 Err(_) => {}

@@ -1,14 +1,22 @@
 //! Packets on a wire, by tcpdump.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::net::Namespace;
 
 pub(crate) struct Capture {
     tcpdump: Child,
     reader: JoinHandle<Vec<u8>>,
+    /// The last packet is in.
+    is_complete: Receiver<()>,
+    /// And where it is sent to.
+    socket: UdpSocket,
+    everybody: SocketAddrV6,
 }
 
 impl Capture {
@@ -59,23 +67,44 @@ impl Capture {
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         // From the start: a full pipe would stop it.
         let mut stdout = tcpdump.stdout.take().unwrap();
+        let (to_owner, is_complete) = channel();
         let reader = std::thread::spawn(move || {
-            let mut file = Vec::new();
-            stdout.read_to_end(&mut file).unwrap();
-            file
+            let (mut file, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+            loop {
+                let before = file.len().saturating_sub(LAST.len());
+                match stdout.read(&mut piece).unwrap() {
+                    0 => return file,
+                    len => file.extend_from_slice(&piece[..len]),
+                }
+                if file[before..].windows(LAST.len()).any(|octets| octets == LAST) {
+                    let _ = to_owner.send(());
+                }
+            }
         });
-        Self { tcpdump, reader }
+        let index = namespace.sh(&format!("ip -o link show dev {interface}"));
+        let index = index.split(':').next().unwrap().parse().unwrap();
+        let everybody = SocketAddrV6::new(ALL_NODES, DISCARD, 0, index);
+        let socket = namespace.run(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap());
+        Self { tcpdump, reader, is_complete, socket, everybody }
     }
 
-    /// Ends; IPv6 packets without the link layer, cut to 114 octets.
+    /// Ends with all that there was; IPv6 packets without the link layer.
     pub(crate) fn end(mut self) -> Vec<Vec<u8>> {
+        // On an interrupt it forgets what it has not read.
+        self.socket.send_to(LAST, self.everybody).unwrap();
+        self.is_complete.recv_timeout(Duration::from_secs(60)).unwrap();
         let id = rustix::process::Pid::from_child(&self.tcpdump);
-        // It writes out what it has on an interrupt.
         rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
         self.tcpdump.wait().unwrap();
-        packets(&self.reader.join().unwrap())
+        let mut packets = packets(&self.reader.join().unwrap());
+        packets.retain(|packet| !packet.ends_with(LAST));
+        packets
     }
 }
+
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+const LAST: &[u8] = b"the last packet of this capture";
+const DISCARD: u16 = 9;
 
 fn packets(file: &[u8]) -> Vec<Vec<u8>> {
     const FILE_HEADER: usize = 24;
