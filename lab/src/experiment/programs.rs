@@ -1,29 +1,36 @@
 //! What the programs of a daemon take a packet, as the kernel counts it.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::daemon::Daemon;
 use crate::netns::output;
-use crate::preflight;
+use crate::{interrupt, preflight};
 
-/// Run times are counted as long as this lives. That is a setting of the whole kernel: it is put back.
+/// Run times are counted as long as this lives. That is a setting of the whole kernel: it is put back, and while one of
+/// us has changed it another one waits, who would take the changed one for what was before.
 #[derive(Debug)]
 pub(super) struct Counting {
     before: String,
+    /// Locked.
+    _setting: File,
 }
 
 impl Counting {
     /// `None` if the kernel does not count, or nobody can read it out.
     pub(super) fn start() -> Option<Self> {
         preflight::find_program(BPFTOOL)?;
+        let setting = File::open(SETTING).ok()?;
+        let lock = || Ok(setting.try_lock().is_ok().then_some(()));
+        interrupt::wait_for("others who count run times", WAIT_LIMIT, lock).ok()?;
         let before = fs::read_to_string(SETTING).ok()?;
         fs::write(SETTING, "1").ok()?;
-        Some(Self { before })
+        Some(Self { before, _setting: setting })
     }
 }
 
@@ -118,6 +125,8 @@ fn number(text: &str, name: &str) -> Option<u64> {
 
 const BPFTOOL: &str = "bpftool";
 const SETTING: &str = "/proc/sys/kernel/bpf_stats_enabled";
+/// An experiment takes some minutes.
+const WAIT_LIMIT: Duration = Duration::from_secs(600);
 /// Names of programs have 15 characters.
 const INGRESS: &str = "ilnp_ingress";
 const EGRESS: &str = "ilnp_egress";
