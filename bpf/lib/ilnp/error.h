@@ -118,32 +118,40 @@ static __always_inline bool store_error(struct __sk_buff *skb, __u32 l2, const s
 				    sizeof(pair->local), BPF_F_RECOMPUTE_CSUM);
 }
 
+/* An error without nonce about a packet between `outer`, ours first, and another node than that. */
+static __always_inline bool load_quote(struct __sk_buff *skb, __u32 l2, const struct pair *outer,
+				       struct icmp_error *error, struct ilnp_quote *quote)
+{
+	__u32 quoted = l2 + sizeof(struct ip6) + sizeof(*error);
+	struct ip6 ip6;
+
+	if (bpf_skb_load_bytes(skb, l2 + sizeof(ip6), error, sizeof(*error)) ||
+	    error->type < ICMP_UNREACHABLE || error->type > ICMP_PARAMETER_PROBLEM || !load_ilnp(skb, quoted, &ip6))
+		return false;
+	quote->pair.local = ip6.source;
+	quote->pair.peer = ip6.destination;
+	if (!address_eq(&ip6.source, &outer->local) || outer->peer.word[1] == ip6.destination.word[1])
+		return false;
+	if (ip6.next == NEXT_DESTINATION && load_options(skb, quoted, bpf_ntohs(ip6.payload_len), &quote->options))
+		return false;
+	find_upper(skb, quoted, ip6.next, sizeof(ip6), &quote->upper);
+	return true;
+}
+
 /* A message without nonce between these addresses, ours first. 1: an error, translated. 0: not one to
  * translate. Negative: lost. Not static, for a stack of its own.
  */
 __noinline int receive_error(struct __sk_buff *skb, __u32 l2, const struct pair *outer)
 {
-	__u32 quoted = l2 + sizeof(struct ip6) + sizeof(struct icmp_error);
 	struct ilnp_quote quote = {};
 	struct icmp_error error;
 	struct found found;
 	struct pair pair;
-	struct ip6 ip6;
 	__be32 info;
 	int slot;
 
-	if (!outer || bpf_skb_load_bytes(skb, l2 + sizeof(ip6), &error, sizeof(error)) ||
-	    error.type < ICMP_UNREACHABLE || error.type > ICMP_PARAMETER_PROBLEM ||
-	    !load_ilnp(skb, quoted, &ip6))
+	if (!outer || !load_quote(skb, l2, outer, &error, &quote))
 		return 0;
-	quote.pair.local = ip6.source;
-	quote.pair.peer = ip6.destination;
-	if (!address_eq(&ip6.source, &outer->local) || outer->peer.word[1] == ip6.destination.word[1])
-		return 0;
-	if (ip6.next == NEXT_DESTINATION &&
-	    load_options(skb, quoted, bpf_ntohs(ip6.payload_len), &quote.options))
-		return 0;
-	find_upper(skb, quoted, ip6.next, sizeof(ip6), &quote.upper);
 	info = error.info;
 	if (!translate_info(&error, &quote.options))
 		return 0;
