@@ -61,7 +61,9 @@ impl Host {
     /// traffic of a plane that outlived that run as it is.
     pub fn restore(&mut self, snapshot: ContextSnapshot, now: Instant) -> Result<(), DropReason> {
         let ulids = snapshot.ulids;
-        if !snapshot.local_locators.contains(&snapshot.locators.local)
+        let local = snapshot.locators.local;
+        // While what the peer was told is not certain, payload may leave from another locator of ours.
+        if !(snapshot.local_locators.contains(&local) || self.usable.contains(&local))
             || !snapshot.peer_locators.contains(&snapshot.locators.peer)
             || !snapshot.peer_locators.contains(&ulids.peer.as_locator())
         {

@@ -4,7 +4,7 @@ use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::datapath::{ContextEntry, Report, Update};
 use crate::{Config, Event, Host, LocalState};
@@ -282,6 +282,22 @@ fn a_snapshot_goes_on_in_another_run() {
     assert_eq!(pair.entries[0][0].peer_locators, before.peer_locators);
     pair.send_expired(0);
     assert!(pair.entries[0][0].timers.is_some(), "the peer answers the probes of the new run");
+}
+
+#[test]
+fn a_snapshot_may_send_from_an_address_that_the_peer_is_perhaps_not_told_of() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let mut snapshot = pair.hosts[0].snapshot().next().expect("a context");
+    let ulid = snapshot.ulids.local.as_locator();
+    snapshot.local_locators = Vec::from([ulid]);
+    snapshot.locators.local = pair.locators[0][1];
+    let mut stranger = snapshot.clone();
+    stranger.locators.local = pair.locators[1][0];
+    let mut host = Host::new(Config::default(), [9; 32], pair.now);
+    host.handle_local(&local_state(0), pair.now);
+    assert_eq!(host.restore(stranger, pair.now), Err(DropReason::WrongLocators));
+    host.restore(snapshot, pair.now).expect("restored");
 }
 
 #[test]

@@ -179,7 +179,8 @@ impl Told {
     /// This or what was to tell before, and which of them the peer has got is not known: what may be used
     /// in any case, and an edition that makes it be told once more.
     pub(crate) fn uncertain(&self, ulid: Ulid, via: LocatorPair) -> Self {
-        let locators = alloc::vec![ulid.as_locator(), via.local];
+        let both = [ulid.as_locator(), via.local];
+        let locators = if both[0] == both[1] { &both[..1] } else { &both };
         Self { locators: locators.into(), edition: self.edition.wrapping_sub(1) }
     }
 }
