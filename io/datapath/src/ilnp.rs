@@ -21,7 +21,7 @@
 //! are: nothing is added to them that hardware or kernel could not segment.
 
 mod convert;
-mod load;
+pub(crate) mod load;
 mod plane;
 mod rings;
 mod sessions;

@@ -6,6 +6,7 @@ mod gather;
 pub(crate) mod harness;
 mod hops;
 mod memory;
+mod stack;
 mod tables;
 mod vectors;
 

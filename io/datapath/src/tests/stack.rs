@@ -1,0 +1,107 @@
+//! Stacks of the programs, summed as Linux 6.1 does: later kernels round less, so loading here says nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use libbpf_rs::libbpf_sys::bpf_insn;
+
+use super::can_run;
+use crate::ilnp::IlnpSettings;
+use crate::{Settings, ilnp, load};
+
+/// `MAX_BPF_STACK`, octets.
+const MOST: u32 = 512;
+
+#[derive(Default)]
+struct Function {
+    /// Octets of its own.
+    depth: u32,
+    calls: BTreeSet<usize>,
+}
+
+#[test]
+fn stacks_of_all_that_is_called_in_a_row_fit_linux_6_1() {
+    if !can_run("stacks_of_all_that_is_called_in_a_row_fit_linux_6_1") {
+        return;
+    }
+    let shim6 = load::load(&Settings { max_contexts: 64, ..Settings::default() }, None, false);
+    let ilnp = ilnp::load::load(&IlnpSettings::default(), false);
+    for object in [shim6.unwrap(), ilnp.unwrap()] {
+        for program in object.progs() {
+            let (functions, roots) = functions(program.insns());
+            let deepest = roots.iter().map(|root| octets(&functions, *root)).max();
+            let deepest = deepest.expect("a program");
+            assert!(deepest <= MOST, "{}: {deepest} octets", program.name().display());
+        }
+    }
+}
+
+/// Those that begin at each instruction that is called, and of them those that begin with an empty stack: the program
+/// itself and what timers call.
+fn functions(code: &[bpf_insn]) -> (BTreeMap<usize, Function>, BTreeSet<usize>) {
+    let target = |at: usize| at.strict_add_signed(1 + code[at].imm as isize);
+    let is = |at: usize, opcode, pseudo| code[at].code == opcode && code[at].src_reg() == pseudo;
+    let (mut roots, mut called) = (BTreeSet::from([0]), BTreeSet::new());
+    for at in 0..code.len() {
+        if is(at, CALL, PSEUDO_CALL) {
+            called.insert(target(at));
+        } else if is(at, LOAD_64, PSEUDO_FUNCTION) {
+            roots.insert(target(at));
+        }
+    }
+    let begins: BTreeSet<usize> = roots.union(&called).copied().collect();
+    let ends = begins.iter().copied().skip(1).chain([code.len()]);
+    let read = |(begin, end): (usize, usize)| {
+        let calls = (begin..end).filter(|at| is(*at, CALL, PSEUDO_CALL)).map(target).collect();
+        (begin, Function { depth: depth(&code[begin..end]), calls })
+    };
+    (begins.iter().copied().zip(ends).map(read).collect(), roots)
+}
+
+/// How far below the frame pointer a function reaches: by loads and stores, and by pointers that it makes.
+fn depth(code: &[bpf_insn]) -> u32 {
+    let mut frames = BTreeSet::from([FRAME_POINTER]);
+    let mut depth = 0;
+    for one in code {
+        let below = |offset: i32| u32::try_from(-offset).unwrap_or(0);
+        let base = match one.code & CLASS {
+            LOAD => Some(one.src_reg()),
+            STORE | STORE_REGISTER => Some(one.dst_reg()),
+            _ => None,
+        };
+        if base.is_some_and(|base| frames.contains(&base)) {
+            depth = depth.max(below(one.off.into()));
+        }
+        if one.code == MOVE && frames.contains(&one.src_reg()) {
+            frames.insert(one.dst_reg());
+        } else if one.code == ADD && frames.contains(&one.dst_reg()) {
+            depth = depth.max(below(one.imm));
+        } else if !matches!(one.code & CLASS, STORE | STORE_REGISTER | JUMP | JUMP_32) {
+            frames.remove(&one.dst_reg());
+        }
+    }
+    depth
+}
+
+/// Of a function and the deepest of what it calls.
+fn octets(functions: &BTreeMap<usize, Function>, begin: usize) -> u32 {
+    let function = &functions[&begin];
+    let called = function.calls.iter().map(|called| octets(functions, *called)).max();
+    function.depth.max(1).next_multiple_of(FRAME) + called.unwrap_or(0)
+}
+
+/// Frames are multiples of this.
+const FRAME: u32 = 32;
+const FRAME_POINTER: u8 = 10;
+// RFC 9669 s3, s4.
+const CLASS: u8 = 0x07;
+const LOAD: u8 = 0x01;
+const STORE: u8 = 0x02;
+const STORE_REGISTER: u8 = 0x03;
+const JUMP: u8 = 0x05;
+const JUMP_32: u8 = 0x06;
+const LOAD_64: u8 = 0x18;
+const CALL: u8 = 0x85;
+const MOVE: u8 = 0xbf;
+const ADD: u8 = 0x07;
+const PSEUDO_CALL: u8 = 1;
+const PSEUDO_FUNCTION: u8 = 4;
