@@ -103,27 +103,16 @@ mod tests {
     use super::*;
 
     fn address(text: &str, flags: AddressFlags) -> UplinkAddress {
-        UplinkAddress {
-            address: text.parse().expect("an address"),
-            prefix_len: 64,
-            flags,
-            preferred: flags.is_preferred(),
-            lifetimes: Lifetimes { preferred: 60, valid: 60 },
-        }
+        UplinkAddress::new(text.parse().expect("an address"), 64, flags, Lifetimes::FOREVER)
     }
 
     fn uplink(addresses: &[UplinkAddress], gateways: &[Option<&str>]) -> Uplink {
         let gateway = |text: &Option<&str>| text.map(|text| text.parse().expect("an address"));
         let route = |text| DefaultRoute { metric: 1, gateway: gateway(text), source: None };
         Uplink {
-            ifindex: 7,
-            name: "isp".into(),
-            carrier: true,
-            mtu: 1500,
-            gateway: None,
             default_routes: gateways.iter().map(route).collect(),
             addresses: addresses.to_vec(),
-            advertisers: Vec::new(),
+            ..Uplink::new(7, "isp")
         }
     }
 

@@ -54,25 +54,15 @@ mod tests {
     use super::*;
 
     fn address(text: &str, flags: AddressFlags) -> UplinkAddress {
-        UplinkAddress {
-            address: text.parse().expect("an address"),
-            prefix_len: 64,
-            flags,
-            preferred: flags.is_preferred(),
-            lifetimes: Lifetimes { preferred: 3600, valid: 7200 },
-        }
+        let lifetimes = Lifetimes { preferred: 3600, valid: 7200 };
+        UplinkAddress::new(text.parse().expect("an address"), 64, flags, lifetimes)
     }
 
     fn uplink(ifindex: u32, metric: u32, addresses: &[UplinkAddress]) -> Uplink {
         Uplink {
-            ifindex,
-            name: format!("isp{ifindex}"),
-            carrier: true,
-            mtu: 1500,
-            gateway: None,
             default_routes: vec![DefaultRoute { metric, gateway: None, source: None }],
             addresses: addresses.to_vec(),
-            advertisers: Vec::new(),
+            ..Uplink::new(ifindex, format!("isp{ifindex}"))
         }
     }
 

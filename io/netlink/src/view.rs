@@ -50,6 +50,21 @@ pub struct Uplink {
 }
 
 impl Uplink {
+    /// An Ethernet interface that works, and has neither routes nor addresses yet.
+    #[must_use]
+    pub fn new(ifindex: u32, name: impl Into<String>) -> Self {
+        Self {
+            ifindex,
+            name: name.into(),
+            carrier: true,
+            mtu: 1500,
+            gateway: None,
+            default_routes: Vec::new(),
+            addresses: Vec::new(),
+            advertisers: Vec::new(),
+        }
+    }
+
     /// Whether this address is on the interface.
     #[must_use]
     pub fn has(&self, address: Ipv6Addr) -> bool {
@@ -98,6 +113,17 @@ pub struct UplinkAddress {
 }
 
 impl UplinkAddress {
+    /// What the flags say decides whether it can be used for new traffic.
+    #[must_use]
+    pub const fn new(
+        address: Ipv6Addr,
+        prefix_len: u8,
+        flags: AddressFlags,
+        lifetimes: Lifetimes,
+    ) -> Self {
+        Self { address, prefix_len, flags, preferred: flags.is_preferred(), lifetimes }
+    }
+
     /// The prefix that the address is in.
     #[must_use]
     pub const fn prefix(&self) -> Prefix {
@@ -145,6 +171,11 @@ pub struct Lifetimes {
     pub preferred: u32,
     /// For any traffic.
     pub valid: u32,
+}
+
+impl Lifetimes {
+    /// Of an address that was set without any.
+    pub const FOREVER: Self = Self { preferred: u32::MAX, valid: u32::MAX };
 }
 
 /// An IPv6 prefix; the bits behind its length are zero.
@@ -254,14 +285,9 @@ fn read_link(row: &Row, settings: &Settings) -> Option<Uplink> {
     let name = row.text(libc::IFLA_IFNAME)?;
     let up = flags & IFF_UP != 0 && flags & IFF_LOOPBACK == 0;
     (up && !settings.is_our_link(&name)).then(|| Uplink {
-        ifindex: row.header_u32(4),
-        name,
         carrier: flags & IFF_LOWER_UP != 0,
         mtu: row.u32(libc::IFLA_MTU).unwrap_or_default(),
-        gateway: None,
-        default_routes: Vec::new(),
-        addresses: Vec::new(),
-        advertisers: Vec::new(),
+        ..Uplink::new(row.header_u32(4), name)
     })
 }
 
@@ -279,8 +305,7 @@ fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
         preferred: read_u32(cache).unwrap_or(u32::MAX),
         valid: cache.get(4..).and_then(read_u32).unwrap_or(u32::MAX),
     };
-    let preferred = flags.is_preferred();
-    Some(UplinkAddress { address, prefix_len, flags, preferred, lifetimes })
+    Some(UplinkAddress::new(address, prefix_len, flags, lifetimes))
 }
 
 /// The default routes in a row of the main table, each with its interface: more than one if multipath.

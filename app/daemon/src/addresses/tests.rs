@@ -8,20 +8,14 @@ use crate::config::AddressMode;
 /// Two uplinks with an address each that a person has set.
 fn view() -> HostView {
     let uplink = |ifindex: u32| Uplink {
-        ifindex,
-        name: format!("up{ifindex}"),
-        carrier: true,
-        mtu: 1500,
-        gateway: None,
         default_routes: vec![DefaultRoute { metric: ifindex, gateway: None, source: None }],
-        addresses: vec![UplinkAddress {
-            address: format!("2001:db8:{ifindex}::5").parse().unwrap(),
-            prefix_len: 64,
-            flags: AddressFlags::PERMANENT,
-            preferred: true,
-            lifetimes: Lifetimes { preferred: u32::MAX, valid: u32::MAX },
-        }],
-        advertisers: Vec::new(),
+        addresses: vec![UplinkAddress::new(
+            format!("2001:db8:{ifindex}::5").parse().unwrap(),
+            64,
+            AddressFlags::PERMANENT,
+            Lifetimes::FOREVER,
+        )],
+        ..Uplink::new(ifindex, format!("up{ifindex}"))
     };
     HostView { uplinks: vec![uplink(1), uplink(2)], candidates: Vec::new() }
 }

@@ -104,26 +104,13 @@ mod tests {
     use super::*;
 
     fn address(text: &str, flags: AddressFlags, valid: u32) -> UplinkAddress {
-        UplinkAddress {
-            address: text.parse().expect("an address"),
-            prefix_len: 64,
-            flags,
-            preferred: flags.is_preferred(),
-            lifetimes: Lifetimes { preferred: valid, valid },
-        }
+        let lifetimes = Lifetimes { preferred: valid, valid };
+        UplinkAddress::new(text.parse().expect("an address"), 64, flags, lifetimes)
     }
 
     fn uplink(ifindex: u32, addresses: &[UplinkAddress]) -> Uplink {
-        Uplink {
-            ifindex,
-            name: format!("isp{ifindex}"),
-            carrier: true,
-            mtu: 1500,
-            gateway: None,
-            default_routes: Vec::new(),
-            addresses: addresses.to_vec(),
-            advertisers: Vec::new(),
-        }
+        let name = format!("isp{ifindex}");
+        Uplink { addresses: addresses.to_vec(), ..Uplink::new(ifindex, name) }
     }
 
     fn view(uplinks: &[Uplink]) -> HostView {

@@ -17,24 +17,8 @@ fn address(text: &str) -> Ipv6Addr {
 }
 
 fn uplink(name: &str, ifindex: u32, own: &str) -> UplinkFacts {
-    let lifetimes = Lifetimes { preferred: u32::MAX, valid: u32::MAX };
-    let own = UplinkAddress {
-        address: address(own),
-        prefix_len: 64,
-        flags: AddressFlags::default(),
-        preferred: true,
-        lifetimes,
-    };
-    let link = Uplink {
-        ifindex,
-        name: name.to_owned(),
-        carrier: true,
-        mtu: 1500,
-        gateway: None,
-        default_routes: Vec::new(),
-        addresses: vec![own],
-        advertisers: Vec::new(),
-    };
+    let own = UplinkAddress::new(address(own), 64, AddressFlags::default(), Lifetimes::FOREVER);
+    let link = Uplink { addresses: vec![own], ..Uplink::new(ifindex, name) };
     UplinkFacts { link, forwards: false, accept_ra: 1 }
 }
 

@@ -10,23 +10,14 @@ pub(crate) fn uplink(ifindex: u32, addresses: &[&str]) -> Uplink {
     let gateway = Some(format!("fe80::{ifindex}").parse().unwrap());
     let address = |text: &&str| {
         let (address, length) = text.split_once('/').unwrap();
-        UplinkAddress {
-            address: address.parse().unwrap(),
-            prefix_len: length.parse().unwrap(),
-            flags: AddressFlags::PERMANENT,
-            preferred: true,
-            lifetimes: Lifetimes { preferred: u32::MAX, valid: u32::MAX },
-        }
+        let (address, length) = (address.parse().unwrap(), length.parse().unwrap());
+        UplinkAddress::new(address, length, AddressFlags::PERMANENT, Lifetimes::FOREVER)
     };
     Uplink {
-        ifindex,
-        name: format!("up{ifindex}"),
-        carrier: true,
-        mtu: 1500,
         gateway,
         default_routes: vec![DefaultRoute { metric: 1024, gateway, source: None }],
         addresses: addresses.iter().map(address).collect(),
-        advertisers: Vec::new(),
+        ..Uplink::new(ifindex, format!("up{ifindex}"))
     }
 }
 

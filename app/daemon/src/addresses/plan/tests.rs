@@ -120,27 +120,18 @@ impl World {
         let of = self.addresses.iter().filter(|((at, _), _)| *at == ifindex);
         let addresses = of.map(|((_, address), own)| {
             let lifetimes = own.until.left(self.now);
-            UplinkAddress {
-                address: *address,
-                prefix_len: 64,
-                flags: own.flags,
-                preferred: own.flags.is_preferred() && lifetimes.preferred > 0,
-                lifetimes,
-            }
+            let mut shown = UplinkAddress::new(*address, 64, own.flags, lifetimes);
+            shown.preferred &= lifetimes.preferred > 0;
+            shown
         });
         Uplink {
-            ifindex,
-            name: format!("up{ifindex}"),
-            carrier: true,
-            mtu: 1500,
-            gateway: None,
             default_routes: vec![DefaultRoute {
                 metric: 1024 * ifindex,
                 gateway: None,
                 source: None,
             }],
             addresses: addresses.collect(),
-            advertisers: Vec::new(),
+            ..Uplink::new(ifindex, format!("up{ifindex}"))
         }
     }
 
