@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::pool::{mixed, processors, run_all};
+use super::pool::{mixed, processors, run_groups};
 use super::recovery::{self, obstacles};
 use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
 
@@ -152,23 +152,21 @@ impl Experiment for Art {
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         let jobs = self.jobs();
-        let mut stage = None;
-        let begun = |job: &Job, over: usize| {
-            let what = (job.flow, job.send_timeout);
-            if stage.replace(what) != Some(what) {
-                let seconds = job.send_timeout.as_secs_f64();
-                watch.stage(&format!("{}, Send Timeout {seconds} s", job.flow.name()));
-            }
-            watch.done(over as f64 / jobs.len() as f64);
+        let groups: Vec<_> = jobs.chunks(self.repetitions.max(1)).collect();
+        let name = |job: &Job| {
+            let seconds = job.send_timeout.as_secs_f64();
+            format!("{}, Send Timeout {seconds} s", job.flow.name())
         };
         let times = if self.simulated {
-            run_all(&jobs, processors(), simulated::run, begun)?
+            run_groups(&groups, processors(), simulated::run, name, watch)?
         } else {
             let moorlined = recovery::daemon(self.moorlined.as_deref())?;
-            run_all(&jobs, self.parallel, |job| trial::run(&moorlined, job), begun)?
+            let work = |job: &Job| trial::run(&moorlined, job);
+            run_groups(&groups, self.parallel, work, name, watch)?
         };
-        watch.done(1.0);
-        let points = self.points(&times);
+        let made = groups.iter().zip(&times);
+        let points: Vec<_> =
+            made.filter_map(|(jobs, times)| Point::of(jobs.first()?, times)).collect();
         let charts = charts(&points);
         let results = Results::new(self, &self.parameters(), &points)?;
         Ok(results.with_columns(&COLUMNS).with_charts(charts))
@@ -192,28 +190,6 @@ impl Art {
         (0..).zip(repeated).map(job).collect()
     }
 
-    fn points(&self, times: &[Times]) -> Vec<Point> {
-        let jobs = self.jobs();
-        let groups =
-            jobs.chunks(self.repetitions.max(1)).zip(times.chunks(self.repetitions.max(1)));
-        let point = |(jobs, times): (&[Job], &[Times])| {
-            let first = jobs.first()?;
-            let of = |time: fn(&Times) -> Option<Duration>| -> Vec<_> {
-                times.iter().map(|one| time(one).map(|time| time.as_secs_f64() * 1e3)).collect()
-            };
-            let arts = of(|times| times.art);
-            Some(Point {
-                flow: first.flow.name(),
-                send_timeout_ms: u64::try_from(first.send_timeout.as_millis()).ok()?,
-                repetitions: times.len(),
-                recovered: arts.iter().flatten().count(),
-                art_ms: Percentiles::of(&arts),
-                application_ms: Percentiles::of(&of(|times| times.application)),
-            })
-        };
-        groups.filter_map(point).collect()
-    }
-
     fn parameters(&self) -> Parameters {
         Parameters {
             repetitions: self.repetitions,
@@ -225,6 +201,23 @@ impl Art {
             parallel: self.parallel,
             seed: self.seed,
         }
+    }
+}
+
+impl Point {
+    fn of(job: &Job, times: &[Times]) -> Option<Self> {
+        let of = |time: fn(&Times) -> Option<Duration>| -> Vec<_> {
+            times.iter().map(|one| time(one).map(|time| time.as_secs_f64() * 1e3)).collect()
+        };
+        let arts = of(|times| times.art);
+        Some(Self {
+            flow: job.flow.name(),
+            send_timeout_ms: u64::try_from(job.send_timeout.as_millis()).ok()?,
+            repetitions: times.len(),
+            recovered: arts.iter().flatten().count(),
+            art_ms: Percentiles::of(&arts),
+            application_ms: Percentiles::of(&of(|times| times.application)),
+        })
     }
 }
 
@@ -301,13 +294,16 @@ mod tests {
             let art = ms.map(Duration::from_millis);
             Times { art, application: art.map(|art| art * 2) }
         });
-        let points = art.points(&times);
+        let jobs = art.jobs();
+        let groups = jobs.chunks(2).zip(times.chunks(2));
+        let points: Vec<_> =
+            groups.filter_map(|(jobs, times)| Point::of(&jobs[0], times)).collect();
         let medians = points.iter().map(|point| point.art_ms.median.map(|ms| ms.round()));
         assert_eq!(medians.collect::<Vec<_>>(), [None, Some(25.0)]);
         assert_eq!((points[0].recovered, points[1].recovered), (1, 2));
         assert_eq!(points[1].application_ms.median.map(f64::round), Some(50.0));
         assert_eq!((points[0].send_timeout_ms, points[1].send_timeout_ms), (1000, 2000));
-        let seeds: Vec<_> = art.jobs().iter().map(|job| job.seed).collect();
+        let seeds: Vec<_> = jobs.iter().map(|job| job.seed).collect();
         assert!(seeds.windows(2).all(|pair| pair[0] != pair[1]));
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, ensure};
 use serde::Serialize;
 
-use super::pool::{mixed, part, run_all};
+use super::pool::{mixed, part, run_groups};
 use super::recovery::{self, Scene, obstacles, pause, segments_sent_again};
 use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
 use crate::Failure;
@@ -87,23 +87,15 @@ impl Experiment for LocalEvent {
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         let moorlined = recovery::daemon(self.moorlined.as_deref())?;
         let jobs = self.jobs();
-        let outcomes = run_all(
-            &jobs,
-            self.parallel,
-            |job| run(&moorlined, job),
-            |job, over| {
-                if over.is_multiple_of(self.repetitions.max(1)) {
-                    let rtt = job.rtt.as_secs_f64() * 1e3;
-                    watch.stage(&format!("{}, RTT {rtt} ms", job.flow()));
-                }
-                watch.done(over as f64 / jobs.len() as f64);
-            },
-        )?;
-        watch.done(1.0);
-        let size = self.repetitions.max(1);
-        let groups = jobs.chunks(size).zip(outcomes.chunks(size));
+        let groups: Vec<_> = jobs.chunks(self.repetitions.max(1)).collect();
+        let name = |job: &Job| {
+            let rtt = job.rtt.as_secs_f64() * 1e3;
+            format!("{}, RTT {rtt} ms", job.flow())
+        };
+        let outcomes = run_groups(&groups, self.parallel, |job| run(&moorlined, job), name, watch)?;
+        let made = groups.iter().zip(&outcomes);
         let points: Vec<_> =
-            groups.filter_map(|(jobs, outcomes)| Point::of(jobs.first()?, outcomes)).collect();
+            made.filter_map(|(jobs, outcomes)| Point::of(jobs.first()?, outcomes)).collect();
         let &Self { repetitions, parallel, seed, .. } = self;
         let results = Results::new(self, &Parameters { repetitions, parallel, seed }, &points)?;
         Ok(results.with_columns(&COLUMNS).with_charts(vec![chart(&points)]))

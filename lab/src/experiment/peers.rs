@@ -14,7 +14,7 @@ use serde::Serialize;
 
 pub use contender::{PeerFlow, PeerSystem};
 
-use super::pool::{mixed, run_all};
+use super::pool::{mixed, run_groups};
 use super::recovery::{self, obstacles};
 use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
 use crate::preflight;
@@ -129,31 +129,16 @@ impl Experiment for Peers {
             PathBuf::new()
         };
         let combinations = self.combinations();
-        let jobs: Vec<_> = combinations.iter().flatten().copied().collect();
-        let mut stage = None;
-        let outcomes = run_all(
-            &jobs,
-            self.parallel,
-            |job| trial::run(&moorlined, job),
-            |job, over| {
-                let what = (job.system, job.flow, job.rtt);
-                if stage.replace(what) != Some(what) {
-                    let (system, flow) = (job.system.name(), job.flow.name());
-                    watch.stage(&format!("{system}, {flow}, RTT {} ms", milliseconds(job.rtt)));
-                }
-                watch.done(over as f64 / jobs.len() as f64);
-            },
-        )?;
-        watch.done(1.0);
-        let mut rest = &outcomes[..];
-        let points: Vec<_> = combinations
-            .iter()
-            .filter_map(|jobs| {
-                let (own, others) = rest.split_at(jobs.len().min(rest.len()));
-                rest = others;
-                self.point(jobs.first()?, own)
-            })
-            .collect();
+        let groups: Vec<_> = combinations.iter().map(Vec::as_slice).collect();
+        let name = |job: &Job| {
+            let (system, flow) = (job.system.name(), job.flow.name());
+            format!("{system}, {flow}, RTT {} ms", milliseconds(job.rtt))
+        };
+        let work = |job: &Job| trial::run(&moorlined, job);
+        let outcomes = run_groups(&groups, self.parallel, work, name, watch)?;
+        let made = groups.iter().zip(&outcomes);
+        let points: Vec<_> =
+            made.filter_map(|(jobs, outcomes)| self.point(jobs.first()?, outcomes)).collect();
         let parameters = Parameters {
             repetitions: self.repetitions,
             send_timeout_ms: self.send_timeout.as_millis(),

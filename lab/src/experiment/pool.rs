@@ -6,14 +6,39 @@ use std::thread;
 
 use sha2::{Digest as _, Sha256};
 
+use super::Watch;
 use crate::interrupt::Interrupted;
+
+/// Carries out jobs, each group of which makes a point, and gives what came of each group. `name` is what is shown when
+/// the first job that is called so begins.
+pub(super) fn run_groups<J: Copy + Sync, R: Send>(
+    groups: &[&[J]],
+    parallel: usize,
+    work: impl Fn(&J) -> anyhow::Result<R> + Sync,
+    name: impl Fn(&J) -> String,
+    watch: &mut dyn Watch,
+) -> anyhow::Result<Vec<Vec<R>>> {
+    let jobs = groups.concat();
+    let mut shown = String::new();
+    let begun = |job: &J, over: usize| {
+        let name = name(job);
+        if shown != name {
+            watch.stage(&name);
+            shown = name;
+        }
+        watch.done(over as f64 / jobs.len() as f64);
+    };
+    let mut outcomes = run_all(&jobs, parallel, work, begun)?.into_iter();
+    watch.done(1.0);
+    Ok(groups.iter().map(|group| outcomes.by_ref().take(group.len()).collect()).collect())
+}
 
 /// Carries out all jobs, so many at a time, and gives what came of them in their order. `begun` hears of
 /// each as it begins, with how many are over.
 ///
 /// A trial that fails is tried a second time: among thousands, one that met a busy machine is no reason to
 /// throw away the others.
-pub(super) fn run_all<J: Sync, R: Send>(
+fn run_all<J: Sync, R: Send>(
     jobs: &[J],
     parallel: usize,
     work: impl Fn(&J) -> anyhow::Result<R> + Sync,
@@ -97,6 +122,30 @@ mod tests {
             run_all(&jobs, 3, |_| anyhow::bail!("always") as anyhow::Result<()>, |_, _| ())
                 .is_err()
         );
+    }
+
+    #[derive(Default)]
+    struct Seen(Vec<String>, Vec<f64>);
+
+    impl Watch for Seen {
+        fn stage(&mut self, what: &str) {
+            self.0.push(what.to_owned());
+        }
+
+        fn done(&mut self, part: f64) {
+            self.1.push(part);
+        }
+    }
+
+    #[test]
+    fn groups_have_their_own_results_and_are_shown_once() {
+        let groups: [&[u32]; 4] = [&[11, 12, 13], &[], &[21], &[22, 31]];
+        let mut seen = Seen::default();
+        let name = |job: &u32| (job / 10).to_string();
+        let results = run_groups(&groups, 2, |job| Ok(job * 2), name, &mut seen).unwrap();
+        assert_eq!(results, [&[22, 24, 26][..], &[], &[42], &[44, 62]]);
+        assert_eq!(seen.0, ["1", "2", "3"]);
+        assert!(seen.1.is_sorted() && seen.1.last() == Some(&1.0));
     }
 
     #[test]
