@@ -1,0 +1,214 @@
+//! The way of packets: from a host's sockets or core through the network to those of another.
+
+use std::rc::Rc;
+
+use moorline_plane::{Inbound, Outbound};
+use moorline_types::{Locator, LocatorPair};
+use moorline_wire::PROTOCOL;
+
+use super::core::living_core;
+use super::mutant::{Mutant, flip_last};
+use super::{Occurrence, Parcel, World};
+use crate::chart::Fate;
+use crate::describe;
+use crate::log::{Way, since_start};
+use crate::outcome::{Pause, Rule};
+use crate::packet::{self, Header};
+use crate::plan::{Port, host_name};
+use crate::workload::{Side, number_of};
+
+impl World<'_> {
+    /// A packet comes in from the network.
+    pub(super) fn on_arrival(&mut self, port: Port, parcel: &Parcel) {
+        let (host, now) = (port.host, self.now);
+        let to = Header::read(&parcel.octets).map(|header| header.destination);
+        if !to.is_some_and(|to| self.network.receives(to)) {
+            return;
+        }
+        let Some(node) = self.nodes.get_mut(host) else { return };
+        let mut octets = parcel.octets.clone();
+        let Some(core) = &mut node.core else {
+            return self.on_plain_arrival(host, &octets, parcel);
+        };
+        match core.plane.handle_inbound(&mut octets, now) {
+            Inbound::Pass | Inbound::Deliver => {
+                if self.is(Mutant::FlipsDelivered) {
+                    flip_last(&mut octets);
+                }
+                self.deliver_to_socket(host, &octets, parcel);
+            }
+            Inbound::Up => self.deliver_to_core(host, &octets),
+            Inbound::Drop(reason) => {
+                self.log.note(now, host, || format!("{port} drops payload: {reason}"));
+            }
+        }
+        self.settle(host);
+    }
+
+    /// The same at a host without Moorline.
+    fn on_plain_arrival(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
+        let is_unknown = Header::read(octets).is_some_and(|header| header.next_header == PROTOCOL);
+        if !is_unknown {
+            return self.deliver_to_socket(host, octets, parcel);
+        }
+        if let Some(error) = packet::unrecognized_next_header(octets) {
+            let original = Rc::new(error.clone());
+            self.transmit(host, Parcel { octets: error, original: Some(original) });
+        }
+    }
+
+    pub(super) fn deliver_to_core(&mut self, host: usize, octets: &[u8]) {
+        let now = self.now;
+        let Some(header) = Header::read(octets) else { return };
+        let pair = header.receiver_pair().as_locators();
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        let message = packet::payload(octets);
+        self.rules.on_control_received(host, message, pair);
+        let before = core.host.contexts().count();
+        core.host.handle_control(message, pair, now);
+        self.mutate_responder(host, message, pair);
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        let after = core.host.contexts().count();
+        if after > before {
+            self.rules.on_new_context(host, message, pair, now);
+        }
+        let pairs = self.plan.workloads.len();
+        self.check(after <= pairs, Rule::Bounded, || format!("{after} contexts"));
+    }
+
+    /// A packet has come through to the sockets of a host.
+    fn deliver_to_socket(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
+        let now = self.now;
+        let is_same = parcel.original.as_deref().is_some_and(|original| original == octets);
+        self.check(is_same, Rule::DeliveredAsSent, || {
+            format!("at {}: {octets:02x?}", host_name(host))
+        });
+        if let Some(quoted) = packet::quoted_unrecognized(octets) {
+            return self.on_unrecognized(host, quoted);
+        }
+        let Some(number) = packet::port(octets).and_then(number_of) else { return };
+        let Some(workload) = self.workloads.get_mut(&number) else { return };
+        let ulids = Header::read(octets).map(|header| header.receiver_pair());
+        let side = Side::BOTH.into_iter().find(|&side| Some(workload.ulids_of(side)) == ulids);
+        let Some(side) = side.filter(|&side| workload.host(side) == host) else {
+            self.check(false, Rule::DeliveredAsSent, || {
+                format!("{ulids:?} at {}", host_name(host))
+            });
+            return;
+        };
+        let before = workload.note_packet(side, now);
+        if let Some((outcome, from)) = self.outcomes.get_mut(number).zip(before) {
+            outcome.note_packet(side, Pause { from: since_start(from), to: since_start(now) });
+        }
+        let delivery = workload.handle_packet(side, octets, now);
+        if self.mutant == Some(Mutant::SwallowsOctet) {
+            workload.swallow_octet();
+        }
+        self.check(delivery.is_ok(), Rule::DeliveredAsSent, || {
+            format!("garbled at {}", host_name(host))
+        });
+        if let Ok(Some(delivery)) = delivery {
+            self.on_delivery(number, delivery.to, delivery.octets);
+        }
+        self.drain_workload(number);
+    }
+
+    fn on_unrecognized(&mut self, host: usize, quoted: &[u8]) {
+        let now = self.now;
+        let Some(header) = Header::read(quoted) else { return };
+        let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
+        if let Some(core) = living_core(&mut self.nodes, host) {
+            core.host.handle_unrecognized(packet::payload(quoted), locators, now);
+        }
+    }
+
+    pub(super) fn on_delivery(&mut self, number: usize, to: Side, octets: usize) {
+        let last = self.watches.iter().find(|w| w.workload == number && w.to == to);
+        // Nobody watches what was under way when the last application stopped.
+        let last = last.map_or(self.now, |watch| watch.last());
+        let last = since_start(last);
+        if let Some(outcome) = self.outcomes.get_mut(number) {
+            outcome.add(to, octets, Pause { from: last, to: since_start(self.now) });
+        }
+        let watch =
+            self.watches.iter_mut().find(|watch| watch.workload == number && watch.to == to);
+        let late = watch.and_then(|watch| watch.on_delivery(self.now));
+        self.on_late(number, to, late);
+    }
+
+    /// A socket of a host sends a packet.
+    pub(super) fn send_payload(&mut self, host: usize, packet: Vec<u8>) {
+        let now = self.now;
+        let original = Rc::new(packet);
+        let mut octets = original.to_vec();
+        let Some(core) = self.nodes.get_mut(host).map(|node| &mut node.core) else { return };
+        if let Some(core) = core {
+            match core.plane.handle_outbound(&mut octets, now) {
+                Outbound::Pass => {
+                    if self.is(Mutant::FlipsUnmoved) {
+                        flip_last(&mut octets);
+                    }
+                    self.check(octets == *original, Rule::Untouched, || format!("{octets:02x?}"));
+                }
+                Outbound::Send { .. } => self.rules.on_moved(host, &octets, &original, now),
+                Outbound::Drop(reason) => {
+                    self.log.note(now, host, || {
+                        format!("{}: drops payload: {reason}", host_name(host))
+                    });
+                    return self.settle(host);
+                }
+            }
+        }
+        self.transmit(host, Parcel { octets, original: Some(original) });
+        self.settle(host);
+    }
+
+    /// A packet leaves a host by the uplink of its source address, if that is up.
+    pub(super) fn transmit(&mut self, host: usize, parcel: Parcel) {
+        let now = self.now;
+        let Some(header) = Header::read(&parcel.octets) else { return };
+        let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
+        let chosen = parcel.original.as_deref().and_then(|original| Header::read(original));
+        self.rules.on_wire(host, locators, chosen.map(|header| Locator(header.destination)), now);
+        self.log.packet(&parcel.octets, now);
+        let ports = [header.source, header.destination].map(|a| self.network.port_of(a));
+        let [Some(from), Some(to)] = ports else { return };
+        let is_control = parcel.original.is_none();
+        let ends = [header.source, header.destination];
+        let arrivals = self.network.carry(ends, parcel.octets.len(), is_control, now);
+        if self.log.is_tracing() {
+            let fate = match arrivals.is_empty() {
+                false => Fate::Arrives,
+                true if self.network.works(header.source, header.destination) => Fate::Lost,
+                true => Fate::CutOff,
+            };
+            self.trace_packet(Way { from, to, fate }, locators, &parcel);
+        }
+        let parcel = Rc::new(parcel);
+        for after in arrivals {
+            self.queue.push(now + after, Occurrence::Arrival(to, Rc::clone(&parcel)));
+        }
+    }
+
+    fn trace_packet(&mut self, way: Way, locators: LocatorPair, parcel: &Parcel) {
+        let fate = match way.fate {
+            Fate::Arrives => "",
+            Fate::Lost => "  LOST",
+            Fate::CutOff => "  CUT OFF",
+        };
+        let Some(original) = &parcel.original else {
+            let what = describe::control(packet::payload(&parcel.octets), locators);
+            self.log.message(self.now, way, || format!("{what}{fate}"));
+            return;
+        };
+        // Payload is lost now and then.
+        let way =
+            Way { fate: if way.fate == Fate::Lost { Fate::Arrives } else { way.fate }, ..way };
+        let key = (way.from.host, packet::port(original));
+        if self.ways.get(&key) != Some(&way) {
+            self.ways.insert(key, way);
+            let what = describe::payload(original);
+            self.log.message(self.now, way, || format!("payload from now on: {what}{fate}"));
+        }
+    }
+}
