@@ -4,6 +4,7 @@
 #define MOORLINE_CLOCK_H
 
 #include "maps.h"
+#include "tick.h"
 
 #define NEVER (~0ULL)
 /* A report that found the ring full is tried again after this many nanoseconds. */
@@ -13,14 +14,6 @@
  * verifier takes the branch out.
  */
 const volatile __u8 virtual_clock = 0;
-
-/* When the kernel's tick was first asked for the time, and the tick's number, combined with that time: so two
- * that do not belong together, as several processors write at once, are seen for it.
- */
-struct tick {
-	__u64 at;
-	__u64 number_and_at;
-} tick;
 
 /* CLOCK_MONOTONIC, nanoseconds. */
 static __always_inline __u64 clock_now(void)
@@ -34,25 +27,10 @@ static __always_inline __u64 clock_now(void)
 	return bpf_ktime_get_ns();
 }
 
-/* The same, and up to a tick (1 to 10 ms) ago: reading the clock takes longer than all else that is noted of a
- * packet, counting ticks takes a load.
- */
+/* The same, and up to a tick ago. */
 static __always_inline __u64 clock_about(void)
 {
-	volatile struct tick *last = &tick;
-	__u64 number;
-	__u64 at;
-
-	if (virtual_clock)
-		return clock_now();
-	number = bpf_jiffies64();
-	at = last->at;
-	if (likely((last->number_and_at ^ at) == number))
-		return at;
-	at = clock_now();
-	last->at = at;
-	last->number_and_at = number ^ at;
-	return at;
+	return virtual_clock ? clock_now() : tick_about();
 }
 
 #endif

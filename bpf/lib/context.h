@@ -61,19 +61,19 @@ static __always_inline void copy_way(struct context *context, struct way *way)
 {
 	bpf_spin_lock(&context->lock);
 	way->ulids = context->ulids;
-	way->locators.local = context->local_locator;
-	way->locators.peer = *current_peer(context);
+	way->exit.locators.local = context->local_locator;
+	way->exit.locators.peer = *current_peer(context);
 	way->peer_tag = context->peer_tag;
 	bpf_spin_unlock(&context->lock);
-	way->until = 0;
+	way->exit.until = 0;
 }
 
 /* Whether the context is still as it was under the lock: what is the same in every part has been whole. */
 static __always_inline bool is_way_of(const struct way *way, const struct context *context)
 {
 	return way->peer_tag == context->peer_tag && pair_eq(&way->ulids, &context->ulids) &&
-	       address_eq(&way->locators.local, &context->local_locator) &&
-	       address_eq(&way->locators.peer, current_peer(context));
+	       address_eq(&way->exit.locators.local, &context->local_locator) &&
+	       address_eq(&way->exit.locators.peer, current_peer(context));
 }
 
 static __always_inline void copy_origin(struct context *context, struct origin *origin)

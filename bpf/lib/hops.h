@@ -10,11 +10,18 @@
 #ifndef MOORLINE_HOPS_H
 #define MOORLINE_HOPS_H
 
-#include "clock.h"
-#include "index.h"
+#include "packet.h"
 
 /* Nanoseconds. */
 #define HOP_FRESH 100000000ULL
+
+/* By a hash of locators; pairs that meet push each other out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, HOPS);
+	__type(key, __u32);
+	__type(value, struct hop);
+} hops SEC(".maps");
 
 /* Whether there may be a hop to be learned. A second one is asked for again by its next packet. */
 volatile __u32 hops_wanted;
@@ -32,34 +39,62 @@ static __always_inline bool has_hops(struct __sk_buff *skb)
 	return !skb->mark;
 }
 
-/* Sends a packet out of the uplink of its way by the kernel's lookup, and notes on the way what the next ones
+/* Whether the exit is known in full: of the same `locals`, and for packets on Ethernet. */
+static __always_inline bool is_exit_known(struct __sk_buff *skb, __u32 l2, const struct exit *exit, __u32 locals,
+					  __u64 now)
+{
+	return now < exit->until && l2 == ETH_HLEN && exit->locals == locals && has_hops(skb);
+}
+
+/* Whether a packet with so many octets more fits the uplink. */
+static __always_inline bool fits_exit(const struct __sk_buff *skb, __u32 l2, const struct exit *exit, __u32 octets)
+{
+	return skb->len - l2 + octets <= exit->mtu;
+}
+
+/* Notes the uplink and its MTU. False if there is none. */
+static __always_inline bool exit_begin(struct __sk_buff *skb, struct exit *exit, __u32 ifindex, __u32 locals)
+{
+	__u32 mtu = 0;
+
+	exit->until = 0;
+	exit->locals = locals;
+	exit->ifindex = ifindex;
+	/* It tells the MTU of packets too that do not fit. */
+	if (!ifindex || bpf_check_mtu(skb, ifindex, &mtu, 0, 0) < 0)
+		return false;
+	exit->mtu = mtu;
+	return true;
+}
+
+/* Sends a packet out of the uplink of its exit by the kernel's lookup, and notes on the way what the next ones
  * get, if it is known. Not static, for a stack of its own.
  */
-__noinline int redirect_to_hop(struct __sk_buff *skb, struct way *way, __u64 now)
+__noinline int redirect_to_hop(struct __sk_buff *skb, struct exit *exit, __u64 now)
 {
 	struct hop *hop;
 
-	if (!way)
+	if (!exit)
 		return TC_ACT_SHOT;
-	hop = has_hops(skb) ? hop_place(&way->locators) : NULL;
+	hop = has_hops(skb) ? hop_place(&exit->locators) : NULL;
 	if (!hop)
-		return bpf_redirect_neigh(way->ifindex, NULL, 0, 0);
-	if (hop->ifindex == way->ifindex && pair_eq(&hop->locators, &way->locators) && now < hop->until) {
-		way->link = hop->link;
-		way->until = hop->until;
+		return bpf_redirect_neigh(exit->ifindex, NULL, 0, 0);
+	if (hop->ifindex == exit->ifindex && pair_eq(&hop->locators, &exit->locators) && now < hop->until) {
+		exit->link = hop->link;
+		exit->until = hop->until;
 	} else {
-		hop->locators = way->locators;
-		hop->ifindex = way->ifindex;
+		hop->locators = exit->locators;
+		hop->ifindex = exit->ifindex;
 		hop->until = 0;
 		hops_wanted = 1;
 	}
-	return bpf_redirect_neigh(way->ifindex, NULL, 0, 0);
+	return bpf_redirect_neigh(exit->ifindex, NULL, 0, 0);
 }
 
 /* A packet leaves by the kernel's lookup: notes its Ethernet header, if that is being waited for. Not static,
  * for a stack of its own.
  */
-__noinline int hop_learn(struct __sk_buff *skb, const struct pair *locators)
+__noinline int hop_learn(struct __sk_buff *skb, const struct pair *locators, __u64 now)
 {
 	struct hop *hop = locators && has_hops(skb) ? hop_place(locators) : NULL;
 
@@ -67,7 +102,7 @@ __noinline int hop_learn(struct __sk_buff *skb, const struct pair *locators)
 		return 0;
 	if (bpf_skb_load_bytes(skb, 0, (void *)&hop->link + LINK_PAD, ETH_HLEN))
 		return 0;
-	hop->until = clock_now() + HOP_FRESH;
+	hop->until = now + HOP_FRESH;
 	hops_wanted = 0;
 	return 0;
 }

@@ -111,7 +111,7 @@ static __always_inline bool find_quoted(const struct icmp6_error *error, struct 
 	copy_way(found->context, way);
 	/* Else it has just changed. */
 	return way->peer_tag == quote.peer_tag &&
-	       (pair_eq(&way->locators, &quote.locators) ||
+	       (pair_eq(&way->exit.locators, &quote.locators) ||
 		is_among_paths(found->slot, found->context->path_count, &quote.locators));
 }
 
@@ -172,8 +172,8 @@ __noinline int receive_icmp6(struct __sk_buff *skb, __u32 l2)
 	if (!find_quoted(&error, &found, &way))
 		return 0;
 	/* Not by another path: the core asks about the current pair. */
-	if (is_unreachable(&ip6, &error) && address_eq(&way.locators.local, &error.ip6.source) &&
-	    address_eq(&way.locators.peer, &error.ip6.destination))
+	if (is_unreachable(&ip6, &error) && address_eq(&way.exit.locators.local, &error.ip6.source) &&
+	    address_eq(&way.exit.locators.peer, &error.ip6.destination))
 		suspect_unreachable(found.slot, found.context, found.live);
 	sum = checksum_without(&ip6, &error);
 	if (!translate_info(&error))

@@ -117,14 +117,6 @@ struct {
 	__type(value, __u32);
 } locals SEC(".maps");
 
-/* By a hash of locators; pairs that meet push each other out. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, HOPS);
-	__type(key, __u32);
-	__type(value, struct hop);
-} hops SEC(".maps");
-
 /* By slot; contexts that meet push each other out. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

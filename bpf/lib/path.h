@@ -48,7 +48,7 @@ static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const
 		return NULL;
 	if (context->path_count)
 		choose_path(skb, l2, ip6, found, way);
-	return pair_eq(&way->locators, ulids) ? NULL : way;
+	return pair_eq(&way->exit.locators, ulids) ? NULL : way;
 }
 
 //= rfc5533#11
@@ -65,7 +65,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	ulids.peer = ip6.destination;
 	if (unlikely(ip6.next == NEXT_SHIM6)) {
 		if (l2 && hops_wanted)
-			hop_learn(skb, &ulids);
+			hop_learn(skb, &ulids, clock_now());
 		return TC_ACT_UNSPEC;
 	}
 	if (unlikely(!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination)))

@@ -49,8 +49,8 @@ static __always_inline void choose_path(struct __sk_buff *skb, __u32 l2, const s
 		return;
 	path = bpf_map_lookup_elem(&paths, &key);
 	if (path) {
-		way->locators = path->locators;
-		way->until = 0;
+		way->exit.locators = path->locators;
+		way->exit.until = 0;
 	}
 }
 

@@ -6,30 +6,6 @@
 #include "context.h"
 #include "hops.h"
 
-/* Looks up the uplink of the source locator, and whether the packet fits it: 0, or -1 - reason. */
-static __always_inline int way_look_up(struct __sk_buff *skb, struct way *way)
-{
-	__u32 mtu = 0;
-	long fits;
-
-	way->until = 0;
-	way->locals = locals_now();
-	way->ifindex = uplink_of(&way->locators.local);
-	if (!way->ifindex)
-		return -1 - DROP_NO_UPLINK;
-	fits = bpf_check_mtu(skb, way->ifindex, &mtu, sizeof(struct shim6), 0);
-	if (fits)
-		return -1 - (fits < 0 ? DROP_NO_UPLINK : DROP_ADJUST_ROOM);
-	way->mtu = mtu;
-	return 0;
-}
-
-static __always_inline bool is_way_known(struct __sk_buff *skb, __u32 l2, const struct way *way, __u64 now)
-{
-	return now < way->until && l2 == ETH_HLEN && way->locals == locals_now() && has_hops(skb) &&
-	       skb->len - l2 + sizeof(struct shim6) <= way->mtu;
-}
-
 /* Puts the payload header behind the IPv6 header, the locators into it, and sends the packet out of the uplink
  * of the source locator. An action, or a negative number when the packet is to be dropped: -1 - reason.
  */
@@ -37,9 +13,10 @@ static __always_inline bool is_way_known(struct __sk_buff *skb, __u32 l2, const 
 static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, struct way *way,
 					__u64 now)
 {
-	bool is_known = is_way_known(skb, l2, way, now);
+	__u32 locals = locals_now();
+	struct exit *exit = &way->exit;
+	bool is_known = is_exit_known(skb, l2, exit, locals, now) && fits_exit(skb, l2, exit, sizeof(struct shim6));
 	struct frame frame = { .ip6 = *ip6 };
-	int failure;
 
 	/* The header belongs behind these two (s4.6), where there is no making room. */
 	if (ip6->next == NEXT_HOP_BY_HOP || ip6->next == NEXT_ROUTING)
@@ -47,27 +24,30 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	/* The kernel could not segment it with the header, and drops it without a word. */
 	if (skb->gso_segs > 1)
 		return -1 - DROP_ADJUST_ROOM;
-	failure = likely(is_known) ? 0 : way_look_up(skb, way);
-	if (failure)
-		return failure;
+	if (unlikely(!is_known)) {
+		if (!exit_begin(skb, exit, uplink_of(&exit->locators.local), locals))
+			return -1 - DROP_NO_UPLINK;
+		if (!fits_exit(skb, l2, exit, sizeof(frame.shim6)))
+			return -1 - DROP_ADJUST_ROOM;
+	}
 	if (bpf_skb_adjust_room(skb, sizeof(frame.shim6), BPF_ADJ_ROOM_MAC, 0))
 		return -1 - DROP_ADJUST_ROOM;
 	frame.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + sizeof(frame.shim6));
 	frame.ip6.next = NEXT_SHIM6;
-	frame.ip6.source = way->locators.local;
-	frame.ip6.destination = way->locators.peer;
+	frame.ip6.source = exit->locators.local;
+	frame.ip6.destination = exit->locators.peer;
 	frame.shim6.next = ip6->next;
 	frame.shim6.p_tag_upper = bpf_htons(SHIM6_P | (__u16)(way->peer_tag >> 32));
 	frame.shim6.tag_lower = bpf_htonl((__u32)way->peer_tag);
 	if (likely(is_known)) {
-		frame.link = way->link;
+		frame.link = exit->link;
 		if (bpf_skb_store_bytes(skb, 0, (void *)&frame + LINK_PAD, sizeof(frame) - LINK_PAD, 0))
 			return -1 - DROP_ADJUST_ROOM;
-		return bpf_redirect(way->ifindex, 0);
+		return bpf_redirect(exit->ifindex, 0);
 	}
 	if (bpf_skb_store_bytes(skb, l2, &frame.ip6, sizeof(frame) - sizeof(frame.link), 0))
 		return -1 - DROP_ADJUST_ROOM;
-	return redirect_to_hop(skb, way, now);
+	return redirect_to_hop(skb, exit, now);
 }
 
 /* Takes the payload header out and puts the ULIDs back. */

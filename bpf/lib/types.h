@@ -183,20 +183,27 @@ struct hop {
 
 _Static_assert(sizeof(struct hop) == 64, "hop");
 
-/* How packets of a context that has moved leave, as it was when the context was last looked at under its lock. */
-struct way {
-	struct pair ulids;
+/* Where packets between two locators leave the host; see hops.h. */
+struct exit {
 	struct pair locators;
-	__u64 peer_tag;
 	/* Until when the rest is good. */
 	__u64 until;
-	/* Of settings, when the uplink was looked up. */
+	/* Another number after each change of our locators, as it was when the uplink was looked up. */
 	__u32 locals;
 	__u32 ifindex;
 	/* Of the uplink. */
 	__u32 mtu;
 	__u32 zero;
 	struct link link;
+};
+
+_Static_assert(sizeof(struct exit) == 72, "exit");
+
+/* How packets of a context that has moved leave, as it was when the context was last looked at under its lock. */
+struct way {
+	struct pair ulids;
+	struct exit exit;
+	__u64 peer_tag;
 };
 
 _Static_assert(sizeof(struct way) == 112, "way");

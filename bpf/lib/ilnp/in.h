@@ -36,8 +36,8 @@ static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip
 	return TC_ACT_SHOT;
 }
 
-/* Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it. The IPv6 header changes in
- * `arrival` only. Else an option that everybody skips takes its place: Linux drops what has more than 7 octets of padding in
+/* Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it. The IPv6 header is in
+ * `arrival` only until it is stored. Else an option that everybody skips takes its place: Linux drops what has more than 7 octets of padding in
  * a row.
  */
 static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
@@ -49,7 +49,7 @@ static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct 
 	__u32 payload;
 
 	if (!options->has_others) {
-		if (bpf_skb_adjust_room(skb, -(__s32)options->len, BPF_ADJ_ROOM_NET, 0))
+		if (bpf_skb_adjust_room(skb, -(__s32)options->len, BPF_ADJ_ROOM_MAC, 0))
 			return false;
 		payload = bpf_ntohs(arrival->ip6.payload_len);
 		arrival->ip6.payload_len = bpf_htons(payload > options->len ? payload - options->len : 0);
@@ -70,6 +70,14 @@ static __always_inline bool store_ip6(struct __sk_buff *skb, __u32 l2, const str
 	return !bpf_skb_store_bytes(skb, l2, ip6, sizeof(*ip6), BPF_F_RECOMPUTE_CSUM);
 }
 
+static __always_inline void note_heard(struct ilnp_live *live, __u32 slot, __u64 now)
+{
+	/* It is shared between processors, and the time stands still for most packets. */
+	if (live->heard != now)
+		live->heard = now;
+	note_used(live, slot, now);
+}
+
 /* Puts back what the sockets have. Not static, for a stack of its own. */
 __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
@@ -77,7 +85,7 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	__u64 now = ilnp_now();
 	struct found found;
 	bool has_nonce;
-	__be16 full;
+	__be16 full = 0;
 
 	if (!arrival || !find_slot(slot, &found))
 		return TC_ACT_UNSPEC;
@@ -87,19 +95,33 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	if (!facts || facts->pair.local.word[1] != arrival->pair.local.word[1] ||
 	    facts->pair.peer.word[1] != arrival->pair.peer.word[1])
 		return TC_ACT_UNSPEC;
-	found.live->heard = now;
-	note_used(&found, now);
+	note_heard(found.live, slot, now);
 	if (has_nonce) {
 		if (!strip_nonce(skb, l2, arrival))
 			return drop(DROP_ADJUST_ROOM);
 		note_authenticated(&found, now);
 	}
-	full = checksum_delta(&arrival->pair, &facts->pair);
+	if (facts->flags & ILNP_FULL || arrival->upper.protocol == NEXT_ICMPV6)
+		full = checksum_delta(&arrival->pair, &facts->pair);
 	fix_checksum(skb, l2, &arrival->upper, facts->flags & ILNP_FULL ? full : facts->in_transport, full);
 	arrival->ip6.source = facts->pair.peer;
 	arrival->ip6.destination = facts->pair.local;
 	if ((has_nonce || !pair_eq(&arrival->pair, &facts->pair)) && !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
+	set_handled(skb);
+	return TC_ACT_UNSPEC;
+}
+
+/* A packet without nonce that has come by its session's own addresses. */
+static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
+					    const struct facts *facts, __u32 slot)
+{
+	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
+
+	if (live)
+		note_heard(live, slot, ilnp_now());
+	if (!(facts->flags & ILNP_FULL))
+		fix_checksum(skb, l2, upper, facts->in_transport, 0);
 	set_handled(skb);
 	return TC_ACT_UNSPEC;
 }
@@ -175,6 +197,22 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 	return TC_ACT_UNSPEC;
 }
 
+static __always_inline struct shown *shown_place(const struct nids *nids, const struct nonce *nonce)
+{
+	__u32 number = 0;
+	__u32 place;
+
+	__builtin_memcpy(&number, nonce->octet, sizeof(number));
+	place = ((nids->local + nids->remote * 3 + number) * MIX >> 32) % ILNP_SHOWN_LAST;
+	return bpf_map_lookup_elem(&shown_last, &place);
+}
+
+static __always_inline bool is_shown(const struct shown *last, const struct nids *nids, const struct nonce *nonce)
+{
+	return last->key.nids.local == nids->local && last->key.nids.remote == nids->remote &&
+	       nonce_eq(&last->key.nonce, nonce);
+}
+
 /* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or an enum no_slot: of a stranger,
  * whom a flood is made of, the first look says that there is none. Not static, for a stack of its own.
  */
@@ -182,17 +220,28 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 //= rfc6741#5.4-1 rfc6741#11.1-12
 __noinline int session_of_nonce(const struct arrival *arrival)
 {
+	__u32 changes = count_of(ILNP_CHANGES);
+	struct shown *last;
 	struct found found;
 	struct nids nids;
 
 	if (!arrival || !has_sessions())
 		return NO_NODE;
 	nids = nids_of(&arrival->pair);
+	last = shown_place(&nids, &arrival->options.nonce);
+	if (!last)
+		return NO_NODE;
+	if (last->changes == changes && is_shown(last, &nids, &arrival->options.nonce))
+		return last->slot;
 	if (!bpf_map_lookup_elem(&by_nids, &nids))
 		return NO_NODE;
-	if (find_nonce(&arrival->pair, &arrival->options.nonce, &found) || learn(arrival, &found))
-		return found.slot;
-	return NO_SESSION;
+	if (!find_nonce(&arrival->pair, &arrival->options.nonce, &found) && !learn(arrival, &found))
+		return NO_SESSION;
+	last->key.nids = nids;
+	last->key.nonce = arrival->options.nonce;
+	last->slot = found.slot;
+	last->changes = changes;
+	return found.slot;
 }
 
 /* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum no_slot. Not static, for a
@@ -277,7 +326,10 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 {
 	struct arrival arrival = {};
 	const struct ilnp_options *options = &arrival.options;
+	struct ilnp_upper *upper = &arrival.upper;
+	const struct facts *facts;
 	__u32 message;
+	__u32 known;
 	int status = 0;
 	int slot;
 
@@ -285,6 +337,15 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	arrival.pair.local = arrival.ip6.destination;
 	arrival.pair.peer = arrival.ip6.source;
+	if (likely(is_common(arrival.ip6.next))) {
+		upper->protocol = arrival.ip6.next;
+		upper->at = sizeof(arrival.ip6);
+		facts = recent_facts(&arrival.pair, &known);
+		if (facts && (facts->flags & (ILNP_SETTLED | ILNP_SHOWN)) == (ILNP_SETTLED | ILNP_SHOWN))
+			return deliver_as_it_is(skb, l2, upper, facts, known);
+		look_into_upper(skb, l2 + sizeof(arrival.ip6), upper);
+		return receive_plain(skb, l2, &arrival);
+	}
 	if (arrival.ip6.next == NEXT_DESTINATION)
 		status = load_options(skb, l2, bpf_ntohs(arrival.ip6.payload_len), &arrival.options);
 	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
@@ -302,10 +363,10 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 			set_handled(skb);
 			return TC_ACT_UNSPEC;
 		}
-		find_upper(skb, l2, arrival.ip6.next, sizeof(arrival.ip6), &arrival.upper);
+		find_upper(skb, l2, arrival.ip6.next, sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}
-	find_upper(skb, l2, options->next, sizeof(arrival.ip6) + options->len, &arrival.upper);
+	find_upper(skb, l2, options->next, sizeof(arrival.ip6) + options->len, upper);
 	slot = session_of_nonce(&arrival);
 	return slot >= 0 ? deliver(skb, l2, &arrival, slot) : receive_strange(skb, l2, &arrival, slot != NO_NODE);
 }

@@ -5,6 +5,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "../tick.h"
 #include "types.h"
 
 /* By slot. An array, so that the lock can guard a replacement. */
@@ -75,6 +76,14 @@ struct {
 	__type(value, struct kept);
 } kept SEC(".maps");
 
+/* The same of nonces, which most packets are spared two looks by. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ILNP_SHOWN_LAST);
+	__type(key, __u32);
+	__type(value, struct shown);
+} shown_last SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -142,7 +151,7 @@ const volatile __u8 full_checksum = 0;
 const volatile __u8 initiator_type = 200;
 const volatile __u8 responder_type = 201;
 
-/* CLOCK_MONOTONIC, nanoseconds: some milliseconds old, which is enough for intervals of seconds and costs next to nothing. */
+/* CLOCK_MONOTONIC, nanoseconds: some milliseconds old, which is enough for intervals of seconds. */
 static __always_inline __u64 ilnp_now(void)
 {
 	if (virtual_clock) {
@@ -151,7 +160,7 @@ static __always_inline __u64 ilnp_now(void)
 
 		return now ? *now : 0;
 	}
-	return bpf_ktime_get_coarse_ns();
+	return tick_about();
 }
 
 #endif

@@ -4,6 +4,7 @@
 #define MOORLINE_ILNP_OUT_H
 
 #include "../handled.h"
+#include "../hops.h"
 #include "checksum.h"
 #include "session.h"
 
@@ -31,7 +32,9 @@ struct departure {
 	struct ilnp_upper upper;
 };
 
-struct nonce_header {
+/* What a packet begins with, on Ethernet. */
+struct nonce_frame {
+	struct link link;
 	struct ip6 ip6;
 	__u8 next;
 	__u8 units;
@@ -40,7 +43,7 @@ struct nonce_header {
 	__u8 nonce[12];
 };
 
-_Static_assert(sizeof(struct nonce_header) == 56, "nonce_header");
+_Static_assert(sizeof(struct nonce_frame) == 72, "nonce_frame");
 
 static __always_inline __u32 uplink_of(const struct address *address)
 {
@@ -57,11 +60,9 @@ static __always_inline __u32 nonce_header_len(const struct facts *facts)
 /* Whether the nonce goes in (decision 071). */
 static __always_inline enum need nonce_need(const struct facts *facts, const struct ilnp_upper *upper)
 {
-	bool is_moved = !pair_eq(&facts->pair, &facts->wire);
-
 	if (upper->is_icmp)
 		return NEEDS_NONCE;
-	if (is_moved && !(facts->flags & ILNP_MAPS_TCP && upper->is_within_tcp))
+	if (is_moved(facts) && !(facts->flags & ILNP_MAPS_TCP && upper->is_within_tcp))
 		return NEEDS_NONCE;
 	if (!(facts->flags & ILNP_ATTACH))
 		return NEEDS_NO_NONCE;
@@ -77,24 +78,31 @@ static __always_inline bool fits_any_path(const struct __sk_buff *skb, __u32 l2,
 }
 
 /* A super-packet of TCP is given smaller segments, no other can be. */
-static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper, __u32 octets,
-				     __u32 ifindex)
+static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, const struct facts *facts,
+				     const struct ilnp_upper *upper, __u32 octets)
 {
-	__u32 mtu = 0;
-
 	if (skb->gso_size)
 		return upper->protocol == IPPROTO_TCP;
-	if (ifindex)
-		return !bpf_check_mtu(skb, ifindex, &mtu, octets, 0);
-	return fits_any_path(skb, l2, octets);
+	return is_moved(facts) ? fits_exit(skb, l2, &facts->exit, octets) : fits_any_path(skb, l2, octets);
 }
 
-/* Puts the nonce in front of everything behind the IPv6 header, and the locators into that. */
-//= rfc6744#8-1
-static __always_inline bool put_nonce(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-				      const struct facts *facts)
+/* Writes what the packet begins with: the IPv6 header, so many octets behind it, and the link layer header in front if it is known. */
+static __always_inline bool store_begin(struct __sk_buff *skb, __u32 l2, const struct nonce_frame *frame,
+					__u32 octets, bool has_link)
 {
-	struct nonce_header header = {
+	if (has_link)
+		return !bpf_skb_store_bytes(skb, 0, (void *)frame + LINK_PAD,
+					    offsetof(struct nonce_frame, next) - LINK_PAD + octets, 0);
+	return !bpf_skb_store_bytes(skb, l2, &frame->ip6, sizeof(frame->ip6) + octets, 0);
+}
+
+/* Puts the locators into the IPv6 header, and the nonce in front of everything behind that. */
+//= rfc6744#8-1
+static __always_inline bool put(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, const struct facts *facts,
+				bool has_nonce, bool has_link)
+{
+	struct nonce_frame frame = {
+		.link = facts->exit.link,
 		.ip6 = *ip6,
 		.next = ip6->next,
 		.units = facts->send.len == 4 ? 0 : 1,
@@ -103,67 +111,76 @@ static __always_inline bool put_nonce(struct __sk_buff *skb, __u32 l2, const str
 	};
 	__u32 len = nonce_header_len(facts);
 
-	if (bpf_ntohs(ip6->payload_len) + len > 0xffff || bpf_skb_adjust_room(skb, len, BPF_ADJ_ROOM_NET, 0))
+	frame.ip6.source = facts->exit.locators.local;
+	frame.ip6.destination = facts->exit.locators.peer;
+	if (!has_nonce)
+		return store_begin(skb, l2, &frame, 0, has_link);
+	if (bpf_ntohs(ip6->payload_len) + len > 0xffff || bpf_skb_adjust_room(skb, len, BPF_ADJ_ROOM_MAC, 0))
 		return false;
-	header.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + len);
-	header.ip6.next = NEXT_DESTINATION;
-	header.ip6.source = facts->wire.local;
-	header.ip6.destination = facts->wire.peer;
-	__builtin_memcpy(header.nonce, facts->send.octet, sizeof(header.nonce));
-	if (len == 8)
-		return !bpf_skb_store_bytes(skb, l2, &header, sizeof(*ip6) + 8, 0);
-	return !bpf_skb_store_bytes(skb, l2, &header, sizeof(*ip6) + 16, 0);
+	frame.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + len);
+	frame.ip6.next = NEXT_DESTINATION;
+	__builtin_memcpy(frame.nonce, facts->send.octet, sizeof(frame.nonce));
+	return len == 8 ? store_begin(skb, l2, &frame, 8, has_link) : store_begin(skb, l2, &frame, 16, has_link);
 }
 
-static __always_inline bool put_locators(struct __sk_buff *skb, __u32 l2, const struct pair *wire)
+/* There is no room for a nonce that is necessary: in the segments of a super-packet there may be. */
+static __always_inline int segment(struct __sk_buff *skb, __u32 l2, enum place place)
 {
-	return !bpf_skb_store_bytes(skb, l2 + offsetof(struct ip6, source), wire, sizeof(*wire), 0);
+	__u32 ifindex = count_of(ILNP_SEGMENT);
+
+	if (!skb->gso_size || place == AT_MOOR1)
+		return drop(DROP_ADJUST_ROOM);
+	if (place == AT_MOOR0)
+		return TC_ACT_UNSPEC;
+	return l2 && ifindex ? bpf_redirect(ifindex, 0) : drop(DROP_ADJUST_ROOM);
 }
 
 /* A packet of a session. */
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1
 //= rfc6741#11.1-9 rfc6741#11.1-10
 static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct departure *departure,
-				const struct facts *facts, struct ilnp_live *live, enum place place)
+				struct facts *facts, struct ilnp_live *live, enum place place, __u64 now)
 {
 	const struct ilnp_upper *upper = &departure->upper;
-	const struct ip6 *ip6 = &departure->ip6;
-	bool is_moved = !pair_eq(&facts->pair, &facts->wire);
+	bool leaves = place != AT_UPLINK || is_moved(facts);
 	enum need need = nonce_need(facts, upper);
 	__u32 len = nonce_header_len(facts);
-	__u32 ifindex = 0;
+	struct exit *exit = &facts->exit;
+	/* A change of our locators makes another copy. */
+	bool is_known = leaves && is_exit_known(skb, l2, exit, 0, now);
+	__u8 next = departure->ip6.next;
 
-	if (is_moved || place != AT_UPLINK) {
-		ifindex = uplink_of(&facts->wire.local);
-		if (!ifindex)
-			return drop(DROP_NO_UPLINK);
-	}
-	if (need && (ip6->next == NEXT_HOP_BY_HOP || ip6->next == NEXT_ROUTING)) {
+	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
+		return drop(DROP_NO_UPLINK);
+	if (need && (next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING)) {
 		if (need == NEEDS_NONCE)
 			return drop(DROP_HEADER_CHAIN);
 		need = NEEDS_NO_NONCE;
 	}
-	if (need == NEEDS_NONCE && !has_room(skb, l2, upper, len, is_moved ? ifindex : 0))
-		return place == AT_MOOR0 && skb->gso_size ? TC_ACT_UNSPEC : drop(DROP_ADJUST_ROOM);
+	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len))
+		return segment(skb, l2, place);
 	if (need == MAY_HAVE_NONCE && !fits_any_path(skb, l2, len))
 		need = NEEDS_NO_NONCE;
 	fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);
-	if (need) {
-		if (!put_nonce(skb, l2, ip6, facts))
-			return drop(DROP_ADJUST_ROOM);
-		live->has_sent = 1;
-	} else if (is_moved && !put_locators(skb, l2, &facts->wire)) {
+	if ((need || is_moved(facts)) && !put(skb, l2, &departure->ip6, facts, need, is_known))
 		return drop(DROP_ADJUST_ROOM);
-	}
+	if (need)
+		live->has_sent = 1;
 	set_handled(skb);
-	return ifindex ? bpf_redirect_neigh(ifindex, NULL, 0, 0) : TC_ACT_UNSPEC;
+	if (!leaves)
+		return TC_ACT_UNSPEC;
+	if (unlikely(!is_known))
+		return redirect_to_hop(skb, exit, now);
+	/* Where its route has led it to the right uplink, it is there. */
+	return exit->ifindex == skb->ifindex ? TC_ACT_UNSPEC : bpf_redirect(exit->ifindex, 0);
 }
 
 /* Not static, for a stack of its own. */
 __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct departure *departure, __u32 slot,
 			       __u32 place)
 {
-	const struct facts *facts;
+	__u64 now = ilnp_now();
+	struct facts *facts;
 	struct found found;
 
 	if (!departure || !find_slot(slot, &found))
@@ -172,8 +189,21 @@ __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct dep
 	/* The slot went to another session since it was looked up. */
 	if (!facts || !pair_eq(&facts->pair, &departure->pair))
 		return TC_ACT_UNSPEC;
-	note_used(&found, ilnp_now());
-	return send(skb, l2, departure, facts, found.live, place);
+	note_used(found.live, slot, now);
+	return send(skb, l2, departure, facts, found.live, place, now);
+}
+
+/* A packet of a session that has not moved, and with nothing to put in. */
+static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
+					 const struct facts *facts, __u32 slot)
+{
+	const struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
+
+	if (live)
+		note_used(live, slot, ilnp_now());
+	fix_checksum(skb, l2, upper, facts->out_transport, 0);
+	set_handled(skb);
+	return TC_ACT_UNSPEC;
 }
 
 /* The same. */
@@ -191,27 +221,54 @@ __noinline int consider_departure(struct __sk_buff *skb, const struct departure 
 	return TC_ACT_UNSPEC;
 }
 
+/* What has been sent has the Ethernet header that the kernel has found for it. */
+static __always_inline void learn_hop(struct __sk_buff *skb, __u32 l2, struct departure *departure)
+{
+	if (!l2 || !hops_wanted || !load_ip6(skb, l2, &departure->ip6))
+		return;
+	departure->pair.local = departure->ip6.source;
+	departure->pair.peer = departure->ip6.destination;
+	hop_learn(skb, &departure->pair, ilnp_now());
+}
+
 /* Not static, so that the verifier looks at it once and not for each program. */
 __noinline int ilnp_out(struct __sk_buff *skb, __u32 l2, __u32 place)
 {
 	struct departure departure = {};
 	struct ilnp_options options = {};
+	struct ilnp_upper *upper = &departure.upper;
 	struct ip6 *ip6 = &departure.ip6;
+	const struct facts *facts;
+	__u32 known;
 	int slot;
 
-	if (is_handled(skb) || !load_ilnp(skb, l2, ip6))
+	if (is_handled(skb)) {
+		learn_hop(skb, l2, &departure);
 		return TC_ACT_UNSPEC;
-	find_upper(skb, l2, ip6->next, sizeof(*ip6), &departure.upper);
-	if (is_discovery(&departure.upper))
-		return TC_ACT_UNSPEC;
-	if (ip6->next == NEXT_DESTINATION &&
-	    load_options(skb, l2, bpf_ntohs(ip6->payload_len), &options))
-		options.next = 0;
-	/* What the core sends has all that it needs. */
-	if (is_control(skb, l2, message_at(skb, l2, ip6, &options)))
+	}
+	if (!load_ilnp(skb, l2, ip6))
 		return TC_ACT_UNSPEC;
 	departure.pair.local = ip6->source;
 	departure.pair.peer = ip6->destination;
+	if (likely(is_common(ip6->next))) {
+		upper->protocol = ip6->next;
+		upper->at = sizeof(*ip6);
+		facts = recent_facts(&departure.pair, &known);
+		if (facts && place == AT_UPLINK && !is_moved(facts) && !(facts->flags & ILNP_ATTACH))
+			return send_as_it_is(skb, l2, upper, facts, known);
+		look_into_upper(skb, l2 + sizeof(*ip6), upper);
+		if (facts)
+			return send_in_session(skb, l2, &departure, known, place);
+	} else {
+		find_upper(skb, l2, ip6->next, sizeof(*ip6), upper);
+		if (is_discovery(upper))
+			return TC_ACT_UNSPEC;
+		if (ip6->next == NEXT_DESTINATION && load_options(skb, l2, bpf_ntohs(ip6->payload_len), &options))
+			options.next = 0;
+		/* What the core sends has all that it needs. */
+		if (is_control(skb, l2, message_at(skb, l2, ip6, &options)))
+			return TC_ACT_UNSPEC;
+	}
 	slot = has_sessions() ? slot_of_pair(&departure.pair) : NO_SESSION;
 	if (slot < 0)
 		return consider_departure(skb, &departure);

@@ -88,6 +88,12 @@ static __always_inline bool is_extension(__u8 next)
 	       next == NEXT_DESTINATION;
 }
 
+/* What nearly all packets have right behind the IPv6 header. */
+static __always_inline bool is_common(__u8 next)
+{
+	return next == IPPROTO_TCP || next == IPPROTO_UDP;
+}
+
 static __always_inline bool has_transport_checksum(__u8 protocol)
 {
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == PROTOCOL_DCCP ||

@@ -64,19 +64,25 @@ static __always_inline void copy_facts(struct ilnp_session *session, struct fact
 {
 	bpf_spin_lock(&session->lock);
 	facts->pair = session->pair;
-	facts->wire = session->wire;
+	facts->exit.locators = session->wire;
 	facts->send = session->send;
 	facts->out_transport = session->out_transport;
 	facts->out_icmp = session->out_icmp;
 	facts->in_transport = session->in_transport;
 	facts->flags = session->flags;
 	bpf_spin_unlock(&session->lock);
+	facts->exit.until = 0;
+}
+
+static __always_inline bool is_moved(const struct facts *facts)
+{
+	return !pair_eq(&facts->pair, &facts->exit.locators);
 }
 
 /* Of the session in the slot, as they were at the last change; NULL without a session. Nothing else on this processor changes
  * them while a packet has them: programs of tc do not interrupt each other.
  */
-static __always_inline const struct facts *facts_of(__u32 slot)
+static __always_inline struct facts *facts_of(__u32 slot)
 {
 	__u32 changes = count_of(ILNP_CHANGES);
 	__u32 place = slot % ILNP_KEPT;
@@ -93,6 +99,25 @@ static __always_inline const struct facts *facts_of(__u32 slot)
 	copy_facts(found.session, &copy->facts);
 	copy->slot = slot;
 	copy->changes = changes;
+	return &copy->facts;
+}
+
+/* Of the session between these addresses, if it was found of late, and its slot. */
+static __always_inline struct facts *recent_facts(const struct pair *pair, __u32 *slot)
+{
+	__u32 place = (pair_mix(pair) >> 32) % ILNP_RECENT;
+	const __u32 *hint = bpf_map_lookup_elem(&recent, &place);
+	__u32 known = hint ? *hint : 0;
+	struct kept *copy;
+
+	if (!known)
+		return NULL;
+	*slot = known - 1;
+	place = *slot % ILNP_KEPT;
+	copy = bpf_map_lookup_elem(&kept, &place);
+	if (!copy || copy->slot != *slot || copy->changes != count_of(ILNP_CHANGES) ||
+	    !pair_eq(&copy->facts.pair, pair))
+		return NULL;
 	return &copy->facts;
 }
 
@@ -192,15 +217,28 @@ static __always_inline bool report_session(__u32 kind, const struct found *found
 	return true;
 }
 
-static __always_inline void note_used(const struct found *found, __u64 now)
+/* Not static, so that it is in no other's way; the result says nothing. */
+__noinline int report_used(__u32 slot, __u64 now)
 {
-	struct ilnp_live *live = found->live;
+	struct found found;
+	__u64 used;
+
+	if (!find_slot(slot, &found))
+		return 0;
+	used = found.live->used;
+	if (used && now - used < USED_INTERVAL)
+		return 0;
+	if (__sync_val_compare_and_swap(&found.live->used, used, now) == used)
+		report_session(ILNP_USED, &found, NULL, now);
+	return 0;
+}
+
+static __always_inline void note_used(const struct ilnp_live *live, __u32 slot, __u64 now)
+{
 	__u64 used = live->used;
 
-	if (used && now - used < USED_INTERVAL)
-		return;
-	if (__sync_val_compare_and_swap(&live->used, used, now) == used)
-		report_session(ILNP_USED, found, NULL, now);
+	if (unlikely(!used || now - used >= USED_INTERVAL))
+		report_used(slot, now);
 }
 
 /* A packet with the right nonce came. */

@@ -12,16 +12,19 @@ enum ilnp_sizes {
 	ILNP_MAX_CONTROL = 1528,
 	/* Pairs without a session that were reported of late. */
 	ILNP_CANDIDATES = 4096,
-	/* Sessions found last by pair, and copies of sessions on each processor: powers of two. */
+	/* Sessions found last by pair, and on each processor copies of sessions and sessions found last by nonce: powers of two. */
 	ILNP_RECENT = 256,
 	ILNP_KEPT = 64,
+	ILNP_SHOWN_LAST = 64,
 };
 
 enum ilnp_count {
 	/* Keys of by_nids: without any there is nothing to look for. */
 	ILNP_NODES,
-	/* Changes of sessions, never 0: copies made before the last one are no longer true. */
+	/* Changes of sessions and of our locators, never 0: copies made before the last one are no longer true. */
 	ILNP_CHANGES,
+	/* Not a count: the interface whose packets the kernel segments, 0: there is none. */
+	ILNP_SEGMENT,
 	ILNP_COUNTS,
 };
 
@@ -45,6 +48,8 @@ enum ilnp_flags {
 	ILNP_FULL = 16,
 	/* The next packet with the right nonce is reported. */
 	ILNP_WATCH = 32,
+	/* `receive` is known. */
+	ILNP_SHOWN = 64,
 };
 
 /* What the core decided about a session. Written by user space only, as a whole and under the lock. */
@@ -78,7 +83,8 @@ _Static_assert(__builtin_offsetof(struct ilnp_session, out_transport) == 104, "i
 /* What goes into packets, copied under the lock. */
 struct facts {
 	struct pair pair;
-	struct pair wire;
+	/* Its locators are those of what we send. */
+	struct exit exit;
 	struct nonce send;
 	__be16 out_transport;
 	__be16 out_icmp;
@@ -86,7 +92,7 @@ struct facts {
 	__u16 flags;
 };
 
-_Static_assert(sizeof(struct facts) == 88, "facts");
+_Static_assert(sizeof(struct facts) == 128, "facts");
 
 /* A copy, and of what: the slot, and the count of changes then. */
 struct kept {
@@ -95,7 +101,7 @@ struct kept {
 	__u32 changes;
 };
 
-_Static_assert(sizeof(struct kept) == 96, "kept");
+_Static_assert(sizeof(struct kept) == 136, "kept");
 
 /* What the programs noted about a session. Times are CLOCK_MONOTONIC, 0 is never. */
 struct ilnp_live {
@@ -130,6 +136,15 @@ struct nonce_key {
 };
 
 _Static_assert(sizeof(struct nonce_key) == 32, "nonce_key");
+
+/* What packets showed of late, and which session that is of, at that count of changes. */
+struct shown {
+	struct nonce_key key;
+	__u32 slot;
+	__u32 changes;
+};
+
+_Static_assert(sizeof(struct shown) == 40, "shown");
 
 /* Sessions between two nodes. */
 struct node {

@@ -4,10 +4,10 @@ pub(crate) mod both;
 mod cost;
 mod gather;
 pub(crate) mod harness;
-mod hops;
+pub(crate) mod hops;
 mod memory;
 mod stack;
-mod tables;
+pub(crate) mod tables;
 mod vectors;
 
 use std::collections::BTreeMap;

@@ -84,6 +84,7 @@ pub(crate) fn session(
         (entry.settled, types::ilnp_flags::ILNP_SETTLED),
         (is_full, types::ilnp_flags::ILNP_FULL),
         (entry.watch, types::ilnp_flags::ILNP_WATCH),
+        (receive.is_some(), types::ilnp_flags::ILNP_SHOWN),
     ];
     let flags = flags.into_iter().filter(|(set, _)| *set).fold(0, |all, (_, flag)| all | flag.0);
     types::ilnp_session {

@@ -89,7 +89,8 @@ impl IlnpDatapath {
     /// [`crate::Error::Attach`].
     pub fn attach_moor(&mut self, moor0: u32, moor1: u32) -> Result<()> {
         self.attachments.attach(&self.object, "ilnp_moor_ingress", moor1, Hook::Ingress)?;
-        self.attachments.attach(&self.object, "ilnp_moor_egress", moor0, Hook::Egress)
+        self.attachments.attach(&self.object, "ilnp_moor_egress", moor0, Hook::Egress)?;
+        self.sessions.set_segment(moor0)
     }
 
     /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
@@ -119,8 +120,9 @@ impl IlnpDatapath {
     /// # Errors
     ///
     /// [`crate::Error::Table`].
-    pub fn set_locator(&self, l64: L64, ifindex: u32) -> Result<()> {
-        self.uplinks.insert(&convert::l64(l64), &ifindex)
+    pub fn set_locator(&mut self, l64: L64, ifindex: u32) -> Result<()> {
+        self.uplinks.insert(&convert::l64(l64), &ifindex)?;
+        self.sessions.note_change()
     }
 
     /// Tells that no uplink has this locator.
@@ -128,8 +130,9 @@ impl IlnpDatapath {
     /// # Errors
     ///
     /// [`crate::Error::Table`].
-    pub fn unset_locator(&self, l64: L64) -> Result<()> {
-        self.uplinks.remove(&convert::l64(l64))
+    pub fn unset_locator(&mut self, l64: L64) -> Result<()> {
+        self.uplinks.remove(&convert::l64(l64))?;
+        self.sessions.note_change()
     }
 
     /// Does what the sessions decided.

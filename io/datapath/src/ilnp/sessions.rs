@@ -96,11 +96,11 @@ impl Sessions {
             self.by_pair.remove(&pair)?;
         }
         self.leave_node(id, known.pair)?;
-        let learned = self.learned(id)?;
-        self.write_session(id, &types::ilnp_session::default())?;
-        for nonce in [known.nonce, learned].into_iter().flatten() {
+        for nonce in [known.nonce, self.learned(id)?].into_iter().flatten() {
             self.forget_nonce(id, known.pair, nonce)?;
         }
+        // Last of what programs remember, so that none of it is remembered again.
+        self.write_session(id, &types::ilnp_session::default())?;
         self.set_remote(id, &known, &[])
     }
 
@@ -191,8 +191,18 @@ impl Sessions {
     /// Writes a session; copies that programs have of it are no longer true.
     fn write_session(&mut self, id: SessionId, session: &types::ilnp_session) -> Result<()> {
         self.table.insert_locked(&id.0, session)?;
+        self.note_change()
+    }
+
+    /// What programs remember of sessions is no longer true.
+    pub(crate) fn note_change(&mut self) -> Result<()> {
         self.changes = self.changes.wrapping_add(1).max(1);
         self.counts.insert(&types::ilnp_count::ILNP_CHANGES.0, &self.changes)
+    }
+
+    /// Where the kernel segments packets; 0: nowhere.
+    pub(crate) fn set_segment(&self, ifindex: u32) -> Result<()> {
+        self.counts.insert(&types::ilnp_count::ILNP_SEGMENT.0, &ifindex)
     }
 }
 

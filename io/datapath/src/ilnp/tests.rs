@@ -3,4 +3,5 @@
 mod both;
 mod cost;
 mod harness;
+mod hops;
 mod sockets;

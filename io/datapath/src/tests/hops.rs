@@ -3,7 +3,7 @@
 use std::net::{Ipv6Addr, UdpSocket};
 use std::process::Command;
 
-use libbpf_rs::{MapCore as _, MapFlags};
+use libbpf_rs::{MapCore as _, MapFlags, Object};
 use moorline_host::datapath::{ContextEntry, Triggers, Update};
 use moorline_types::{Locator, LocatorPair};
 
@@ -14,12 +14,12 @@ use crate::convert;
 use crate::plain::Plain as _;
 use crate::skel::types;
 
-const LOCATOR: &str = "2001:db8:b::1";
-const PEER_LOCATOR: &str = "2001:db8:d::1";
+pub(crate) const LOCATOR: &str = "2001:db8:b::1";
+pub(crate) const PEER_LOCATOR: &str = "2001:db8:d::1";
 /// Nanoseconds: `HOP_FRESH`.
-const FRESH: u64 = 100_000_000;
+pub(crate) const FRESH: u64 = 100_000_000;
 
-const SETUP: &str = "
+pub(crate) const SETUP: &str = "
     ip link add up0 type veth peer name far0
     ip link add moor0 type veth peer name moor1
     for link in lo up0 far0 moor0 moor1; do
@@ -36,20 +36,20 @@ const SETUP: &str = "
     ip -6 route add 2001:db8:c::1 dev moor0
 ";
 
-fn sh(script: &str) {
+pub(crate) fn sh(script: &str) {
     let done = Command::new("sh").args(["-ec", script]).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-fn ifindex(name: &str) -> u32 {
+pub(crate) fn ifindex(name: &str) -> u32 {
     let shown = Command::new("ip").args(["-o", "link", "show", name]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     shown.split(':').next().unwrap().parse().unwrap()
 }
 
 /// The link-layer address that was learned last, its last octet, with when its time is over.
-fn learned(harness: &Harness) -> (u64, u8) {
-    let map = harness.plane.object.maps().find(|map| map.name() == "hops").unwrap();
+pub(crate) fn learned(object: &Object) -> (u64, u8) {
+    let map = object.maps().find(|map| map.name() == "hops").unwrap();
     let hops = (0..types::sizes::HOPS.0).flat_map(|place: u32| {
         map.lookup_percpu(&place.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap()
     });
@@ -85,7 +85,7 @@ fn the_next_hop_is_learned_and_forgotten() {
         for _ in 0..3 {
             socket.send_to(b"moved", (PEER.parse::<Ipv6Addr>().unwrap(), 9)).unwrap();
         }
-        learned(&harness)
+        learned(&harness.plane.object)
     };
     let begin = 1_000_000_000;
     let (until, hop) = send_at(begin);

@@ -68,17 +68,15 @@ impl Harness {
         let anybody = at(Ipv6Addr::UNSPECIFIED, UNCONNECTED);
         sockets.push(Box::new(UdpSocket::bind(anybody).unwrap()));
         sockets.push(Box::new(TcpListener::bind(anybody).unwrap()));
-        let plane = IlnpDatapath::open_with(settings, true).unwrap();
+        let mut plane = IlnpDatapath::open_with(settings, true).unwrap();
         for l64 in [HOME, AWAY] {
             plane.set_locator(l64, IFINDEX).unwrap();
         }
         Self { plane, _sockets: sockets, _namespace: namespace }
     }
 
-    /// The time that the programs see, in nanoseconds.
     pub(crate) fn set_now(&self, now: u64) {
-        let table = Table::<u32, u64>::of(&self.plane.object, "virtual_now").unwrap();
-        table.insert(&0, &now).unwrap();
+        self.plane.set_now(now);
     }
 
     /// Forgets pairs that were reported, looks for sockets, and what was dropped.
@@ -123,6 +121,14 @@ impl Harness {
         let frame = output.data.unwrap();
         assert_eq!(frame[..14], ETHERNET, "link layer header changed");
         Outcome { action: output.return_value.cast_signed(), packet: frame[14..].to_vec() }
+    }
+}
+
+impl IlnpDatapath {
+    /// The time that the programs see, in nanoseconds.
+    pub(crate) fn set_now(&self, now: u64) {
+        let table = Table::<u32, u64>::of(&self.object, "virtual_now").unwrap();
+        table.insert(&0, &now).unwrap();
     }
 }
 

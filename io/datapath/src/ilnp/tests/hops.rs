@@ -1,0 +1,116 @@
+//! Next hops of sessions that have moved: learned, used and learned again as those of contexts.
+
+use std::net::{Ipv6Addr, UdpSocket};
+
+use libbpf_rs::ProgramInput;
+use moorline_ilnp::datapath::{ChecksumMode, SessionEntry, Update};
+use moorline_types::{Ilv, IlvPair, Nonce, SessionId};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+
+use crate::ilnp::{IlnpDatapath, IlnpSettings};
+use crate::load;
+use crate::skel::types;
+use crate::tests::can_run;
+use crate::tests::harness::{ETHERNET, Namespace};
+use crate::tests::hops::{FRESH, LOCATOR, PEER_LOCATOR, SETUP, ifindex, learned, sh};
+use crate::tests::tables::{LOCAL, PEER};
+
+const TC_ACT_UNSPEC: i32 = -1;
+const TC_ACT_REDIRECT: i32 = 7;
+
+fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn ilv(text: &str) -> Ilv {
+    Ilv::of(address(text))
+}
+
+/// A datagram of the session leaves by an interface: what the program says, and the last octet of the link-layer
+/// destination that it has then.
+fn run(plane: &IlnpDatapath, program: &'static str, interface: &str) -> (i32, u8) {
+    let mut frame = [&ETHERNET[..], &[0x60, 0, 0, 0, 0, 8, 17, 64]].concat();
+    frame.extend(address(LOCAL).octets());
+    frame.extend(address(PEER).octets());
+    frame.extend([0x10, 0, 0, 9, 0, 8, 0, 0]);
+    let mut context = [0; size_of::<types::__sk_buff>()];
+    let at = core::mem::offset_of!(types::__sk_buff, ifindex);
+    context[at..at + 4].copy_from_slice(&ifindex(interface).to_ne_bytes());
+    let mut out = vec![0; frame.len() + 64];
+    let input = ProgramInput {
+        context_in: Some(&mut context),
+        data_in: Some(&frame),
+        data_out: Some(&mut out),
+        ..ProgramInput::default()
+    };
+    let output = load::run(&plane.object, program, input).unwrap();
+    let frame = output.data.unwrap();
+    assert_eq!(frame[12..14], ETHERNET[12..]);
+    assert_eq!(frame[22..38], address(LOCATOR).octets());
+    assert_eq!(frame[38..54], address(PEER_LOCATOR).octets());
+    assert_eq!(frame[54..62], [17, 0, 0x8b, 4, b'o', b'u', b'r', b's']);
+    (output.return_value.cast_signed(), frame[5])
+}
+
+#[test]
+fn next_hops_of_sessions_are_remembered_for_a_moment() {
+    if !can_run("next_hops_of_sessions_are_remembered_for_a_moment") {
+        return;
+    }
+    let _namespace = Namespace::new();
+    sh(SETUP);
+    // Each processor learns for itself.
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here).unwrap();
+    let settings = IlnpSettings { max_sessions: 4, ..IlnpSettings::default() };
+    let mut plane = IlnpDatapath::open_with(&settings, true).unwrap();
+    for local in [LOCAL, LOCATOR] {
+        plane.set_locator(ilv(local).l64, ifindex("up0")).unwrap();
+    }
+    plane.attach_uplink(ifindex("up0")).unwrap();
+    plane.attach_moor(ifindex("moor0"), ifindex("moor1")).unwrap();
+    plane.apply(&Update::Upsert(moved())).unwrap();
+    let socket = UdpSocket::bind((address(LOCAL), 0)).unwrap();
+    let send_at = |plane: &IlnpDatapath, now: u64| {
+        plane.set_now(now);
+        for _ in 0..3 {
+            socket.send_to(b"moved", (address(PEER), 9)).unwrap();
+        }
+        learned(&plane.object)
+    };
+    let begin = 1_000_000_000;
+    plane.set_now(begin);
+    let unknown = ETHERNET[5];
+    assert_eq!(run(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_REDIRECT, unknown));
+    assert_eq!(send_at(&plane, begin), (begin + FRESH, 0x98));
+    assert_eq!(run(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_REDIRECT, 0x98));
+    assert_eq!(run(&plane, "ilnp_moor_ingress", "moor1"), (TC_ACT_REDIRECT, 0x98));
+    // A route may lead it to the right uplink at once, and to another router there.
+    assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_UNSPEC, 0x98));
+    sh("ip -6 route replace default via fe80::99 dev up0");
+    plane.set_now(begin + FRESH);
+    assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, unknown));
+    assert_eq!(send_at(&plane, begin + FRESH), (begin + 2 * FRESH, 0x99));
+    assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_UNSPEC, 0x99));
+    // What is known is of this uplink.
+    plane.set_locator(ilv(LOCATOR).l64, ifindex("lo")).unwrap();
+    assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, unknown));
+    assert_eq!(plane.drops().unwrap(), []);
+}
+
+fn moved() -> SessionEntry {
+    SessionEntry {
+        id: SessionId(1),
+        pair: IlvPair::new(ilv(LOCAL), ilv(PEER)),
+        wire: (ilv(LOCATOR).l64, ilv(PEER_LOCATOR).l64),
+        send_nonce: Nonce::Short(*b"ours"),
+        attach: false,
+        maps_tcp: true,
+        settled: true,
+        receive_nonce: Some(Nonce::Short(*b"them")),
+        remote: [ilv(PEER).l64, ilv(PEER_LOCATOR).l64].into(),
+        checksum: ChecksumMode::NidOnly,
+        watch: false,
+    }
+}
