@@ -272,7 +272,7 @@ fn throughput_of_a_session_is_held_against_the_same_path() {
     }
     let (results, _) = run(&throughput);
     let paths: Vec<_> = results.points.iter().map(|point| &point["path"]).collect();
-    assert_eq!(paths, ["plain", "unmoved", "plain", "moved"]);
+    assert_eq!(paths, ["plain", "unmoved", "detour", "moved"]);
     let json = serde_json::to_value(&results).unwrap();
     for name in ["unmoved_ratio", "moved_ratio"] {
         assert!(json[name].as_f64().unwrap() > 0.0, "{json}");

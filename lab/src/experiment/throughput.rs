@@ -56,7 +56,7 @@ impl Default for Throughput {
 pub enum Protocol {
     /// Moved traffic has a header more, and super-packets of it are segmented before that.
     Shim6,
-    /// Moved TCP has not one octet more, so both states are held against a path with all offloads on.
+    /// Moved TCP has not one octet more, so both states are held against paths with all offloads on.
     Ilnp,
 }
 
@@ -125,7 +125,7 @@ impl Experiment for Throughput {
                 (Paths::build(moorlined)?, &COMPARISONS)
             }
             Protocol::Ilnp => {
-                watch.stage("three networks");
+                watch.stage("four networks");
                 (Paths(ilnp::scenes(moorlined)?), &ilnp::COMPARISONS)
             }
         };
@@ -231,7 +231,7 @@ impl Throughput {
     }
 
     fn chart(&self, points: &[Point]) -> Chart {
-        let mut paths = vec![PLAIN, UNMOVED, NO_SEGMENTATION, NO_OFFLOADS, MOVED];
+        let mut paths = vec![PLAIN, UNMOVED, DETOUR, NO_SEGMENTATION, NO_OFFLOADS, MOVED];
         paths.retain(|path| points.iter().any(|point| point.path == *path));
         let median = |path: &str, traffic: Traffic| {
             let of = |point: &&Point| point.path == path && point.traffic == traffic.name();
@@ -360,6 +360,8 @@ const NO_SEGMENTATION: &str = "no-segmentation";
 const NO_OFFLOADS: &str = "no-offloads";
 const UNMOVED: &str = "unmoved";
 const MOVED: &str = "moved";
+/// Without Moorline, by way of the ISP that moved traffic takes, and so by a router more.
+const DETOUR: &str = "detour";
 
 /// What is held against what.
 #[derive(Clone, Copy, Debug)]

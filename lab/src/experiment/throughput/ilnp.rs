@@ -1,4 +1,4 @@
-//! The networks of ILNP: without it, with a session that is where it began, and with one after a hand-off.
+//! The networks of ILNP: with a session that is where it began and with one after a hand-off, and without it by the way of each.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use moorline_api::EventKind;
 
 use super::super::handoff;
 use super::super::recovery::{Scene, pause};
-use super::{Comparison, MOVED, PLAIN, SEND_TIMEOUT, UNMOVED};
+use super::{Comparison, DETOUR, MOVED, PLAIN, SEND_TIMEOUT, UNMOVED};
 use crate::daemon::DaemonOptions;
-use crate::topology::Impairment;
+use crate::topology::{HOSTS, ISPS, Impairment, host_address};
 
-/// Both against the path with all offloads.
+/// Both against a path with all offloads, and as many routers.
 pub(super) const COMPARISONS: [Comparison; 2] = [
     Comparison { name: "unmoved", without: PLAIN, with: UNMOVED },
-    Comparison { name: "moved", without: PLAIN, with: MOVED },
+    Comparison { name: "moved", without: DETOUR, with: MOVED },
 ];
 
 pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(&'static str, Scene)>> {
@@ -27,7 +27,15 @@ pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(&'static str, Sc
     let plain = Scene::plain(Impairment::default())?;
     let unmoved = session(&options, false)?;
     let moved = session(&options, true)?;
-    Ok(vec![(PLAIN, plain), (UNMOVED, unmoved), (MOVED, moved)])
+    Ok(vec![(PLAIN, plain), (DETOUR, detour()?), (UNMOVED, unmoved), (MOVED, moved)])
+}
+
+/// The way of what has moved, without Moorline: to ISP 2, and from there to ISP 1, where the other host still is.
+fn detour() -> anyhow::Result<Scene> {
+    let mut scene = Scene::plain(Impairment::default())?;
+    scene.ends[0].address = host_address(HOSTS[0], 2);
+    scene.lab.namespace(HOSTS[0])?.ip(&["-6", "route", "del", "default", "dev", ISPS[0]])?;
+    Ok(scene)
 }
 
 /// A network whose hosts have a session, after a soft hand-off of the first or not. The address that the first is
