@@ -244,6 +244,12 @@ __noinline int session_of_nonce(const struct arrival *arrival)
 	return found.slot;
 }
 
+/* As they are to a socket: ours and the remote one. */
+static __always_inline __u32 ports_of(const struct ilnp_upper *upper)
+{
+	return (__u32)upper->destination << 16 | upper->source;
+}
+
 /* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum no_slot. Not static, for a
  * stack of its own.
  */
@@ -261,7 +267,7 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 		return NO_SESSION;
 	nids = nids_of(pair);
 	node = bpf_map_lookup_elem(&by_nids, &nids);
-	ports = (__u32)upper->destination << 16 | upper->source;
+	ports = ports_of(upper);
 	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
 		struct found found;
 		__u16 flags;
@@ -280,12 +286,28 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 	return is_one_known && !is_one_named ? FROM_NOWHERE : NO_SESSION;
 }
 
+static __always_inline struct moved_flow *flow_place(const struct arrival *arrival)
+{
+	__u32 place = ((pair_mix(&arrival->pair) + ports_of(&arrival->upper) * MIX) >> 32) % ILNP_FLOWS_LAST;
+
+	return bpf_map_lookup_elem(&flows_last, &place);
+}
+
+static __always_inline bool is_flow(const struct moved_flow *flow, const struct arrival *arrival, __u32 changes,
+				    __u64 now)
+{
+	return now < flow->until && flow->changes == changes && flow->ports == ports_of(&arrival->upper) &&
+	       pair_eq(&flow->pair, &arrival->pair);
+}
+
 /* Not static, for a stack of its own. */
 //= rfc6744#7-3
 //= rfc6741#5.4-2 rfc6741#11.1-11
 __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
+	__u32 changes = count_of(ILNP_CHANGES);
 	const struct ilnp_upper *upper;
+	struct moved_flow *flow = NULL;
 	struct traffic traffic = {};
 	struct found found;
 	bool is_exact = false;
@@ -296,6 +318,11 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	upper = &arrival->upper;
 	if (is_discovery(upper))
 		return TC_ACT_UNSPEC;
+	if (upper->is_within_tcp && has_sessions()) {
+		flow = flow_place(arrival);
+		if (flow && is_flow(flow, arrival, changes, ilnp_now()))
+			return deliver(skb, l2, arrival, flow->slot);
+	}
 	if (has_sessions()) {
 		is_exact = find_pair(&arrival->pair, &found);
 		/* Who has not shown its nonce may still be sending classic IPv6. */
@@ -309,6 +336,14 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	}
 	if (slot == FROM_NOWHERE)
 		return drop(DROP_WRONG_LOCATORS);
+	/* A session that has these addresses comes first, once its correspondent has shown its nonce. */
+	if (slot >= 0 && flow && !is_exact) {
+		flow->pair = arrival->pair;
+		flow->ports = ports_of(upper);
+		flow->slot = slot;
+		flow->changes = changes;
+		flow->until = ilnp_now() + FLOW_FRESH;
+	}
 	if (slot >= 0)
 		return deliver(skb, l2, arrival, slot);
 	if (is_exact) {
@@ -366,9 +401,17 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		find_upper(skb, l2, arrival.ip6.next, sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}
-	find_upper(skb, l2, options->next, sizeof(arrival.ip6) + options->len, upper);
+	upper->protocol = options->next;
+	upper->at = sizeof(arrival.ip6) + options->len;
+	if (unlikely(!is_common(options->next)))
+		find_upper(skb, l2, options->next, upper->at, upper);
 	slot = session_of_nonce(&arrival);
-	return slot >= 0 ? deliver(skb, l2, &arrival, slot) : receive_strange(skb, l2, &arrival, slot != NO_NODE);
+	if (likely(slot >= 0))
+		return deliver(skb, l2, &arrival, slot);
+	/* Whoever looks for its socket needs the ports. */
+	if (is_common(options->next))
+		find_upper(skb, l2, options->next, upper->at, upper);
+	return receive_strange(skb, l2, &arrival, slot != NO_NODE);
 }
 
 #endif

@@ -84,6 +84,14 @@ struct {
 	__type(value, struct shown);
 } shown_last SEC(".maps");
 
+/* And of connections, whose sockets are not looked for each time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ILNP_FLOWS_LAST);
+	__type(key, __u32);
+	__type(value, struct moved_flow);
+} flows_last SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -10,6 +10,8 @@
 #define USED_INTERVAL 10000000000ULL
 #define CANDIDATE_INTERVAL 10000000000ULL
 #define LOOK_INTERVAL 16000000ULL
+/* A connection that was there is believed to be there for so long. */
+#define FLOW_FRESH 100000000ULL
 
 /* In place of a slot. */
 enum no_slot {

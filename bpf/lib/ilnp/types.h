@@ -16,6 +16,8 @@ enum ilnp_sizes {
 	ILNP_RECENT = 256,
 	ILNP_KEPT = 64,
 	ILNP_SHOWN_LAST = 64,
+	/* The same of connections of TCP whose segments have other addresses than their sockets. */
+	ILNP_FLOWS_LAST = 64,
 };
 
 enum ilnp_count {
@@ -121,6 +123,20 @@ struct ilnp_live {
 };
 
 _Static_assert(sizeof(struct ilnp_live) == 48, "ilnp_live");
+
+/* Segments without nonce that have other addresses than their socket, which was found then. */
+struct moved_flow {
+	struct pair pair;
+	/* Ours and the remote one. */
+	__u32 ports;
+	__u32 slot;
+	/* Until when the socket need not be looked for. */
+	__u64 until;
+	__u32 changes;
+	__u32 zero;
+};
+
+_Static_assert(sizeof(struct moved_flow) == 56, "moved_flow");
 
 /* Identifiers, network order. */
 struct nids {
