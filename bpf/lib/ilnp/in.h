@@ -356,10 +356,9 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	return TC_ACT_UNSPEC;
 }
 
-/* Not static, so that the verifier looks at it once and not for each program. */
-__noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
+static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 {
-	struct arrival arrival = {};
+	struct arrival arrival;
 	const struct ilnp_options *options = &arrival.options;
 	struct ilnp_upper *upper = &arrival.upper;
 	const struct facts *facts;
@@ -372,6 +371,8 @@ __noinline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	arrival.pair.local = arrival.ip6.destination;
 	arrival.pair.peer = arrival.ip6.source;
+	arrival.options = (struct ilnp_options){};
+	arrival.upper = (struct ilnp_upper){};
 	if (likely(is_common(arrival.ip6.next))) {
 		upper->protocol = arrival.ip6.next;
 		upper->at = sizeof(arrival.ip6);

@@ -231,11 +231,9 @@ static __always_inline void learn_hop(struct __sk_buff *skb, __u32 l2, struct de
 	hop_learn(skb, &departure->pair, ilnp_now());
 }
 
-/* Not static, so that the verifier looks at it once and not for each program. */
-__noinline int ilnp_out(struct __sk_buff *skb, __u32 l2, __u32 place)
+static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place place)
 {
-	struct departure departure = {};
-	struct ilnp_options options = {};
+	struct departure departure;
 	struct ilnp_upper *upper = &departure.upper;
 	struct ip6 *ip6 = &departure.ip6;
 	const struct facts *facts;
@@ -250,6 +248,7 @@ __noinline int ilnp_out(struct __sk_buff *skb, __u32 l2, __u32 place)
 		return TC_ACT_UNSPEC;
 	departure.pair.local = ip6->source;
 	departure.pair.peer = ip6->destination;
+	*upper = (struct ilnp_upper){};
 	if (likely(is_common(ip6->next))) {
 		upper->protocol = ip6->next;
 		upper->at = sizeof(*ip6);
@@ -260,6 +259,8 @@ __noinline int ilnp_out(struct __sk_buff *skb, __u32 l2, __u32 place)
 		if (facts)
 			return send_in_session(skb, l2, &departure, known, place);
 	} else {
+		struct ilnp_options options = {};
+
 		find_upper(skb, l2, ip6->next, sizeof(*ip6), upper);
 		if (is_discovery(upper))
 			return TC_ACT_UNSPEC;
