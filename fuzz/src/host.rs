@@ -15,9 +15,9 @@ use crate::shared::polled;
 /// hosts send payload, lose their contexts (so that R1bis and I2bis are drawn), fork, state preferences, change
 /// their Send Timeout and which addresses are usable, lose routers, restart, and answer what they are asked.
 ///
-/// Promises: no panic; no context but with the honest peer; no packet and no entry of the data plane
-/// with a locator that the peer has not proved; no two established contexts that share a tag; queues that
-/// come to an end.
+/// Promises: no panic; no context but with the honest peer (by another of its addresses, if the attacker has taken the
+/// ULID-pair option out of its I1 and I2); no packet and no entry of the data plane with a locator that the peer has not
+/// proved; no two established contexts that share a tag; queues that come to an end.
 pub fn host(input: &[u8]) -> bool {
     let mut world = World::new();
     let mut input = Input::new(input);
@@ -284,7 +284,9 @@ impl World {
 
     fn check(&self) {
         for context in self.victim.contexts() {
-            assert_eq!(context.ulids, self.ulids, "a context that nobody asked for");
+            let UlidPair { local, peer } = context.ulids;
+            let is_own = self.locators[0].usable.contains(&local.as_locator());
+            assert!(is_own && self.is_proved(peer.as_locator()), "a context with somebody else");
         }
         let mut tags = BTreeSet::new();
         for context in self.victim.snapshot() {
