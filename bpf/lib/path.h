@@ -22,7 +22,7 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 	__u64 now = clock_about();
 	int action = shim6_insert(skb, l2, ip6, way, now);
 
-	if (action < 0)
+	if (action < TC_ACT_UNSPEC)
 		return drop(-1 - action);
 	note_tx(skb, found, where, 1, octets, now);
 	return action;
@@ -49,6 +49,19 @@ static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const
 	if (context->path_count)
 		choose_path(skb, l2, ip6, found, way);
 	return pair_eq(&way->exit.locators, ulids) ? NULL : way;
+}
+
+/* A super-packet of a moved context that has come to an uplink: to the segmentation path, which is Ethernet and
+ * sends it out of this uplink or another.
+ */
+static __always_inline int segment(__u32 l2)
+{
+	__u32 zero = 0;
+	const struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+
+	if (!l2 || !set || !set->segment)
+		return drop(DROP_ADJUST_ROOM);
+	return bpf_redirect(set->segment, 0);
 }
 
 //= rfc5533#11
@@ -78,7 +91,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	way = way_of(skb, l2, &ip6, &ulids, &found);
 	if (way)
-		return send_moved(skb, l2, &ip6, way, &found);
+		return skb->gso_size ? segment(l2) : send_moved(skb, l2, &ip6, way, &found);
 	note_tx(skb, &found, (l2 + sizeof(ip6)) << 8 | ip6.next, packet_count(skb), ip6_octets(skb, l2, &ip6),
 		clock_about());
 	return TC_ACT_UNSPEC;

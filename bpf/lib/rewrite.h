@@ -7,7 +7,8 @@
 #include "hops.h"
 
 /* Puts the payload header behind the IPv6 header, the locators into it, and sends the packet out of the uplink
- * of the source locator. An action, or a negative number when the packet is to be dropped: -1 - reason.
+ * of the source locator. An action, or a number below them all when the packet is to be dropped: -1 - reason
+ * (which is not the first).
  */
 //= rfc5533#11.1-1 rfc5533#4.6
 static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, struct way *way,
@@ -43,7 +44,8 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 		frame.link = exit->link;
 		if (bpf_skb_store_bytes(skb, 0, (void *)&frame + LINK_PAD, sizeof(frame) - LINK_PAD, 0))
 			return -1 - DROP_ADJUST_ROOM;
-		return bpf_redirect(exit->ifindex, 0);
+		/* Where its route has led it to the right uplink, it is there. */
+		return exit->ifindex == skb->ifindex ? TC_ACT_UNSPEC : bpf_redirect(exit->ifindex, 0);
 	}
 	if (bpf_skb_store_bytes(skb, l2, &frame.ip6, sizeof(frame) - sizeof(frame.link), 0))
 		return -1 - DROP_ADJUST_ROOM;

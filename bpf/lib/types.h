@@ -407,9 +407,12 @@ struct settings {
 	__u32 gather;
 	/* Another number after each change of locals; 0: there was none. */
 	__u32 locals;
+	/* Where super-packets go to be segmented; 0: nowhere. */
+	__u32 segment;
+	__u32 zero;
 };
 
-_Static_assert(sizeof(struct settings) == 64, "settings");
+_Static_assert(sizeof(struct settings) == 72, "settings");
 
 /* cb[0] of the control program; cb[1] is the slot, cb[2] and cb[3] a time (upper, lower half). */
 enum control_op {

@@ -14,6 +14,7 @@ use moorline_api::{
     Scope, Taste, UnpinRequest,
 };
 use moorline_lab::Failure;
+use moorline_lab::capture::Capture;
 use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow};
 
 /// Two hosts with a context, kept in use by datagrams both ways.
@@ -113,6 +114,39 @@ fn a_put_to_a_dead_or_impossible_pair_moves_nothing_and_says_why() {
     assert_eq!(answer.outcomes[0].result, PathResult::Unanswered, "{answer:?}");
     assert_eq!(busy.context().locators(), home);
     busy.goes_on();
+    busy.finish();
+}
+
+#[test]
+fn a_moved_pair_is_routed_to_its_uplink_and_nothing_leaves_there_by_its_ulid() {
+    let Some(hosts) = protected("direct route", &["a", "b"], &[]) else { return };
+    let busy = Busy::start(hosts);
+    let client = busy.client("a");
+    let host = busy.hosts.lab.namespace("a").unwrap().clone();
+    let moved = || host.ip(&["-6", "route", "show", "table", "5530"]).unwrap();
+    let (home, away) = (busy.pair("isp1", "isp1"), busy.pair("isp2", "isp2"));
+    let capture = Capture::start(&host, "isp2", &busy.hosts.lab.directory("a").unwrap()).unwrap();
+    let put = |pair| {
+        let answer = client.put(&PutRequest { scope: Scope::All, pair: Some(pair) }).unwrap();
+        assert_eq!(answer.outcomes[0].result, PathResult::Moved, "{answer:?}");
+        busy.goes_on();
+    };
+    put(away);
+    let routes = moved();
+    assert_eq!(routes.matches("via 2001:db8:a2::1 dev isp2").count(), 1, "{routes}");
+    // The pair that it has left is tried by the uplink of that one.
+    put(home);
+    assert_eq!(moved(), "");
+    put(away);
+    let other = busy.pair("isp1", "isp2");
+    put(other);
+    let routes = moved();
+    assert_eq!(routes.matches("via 2001:db8:a1::1 dev isp1").count(), 1, "{routes}");
+    assert_eq!(routes.lines().count(), 2, "and the one to moor0: {routes}");
+    let frames = capture.finish().unwrap();
+    let sources: Vec<_> = frames.iter().filter_map(|frame| Some(&frame.ipv6()?[8..24])).collect();
+    assert!(sources.contains(&&away.local.octets()[..]), "nothing seen");
+    assert!(!sources.contains(&&home.local.octets()[..]));
     busy.finish();
 }
 

@@ -32,11 +32,12 @@ pub async fn reset(args: &Args) -> anyhow::Result<()> {
 
 pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
     let store = Store::open(&args.state_dir)?;
-    Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
     let netlink = connect(&store)?;
+    let undone = undo(&netlink).await;
+    Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
     store.remove_contexts()?;
     store.remove_sessions()?;
-    undo(&netlink).await
+    undone
 }
 
 impl Daemon {
@@ -75,9 +76,10 @@ impl Daemon {
     /// Puts the host back as it was found.
     pub(crate) async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
         tracing::info!("stopping");
+        // As long as there are routes that lead moved traffic to an uplink, its header is put in there.
+        let undone = undo(&self.netlink).await;
         self.datapath.detach_all();
         let ilnp = self.ilnp.map(Ilnp::close).transpose();
-        let undone = undo(&self.netlink).await;
         let closed = self.datapath.close();
         self.store.remove_contexts()?;
         self.store.remove_sessions()?;

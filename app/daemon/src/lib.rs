@@ -27,6 +27,7 @@ mod addresses;
 mod args;
 mod clock;
 mod config;
+mod direct;
 mod ending;
 mod events;
 mod ilnp;

@@ -15,7 +15,11 @@ use crate::views;
 
 /// What the host system holds for the contexts and sessions that have moved.
 #[derive(Debug, Default)]
-pub(crate) struct Moved(BTreeMap<Mover, MovedRoute>);
+pub(crate) struct Moved {
+    routes: BTreeMap<Mover, MovedRoute>,
+    /// Pairs of those that have a direct one.
+    direct: BTreeSet<UlidPair>,
+}
 
 /// What has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,12 +32,42 @@ pub(crate) enum Mover {
 
 impl Moved {
     pub(crate) fn get(&self, mover: Mover) -> Option<&MovedRoute> {
-        self.0.get(&mover)
+        self.routes.get(&mover)
+    }
+
+    /// Whether packets of the pair are routed to the uplink of other addresses.
+    pub(crate) fn is_direct(&self, ulids: UlidPair) -> bool {
+        self.direct.contains(&ulids)
+    }
+
+    /// Of contexts that have moved.
+    pub(crate) fn of_contexts(&self) -> impl Iterator<Item = (ContextId, &MovedRoute)> {
+        self.routes.iter().filter_map(|(mover, route)| match mover {
+            Mover::Context(id) => Some((*id, route)),
+            Mover::Session(_) => None,
+        })
+    }
+
+    /// Notes routes, in place of those that there were.
+    pub(crate) fn set(&mut self, routes: impl IntoIterator<Item = (Mover, MovedRoute)>) {
+        for (mover, route) in routes {
+            match route.direct {
+                Some(_) => self.direct.insert(route.ulids),
+                None => self.direct.remove(&route.ulids),
+            };
+            self.routes.insert(mover, route);
+        }
+    }
+
+    fn remove(&mut self, mover: Mover) -> Option<MovedRoute> {
+        let route = self.routes.remove(&mover)?;
+        self.direct.remove(&route.ulids);
+        Some(route)
     }
 
     /// Of all that has moved.
     pub(crate) fn pairs(&self) -> BTreeSet<UlidPair> {
-        self.0.values().map(|route| route.ulids).collect()
+        self.routes.values().map(|route| route.ulids).collect()
     }
 }
 
@@ -46,7 +80,8 @@ impl Daemon {
         // Its events may have something for Shim6 to do.
         self.pump_ilnp().await;
         while let Some(transmit) = self.host.poll_transmit() {
-            if let Err(error) = self.shim6.send(&transmit.octets, transmit.locators) {
+            let uplink = self.uplink_to_force(transmit.locators);
+            if let Err(error) = self.shim6.send(&transmit.octets, transmit.locators, uplink) {
                 // An address that just went, a full buffer: REAP's retransmission takes care.
                 tracing::debug!(%error, locators = %transmit.locators, "control packet not sent");
             }
@@ -67,14 +102,19 @@ impl Daemon {
         self.take_questions();
     }
 
-    /// The route to the segmentation path comes before the move and goes after it: a super-packet of
-    /// a moved context that reaches an uplink is lost.
+    /// The route to the segmentation path comes before the move and goes after it, the one to an uplink comes after it and
+    /// goes before the next: so a super-packet of a moved context is segmented, and nothing leaves by an uplink that is not
+    /// that of its source.
     async fn carry_out(&mut self, updates: &[Update]) {
         self.note_owners(updates);
         let moved = updates.iter().filter_map(|update| match update {
             Update::Upsert(entry) if entry.is_moved() => {
-                let path_mtu = self.mtu_of(entry);
-                let route = MovedRoute { ulids: entry.ulids, path_mtu, is_tcp_bare: false };
+                let route = MovedRoute {
+                    ulids: entry.ulids,
+                    path_mtu: self.mtu_of(entry),
+                    is_tcp_bare: false,
+                    direct: self.next_hop(entry.locators.local.0),
+                };
                 Some((Mover::Context(entry.id), route))
             }
             Update::Upsert(_)
@@ -82,19 +122,25 @@ impl Daemon {
             | Update::Remove { .. }
             | Update::Rearm { .. } => None,
         });
-        self.route(moved.collect()).await;
+        let moved: Vec<_> = moved.collect();
+        self.route(moved.clone()).await;
         for update in updates {
+            let back = match update {
+                Update::Upsert(entry) if !entry.is_moved() => Some(Mover::Context(entry.id)),
+                Update::Remove { context } => Some(Mover::Context(*context)),
+                Update::Upsert(_) | Update::Heard { .. } | Update::Rearm { .. } => None,
+            };
+            if let Some(mover) = back {
+                self.lead_by_moor(mover).await;
+            }
             if let Err(error) = self.datapath.apply(update) {
                 tracing::warn!(%error, "data plane");
             }
-            match update {
-                Update::Upsert(entry) if !entry.is_moved() => {
-                    self.unroute(Mover::Context(entry.id)).await;
-                }
-                Update::Remove { context } => self.unroute(Mover::Context(*context)).await,
-                Update::Upsert(_) | Update::Heard { .. } | Update::Rearm { .. } => {}
+            if let Some(mover) = back {
+                self.unroute(mover).await;
             }
         }
+        self.lead_directly(moved).await;
         let is_removal = |update: &Update| matches!(update, Update::Remove { .. });
         if !self.kept.is_empty() && updates.iter().any(is_removal) {
             self.keep_ulids().await;
@@ -108,7 +154,9 @@ impl Daemon {
         if moved.is_empty() {
             return;
         }
-        for (mover, route) in &moved {
+        for (mover, route) in &mut moved {
+            route.direct = None;
+            self.lead_by_moor(*mover).await;
             if let Some(before) = self.moved.get(*mover)
                 && !route.is_tcp_bare
                 && let Err(error) = self.netlink.remove_moved_tcp(before).await
@@ -116,10 +164,13 @@ impl Daemon {
                 tracing::warn!(%error, "route of TCP that has moved");
             }
         }
+        moved.retain(|(mover, route)| self.moved.get(*mover) != Some(route));
         let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
-        match self.netlink.add_all_moved(&routes).await {
-            Ok(()) => self.moved.0.extend(moved),
-            Err(error) => tracing::warn!(%error, "routes of what has moved"),
+        if !routes.is_empty() {
+            match self.netlink.add_all_moved(&routes).await {
+                Ok(()) => self.moved.set(moved),
+                Err(error) => tracing::warn!(%error, "routes of what has moved"),
+            }
         }
         self.drop_waiting().await;
     }
@@ -154,7 +205,7 @@ impl Daemon {
     }
 
     pub(crate) async fn unroute(&mut self, mover: Mover) {
-        if let Some(route) = self.moved.0.remove(&mover)
+        if let Some(route) = self.moved.remove(mover)
             && let Err(error) = self.netlink.remove_moved(&route).await
         {
             tracing::warn!(%error, "route of what had moved");

@@ -59,6 +59,8 @@ pub(crate) struct Daemon {
     pub(crate) store: Store,
     /// Uplinks that carry the programs.
     pub(crate) attached: BTreeSet<u32>,
+    /// Those of them that moved traffic may be routed to: see [`Daemon::next_hop`].
+    pub(crate) takes_moved: BTreeSet<u32>,
     /// What the data plane takes for our addresses.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     pub(crate) save_at: Option<time::Instant>,
@@ -173,6 +175,7 @@ impl Daemon {
             contexts_changed: false,
             store,
             attached: BTreeSet::new(),
+            takes_moved: BTreeSet::new(),
             locals,
             save_at: None,
             strangers_at: None,

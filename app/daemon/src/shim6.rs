@@ -45,6 +45,8 @@ impl Daemon {
         for left in self.netlink.moved().await? {
             if !in_use.contains(&left.ulids) {
                 self.netlink.remove_moved(&left).await?;
+            } else if !self.moved.is_direct(left.ulids) {
+                self.netlink.lead_by_moor(&left).await?;
             }
         }
         self.kept = self.netlink.kept_ulids().await?.into_iter().collect();

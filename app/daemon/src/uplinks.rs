@@ -2,7 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use moorline_api::EventKind;
-use moorline_netlink::{Change, Notice};
+use moorline_datapath::has_link_layer;
+use moorline_netlink::{Change, Netlink, Notice};
 
 use crate::shell::Daemon;
 
@@ -29,6 +30,13 @@ impl Daemon {
             if let Err(error) = self.netlink.leave_checksums(names) {
                 tracing::warn!(%error, "moved traffic may be slower");
             }
+            // What is to be segmented is redirected to `moor0`, which is Ethernet, and a checksum may be left to do behind
+            // a header that the hardware does not know.
+            let uplinks = self.view.uplinks.iter().filter(|uplink| {
+                has_link_layer(uplink.ifindex).unwrap_or_default()
+                    && Netlink::sums_anything(&uplink.name)
+            });
+            self.takes_moved = uplinks.map(|uplink| uplink.ifindex).collect();
         }
         self.attached = present;
         let addresses = self.view.uplinks.iter().flat_map(|uplink| {

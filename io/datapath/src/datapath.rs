@@ -131,7 +131,7 @@ impl Datapath {
         let settings = &self.tables.settings;
         let old = settings.lookup(&0)?.unwrap_or_default();
         let gather = if gathers { moor1 } else { 0 };
-        settings.insert(&0, &types::settings { gather, ..old })
+        settings.insert(&0, &types::settings { gather, segment: moor0, ..old })
     }
 
     /// Interfaces that programs are on by an earlier process: attach to them again or detach them.

@@ -8,7 +8,11 @@ use rustix::net::{AddressFamily, SocketType, netdevice};
 use crate::error::{Error, Result};
 
 /// Whether packets of the interface begin with an Ethernet header at the tc hooks.
-pub(crate) fn has_link_layer(ifindex: u32) -> Result<bool> {
+///
+/// # Errors
+///
+/// [`Error::Attach`]: there is no such interface.
+pub fn has_link_layer(ifindex: u32) -> Result<bool> {
     look(ifindex).map_err(|source| Error::Attach { action: "find", ifindex, source: source.into() })
 }
 

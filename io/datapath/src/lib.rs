@@ -60,6 +60,7 @@ mod tables;
 mod tests;
 
 pub use datapath::Datapath;
+pub use device::has_link_layer;
 pub use error::{Error, Result};
 pub use settings::{AttachMode, Settings};
 pub use stalled::{StalledSocket, StalledSockets};

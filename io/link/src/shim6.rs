@@ -80,12 +80,12 @@ impl Shim6Socket {
         }))
     }
 
-    /// Sends a control message from one of our addresses.
+    /// Sends a control message from one of our addresses, out of an interface, or whichever the route says for 0.
     ///
     /// # Errors
     /// Those of sendmsg(2): the source is not ours any more, no route, buffer full.
-    pub fn send(&self, octets: &[u8], locators: LocatorPair) -> io::Result<()> {
-        self.sockets.established.send(octets, locators.local.0, locators.peer.0)
+    pub fn send(&self, octets: &[u8], locators: LocatorPair, ifindex: u32) -> io::Result<()> {
+        self.sockets.established.send(octets, locators.local.0, locators.peer.0, ifindex)
     }
 }
 

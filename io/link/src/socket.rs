@@ -65,14 +65,15 @@ impl RawSocket {
         }
     }
 
-    /// Sends, or fails at once if the socket's buffer is full.
+    /// Sends out of an interface, or whichever the route says for 0. Fails at once if the socket's buffer is full.
     pub(crate) fn send(
         &self,
         octets: &[u8],
         source: Ipv6Addr,
         destination: Ipv6Addr,
+        ifindex: u32,
     ) -> io::Result<()> {
-        send(self.fd().as_raw_fd(), octets, source, destination)
+        send_by(self.fd().as_raw_fd(), octets, source, destination, ifindex)
     }
 }
 

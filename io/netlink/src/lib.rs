@@ -84,4 +84,6 @@ pub use reachability::{LostNeighbor, Reachability};
 pub use settings::Settings;
 pub use sockets::connected_pairs_now;
 pub use undo::{Outcome, Undone};
-pub use view::{AddressFlags, DefaultRoute, HostView, Lifetimes, Prefix, Uplink, UplinkAddress};
+pub use view::{
+    AddressFlags, DefaultRoute, HostView, Lifetimes, NextHop, Prefix, Uplink, UplinkAddress,
+};

@@ -74,11 +74,17 @@ impl Netlink {
         mut uplinks: impl Iterator<Item = &'a str>,
     ) -> Result<(), Error> {
         let [name, _] = &self.settings.link_names;
-        let leave = uplinks.all(|uplink| ethtool::sums_anything(uplink).unwrap_or_default());
+        let leave = uplinks.all(Self::sums_anything);
         ethtool::leave_checksums(name, leave).map_err(|source| Error::Refused {
             action: format!("leave the checksums of {name} to the uplinks"),
             source,
         })
+    }
+
+    /// Whether an uplink sums whatever it is told to, behind headers that it does not know too.
+    #[must_use]
+    pub fn sums_anything(uplink: &str) -> bool {
+        ethtool::sums_anything(uplink).unwrap_or_default()
     }
 
     async fn create_pair(&self, name: &str, peer: &str) -> Result<[u32; 2], Error> {

@@ -1,11 +1,11 @@
-//! Host routes that send moved ULID pairs to our link.
+//! Host routes that send moved ULID pairs to our link, or to the uplink that they leave by.
 
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Route, Target};
-use crate::view::Prefix;
-use std::collections::BTreeSet;
+use crate::view::{NextHop, Prefix};
+use std::collections::{BTreeMap, BTreeSet};
 
 use moorline_types::{Ulid, UlidPair};
 
@@ -20,6 +20,9 @@ pub struct MovedRoute {
     ///
     /// A smaller one would have the kernel send again all segments that are under way.
     pub is_tcp_bare: bool,
+    /// Where all else leaves the host to. Then it need not come by our link: a second route, which is preferred, leads
+    /// there. If that goes with the uplink, the first is left.
+    pub direct: Option<NextHop>,
 }
 
 impl MovedRoute {
@@ -46,10 +49,11 @@ impl Netlink {
     /// # Errors
     /// As [`Self::add_all_moved`].
     pub async fn add_moved(&self, ulids: UlidPair, path_mtu: u32) -> Result<(), Error> {
-        self.add_all_moved(&[MovedRoute { ulids, path_mtu, is_tcp_bare: false }]).await
+        let moved = MovedRoute { ulids, path_mtu, is_tcp_bare: false, direct: None };
+        self.add_all_moved(&[moved]).await
     }
 
-    /// [`Self::add_moved`] for many pairs: cached routes are looked up again only once.
+    /// [`Self::add_moved`] for many pairs: cached routes are looked up again only once. Not the direct ones.
     ///
     /// # Errors
     /// There is no `moor0` yet, or the kernel refuses a route; those before it stay.
@@ -70,12 +74,36 @@ impl Netlink {
         self.flush_cached_routes().await
     }
 
-    /// The pair is back on its own addresses. True if there was a route; sockets that cached it
+    /// Leads the packets of moved pairs that have a direct way to it. Sockets that cached the route to `moor0` notice by
+    /// themselves.
+    ///
+    /// # Errors
+    /// The kernel refuses a route; those before it stay.
+    pub async fn lead_directly(&self, moved: &[MovedRoute]) -> Result<(), Error> {
+        for route in moved.iter().filter_map(|one| self.direct_route(one)) {
+            self.replace_route(&route).await?;
+        }
+        Ok(())
+    }
+
+    /// Leads them to `moor0` again. True if they had a direct route.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub async fn lead_by_moor(&self, moved: &MovedRoute) -> Result<bool, Error> {
+        match self.direct_route(moved) {
+            Some(route) => self.delete_route(&Route { mtu: None, ..route }).await,
+            None => Ok(false),
+        }
+    }
+
+    /// The pair is back on its own addresses. True if there was a route to `moor0`; sockets that cached it
     /// notice by themselves.
     ///
     /// # Errors
     /// The kernel refuses.
     pub async fn remove_moved(&self, moved: &MovedRoute) -> Result<bool, Error> {
+        self.lead_by_moor(moved).await?;
         self.remove_moved_tcp(moved).await?;
         let ifindex = self.require_moor().await?;
         self.delete_route(&Route { mtu: None, ..self.moved_route(ifindex, moved) }).await
@@ -103,15 +131,21 @@ impl Netlink {
         let bare: BTreeSet<_> = in_table(self.settings.moved_tcp_table())
             .map(|route| (route.source, route.destination))
             .collect();
-        let moved = in_table(self.settings.moved_table);
+        let moved = |metric| {
+            in_table(self.settings.moved_table).filter(move |route| route.metric == metric)
+        };
+        let direct: BTreeMap<_, _> = moved(DIRECT_METRIC)
+            .filter_map(|route| Some(((route.source, route.destination), next_hop(route)?)))
+            .collect();
         let read = |route: &Route| {
             let local = Ulid(route.source?.address());
             let ulids = UlidPair::new(local, Ulid(route.destination.address()));
             let path_mtu = route.mtu.unwrap_or_default().saturating_add(MovedRoute::HEADER);
             let is_tcp_bare = bare.contains(&(route.source, route.destination));
-            Some(MovedRoute { ulids, path_mtu, is_tcp_bare })
+            let direct = direct.get(&(route.source, route.destination)).copied();
+            Some(MovedRoute { ulids, path_mtu, is_tcp_bare, direct })
         };
-        Ok(moved.filter_map(read).collect())
+        Ok(moved(Route::METRIC).filter_map(read).collect())
     }
 
     fn moved_tcp_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
@@ -120,6 +154,12 @@ impl Netlink {
             mtu: Some(moved.tcp_mtu()),
             ..self.moved_route(ifindex, moved)
         }
+    }
+
+    fn direct_route(&self, moved: &MovedRoute) -> Option<Route> {
+        let NextHop { ifindex, gateway } = moved.direct?;
+        let target = Target::Device { ifindex, gateway: Some(gateway) };
+        Some(Route { metric: DIRECT_METRIC, target, ..self.moved_route(ifindex, moved) })
     }
 
     fn moved_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
@@ -135,3 +175,13 @@ impl Netlink {
         }
     }
 }
+
+const fn next_hop(route: &Route) -> Option<NextHop> {
+    match route.target {
+        Target::Device { ifindex, gateway: Some(gateway) } => Some(NextHop { ifindex, gateway }),
+        Target::Device { .. } | Target::Unreachable => None,
+    }
+}
+
+/// Before [`Route::METRIC`].
+const DIRECT_METRIC: u32 = 512;

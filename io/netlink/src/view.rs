@@ -71,6 +71,14 @@ impl Uplink {
         self.addresses.iter().any(|own| own.address == address)
     }
 
+    /// Where packets from one of its addresses leave the host to, if that is a router.
+    #[must_use]
+    pub fn next_hop(&self, source: Ipv6Addr) -> Option<NextHop> {
+        let own = self.addresses.iter().find(|own| own.address == source)?;
+        let gateway = self.gateway_for(own.prefix())?.gateway?;
+        Some(NextHop { ifindex: self.ifindex, gateway })
+    }
+
     /// The router for packets from this prefix: that of a default route for the source, else one that
     /// advertises the prefix (RFC 8028 s3.1), else the general one.
     pub(crate) fn gateway_for(&self, prefix: Prefix) -> Option<&DefaultRoute> {
@@ -84,6 +92,15 @@ impl Uplink {
         let special = self.default_routes.iter().find(is_for);
         special.or_else(|| general().find(advertises)).or_else(|| general().next())
     }
+}
+
+/// A router, and the uplink that leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// The router.
+    pub gateway: Ipv6Addr,
 }
 
 /// A default route through an uplink.

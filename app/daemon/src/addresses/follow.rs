@@ -71,6 +71,7 @@ impl Daemon {
         self.follow_locators().await;
         self.host.handle_deprecated(&Addresses::deprecated(&self.view), clock::now());
         self.pump().await;
+        self.follow_routers().await;
         self.keep_ulids().await;
         Ok(())
     }

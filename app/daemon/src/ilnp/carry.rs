@@ -100,7 +100,8 @@ impl Daemon {
         });
         let mtu = self.mtu_from(wire.local.address());
         let is_tcp_bare = entry.maps_tcp && self.is_tcp_whole(entry);
-        MovedRoute { ulids: ulids(entry.pair), path_mtu: mtu.saturating_sub(more), is_tcp_bare }
+        let path_mtu = mtu.saturating_sub(more);
+        MovedRoute { ulids: ulids(entry.pair), path_mtu, is_tcp_bare, direct: None }
     }
 
     /// Whether no segment of TCP got lost with the locators before. Of what the correspondent maps, none needs the nonce

@@ -1,14 +1,15 @@
-//! Which packets go to be put together once their header is out.
+//! Which packets go to be put together once their header is out, and which to be cut before it goes in.
 
-use moorline_host::datapath::{Triggers, Update};
-use moorline_types::ContextId;
+use moorline_host::datapath::{ContextEntry, Triggers, Update};
+use moorline_types::{ContextId, DropReason};
 
 use super::can_run;
-use super::harness::{Harness, IFINDEX};
+use super::harness::{Harness, IFINDEX, Origin};
 use super::tables::{LOCAL, PEER, entry, packet};
 use crate::skel::types;
 
 const TC_ACT_UNSPEC: i32 = -1;
+const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 const TCP: u8 = 6;
 const ACK: u8 = 0x10;
@@ -82,4 +83,38 @@ fn segments_with_a_place_in_the_stream_are_put_together() {
     }
     let stray = segment(ACK, 1400);
     assert_eq!(harness.run("moor_gathered", &stray, 0).action, TC_ACT_UNSPEC);
+}
+
+#[test]
+fn super_packets_that_have_moved_go_to_be_cut() {
+    if !can_run("super_packets_that_have_moved_go_to_be_cut") {
+        return;
+    }
+    let mut harness = harness();
+    let mut super_packet = packet(LOCAL, PEER, 20 + 2800);
+    super_packet[6] = TCP;
+    super_packet[40 + 12] = 5 << 4;
+    let origin = Origin { segments: 2, segment_size: 1400, ..Origin::default() };
+    let segment_at = |harness: &Harness, segment: u32| {
+        let table = &harness.plane.tables.settings;
+        let settings = table.lookup(&0).unwrap().unwrap();
+        table.insert(&0, &types::settings { segment, ..settings }).unwrap();
+    };
+    let moved = entry(4, PEER);
+    let locators = moved.ulids.as_locators();
+    harness.apply(&Update::Upsert(ContextEntry { locators, ..entry(4, PEER) }));
+    let sent = |harness: &Harness| harness.plane.counters(ContextId(4)).unwrap().tx_packets;
+    segment_at(&harness, IFINDEX);
+    let outcome = harness.run_of("uplink_egress", &super_packet, origin);
+    assert_eq!((outcome.action, sent(&harness)), (TC_ACT_UNSPEC, 2), "it has not moved");
+
+    harness.apply(&Update::Upsert(moved));
+    let outcome = harness.run_of("uplink_egress", &super_packet, origin);
+    assert_eq!((outcome.action, sent(&harness)), (TC_ACT_REDIRECT, 2), "counted by its segments");
+    assert_eq!(outcome.packet, super_packet);
+    assert_eq!(harness.plane.drops().unwrap(), []);
+    segment_at(&harness, 0);
+    let outcome = harness.run_of("uplink_egress", &super_packet, origin);
+    assert_eq!(outcome.action, TC_ACT_SHOT);
+    assert_eq!(harness.plane.drops().unwrap(), [(DropReason::AdjustRoom, 1)]);
 }

@@ -59,6 +59,8 @@ pub(crate) struct Outcome {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) segments: u32,
+    /// Octets in each, 0: it is no super-packet that is still to be cut.
+    pub(crate) segment_size: u32,
     pub(crate) cgroup: u32,
     pub(crate) mark: u32,
 }
@@ -140,6 +142,7 @@ impl Harness {
         let mut context = [0; size_of::<types::__sk_buff>()];
         for (offset, value) in [
             (core::mem::offset_of!(types::__sk_buff, gso_segs), origin.segments),
+            (core::mem::offset_of!(types::__sk_buff, gso_size), origin.segment_size),
             (core::mem::offset_of!(types::__sk_buff, cb), origin.cgroup),
             (core::mem::offset_of!(types::__sk_buff, mark), origin.mark),
         ] {

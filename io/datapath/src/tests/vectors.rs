@@ -83,6 +83,7 @@ fn on_input(harness: &mut Harness, input: &Input) -> Result<(), String> {
                 segments: gso.unwrap_or(0),
                 cgroup: cgroup.unwrap_or(0),
                 mark: mark.unwrap_or(0),
+                ..Origin::default()
             };
             let outcome = harness.run_of(program(*hook), &octets, origin);
             check_drop(verdict, &before, &drops(harness))?;

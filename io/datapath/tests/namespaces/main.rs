@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod capture;
+mod direct;
 mod doubt;
 mod gather;
 mod icmp;

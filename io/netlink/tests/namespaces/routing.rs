@@ -155,10 +155,55 @@ fn a_connected_socket_follows_its_pair_to_moor0_and_back_at_once() {
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1272);
 
         let ulids = pair("2001:db8:1::1", FAR);
-        let moved = MovedRoute { ulids, path_mtu: 1280, is_tcp_bare: false };
+        let moved = MovedRoute { ulids, path_mtu: 1280, is_tcp_bare: false, direct: None };
         assert!(netlink.remove_moved(&moved).await.unwrap());
         assert_eq!(device(&socket), "up1");
         assert!(!netlink.remove_moved(&moved).await.unwrap());
+    });
+}
+
+#[test]
+fn a_direct_route_is_preferred_and_goes_with_its_uplink() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let view = netlink.view().await.unwrap();
+        netlink.ensure_rules(&view).await.unwrap();
+        let socket = UdpSocket::bind("[2001:db8:1::1]:0").unwrap();
+        socket.connect((FAR, 9)).unwrap();
+        let ulids = pair("2001:db8:1::1", FAR);
+        let hop = view.uplink_of(address("2001:db8:2::1")).unwrap();
+        let direct = hop.next_hop(address("2001:db8:2::1"));
+        assert_eq!(direct.unwrap().gateway, address("fe80::2"));
+        let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct };
+        netlink.add_all_moved(&[moved]).await.unwrap();
+        assert_eq!(device(&socket), "moor0");
+        netlink.lead_directly(&[moved]).await.unwrap();
+        assert_eq!(device(&socket), "up2");
+        assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1392);
+        assert!(ip(&format!("-6 route get {FAR} from 2001:db8:1::1")).contains("via fe80::2"));
+
+        // Another router.
+        ip("-6 neigh add fe80::3 lladdr 02:00:00:00:00:03 dev up2");
+        ip("-6 route add default via fe80::3 dev up2 metric 1");
+        let view = netlink.view().await.unwrap();
+        let hop = view.uplink_of(address("2001:db8:2::1")).unwrap();
+        let direct = hop.next_hop(address("2001:db8:2::1"));
+        let moved = MovedRoute { direct, ..moved };
+        netlink.lead_directly(&[moved]).await.unwrap();
+        let shown = ip("-6 route show table 5530 dev up2");
+        assert!(shown.contains("via fe80::3") && shown.lines().count() == 1, "{shown}");
+
+        assert!(netlink.lead_by_moor(&moved).await.unwrap());
+        assert_eq!(device(&socket), "moor0");
+        assert!(!netlink.lead_by_moor(&moved).await.unwrap());
+        netlink.lead_directly(&[moved]).await.unwrap();
+        assert_eq!(device(&socket), "up2");
+        ip("link set up2 down");
+        assert_eq!(device(&socket), "moor0");
+        ip("link set up2 up");
+        netlink.remove_moved(&moved).await.unwrap();
+        assert_eq!(device(&socket), "up1");
     });
 }
 
@@ -169,7 +214,7 @@ fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
         netlink.ensure_moor().await.unwrap();
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         let ulids = pair("2001:db8:1::1", FAR);
-        let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: true };
+        let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: true, direct: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
         let route = |protocol: &str| {
             ip(&format!("-6 route get {FAR} from 2001:db8:1::1 ipproto {protocol}"))
@@ -217,16 +262,21 @@ fn what_has_to_leave_by_an_uplink_does_not_go_to_moor0_again() {
 #[test]
 fn moved_pairs_are_found_again_after_a_restart() {
     on_host(async |host: Host| {
+        let view = host.netlink().view().await.unwrap();
+        let hop = view.uplinks[1].next_hop(address("2001:db8:2::1")).unwrap();
         let moved: Vec<MovedRoute> = (1..=40u16)
             .map(|i| {
                 let peer = Ulid(std::net::Ipv6Addr::new(0x2001, 0xdb8, 9, i, 0, 0, 0, 1));
                 let ulids = UlidPair::new(Ulid(address("2001:db8:1::1")), peer);
-                MovedRoute { ulids, path_mtu: 1300 + u32::from(i), is_tcp_bare: i % 2 == 0 }
+                let direct = (i % 4 == 0).then_some(hop);
+                let (path_mtu, is_tcp_bare) = (1300 + u32::from(i), i % 2 == 0);
+                MovedRoute { ulids, path_mtu, is_tcp_bare, direct }
             })
             .collect();
         let netlink = host.netlink();
         netlink.ensure_moor().await.unwrap();
         netlink.add_all_moved(&moved).await.unwrap();
+        netlink.lead_directly(&moved).await.unwrap();
         drop(netlink);
 
         let netlink = host.netlink();
@@ -235,6 +285,7 @@ fn moved_pairs_are_found_again_after_a_restart() {
         assert_eq!(found, moved);
         assert!(netlink.remove_moved(&moved[3]).await.unwrap());
         assert_eq!(netlink.moved().await.unwrap().len(), 39);
+        assert_eq!(ip("-6 route show table 5530 dev up2").lines().count(), 9);
         assert_eq!(ip("-6 route show table 5531").lines().count(), 19);
     });
 }
