@@ -363,6 +363,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	struct ilnp_upper *upper = &arrival.upper;
 	const struct facts *facts;
 	__u32 message;
+	__u32 octets;
 	__u32 known;
 	int status = 0;
 	int slot;
@@ -373,6 +374,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	arrival.pair.peer = arrival.ip6.source;
 	arrival.options = (struct ilnp_options){};
 	arrival.upper = (struct ilnp_upper){};
+	octets = bpf_ntohs(arrival.ip6.payload_len);
 	if (likely(is_common(arrival.ip6.next))) {
 		upper->protocol = arrival.ip6.next;
 		upper->at = sizeof(arrival.ip6);
@@ -382,8 +384,8 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		look_into_upper(skb, l2 + sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}
-	if (arrival.ip6.next == NEXT_DESTINATION)
-		status = load_options(skb, l2, bpf_ntohs(arrival.ip6.payload_len), &arrival.options);
+	if (arrival.ip6.next == NEXT_DESTINATION && !take_short_nonce(skb, l2, octets, &arrival.options))
+		status = load_options(skb, l2, octets, &arrival.options);
 	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
 	if (is_control(skb, l2, message) || is_about_nonce(skb, l2, &arrival.ip6, message))
 		return punt(skb, l2, &arrival.ip6);

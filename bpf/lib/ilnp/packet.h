@@ -207,10 +207,11 @@ static __always_inline int take_option(struct __sk_buff *skb, __u32 offset, __u8
 	return 0;
 }
 
-/* What comes with nearly all nonces, at one look. */
-static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 begin, __u32 octets,
+/* What comes with nearly all nonces, at one look, in a packet of so many octets behind the IPv6 header. */
+static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 l2, __u32 octets,
 					     struct ilnp_options *options)
 {
+	__u32 begin = l2 + sizeof(struct ip6);
 	struct short_nonce header;
 
 	if (octets < sizeof(header) || !LOAD_FAR(skb, begin, &header) || header.units ||
@@ -239,8 +240,6 @@ __noinline int load_options(struct __sk_buff *skb, __u32 l2, __u32 octets, struc
 	if (!options)
 		return -1 - DROP_TRUNCATED;
 	__builtin_memset(options, 0, sizeof(*options));
-	if (take_short_nonce(skb, begin, octets, options))
-		return 0;
 	if (octets < sizeof(header) || bpf_skb_load_bytes(skb, begin, header, sizeof(header)))
 		return -1 - DROP_TRUNCATED;
 	len = (header[1] + 1) * 8;
