@@ -44,18 +44,24 @@ impl Daemon {
 
     /// Routers and uplinks may be others now.
     pub(crate) async fn follow_routers(&mut self) {
-        let now = |(id, route): (_, &MovedRoute)| {
-            let local = self.host.context(id)?.established?.locators.local;
-            let direct = self.next_hop(local.0);
+        let now = |(mover, route): (_, &MovedRoute)| {
+            let direct = self.next_hop(self.source_of(mover)?);
             let route = MovedRoute { direct, ..*route };
-            (self.moved.get(Mover::Context(id)) != Some(&route))
-                .then_some((Mover::Context(id), route))
+            (self.moved.get(mover) != Some(&route)).then_some((mover, route))
         };
-        let moved: Vec<_> = self.moved.of_contexts().filter_map(now).collect();
+        let moved: Vec<_> = self.moved.all().filter_map(now).collect();
         for (mover, _) in moved.iter().filter(|(_, route)| route.direct.is_none()) {
             self.lead_by_moor(*mover).await;
         }
         self.lead_directly(moved).await;
+    }
+
+    /// What its packets have for a source on the wire.
+    fn source_of(&self, mover: Mover) -> Option<Ipv6Addr> {
+        match mover {
+            Mover::Context(id) => Some(self.host.context(id)?.established?.locators.local.0),
+            Mover::Session(id) => self.ilnp.as_ref()?.source_of(id),
+        }
     }
 
     /// The uplink that a control message has to be told of, 0: none. If its addresses are the ULIDs of a context that has

@@ -231,6 +231,11 @@ impl Ilnp {
         self.locators.clone_from(uplinks);
     }
 
+    /// What packets of a session have for a source.
+    pub(crate) fn source_of(&self, session: SessionId) -> Option<Ipv6Addr> {
+        self.sessions.get(&session).map(|known| known.wire.local.address())
+    }
+
     /// The uplink that packets with this source leave by; 0 is for the routing table to decide.
     pub(crate) fn uplink_of(&self, source: Ipv6Addr) -> u32 {
         self.locators.get(&Ilv::of(source).l64).copied().unwrap_or(0)

@@ -40,12 +40,9 @@ impl Moved {
         self.direct.contains(&ulids)
     }
 
-    /// Of contexts that have moved.
-    pub(crate) fn of_contexts(&self) -> impl Iterator<Item = (ContextId, &MovedRoute)> {
-        self.routes.iter().filter_map(|(mover, route)| match mover {
-            Mover::Context(id) => Some((*id, route)),
-            Mover::Session(_) => None,
-        })
+    /// All that has moved.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Mover, &MovedRoute)> {
+        self.routes.iter().map(|(mover, route)| (*mover, route))
     }
 
     /// Notes routes, in place of those that there were.

@@ -80,7 +80,7 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses a route; those before it stay.
     pub async fn lead_directly(&self, moved: &[MovedRoute]) -> Result<(), Error> {
-        for route in moved.iter().filter_map(|one| self.direct_route(one)) {
+        for route in moved.iter().flat_map(|one| self.direct_routes(one)) {
             self.replace_route(&route).await?;
         }
         Ok(())
@@ -91,10 +91,11 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses.
     pub async fn lead_by_moor(&self, moved: &MovedRoute) -> Result<bool, Error> {
-        match self.direct_route(moved) {
-            Some(route) => self.delete_route(&Route { mtu: None, ..route }).await,
-            None => Ok(false),
+        let mut had = false;
+        for route in self.direct_routes(moved) {
+            had |= self.delete_route(&Route { mtu: None, ..route }).await?;
         }
+        Ok(had)
     }
 
     /// The pair is back on its own addresses. True if there was a route to `moor0`; sockets that cached it
@@ -156,10 +157,13 @@ impl Netlink {
         }
     }
 
-    fn direct_route(&self, moved: &MovedRoute) -> Option<Route> {
-        let NextHop { ifindex, gateway } = moved.direct?;
+    /// That of TCP is the second.
+    fn direct_routes(&self, moved: &MovedRoute) -> Vec<Route> {
+        let Some(NextHop { ifindex, gateway }) = moved.direct else { return Vec::new() };
         let target = Target::Device { ifindex, gateway: Some(gateway) };
-        Some(Route { metric: DIRECT_METRIC, target, ..self.moved_route(ifindex, moved) })
+        let tcp = moved.is_tcp_bare.then(|| self.moved_tcp_route(ifindex, moved));
+        let routes = [Some(self.moved_route(ifindex, moved)), tcp].into_iter().flatten();
+        routes.map(|route| Route { metric: DIRECT_METRIC, target, ..route }).collect()
     }
 
     fn moved_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {

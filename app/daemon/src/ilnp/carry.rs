@@ -29,24 +29,28 @@ impl Daemon {
             Update::Upsert(entry) => ilnp.leaves_what_is_lost(entry),
             Update::Remove { .. } => false,
         };
-        if updates.iter().any(is_lost) {
-            ilnp.apply(&updates);
-            ilnp.send(&transmits);
-            self.route_ahead(&updates).await;
-        } else {
-            self.route_ahead(&updates).await;
-            let Some(ilnp) = &mut self.ilnp else { return };
-            ilnp.apply(&updates);
-            ilnp.send(&transmits);
+        let is_any_lost = updates.iter().any(is_lost);
+        let mut routes = Vec::new();
+        if !is_any_lost {
+            routes = self.route_ahead(&updates).await;
         }
+        self.lead_back(&updates).await;
+        let Some(ilnp) = &mut self.ilnp else { return };
+        ilnp.apply(&updates);
+        ilnp.send(&transmits);
+        if is_any_lost {
+            routes = self.route_ahead(&updates).await;
+        }
+        self.lead_directly(routes).await;
         self.follow_updates(&updates).await;
         for event in events {
             self.tell_ilnp(&event);
         }
     }
 
-    /// The route to the segmentation path comes before the move and goes after it, as for Shim6.
-    async fn route_ahead(&mut self, updates: &[Update]) {
+    /// The route to the segmentation path comes before the move and goes after it, as for Shim6. All there are of these
+    /// updates.
+    async fn route_ahead(&mut self, updates: &[Update]) -> Vec<(Mover, MovedRoute)> {
         let mut routes = Vec::new();
         for update in updates {
             if let Update::Upsert(entry) = update
@@ -55,7 +59,21 @@ impl Daemon {
                 routes.push((Mover::Session(entry.id), self.route_of(entry)));
             }
         }
-        self.route(routes).await;
+        self.route(routes.clone()).await;
+        routes
+    }
+
+    /// What is about to leave by its own addresses again does not go to the uplink of others.
+    async fn lead_back(&mut self, updates: &[Update]) {
+        for update in updates {
+            match update {
+                Update::Upsert(entry) if entry.wire_pair() == entry.pair => {
+                    self.lead_by_moor(Mover::Session(entry.id)).await;
+                }
+                Update::Remove { session } => self.lead_by_moor(Mover::Session(*session)).await,
+                Update::Upsert(_) => {}
+            }
+        }
     }
 
     async fn follow_updates(&mut self, updates: &[Update]) {
@@ -101,7 +119,8 @@ impl Daemon {
         let mtu = self.mtu_from(wire.local.address());
         let is_tcp_bare = entry.maps_tcp && self.is_tcp_whole(entry);
         let path_mtu = mtu.saturating_sub(more);
-        MovedRoute { ulids: ulids(entry.pair), path_mtu, is_tcp_bare, direct: None }
+        let direct = self.next_hop(wire.local.address());
+        MovedRoute { ulids: ulids(entry.pair), path_mtu, is_tcp_bare, direct }
     }
 
     /// Whether no segment of TCP got lost with the locators before. Of what the correspondent maps, none needs the nonce

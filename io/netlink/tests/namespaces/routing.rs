@@ -212,17 +212,28 @@ fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
     on_host(async |host: Host| {
         let netlink = host.netlink();
         netlink.ensure_moor().await.unwrap();
-        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let view = netlink.view().await.unwrap();
+        netlink.ensure_rules(&view).await.unwrap();
         let ulids = pair("2001:db8:1::1", FAR);
         let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: true, direct: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
         let route = |protocol: &str| {
             ip(&format!("-6 route get {FAR} from 2001:db8:1::1 ipproto {protocol}"))
         };
-        for (protocol, mtu) in [("tcp", "mtu 1400"), ("udp", "mtu 1392")] {
-            let route = route(protocol);
-            assert!(route.contains("dev moor0") && route.contains(mtu), "{route}");
-        }
+        let leads_to = |device: &str| {
+            for (protocol, mtu) in [("tcp", "mtu 1400"), ("udp", "mtu 1392")] {
+                let route = route(protocol);
+                assert!(route.contains(device) && route.contains(mtu), "{route}");
+            }
+        };
+        leads_to("dev moor0");
+        let hop = view.uplinks[1].next_hop(address("2001:db8:2::1"));
+        let moved = MovedRoute { direct: hop, ..moved };
+        netlink.lead_directly(&[moved]).await.unwrap();
+        leads_to("dev up2");
+        assert!(netlink.lead_by_moor(&moved).await.unwrap());
+        leads_to("dev moor0");
+        netlink.lead_directly(&[moved]).await.unwrap();
         assert!(netlink.remove_moved(&moved).await.unwrap());
         assert!(["tcp", "udp"].iter().all(|protocol| route(protocol).contains("dev up1")));
     });
@@ -286,6 +297,6 @@ fn moved_pairs_are_found_again_after_a_restart() {
         assert!(netlink.remove_moved(&moved[3]).await.unwrap());
         assert_eq!(netlink.moved().await.unwrap().len(), 39);
         assert_eq!(ip("-6 route show table 5530 dev up2").lines().count(), 9);
-        assert_eq!(ip("-6 route show table 5531").lines().count(), 19);
+        assert_eq!(ip("-6 route show table 5531").lines().count(), 19 + 9);
     });
 }
