@@ -81,13 +81,13 @@ static __always_inline void note_heard(struct ilnp_live *live, __u32 slot, __u64
 /* Puts back what the sockets have. Not static, for a stack of its own. */
 __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
+	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
 	const struct facts *facts;
 	__u64 now = ilnp_now();
-	struct found found;
 	bool has_nonce;
 	__be16 full = 0;
 
-	if (!arrival || !find_slot(slot, &found))
+	if (!arrival || !live)
 		return TC_ACT_UNSPEC;
 	has_nonce = arrival->options.nonce.len;
 	facts = facts_of(slot);
@@ -95,11 +95,12 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	if (!facts || facts->pair.local.word[1] != arrival->pair.local.word[1] ||
 	    facts->pair.peer.word[1] != arrival->pair.peer.word[1])
 		return TC_ACT_UNSPEC;
-	note_heard(found.live, slot, now);
+	note_heard(live, slot, now);
 	if (has_nonce) {
 		if (!strip_nonce(skb, l2, arrival))
 			return drop(DROP_ADJUST_ROOM);
-		note_authenticated(&found, now);
+		if (facts->flags & ILNP_WATCH)
+			report_authenticated(slot, now);
 	}
 	if (facts->flags & ILNP_FULL || arrival->upper.protocol == NEXT_ICMPV6)
 		full = checksum_delta(&arrival->pair, &facts->pair);
@@ -213,6 +214,18 @@ static __always_inline bool is_shown(const struct shown *last, const struct nids
 	       nonce_eq(&last->key.nonce, nonce);
 }
 
+/* The session that a packet with this nonce was of of late: its slot or NO_SESSION. */
+static __always_inline int recent_of_nonce(const struct arrival *arrival)
+{
+	struct nids nids = nids_of(&arrival->pair);
+	const struct shown *last = shown_place(&nids, &arrival->options.nonce);
+
+	if (!last || last->changes != count_of(ILNP_CHANGES) ||
+	    !is_shown(last, &nids, &arrival->options.nonce))
+		return NO_SESSION;
+	return last->slot;
+}
+
 /* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or an enum no_slot: of a stranger,
  * whom a flood is made of, the first look says that there is none. Not static, for a stack of its own.
  */
@@ -229,11 +242,7 @@ __noinline int session_of_nonce(const struct arrival *arrival)
 		return NO_NODE;
 	nids = nids_of(&arrival->pair);
 	last = shown_place(&nids, &arrival->options.nonce);
-	if (!last)
-		return NO_NODE;
-	if (last->changes == changes && is_shown(last, &nids, &arrival->options.nonce))
-		return last->slot;
-	if (!bpf_map_lookup_elem(&by_nids, &nids))
+	if (!last || !bpf_map_lookup_elem(&by_nids, &nids))
 		return NO_NODE;
 	if (!find_nonce(&arrival->pair, &arrival->options.nonce, &found) && !learn(arrival, &found))
 		return NO_SESSION;
@@ -408,7 +417,9 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	upper->at = sizeof(arrival.ip6) + options->len;
 	if (unlikely(!is_common(options->next)))
 		find_upper(skb, l2, options->next, upper->at, upper);
-	slot = session_of_nonce(&arrival);
+	slot = recent_of_nonce(&arrival);
+	if (unlikely(slot < 0))
+		slot = session_of_nonce(&arrival);
 	if (likely(slot >= 0))
 		return deliver(skb, l2, &arrival, slot);
 	/* Whoever looks for its socket needs the ports. */

@@ -164,7 +164,7 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);
 	if ((need || is_moved(facts)) && !put(skb, l2, &departure->ip6, facts, need, is_known))
 		return drop(DROP_ADJUST_ROOM);
-	if (need)
+	if (need && !live->has_sent)
 		live->has_sent = 1;
 	set_handled(skb);
 	if (!leaves)
@@ -179,18 +179,18 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct departure *departure, __u32 slot,
 			       __u32 place)
 {
+	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
 	__u64 now = ilnp_now();
 	struct facts *facts;
-	struct found found;
 
-	if (!departure || !find_slot(slot, &found))
+	if (!departure || !live)
 		return TC_ACT_UNSPEC;
 	facts = facts_of(slot);
 	/* The slot went to another session since it was looked up. */
 	if (!facts || !pair_eq(&facts->pair, &departure->pair))
 		return TC_ACT_UNSPEC;
-	note_used(found.live, slot, now);
-	return send(skb, l2, departure, facts, found.live, place, now);
+	note_used(live, slot, now);
+	return send(skb, l2, departure, facts, live, place, now);
 }
 
 /* A packet of a session that has not moved, and with nothing to put in. */

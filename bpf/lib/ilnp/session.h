@@ -243,19 +243,24 @@ static __always_inline void note_used(const struct ilnp_live *live, __u32 slot, 
 		report_used(slot, now);
 }
 
-/* A packet with the right nonce came. */
-static __always_inline void note_authenticated(const struct found *found, __u64 now)
+/* A packet with the right nonce came for a session that is watched. Not static, so that it is in no other's way; the result says
+ * nothing.
+ */
+__noinline int report_authenticated(__u32 slot, __u64 now)
 {
-	struct ilnp_live *live = found->live;
-	__u32 serial = found->session->serial;
-	__u32 seen = live->watch_seen;
+	struct found found;
+	__u32 serial;
+	__u32 seen;
 
-	if (!(found->session->flags & ILNP_WATCH) || !live->has_sent || seen == serial)
-		return;
-	if (__sync_val_compare_and_swap(&live->watch_seen, seen, serial) != seen)
-		return;
-	if (!report_session(ILNP_AUTHENTICATED, found, NULL, now))
-		live->watch_seen = seen;
+	if (!find_slot(slot, &found) || !(found.session->flags & ILNP_WATCH) || !found.live->has_sent)
+		return 0;
+	serial = found.session->serial;
+	seen = found.live->watch_seen;
+	if (seen == serial || __sync_val_compare_and_swap(&found.live->watch_seen, seen, serial) != seen)
+		return 0;
+	if (!report_session(ILNP_AUTHENTICATED, &found, NULL, now))
+		found.live->watch_seen = seen;
+	return 0;
 }
 
 /* The kinds of sockets that a TCP segment and a datagram find. Apart, and not static: the verifier will not have one instruction
