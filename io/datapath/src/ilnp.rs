@@ -14,11 +14,14 @@
 //! | `remotes` | slot and locator | whether the correspondent named it | us |
 //! | `uplinks` | locator of ours | its uplink | us |
 //! | `candidates` | addresses without a session | when they were reported | programs |
+//! | `recent`, `kept`, `shown_last`, `flows_last` | hashes of addresses, slots, nonces, connections | what was found last | programs |
+//! | `hops` | hash of a locator pair | its next hop, for a moment | programs |
 //! | `reports`, `controls` | ring buffers: reports, and whole packets for the machine | | programs |
 //! | `drops` | reason | count | programs |
 //!
-//! Packets of moved sessions take the way to `moor0`, as those of Shim6, but super-packets of TCP leave from there as they
-//! are: nothing is added to them that hardware or kernel could not segment.
+//! Packets of moved sessions come to the uplink that they leave by, or take the way to `moor0`, as those of Shim6, but
+//! super-packets of TCP leave from either as they are: nothing is added to them that hardware or kernel could not segment. Those of
+//! datagrams are segmented behind `moor0`, wherever they come.
 
 mod convert;
 pub(crate) mod load;
