@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 
 use libbpf_rs::ProgramInput;
 use moorline_ilnp::datapath::{ChecksumMode, SessionEntry, Update};
-use moorline_types::{Ilv, IlvPair, Nonce, SessionId};
+use moorline_types::{DropReason, Ilv, IlvPair, Nonce, SessionId};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::ilnp::{IlnpDatapath, IlnpSettings};
@@ -16,6 +16,7 @@ use crate::tests::hops::{FRESH, LOCATOR, PEER_LOCATOR, SETUP, ifindex, learned, 
 use crate::tests::tables::{LOCAL, PEER};
 
 const TC_ACT_UNSPEC: i32 = -1;
+const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 
 fn address(text: &str) -> Ipv6Addr {
@@ -26,16 +27,30 @@ fn ilv(text: &str) -> Ilv {
     Ilv::of(address(text))
 }
 
-/// A datagram of the session leaves by an interface: what the program says, and the last octet of the link-layer
-/// destination that it has then.
-fn run(plane: &IlnpDatapath, program: &'static str, interface: &str) -> (i32, u8) {
+/// A datagram of the session.
+fn datagram() -> Vec<u8> {
     let mut frame = [&ETHERNET[..], &[0x60, 0, 0, 0, 0, 8, 17, 64]].concat();
     frame.extend(address(LOCAL).octets());
     frame.extend(address(PEER).octets());
     frame.extend([0x10, 0, 0, 9, 0, 8, 0, 0]);
+    frame
+}
+
+/// It leaves by an interface, as segments of so many octets: what the program says, and what is left of it.
+fn output(
+    plane: &IlnpDatapath,
+    program: &'static str,
+    interface: &str,
+    segment: u32,
+) -> (i32, Vec<u8>) {
+    let frame = datagram();
     let mut context = [0; size_of::<types::__sk_buff>()];
-    let at = core::mem::offset_of!(types::__sk_buff, ifindex);
-    context[at..at + 4].copy_from_slice(&ifindex(interface).to_ne_bytes());
+    for (at, value) in [
+        (core::mem::offset_of!(types::__sk_buff, ifindex), ifindex(interface)),
+        (core::mem::offset_of!(types::__sk_buff, gso_size), segment),
+    ] {
+        context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
     let mut out = vec![0; frame.len() + 64];
     let input = ProgramInput {
         context_in: Some(&mut context),
@@ -44,12 +59,27 @@ fn run(plane: &IlnpDatapath, program: &'static str, interface: &str) -> (i32, u8
         ..ProgramInput::default()
     };
     let output = load::run(&plane.object, program, input).unwrap();
-    let frame = output.data.unwrap();
+    (output.return_value.cast_signed(), output.data.unwrap().to_vec())
+}
+
+/// What the program says of a datagram, and the last octet of the link-layer destination that it has then.
+fn run(plane: &IlnpDatapath, program: &'static str, interface: &str) -> (i32, u8) {
+    let (action, frame) = output(plane, program, interface, 0);
     assert_eq!(frame[12..14], ETHERNET[12..]);
     assert_eq!(frame[22..38], address(LOCATOR).octets());
     assert_eq!(frame[38..54], address(PEER_LOCATOR).octets());
     assert_eq!(frame[54..62], [17, 0, 0x8b, 4, b'o', b'u', b'r', b's']);
-    (output.return_value.cast_signed(), frame[5])
+    (action, frame[5])
+}
+
+fn plane() -> IlnpDatapath {
+    let settings = IlnpSettings { max_sessions: 4, ..IlnpSettings::default() };
+    let mut plane = IlnpDatapath::open_with(&settings, true).unwrap();
+    for local in [LOCAL, LOCATOR] {
+        plane.set_locator(ilv(local).l64, ifindex("up0")).unwrap();
+    }
+    plane.apply(&Update::Upsert(moved())).unwrap();
+    plane
 }
 
 #[test]
@@ -63,14 +93,9 @@ fn next_hops_of_sessions_are_remembered_for_a_moment() {
     let mut here = CpuSet::new();
     here.set(sched_getcpu());
     sched_setaffinity(None, &here).unwrap();
-    let settings = IlnpSettings { max_sessions: 4, ..IlnpSettings::default() };
-    let mut plane = IlnpDatapath::open_with(&settings, true).unwrap();
-    for local in [LOCAL, LOCATOR] {
-        plane.set_locator(ilv(local).l64, ifindex("up0")).unwrap();
-    }
+    let mut plane = plane();
     plane.attach_uplink(ifindex("up0")).unwrap();
     plane.attach_moor(ifindex("moor0"), ifindex("moor1")).unwrap();
-    plane.apply(&Update::Upsert(moved())).unwrap();
     let socket = UdpSocket::bind((address(LOCAL), 0)).unwrap();
     let send_at = |plane: &IlnpDatapath, now: u64| {
         plane.set_now(now);
@@ -97,6 +122,24 @@ fn next_hops_of_sessions_are_remembered_for_a_moment() {
     plane.set_locator(ilv(LOCATOR).l64, ifindex("lo")).unwrap();
     assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, unknown));
     assert_eq!(plane.drops().unwrap(), []);
+}
+
+#[test]
+fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
+    if !can_run("super_packets_of_datagrams_are_segmented_wherever_they_come") {
+        return;
+    }
+    let _namespace = Namespace::new();
+    sh(SETUP);
+    let mut plane = plane();
+    let at = |plane: &IlnpDatapath, program, interface| output(plane, program, interface, 4);
+    // Nowhere to go.
+    assert_eq!(at(&plane, "ilnp_egress", "up0").0, TC_ACT_SHOT);
+    plane.attach_moor(ifindex("moor0"), ifindex("moor1")).unwrap();
+    assert_eq!(at(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, datagram()));
+    assert_eq!(at(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_UNSPEC, datagram()));
+    assert_eq!(at(&plane, "ilnp_moor_ingress", "moor1").0, TC_ACT_SHOT);
+    assert_eq!(plane.drops().unwrap(), [(DropReason::AdjustRoom, 2)]);
 }
 
 fn moved() -> SessionEntry {
