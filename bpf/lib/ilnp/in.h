@@ -15,6 +15,8 @@ struct arrival {
 	struct ilnp_upper upper;
 };
 
+_Static_assert(sizeof(struct arrival) == 112, "arrival");
+
 /* To the core, in place of the stack. */
 static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
 {

@@ -30,7 +30,11 @@ struct departure {
 	struct ip6 ip6;
 	struct pair pair;
 	struct ilnp_upper upper;
+	/* Before Linux 6.3 every octet that a function is given has to be written first. */
+	__u32 zero;
 };
+
+_Static_assert(sizeof(struct departure) == 88, "departure");
 
 /* What a packet begins with, on Ethernet. */
 struct nonce_frame {
@@ -249,6 +253,7 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 	departure.pair.local = ip6->source;
 	departure.pair.peer = ip6->destination;
 	*upper = (struct ilnp_upper){};
+	departure.zero = 0;
 	if (likely(is_common(ip6->next))) {
 		upper->protocol = ip6->next;
 		upper->at = sizeof(*ip6);
