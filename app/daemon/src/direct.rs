@@ -1,10 +1,13 @@
 //! Routes of moved traffic that lead to the uplink it leaves by: there its header is put in, and it goes on. By `moor0` it goes
 //! through two interfaces.
 
+use std::iter;
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use moorline_netlink::{MovedRoute, NextHop};
 use moorline_types::{LocatorPair, Ulid, UlidPair};
+use tokio::time::Instant;
 
 use crate::protect::Mover;
 use crate::shell::Daemon;
@@ -18,42 +21,59 @@ impl Daemon {
         uplink.next_hop(locator).filter(|_| is_able)
     }
 
-    /// Leads those of them directly that can be, and are not yet. The data plane has moved them.
-    pub(crate) async fn lead_directly(&mut self, mut moved: Vec<(Mover, MovedRoute)>) {
-        moved.retain(|(mover, route)| {
-            route.direct.is_some() && self.moved.get(*mover).is_some_and(|now| now != route)
-        });
-        let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
-        match self.netlink.lead_directly(&routes).await {
-            Ok(()) => self.moved.set(moved),
-            // The uplink has just gone: they go by `moor0`.
-            Err(error) => tracing::debug!(%error, "direct routes of what has moved"),
+    /// Leads those of them directly that can be, in a moment. The data plane has moved them, and many may be moving.
+    pub(crate) fn lead_soon(&mut self, moved: impl IntoIterator<Item = (Mover, MovedRoute)>) {
+        for (mover, route) in moved {
+            if self.moved.get(mover).is_some_and(|now| *now != route) {
+                self.moved.waiting().insert(mover);
+                self.lead_at.get_or_insert_with(|| Instant::now() + LEAD_DELAY);
+            }
         }
     }
 
-    /// The data plane is about to send its packets otherwise.
-    pub(crate) async fn lead_by_moor(&mut self, mover: Mover) {
+    /// Sets direct routes that wait, a batch of them, so that nothing else waits for long.
+    pub(crate) async fn lead_waiting(&mut self) {
+        let waiting = iter::from_fn(|| self.moved.waiting().pop_first());
+        let waiting: Vec<_> = waiting.take(BATCH).collect();
+        let mut moved: Vec<_> =
+            waiting.into_iter().filter_map(|mover| self.other_route(mover)).collect();
+        moved.retain(|(_, route)| route.direct.is_some());
+        let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
+        if let Err(error) = self.netlink.lead_directly(&routes).await {
+            // An uplink has just gone: by `moor0`, then. Some are set: so all are noted.
+            tracing::debug!(%error, "direct routes of what has moved");
+        }
+        self.moved.set(moved);
+        self.lead_at = (!self.moved.waiting().is_empty()).then(Instant::now);
+    }
+
+    /// The data plane is about to send its packets otherwise. Whether they were led directly.
+    pub(crate) async fn lead_by_moor(&mut self, mover: Mover) -> bool {
         let Some(route) = self.moved.get(mover).copied().filter(|one| one.direct.is_some()) else {
-            return;
+            return false;
         };
         if let Err(error) = self.netlink.lead_by_moor(&route).await {
             tracing::warn!(%error, "direct route of what has moved");
         }
         self.moved.set([(mover, MovedRoute { direct: None, ..route })]);
+        true
     }
 
     /// Routers and uplinks may be others now.
     pub(crate) async fn follow_routers(&mut self) {
-        let now = |(mover, route): (_, &MovedRoute)| {
-            let direct = self.next_hop(self.source_of(mover)?);
-            let route = MovedRoute { direct, ..*route };
-            (self.moved.get(mover) != Some(&route)).then_some((mover, route))
-        };
-        let moved: Vec<_> = self.moved.all().filter_map(now).collect();
-        for (mover, _) in moved.iter().filter(|(_, route)| route.direct.is_none()) {
+        let movers = self.moved.movers().into_iter();
+        let others: Vec<_> = movers.filter_map(|mover| self.other_route(mover)).collect();
+        for (mover, _) in others.iter().filter(|(_, route)| route.direct.is_none()) {
             self.lead_by_moor(*mover).await;
         }
-        self.lead_directly(moved).await;
+        self.lead_soon(others);
+    }
+
+    /// The route that it should have, if it has another.
+    fn other_route(&self, mover: Mover) -> Option<(Mover, MovedRoute)> {
+        let now = self.moved.get(mover)?;
+        let route = MovedRoute { direct: self.next_hop(self.source_of(mover)?), ..*now };
+        (route != *now).then_some((mover, route))
     }
 
     /// What its packets have for a source on the wire.
@@ -74,3 +94,8 @@ impl Daemon {
         self.view.uplink_of(locators.local.0).map_or(0, |uplink| uplink.ifindex)
     }
 }
+
+/// Until a direct route is set: what has moved goes on by `moor0`, and what else is to be moved comes first.
+const LEAD_DELAY: Duration = Duration::from_millis(50);
+/// Direct routes that are set at once.
+const BATCH: usize = 64;

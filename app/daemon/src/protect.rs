@@ -19,6 +19,8 @@ pub(crate) struct Moved {
     routes: BTreeMap<Mover, MovedRoute>,
     /// Pairs of those that have a direct one.
     direct: BTreeSet<UlidPair>,
+    /// What is to have one.
+    waiting: BTreeSet<Mover>,
 }
 
 /// What has moved.
@@ -41,8 +43,13 @@ impl Moved {
     }
 
     /// All that has moved.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Mover, &MovedRoute)> {
-        self.routes.iter().map(|(mover, route)| (*mover, route))
+    pub(crate) fn movers(&self) -> Vec<Mover> {
+        self.routes.keys().copied().collect()
+    }
+
+    /// What waits for a direct route; taken out, it waits no more.
+    pub(crate) fn waiting(&mut self) -> &mut BTreeSet<Mover> {
+        &mut self.waiting
     }
 
     /// Notes routes, in place of those that there were.
@@ -137,7 +144,7 @@ impl Daemon {
                 self.unroute(mover).await;
             }
         }
-        self.lead_directly(moved).await;
+        self.lead_soon(moved);
         let is_removal = |update: &Update| matches!(update, Update::Remove { .. });
         if !self.kept.is_empty() && updates.iter().any(is_removal) {
             self.keep_ulids().await;
@@ -151,9 +158,10 @@ impl Daemon {
         if moved.is_empty() {
             return;
         }
+        let mut has_changed = false;
         for (mover, route) in &mut moved {
             route.direct = None;
-            self.lead_by_moor(*mover).await;
+            has_changed |= self.lead_by_moor(*mover).await;
             if let Some(before) = self.moved.get(*mover)
                 && !route.is_tcp_bare
                 && let Err(error) = self.netlink.remove_moved_tcp(before).await
@@ -164,12 +172,15 @@ impl Daemon {
         moved.retain(|(mover, route)| self.moved.get(*mover) != Some(route));
         let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
         if !routes.is_empty() {
+            has_changed = true;
             match self.netlink.add_all_moved(&routes).await {
                 Ok(()) => self.moved.set(moved),
                 Err(error) => tracing::warn!(%error, "routes of what has moved"),
             }
         }
-        self.drop_waiting().await;
+        if has_changed {
+            self.drop_waiting().await;
+        }
     }
 
     /// What was sent by an uplink after its carrier went waits for a router that will not be found, and

@@ -64,6 +64,8 @@ pub(crate) struct Daemon {
     /// What the data plane takes for our addresses.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     pub(crate) save_at: Option<time::Instant>,
+    /// When direct routes are set that wait for it.
+    pub(crate) lead_at: Option<time::Instant>,
     /// Until then strangers wait.
     pub(crate) strangers_at: Option<time::Instant>,
     pub(crate) quiet: Quiet,
@@ -178,6 +180,7 @@ impl Daemon {
             takes_moved: BTreeSet::new(),
             locals,
             save_at: None,
+            lead_at: None,
             strangers_at: None,
             config_path: args.config.clone(),
             triggers: None,
@@ -224,7 +227,7 @@ impl Daemon {
             if (self.contexts_changed || sessions_changed) && self.save_at.is_none() {
                 self.save_at = Some(time::Instant::now() + SAVE_DELAY);
             }
-            let save_at = self.save_at;
+            let (save_at, lead_at) = (self.save_at, self.lead_at);
             let answer_at = self.quiet.answer_at();
             let notices_at = self.notices.poll_timeout();
             let reply_at = self.steer.answer_at();
@@ -285,6 +288,7 @@ impl Daemon {
                     self.host.handle_timeout(clock::now());
                 }
                 () = until(save_at), if save_at.is_some() => self.save(),
+                () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
                 () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }

@@ -41,7 +41,7 @@ impl Daemon {
         if is_any_lost {
             routes = self.route_ahead(&updates).await;
         }
-        self.lead_directly(routes).await;
+        self.lead_soon(routes);
         self.follow_updates(&updates).await;
         for event in events {
             self.tell_ilnp(&event);
@@ -70,7 +70,9 @@ impl Daemon {
                 Update::Upsert(entry) if entry.wire_pair() == entry.pair => {
                     self.lead_by_moor(Mover::Session(entry.id)).await;
                 }
-                Update::Remove { session } => self.lead_by_moor(Mover::Session(*session)).await,
+                Update::Remove { session } => {
+                    self.lead_by_moor(Mover::Session(*session)).await;
+                }
                 Update::Upsert(_) => {}
             }
         }
