@@ -90,7 +90,7 @@ impl Net {
     /// A socket keeps its route until something changes on the way to it in the table that it came from: the
     /// main one, if the socket was not bound when it was looked up. (Since Linux 6.14 a new rule is enough.)
     pub(crate) fn route_over_moor(host: &Namespace, local: Ipv6Addr, peer: Ipv6Addr) {
-        let pair = format!("{peer} from {local} dev moor0 metric 1");
+        let pair = format!("{peer} from {local} dev moor0 metric 2");
         host.sh(&format!("ip -6 route add {pair} table 900 mtu 1492"));
         for table in ["main", "101"] {
             host.sh(&format!("ip -6 route add {pair} table {table}"));
