@@ -2,8 +2,8 @@
 /* Kernel data plane of ILNPv6: executes what the sessions decided (proto/ilnp/src/datapath.rs is the contract;
  * proto/ilnp/src/plane.rs does the same in user space).
  *
- * Packets that are not ours to decide on go to the next program of the hook (TC_ACT_UNSPEC, which is TCX_NEXT). So do those
- * of sessions that leave by their own addresses: lib/handled.h has Shim6 leave them alone.
+ * Packets that are not ours to decide on go to the next program of the hook (TC_ACT_UNSPEC, which is TCX_NEXT).
+ * So do those of sessions that leave by their own addresses: lib/handled.h has Shim6 leave them alone.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,7 +53,9 @@ int ilnp_egress_l3(struct __sk_buff *skb)
 	return ilnp_out(skb, 0, AT_UPLINK);
 }
 
-/* On moor0, which packets of moved sessions take. All that need no segmenting leave from here, super-packets of TCP too. */
+/* On moor0, which packets of moved sessions take. All that need no segmenting leave from here, super-packets of
+ * TCP too.
+ */
 SEC("tcx/egress")
 int ilnp_moor_egress(struct __sk_buff *skb)
 {

@@ -34,8 +34,8 @@ step 'C format (clang-format)'
 mapfile -t sources < <(git ls-files 'bpf/*.c' 'bpf/*.h' | grep -v vmlinux || true)
 if [ ${#sources[@]} -eq 0 ]; then
     echo 'no C sources'
-elif command -v clang-format >/dev/null; then
-    clang-format --dry-run -Werror "${sources[@]}"
+elif formatter=$(compgen -c clang-format | grep -Ex 'clang-format(-[0-9]+)?' | sort -V | tail -1); [ -n "$formatter" ]; then
+    "$formatter" --dry-run -Werror "${sources[@]}"
 else
     echo 'no clang-format here: not checked'
 fi

@@ -20,7 +20,8 @@ static __always_inline void cgroups_of_sender(struct __sk_buff *skb, const struc
 		bpf_map_update_elem(&senders, port, cgroups, BPF_ANY);
 }
 
-/* A program on tc cannot ask a socket for its cgroup, only a packet that a socket has sent. So the port tells. */
+/* A program on tc cannot ask a socket for its cgroup, only a packet that a socket has sent. So the port tells.
+ */
 static __always_inline void cgroups_of_receiver(const struct port *port, struct cgroups *cgroups)
 {
 	struct cgroups *known = bpf_map_lookup_elem(&senders, port);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Reasons to doubt the current pair before the Send Timer runs out.
  *
- * Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload received ends.
- * The usual wait is the longest of this stretch of time (4.3 s) and the one before. A wait of twice as long, and 100 ms
- * longer, is silence. TCP that sends the same again when the wait has been as long as usual is suspicious too: sooner,
- * it repairs a loss that it was told of.
+ * Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload
+ * received ends. The usual wait is the longest of this stretch of time (4.3 s) and the one before. A wait of
+ * twice as long, and 100 ms longer, is silence. TCP that sends the same again when the wait has been as long as
+ * usual is suspicious too: sooner, it repairs a loss that it was told of.
  *
- * What turns out wrong doubles both on that context, but in its first stretch: if that began amid a burst of answers, no
- * round trip had been seen. Each stretch without a mistake halves them again.
+ * What turns out wrong doubles both on that context, but in its first stretch: if that began amid a burst of
+ * answers, no round trip had been seen. Each stretch without a mistake halves them again.
  */
 #ifndef MOORLINE_DOUBT_H
 #define MOORLINE_DOUBT_H
@@ -146,7 +146,8 @@ static __always_inline __u64 look_at_silence(__u32 slot, const struct context *c
 }
 
 /* TCP sent the same again. */
-static __always_inline void suspect_again(__u32 slot, const struct context *context, struct live *live, __u64 now)
+static __always_inline void suspect_again(__u32 slot, const struct context *context, struct live *live,
+					  __u64 now)
 {
 	__u32 usual = usual_wait(live);
 	__u64 least = (__u64)(usual ? usual : 1) << WAIT_SHIFT;
@@ -159,8 +160,8 @@ static __always_inline void suspect_again(__u32 slot, const struct context *cont
 }
 
 /* Payload was sent; `again`: that TCP had sent before. When to look at the timers, or NEVER. */
-static __always_inline __u64 wait_begin(__u32 slot, const struct context *context, struct live *live, bool again,
-					__u64 now)
+static __always_inline __u64 wait_begin(__u32 slot, const struct context *context, struct live *live,
+					bool again, __u64 now)
 {
 	if (live->asked) {
 		if (again)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How the programs of ILNP, which come first, tell those of Shim6 that a packet is theirs, and themselves when it comes
- * by a second time, redirected to another uplink.
+/* How the programs of ILNP, which come first, tell those of Shim6 that a packet is theirs, and themselves when
+ * it comes by a second time, redirected to another uplink.
  *
- * The words belong to whoever handles the packet at the moment; the kernel clears them when a packet that came in is
- * received, so that nothing is left of them when it is forwarded.
+ * The words belong to whoever handles the packet at the moment; the kernel clears them when a packet that came
+ * in is received, so that nothing is left of them when it is forwarded.
  */
 #ifndef MOORLINE_HANDLED_H
 #define MOORLINE_HANDLED_H

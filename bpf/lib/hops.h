@@ -40,14 +40,15 @@ static __always_inline bool has_hops(struct __sk_buff *skb)
 }
 
 /* Whether the exit is known in full: of the same `locals`, and for packets on Ethernet. */
-static __always_inline bool is_exit_known(struct __sk_buff *skb, __u32 l2, const struct exit *exit, __u32 locals,
-					  __u64 now)
+static __always_inline bool is_exit_known(struct __sk_buff *skb, __u32 l2, const struct exit *exit,
+					  __u32 locals, __u64 now)
 {
 	return now < exit->until && l2 == ETH_HLEN && exit->locals == locals && has_hops(skb);
 }
 
 /* Whether a packet with so many octets more fits the uplink. */
-static __always_inline bool fits_exit(const struct __sk_buff *skb, __u32 l2, const struct exit *exit, __u32 octets)
+static __always_inline bool fits_exit(const struct __sk_buff *skb, __u32 l2, const struct exit *exit,
+				      __u32 octets)
 {
 	return skb->len - l2 + octets <= exit->mtu;
 }

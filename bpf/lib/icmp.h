@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ICMPv6 errors that quote payload with a payload header (RFC 5533 s8): the quote gets its ULIDs back and loses the
- * header, so that the stack finds the socket.
+/* ICMPv6 errors that quote payload with a payload header (RFC 5533 s8): the quote gets its ULIDs back and loses
+ * the header, so that the stack finds the socket.
  *
  * An error is believed as far as it shows a tag and locators that are in use together, which nobody guesses.
  */
@@ -98,8 +98,7 @@ static __always_inline __s64 checksum_with(const struct ip6 *ip6, struct icmp6_e
 }
 
 //= rfc5533#12.4
-static __always_inline bool find_quoted(const struct icmp6_error *error, struct found *found,
-					struct way *way)
+static __always_inline bool find_quoted(const struct icmp6_error *error, struct found *found, struct way *way)
 {
 	struct quote quote = {
 		.locators = { .local = error->ip6.source, .peer = error->ip6.destination },
@@ -139,8 +138,8 @@ static __always_inline void look_at_unmoved(const struct ip6 *ip6, const struct 
 static __always_inline bool store_translated(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					     const struct icmp6_error *error)
 {
-	/* Takes out the first 8 octets behind the outer header; all that stood in front of the payload header is
-	 * written anew behind it.
+	/* Takes out the first 8 octets behind the outer header; all that stood in front of the payload header
+	 * is written anew behind it.
 	 */
 	if (bpf_skb_adjust_room(skb, -(__s32)sizeof(error->shim6), BPF_ADJ_ROOM_NET, 0))
 		return false;
@@ -149,8 +148,8 @@ static __always_inline bool store_translated(struct __sk_buff *skb, __u32 l2, co
 				    BPF_F_RECOMPUTE_CSUM);
 }
 
-/* An ICMPv6 packet from the network. 1: translated. 0: not one to translate. Negative: lost. Not static, for a stack of its
- * own.
+/* An ICMPv6 packet from the network. 1: translated. 0: not one to translate. Negative: lost. Not static, for a
+ * stack of its own.
  */
 __noinline int receive_icmp6(struct __sk_buff *skb, __u32 l2)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From addresses and tags to slots.
  *
- * An index is an array of buckets. A key has a place in two of them; user space puts it into the emptier one and never
- * moves it, so a packet that looks meets all that is there. That costs 8 octets for a context, where a hash map of the
- * kernel takes above 100. What is found is compared with the context itself.
+ * An index is an array of buckets. A key has a place in two of them; user space puts it into the emptier one
+ * and never moves it, so a packet that looks meets all that is there. That costs 8 octets for a context, where
+ * a hash map of the kernel takes above 100. What is found is compared with the context itself.
  *
- * The hash is multilinear, then mixed: for whoever does not know the keys, any two inputs meet with a chance of some 2^-32.
+ * The hash is multilinear, then mixed: for whoever does not know the keys, any two inputs meet with a chance of
+ * some 2^-32.
  */
 #ifndef MOORLINE_INDEX_H
 #define MOORLINE_INDEX_H
@@ -113,7 +114,8 @@ __noinline int is_among_paths(__u32 slot, __u32 count, const struct pair *locato
 }
 
 /* The same, by a path besides the current one. */
-static __always_inline bool is_quote_by_path(const struct quote *quote, const struct context *context, __u32 slot)
+static __always_inline bool is_quote_by_path(const struct quote *quote, const struct context *context,
+					     __u32 slot)
 {
 	return context->path_count && context->peer_tag == quote->peer_tag &&
 	       is_among_paths(slot, context->path_count, &quote->locators);
@@ -133,7 +135,8 @@ static __always_inline int find_quote_in(__u32 number, __u32 hash, const struct 
 	return -1;
 }
 
-/* The slot, or a negative number. Not static, so that the verifier looks at it once and not for each program. */
+/* The slot, or a negative number. Not static, so that the verifier looks at it once and not for each program.
+ */
 __noinline int slot_of_ulids(const struct pair *ulids)
 {
 	__u32 zero = 0;
@@ -173,8 +176,8 @@ __noinline int slot_of_quote(const struct quote *quote)
 
 	if (!hashing || !quote)
 		return -1;
-	hash = hash_end(hashing, hash_pair(hashing, 0, &quote->locators) +
-					 hash_word(hashing, 8, quote->peer_tag));
+	hash =
+	    hash_end(hashing, hash_pair(hashing, 0, &quote->locators) + hash_word(hashing, 8, quote->peer_tag));
 	slot = find_quote_in(bucket_of(hashing, hash), hash, quote);
 	return slot >= 0 ? slot : find_quote_in(bucket_of(hashing, hash * SECOND_PLACE), hash, quote);
 }

@@ -41,8 +41,8 @@ struct {
 	__type(value, struct bucket);
 } by_ulids SEC(".maps");
 
-/* Contexts that were found last by ULIDs: a slot, and above it 40 bits of the hash that leads here. A hint, which the
- * context itself confirms: most packets are spared the look into by_ulids.
+/* Contexts that were found last by ULIDs: a slot, and above it 40 bits of the hash that leads here. A hint,
+ * which the context itself confirms: most packets are spared the look into by_ulids.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

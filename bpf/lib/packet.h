@@ -64,7 +64,8 @@ _Static_assert(sizeof(struct frame) == 64, "frame");
 #define SHIM6_P 0x8000
 
 /* Upper layers begin no further behind: link layer, IPv6 and payload header. Ones only, so that the verifier
- * knows too. */
+ * knows too.
+ */
 #define MAX_PLACE 0x3f
 
 /* What stands at a place of the packet. A look into it costs next to nothing, a call of the kernel 15 ns: that
@@ -112,7 +113,8 @@ static __always_inline bool pair_eq(const struct pair *a, const struct pair *b)
 /* For tables that only remember: who chooses addresses that meet slows down his own. */
 static __always_inline __u64 pair_mix(const struct pair *pair)
 {
-	return (pair->local.word[0] + pair->local.word[1] * 3 + pair->peer.word[0] * 5 + pair->peer.word[1] * 7) *
+	return (pair->local.word[0] + pair->local.word[1] * 3 + pair->peer.word[0] * 5 +
+		pair->peer.word[1] * 7) *
 	       MIX;
 }
 

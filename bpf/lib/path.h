@@ -218,7 +218,8 @@ static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
 	/* A control message by the addresses that the context has left, to find out whether they work, is for
-	 * those. */
+	 * those.
+	 */
 	if (ip6.next != NEXT_SHIM6 && find_ulids(&ulids, &found) && !is_neighbour_discovery(skb, l2, &ip6))
 		way = way_of(skb, l2, &ip6, &ulids, &found);
 	if (way)

@@ -6,7 +6,9 @@
 #include "drop.h"
 #include "maps.h"
 
-/* A report to fill in and submit; NULL if the ring is full: the caller tries again later, and the loss is counted. */
+/* A report to fill in and submit; NULL if the ring is full: the caller tries again later, and the loss is
+ * counted.
+ */
 static __always_inline struct report *report_begin(__u16 kind, __u32 slot, __u32 generation, __u64 at)
 {
 	struct report *entry = bpf_ringbuf_reserve(&reports, sizeof(*entry), 0);

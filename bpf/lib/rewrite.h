@@ -16,7 +16,8 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 {
 	__u32 locals = locals_now();
 	struct exit *exit = &way->exit;
-	bool is_known = is_exit_known(skb, l2, exit, locals, now) && fits_exit(skb, l2, exit, sizeof(struct shim6));
+	bool is_known =
+	    is_exit_known(skb, l2, exit, locals, now) && fits_exit(skb, l2, exit, sizeof(struct shim6));
 	struct frame frame = { .ip6 = *ip6 };
 
 	/* The header belongs behind these two (s4.6), where there is no making room. */

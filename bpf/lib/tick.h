@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The time, read once in each tick of the kernel: reading the clock takes longer than all else that is noted of a
- * packet, counting ticks takes a load.
+/* The time, read once in each tick of the kernel: reading the clock takes longer than all else that is noted of
+ * a packet, counting ticks takes a load.
  */
 #ifndef MOORLINE_TICK_H
 #define MOORLINE_TICK_H

@@ -2,9 +2,9 @@
 /* REAP timers (RFC 5534 s4.1): one bpf_timer for GROUP_SLOTS contexts, set no earlier than it must.
  *
  * Packets only note times. The timer is started when a period begins that ends before it would go off; when it
- * goes off, the times of all contexts of the group are compared, what is due is reported and the timer started for
- * what comes next. A timer of its own for each context would cost it some 150 octets; looking at the other 31 costs
- * less than starting 31 timers.
+ * goes off, the times of all contexts of the group are compared, what is due is reported and the timer started
+ * for what comes next. A timer of its own for each context would cost it some 150 octets; looking at the other
+ * 31 costs less than starting 31 timers.
  */
 #ifndef MOORLINE_TIMERS_H
 #define MOORLINE_TIMERS_H

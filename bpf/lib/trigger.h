@@ -41,8 +41,8 @@ static __always_inline bool rule_fits(const struct rule *rule, const struct traf
 	return !rule->cgroup || is_in_cgroup(&traffic->cgroups, rule->cgroup);
 }
 
-/* Index of the first rule that fits, or a negative number: they stand in order. Not static, so that the verifier looks
- * at it once and not for each program.
+/* Index of the first rule that fits, or a negative number: they stand in order. Not static, so that the
+ * verifier looks at it once and not for each program.
  */
 __noinline int find_rule(const struct traffic *traffic)
 {

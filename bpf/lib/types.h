@@ -199,7 +199,8 @@ struct exit {
 
 _Static_assert(sizeof(struct exit) == 72, "exit");
 
-/* How packets of a context that has moved leave, as it was when the context was last looked at under its lock. */
+/* How packets of a context that has moved leave, as it was when the context was last looked at under its lock.
+ */
 struct way {
 	struct pair ulids;
 	struct exit exit;
@@ -246,7 +247,8 @@ struct congestion {
 	/* Nanoseconds, 0: not known yet. */
 	__u64 srtt;
 	/* The segment whose acknowledgement is waited for: when it left (0: none), of which flow, where it
-	 * ends. */
+	 * ends.
+	 */
 	__u64 sample_at;
 	__u32 sample_flow;
 	__u32 sample_end;
@@ -261,7 +263,8 @@ _Static_assert(sizeof(struct congestion) == 88, "congestion");
 /* Part of an index: see index.h. */
 struct bucket {
 	/* 0: empty. Upper 8 bits: of the hash, so that most other contexts are told apart unseen. Lower: slot
-	 * + 1. */
+	 * + 1.
+	 */
 	__u32 cell[BUCKET_CELLS];
 };
 

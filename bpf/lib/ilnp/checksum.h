@@ -38,8 +38,9 @@ static __always_inline __be16 checksum_delta_nids(const struct pair *pair, bool 
 	return delta == 0xffff ? 0 : delta;
 }
 
-/* Changes the checksum: by `transport` that of a transport, by `icmp` that of ICMPv6. A packet whose checksum the hardware is
- * to fill in has the sum of its pseudo-header there, and the kernel changes that: segments then get theirs right.
+/* Changes the checksum: by `transport` that of a transport, by `icmp` that of ICMPv6. A packet whose checksum
+ * the hardware is to fill in has the sum of its pseudo-header there, and the kernel changes that: segments then
+ * get theirs right.
  */
 static __always_inline void fix_checksum(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
 					 __be16 transport, __be16 icmp)

@@ -126,13 +126,15 @@ static __always_inline bool load_quote(struct __sk_buff *skb, __u32 l2, const st
 	struct ip6 ip6;
 
 	if (bpf_skb_load_bytes(skb, l2 + sizeof(ip6), error, sizeof(*error)) ||
-	    error->type < ICMP_UNREACHABLE || error->type > ICMP_PARAMETER_PROBLEM || !load_ilnp(skb, quoted, &ip6))
+	    error->type < ICMP_UNREACHABLE || error->type > ICMP_PARAMETER_PROBLEM ||
+	    !load_ilnp(skb, quoted, &ip6))
 		return false;
 	quote->pair.local = ip6.source;
 	quote->pair.peer = ip6.destination;
 	if (!address_eq(&ip6.source, &outer->local) || outer->peer.word[1] == ip6.destination.word[1])
 		return false;
-	if (ip6.next == NEXT_DESTINATION && load_options(skb, quoted, bpf_ntohs(ip6.payload_len), &quote->options))
+	if (ip6.next == NEXT_DESTINATION &&
+	    load_options(skb, quoted, bpf_ntohs(ip6.payload_len), &quote->options))
 		return false;
 	find_upper(skb, quoted, ip6.next, sizeof(ip6), &quote->upper);
 	return true;

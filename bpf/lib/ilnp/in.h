@@ -38,9 +38,9 @@ static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip
 	return TC_ACT_SHOT;
 }
 
-/* Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it. The IPv6 header is in
- * `arrival` only until it is stored. Else an option that everybody skips takes its place: Linux drops what has more than 7 octets of padding in
- * a row.
+/* Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it. The
+ * IPv6 header is in `arrival` only until it is stored. Else an option that everybody skips takes its place:
+ * Linux drops what has more than 7 octets of padding in a row.
  */
 static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
@@ -177,7 +177,9 @@ static __always_inline void fill_traffic(const struct arrival *arrival, struct t
 	traffic->inbound = 1;
 }
 
-/* A nonce that nobody agreed to: classic IPv6 (decision 071), and of a session a forgery. Not static, for a stack of its own. */
+/* A nonce that nobody agreed to: classic IPv6 (decision 071), and of a session a forgery. Not static, for a
+ * stack of its own.
+ */
 __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
 {
 	struct traffic traffic = {};
@@ -210,7 +212,8 @@ static __always_inline struct shown *shown_place(const struct nids *nids, const 
 	return bpf_map_lookup_elem(&shown_last, &place);
 }
 
-static __always_inline bool is_shown(const struct shown *last, const struct nids *nids, const struct nonce *nonce)
+static __always_inline bool is_shown(const struct shown *last, const struct nids *nids,
+				     const struct nonce *nonce)
 {
 	return last->key.nids.local == nids->local && last->key.nids.remote == nids->remote &&
 	       nonce_eq(&last->key.nonce, nonce);
@@ -222,14 +225,14 @@ static __always_inline int recent_of_nonce(const struct arrival *arrival)
 	struct nids nids = nids_of(&arrival->pair);
 	const struct shown *last = shown_place(&nids, &arrival->options.nonce);
 
-	if (!last || last->changes != count_of(ILNP_CHANGES) ||
-	    !is_shown(last, &nids, &arrival->options.nonce))
+	if (!last || last->changes != count_of(ILNP_CHANGES) || !is_shown(last, &nids, &arrival->options.nonce))
 		return NO_SESSION;
 	return last->slot;
 }
 
-/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or an enum no_slot: of a stranger,
- * whom a flood is made of, the first look says that there is none. Not static, for a stack of its own.
+/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or an enum
+ * no_slot: of a stranger, whom a flood is made of, the first look says that there is none. Not static, for a
+ * stack of its own.
  */
 //= rfc6744#3-1
 //= rfc6741#5.4-1 rfc6741#11.1-12
@@ -261,8 +264,8 @@ static __always_inline __u32 ports_of(const struct ilnp_upper *upper)
 	return (__u32)upper->destination << 16 | upper->source;
 }
 
-/* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum no_slot. Not static, for a
- * stack of its own.
+/* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum no_slot.
+ * Not static, for a stack of its own.
  */
 //= rfc6744#4-2
 //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1

@@ -58,8 +58,8 @@ struct {
 	__type(value, __u32);
 } counts SEC(".maps");
 
-/* Sessions that were found last by pair: a slot, counted from 1. A hint, which the session itself confirms: most packets are spared
- * the look into by_pair.
+/* Sessions that were found last by pair: a slot, counted from 1. A hint, which the session itself confirms:
+ * most packets are spared the look into by_pair.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

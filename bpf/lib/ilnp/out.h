@@ -73,8 +73,9 @@ static __always_inline enum need nonce_need(const struct facts *facts, const str
 	return facts->flags & ILNP_MAPS_TCP ? MAY_HAVE_NONCE : NEEDS_NONCE;
 }
 
-/* Whether it fits into what every path takes: its sender knows the MTU of the path, and not of the nonce. Super-packets do not: Linux
- * routers that have put one together look for its TCP header where the nonce is, and find segments too long at random (decision 075).
+/* Whether it fits into what every path takes: its sender knows the MTU of the path, and not of the nonce.
+ * Super-packets do not: Linux routers that have put one together look for its TCP header where the nonce is,
+ * and find segments too long at random (decision 075).
  */
 static __always_inline bool fits_any_path(const struct __sk_buff *skb, __u32 l2, __u32 octets)
 {
@@ -90,7 +91,9 @@ static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, const stru
 	return is_moved(facts) ? fits_exit(skb, l2, &facts->exit, octets) : fits_any_path(skb, l2, octets);
 }
 
-/* Writes what the packet begins with: the IPv6 header, so many octets behind it, and the link layer header in front if it is known. */
+/* Writes what the packet begins with: the IPv6 header, so many octets behind it, and the link layer header in
+ * front if it is known.
+ */
 static __always_inline bool store_begin(struct __sk_buff *skb, __u32 l2, const struct nonce_frame *frame,
 					__u32 octets, bool has_link)
 {
@@ -102,8 +105,8 @@ static __always_inline bool store_begin(struct __sk_buff *skb, __u32 l2, const s
 
 /* Puts the locators into the IPv6 header, and the nonce in front of everything behind that. */
 //= rfc6744#8-1
-static __always_inline bool put(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, const struct facts *facts,
-				bool has_nonce, bool has_link)
+static __always_inline bool put(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+				const struct facts *facts, bool has_nonce, bool has_link)
 {
 	struct nonce_frame frame = {
 		.link = facts->exit.link,
@@ -124,7 +127,8 @@ static __always_inline bool put(struct __sk_buff *skb, __u32 l2, const struct ip
 	frame.ip6.payload_len = bpf_htons(bpf_ntohs(ip6->payload_len) + len);
 	frame.ip6.next = NEXT_DESTINATION;
 	__builtin_memcpy(frame.nonce, facts->send.octet, sizeof(frame.nonce));
-	return len == 8 ? store_begin(skb, l2, &frame, 8, has_link) : store_begin(skb, l2, &frame, 16, has_link);
+	return len == 8 ? store_begin(skb, l2, &frame, 8, has_link)
+			: store_begin(skb, l2, &frame, 16, has_link);
 }
 
 /* There is no room for a nonce that is necessary: in the segments of a super-packet there may be. */
@@ -269,7 +273,8 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		find_upper(skb, l2, ip6->next, sizeof(*ip6), upper);
 		if (is_discovery(upper))
 			return TC_ACT_UNSPEC;
-		if (ip6->next == NEXT_DESTINATION && load_options(skb, l2, bpf_ntohs(ip6->payload_len), &options))
+		if (ip6->next == NEXT_DESTINATION &&
+		    load_options(skb, l2, bpf_ntohs(ip6->payload_len), &options))
 			options.next = 0;
 		/* What the core sends has all that it needs. */
 		if (is_control(skb, l2, message_at(skb, l2, ip6, &options)))

@@ -137,8 +137,8 @@ static __always_inline void look_into_upper(struct __sk_buff *skb, __u32 begin, 
 	}
 }
 
-/* Behind up to MAX_CHAIN extension headers, the first of which is `next` and begins at `at`, from the IPv6 header on. Not static, for
- * a stack of its own; the result says nothing.
+/* Behind up to MAX_CHAIN extension headers, the first of which is `next` and begins at `at`, from the IPv6
+ * header on. Not static, for a stack of its own; the result says nothing.
  */
 __noinline int find_upper(struct __sk_buff *skb, __u32 l2, __u32 next, __u32 at, struct ilnp_upper *upper)
 {
@@ -225,8 +225,8 @@ static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 l2, __
 	return true;
 }
 
-/* The header behind the IPv6 header, in a packet of so many octets behind that: 0, or -1 - reason. What is behind the packet is
- * padding of the link. Not static, so that the verifier looks at it once.
+/* The header behind the IPv6 header, in a packet of so many octets behind that: 0, or -1 - reason. What is
+ * behind the packet is padding of the link. Not static, so that the verifier looks at it once.
  */
 //= rfc6744#2-1 rfc6744#2-6
 __noinline int load_options(struct __sk_buff *skb, __u32 l2, __u32 octets, struct ilnp_options *options)
@@ -266,8 +266,8 @@ __noinline int load_options(struct __sk_buff *skb, __u32 l2, __u32 octets, struc
 	return at >= len ? 0 : -1 - DROP_HEADER_CHAIN;
 }
 
-/* Where an ICMPv6 message begins, right behind the IPv6 header or its Destination Options, from the IPv6 header on; 0: there
- * is none, or the packet is cut off. `options` are those of the packet, len 0 without.
+/* Where an ICMPv6 message begins, right behind the IPv6 header or its Destination Options, from the IPv6 header
+ * on; 0: there is none, or the packet is cut off. `options` are those of the packet, len 0 without.
  */
 static __always_inline __u32 message_at(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					const struct ilnp_options *options)
@@ -290,7 +290,8 @@ static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, __u32 me
 }
 
 /* An error about our nonce, which is not for the sockets: they sent none and would give up. */
-static __always_inline bool is_about_nonce(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 message)
+static __always_inline bool is_about_nonce(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+					   __u32 message)
 {
 	struct {
 		__u8 type;

@@ -81,8 +81,8 @@ static __always_inline bool is_moved(const struct facts *facts)
 	return !pair_eq(&facts->pair, &facts->exit.locators);
 }
 
-/* Of the session in the slot, as they were at the last change; NULL without a session. Nothing else on this processor changes
- * them while a packet has them: programs of tc do not interrupt each other.
+/* Of the session in the slot, as they were at the last change; NULL without a session. Nothing else on this
+ * processor changes them while a packet has them: programs of tc do not interrupt each other.
  */
 static __always_inline struct facts *facts_of(__u32 slot)
 {
@@ -123,7 +123,9 @@ static __always_inline struct facts *recent_facts(const struct pair *pair, __u32
 	return &copy->facts;
 }
 
-/* The slot or NO_SESSION. Not static, for a stack of its own: before Linux 6.4 a key had to be on the stack or in a map. */
+/* The slot or NO_SESSION. Not static, for a stack of its own: before Linux 6.4 a key had to be on the stack or
+ * in a map.
+ */
 __noinline int slot_of_pair(const struct pair *pair)
 {
 	const struct facts *facts;
@@ -243,8 +245,8 @@ static __always_inline void note_used(const struct ilnp_live *live, __u32 slot, 
 		report_used(slot, now);
 }
 
-/* A packet with the right nonce came for a session that is watched. Not static, so that it is in no other's way; the result says
- * nothing.
+/* A packet with the right nonce came for a session that is watched. Not static, so that it is in no other's
+ * way; the result says nothing.
  */
 __noinline int report_authenticated(__u32 slot, __u64 now)
 {
@@ -263,8 +265,8 @@ __noinline int report_authenticated(__u32 slot, __u64 now)
 	return 0;
 }
 
-/* The kinds of sockets that a TCP segment and a datagram find. Apart, and not static: the verifier will not have one instruction
- * read two kinds of sockets, which is what a compiler may make of two that look alike.
+/* The kinds of sockets that a TCP segment and a datagram find. Apart, and not static: the verifier will not
+ * have one instruction read two kinds of sockets, which is what a compiler may make of two that look alike.
  */
 __noinline int tcp_kind(struct __sk_buff *skb, struct bpf_sock_tuple *tuple)
 {
@@ -296,8 +298,8 @@ __noinline int udp_kind(struct __sk_buff *skb, struct bpf_sock_tuple *tuple)
 	return kind;
 }
 
-/* What the network namespace of the packet has for it: enum ilnp_socket. Ports are ours and the remote one, host order. Not static,
- * so that the verifier looks at it once.
+/* What the network namespace of the packet has for it: enum ilnp_socket. Ports are ours and the remote one,
+ * host order. Not static, so that the verifier looks at it once.
  */
 __noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32 protocol, __u32 ports)
 {
@@ -314,8 +316,8 @@ __noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32
 	return protocol == IPPROTO_UDP ? udp_kind(skb, &tuple) : SOCKET_NONE;
 }
 
-/* A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is wanted for nearly
- * none: what connected sockets send is seen on the way out (decision 082).
+/* A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is
+ * wanted for nearly none: what connected sockets send is seen on the way out (decision 082).
  */
 static __always_inline bool may_look(__u64 now)
 {
@@ -331,8 +333,8 @@ static __always_inline bool may_look(__u64 now)
 	return true;
 }
 
-/* Reports traffic without a session, if the policy wants to hear of its socket. Not static, for a stack of its own; the result says
- * nothing.
+/* Reports traffic without a session, if the policy wants to hear of its socket. Not static, for a stack of its
+ * own; the result says nothing.
  */
 __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 {

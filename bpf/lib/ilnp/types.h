@@ -12,7 +12,8 @@ enum ilnp_sizes {
 	ILNP_MAX_CONTROL = 1528,
 	/* Pairs without a session that were reported of late. */
 	ILNP_CANDIDATES = 4096,
-	/* Sessions found last by pair, and on each processor copies of sessions and sessions found last by nonce: powers of two. */
+	/* Sessions found last by pair, and on each processor copies of sessions and sessions found last by
+	   nonce: powers of two. */
 	ILNP_RECENT = 256,
 	ILNP_KEPT = 64,
 	ILNP_SHOWN_LAST = 64,
@@ -23,7 +24,8 @@ enum ilnp_sizes {
 enum ilnp_count {
 	/* Keys of by_nids: without any there is nothing to look for. */
 	ILNP_NODES,
-	/* Changes of sessions and of our locators, never 0: copies made before the last one are no longer true. */
+	/* Changes of sessions and of our locators, never 0: copies made before the last one are no longer true.
+	 */
 	ILNP_CHANGES,
 	/* Not a count: the interface whose packets the kernel segments, 0: there is none. */
 	ILNP_SEGMENT,
@@ -66,8 +68,8 @@ struct ilnp_session {
 	struct nonce send;
 	/* None: the first one that comes, see ilnp_live. */
 	struct nonce receive;
-	/* What checksums change by, network order: those of a transport and of ICMPv6 on the way out, of a transport on the way in,
-	 * if locators are left out.
+	/* What checksums change by, network order: those of a transport and of ICMPv6 on the way out, of a
+	 * transport on the way in, if locators are left out.
 	 */
 	__be16 out_transport;
 	__be16 out_icmp;
