@@ -9,13 +9,13 @@ set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
 # What the lab, the tests and the checks call and busybox does not have, or not well enough.
-programs=(dash curl ethtool ip iperf3 kmod nft radvd rm setpriv tc tcpdump unshare)
+programs=(dash curl ethtool ip iperf3 kmod nft nsenter radvd rm setpriv tc tcpdump unshare)
 # For people who look at what went wrong.
 optional=(bpftool)
 # Loaded on demand, as on a real machine; with what they depend on. Those that a kernel has built in are skipped.
 modules=(
     veth dummy tun ifb bridge 8021q ip6_tunnel sch_ingress sch_fq sch_fq_codel cls_bpf act_bpf act_mirred
-    nf_tables nft_ct nft_log nft_limit nft_numgen nft_reject_inet nf_log_syslog inet_diag tcp_diag tcp_bbr
+    nf_tables nft_ct nft_log nft_limit nft_numgen nft_reject_inet nf_log_syslog inet_diag tcp_diag udp_diag tcp_bbr
 )
 
 kernel_root=$1
@@ -90,5 +90,8 @@ done
 # tcpdump becomes the user of its name.
 printf '%s\n' 'root:x:0:0:root:/root:/bin/sh' 'tcpdump:x:100:100::/:/bin/false' >"$root/etc/passwd"
 printf '%s\n' 'root:x:0:' 'tcpdump:x:100:' >"$root/etc/group"
+
+# ip looks names of protocols up.
+cp /etc/protocols "$root/etc/protocols"
 
 (cd "$root" && find . | cpio --quiet --create --format=newc --owner=0:0) | gzip -1 >"$out"
