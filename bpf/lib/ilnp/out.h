@@ -154,6 +154,9 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	enum need need = nonce_need(facts, upper);
 	__u32 len = nonce_header_len(facts);
 	struct exit *exit = &facts->exit;
+	/* By its session's own addresses a packet is known without it, but for what routers and hosts report.
+	 */
+	bool is_lost_without = is_moved(facts) || upper->is_icmp;
 	/* A change of our locators makes another copy. */
 	bool is_known = leaves && is_exit_known(skb, l2, exit, 0, now);
 	__u8 next = departure->ip6.next;
@@ -161,12 +164,15 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
 		return drop(DROP_NO_UPLINK);
 	if (need && (next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING)) {
-		if (need == NEEDS_NONCE)
+		if (need == NEEDS_NONCE && is_lost_without)
 			return drop(DROP_HEADER_CHAIN);
 		need = NEEDS_NO_NONCE;
 	}
-	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len))
-		return segment(skb, l2, place);
+	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len)) {
+		if (is_lost_without || skb->gso_size)
+			return segment(skb, l2, place);
+		need = NEEDS_NO_NONCE;
+	}
 	if (need == MAY_HAVE_NONCE && !fits_any_path(skb, l2, len))
 		need = NEEDS_NO_NONCE;
 	fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);

@@ -247,8 +247,8 @@ impl Plane {
         upper.fix(packet, delta, full);
         write_addresses(packet, wire);
         let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
-        let needs_nonce =
-            is_unclear || upper.icmp(packet).is_some() || (entry.attach && !entry.maps_tcp);
+        // By its session's own addresses a packet is known without it, but for what routers and hosts report.
+        let needs_nonce = is_unclear || upper.icmp(packet).is_some();
         if entry.attach || needs_nonce {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
             // Its sender knows the MTU of the path, and not of the nonce.

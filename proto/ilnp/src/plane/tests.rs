@@ -159,6 +159,38 @@ fn moved_traffic_has_the_nonce_but_for_tcp_that_a_socket_tells() {
     }
 }
 
+#[test]
+fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    plane.settings.mtu = 70;
+    let send = |plane: &mut Plane, protocol| {
+        let mut packet = packet(pair().local, pair().remote, protocol, ACK, (HOME, THERE));
+        let verdict = plane.handle_outbound(&mut packet, &One, NOW);
+        assert_eq!(packet[6], protocol, "no nonce");
+        verdict
+    };
+    let entry = |wire| SessionEntry {
+        id: SessionId(3),
+        pair: pair(),
+        wire,
+        send_nonce: OURS,
+        attach: true,
+        maps_tcp: false,
+        settled: true,
+        receive_nonce: Some(THEIRS),
+        remote: [THERE].into(),
+        checksum: ChecksumMode::NidOnly,
+        watch: false,
+    };
+    let source = pair().local.address();
+    plane.handle_update(&Update::Upsert(entry((HOME, THERE))));
+    assert_eq!(send(&mut plane, 6), Outbound::Send { source });
+    assert_eq!(send(&mut plane, 17), Outbound::Send { source });
+    assert_eq!(send(&mut plane, 58), Outbound::Drop(DropReason::AdjustRoom));
+    plane.handle_update(&Update::Upsert(entry((AWAY, THERE))));
+    assert_eq!(send(&mut plane, 6), Outbound::Drop(DropReason::AdjustRoom));
+}
+
 //= rfc6741#11.1-12 (test)
 #[test]
 fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
