@@ -27,6 +27,7 @@ pub mod load;
 pub mod netns;
 pub mod preflight;
 pub mod process;
+mod processors;
 pub mod router;
 pub mod sweep;
 pub mod timeline;

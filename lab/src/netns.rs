@@ -10,6 +10,8 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context as _, bail};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::processors;
+
 /// A named network namespace. A handle only: [`crate::Lab`] makes and removes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
@@ -120,6 +122,15 @@ impl Namespace {
     pub fn switch_off(&self, interface: &str, offloads: &[&str]) -> anyhow::Result<()> {
         let off = offloads.iter().flat_map(|offload| [offload, "off"]);
         output(self.command("ethtool").args(["-K", interface]).args(off)).map(drop)
+    }
+
+    /// Has this processor take in what comes to an interface, whoever sent it.
+    ///
+    /// # Errors
+    /// The kernel cannot (`CONFIG_RPS`), or there is no such interface.
+    pub fn receive_on(&self, interface: &str, processor: usize) -> anyhow::Result<()> {
+        let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
+        feed(self.command("tee").arg(file), &processors::mask(processor))
     }
 
     fn move_thread_into(&self) -> anyhow::Result<()> {

@@ -26,6 +26,7 @@ use super::{Experiment, Results, Summary, Watch, recovery};
 use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
+use crate::processors::Awake;
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
 use crate::workload::Generator;
 use crate::{interrupt, preflight};
@@ -148,6 +149,8 @@ struct Parameters<'a> {
     room: usize,
     packet_octets: u32,
     planes: &'a [PlaneName],
+    /// Whether processors did not go to sleep between packets.
+    awake: bool,
 }
 
 /// A test of the study.
@@ -225,6 +228,7 @@ impl Experiment for IlccStudy {
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(!self.ranks.is_empty() && !self.length.is_zero(), "nothing to measure");
         let _counting = programs::Counting::start();
+        let awake = Awake::keep();
         let mut points = Vec::new();
         let tests = self.tests();
         for &(plane, layer, rank, policy) in &tests {
@@ -243,7 +247,7 @@ impl Experiment for IlccStudy {
         watch.stage("growth of the cache");
         let growth = growth::measure(self.grow)?;
         watch.done(1.0);
-        self.results(&points, &growth)
+        self.results(&points, &growth, awake.is_some())
     }
 }
 
@@ -323,7 +327,7 @@ impl IlccStudy {
         Ok((tally, Traffic { echo, made_up: sent.sum(), answers: answers.finish()? }))
     }
 
-    fn results(&self, points: &[Point], growth: &[Growth]) -> anyhow::Result<Results> {
+    fn results(&self, points: &[Point], growth: &[Growth], awake: bool) -> anyhow::Result<Results> {
         let parameters = Parameters {
             ranks: &self.ranks,
             seconds: self.length.as_secs_f64(),
@@ -331,6 +335,7 @@ impl IlccStudy {
             room: self.room,
             packet_octets: 76,
             planes: &self.planes,
+            awake,
         };
         let mut results = Results::new(self, &parameters, points)?.with_columns(&COLUMNS);
         let penalty = growth::penalty(growth, STUDIED_ENTRIES);

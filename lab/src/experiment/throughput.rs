@@ -21,8 +21,9 @@ use crate::Failure;
 use crate::daemon::DaemonOptions;
 use crate::interrupt;
 use crate::netns::{ALL_OFFLOADS, SEGMENTATION};
+use crate::processors::{self, Awake, on_one_processor};
 use crate::topology::{HOSTS, ISPS, Impairment};
-use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions, WholeWay, on_one_processor};
+use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions, WholeWay};
 
 /// Parameters.
 #[derive(Clone, Debug)]
@@ -76,6 +77,10 @@ struct Parameters {
     protocol: &'static str,
     pairs: usize,
     duration_s: f64,
+    /// Whether each host has a processor of its own.
+    own_processors: bool,
+    /// Whether these do not go to sleep.
+    awake: bool,
 }
 
 /// One kind of traffic through one network.
@@ -129,6 +134,8 @@ impl Experiment for Throughput {
                 (Paths(ilnp::scenes(moorlined)?), &ilnp::COMPARISONS)
             }
         };
+        paths.give_hosts_processors()?;
+        let awake = Awake::keep();
         let all = self.pairs * self.traffic.len() * comparisons.len();
         let (mut points, mut over) = (Vec::new(), 0);
         for &traffic in &self.traffic {
@@ -150,6 +157,8 @@ impl Experiment for Throughput {
             protocol: self.protocol.name(),
             pairs: self.pairs,
             duration_s: self.duration.as_secs_f64(),
+            own_processors: processors::of_two_hosts()?.is_some(),
+            awake: awake.is_some(),
         };
         let chart = self.chart(&points);
         let mut results = Results::new(self, &parameters, &points)?.with_columns(&COLUMNS);
@@ -185,9 +194,10 @@ impl Throughput {
             let scene = paths.scene(path)?;
             let [a, b] = &scene.ends;
             let directory = scene.lab.directory(HOSTS[0])?;
-            Speed::measure([a, b], traffic, self.duration, &directory).with_context(|| {
-                format!("{} over the path {path}: {}", traffic.name(), scene.logs())
-            })
+            let processors = processors::of_two_hosts()?;
+            Speed::measure([a, b], processors, traffic, self.duration, &directory).with_context(
+                || format!("{} over the path {path}: {}", traffic.name(), scene.logs()),
+            )
         };
         let [without, with] = pair;
         if number.is_multiple_of(2) {
@@ -313,6 +323,20 @@ impl Paths {
             (UNMOVED, unmoved),
             (MOVED, moved),
         ]))
+    }
+
+    /// Each host takes in what comes to it by a processor of its own, as a machine does. Else the processor of
+    /// who sends does the work of both.
+    fn give_hosts_processors(&self) -> anyhow::Result<()> {
+        let Some(processors) = processors::of_two_hosts()? else { return Ok(()) };
+        for (_, scene) in &self.0 {
+            for (host, processor) in HOSTS.into_iter().zip(processors) {
+                for uplink in ISPS {
+                    scene.lab.namespace(host)?.receive_on(uplink, processor)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn scene(&self, path: &str) -> anyhow::Result<&Scene> {

@@ -26,7 +26,7 @@ pub use ping::{Ping, Pings};
 pub use speed::{Speed, Traffic};
 pub use tcp::{Carriage, Protocol, Sender, TcpOptions, TcpOutcome, TcpTransfer};
 pub use udp::{Direction, UdpFlow, UdpOptions, UdpOutcome};
-pub use whole_way::{WholeWay, on_one_processor};
+pub use whole_way::WholeWay;
 
 use std::net::SocketAddrV6;
 use std::time::{Duration, Instant};

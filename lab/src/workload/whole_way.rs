@@ -5,7 +5,6 @@ use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::socket::{accept, connect_from, listen};
 use super::speed::{DATAGRAM, SEGMENT};
@@ -50,27 +49,6 @@ impl WholeWay {
         };
         Ok(begin.elapsed().as_secs_f64() * 1e9 / packets)
     }
-}
-
-/// Runs `work` on a thread that stays on the last of the processors.
-///
-/// # Errors
-/// There is no thread, or `work` failed.
-pub fn on_one_processor<T: Send>(
-    work: impl FnOnce() -> anyhow::Result<T> + Send,
-) -> anyhow::Result<T> {
-    let pinned = || {
-        let all = sched_getaffinity(None).context("processors")?;
-        let last = (0..CpuSet::MAX_CPU).rfind(|&number| all.is_set(number));
-        let mut one = CpuSet::new();
-        one.set(last.context("no processor")?);
-        sched_setaffinity(None, &one).context("one processor")?;
-        work()
-    };
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(pinned);
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 impl Sockets {

@@ -1,0 +1,89 @@
+//! Which processor does what.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// A processor for each of two hosts, as if each were a machine; none if there is only one.
+///
+/// # Errors
+/// The system would not say.
+pub(crate) fn of_two_hosts() -> anyhow::Result<Option<[usize; 2]>> {
+    let all = allowed()?;
+    Ok(all.first().copied().zip(all.get(1).copied()).map(Into::into))
+}
+
+/// Runs `work` on a thread that stays on the last of the processors.
+///
+/// # Errors
+/// There is no thread, or `work` failed.
+pub(crate) fn on_one_processor<T: Send>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send,
+) -> anyhow::Result<T> {
+    let pinned = || {
+        let mut one = CpuSet::new();
+        one.set(allowed()?.pop().context("no processor")?);
+        sched_setaffinity(None, &one).context("one processor")?;
+        work()
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(pinned);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// As long as this lives, processors that wait do not go to sleep: what follows a pause is measured without the time that
+/// the machine, or the one that it is a guest of, takes to wake up, and with caches that nobody has emptied meanwhile.
+#[derive(Debug)]
+pub(crate) struct Awake {
+    /// What is asked for holds until it is closed.
+    _latency: File,
+}
+
+impl Awake {
+    /// `None` if the kernel has no such thing, or this is not root.
+    #[must_use]
+    pub(crate) fn keep() -> Option<Self> {
+        let mut latency = File::options().write(true).open(LATENCY).ok()?;
+        latency.write_all(&0_i32.to_ne_bytes()).ok()?;
+        Some(Self { _latency: latency })
+    }
+}
+
+/// As `/sys` has a set of this one: words of 32 bits, the highest first.
+pub(crate) fn mask(processor: usize) -> String {
+    let lower = ",00000000".repeat(processor / 32);
+    format!("{:x}{lower}", 1_u32 << (processor % 32))
+}
+
+/// By number, those that this program may use.
+fn allowed() -> anyhow::Result<Vec<usize>> {
+    let all = sched_getaffinity(None).context("processors")?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&number| all.is_set(number)).collect())
+}
+
+/// Microseconds that waking up may take (PM QoS), for all processors.
+const LATENCY: &str = "/dev/cpu_dma_latency";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_has_one_bit() {
+        assert_eq!(
+            [0, 1, 31, 33, 64].map(mask),
+            ["1", "2", "80000000", "2,00000000", "1,00000000,00000000"]
+        );
+    }
+
+    #[test]
+    fn two_hosts_have_different_processors() {
+        if let Some([a, b]) = of_two_hosts().unwrap() {
+            assert!(a < b);
+        }
+        assert_eq!(on_one_processor(allowed).unwrap().len(), 1);
+    }
+}
