@@ -177,24 +177,40 @@ static __always_inline void fill_traffic(const struct arrival *arrival, struct t
 	traffic->inbound = 1;
 }
 
-/* A nonce that nobody agreed to: classic IPv6 (decision 071), and of a session a forgery. Not static, for a
- * stack of its own.
+/* The socket of a packet with a nonce that nobody agreed to, with what only those who look for it need. Not static,
+ * for a stack of its own; the result says nothing.
+ */
+__noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
+{
+	struct traffic traffic = {};
+	__u32 at;
+
+	if (!arrival)
+		return 0;
+	at = sizeof(arrival->ip6) + arrival->options.len;
+	find_upper(skb, l2, arrival->options.next, at, &arrival->upper);
+	fill_traffic(arrival, &traffic);
+	if (!is_forged)
+		traffic.nonce = arrival->options.nonce;
+	return consider(skb, &traffic);
+}
+
+/* A nonce that nobody agreed to: classic IPv6 (decision 071), and of a session a forgery. Most of what a flood
+ * consists of goes no other way, so nothing is looked up here that need not be. Not static, for a stack of its own.
  */
 __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
 {
-	struct traffic traffic = {};
+	__u64 now = ilnp_now();
 
 	if (!arrival)
 		return TC_ACT_UNSPEC;
-	fill_traffic(arrival, &traffic);
 	if (is_forged) {
-		if (has_lost(&arrival->pair, ilnp_now()))
-			consider(skb, &traffic);
+		if (has_lost(&arrival->pair, now))
+			consider_strange(skb, l2, arrival, is_forged);
 		return drop(DROP_BAD_NONCE);
 	}
-	traffic.nonce = arrival->options.nonce;
-	traffic.is_strange = 1;
-	consider(skb, &traffic);
+	if (may_look(now))
+		consider_strange(skb, l2, arrival, is_forged);
 	if (!strip_nonce(skb, l2, arrival) || !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
 	if (!full_checksum)
@@ -243,7 +259,7 @@ __noinline int session_of_nonce(const struct arrival *arrival)
 	struct found found;
 	struct nids nids;
 
-	if (!arrival || !has_sessions())
+	if (!arrival)
 		return NO_NODE;
 	nids = nids_of(&arrival->pair);
 	last = shown_place(&nids, &arrival->options.nonce);
@@ -422,14 +438,13 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	upper->at = sizeof(arrival.ip6) + options->len;
 	if (unlikely(!is_common(options->next)))
 		find_upper(skb, l2, options->next, upper->at, upper);
+	if (!has_sessions())
+		return receive_strange(skb, l2, &arrival, false);
 	slot = recent_of_nonce(&arrival);
 	if (unlikely(slot < 0))
 		slot = session_of_nonce(&arrival);
 	if (likely(slot >= 0))
 		return deliver(skb, l2, &arrival, slot);
-	/* Whoever looks for its socket needs the ports. */
-	if (is_common(options->next))
-		find_upper(skb, l2, options->next, upper->at, upper);
 	return receive_strange(skb, l2, &arrival, slot != NO_NODE);
 }
 

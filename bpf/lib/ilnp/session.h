@@ -9,7 +9,7 @@
 /* USED_INTERVAL, CANDIDATE_INTERVAL and LOOK_INTERVAL of the contract, nanoseconds. */
 #define USED_INTERVAL 10000000000ULL
 #define CANDIDATE_INTERVAL 10000000000ULL
-#define LOOK_INTERVAL 16000000ULL
+#define LOOK_INTERVAL 100000000ULL
 /* A connection that was there is believed to be there for so long. */
 #define FLOW_FRESH 100000000ULL
 

@@ -53,7 +53,7 @@ pub const USED_INTERVAL: Duration = Duration::from_secs(10);
 pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two looks for the socket of a packet that came from a stranger; all data planes alike, not
 /// configurable.
-pub const LOOK_INTERVAL: Duration = Duration::from_millis(16);
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Life of a secret behind validators: 30 s, so that one is good for 30 to 60 s (decision 004). Not
 /// configurable.
 pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
