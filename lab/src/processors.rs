@@ -6,25 +6,27 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// A processor for each of two hosts, as if each were a machine; none if there is only one.
+/// A processor for each of two hosts, as if each were a machine: the same one twice if there are no two.
 ///
 /// # Errors
 /// The system would not say.
-pub(crate) fn of_two_hosts() -> anyhow::Result<Option<[usize; 2]>> {
+pub(crate) fn of_two_hosts() -> anyhow::Result<[usize; 2]> {
     let all = allowed()?;
-    Ok(all.first().copied().zip(all.get(1).copied()).map(Into::into))
+    let first = *all.first().context("no processor")?;
+    Ok([first, all.get(1).copied().unwrap_or(first)])
 }
 
-/// Runs `work` on a thread that stays on the last of the processors.
+/// Runs `work` on a thread that stays on a processor, as do threads and programs that it starts.
 ///
 /// # Errors
-/// There is no thread, or `work` failed.
-pub(crate) fn on_one_processor<T: Send>(
+/// There is no thread or no such processor, or `work` failed.
+pub(crate) fn on_processor<T: Send>(
+    processor: usize,
     work: impl FnOnce() -> anyhow::Result<T> + Send,
 ) -> anyhow::Result<T> {
     let pinned = || {
         let mut one = CpuSet::new();
-        one.set(allowed()?.pop().context("no processor")?);
+        one.set(processor);
         sched_setaffinity(None, &one).context("one processor")?;
         work()
     };
@@ -80,10 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn two_hosts_have_different_processors() {
-        if let Some([a, b]) = of_two_hosts().unwrap() {
-            assert!(a < b);
-        }
-        assert_eq!(on_one_processor(allowed).unwrap().len(), 1);
+    fn two_hosts_have_different_processors_and_stay_there() {
+        let ([a, b], all) = (of_two_hosts().unwrap(), allowed().unwrap());
+        assert_eq!(a < b, all.len() > 1);
+        assert_eq!(on_processor(b, allowed).unwrap(), [b]);
     }
 }

@@ -26,7 +26,7 @@ use super::{Experiment, Results, Summary, Watch, recovery};
 use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
-use crate::processors::Awake;
+use crate::processors::{self, Awake, on_processor};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
 use crate::workload::Generator;
 use crate::{interrupt, preflight};
@@ -311,12 +311,15 @@ impl IlccStudy {
             host.sysctl(&format!("ipv6/conf/{SHARED_LINK}/disable_ipv6"), "1")?;
         }
         let [from, to] = HOSTS.map(|host| shared_address(host, 0));
-        let at_work = Target::start(target, back, Ilv::of(to), (policy, layer, self.room))?;
+        let [own, others] = processors::of_two_hosts()?;
+        let start = || Target::start(target, back, Ilv::of(to), (policy, layer, self.room));
+        let at_work = on_processor(own, start)?;
         let answers = Answers::start(source, SHARED_LINK)?;
         let load = self.load(layer, rank, seed);
         let streams = load.streams(Ilv::of(from), to, &out);
         let begin = Instant::now();
-        let generator = Generator::start(source, SHARED_LINK, streams, self.length)?;
+        let generator =
+            on_processor(others, || Generator::start(source, SHARED_LINK, streams, self.length))?;
         while begin.elapsed() < self.length || !generator.is_finished() {
             interrupt::check()?;
             thread::sleep(interrupt::TICK);

@@ -21,7 +21,7 @@ use crate::Failure;
 use crate::daemon::DaemonOptions;
 use crate::interrupt;
 use crate::netns::{ALL_OFFLOADS, SEGMENTATION};
-use crate::processors::{self, Awake, on_one_processor};
+use crate::processors::{self, Awake, on_processor};
 use crate::topology::{HOSTS, ISPS, Impairment};
 use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions, WholeWay};
 
@@ -153,11 +153,12 @@ impl Experiment for Throughput {
             }
         }
         watch.done(1.0);
+        let [one, other] = processors::of_two_hosts()?;
         let parameters = Parameters {
             protocol: self.protocol.name(),
             pairs: self.pairs,
             duration_s: self.duration.as_secs_f64(),
-            own_processors: processors::of_two_hosts()?.is_some(),
+            own_processors: one != other,
             awake: awake.is_some(),
         };
         let chart = self.chart(&points);
@@ -221,7 +222,8 @@ impl Throughput {
             WholeWay::open([a, b], traffic).with_context(|| format!("sockets of the path {path}"))
         };
         let [mut without, mut with] = [open(pair[0])?, open(pair[1])?];
-        on_one_processor(|| {
+        let [_, last] = processors::of_two_hosts()?;
+        on_processor(last, || {
             let mut slices = Vec::new();
             for number in 0..WARM_UP + self.pairs * SLICES {
                 interrupt::check()?;
@@ -328,7 +330,7 @@ impl Paths {
     /// Each host takes in what comes to it by a processor of its own, as a machine does. Else the processor of
     /// who sends does the work of both.
     fn give_hosts_processors(&self) -> anyhow::Result<()> {
-        let Some(processors) = processors::of_two_hosts()? else { return Ok(()) };
+        let processors = processors::of_two_hosts()?;
         for (_, scene) in &self.0 {
             for (host, processor) in HOSTS.into_iter().zip(processors) {
                 for uplink in ISPS {

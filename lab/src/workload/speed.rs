@@ -32,13 +32,13 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Sends for so long, with nothing else to do; each program on its processor, if they have some.
+    /// Sends for so long, with nothing else to do, each program on its processor.
     ///
     /// # Errors
     /// iperf3 failed, or nothing arrived.
     pub fn measure(
         ends: [&Endpoint; 2],
-        processors: Option<[usize; 2]>,
+        [sender, receiver]: [usize; 2],
         traffic: Traffic,
         duration: Duration,
         directory: &Path,
@@ -54,7 +54,7 @@ impl Speed {
             .args(["-J", "-i", "0", "-c", &to.address.to_string()])
             .args(["-B", &from.address.to_string(), "-t", &duration.as_secs().max(1).to_string()])
             .args(traffic.arguments())
-            .args(processors.iter().flat_map(|[from, to]| ["-A".into(), format!("{from},{to}")]))
+            .args(["-A", &format!("{sender},{receiver}")])
             .stdout(std::fs::File::create(&output).context("output of iperf3")?);
         let mut client = Process::start(&mut command, &directory.join("iperf3-client.log"))?;
         interrupt::wait_for("iperf3", duration + PATIENCE, || client.poll())?;

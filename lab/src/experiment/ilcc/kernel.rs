@@ -20,6 +20,7 @@ use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
 use crate::netns::{Namespace, Task};
+use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, ISPS, Prefix, host_address, two_by_two};
 use crate::workload::Generator;
 
@@ -61,7 +62,9 @@ pub(super) fn once(
         ),
         ..DaemonOptions::new(moorlined, SEND_TIMEOUT)
     };
-    let daemon = Daemon::start(&lab, host, &options)?;
+    let [own, others] = processors::of_two_hosts()?;
+    lab.namespace(host)?.receive_on(ISPS[1], own)?;
+    let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;
     // Somebody at the other end of the network who is not there: what is sent to him ends at the router.
     let nobody = host_address(HOSTS[1], 2);
     router.nft(&format!(
@@ -69,7 +72,7 @@ pub(super) fn once(
         Prefix::of(nobody)
     ))?;
     let echo = match layer {
-        Layer::Transport => Some(Echo::start(lab.namespace(host)?, victim)?),
+        Layer::Transport => Some(on_processor(own, || Echo::start(lab.namespace(host)?, victim))?),
         Layer::Network => None,
     };
     let (hop, _) = Hop::towards(router, victim)?;
@@ -81,7 +84,8 @@ pub(super) fn once(
     let mut steps = vec![inbound.runs().unwrap_or_default()];
     let sent = outbound.runs().unwrap_or_default();
     let begin = Instant::now();
-    let generator = Generator::start(router, &hop.interface, streams, load.length)?;
+    let generator =
+        on_processor(others, || Generator::start(router, &hop.interface, streams, load.length))?;
     while begin.elapsed() < load.length || !generator.is_finished() {
         pause(STEP)?;
         steps.push(inbound.runs().context("the daemon has no programs any more")?);
