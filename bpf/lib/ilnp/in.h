@@ -177,8 +177,8 @@ static __always_inline void fill_traffic(const struct arrival *arrival, struct t
 	traffic->inbound = 1;
 }
 
-/* The socket of a packet with a nonce that nobody agreed to, with what only those who look for it need. Not static,
- * for a stack of its own; the result says nothing.
+/* The socket of a packet with a nonce that nobody agreed to, with what only those who look for it need. Not
+ * static, for a stack of its own; the result says nothing.
  */
 __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
 {
@@ -196,7 +196,8 @@ __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival 
 }
 
 /* A nonce that nobody agreed to: classic IPv6 (decision 071), and of a session a forgery. Most of what a flood
- * consists of goes no other way, so nothing is looked up here that need not be. Not static, for a stack of its own.
+ * consists of goes no other way, so nothing is looked up here that need not be. Not static, for a stack of its
+ * own.
  */
 __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
 {
