@@ -26,17 +26,7 @@ impl Daemon {
             ilnp.attach(&self.view)?;
         }
         if self.attached != present {
-            let names = self.view.uplinks.iter().map(|uplink| uplink.name.as_str());
-            if let Err(error) = self.netlink.leave_checksums(names) {
-                tracing::warn!(%error, "moved traffic may be slower");
-            }
-            // What is to be segmented is redirected to `moor0`, which is Ethernet, and a checksum may be left to do behind
-            // a header that the hardware does not know.
-            let uplinks = self.view.uplinks.iter().filter(|uplink| {
-                has_link_layer(uplink.ifindex).unwrap_or_default()
-                    && Netlink::sums_anything(&uplink.name)
-            });
-            self.takes_moved = uplinks.map(|uplink| uplink.ifindex).collect();
+            self.follow_offloads();
         }
         self.attached = present;
         let addresses = self.view.uplinks.iter().flat_map(|uplink| {
@@ -53,6 +43,20 @@ impl Daemon {
         }
         self.locals = locals;
         Ok(())
+    }
+
+    /// Who sums what of moved traffic, and which uplinks it may be routed to.
+    fn follow_offloads(&mut self) {
+        let uplinks = &self.view.uplinks;
+        let sum: Vec<_> =
+            uplinks.iter().filter(|uplink| Netlink::sums_anything(&uplink.name)).collect();
+        if let Err(error) = self.netlink.leave_checksums(sum.len() == uplinks.len()) {
+            tracing::warn!(%error, "moved traffic may be slower");
+        }
+        // What is to be segmented is redirected to `moor0`, which is Ethernet, and a checksum may be left to do behind a
+        // header that the hardware does not know.
+        let able = sum.into_iter().map(|uplink| uplink.ifindex);
+        self.takes_moved = able.filter(|one| has_link_layer(*one).unwrap_or_default()).collect();
     }
 
     /// Logs what happened to the uplinks and gives it to those who listen.

@@ -64,17 +64,13 @@ impl Netlink {
         Ok(MoorLinks { moor0_ifindex: moor0, moor1_ifindex: moor1, gathers })
     }
 
-    /// Leaves the checksums of moved traffic to the uplinks if each of them sums whatever it is told to. There may
-    /// be hardware that does so for the packets that it knows only: then the kernel sums.
+    /// Leaves the checksums of moved traffic to the uplinks, or not: to be left, each of them has to sum whatever it is told
+    /// to. There may be hardware that does so for the packets that it knows only: then the kernel sums.
     ///
     /// # Errors
     /// The kernel refuses, or there is no pair yet.
-    pub fn leave_checksums<'a>(
-        &self,
-        mut uplinks: impl Iterator<Item = &'a str>,
-    ) -> Result<(), Error> {
+    pub fn leave_checksums(&self, leave: bool) -> Result<(), Error> {
         let [name, _] = &self.settings.link_names;
-        let leave = uplinks.all(Self::sums_anything);
         ethtool::leave_checksums(name, leave).map_err(|source| Error::Refused {
             action: format!("leave the checksums of {name} to the uplinks"),
             source,
