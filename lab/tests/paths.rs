@@ -16,6 +16,7 @@ use moorline_api::{
 use moorline_lab::Failure;
 use moorline_lab::capture::Capture;
 use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Two hosts with a context, kept in use by datagrams both ways.
 struct Busy {
@@ -148,6 +149,33 @@ fn a_moved_pair_is_routed_to_its_uplink_and_nothing_leaves_there_by_its_ulid() {
     let sources: Vec<_> = frames.iter().filter_map(|frame| Some(&frame.ipv6()?[8..24])).collect();
     assert!(sources.contains(&&away.local.octets()[..]), "nothing seen");
     assert!(!sources.contains(&&home.local.octets()[..]));
+    busy.finish();
+}
+
+/// The kernel takes routes away with an interface that goes down, if only for a moment that nobody sees.
+#[test]
+fn a_moved_pair_is_routed_to_its_uplink_again_after_that_was_down_for_a_moment() {
+    let Some(hosts) = protected("short interruption", &["a", "b"], &[]) else { return };
+    let busy = Busy::start(hosts);
+    let host = busy.hosts.lab.namespace("a").unwrap().clone();
+    let moved = || host.ip(&["-6", "route", "show", "table", "5530"]).unwrap();
+    let away = busy.pair("isp2", "isp2");
+    busy.client("a").put(&PutRequest { scope: Scope::All, pair: Some(away) }).unwrap();
+    eventually("a route to isp2", || moved().contains("dev isp2"));
+    host.sysctl("ipv6/conf/isp2/keep_addr_on_down", "1").unwrap();
+    let defaults = host.ip(&["-6", "route", "show", "default", "dev", "isp2"]).unwrap();
+    let back = defaults.lines().map(|line| format!("route replace {line} dev isp2\n"));
+    let back: String = back.collect();
+    let daemon = Pid::from_raw(busy.hosts.daemons[0].id().cast_signed()).unwrap();
+    kill_process(daemon, Signal::STOP).unwrap();
+    let flap = host.ip_batch(&format!("link set isp2 down\nlink set isp2 up\n{back}"));
+    let without = moved();
+    kill_process(daemon, Signal::CONT).unwrap();
+    flap.unwrap();
+    assert!(!without.contains("dev isp2"), "{without}");
+    eventually("the route to isp2 again", || moved().contains("dev isp2"));
+    assert_eq!(busy.context().locators(), away);
+    busy.goes_on();
     busy.finish();
 }
 

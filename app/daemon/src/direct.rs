@@ -1,6 +1,7 @@
 //! Routes of moved traffic that lead to the uplink it leaves by: there its header is put in, and it goes on. By `moor0` it goes
 //! through two interfaces.
 
+use std::collections::BTreeMap;
 use std::iter;
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use moorline_netlink::{MovedRoute, NextHop};
 use moorline_types::{LocatorPair, Ulid, UlidPair};
 use tokio::time::Instant;
 
-use crate::protect::Mover;
+use crate::protect::{Moved, Mover};
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -69,6 +70,15 @@ impl Daemon {
         self.lead_soon(others);
     }
 
+    /// The kernel takes a direct route away with its uplink, which may be up again before anybody has seen it down.
+    pub(crate) async fn look_for_direct(&mut self) {
+        match self.netlink.moved().await {
+            Ok(there) => self.moved.keep_direct(&there),
+            Err(error) => return tracing::warn!(%error, "direct routes of what has moved"),
+        }
+        self.follow_routers().await;
+    }
+
     /// The route that it should have, if it has another.
     fn other_route(&self, mover: Mover) -> Option<(Mover, MovedRoute)> {
         let now = self.moved.get(mover)?;
@@ -95,7 +105,53 @@ impl Daemon {
     }
 }
 
+impl Moved {
+    /// Notes which direct routes are still there.
+    fn keep_direct(&mut self, there: &[MovedRoute]) {
+        let there: BTreeMap<_, _> =
+            there.iter().filter_map(|route| Some((route.ulids, route.direct?))).collect();
+        let routes = self.movers().into_iter().filter_map(|mover| {
+            let route = self.get(mover)?;
+            let is_lost =
+                route.direct.is_some() && there.get(&route.ulids) != route.direct.as_ref();
+            is_lost.then_some((mover, MovedRoute { direct: None, ..*route }))
+        });
+        self.set(routes.collect::<Vec<_>>());
+    }
+}
+
 /// Until a direct route is set: what has moved goes on by `moor0`, and what else is to be moved comes first.
 const LEAD_DELAY: Duration = Duration::from_millis(50);
 /// Direct routes that are set at once.
 const BATCH: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use moorline_types::ContextId;
+
+    use super::*;
+
+    #[test]
+    fn a_direct_route_that_the_kernel_took_away_is_noted_and_the_others_stay() {
+        let address = |text: &str| text.parse::<Ipv6Addr>().expect("an address");
+        let route = |peer: &str, direct| MovedRoute {
+            ulids: UlidPair::new(Ulid(address("2001:db8:a::1")), Ulid(address(peer))),
+            path_mtu: 1500,
+            is_tcp_bare: false,
+            direct,
+        };
+        let hop = |gateway: &str| Some(NextHop { ifindex: 7, gateway: address(gateway) });
+        let kept = route("2001:db8:b::1", hop("fe80::1"));
+        let taken = route("2001:db8:b::2", hop("fe80::1"));
+        let other = route("2001:db8:b::3", hop("fe80::1"));
+        let none = route("2001:db8:b::4", None);
+        let mut moved = Moved::default();
+        moved.set((0..).map(|id| Mover::Context(ContextId(id))).zip([kept, taken, other, none]));
+        let by_moor = |route: MovedRoute| MovedRoute { direct: None, ..route };
+        let changed = MovedRoute { direct: hop("fe80::2"), ..other };
+        moved.keep_direct(&[kept, by_moor(taken), changed, none]);
+        let now = moved.movers().into_iter().filter_map(|mover| moved.get(mover).copied());
+        assert_eq!(now.collect::<Vec<_>>(), [kept, by_moor(taken), by_moor(other), none]);
+        assert!(moved.is_direct(kept.ulids) && !moved.is_direct(taken.ulids));
+    }
+}

@@ -267,8 +267,12 @@ impl Daemon {
                 notice = sources.monitor.next() => {
                     let notice = notice.context("watching the host's addresses")?;
                     self.tell_changes(&notice);
+                    let may_lack_routes = notice.routes_taken || notice.resynced;
                     let followed = self.on_view(notice.view, &mut sources.routers).await;
                     tell_failure(followed);
+                    if may_lack_routes {
+                        self.look_for_direct().await;
+                    }
                 }
                 said = sources.routers.next() => {
                     let said = said.context("listening to routers")?;

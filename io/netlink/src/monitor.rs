@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
 use std::io;
+use std::mem;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -30,6 +31,9 @@ pub struct Notice {
     pub changes: Vec<Change>,
     /// Whether the kernel had lost notices since the last one: several changes may have become one.
     pub resynced: bool,
+    /// Whether the kernel has taken routes of ours away: an interface was down, if only for a moment that the view does not
+    /// show.
+    pub routes_taken: bool,
 }
 
 impl Monitor {
@@ -56,7 +60,9 @@ impl Netlink {
         let before = self.interfaces().await?;
         let view = before.view();
         let (sender, notices) = mpsc::channel(QUEUE);
-        let watcher = Watcher { netlink: self.clone(), socket, before, sender };
+        let netlink = self.clone();
+        let watcher =
+            Watcher { netlink, socket, before, sender, resynced: false, routes_taken: false };
         tokio::spawn(watcher.run());
         Ok(Monitor { view, notices })
     }
@@ -74,24 +80,26 @@ struct Watcher {
     socket: TokioSocket,
     before: Interfaces,
     sender: mpsc::Sender<Notice>,
+    /// For the next notice.
+    resynced: bool,
+    routes_taken: bool,
 }
 
 impl Watcher {
     async fn run(mut self) {
         let mut read_at = Instant::now() - MIN_INTERVAL;
-        let mut resynced = false;
         loop {
             let first = tokio::select! {
                 first = self.socket.recv_from_full() => first,
                 () = self.sender.closed() => return,
             };
-            let mut matters = self.look_at(first, &mut resynced);
+            let mut matters = self.look_at(first);
             if matters {
                 // The first of a burst is read at once, the rest of it together a little later.
                 sleep_until(read_at + MIN_INTERVAL).await;
             }
             while let Some(more) = self.socket.recv_from_full().now_or_never() {
-                matters |= self.look_at(more, &mut resynced);
+                matters |= self.look_at(more);
             }
             if !matters {
                 continue;
@@ -99,48 +107,59 @@ impl Watcher {
             read_at = Instant::now();
             match self.netlink.interfaces().await {
                 Ok(now) => {
-                    if !self.tell(now, &mut resynced).await {
+                    if !self.tell(now).await {
                         return;
                     }
                 }
                 // Transient, as everything with dumps is: the next notice tries again.
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the state of the uplinks");
-                    resynced = true;
+                    self.resynced = true;
                 }
             }
         }
     }
 
     /// False when nobody listens any more.
-    async fn tell(&mut self, now: Interfaces, resynced: &mut bool) -> bool {
-        if now == self.before && !*resynced {
+    async fn tell(&mut self, now: Interfaces) -> bool {
+        let must_tell = self.resynced || self.routes_taken;
+        if now == self.before && !must_tell {
             return true;
         }
         let changes = now.changes_since(&self.before);
         let (old, view) = (self.before.view(), now.view());
         self.before = now;
-        if changes.is_empty() && old == view && !*resynced {
+        if changes.is_empty() && old == view && !must_tell {
             return true;
         }
-        let notice = Notice { view, changes, resynced: std::mem::take(resynced) };
+        let resynced = mem::take(&mut self.resynced);
+        let routes_taken = mem::take(&mut self.routes_taken);
+        let notice = Notice { view, changes, resynced, routes_taken };
         self.sender.send(notice).await.is_ok()
     }
 
-    /// Whether something that was received may have changed the uplinks.
-    fn look_at(&self, received: io::Result<(Vec<u8>, SocketAddr)>, resynced: &mut bool) -> bool {
+    /// Whether something that was received may have changed the uplinks, or what we have to do with them.
+    fn look_at(&mut self, received: io::Result<(Vec<u8>, SocketAddr)>) -> bool {
         match received {
-            Ok((octets, _)) => messages(&octets).any(|message| {
-                Row::parse(message.message_type(), message.payload())
-                    .is_none_or(|row| self.is_relevant(&row))
+            Ok((octets, _)) => messages(&octets).fold(false, |matters, message| {
+                let row = Row::parse(message.message_type(), message.payload());
+                let is_taken = message.port_number() == KERNEL
+                    && row.as_ref().is_some_and(|r| self.is_ours(r));
+                self.routes_taken |= is_taken;
+                matters | is_taken | row.is_none_or(|row| self.is_relevant(&row))
             }),
             Err(error) => {
                 // ENOBUFS: the kernel had more to tell than the socket could hold.
                 tracing::debug!(%error, "notices were lost: reading everything again");
-                *resynced = true;
+                self.resynced = true;
                 true
             }
         }
+    }
+
+    /// Whether it tells of a route of ours that is gone.
+    fn is_ours(&self, row: &Row) -> bool {
+        row.kind == libc::RTM_DELROUTE && row.byte(5) == self.netlink.settings.protocol
     }
 
     fn is_relevant(&self, row: &Row) -> bool {
@@ -163,6 +182,8 @@ impl Watcher {
 
 /// Links, IPv6 addresses, IPv6 routes (`RTNLGRP_*`).
 const GROUPS: [u32; 3] = [1, 9, 11];
+/// Port of who changes something of its own accord; who is asked to by a process names that.
+const KERNEL: u32 = 0;
 /// Notices that may wait for a slow listener; then the kernel's queue fills, and a resync follows.
 const QUEUE: usize = 16;
 /// Tables are not read more often than this: a burst (an interface going down with all its routes)

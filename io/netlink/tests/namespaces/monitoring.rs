@@ -1,5 +1,5 @@
 use crate::harness::{Host, address, index, ip, next, on_host};
-use moorline_netlink::{AddressSpec, Change};
+use moorline_netlink::{AddressSpec, Change, MovedRoute};
 use moorline_types::{Ulid, UlidPair};
 
 //= rfc5534#3.2-2 (test)
@@ -114,6 +114,10 @@ fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
         netlink.ensure_moor().await.unwrap();
         netlink.ensure_rules(&view).await.unwrap();
         netlink.add_moved(pair, 1500).await.unwrap();
+        let direct = view.uplinks[0].next_hop(address("2001:db8:1::1"));
+        let moved = MovedRoute { ulids: pair, path_mtu: 1500, is_tcp_bare: false, direct };
+        netlink.lead_directly(&[moved]).await.unwrap();
+        assert!(netlink.lead_by_moor(&moved).await.unwrap());
         netlink.keep_ulid(Ulid(address("2001:db8:5::1"))).await.unwrap();
         let ifindex = index(&view, "up2");
         let own = address("2001:db8:2::77");
@@ -124,5 +128,26 @@ fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
             panic!("{:?}", notice.changes);
         };
         assert_eq!((at, added.address), (ifindex, own));
+        assert!(!notice.routes_taken);
+    });
+}
+
+#[test]
+fn an_interface_that_was_down_for_a_moment_has_lost_our_routes() {
+    on_host(async |host: Host| {
+        std::fs::write("/proc/sys/net/ipv6/conf/up2/keep_addr_on_down", "1").unwrap();
+        let netlink = host.netlink();
+        let mut monitor = netlink.monitor().await.unwrap();
+        let view = monitor.initial_view().clone();
+        netlink.ensure_rules(&view).await.unwrap();
+        // On this runtime the monitor cannot run in between.
+        let batch = host.folder.path().join("batch");
+        let again = "route add default via fe80::2 dev up2 metric 1022";
+        std::fs::write(&batch, format!("link set up2 down\nlink set up2 up\n{again}\n")).unwrap();
+        ip(&format!("-6 -batch {}", batch.display()));
+        let notice = next(&mut monitor).await;
+        assert!(notice.routes_taken);
+        assert_eq!((notice.view, notice.changes), (view.clone(), vec![]));
+        assert!(netlink.ensure_rules(&view).await.unwrap(), "the way out of a prefix");
     });
 }
