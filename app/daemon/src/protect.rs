@@ -111,38 +111,27 @@ impl Daemon {
     /// that of its source.
     async fn carry_out(&mut self, updates: &[Update]) {
         self.note_owners(updates);
-        let moved = updates.iter().filter_map(|update| match update {
-            Update::Upsert(entry) if entry.is_moved() => {
-                let route = MovedRoute {
-                    ulids: entry.ulids,
-                    path_mtu: self.mtu_of(entry),
-                    is_tcp_bare: false,
-                    direct: self.next_hop(entry.locators.local.0),
-                };
-                Some((Mover::Context(entry.id), route))
-            }
-            Update::Upsert(_)
-            | Update::Heard { .. }
-            | Update::Remove { .. }
-            | Update::Rearm { .. } => None,
-        });
-        let moved: Vec<_> = moved.collect();
+        let entries = moved_after(updates);
+        let route = |entry: &&ContextEntry| MovedRoute {
+            ulids: entry.ulids,
+            path_mtu: self.mtu_of(entry),
+            is_tcp_bare: false,
+            direct: self.next_hop(entry.locators.local.0),
+        };
+        let moved: Vec<_> =
+            entries.values().map(|entry| (Mover::Context(entry.id), route(entry))).collect();
         self.route(moved.clone()).await;
+        let back = back_in(updates);
+        for id in &back {
+            self.lead_by_moor(Mover::Context(*id)).await;
+        }
         for update in updates {
-            let back = match update {
-                Update::Upsert(entry) if !entry.is_moved() => Some(Mover::Context(entry.id)),
-                Update::Remove { context } => Some(Mover::Context(*context)),
-                Update::Upsert(_) | Update::Heard { .. } | Update::Rearm { .. } => None,
-            };
-            if let Some(mover) = back {
-                self.lead_by_moor(mover).await;
-            }
             if let Err(error) = self.datapath.apply(update) {
                 tracing::warn!(%error, "data plane");
             }
-            if let Some(mover) = back {
-                self.unroute(mover).await;
-            }
+        }
+        for id in back.iter().filter(|id| !entries.contains_key(id)) {
+            self.unroute(Mover::Context(*id)).await;
         }
         self.lead_soon(moved);
         let is_removal = |update: &Update| matches!(update, Update::Remove { .. });
@@ -282,6 +271,32 @@ impl Daemon {
     }
 }
 
+/// Contexts that have moved once these updates are carried out. One that a fork comes beside is removed in between, and comes
+/// again: the data plane finds the last by its ULIDs.
+fn moved_after(updates: &[Update]) -> BTreeMap<ContextId, &ContextEntry> {
+    let mut moved = BTreeMap::new();
+    for update in updates {
+        let (id, entry) = match update {
+            Update::Upsert(entry) => (entry.id, Some(entry).filter(|entry| entry.is_moved())),
+            Update::Remove { context } => (*context, None),
+            Update::Heard { .. } | Update::Rearm { .. } => continue,
+        };
+        moved.remove(&id);
+        moved.extend(entry.map(|entry| (id, entry)));
+    }
+    moved
+}
+
+/// Contexts that go by their ULIDs with one of these updates, if only until the next.
+fn back_in(updates: &[Update]) -> BTreeSet<ContextId> {
+    let back = updates.iter().filter_map(|update| match update {
+        Update::Upsert(entry) => Some(entry.id).filter(|_| !entry.is_moved()),
+        Update::Remove { context } => Some(*context),
+        Update::Heard { .. } | Update::Rearm { .. } => None,
+    });
+    back.collect()
+}
+
 /// The pair that was in use, and the one that is or was to be.
 fn pairs(event: &Event) -> (Option<Pair>, Option<Pair>) {
     let pair = |locators: &LocatorPair| Some(locator_pair(*locators));
@@ -399,3 +414,6 @@ fn log(event: &Event) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
