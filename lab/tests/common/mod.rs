@@ -1,6 +1,8 @@
 //! What the tests of the lab share.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod sites;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
