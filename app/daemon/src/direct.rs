@@ -48,15 +48,21 @@ impl Daemon {
         self.lead_at = (!self.moved.waiting().is_empty()).then(Instant::now);
     }
 
-    /// The data plane is about to send its packets otherwise. Whether they were led directly.
-    pub(crate) async fn lead_by_moor(&mut self, mover: Mover) -> bool {
-        let Some(route) = self.moved.get(mover).copied().filter(|one| one.direct.is_some()) else {
+    /// The data plane is about to send their packets otherwise. Whether any was led directly.
+    pub(crate) async fn lead_by_moor(&mut self, movers: impl IntoIterator<Item = Mover>) -> bool {
+        let led = movers.into_iter().filter_map(|mover| {
+            let route = self.moved.get(mover).filter(|route| route.direct.is_some())?;
+            Some((mover, *route))
+        });
+        let (movers, routes): (Vec<_>, Vec<_>) = led.unzip();
+        if routes.is_empty() {
             return false;
-        };
-        if let Err(error) = self.netlink.lead_by_moor(&route).await {
-            tracing::warn!(%error, "direct route of what has moved");
         }
-        self.moved.set([(mover, MovedRoute { direct: None, ..route })]);
+        if let Err(error) = self.netlink.lead_by_moor(&routes).await {
+            tracing::warn!(%error, "direct routes of what has moved");
+        }
+        let by_moor = routes.into_iter().map(|route| MovedRoute { direct: None, ..route });
+        self.moved.set(movers.into_iter().zip(by_moor));
         true
     }
 
@@ -64,9 +70,8 @@ impl Daemon {
     pub(crate) async fn follow_routers(&mut self) {
         let movers = self.moved.movers().into_iter();
         let others: Vec<_> = movers.filter_map(|mover| self.other_route(mover)).collect();
-        for (mover, _) in others.iter().filter(|(_, route)| route.direct.is_none()) {
-            self.lead_by_moor(*mover).await;
-        }
+        let by_moor = others.iter().filter(|(_, route)| route.direct.is_none());
+        self.lead_by_moor(by_moor.map(|(mover, _)| *mover)).await;
         self.lead_soon(others);
     }
 

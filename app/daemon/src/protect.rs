@@ -122,17 +122,14 @@ impl Daemon {
             entries.values().map(|entry| (Mover::Context(entry.id), route(entry))).collect();
         self.route(moved.clone()).await;
         let back = back_in(updates);
-        for id in &back {
-            self.lead_by_moor(Mover::Context(*id)).await;
-        }
+        self.lead_by_moor(back.iter().map(|id| Mover::Context(*id))).await;
         for update in updates {
             if let Err(error) = self.datapath.apply(update) {
                 tracing::warn!(%error, "data plane");
             }
         }
-        for id in back.iter().filter(|id| !entries.contains_key(id)) {
-            self.unroute(Mover::Context(*id)).await;
-        }
+        let gone = back.iter().filter(|id| !entries.contains_key(id));
+        self.unroute(gone.map(|id| Mover::Context(*id))).await;
         self.lead_soon(moved);
         let is_removal = |update: &Update| matches!(update, Update::Remove { .. });
         if !self.kept.is_empty() && updates.iter().any(is_removal) {
@@ -147,16 +144,13 @@ impl Daemon {
         if moved.is_empty() {
             return;
         }
-        let mut has_changed = false;
-        for (mover, route) in &mut moved {
-            route.direct = None;
-            has_changed |= self.lead_by_moor(*mover).await;
-            if let Some(before) = self.moved.get(*mover)
-                && !route.is_tcp_bare
-                && let Err(error) = self.netlink.remove_moved_tcp(before).await
-            {
-                tracing::warn!(%error, "route of TCP that has moved");
-            }
+        moved.iter_mut().for_each(|(_, route)| route.direct = None);
+        let mut has_changed = self.lead_by_moor(moved.iter().map(|(mover, _)| *mover)).await;
+        let no_longer_bare = moved.iter().filter(|(_, route)| !route.is_tcp_bare);
+        let before: Vec<_> =
+            no_longer_bare.filter_map(|(mover, _)| self.moved.get(*mover).copied()).collect();
+        if let Err(error) = self.netlink.remove_moved_tcp(&before).await {
+            tracing::warn!(%error, "routes of TCP that has moved");
         }
         moved.retain(|(mover, route)| self.moved.get(*mover) != Some(route));
         let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
@@ -201,11 +195,13 @@ impl Daemon {
         uplink.map_or(MIN_MTU, |uplink| uplink.mtu).max(MIN_MTU)
     }
 
-    pub(crate) async fn unroute(&mut self, mover: Mover) {
-        if let Some(route) = self.moved.remove(mover)
-            && let Err(error) = self.netlink.remove_moved(&route).await
+    pub(crate) async fn unroute(&mut self, movers: impl IntoIterator<Item = Mover>) {
+        let routes = movers.into_iter().filter_map(|mover| self.moved.remove(mover));
+        let routes: Vec<_> = routes.collect();
+        if !routes.is_empty()
+            && let Err(error) = self.netlink.remove_moved(&routes).await
         {
-            tracing::warn!(%error, "route of what had moved");
+            tracing::warn!(%error, "routes of what had moved");
         }
     }
 

@@ -44,9 +44,9 @@ impl Daemon {
         in_use.extend(self.ilnp.iter().flat_map(Ilnp::moved_pairs));
         for left in self.netlink.moved().await? {
             if !in_use.contains(&left.ulids) {
-                self.netlink.remove_moved(&left).await?;
+                self.netlink.remove_moved(&[left]).await?;
             } else if !self.moved.is_direct(left.ulids) {
-                self.netlink.lead_by_moor(&left).await?;
+                self.netlink.lead_by_moor(&[left]).await?;
             }
         }
         self.kept = self.netlink.kept_ulids().await?.into_iter().collect();

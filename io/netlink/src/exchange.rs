@@ -47,6 +47,26 @@ impl Exchange {
         inner.ask(message, flags | NLM_F_ACK).await.map(drop)
     }
 
+    /// Makes changes together, each of them whatever becomes of the others. What the kernel refused, by its place.
+    pub(crate) async fn change_all(
+        &self,
+        messages: Vec<RouteNetlinkMessage>,
+        flags: u16,
+    ) -> io::Result<Vec<(usize, io::Error)>> {
+        let mut inner = self.inner.lock().await;
+        let mut refused = Vec::new();
+        let mut messages = messages.into_iter().peekable();
+        let mut made = 0;
+        while messages.peek().is_some() {
+            let batch: Vec<_> = messages.by_ref().take(BATCH).collect();
+            let count = batch.len();
+            let of_batch = inner.tell(batch, flags).await?;
+            refused.extend(of_batch.into_iter().map(|(place, error)| (made + place, error)));
+            made += count;
+        }
+        Ok(refused)
+    }
+
     /// Reads a whole table, again if it changed underneath.
     pub(crate) async fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<Row>> {
         let mut inner = self.inner.lock().await;
@@ -71,14 +91,7 @@ struct Answer {
 
 impl Inner {
     async fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Answer> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, message.into());
-        message.finalize();
-        let mut octets = vec![0; message.buffer_len()];
-        message.serialize(&mut octets);
+        let octets = self.request(message, flags);
         self.socket.send(&octets).await?;
 
         let mut answer = Answer { rows: Vec::new(), interrupted: false };
@@ -88,6 +101,48 @@ impl Inner {
                 return Ok(answer);
             }
         }
+    }
+
+    /// Sends requests in one datagram, of which the kernel answers the last, and those that it refuses.
+    async fn tell(
+        &mut self,
+        batch: Vec<RouteNetlinkMessage>,
+        flags: u16,
+    ) -> io::Result<Vec<(usize, io::Error)>> {
+        let (first, last) = (self.sequence.wrapping_add(1), batch.len().saturating_sub(1));
+        let mut octets = Vec::new();
+        for (place, message) in batch.into_iter().enumerate() {
+            let answer = if place == last { NLM_F_ACK } else { 0 };
+            octets.extend(self.request(message, flags | answer));
+            octets.resize(align(octets.len()), 0);
+        }
+        self.socket.send(&octets).await?;
+
+        let mut refused = Vec::new();
+        loop {
+            let (octets, _) = self.socket.recv_from_full().await?;
+            for message in messages(&octets) {
+                let place = usize::try_from(message.sequence_number().wrapping_sub(first));
+                let Some(place) = place.ok().filter(|place| *place <= last) else { continue };
+                refused.extend(status(&message).err().map(|error| (place, error)));
+                if place == last {
+                    return Ok(refused);
+                }
+            }
+        }
+    }
+
+    /// The octets of the next request.
+    fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> Vec<u8> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, message.into());
+        message.finalize();
+        let mut octets = vec![0; message.buffer_len()];
+        message.serialize(&mut octets);
+        octets
     }
 
     /// Adds the messages of one datagram to the answer; true when it is complete.
@@ -141,3 +196,5 @@ const NETLINK_HEADER: usize = 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Dumps started before a table is called unreadable.
 const DUMP_ATTEMPTS: usize = 8;
+/// Changes in a datagram: their answers have to find room in the socket even if the kernel refuses all of them.
+const BATCH: usize = 64;

@@ -205,15 +205,48 @@ impl Netlink {
     }
 
     pub(crate) async fn replace_route(&self, route: &Route) -> Result<(), Error> {
-        let message = RouteNetlinkMessage::NewRoute(route.message());
-        let made = self.exchange.change(message, NLM_F_CREATE | NLM_F_REPLACE).await;
-        made.map_err(|source| Error::Refused { action: format!("set {route}"), source })
+        self.replace_routes(std::slice::from_ref(route)).await
+    }
+
+    /// The error is that of the first that the kernel refuses; the others are set.
+    pub(crate) async fn replace_routes(&self, routes: &[Route]) -> Result<(), Error> {
+        let messages = routes.iter().map(|route| RouteNetlinkMessage::NewRoute(route.message()));
+        let refused = self.change_routes(messages.collect(), NLM_F_CREATE | NLM_F_REPLACE).await?;
+        match refused.into_iter().next() {
+            Some((place, source)) => Err(refusal("set", routes.get(place), source)),
+            None => Ok(()),
+        }
     }
 
     pub(crate) async fn delete_route(&self, route: &Route) -> Result<bool, Error> {
-        let made = self.exchange.change(RouteNetlinkMessage::DelRoute(route.message()), 0).await;
-        settle(made, libc::ESRCH, || format!("remove {route}"))
+        Ok(self.delete_routes(std::slice::from_ref(route)).await? > 0)
     }
+
+    /// How many of them there were.
+    pub(crate) async fn delete_routes(&self, routes: &[Route]) -> Result<usize, Error> {
+        let messages = routes.iter().map(|route| RouteNetlinkMessage::DelRoute(route.message()));
+        let refused = self.change_routes(messages.collect(), 0).await?;
+        let missing = refused.len();
+        let is_there = |error: &io::Error| error.raw_os_error() != Some(libc::ESRCH);
+        match refused.into_iter().find(|(_, error)| is_there(error)) {
+            Some((place, source)) => Err(refusal("remove", routes.get(place), source)),
+            None => Ok(routes.len() - missing),
+        }
+    }
+
+    async fn change_routes(
+        &self,
+        messages: Vec<RouteNetlinkMessage>,
+        flags: u16,
+    ) -> Result<Vec<(usize, io::Error)>, Error> {
+        let made = self.exchange.change_all(messages, flags).await;
+        made.map_err(|source| Error::Refused { action: "change routes".to_owned(), source })
+    }
+}
+
+fn refusal(verb: &str, route: Option<&Route>, source: io::Error) -> Error {
+    let what = route.map_or_else(|| "a route".to_owned(), ToString::to_string);
+    Error::Refused { action: format!("{verb} {what}"), source }
 }
 
 /// True if the change was made, false if there was nothing to do.

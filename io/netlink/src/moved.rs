@@ -56,7 +56,7 @@ impl Netlink {
     /// [`Self::add_moved`] for many pairs: cached routes are looked up again only once. Not the direct ones.
     ///
     /// # Errors
-    /// There is no `moor0` yet, or the kernel refuses a route; those before it stay.
+    /// There is no `moor0` yet, or the kernel refuses a route; the others are set.
     pub async fn add_all_moved(&self, moved: &[MovedRoute]) -> Result<(), Error> {
         let ifindex = self.require_moor().await?;
         let (table, protocol) = (self.settings.moved_table, self.settings.protocol);
@@ -65,12 +65,11 @@ impl Netlink {
             let table = self.settings.moved_tcp_table();
             self.record(Record::Table { table, protocol })?;
         }
-        for one in moved {
-            if one.is_tcp_bare {
-                self.replace_route(&self.moved_tcp_route(ifindex, one)).await?;
-            }
-            self.replace_route(&self.moved_route(ifindex, one)).await?;
-        }
+        let routes = moved.iter().flat_map(|one| {
+            let tcp = one.is_tcp_bare.then(|| self.moved_tcp_route(ifindex, one));
+            tcp.into_iter().chain([self.moved_route(ifindex, one)])
+        });
+        self.replace_routes(&routes.collect::<Vec<_>>()).await?;
         self.flush_cached_routes().await
     }
 
@@ -78,48 +77,43 @@ impl Netlink {
     /// themselves.
     ///
     /// # Errors
-    /// The kernel refuses a route; those before it stay.
+    /// The kernel refuses a route; the others are set.
     pub async fn lead_directly(&self, moved: &[MovedRoute]) -> Result<(), Error> {
-        for route in moved.iter().flat_map(|one| self.direct_routes(one)) {
-            self.replace_route(&route).await?;
-        }
-        Ok(())
+        self.replace_routes(&self.all_direct_routes(moved)).await
     }
 
-    /// Leads them to `moor0` again. True if they had a direct route.
+    /// Leads them to `moor0` again. True if one of them had a direct route.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub async fn lead_by_moor(&self, moved: &MovedRoute) -> Result<bool, Error> {
-        let mut had = false;
-        for route in self.direct_routes(moved) {
-            had |= self.delete_route(&Route { mtu: None, ..route }).await?;
-        }
-        Ok(had)
+    pub async fn lead_by_moor(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
+        let routes = self.all_direct_routes(moved).into_iter();
+        let routes: Vec<_> = routes.map(|route| Route { mtu: None, ..route }).collect();
+        Ok(self.delete_routes(&routes).await? > 0)
     }
 
-    /// The pair is back on its own addresses. True if there was a route to `moor0`; sockets that cached it
+    /// The pairs are back on their own addresses. True if there was a route to `moor0`; sockets that cached it
     /// notice by themselves.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub async fn remove_moved(&self, moved: &MovedRoute) -> Result<bool, Error> {
+    pub async fn remove_moved(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
         self.lead_by_moor(moved).await?;
         self.remove_moved_tcp(moved).await?;
         let ifindex = self.require_moor().await?;
-        self.delete_route(&Route { mtu: None, ..self.moved_route(ifindex, moved) }).await
+        let routes = moved.iter().map(|one| Route { mtu: None, ..self.moved_route(ifindex, one) });
+        Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
     }
 
-    /// Its TCP takes the route of all else from now on. True if it had another.
+    /// Their TCP takes the route of all else from now on. True if it had another.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub async fn remove_moved_tcp(&self, moved: &MovedRoute) -> Result<bool, Error> {
-        if !moved.is_tcp_bare {
-            return Ok(false);
-        }
+    pub async fn remove_moved_tcp(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
         let ifindex = self.require_moor().await?;
-        self.delete_route(&Route { mtu: None, ..self.moved_tcp_route(ifindex, moved) }).await
+        let bare = moved.iter().filter(|one| one.is_tcp_bare);
+        let routes = bare.map(|one| Route { mtu: None, ..self.moved_tcp_route(ifindex, one) });
+        Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
     }
 
     /// The pairs that have a route: after a restart, those that an earlier process moved.
@@ -155,6 +149,10 @@ impl Netlink {
             mtu: Some(moved.tcp_mtu()),
             ..self.moved_route(ifindex, moved)
         }
+    }
+
+    fn all_direct_routes(&self, moved: &[MovedRoute]) -> Vec<Route> {
+        moved.iter().flat_map(|one| self.direct_routes(one)).collect()
     }
 
     /// That of TCP is the second.

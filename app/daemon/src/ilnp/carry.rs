@@ -65,17 +65,7 @@ impl Daemon {
 
     /// What is about to leave by its own addresses again does not go to the uplink of others.
     async fn lead_back(&mut self, updates: &[Update]) {
-        for update in updates {
-            match update {
-                Update::Upsert(entry) if entry.wire_pair() == entry.pair => {
-                    self.lead_by_moor(Mover::Session(entry.id)).await;
-                }
-                Update::Remove { session } => {
-                    self.lead_by_moor(Mover::Session(*session)).await;
-                }
-                Update::Upsert(_) => {}
-            }
-        }
+        self.lead_by_moor(updates.iter().filter_map(back_at)).await;
     }
 
     async fn follow_updates(&mut self, updates: &[Update]) {
@@ -87,16 +77,13 @@ impl Daemon {
                     let known = Known { pair: entry.pair, wire: entry.wire_pair() };
                     ilnp.sessions.insert(entry.id, known);
                     is_new |= !ilnp.presence.has(entry.pair.local.nid);
-                    if entry.wire_pair() == entry.pair {
-                        self.unroute(Mover::Session(entry.id)).await;
-                    }
                 }
                 Update::Remove { session } => {
                     is_gone |= ilnp.sessions.remove(session).is_some();
-                    self.unroute(Mover::Session(*session)).await;
                 }
             }
         }
+        self.unroute(updates.iter().filter_map(back_at)).await;
         if is_new || is_gone {
             self.follow_sessions().await;
         }
@@ -138,6 +125,16 @@ impl Daemon {
             }
             _ => !ilnp.leaves_what_is_lost(entry),
         }
+    }
+}
+
+/// What goes by its own addresses with this update.
+fn back_at(update: &Update) -> Option<Mover> {
+    match update {
+        Update::Upsert(entry) => {
+            (entry.wire_pair() == entry.pair).then_some(Mover::Session(entry.id))
+        }
+        Update::Remove { session } => Some(Mover::Session(*session)),
     }
 }
 

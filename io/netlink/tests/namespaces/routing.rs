@@ -1,5 +1,5 @@
 use crate::harness::{Host, address, ip, on_host, route_device, sent};
-use moorline_netlink::MovedRoute;
+use moorline_netlink::{MovedRoute, NextHop};
 use moorline_types::{Ulid, UlidPair};
 use std::net::UdpSocket;
 
@@ -156,9 +156,9 @@ fn a_connected_socket_follows_its_pair_to_moor0_and_back_at_once() {
 
         let ulids = pair("2001:db8:1::1", FAR);
         let moved = MovedRoute { ulids, path_mtu: 1280, is_tcp_bare: false, direct: None };
-        assert!(netlink.remove_moved(&moved).await.unwrap());
+        assert!(netlink.remove_moved(&[moved]).await.unwrap());
         assert_eq!(device(&socket), "up1");
-        assert!(!netlink.remove_moved(&moved).await.unwrap());
+        assert!(!netlink.remove_moved(&[moved]).await.unwrap());
     });
 }
 
@@ -194,15 +194,15 @@ fn a_direct_route_is_preferred_and_goes_with_its_uplink() {
         let shown = ip("-6 route show table 5530 dev up2");
         assert!(shown.contains("via fe80::3") && shown.lines().count() == 1, "{shown}");
 
-        assert!(netlink.lead_by_moor(&moved).await.unwrap());
+        assert!(netlink.lead_by_moor(&[moved]).await.unwrap());
         assert_eq!(device(&socket), "moor0");
-        assert!(!netlink.lead_by_moor(&moved).await.unwrap());
+        assert!(!netlink.lead_by_moor(&[moved]).await.unwrap());
         netlink.lead_directly(&[moved]).await.unwrap();
         assert_eq!(device(&socket), "up2");
         ip("link set up2 down");
         assert_eq!(device(&socket), "moor0");
         ip("link set up2 up");
-        netlink.remove_moved(&moved).await.unwrap();
+        netlink.remove_moved(&[moved]).await.unwrap();
         assert_eq!(device(&socket), "up1");
     });
 }
@@ -231,11 +231,39 @@ fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
         let moved = MovedRoute { direct: hop, ..moved };
         netlink.lead_directly(&[moved]).await.unwrap();
         leads_to("dev up2");
-        assert!(netlink.lead_by_moor(&moved).await.unwrap());
+        assert!(netlink.lead_by_moor(&[moved]).await.unwrap());
         leads_to("dev moor0");
         netlink.lead_directly(&[moved]).await.unwrap();
-        assert!(netlink.remove_moved(&moved).await.unwrap());
+        assert!(netlink.remove_moved(&[moved]).await.unwrap());
         assert!(["tcp", "udp"].iter().all(|protocol| route(protocol).contains("dev up1")));
+    });
+}
+
+#[test]
+fn routes_of_many_pairs_are_set_and_removed_whatever_becomes_of_some() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let view = netlink.view().await.unwrap();
+        let hop = view.uplinks[1].next_hop(address("2001:db8:2::1")).unwrap();
+        let route = |i: u16| {
+            let nowhere = NextHop { ifindex: 999, ..hop };
+            let direct = Some(if i % 50 == 7 { nowhere } else { hop });
+            let ulids = pair("2001:db8:1::1", &format!("2001:db8:9:{i:x}::1"));
+            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct }
+        };
+        let moved: Vec<_> = (0..200).map(route).collect();
+        let count =
+            |device: &str| ip(&format!("-6 route show table 5530 dev {device}")).lines().count();
+        netlink.add_all_moved(&moved).await.unwrap();
+        let error = netlink.lead_directly(&moved).await.unwrap_err();
+        assert!(error.to_string().contains("2001:db8:9:7::1"), "{error}");
+        assert_eq!((count("up2"), count("moor0")), (196, 200));
+        assert!(netlink.lead_by_moor(&moved).await.unwrap());
+        assert_eq!((count("up2"), count("moor0")), (0, 200));
+        assert!(!netlink.lead_by_moor(&moved).await.unwrap());
+        assert!(netlink.remove_moved(&moved[..150]).await.unwrap());
+        assert_eq!(count("moor0"), 50);
     });
 }
 
@@ -294,7 +322,7 @@ fn moved_pairs_are_found_again_after_a_restart() {
         let mut found = netlink.moved().await.unwrap();
         found.sort_by_key(|route| route.ulids);
         assert_eq!(found, moved);
-        assert!(netlink.remove_moved(&moved[3]).await.unwrap());
+        assert!(netlink.remove_moved(&[moved[3]]).await.unwrap());
         assert_eq!(netlink.moved().await.unwrap().len(), 39);
         assert_eq!(ip("-6 route show table 5530 dev up2").lines().count(), 9);
         assert_eq!(ip("-6 route show table 5531").lines().count(), 19 + 9);
