@@ -299,12 +299,10 @@ impl Flight {
     }
 }
 
-/// Round-trip time as checks have shown it, in microseconds as TCP has it (RFC 6298 s2); zero:
-/// not known.
+/// Round-trip time as checks have shown it. They come at steady times, so one says much of the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rtt {
-    smoothed: u32,
-    deviation: u32,
+    shown: moorline_types::Rtt<8>,
     /// When the last sample came, in seconds.
     at: u32,
 }
@@ -312,28 +310,21 @@ pub(crate) struct Rtt {
 impl Rtt {
     pub(crate) fn observe(&mut self, sample: Duration, now: Instant) {
         self.at = seconds(now);
-        let sample = u32::try_from(sample.as_micros()).unwrap_or(u32::MAX).max(1);
-        if self.smoothed == 0 {
-            (self.smoothed, self.deviation) = (sample, sample / 8);
-            return;
-        }
-        let off = self.smoothed.abs_diff(sample);
-        self.deviation = self.deviation - self.deviation / 4 + off / 4;
-        self.smoothed = self.smoothed - self.smoothed / 8 + sample / 8;
+        self.shown.observe(sample);
     }
 
     /// Whether it tells of the queues of now.
     pub(crate) fn is_fresh(self, now: Instant) -> bool {
-        self.smoothed != 0 && seconds(now).wrapping_sub(self.at) <= RTT_FRESH
+        self.known().is_some() && seconds(now).wrapping_sub(self.at) <= RTT_FRESH
     }
 
     /// Whether no more is waited than a steady path wants.
     pub(crate) fn is_steady(self) -> bool {
-        u64::from(self.deviation) * 4 <= u64::from(self.smoothed / 2) + STEADY_MARGIN
+        self.shown.variation() * 4 <= self.known().unwrap_or_default() / 2 + MARGIN
     }
 
     pub(crate) fn known(self) -> Option<Duration> {
-        (self.smoothed != 0).then(|| Duration::from_micros(u64::from(self.smoothed)))
+        self.shown.known()
     }
 
     /// By how much a queue may have filled since the last check.
@@ -344,7 +335,7 @@ impl Rtt {
     /// Within this time an answer comes, if one comes.
     pub(crate) fn due(self) -> Option<Duration> {
         let rtt = self.known()?;
-        let spread = Duration::from_micros(u64::from(self.deviation)) * 4;
+        let spread = self.shown.variation() * 4;
         Some((rtt + spread.max(rtt / 2 + MARGIN)).max(LEAST_DUE))
     }
 }
@@ -364,8 +355,6 @@ const MAX_CHECKS: usize = 32;
 const RTT_FRESH: u32 = 10;
 /// For the hosts themselves, on top of half a round trip.
 const MARGIN: Duration = Duration::from_millis(10);
-/// The same in microseconds.
-const STEADY_MARGIN: u64 = 10_000;
 const LEAST_DUE: Duration = Duration::from_millis(20);
 /// Round trips that a queue may hold.
 const UNSEEN_QUEUE: u32 = 10;

@@ -7,6 +7,7 @@ mod address;
 mod drop_reason;
 mod ilnp;
 mod locators;
+mod rtt;
 mod tag;
 mod time;
 
@@ -14,5 +15,6 @@ pub use address::{Locator, LocatorPair, Ulid, UlidPair};
 pub use drop_reason::DropReason;
 pub use ilnp::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};
 pub use locators::Locators;
+pub use rtt::Rtt;
 pub use tag::{ContextId, ContextTag};
 pub use time::Instant;
