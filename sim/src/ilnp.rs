@@ -102,6 +102,11 @@ pub enum IlnpChange {
         /// Which of its locators.
         locator: u8,
     },
+    /// The next Locator Update or acknowledgement of the host gets lost.
+    LoseUpdate {
+        /// Which host.
+        host: usize,
+    },
     /// The host vanishes, and its applications with it.
     Vanish {
         /// Which host.

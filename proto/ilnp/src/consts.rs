@@ -17,17 +17,24 @@ pub const MAX_HINTS: usize = 4096;
 /// Answers to proposals in a second: 1,000. Not configurable.
 pub const MAX_ANSWERS_PER_SECOND: u32 = 1000;
 
-/// First retransmission of a proposal, confirmation or Locator Update: 500 ms, then twice that, and so on.
-/// Not configurable.
+/// First retransmission of a proposal, and of a confirmation or Locator Update as long as the round-trip time to the
+/// correspondent is not known: 500 ms, then twice that, and so on. Not configurable.
 pub const FIRST_RETRANSMISSION: Duration = Duration::from_millis(500);
+/// First retransmission where it is known: the timeout of RFC 6298 s2, at least 50 ms (decision 087). Not configurable.
+pub const MIN_RETRANSMISSION: Duration = Duration::from_millis(50);
+/// The same, at most: 2 s. Not configurable.
+pub const MAX_FIRST_RETRANSMISSION: Duration = Duration::from_secs(2);
 /// Longest time between retransmissions: 8 s. Not configurable.
 pub const MAX_RETRANSMISSION: Duration = Duration::from_secs(8);
 /// Times that a proposal is sent: 3. Not configurable.
 pub const PROPOSAL_TRIES: u32 = 3;
-/// Times that a confirmation is sent: 5, within the life of a validator. Not configurable.
-pub const CONFIRMATION_TRIES: u32 = 5;
-/// Times that a Locator Update is sent: 10, over a minute. Not configurable.
-pub const UPDATE_TRIES: u32 = 10;
+/// How long a confirmation is sent again: 15 s, within the life of a validator. Not configurable.
+pub const CONFIRMATION_LIFETIME: Duration = Duration::from_secs(15);
+/// How long a Locator Update is sent again: 50 s. Not configurable.
+pub const UPDATE_LIFETIME: Duration = Duration::from_secs(50);
+/// Times that a message was sent, after which its answer says that the round-trip time has been another for long:
+/// 4 (RFC 6298 s5.7 has "multiple"). Not configurable.
+pub const RTT_DOUBTED_TRIES: u32 = 4;
 
 /// How long all packets have the nonce after our locator has changed, if the correspondent has not
 /// acknowledged before: 60 s (RFC 6744 s4: "such as 1 minute"). Not configurable.

@@ -2,16 +2,18 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, L64, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, Rtt, SessionId};
 use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{NONCE_AFTER_AGREEMENT, NONCE_AFTER_CHANGE, NONCE_ROUND_TRIPS, UPDATE_TRIES};
+use crate::consts::{
+    NONCE_AFTER_AGREEMENT, NONCE_AFTER_CHANGE, NONCE_ROUND_TRIPS, UPDATE_LIFETIME,
+};
 use crate::control::Control;
 use crate::event::Event;
 use crate::machine::Machine;
-use crate::session::{Advertisement, Opening, Retry};
+use crate::session::{Advertisement, Opening};
 
 impl Machine {
     pub(crate) fn on_local(&mut self, state: &LocalState, now: Instant) {
@@ -116,8 +118,8 @@ impl Machine {
         }
         session.sent = session.sent.wrapping_add(1);
         session.owes_update = true;
-        let retry = Retry::new(now);
-        session.advertisement = Some(Box::new(Advertisement { locators, first_sent: now, retry }));
+        let retry = session.retry(now);
+        session.advertisement = Some(Box::new(Advertisement { locators, retry }));
         self.send_advertisement(id);
         self.tell(id, now);
         self.schedule(id);
@@ -154,8 +156,9 @@ impl Machine {
         if advertisement.retry.next > now {
             return;
         }
-        if advertisement.retry.tries >= UPDATE_TRIES {
+        if advertisement.retry.is_over(UPDATE_LIFETIME, now) {
             session.advertisement = None;
+            session.rtt = Rtt::default();
             self.emit(Event::UpdateUnanswered { session: id });
             self.tell(id, now);
             return;
@@ -205,6 +208,10 @@ impl Machine {
             session.taken = control.sequence.or(session.taken);
             session.wire.1 = session.best_remote(Some(control.pair.remote.l64), now);
         }
+        if let Opening::Confirming(confirming) = &session.opening {
+            let retry = confirming.retry;
+            session.on_answered(retry, now);
+        }
         if !core::mem::replace(&mut session.settled, true) {
             // Should the acknowledgement get lost, the peer repeats the update before that.
             session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
@@ -240,8 +247,13 @@ impl Machine {
         if !is_its_number || sent.locators != update.locators {
             return Err(DropReason::Replayed);
         }
-        let round_trips = now.since(sent.first_sent).saturating_mul(NONCE_ROUND_TRIPS);
-        let until = sent.first_sent + round_trips;
+        let retry = sent.retry;
+        let round_trips = now.since(retry.begun).saturating_mul(NONCE_ROUND_TRIPS);
+        let until = retry.begun + round_trips;
+        // Without numbers, what is acknowledged may be the same locators of an earlier update.
+        if session.numbers() {
+            session.on_answered(retry, now);
+        }
         session.advertisement = None;
         session.owes_update = false;
         session.settled = true;

@@ -1,14 +1,14 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, Nonce, Rtt, SessionId};
 use moorline_wire::ilnp::{
     Accept, Admission, AdmissionFlags, Confirm, Flow, Propose, Refusal, Refuse,
 };
 use rand_core::RngCore;
 
 use crate::config::NonceMode;
-use crate::consts::{CONFIRMATION_TRIES, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
+use crate::consts::{CONFIRMATION_LIFETIME, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
 use crate::datapath::{ChecksumMode, Sockets};
 use crate::event::{Cause, Classic};
 use crate::ilcc::Class;
@@ -103,6 +103,7 @@ impl Machine {
             sent: 0,
             advertisement: None,
             owes_update: false,
+            rtt: Rtt::default(),
             nonce_until: None,
             last_used: now,
         }
@@ -254,10 +255,11 @@ impl Machine {
         pair: IlvPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        self.take_proposal(&accept.flow, pair)?;
+        let proposal = self.take_proposal(&accept.flow, pair)?;
         let mut session = self.new_session(pair, Why::WeProposed, now);
+        session.on_answered(proposal.retry, now);
         let message = Confirm { accept: *accept, initiator_nonce: session.send_nonce };
-        let retry = Retry::new(now);
+        let retry = session.retry(now);
         session.opening = Opening::Confirming(Box::new(Confirming { message, retry }));
         session.agree(accept.flow.flags, accept.flags, accept.flags);
         self.negatives.forget(pair.remote);
@@ -327,7 +329,7 @@ impl Machine {
         if confirming.retry.next > now {
             return true;
         }
-        if confirming.retry.tries >= CONFIRMATION_TRIES {
+        if confirming.retry.is_over(CONFIRMATION_LIFETIME, now) {
             self.forget(id, Cause::Unanswered);
             self.remember_classic(pair, Classic::Silent, now);
             return false;

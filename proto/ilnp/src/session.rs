@@ -3,10 +3,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_types::{IlvPair, Instant, L64, Nonce, SessionId};
+use moorline_types::{IlvPair, Instant, L64, Nonce, Rtt, SessionId};
 use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 
-use crate::consts::{FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION};
+use crate::consts::{
+    FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION,
+    MIN_RETRANSMISSION, RTT_DOUBTED_TRIES,
+};
 use crate::datapath::{ChecksumMode, SessionEntry};
 use crate::policy::Why;
 
@@ -71,6 +74,8 @@ pub(crate) struct Session {
     pub(crate) advertisement: Option<Box<Advertisement>>,
     /// The correspondent has not read our locators as they are now.
     pub(crate) owes_update: bool,
+    /// To the correspondent, by what it has answered.
+    pub(crate) rtt: Rtt<2>,
     /// Until then all packets have the nonce.
     pub(crate) nonce_until: Option<Instant>,
     pub(crate) last_used: Instant,
@@ -96,7 +101,6 @@ pub(crate) struct Confirming {
 #[derive(Clone, Debug)]
 pub(crate) struct Advertisement {
     pub(crate) locators: Vec<L64Entry>,
-    pub(crate) first_sent: Instant,
     pub(crate) retry: Retry,
 }
 
@@ -105,23 +109,54 @@ pub(crate) struct Advertisement {
 pub(crate) struct Retry {
     /// Times that it was sent.
     pub(crate) tries: u32,
+    /// When it was sent for the first time.
+    pub(crate) begun: Instant,
+    /// From the last time to the next.
+    pause: Duration,
     pub(crate) next: Instant,
 }
 
 impl Retry {
-    /// It was just sent for the first time.
+    /// It was just sent for the first time, to one of whom nothing is known.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { tries: 1, next: now + FIRST_RETRANSMISSION }
+        Self::after(FIRST_RETRANSMISSION, now)
+    }
+
+    fn after(pause: Duration, now: Instant) -> Self {
+        Self { tries: 1, begun: now, pause, next: now + pause }
     }
 
     /// It was just sent again.
     pub(crate) fn again(self, now: Instant) -> Self {
-        let pause = FIRST_RETRANSMISSION.saturating_mul(1 << self.tries.min(16));
-        Self { tries: self.tries + 1, next: now + pause.min(MAX_RETRANSMISSION) }
+        let pause = (self.pause * 2).min(MAX_RETRANSMISSION);
+        Self { tries: self.tries + 1, pause, next: now + pause, ..self }
+    }
+
+    /// It has been sent again for so long.
+    pub(crate) fn is_over(&self, lifetime: Duration, now: Instant) -> bool {
+        now.since(self.begun) >= lifetime
     }
 }
 
 impl Session {
+    /// Something was just sent for the first time.
+    pub(crate) fn retry(&self, now: Instant) -> Retry {
+        let measured = self.rtt.timeout();
+        let bounded =
+            measured.map(|pause| pause.clamp(MIN_RETRANSMISSION, MAX_FIRST_RETRANSMISSION));
+        Retry::after(bounded.unwrap_or(FIRST_RETRANSMISSION), now)
+    }
+
+    /// What was sent so often is answered now. Of what was sent again nobody knows which one is answered (RFC 6298 s3); if
+    /// that was often, the path is another one than was measured.
+    pub(crate) fn on_answered(&mut self, retry: Retry, now: Instant) {
+        if retry.tries == 1 {
+            self.rtt.observe(now.since(retry.begun));
+        } else if retry.tries >= RTT_DOUBTED_TRIES {
+            self.rtt = Rtt::default();
+        }
+    }
+
     pub(crate) fn state(&self) -> State {
         match self.opening {
             Opening::Confirming(_) => State::Confirming,

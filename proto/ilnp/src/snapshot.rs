@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, Rtt, SessionId};
 use moorline_wire::ilnp::AdmissionFlags;
 
 use crate::consts::MAX_REMOTE_LOCATORS;
@@ -89,6 +89,7 @@ impl Machine {
             sent: snapshot.sent.wrapping_add(UNWRITTEN),
             advertisement: None,
             owes_update: true,
+            rtt: Rtt::default(),
             nonce_until: None,
             last_used: now,
         };

@@ -90,6 +90,20 @@ fn a_hard_hand_off_takes_a_round_trip() {
     }
 }
 
+/// What has been measured says when the next one is due, and not a fixed time.
+#[test]
+fn a_hand_off_whose_locator_update_gets_lost_takes_few_round_trips() {
+    for (host, lost) in [(0, 1), (1, 1), (0, 2)] {
+        let mut changes = vec![(Duration::from_secs(4), IlnpChange::LoseUpdate { host }); lost];
+        changes.extend(hard(5000, host, 0, 1));
+        let outcome = clean(&IlnpPlan { changes, ..plan(15, 30) });
+        // RFC 6298 s2: after one or two equal samples, three round trips at most; then twice that.
+        let again = if lost == 1 { 3 * RTT } else { 9 * RTT };
+        assert!(outcome.longest_pause <= HARD_PAUSE + again, "{outcome:?}");
+        assert!(outcome.longest_pause > HARD_PAUSE + RTT, "it was lost: {outcome:?}");
+    }
+}
+
 #[test]
 fn both_may_roam_and_come_back() {
     for traffic in KINDS {

@@ -49,6 +49,8 @@ struct World<'a> {
     last_received: [Option<Instant>; 2],
     /// Locator Updates that an attacker has seen.
     captured: Vec<Vec<u8>>,
+    /// Of each host, still to come.
+    lost_updates: [u32; 2],
     is_closed: bool,
 }
 
@@ -69,6 +71,7 @@ impl<'a> World<'a> {
             seen: [BTreeSet::new(), BTreeSet::new()],
             last_received: [None; 2],
             captured: Vec::new(),
+            lost_updates: [0; 2],
             is_closed: false,
         };
         world.open_sockets();
@@ -159,8 +162,14 @@ impl<'a> World<'a> {
         let is_there = owner(pair.local.l64).is_some_and(|(host, locator)| {
             host == from && self.hosts[from].locators.contains(&locator)
         });
-        if is_locator_update(&packet) && self.captured.len() < MAX_CAPTURED {
-            self.captured.push(packet.clone());
+        if is_locator_update(&packet) {
+            if self.captured.len() < MAX_CAPTURED {
+                self.captured.push(packet.clone());
+            }
+            if self.lost_updates[from] > 0 {
+                self.lost_updates[from] -= 1;
+                return;
+            }
         }
         if !lost && is_there && !self.hosts[from].is_gone {
             self.later(delay, What::Arrive(packet));
@@ -234,6 +243,7 @@ impl<'a> World<'a> {
                 self.hosts[host].locators.retain(|known| *known != locator);
                 self.hosts[host].tell_local(self.now);
             }
+            IlnpChange::LoseUpdate { host } => self.lost_updates[host] += 1,
             IlnpChange::Vanish { host } => self.hosts[host].is_gone = true,
             IlnpChange::Close => {
                 self.is_closed = true;

@@ -131,6 +131,17 @@ impl Duo {
         }
     }
 
+    /// The same on a path that takes so long one way. Timers stand still.
+    pub(super) fn play_over(&mut self, delay: Duration) {
+        while self.waiting.iter().any(|waiting| !waiting.is_empty()) {
+            let packets = [0, 1].map(|host| self.take(host));
+            self.now = self.now + delay;
+            for (host, packets) in packets.iter().enumerate() {
+                self.give(1 - host, packets);
+            }
+        }
+    }
+
     /// The next timer of a host.
     pub(super) fn fire(&mut self, host: usize) {
         self.now = self.machines[host].poll_timeout().expect("a timer").max(self.now);
