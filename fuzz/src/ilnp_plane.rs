@@ -102,6 +102,7 @@ impl World {
             wire: (l64(picks >> 4), l64(picks >> 6)),
             send_nonce: nonce(id),
             attach: flags & 1 == 1,
+            always: flags & 0x41 == 0x41,
             maps_tcp: flags >> 1 & 1 == 1,
             settled: flags >> 2 & 1 == 1,
             receive_nonce: (flags >> 3 & 1 == 1).then_some(nonce(id | flags >> 4 & 4)),

@@ -22,6 +22,7 @@ use moorline_types::{L64, Nonce};
 use moorline_wire::ilnp::{L64Entry, LocatorUpdate, NonceHeader, Operation};
 
 const BOTH: [Option<&str>; 2] = [Some(""), Some("")];
+const ALWAYS: Option<&str> = Some("ilnp-nonce = \"always\"");
 
 fn transfer(hosts: &Protected, sender: Sender) -> TcpTransfer {
     let [client, server] = hosts.ends.clone();
@@ -84,6 +85,17 @@ fn tcp_goes_on_when_a_carrier_is_lost_whoever_sends() {
     for sender in [Sender::Client, Sender::Server] {
         let name = format!("ILNP, carrier, {sender:?} sends");
         let Some(mut hosts) = with_ilnp(&name, &[], BOTH) else { return };
+        let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
+        goes_on(&mut hosts, &name, sender, |lab| drop(lab.fail(failure).unwrap()));
+    }
+}
+
+/// Its route has been there before, and leads elsewhere then.
+#[test]
+fn tcp_goes_on_where_all_packets_are_to_have_the_nonce() {
+    for sender in [Sender::Client, Sender::Server] {
+        let name = format!("ILNP, all nonces, {sender:?} sends");
+        let Some(mut hosts) = with_ilnp(&name, &[], [ALWAYS; 2]) else { return };
         let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
         goes_on(&mut hosts, &name, sender, |lab| drop(lab.fail(failure).unwrap()));
     }
@@ -167,6 +179,35 @@ fn capture(hosts: &Protected) -> Capture {
 
 fn count(frames: &[Frame], is_it: impl Fn(&[u8]) -> bool) -> usize {
     frames.iter().filter_map(Frame::ipv6).filter(|packet| is_it(packet)).count()
+}
+
+/// Full segments too, as their route leaves room for it; those of before the session go without.
+#[test]
+fn where_all_packets_are_to_have_the_nonce_full_segments_have_it_too() {
+    let name = "the nonce in all packets";
+    let Some(mut hosts) = with_ilnp(name, &["tcpdump"], [ALWAYS; 2]) else { return };
+    let transfer = transfer(&hosts, Sender::Client);
+    hosts.await_session();
+    let [client, server] = hosts.ends.clone().map(|end| end.address.to_string());
+    eventually("a route with room", || {
+        let host = hosts.lab.namespace("a").unwrap();
+        host.ip(&["-6", "route", "get", &server, "from", &client]).unwrap().contains("mtu 1460")
+    });
+    let more = |octets| {
+        let before = transfer.arrivals().total();
+        eventually("bytes", || transfer.arrivals().total() > before + octets);
+    };
+    more(2_000_000);
+    let capture = capture(&hosts);
+    more(2_000_000);
+    let frames = capture.finish().unwrap();
+    let is_full = |packet: &[u8]| u16::from_be_bytes([packet[4], packet[5]]) > 1300;
+    let full = count(&frames, |packet| packet[6] == DESTINATION_OPTIONS && is_full(packet));
+    let seen = hosts.story();
+    assert!(full > 10, "{full} of {}\n{seen}", frames.len());
+    assert_eq!(count(&frames, |packet| packet[6] == TCP), 0, "of {}\n{seen}", frames.len());
+    eventually("the end", || transfer.is_finished());
+    assert!(transfer.finish().unwrap().complete, "{seen}");
 }
 
 #[test]

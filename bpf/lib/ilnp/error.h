@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ICMPv6 errors of routers about packets of sessions that have moved: the quote gets the addresses back that
- * the socket has, so that the stack finds it (proto/ilnp/src/quote.rs does the same).
+ * the socket has, so that the stack finds it (proto/ilnp/src/quote.rs does the same). If it shows a nonce, the
+ * MTU is one without it, moved or not.
  *
  * An error is believed as far as it shows our nonce or, as TCP goes without, a connected socket and its
  * addresses on the wire. What the correspondent itself has to say comes with its nonce.
@@ -13,6 +14,8 @@
 
 #define ICMP_UNREACHABLE 1
 #define ICMP_PACKET_TOO_BIG 2
+/* ROOM_IN_TCP of the contract, octets. */
+#define ROOM_IN_TCP 40
 
 /* Begin of an error; the quote is behind it. */
 struct icmp_error {
@@ -42,11 +45,11 @@ static __always_inline bool is_of(struct __sk_buff *skb, const struct ilnp_quote
 {
 	__u32 ports = (__u32)quote->upper.source << 16 | quote->upper.destination;
 
+	if (quote->options.nonce.len)
+		return nonce_eq(&quote->options.nonce, &session->send);
 	/* The stack finds its socket by itself. */
 	if (pair_eq(&session->pair, &quote->pair))
 		return false;
-	if (quote->options.nonce.len)
-		return nonce_eq(&quote->options.nonce, &session->send);
 	return quote->upper.protocol == IPPROTO_TCP && pair_eq(&session->wire, &quote->pair) &&
 	       socket_kind(skb, &session->pair, IPPROTO_TCP, ports) == SOCKET_CONNECTED;
 }
@@ -71,16 +74,22 @@ __noinline int session_of_quote(struct __sk_buff *skb, const struct ilnp_quote *
 }
 
 /* What the socket's packet would have had for info: the nonce stays in the quote, where the stack passes over
- * it, and is none of the octets that the socket can send. False if the error is about its header.
+ * it, and is none of the octets that the socket can send. Stacks take no MTU below the least. False if the
+ * error is about its header.
  */
-static __always_inline bool translate_info(struct icmp_error *error, const struct ilnp_options *options)
+static __always_inline bool translate_info(struct icmp_error *error, const struct ilnp_quote *quote)
 {
 	__u32 info = bpf_ntohl(error->info);
+	__u32 len = quote->options.len;
 
 	if (error->type == ICMP_PARAMETER_PROBLEM)
-		return info < sizeof(struct ip6) || info >= sizeof(struct ip6) + options->len;
-	if (error->type == ICMP_PACKET_TOO_BIG)
-		error->info = bpf_htonl(info > options->len ? info - options->len : 0);
+		return info < sizeof(struct ip6) || info >= sizeof(struct ip6) + len;
+	if (error->type != ICMP_PACKET_TOO_BIG)
+		return true;
+	if (quote->options.nonce.len && quote->upper.protocol == IPPROTO_TCP)
+		len = ROOM_IN_TCP;
+	if (info > MIN_MTU)
+		error->info = bpf_htonl(info - len > MIN_MTU ? info - len : MIN_MTU);
 	return true;
 }
 
@@ -155,7 +164,7 @@ __noinline int receive_error(struct __sk_buff *skb, __u32 l2, const struct pair 
 	if (!outer || !load_quote(skb, l2, outer, &error, &quote))
 		return 0;
 	info = error.info;
-	if (!translate_info(&error, &quote.options))
+	if (!translate_info(&error, &quote))
 		return 0;
 	slot = session_of_quote(skb, &quote);
 	if (slot < 0 || !find_slot(slot, &found))

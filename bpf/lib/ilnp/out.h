@@ -8,8 +8,8 @@
 #include "checksum.h"
 #include "session.h"
 
-/* RFC 8200 s5: every path takes this. */
-#define MIN_MTU 1280
+/* What a segment has in front of its octets, at least. */
+#define TCP_HEADERS 60
 
 /* Where a packet is met. */
 enum place {
@@ -61,15 +61,24 @@ static __always_inline __u32 nonce_header_len(const struct facts *facts)
 	return facts->send.len == 4 ? 8 : 16;
 }
 
-/* Whether the nonce goes in (decision 071). */
-static __always_inline enum need nonce_need(const struct facts *facts, const struct ilnp_upper *upper)
+/* Whether the correspondent would not know whose it is without a nonce (decision 071). By its session's own
+ * addresses a packet is known, but for what routers and hosts report.
+ */
+static __always_inline bool is_lost_without(const struct facts *facts, const struct ilnp_upper *upper)
 {
 	if (upper->is_icmp)
-		return NEEDS_NONCE;
-	if (is_moved(facts) && !(facts->flags & ILNP_MAPS_TCP && upper->is_within_tcp))
+		return true;
+	return is_moved(facts) && !(facts->flags & ILNP_MAPS_TCP && upper->is_within_tcp);
+}
+
+static __always_inline enum need nonce_need(const struct facts *facts, const struct ilnp_upper *upper)
+{
+	if (is_lost_without(facts, upper))
 		return NEEDS_NONCE;
 	if (!(facts->flags & ILNP_ATTACH))
 		return NEEDS_NO_NONCE;
+	if (facts->flags & ILNP_ALWAYS)
+		return NEEDS_NONCE;
 	return facts->flags & ILNP_MAPS_TCP ? MAY_HAVE_NONCE : NEEDS_NONCE;
 }
 
@@ -82,13 +91,30 @@ static __always_inline bool fits_any_path(const struct __sk_buff *skb, __u32 l2,
 	return !skb->gso_size && skb->len - l2 + octets <= MIN_MTU;
 }
 
-/* A super-packet of TCP is given smaller segments, no other can be. */
-static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, const struct facts *facts,
-				     const struct ilnp_upper *upper, __u32 octets)
+/* Whether it is for paths that take more than the least. */
+static __always_inline bool exceeds_any_path(const struct __sk_buff *skb, __u32 l2)
 {
+	return (skb->gso_size ? skb->gso_size + TCP_HEADERS : skb->len - l2) > MIN_MTU;
+}
+
+/* A super-packet of TCP is given smaller segments, no other can be. Routes leave room for a nonce only on paths
+ * that take more than the least, as no MTU is smaller than that. The exit is known of what leaves.
+ */
+static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, struct facts *facts,
+				     const struct ilnp_upper *upper, __u32 octets, bool leaves)
+{
+	bool is_always = facts->flags & ILNP_ALWAYS;
+	struct exit *exit = &facts->exit;
+
+	if (is_always && !is_lost_without(facts, upper) && !exceeds_any_path(skb, l2))
+		return fits_any_path(skb, l2, octets);
 	if (skb->gso_size)
 		return upper->protocol == IPPROTO_TCP;
-	return is_moved(facts) ? fits_exit(skb, l2, &facts->exit, octets) : fits_any_path(skb, l2, octets);
+	if (!is_moved(facts) && !is_always)
+		return fits_any_path(skb, l2, octets);
+	if (!leaves && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
+		return false;
+	return fits_exit(skb, l2, exit, octets);
 }
 
 /* Writes what the packet begins with: the IPv6 header, so many octets behind it, and the link layer header in
@@ -154,9 +180,6 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	enum need need = nonce_need(facts, upper);
 	__u32 len = nonce_header_len(facts);
 	struct exit *exit = &facts->exit;
-	/* By its session's own addresses a packet is known without it, but for what routers and hosts report.
-	 */
-	bool is_lost_without = is_moved(facts) || upper->is_icmp;
 	/* A change of our locators makes another copy. */
 	bool is_known = leaves && is_exit_known(skb, l2, exit, 0, now);
 	__u8 next = departure->ip6.next;
@@ -164,12 +187,12 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
 		return drop(DROP_NO_UPLINK);
 	if (need && (next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING)) {
-		if (need == NEEDS_NONCE && is_lost_without)
+		if (is_lost_without(facts, upper))
 			return drop(DROP_HEADER_CHAIN);
 		need = NEEDS_NO_NONCE;
 	}
-	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len)) {
-		if (is_lost_without || skb->gso_size)
+	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len, leaves)) {
+		if (is_lost_without(facts, upper) || (skb->gso_size && upper->protocol != IPPROTO_TCP))
 			return segment(skb, l2, place);
 		need = NEEDS_NO_NONCE;
 	}

@@ -8,6 +8,9 @@
 
 #include "../drop.h"
 
+/* RFC 8200 s5: every path takes this. */
+#define MIN_MTU 1280
+
 #define NONCE_OPTION 0x8b
 #define OPTION_PAD1 0
 #define OPTION_PADN 1

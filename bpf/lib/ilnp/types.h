@@ -54,6 +54,8 @@ enum ilnp_flags {
 	ILNP_WATCH = 32,
 	/* `receive` is known. */
 	ILNP_SHOWN = 64,
+	/* The nonce goes into all packets for good: routes leave room for it. */
+	ILNP_ALWAYS = 128,
 };
 
 /* What the core decided about a session. Written by user space only, as a whole and under the lock. */

@@ -66,3 +66,7 @@ pub const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
 /// Lifetime of our locators in Locator Updates, where nothing shorter is known: an hour. Not configurable.
 pub const LOCATOR_LIFETIME: u16 = 3600;
+/// Octets that a route leaves of the MTU where TCP has a nonce: for that, and so that a Linux router which has put segments
+/// together, and looks for their TCP header where the nonce is, does not find them too long (decision 088): 40. All data
+/// planes alike, not configurable.
+pub const ROOM_IN_TCP: u32 = 40;

@@ -89,6 +89,9 @@ pub struct SessionEntry {
     pub send_nonce: Nonce,
     /// Whether it goes into all of them now.
     pub attach: bool,
+    /// Whether it does so for good. Then all that fit the uplink have it, as large as they are: routes leave room for it
+    /// (decision 075).
+    pub always: bool,
     /// The correspondent tells by its sockets whose a TCP segment without a nonce is (decision 071): when moved,
     /// only those go without.
     pub maps_tcp: bool,

@@ -341,8 +341,7 @@ impl Machine {
         let Some(key) = self.ilcc.key(id) else { return };
         let always = self.config.nonce == NonceMode::Always;
         let Some(session) = self.ilcc.get(id) else { return };
-        let attach = session.attaches(always, now);
-        let entry = session.entry(id, key, attach);
+        let entry = session.entry(id, key, always, now);
         self.updates.push_back(Update::Upsert(entry));
     }
 

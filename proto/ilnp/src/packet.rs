@@ -174,6 +174,8 @@ fn write_lengths(packet: &mut [u8], payload_len: u16, next_header: u8) {
     header[NEXT_HEADER_AT] = next_header;
 }
 
+/// RFC 8200 s5: every path takes this.
+pub(crate) const MIN_MTU: u16 = 1280;
 /// Extension headers walked through in search of the upper layer, as in the Shim6 plane.
 const MAX_CHAIN: usize = 4;
 const IP6_LEN: usize = 40;

@@ -14,7 +14,7 @@ use crate::consts::{CANDIDATE_INTERVAL, LOOK_INTERVAL, MAX_SESSIONS, USED_INTERV
 use crate::control::Control;
 use crate::datapath::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use crate::ilcc::{Class, Ilcc};
-use crate::packet::{Ip6, Upper, write_addresses};
+use crate::packet::{Ip6, MIN_MTU, Upper, write_addresses};
 use crate::policy::{Policy, Socket};
 use crate::quote::Quote;
 
@@ -78,7 +78,8 @@ pub enum Inbound {
 ///
 /// **Outbound.** The addresses find the session. Its locators replace those of the sockets, the transport's
 /// checksum follows by a delta, and the nonce goes in where it has to. Where it is of use and not necessary, a packet
-/// goes without that would be larger with it than its path may take.
+/// goes without that would be larger with it than its path may take: than any path does, or, if all packets have it for
+/// good, than ours.
 ///
 /// **Inbound.** A nonce finds its session, wherever the packet comes from (RFC 6741 s5.4); it comes out, and the
 /// locators that the sockets have go back in. A wrong nonce is a drop. Without one, addresses that
@@ -86,7 +87,7 @@ pub enum Inbound {
 /// correspondent never named, a packet without nonce is a drop (RFC 6744 s4).
 ///
 /// **Errors of routers** quote packets as they were on the wire. Those of sessions that have moved get the addresses back that
-/// the sockets have.
+/// the sockets have; an MTU, for a packet with a nonce, is one without it.
 ///
 /// **Neither.** Packets of sockets that the policy wants to hear of are reported, each pair of addresses
 /// at times. A packet with a nonce that nobody agreed to is delivered as classic IPv6 (decision 071).
@@ -251,8 +252,13 @@ impl Plane {
         let needs_nonce = is_unclear || upper.icmp(packet).is_some();
         if entry.attach || needs_nonce {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
-            // Its sender knows the MTU of the path, and not of the nonce.
-            let most = if wire == pair || !needs_nonce { MIN_MTU } else { usize::MAX };
+            // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
+            // That does on paths that take more than the least: no MTU is smaller than that.
+            let is_room_known = match entry.always {
+                true => needs_nonce || packet.len() > usize::from(MIN_MTU),
+                false => needs_nonce && wire != pair,
+            };
+            let most = if is_room_known { usize::MAX } else { MIN_MTU.into() };
             let mtu = most.min(self.settings.mtu);
             match ip6.insert(packet, header, mtu) {
                 Err(reason) if needs_nonce => return Err(reason),
@@ -295,8 +301,8 @@ impl Plane {
         }
     }
 
-    /// Whether it is an error of a router about a packet of a session that has moved, which is one about the socket's
-    /// packet now.
+    /// Whether it is an error of a router about a packet of a session that has moved or showed a nonce, which is one about
+    /// the socket's packet now.
     fn translate_error(&self, packet: &mut [u8], ip6: &Ip6, sockets: &dyn Sockets) -> bool {
         let Some(quote) = Quote::read(packet, ip6) else { return false };
         let (local, remote) = quote.pair.nids();
@@ -541,8 +547,6 @@ fn is_neighbour_discovery(kind: u8) -> bool {
     (133..=137).contains(&kind)
 }
 
-/// RFC 8200 s5: every path takes this.
-const MIN_MTU: usize = 1280;
 /// Where a packet of ours has its Nonce option.
 const NONCE_AT: usize = 42;
 /// Pairs that were reported of late: 4,096.

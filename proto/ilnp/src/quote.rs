@@ -1,4 +1,4 @@
-//! ICMPv6 errors of routers about packets of sessions that have moved.
+//! ICMPv6 errors of routers about packets of sessions that have moved, or that have a nonce.
 //!
 //! An error is believed as far as it shows our nonce or, as TCP goes without, a connected socket and its addresses on the
 //! wire. What the correspondent itself has to say comes with its nonce.
@@ -7,8 +7,9 @@ use moorline_types::{IlvPair, L64};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
 use moorline_wire::ilnp::{ChecksumDelta, OptionsHeader};
 
+use crate::consts::ROOM_IN_TCP;
 use crate::datapath::{SessionEntry, Sockets};
-use crate::packet::{Ip6, Upper, write_addresses};
+use crate::packet::{Ip6, MIN_MTU, Upper, write_addresses};
 use crate::policy::Socket;
 
 /// A packet of ours that an error quotes, as it was on the wire.
@@ -39,25 +40,26 @@ impl Quote {
             DESTINATION_OPTIONS => header.options(quoted).ok()?,
             _ => None,
         };
+        let upper = header.upper(quoted);
         let len = options.as_ref().map_or(0, |options| options.len);
+        let has_nonce = options.as_ref().is_some_and(|options| options.nonce.is_some());
+        let room = if has_nonce && upper.protocol == TCP { Some(ROOM_IN_TCP) } else { None };
         let info = u32::from_be_bytes([a, b, c, d]);
         Some(Self {
             pair: IlvPair::new(header.source, header.destination),
-            upper: header.upper(quoted),
+            upper,
             options,
-            info: (info, translated(kind, info, u32::try_from(len).ok()?)?),
+            info: (info, translated(kind, info, u32::try_from(len).ok()?, room)?),
         })
     }
 
-    /// Whether a packet of this session is quoted, and the stack would not find its socket.
+    /// Whether a packet of this session is quoted, and the stack would not find its socket or the nonce's octets are in it.
     pub(crate) fn is_of(&self, entry: &SessionEntry, sockets: &dyn Sockets) -> bool {
-        if entry.pair == self.pair {
-            return false;
-        }
         if let Some(nonce) = self.options.as_ref().and_then(|options| options.nonce) {
             return nonce == entry.send_nonce;
         }
-        self.upper.protocol == TCP
+        entry.pair != self.pair
+            && self.upper.protocol == TCP
             && entry.wire_pair() == self.pair
             && sockets.kind(entry.pair, TCP, self.upper.ports) == Socket::Connected
     }
@@ -88,10 +90,15 @@ impl Quote {
     }
 }
 
-/// What the socket's packet would have had, without the nonce's header of this length; `None` if the error is about that.
-fn translated(kind: u8, info: u32, len: u32) -> Option<u32> {
+/// What the socket's packet would have had, without the nonce's header of this length and with the room that it is to leave for
+/// that; `None` if the error is about that.
+fn translated(kind: u8, info: u32, len: u32, room: Option<u32>) -> Option<u32> {
     match kind {
-        PACKET_TOO_BIG => Some(info.saturating_sub(len)),
+        // Stacks take no MTU below the least.
+        PACKET_TOO_BIG => {
+            let least = info.min(MIN_MTU.into());
+            Some(info.saturating_sub(room.unwrap_or(len)).max(least))
+        }
         PARAMETER_PROBLEM => {
             let behind = u32::try_from(IP6_LEN).ok()?;
             (info < behind || info >= behind + len).then_some(info)

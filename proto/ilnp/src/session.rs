@@ -221,11 +221,15 @@ impl Session {
         }
     }
 
+    /// Whether all packets have the nonce for good, by our setting or the correspondent's.
+    fn always_attaches(&self, always: bool) -> bool {
+        always || self.peer.has(AdmissionFlags::ALWAYS_NONCE)
+    }
+
     /// Whether all packets have the nonce now.
     //= rfc6741#11.1-6
-    pub(crate) fn attaches(&self, always: bool, now: Instant) -> bool {
-        always
-            || self.peer.has(AdmissionFlags::ALWAYS_NONCE)
+    fn attaches(&self, always: bool, now: Instant) -> bool {
+        self.always_attaches(always)
             || !matches!(self.opening, Opening::Done)
             || self.owes_update
             || !self.settled
@@ -236,20 +240,24 @@ impl Session {
         &self,
         id: SessionId,
         (pair, receive_nonce): (IlvPair, Option<Nonce>),
-        attach: bool,
+        always: bool,
+        now: Instant,
     ) -> SessionEntry {
+        let is_open = matches!(self.opening, Opening::Done);
         SessionEntry {
             id,
             pair,
             wire: self.wire,
             send_nonce: self.send_nonce,
-            attach,
+            attach: self.attaches(always, now),
+            // One that may come to nothing yet is not worth a route.
+            always: is_open && self.always_attaches(always),
             maps_tcp: self.agreed,
             settled: self.settled,
             receive_nonce,
             remote: self.remote.iter().map(|remote| remote.l64).collect::<Arc<[L64]>>(),
             checksum: self.checksum,
-            watch: !matches!(self.opening, Opening::Done),
+            watch: !is_open,
         }
     }
 }

@@ -13,7 +13,7 @@ use moorline_wire::ilnp::{Admission, AdmissionTypes, L64Entry, LocatorUpdate, Op
 
 use crate::consts::{IDLE_TIMEOUT, MAX_ANSWERS_PER_SECOND, PROPOSAL_TRIES};
 use crate::datapath::Update;
-use crate::{Cause, Classic, Event, LocalLocator, Socket, State};
+use crate::{Cause, Classic, Event, LocalLocator, NonceMode, Socket, State};
 
 //= rfc6743#4-1 rfc6743#2-8 rfc6743#2-11 rfc6743#6-2 rfc6744#7-2 rfc6744#6-9 (test)
 //= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15 (test)
@@ -315,6 +315,34 @@ fn the_nonce_goes_three_round_trips_after_the_acknowledgement() {
     duo.now = duo.now + Duration::from_millis(2);
     duo.fire_due(0);
     assert!(!duo.entry(0).attach);
+}
+
+//= rfc6744#6-4 (test)
+#[test]
+fn where_either_wants_it_the_nonce_is_there_for_good_once_both_know_of_the_session() {
+    let mut duo = Duo::new();
+    duo.machines[0].config.nonce = NonceMode::Always;
+    duo.traffic(Socket::Connected);
+    for host in [1, 0] {
+        let message = duo.take(1 - host);
+        duo.give(host, &message);
+    }
+    let entry = duo.entry(0);
+    assert_eq!(
+        (duo.session(0).state, entry.attach, entry.always),
+        (State::Confirming, true, false)
+    );
+    duo.play();
+    for host in [0, 1] {
+        duo.now = duo.now + Duration::from_secs(60);
+        duo.fire_due(host);
+        let entry = duo.entry(host);
+        assert!(entry.attach && entry.always, "{host}");
+    }
+    let mut without = Duo::established();
+    without.now = without.now + Duration::from_secs(60);
+    without.fire_due(0);
+    assert!(!without.entry(0).attach && !without.entry(0).always);
 }
 
 #[test]

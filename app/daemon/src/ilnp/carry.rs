@@ -2,9 +2,11 @@
 
 use std::iter;
 
+use moorline_ilnp::consts::ROOM_IN_TCP;
 use moorline_ilnp::datapath::{SessionEntry, Update};
-use moorline_ilnp::{Event, NonceLen, Transmit};
+use moorline_ilnp::{Event, Transmit};
 use moorline_netlink::MovedRoute;
+use moorline_types::Nonce;
 
 use super::{Ilnp, Known, ulids};
 use crate::clock;
@@ -48,13 +50,13 @@ impl Daemon {
         }
     }
 
-    /// The route to the segmentation path comes before the move and goes after it, as for Shim6. All there are of these
-    /// updates.
+    /// The route to the segmentation path comes before the move and goes after it, as for Shim6. One that leaves room for a
+    /// nonce in all packets comes as soon as the session is there. All there are of these updates.
     async fn route_ahead(&mut self, updates: &[Update]) -> Vec<(Mover, MovedRoute)> {
         let mut routes = Vec::new();
         for update in updates {
             if let Update::Upsert(entry) = update
-                && entry.wire_pair() != entry.pair
+                && needs_route(entry)
             {
                 routes.push((Mover::Session(entry.id), self.route_of(entry)));
             }
@@ -65,7 +67,13 @@ impl Daemon {
 
     /// What is about to leave by its own addresses again does not go to the uplink of others.
     async fn lead_back(&mut self, updates: &[Update]) {
-        self.lead_by_moor(updates.iter().filter_map(back_at)).await;
+        let back = updates.iter().filter_map(|update| match update {
+            Update::Upsert(entry) => (entry.wire_pair() == entry.pair && self.changes(entry))
+                .then_some(Mover::Session(entry.id)),
+            Update::Remove { session } => Some(Mover::Session(*session)),
+        });
+        let back: Vec<_> = back.collect();
+        self.lead_by_moor(back).await;
     }
 
     async fn follow_updates(&mut self, updates: &[Update]) {
@@ -83,7 +91,7 @@ impl Daemon {
                 }
             }
         }
-        self.unroute(updates.iter().filter_map(back_at)).await;
+        self.unroute(updates.iter().filter_map(without_route)).await;
         if is_new || is_gone {
             self.follow_sessions().await;
         }
@@ -101,15 +109,22 @@ impl Daemon {
 
     fn route_of(&self, entry: &SessionEntry) -> MovedRoute {
         let wire = entry.wire_pair();
-        let more = self.ilnp.as_ref().map_or(0, |ilnp| match ilnp.config.nonce_len {
-            NonceLen::Short => 0,
-            NonceLen::Long => LONGER,
-        });
+        let is_tcp_bare = entry.maps_tcp && !entry.always && self.is_tcp_whole(entry);
+        let room = match entry.send_nonce {
+            _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
+            Nonce::Short(_) => MovedRoute::HEADER,
+            Nonce::Long(_) => LONG_HEADER,
+        };
         let mtu = self.mtu_from(wire.local.address());
-        let is_tcp_bare = entry.maps_tcp && self.is_tcp_whole(entry);
-        let path_mtu = mtu.saturating_sub(more);
+        let path_mtu = mtu.saturating_sub(room - MovedRoute::HEADER);
         let direct = self.next_hop(wire.local.address());
         MovedRoute { ulids: ulids(entry.pair), path_mtu, is_tcp_bare, direct }
+    }
+
+    /// Whether its packets go by other locators than they did.
+    fn changes(&self, entry: &SessionEntry) -> bool {
+        let known = self.ilnp.as_ref().and_then(|ilnp| ilnp.sessions.get(&entry.id));
+        known.is_none_or(|known| known.wire != entry.wire_pair())
     }
 
     /// Whether no segment of TCP got lost with the locators before. Of what the correspondent maps, none needs the nonce
@@ -128,12 +143,10 @@ impl Daemon {
     }
 }
 
-/// What goes by its own addresses with this update.
-fn back_at(update: &Update) -> Option<Mover> {
+/// Whose route, if there is one, is needed no more.
+fn without_route(update: &Update) -> Option<Mover> {
     match update {
-        Update::Upsert(entry) => {
-            (entry.wire_pair() == entry.pair).then_some(Mover::Session(entry.id))
-        }
+        Update::Upsert(entry) => (!needs_route(entry)).then_some(Mover::Session(entry.id)),
         Update::Remove { session } => Some(Mover::Session(*session)),
     }
 }
@@ -168,5 +181,9 @@ impl Ilnp {
     }
 }
 
-/// Octets of the header with a nonce of 96 bits beyond [`MovedRoute::HEADER`], which is what one of 32 bits takes.
-const LONGER: u32 = 8;
+fn needs_route(entry: &SessionEntry) -> bool {
+    entry.always || entry.wire_pair() != entry.pair
+}
+
+/// Octets of the header with a nonce of 96 bits; [`MovedRoute::HEADER`] is what one of 32 bits takes.
+const LONG_HEADER: u32 = 16;

@@ -80,6 +80,7 @@ pub(crate) fn session(
     let flags = [
         (true, types::ilnp_flags::ILNP_LIVE),
         (entry.attach, types::ilnp_flags::ILNP_ATTACH),
+        (entry.always, types::ilnp_flags::ILNP_ALWAYS),
         (entry.maps_tcp, types::ilnp_flags::ILNP_MAPS_TCP),
         (entry.settled, types::ilnp_flags::ILNP_SETTLED),
         (is_full, types::ilnp_flags::ILNP_FULL),

@@ -4,12 +4,13 @@ mod errors;
 mod flood;
 mod throughput;
 
-use std::net::{SocketAddrV6, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use moorline_datapath::ilnp::{IlnpDatapath, IlnpSettings};
 use moorline_datapath::{AttachMode, Datapath};
+use moorline_ilnp::consts::ROOM_IN_TCP;
 use moorline_ilnp::datapath::{ChecksumMode, Report, SessionEntry, Update};
 use moorline_types::{Ilv, IlvPair, L64, Nonce, SessionId};
 use moorline_wire::ilnp::transport_checksum;
@@ -58,6 +59,7 @@ impl Node {
             wire: (l64(self.end, ours), l64(self.peer, theirs)),
             send_nonce: nonce(self.end),
             attach: false,
+            always: false,
             maps_tcp: true,
             settled: true,
             receive_nonce: Some(nonce(self.peer)),
@@ -227,6 +229,53 @@ fn super_packets_take_the_nonce() {
     for node in [&a, &b] {
         node.check_drops();
     }
+}
+
+/// Both have a session in which all packets have the nonce for good, and a route that leaves room for that.
+fn with_all_nonces(net: &Net) -> [Node; 2] {
+    ["a", "b"].map(|end| {
+        let mut node = Node::new(net, end, AttachMode::Auto);
+        let entry = SessionEntry { attach: true, always: true, ..node.entry(1, 1) };
+        node.upsert(entry);
+        let (local, peer) = (address(node.end, 1), address(node.peer, 1));
+        let router = Ipv6Addr::from(u128::from(local) + 0xfd);
+        let way = format!("via {router} dev up1 mtu {}", 1500 - ROOM_IN_TCP);
+        node.namespace.sh(&format!("ip -6 route add {peer} from {local} {way} table 900"));
+        node
+    })
+}
+
+/// Full segments and super-packets too. A router that takes the octets where it looks for a TCP header for one, which are
+/// those of a number in it, finds none too long (decision 088).
+#[test]
+fn where_all_packets_have_the_nonce_large_ones_have_it_too() {
+    if !can_run("where_all_packets_have_the_nonce_large_ones_have_it_too") {
+        return;
+    }
+    let net = Net::new("ia");
+    let nodes = with_all_nonces(&net);
+    let capture = Capture::begin(&net.r, "a1");
+    for _ in 0..16 {
+        let (mut client, mut server) = connect(&net);
+        transfer(&mut client, &mut server, 200_000);
+        transfer(&mut server, &mut client, 200_000);
+    }
+    let seen = capture.end();
+    let len = |packet: &[u8]| 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]));
+    let has_nonce = |packet: &&Vec<u8>| next_header(packet) == DESTINATION_OPTIONS;
+    for end in ["a", "b"] {
+        let source = address(end, 1).octets();
+        let large = |packet: &&Vec<u8>| len(packet) > 1400 && packet[8..24] == source;
+        assert!(seen.iter().filter(large).filter(has_nonce).count() > 16, "of {}", seen.len());
+    }
+    // What a path that takes 1,280 octets would take without, and not with it.
+    let goes_without = |packet: &&Vec<u8>| (1273..=1280).contains(&len(packet));
+    let tcp = seen.iter().filter(|packet| next_header(packet) == TCP);
+    assert_eq!(tcp.filter(|packet| !goes_without(packet)).count(), 0, "of {}", seen.len());
+    let counts = net.r.sh("cat /proc/net/snmp6");
+    let refused = counts.lines().find_map(|line| line.strip_prefix("Icmp6OutPktTooBigs"));
+    assert_eq!(refused.map(str::trim), Some("0"), "too big for the router");
+    nodes.iter().for_each(Node::check_drops);
 }
 
 //= rfc6744#2-4 rfc6744#8-1 (test)

@@ -38,6 +38,7 @@ fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
         wire,
         send_nonce: OURS,
         attach: false,
+        always: false,
         maps_tcp: true,
         settled: true,
         receive_nonce: Some(THEIRS),
@@ -175,6 +176,7 @@ fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without()
         wire,
         send_nonce: OURS,
         attach: true,
+        always: false,
         maps_tcp: false,
         settled: true,
         receive_nonce: Some(THEIRS),
@@ -191,6 +193,24 @@ fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without()
     assert_eq!(send(&mut plane, 6), Outbound::Drop(DropReason::AdjustRoom));
 }
 
+/// Its route leaves the room, but on a path that takes the least.
+#[test]
+fn where_it_is_there_for_good_the_nonce_is_in_all_that_fits_the_uplink() {
+    for wire in [(HOME, THERE), (AWAY, THERE)] {
+        let mut plane = plane(wire, &[THERE]);
+        let flow = plane.sessions.get_mut(plane.slots[&SessionId(3)]).expect("a session");
+        (flow.entry.attach, flow.entry.always) = (true, true);
+        for (len, more) in [(1272, 8), (1273, 0), (1280, 0), (1281, 8), (1492, 8), (1493, 0)] {
+            let mut packet = packet(pair().local, pair().remote, 6, ACK, (HOME, THERE));
+            packet.resize(len, 0);
+            packet[4..6].copy_from_slice(&u16::try_from(len - 40).expect("short").to_be_bytes());
+            let verdict = plane.handle_outbound(&mut packet, &One, NOW);
+            assert_eq!(verdict, Outbound::Send { source: pair().local.at(wire.0).address() });
+            assert_eq!(packet.len(), len + more, "{len}");
+        }
+    }
+}
+
 //= rfc6741#11.1-12 (test)
 #[test]
 fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
@@ -202,6 +222,7 @@ fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
         wire: (HOME, THERE),
         send_nonce: OURS,
         attach: true,
+        always: false,
         maps_tcp: false,
         settled: true,
         receive_nonce: None,

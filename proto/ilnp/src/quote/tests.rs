@@ -41,6 +41,7 @@ fn plane() -> Plane {
         wire: (AWAY, THERE),
         send_nonce: OURS,
         attach: false,
+        always: false,
         maps_tcp: true,
         settled: true,
         receive_nonce: Some(Nonce::Short([5, 6, 7, 8])),
@@ -93,8 +94,10 @@ fn ends(packet: &[u8]) -> [Ipv6Addr; 2] {
 fn a_quote_has_the_addresses_of_the_socket_and_room_for_the_nonce() {
     let cases = [
         (sent(AWAY, TCP, [40_000, 7], None), (2, 1400), 1400),
-        (sent(AWAY, TCP, [40_000, 7], Some(OURS)), (2, 1400), 1392),
-        (sent(AWAY, UDP, [1, 2], Some(OURS)), (2, 7), 0),
+        (sent(AWAY, TCP, [40_000, 7], Some(OURS)), (2, 1400), 1360),
+        (sent(AWAY, UDP, [1, 2], Some(OURS)), (2, 1400), 1392),
+        (sent(AWAY, UDP, [1, 2], Some(OURS)), (2, 1281), 1280),
+        (sent(AWAY, UDP, [1, 2], Some(OURS)), (2, 7), 7),
         (sent(AWAY, UDP, [1, 2], Some(OURS)), (1, 0), 0),
         (sent(AWAY, UDP, [1, 2], Some(OURS)), (3, 0), 0),
         (sent(AWAY, UDP, [1, 2], Some(OURS)), (4, 48), 48),
@@ -112,6 +115,18 @@ fn a_quote_has_the_addresses_of_the_socket_and_room_for_the_nonce() {
         assert_eq!(ends(quoted), [PAIR.local.address(), PAIR.remote.address()]);
         assert_eq!((&quoted[..8], &quoted[40..]), (&quote[..8], &quote[40..]), "all else is kept");
     }
+}
+
+/// Its sender is to leave room for the nonce from then on.
+#[test]
+fn an_mtu_for_a_packet_with_a_nonce_is_less_where_it_has_not_moved_either() {
+    let quote = sent(HOME, TCP, [40_000, 7], Some(OURS));
+    let mut packet = error(ROUTER, PAIR.local, (2, 1400), &quote);
+    assert_eq!(plane().handle_inbound(&mut packet, &One, NOW), Inbound::Deliver);
+    assert_eq!(packet[44..48], u32::to_be_bytes(1360));
+    assert_eq!(ends(&packet), [ROUTER.address(), PAIR.local.address()]);
+    assert_eq!(transport_checksum(ROUTER, PAIR.local, ICMPV6, &packet[40..]), 0);
+    assert_eq!(packet[48..], quote);
 }
 
 #[test]

@@ -143,12 +143,14 @@ impl Both {
         let receive_nonce =
             (!is_alone || random.one_in(3)).then(|| nonce_of(pair, random.below(2)));
         let remote: Arc<[L64]> = [THERE, ELSEWHERE][..1 + usize::from(random.one_in(2))].into();
+        let attach = random.one_in(3);
         let entry = SessionEntry {
             id,
             pair,
             wire,
             send_nonce: our_nonce(pair, random.one_in(3)),
-            attach: random.one_in(3),
+            attach,
+            always: attach && random.one_in(2),
             maps_tcp: !random.one_in(3),
             settled: !random.one_in(4),
             receive_nonce,

@@ -92,6 +92,7 @@ fn session(unmoved: bool) -> SessionEntry {
         wire: (wire.local.l64, wire.remote.l64),
         send_nonce: Nonce::Short(*b"ours"),
         attach: false,
+        always: false,
         maps_tcp: true,
         settled: true,
         receive_nonce: Some(NONCE),

@@ -149,6 +149,7 @@ fn moved() -> SessionEntry {
         wire: (ilv(LOCATOR).l64, ilv(PEER_LOCATOR).l64),
         send_nonce: Nonce::Short(*b"ours"),
         attach: false,
+        always: false,
         maps_tcp: true,
         settled: true,
         receive_nonce: Some(Nonce::Short(*b"them")),

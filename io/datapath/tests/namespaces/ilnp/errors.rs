@@ -8,7 +8,7 @@ use moorline_datapath::AttachMode;
 
 use super::super::net::{Net, address};
 use super::super::{can_run, connect, transfer};
-use super::{Node, hand_off};
+use super::{Node, hand_off, with_all_nonces};
 
 /// Of the router's link to `b` on ISP 1.
 const SMALLER: u16 = 1400;
@@ -40,6 +40,24 @@ fn a_moved_tcp_session_finds_the_mtu_of_its_new_path() {
     let route = mtu_of(&net);
     assert!(route.contains(&format!("mtu {SMALLER}")), "{route}");
     nodes.iter().for_each(Node::check_drops);
+}
+
+/// The router's MTU counts the nonce, and the socket's does not. On a path that takes the least, full segments go without.
+#[test]
+fn where_all_packets_have_the_nonce_tcp_finds_the_mtu_of_its_path() {
+    if !can_run("where_all_packets_have_the_nonce_tcp_finds_the_mtu_of_its_path") {
+        return;
+    }
+    for (tag, path, found) in [("iy", SMALLER, 1360), ("iz", 1280, 1280)] {
+        let net = Net::new(tag);
+        let nodes = with_all_nonces(&net);
+        let (mut client, mut server) = connect(&net);
+        net.r.sh(&format!("ip link set b1 mtu {path}"));
+        transfer(&mut client, &mut server, 300_000);
+        let route = mtu_of(&net);
+        assert!(route.contains(&format!("mtu {found}")), "{route}");
+        nodes.iter().for_each(Node::check_drops);
+    }
 }
 
 /// With a nonce, whose octets the socket does not know of.
