@@ -387,6 +387,29 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	return TC_ACT_UNSPEC;
 }
 
+/* An ICMPv6 message without nonce: the verdict on it in `status`, if it was an error to translate. */
+static __always_inline bool take_error(struct __sk_buff *skb, __u32 l2, const struct pair *outer, int *status)
+{
+	int result = has_sessions() ? receive_error(skb, l2, outer) : 0;
+
+	*status = result < 0 ? drop(DROP_ADJUST_ROOM) : TC_ACT_UNSPEC;
+	if (result > 0)
+		set_handled(skb);
+	return result;
+}
+
+/* From an address of the link: a router next to us may have no other. */
+static __always_inline int receive_from_link(struct __sk_buff *skb, __u32 l2, const struct arrival *arrival)
+{
+	const struct ip6 *ip6 = &arrival->ip6;
+	int status = TC_ACT_UNSPEC;
+
+	if (ip6->next == NEXT_ICMPV6 && l64_is_global(ip6->destination.word[0]) &&
+	    message_at(skb, l2, ip6, &arrival->options))
+		take_error(skb, l2, &arrival->pair, &status);
+	return status;
+}
+
 static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 {
 	struct arrival arrival;
@@ -399,12 +422,16 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	int status = 0;
 	int slot;
 
-	if (!load_ilnp(skb, l2, &arrival.ip6))
+	if (!load_ip6(skb, l2, &arrival.ip6))
 		return TC_ACT_UNSPEC;
 	arrival.pair.local = arrival.ip6.destination;
 	arrival.pair.peer = arrival.ip6.source;
 	arrival.options = (struct ilnp_options){};
 	arrival.upper = (struct ilnp_upper){};
+	if (l64_is_link_local(arrival.ip6.source.word[0]))
+		return receive_from_link(skb, l2, &arrival);
+	if (!is_ilnp(&arrival.ip6))
+		return TC_ACT_UNSPEC;
 	octets = bpf_ntohs(arrival.ip6.payload_len);
 	if (likely(is_common(arrival.ip6.next))) {
 		upper->protocol = arrival.ip6.next;
@@ -424,14 +451,8 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		return drop(-1 - status);
 	if (!options->nonce.len) {
 		/* Of routers, which know no nonces. */
-		if (message == sizeof(arrival.ip6) && has_sessions())
-			status = receive_error(skb, l2, &arrival.pair);
-		if (status < 0)
-			return drop(DROP_ADJUST_ROOM);
-		if (status) {
-			set_handled(skb);
-			return TC_ACT_UNSPEC;
-		}
+		if (message == sizeof(arrival.ip6) && take_error(skb, l2, &arrival.pair, &status))
+			return status;
 		find_upper(skb, l2, arrival.ip6.next, sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}

@@ -71,18 +71,28 @@ struct ilnp_options {
 	__u8 zero;
 };
 
+static __always_inline bool l64_is_link_local(__u64 l64)
+{
+	return bpf_be64_to_cpu(l64) >> 54 == 0xfe80 >> 6;
+}
+
 static __always_inline bool l64_is_global(__u64 l64)
 {
 	__u64 upper = bpf_be64_to_cpu(l64);
 
-	return upper && upper >> 56 != 0xff && upper >> 54 != 0xfe80 >> 6;
+	return upper && upper >> 56 != 0xff && !l64_is_link_local(l64);
 }
 
 /* False for what ILNP has nothing to do with: what Shim6 has made, too. */
+static __always_inline bool is_ilnp(const struct ip6 *ip6)
+{
+	return ip6->next != NEXT_SHIM6 && l64_is_global(ip6->source.word[0]) &&
+	       l64_is_global(ip6->destination.word[0]);
+}
+
 static __always_inline bool load_ilnp(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
 {
-	return load_ip6(skb, l2, ip6) && ip6->next != NEXT_SHIM6 && l64_is_global(ip6->source.word[0]) &&
-	       l64_is_global(ip6->destination.word[0]);
+	return load_ip6(skb, l2, ip6) && is_ilnp(ip6);
 }
 
 static __always_inline bool is_extension(__u8 next)

@@ -30,16 +30,25 @@ impl Ip6 {
     /// `None` for what is too short, another version, or not between global unicast addresses; and for what Shim6
     /// has made.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
+        Self::parse(packet).filter(|ip6| ip6.source.l64.is_global_unicast())
+    }
+
+    /// The same of what comes from an address of the link, as what a router next to us has to say may.
+    pub(crate) fn read_from_link(packet: &[u8]) -> Option<Self> {
+        Self::parse(packet).filter(|ip6| ip6.source.l64.is_link_local())
+    }
+
+    fn parse(packet: &[u8]) -> Option<Self> {
         let header = packet.first_chunk::<IP6_LEN>()?;
         let address = |at: usize| {
             let octets = header.get(at..)?.first_chunk::<16>()?;
-            Some(Ilv::of(Ipv6Addr::from(*octets))).filter(|ilv| ilv.l64.is_global_unicast())
+            Some(Ilv::of(Ipv6Addr::from(*octets)))
         };
         let version = header[0] >> 4;
         (version == 6 && header[NEXT_HEADER_AT] != SHIM6).then_some(())?;
         Some(Self {
             source: address(SOURCE_AT)?,
-            destination: address(DESTINATION_AT)?,
+            destination: address(DESTINATION_AT).filter(|ilv| ilv.l64.is_global_unicast())?,
             next_header: header[NEXT_HEADER_AT],
             payload_len: u16::from_be_bytes([header[PAYLOAD_LEN_AT], header[PAYLOAD_LEN_AT + 1]]),
         })

@@ -279,7 +279,11 @@ impl Plane {
         sockets: &dyn Sockets,
         now: Instant,
     ) -> Result<Inbound, DropReason> {
-        let Some(ip6) = Ip6::read(packet) else { return Ok(Inbound::Pass) };
+        let Some(ip6) = Ip6::read(packet) else {
+            let is_error = Ip6::read_from_link(packet)
+                .is_some_and(|ip6| self.translate_error(packet, &ip6, sockets));
+            return Ok(if is_error { Inbound::Deliver } else { Inbound::Pass });
+        };
         // An error about a nonce is not for the sockets, which sent none and would give up.
         let is_about_nonce = || {
             let quoted = Control::quoted_by_parameter_problem(packet);

@@ -82,8 +82,15 @@ impl L64 {
     #[must_use]
     pub const fn is_global_unicast(self) -> bool {
         // ::/64 holds the unspecified, the loopback and the IPv4-mapped addresses.
+        let [first, ..] = self.octets();
+        self.0 != 0 && first != 0xff && !self.is_link_local()
+    }
+
+    /// Whether it is the upper half of an address of a link.
+    #[must_use]
+    pub const fn is_link_local(self) -> bool {
         let [first, second, ..] = self.octets();
-        self.0 != 0 && first != 0xff && !(first == 0xfe && second & 0xc0 == 0x80)
+        first == 0xfe && second & 0xc0 == 0x80
     }
 }
 
@@ -254,6 +261,7 @@ mod tests {
         }
         for text in ["::1", "::ffff:192.0.2.1", "fe80::1", "febf::1", "ff02::1"] {
             assert!(!l64(text).is_global_unicast(), "{text}");
+            assert_eq!(l64(text).is_link_local(), text.starts_with("fe"));
         }
     }
 

@@ -117,6 +117,26 @@ fn a_quote_has_the_addresses_of_the_socket_and_room_for_the_nonce() {
     }
 }
 
+#[test]
+fn a_router_next_to_us_may_speak_from_an_address_of_the_link() {
+    let router = Ilv::new(L64(0xfe80 << 48), Nid(1));
+    let to = PAIR.local.at(AWAY);
+    let quote = sent(AWAY, TCP, [40_000, 7], None);
+    let mut packet = error(router, to, (2, 1400), &quote);
+    assert_eq!(plane().handle_inbound(&mut packet, &One, NOW), Inbound::Deliver);
+    assert_eq!(ends(&packet), [router.address(), PAIR.local.address()]);
+    assert_eq!(transport_checksum(router, PAIR.local, ICMPV6, &packet[40..]), 0);
+    assert_eq!(ends(&packet[48..]), [PAIR.local.address(), PAIR.remote.address()]);
+    // It is believed no more than others.
+    let wrong = Some(Nonce::Short([4, 3, 2, 1]));
+    for quote in [sent(AWAY, TCP, [41, 7], None), sent(AWAY, UDP, [1, 2], wrong)] {
+        let mut packet = error(router, to, (2, 1400), &quote);
+        let before = packet.clone();
+        assert_eq!(plane().handle_inbound(&mut packet, &One, NOW), Inbound::Pass);
+        assert_eq!(packet, before);
+    }
+}
+
 /// Its sender is to leave room for the nonce from then on.
 #[test]
 fn an_mtu_for_a_packet_with_a_nonce_is_less_where_it_has_not_moved_either() {

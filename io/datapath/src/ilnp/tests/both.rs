@@ -338,7 +338,12 @@ fn error(random: &mut Random, pair: IlvPair, shown: IlvPair) -> Vec<u8> {
         message.truncate(usize::try_from(random.below(100)).unwrap());
     }
     let router = Ilv::new(NEVER_NAMED, Nid(0x0200_00ff_fe00_0099));
-    let from = if random.one_in(8) { shown.remote } else { router };
+    let next_to_us = Ilv::new(L64(0xfe80 << 48), router.nid);
+    let from = match random.below(8) {
+        0 => shown.remote,
+        1 | 2 => next_to_us,
+        _ => router,
+    };
     let to = if random.one_in(8) { pair.local } else { shown.local };
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend(u16::try_from(message.len()).unwrap().to_be_bytes());

@@ -60,6 +60,42 @@ fn where_all_packets_have_the_nonce_tcp_finds_the_mtu_of_its_path() {
     }
 }
 
+/// From the only address that it has there. The quote shows the same as in others.
+#[test]
+fn a_router_that_has_an_address_of_the_link_alone_is_heard() {
+    if !can_run("a_router_that_has_an_address_of_the_link_alone_is_heard") {
+        return;
+    }
+    let net = Net::new("ij");
+    let (mut client, mut server) = connect(&net);
+    let nodes = moved(&net);
+    without_global_addresses(&net);
+    net.r.sh(&format!("ip link set b1 mtu {SMALLER}"));
+    transfer(&mut client, &mut server, 300_000);
+    let route = mtu_of(&net);
+    assert!(route.contains(&format!("mtu {SMALLER}")), "{route}");
+    nodes.iter().for_each(Node::check_drops);
+}
+
+/// The router has addresses of its links, and the hosts go by those.
+fn without_global_addresses(net: &Net) {
+    for (host, end) in [(&net.a, "a"), (&net.b, "b")] {
+        for isp in 1..=2 {
+            let link = format!("{end}{isp}");
+            net.r.sh(&format!("ip addr flush dev {link} scope global"));
+            net.r.sh(&format!("ip -6 route add {}/64 dev {link}", address(end, isp))
+                .replace("::1/64", "::/64"));
+            let shown = net.r.sh(&format!("ip -o -6 addr show dev {link} scope link"));
+            let router = shown.split_whitespace().nth(3).unwrap().trim_end_matches("/64");
+            let way = format!("default via {router} dev up{isp}");
+            host.sh(&format!("ip -6 route replace {way} table 10{isp}"));
+            if isp == 1 {
+                host.sh(&format!("ip -6 route replace {way}"));
+            }
+        }
+    }
+}
+
 /// With a nonce, whose octets the socket does not know of.
 #[test]
 fn a_socket_is_told_that_its_datagrams_are_too_large_or_not_wanted() {
