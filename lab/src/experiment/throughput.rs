@@ -3,7 +3,7 @@
 //! Five networks stand side by side: without Moorline, the same without any offload and without those for segments
 //! alone, with Moorline and traffic that has not moved, and with traffic that has. Runs are paired, one right after
 //! the other and each time in the other order, so that what else the machine does falls on both; a ratio is of one
-//! pair. Then one thread sends and receives through both in slices of some milliseconds that take turns: that tells
+//! pair. Each host has a processor of its own, if there are two. Then one thread sends and receives through both in slices of some milliseconds that take turns: that tells
 //! what a packet costs on its whole way, also while others use the machine.
 
 mod ilnp;
