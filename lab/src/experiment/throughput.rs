@@ -3,8 +3,9 @@
 //! Five networks stand side by side: without Moorline, the same without any offload and without those for segments
 //! alone, with Moorline and traffic that has not moved, and with traffic that has. Runs are paired, one right after
 //! the other and each time in the other order, so that what else the machine does falls on both; a ratio is of one
-//! pair. Each host has a processor of its own, if there are two. Then one thread sends and receives through both in slices of some milliseconds that take turns: that tells
-//! what a packet costs on its whole way, also while others use the machine.
+//! pair. Each host has a processor of its own, if there are two. Then one thread sends and receives through both in
+//! slices of some milliseconds that take turns: that tells what a packet costs on its whole way, also while others use
+//! the machine.
 
 mod ilnp;
 
@@ -124,17 +125,17 @@ impl Experiment for Throughput {
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         let moorlined = recovery::daemon(self.moorlined.as_deref())?;
-        let (paths, comparisons): (_, &[Comparison]) = match self.protocol {
+        let (scenes, comparisons): (_, &[Comparison]) = match self.protocol {
             Protocol::Shim6 => {
                 watch.stage("five networks");
-                (Paths::build(moorlined)?, &COMPARISONS)
+                (scenes(moorlined)?, &COMPARISONS)
             }
             Protocol::Ilnp => {
                 watch.stage("four networks");
-                (Paths(ilnp::scenes(moorlined)?), &ilnp::COMPARISONS)
+                (ilnp::scenes(moorlined)?, &ilnp::COMPARISONS)
             }
         };
-        paths.give_hosts_processors()?;
+        let paths = Paths::new(scenes)?;
         let awake = Awake::keep();
         let all = self.pairs * self.traffic.len() * comparisons.len();
         let (mut points, mut over) = (Vec::new(), 0);
@@ -153,7 +154,7 @@ impl Experiment for Throughput {
             }
         }
         watch.done(1.0);
-        let [one, other] = processors::of_two_hosts()?;
+        let [one, other] = paths.processors;
         let parameters = Parameters {
             protocol: self.protocol.name(),
             pairs: self.pairs,
@@ -195,10 +196,10 @@ impl Throughput {
             let scene = paths.scene(path)?;
             let [a, b] = &scene.ends;
             let directory = scene.lab.directory(HOSTS[0])?;
-            let processors = processors::of_two_hosts()?;
-            Speed::measure([a, b], processors, traffic, self.duration, &directory).with_context(
-                || format!("{} over the path {path}: {}", traffic.name(), scene.logs()),
-            )
+            Speed::measure([a, b], paths.processors, traffic, self.duration, &directory)
+                .with_context(|| {
+                    format!("{} over the path {path}: {}", traffic.name(), scene.logs())
+                })
         };
         let [without, with] = pair;
         if number.is_multiple_of(2) {
@@ -222,8 +223,8 @@ impl Throughput {
             WholeWay::open([a, b], traffic).with_context(|| format!("sockets of the path {path}"))
         };
         let [mut without, mut with] = [open(pair[0])?, open(pair[1])?];
-        let [_, last] = processors::of_two_hosts()?;
-        on_processor(last, || {
+        let [_, one] = paths.processors;
+        on_processor(one, || {
             let mut slices = Vec::new();
             for number in 0..WARM_UP + self.pairs * SLICES {
                 interrupt::check()?;
@@ -298,53 +299,55 @@ impl Point {
     }
 }
 
-/// The five networks.
-struct Paths(Vec<(&'static str, Scene)>);
+/// The networks by name.
+struct Paths {
+    scenes: Vec<(&'static str, Scene)>,
+    /// Of the two hosts.
+    processors: [usize; 2],
+}
 
 impl Paths {
-    fn build(moorlined: PathBuf) -> anyhow::Result<Self> {
-        let options = DaemonOptions {
-            binary: moorlined,
-            send_timeout: SEND_TIMEOUT,
-            settings: SETTINGS.into(),
-        };
-        let protected = || Scene::protected(Impairment::default(), &options);
-        let plain = || Scene::plain(Impairment::default());
-        let without_segmentation = plain()?;
-        switch_off(&without_segmentation, &SEGMENTATION)?;
-        let without_offloads = plain()?;
-        switch_off(&without_offloads, &ALL_OFFLOADS)?;
-        let mut unmoved = protected()?;
-        drop(contexts(&mut unmoved)?);
-        let mut moved = protected()?;
-        make_move(&mut moved)?;
-        Ok(Self(vec![
-            (PLAIN, plain()?),
-            (NO_SEGMENTATION, without_segmentation),
-            (NO_OFFLOADS, without_offloads),
-            (UNMOVED, unmoved),
-            (MOVED, moved),
-        ]))
-    }
-
     /// Each host takes in what comes to it by a processor of its own, as a machine does. Else the processor of
     /// who sends does the work of both.
-    fn give_hosts_processors(&self) -> anyhow::Result<()> {
+    fn new(scenes: Vec<(&'static str, Scene)>) -> anyhow::Result<Self> {
         let processors = processors::of_two_hosts()?;
-        for (_, scene) in &self.0 {
+        for (_, scene) in &scenes {
             for (host, processor) in HOSTS.into_iter().zip(processors) {
                 for uplink in ISPS {
                     scene.lab.namespace(host)?.receive_on(uplink, processor)?;
                 }
             }
         }
-        Ok(())
+        Ok(Self { scenes, processors })
     }
 
     fn scene(&self, path: &str) -> anyhow::Result<&Scene> {
-        let found = self.0.iter().find(|(name, _)| *name == path);
+        let found = self.scenes.iter().find(|(name, _)| *name == path);
         found.map(|(_, scene)| scene).with_context(|| format!("no path {path}"))
     }
+}
+
+/// The five networks of Shim6.
+fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(&'static str, Scene)>> {
+    let options =
+        DaemonOptions { binary: moorlined, send_timeout: SEND_TIMEOUT, settings: SETTINGS.into() };
+    let protected = || Scene::protected(Impairment::default(), &options);
+    let plain = || Scene::plain(Impairment::default());
+    let without_segmentation = plain()?;
+    switch_off(&without_segmentation, &SEGMENTATION)?;
+    let without_offloads = plain()?;
+    switch_off(&without_offloads, &ALL_OFFLOADS)?;
+    let mut unmoved = protected()?;
+    drop(contexts(&mut unmoved)?);
+    let mut moved = protected()?;
+    make_move(&mut moved)?;
+    Ok(vec![
+        (PLAIN, plain()?),
+        (NO_SEGMENTATION, without_segmentation),
+        (NO_OFFLOADS, without_offloads),
+        (UNMOVED, unmoved),
+        (MOVED, moved),
+    ])
 }
 
 fn switch_off(scene: &Scene, offloads: &[&str]) -> anyhow::Result<()> {
