@@ -63,6 +63,14 @@ impl Moved {
         }
     }
 
+    /// Those of them that have the route of other ULIDs: a slot has gone to another context.
+    fn of_others(&self, moved: &[(Mover, MovedRoute)]) -> Vec<Mover> {
+        let is_of_another = |(mover, route): &&(Mover, MovedRoute)| {
+            self.get(*mover).is_some_and(|before| before.ulids != route.ulids)
+        };
+        moved.iter().filter(is_of_another).map(|(mover, _)| *mover).collect()
+    }
+
     fn remove(&mut self, mover: Mover) -> Option<MovedRoute> {
         let route = self.routes.remove(&mover)?;
         self.direct.remove(&route.ulids);
@@ -144,6 +152,7 @@ impl Daemon {
         if moved.is_empty() {
             return;
         }
+        self.unroute(self.moved.of_others(&moved)).await;
         moved.iter_mut().for_each(|(_, route)| route.direct = None);
         let mut has_changed = self.lead_by_moor(moved.iter().map(|(mover, _)| *mover)).await;
         let no_longer_bare = moved.iter().filter(|(_, route)| !route.is_tcp_bare);
@@ -156,10 +165,11 @@ impl Daemon {
         let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
         if !routes.is_empty() {
             has_changed = true;
-            match self.netlink.add_all_moved(&routes).await {
-                Ok(()) => self.moved.set(moved),
-                Err(error) => tracing::warn!(%error, "routes of what has moved"),
+            if let Err(error) = self.netlink.add_all_moved(&routes).await {
+                // All that the kernel did not refuse are set: so all are noted, to be removed.
+                tracing::warn!(%error, "routes of what has moved");
             }
+            self.moved.set(moved);
         }
         if has_changed {
             self.drop_waiting().await;
