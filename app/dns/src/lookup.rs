@@ -93,7 +93,7 @@ impl Resolver {
     ///
     /// # Errors
     /// There is no such name, or nobody says what it has.
-    //= rfc6742#3.1-2
+    //= rfc6742#3.1-2 rfc6744#6-6
     pub async fn lookup(&self, name: &str) -> Result<Found, LookupError> {
         if name.parse::<IpAddr>().is_ok() {
             return Err(LookupError::BadName(name.to_owned()));

@@ -11,7 +11,7 @@ impl NodeRecords {
     /// identifier an identifier. Addresses that are for old traffic, or made for privacy, are not for the DNS.
     ///
     /// Locators have the order of the default routes: the one with the lowest metric first.
-    //= rfc6742#2.1.1.2-1 rfc6742#2.3-1 rfc6741#8.4-1
+    //= rfc6742#2.1.1.2-1 rfc6742#2.3-1 rfc6741#8.4-1 rfc6744#6-5
     #[must_use]
     pub fn of_host(owner: Fqdn, view: &HostView, ttls: Ttls) -> Self {
         let metric =
@@ -66,6 +66,7 @@ mod tests {
         }
     }
 
+    //= rfc6744#6-5 (test)
     #[test]
     fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
         let plain = AddressFlags::default();

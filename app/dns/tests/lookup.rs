@@ -21,7 +21,7 @@ const L64: u16 = 106;
 const LP: u16 = 107;
 
 //= rfc6742#3.1-2 (test)
-//= rfc6741#6.2-1 (test)
+//= rfc6741#6.2-1 rfc6744#6-6 (test)
 #[tokio::test]
 async fn pointers_are_followed_once_and_what_is_wrong_is_left_out() {
     let (resolver, _) = serve(vec![

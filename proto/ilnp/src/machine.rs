@@ -95,7 +95,7 @@ impl Machine {
     ///
     /// It is asked again at once if it has been silent before, and soon if it is silent now. Whether it has a
     /// session is for the policy and the node to say: a hint makes none.
-    //= rfc6742#2.1
+    //= rfc6742#2.1 rfc6744#6-7
     pub fn handle_hint(&mut self, nid: Nid, until: Instant, now: Instant) {
         if !self.hints.has(nid, now) {
             self.negatives.forget_node(nid);

@@ -138,7 +138,7 @@ fn a_silent_correspondent_is_asked_three_times_and_remembered() {
     assert_eq!(duo.take(0).len(), 1);
 }
 
-//= rfc6742#2.1 (test)
+//= rfc6742#2.1 rfc6744#6-7 (test)
 #[test]
 fn one_that_is_said_to_speak_ilnp_is_asked_at_once_and_soon_again() {
     let mut duo = Duo::new();
