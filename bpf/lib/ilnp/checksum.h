@@ -5,19 +5,23 @@
 
 #include "packet.h"
 
+/* Each time the upper half gets the sum of both, and the carry of the lower one. */
 static __always_inline __u16 fold(__u64 sum)
 {
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
+	__u32 half;
+
+	sum += sum << 32 | sum >> 32;
+	half = sum >> 32;
+	half += half << 16 | half >> 16;
+	return half >> 16;
 }
 
 /* Of two locators, network order, as is the sum. */
 static __always_inline __u16 locator_sum(__u64 a, __u64 b)
 {
-	return fold((__u64)fold(a) + fold(b));
+	__u64 sum = a + b;
+
+	return fold(sum + (sum < a));
 }
 
 /* From the locators in `from` to those in `to`; 0: nothing changes. */

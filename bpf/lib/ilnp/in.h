@@ -201,16 +201,14 @@ __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival 
  */
 __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
 {
-	__u64 now = ilnp_now();
-
 	if (!arrival)
 		return TC_ACT_UNSPEC;
 	if (is_forged) {
-		if (has_lost(&arrival->pair, now))
+		if (has_lost(&arrival->pair, ilnp_now()))
 			consider_strange(skb, l2, arrival, is_forged);
 		return drop(DROP_BAD_NONCE);
 	}
-	if (may_look(now))
+	if (may_look())
 		consider_strange(skb, l2, arrival, is_forged);
 	if (!strip_nonce(skb, l2, arrival) || !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);

@@ -47,14 +47,14 @@ struct ilnp_upper {
 	__u16 destination;
 };
 
-/* A Destination Options header with nothing in it but a short nonce. */
+/* A Destination Options header with nothing in it but a short nonce, read as two words. */
 struct short_nonce {
 	__u8 next;
 	__u8 units;
 	__u8 option;
 	__u8 option_len;
 	__u8 nonce[4];
-};
+} __attribute__((aligned(4)));
 
 _Static_assert(sizeof(struct short_nonce) == 8, "short_nonce");
 

@@ -9,7 +9,10 @@
 /* USED_INTERVAL, CANDIDATE_INTERVAL and LOOK_INTERVAL of the contract, nanoseconds. */
 #define USED_INTERVAL 10000000000ULL
 #define CANDIDATE_INTERVAL 10000000000ULL
-#define LOOK_INTERVAL 100000000ULL
+#define LOOK_INTERVAL 1000000000ULL
+/* Fewer ticks of the kernel are less than LOOK_INTERVAL at any rate that it has, and need no look at the clock.
+ */
+#define LOOK_TICKS 100
 /* A connection that was there is believed to be there for so long. */
 #define FLOW_FRESH 100000000ULL
 
@@ -319,13 +322,25 @@ __noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32
 /* A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is
  * wanted for nearly none: what connected sockets send is seen on the way out (decision 082).
  */
-static __always_inline bool may_look(__u64 now)
+static __always_inline bool may_look(void)
 {
+	__u32 number = ILNP_LOOK_ASKED;
 	__u32 zero = 0;
+	__u32 *asked;
 	__u64 *last;
+	__u32 tick;
+	__u64 now;
 
 	if (wanted == SOCKET_NONE)
 		return true;
+	asked = bpf_map_lookup_elem(&counts, &number);
+	if (unlikely(!asked))
+		return false;
+	tick = bpf_jiffies64();
+	if (likely(!virtual_clock && tick - *asked < LOOK_TICKS))
+		return false;
+	*asked = tick;
+	now = ilnp_now();
 	last = bpf_map_lookup_elem(&looked, &zero);
 	if (!last || (*last && now - *last < LOOK_INTERVAL))
 		return false;
@@ -351,7 +366,7 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	reported = traffic->nonce.len ? NULL : bpf_map_lookup_elem(&candidates, &pair);
 	if (reported && now - *reported < CANDIDATE_INTERVAL)
 		return 0;
-	if (traffic->is_strange && !may_look(now))
+	if (traffic->is_strange && !may_look())
 		return 0;
 	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
 			   (__u32)traffic->local_port << 16 | traffic->remote_port);

@@ -29,6 +29,10 @@ enum ilnp_count {
 	ILNP_CHANGES,
 	/* Not a count: the interface whose packets the kernel segments, 0: there is none. */
 	ILNP_SEGMENT,
+	/* Nor this, which the programs write: the kernel's tick when it was last asked whether it is time to
+	   look for the socket of a stranger. It is here because a packet of a stranger has this line already.
+	 */
+	ILNP_LOOK_ASKED,
 	ILNP_COUNTS,
 };
 

@@ -58,9 +58,9 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 pub const USED_INTERVAL: Duration = Duration::from_secs(10);
 /// A data plane reports a pair without a session at most this often: every 10 s. Not configurable.
 pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
-/// Time between two looks for the socket of a packet that came from a stranger; all data planes alike, not
+/// Time between two looks for the socket of a packet that came from a stranger: at least 1 s. All data planes alike, not
 /// configurable.
-pub const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Life of a secret behind validators: 30 s, so that one is good for 30 to 60 s (decision 004). Not
 /// configurable.
 pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
