@@ -55,6 +55,25 @@ fn lookup_by_nonce(bencher: Bencher<'_, '_>, size: u64) {
     });
 }
 
+/// The same for a host that has had other things to do since the last packet, which is how most packets find it: neither
+/// a thousand entries nor ten million are in a cache.
+#[divan::bench(args = sizes(), sample_size = 1, sample_count = 300)]
+fn lookup_by_nonce_when_caches_are_cold(bencher: Bencher<'_, '_>, size: u64) {
+    let cache = filled(size);
+    let mut n = 0_u64;
+    let mut others = vec![1_u64; ALL_CACHES / 8];
+    bencher
+        .with_inputs(|| {
+            n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            others.iter_mut().for_each(|word| *word = word.wrapping_add(n));
+            n % size
+        })
+        .bench_local_values(|at| {
+            let pair = pair(at);
+            assert!(cache.find_nonce(pair.local.nid, pair.remote.nid, nonce(at)).is_some());
+        });
+}
+
 /// The same for packets that come 32 at a time.
 #[divan::bench(args = sizes(), sample_size = 100)]
 fn lookups_by_nonce_together(bencher: Bencher<'_, '_>, size: u64) {
@@ -184,6 +203,8 @@ fn admit_when_caches_are_cold(bencher: Bencher<'_, '_>) {
 
 /// Octets: more than the second-level cache of a core has.
 const OTHERS: usize = 8 << 20;
+/// Octets: more than all caches of a processor have.
+const ALL_CACHES: usize = 128 << 20;
 
 /// 76 octets, as the generator of the ILCC study makes them.
 fn packet(n: u64) -> Vec<u8> {
