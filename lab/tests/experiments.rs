@@ -436,7 +436,9 @@ fn ilcc_measures_the_programs_of_the_kernel() {
     assert_eq!(layers, ["transport", "network"]);
     for point in &results.points {
         assert_eq!((&point["plane"], &point["entries"]), (&"ebpf".into(), &0.into()), "{point}");
-        assert!(point["latency_us"].as_f64().unwrap() > 0.0, "{point}");
+        let latency = |what: &str| point[format!("latency_{what}us")].as_f64().unwrap();
+        assert!(latency("") > 0.0 && latency("median_") <= latency("p99_"), "{point}");
+        assert!(latency("p99_") <= latency("max_") && latency("") < latency("max_"), "{point}");
         assert!(point["made_up_per_s"].as_f64().unwrap() > 0.0, "{point}");
     }
     let served = &results.points[0]["served_ratio"];

@@ -5,6 +5,7 @@ mod charts;
 mod growth;
 mod host;
 mod kernel;
+mod latency;
 mod target;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use growth::Growth;
 
 use self::answers::Answers;
 use self::kernel::Seen;
+use self::latency::Latency;
 use self::target::{Second, Tally, Target};
 use super::programs::{self, Runs};
 use super::{Experiment, Results, Summary, Watch, recovery};
@@ -162,14 +164,9 @@ struct Point {
     policy: PolicyName,
     /// In the cache at the end.
     entries: usize,
-    /// Of the network layer, a packet that comes. Of the kernel's programs only means are known: the median is one of
-    /// means of a quarter of a second.
-    latency_us: Option<f64>,
-    latency_sd_us: Option<f64>,
-    latency_median_us: Option<f64>,
-    latency_p99_us: Option<f64>,
-    /// The one that took longest: where tables grow, it waits for all of them.
-    latency_max_us: Option<f64>,
+    /// Of the network layer, a packet that comes.
+    #[serde(flatten)]
+    latency: Latency,
     /// Of the way down, an answer.
     send_latency_us: Option<f64>,
     served_ratio: Option<f64>,
@@ -375,10 +372,7 @@ impl Tally {
 fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Traffic) -> Point {
     let micros =
         |nanos: &[u32]| -> Vec<f64> { nanos.iter().map(|nanos| f64::from(*nanos) / 1e3).collect() };
-    let mut received = micros(&tally.received);
-    let latency = Summary::of(&received);
-    received.sort_by(f64::total_cmp);
-    let p99 = received.get(received.len() * 99 / 100).copied();
+    let latency = Latency::of(micros(&tally.received));
     let seconds = tally.time.as_secs_f64().max(f64::MIN_POSITIVE);
     let sum = |nanos: &[u32]| nanos.iter().map(|nanos| f64::from(*nanos)).sum::<f64>() / 1e9;
     let stack = sum(&tally.received) + sum(&tally.sent);
@@ -389,11 +383,7 @@ fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Tra
         rank,
         policy,
         entries: tally.entries,
-        latency_us: latency.map(|latency| latency.mean),
-        latency_sd_us: latency.map(|latency| latency.stddev),
-        latency_median_us: latency.map(|latency| latency.median),
-        latency_p99_us: p99,
-        latency_max_us: latency.map(|latency| latency.max),
+        latency,
         send_latency_us: Summary::of(&micros(&tally.sent)).map(|sent| sent.mean),
         served_ratio: traffic.served_ratio(layer),
         dropped_ratio: tally.dropped as f64 / tally.packets.max(1) as f64,
@@ -408,12 +398,18 @@ fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Tra
 
 fn kernel_point(layer: Layer, rank: u8, policy: PolicyName, seen: &Seen) -> Point {
     let &Seen { ref received, sent, time, entries, traffic } = seen;
-    let means = received.iter().filter_map(|step| step.mean_since(Runs::default()));
-    let median = Summary::of(&means.map(|nanos| nanos / 1e3).collect::<Vec<_>>());
+    let came = traffic.echo + traffic.made_up;
+    // Of more than one run each has the mean.
+    let each = |runs: &Runs| {
+        let mean = runs.mean_since(Runs::default());
+        (0..runs.count).map(move |_| mean)
+    };
+    let nanos = received.iter().flat_map(each).flatten();
+    // Where nothing came there was something of the host itself.
+    let latency = Latency::of(nanos.filter(|_| came > 0).map(|nanos| nanos / 1e3).collect());
     let received = received.iter().copied().fold(Runs::default(), Runs::plus);
     let seconds = time.as_secs_f64().max(f64::MIN_POSITIVE);
-    let came = traffic.echo + traffic.made_up;
-    let micros = |runs: Runs| runs.mean_since(Runs::default()).map(|nanos| nanos / 1e3);
+    let send_latency = sent.mean_since(Runs::default()).map(|nanos| nanos / 1e3);
     let dropped = came.saturating_sub(received.count);
     Point {
         plane: PlaneName::Ebpf,
@@ -421,12 +417,8 @@ fn kernel_point(layer: Layer, rank: u8, policy: PolicyName, seen: &Seen) -> Poin
         rank,
         policy,
         entries,
-        latency_us: micros(received).filter(|_| came > 0),
-        latency_sd_us: None,
-        latency_median_us: median.map(|summary| summary.median).filter(|_| came > 0),
-        latency_p99_us: None,
-        latency_max_us: None,
-        send_latency_us: micros(sent).filter(|_| layer == Layer::Transport),
+        latency,
+        send_latency_us: send_latency.filter(|_| layer == Layer::Transport),
         served_ratio: traffic.served_ratio(layer),
         dropped_ratio: dropped as f64 / came.max(1) as f64,
         echo_per_s: traffic.echo as f64 / seconds,

@@ -34,7 +34,7 @@ fn figures_of_plane(points: &[Point]) -> Vec<Chart> {
             |p| p.send_latency_us,
         ),
         figures.by_rank("7: average latency of the network layer, a packet", US, Network, |p| {
-            p.latency_us
+            p.latency.mean
         }),
         figures.by_rank("8: echo requests served", PERCENT, Transport, |p| percent(p.served_ratio)),
         figures.by_rank("9: packets dropped, transport layer", PERCENT, Transport, |p| {

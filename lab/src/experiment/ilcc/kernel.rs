@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -17,6 +18,7 @@ use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::programs::{Programs, Runs};
 use crate::experiment::recovery::pause;
 use crate::hop::Hop;
+use crate::interrupt;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
 use crate::netns::{Namespace, Task};
@@ -27,7 +29,7 @@ use crate::workload::Generator;
 /// What was seen of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Of the programs for what comes in, step by step.
+    /// Of the programs for what comes in, as their counters went up: nearly each is one run.
     pub(super) received: Vec<Runs>,
     /// Of those for what goes out.
     pub(super) sent: Runs,
@@ -81,15 +83,13 @@ pub(super) fn once(
     let streams = load.streams(source, victim, &hop);
     let programs = Programs::ingress(&daemon).zip(Programs::egress(&daemon));
     let (inbound, outbound) = programs.context("the kernel does not count runs of programs")?;
-    let mut steps = vec![inbound.runs().unwrap_or_default()];
+    let before = inbound.runs().unwrap_or_default();
     let sent = outbound.runs().unwrap_or_default();
     let begin = Instant::now();
     let generator =
         on_processor(others, || Generator::start(router, &hop.interface, streams, load.length))?;
-    while begin.elapsed() < load.length || !generator.is_finished() {
-        pause(STEP)?;
-        steps.push(inbound.runs().context("the daemon has no programs any more")?);
-    }
+    let is_over = || begin.elapsed() >= load.length && generator.is_finished();
+    let received = on_processor(others, || each_run(&inbound, before, is_over))?;
     // Nothing was sent any longer, and the last step may go beyond.
     let time = load.length;
     let mut counts = generator.finish()?.into_iter();
@@ -100,9 +100,30 @@ pub(super) fn once(
         echo.finish()?;
     }
     let traffic = Traffic { echo: asked, made_up: counts.sum(), answers: answers.finish()? };
-    let received = steps.windows(2).map(|pair| pair[1].since(pair[0])).collect();
     let sent = outbound.runs().unwrap_or_default().since(sent);
     Ok(Seen { received, sent, time, entries, traffic })
+}
+
+/// What the counters of programs go up by each time, until it is over.
+fn each_run(
+    programs: &Programs,
+    mut before: Runs,
+    is_over: impl Fn() -> bool,
+) -> anyhow::Result<Vec<Runs>> {
+    let mut received = Vec::new();
+    loop {
+        let is_last = is_over();
+        let runs = programs.runs().context("the daemon has no programs any more")?;
+        if runs != before {
+            received.push(runs.since(before));
+            before = runs;
+        }
+        if is_last {
+            return Ok(received);
+        }
+        interrupt::check()?;
+        thread::sleep(STEP);
+    }
 }
 
 /// Sends back what comes, whoever it is from.
@@ -141,8 +162,8 @@ impl Echo {
 }
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-/// A mean of the programs is taken in each: one interruption is in one of them.
-const STEP: Duration = Duration::from_millis(250);
+/// Less than there is between two packets of most tests.
+const STEP: Duration = Duration::from_micros(200);
 const SETTLE: Duration = Duration::from_millis(300);
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 /// Octets, as the kernel counts 1,024 of the study's datagrams.
