@@ -1,3 +1,5 @@
+//! Where the latencies of a test lie.
+
 use serde::Serialize;
 
 use crate::experiment::Summary;
