@@ -70,7 +70,7 @@ pub(super) fn run(
         protocol,
         unprotected: daemons.len(),
         fault: None,
-        recovered: false,
+        recovery: None,
         daemons,
         view,
         curl,
@@ -81,7 +81,7 @@ pub(super) fn run(
     let ended = watch.until_end(limit)?;
     let waited = watch.fault.as_ref().map_or(Duration::ZERO, |fault| fault.at.elapsed());
     if !ended {
-        let text = stalled(watch.recovered, waited);
+        let text = stalled(watch.recovery.is_some(), waited);
         watch.view.mark(watch.clock.now(), MarkKind::Stalled, &text);
     }
     watch.view.end();
@@ -102,7 +102,8 @@ struct Watch<'a> {
     /// Daemons that have no context or session yet.
     unprotected: usize,
     fault: Option<Fault>,
-    recovered: bool,
+    /// From the cut to curl's next byte.
+    recovery: Option<Duration>,
     daemons: &'a mut [Daemon],
     view: &'a mut dyn View,
     curl: Curl,
@@ -143,12 +144,13 @@ impl Watch<'_> {
             // Nothing comes by the dead path for so long: what goes on has another one, however short the
             // silence was.
             let outage = if last > cut + GOES_ON { Duration::ZERO } else { OUTAGE };
-            if !self.recovered
+            // Looked for once: a hiccup later on may be longer.
+            if self.recovery.is_none()
                 && let Some(at) = self.curl.arrivals().resumed_after(cut, outage)
             {
-                self.recovered = true;
-                let late = at.saturating_duration_since(cut).as_secs_f64();
-                let text = format!("curl's next byte, {late:.3} s after the cut");
+                let late = at.saturating_duration_since(cut);
+                self.recovery = Some(late);
+                let text = format!("curl's next byte, {:.3} s after the cut", late.as_secs_f64());
                 self.view.mark(self.clock.at(at), MarkKind::Recovered, &text);
             }
             if self.curl.is_finished()? && self.iperf.is_finished()? {
@@ -266,9 +268,8 @@ fn finish(
     size: u64,
     waited: Duration,
 ) -> anyhow::Result<Outcome> {
-    let Watch { daemons, curl, iperf, fault, clock, recovered, .. } = watch;
+    let Watch { daemons, curl, iperf, fault, clock, recovery, .. } = watch;
     let cut = fault.context("no cut was made")?.at;
-    let gap = curl.arrivals().longest_gap_after(cut);
     let download = curl.finish()?;
     let iperf = iperf.finish()?;
     let digest = server.finish()?;
@@ -288,7 +289,7 @@ fn finish(
         bytes_ok: download.bytes == size && download.digest == digest,
         moved,
         moved_to,
-        recovery: gap.filter(|_| recovered || download.success).map(|gap| gap.end - cut),
+        recovery,
         waited,
     })
 }
