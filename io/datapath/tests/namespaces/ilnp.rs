@@ -2,6 +2,7 @@
 
 mod errors;
 mod flood;
+mod strangers;
 mod throughput;
 
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
