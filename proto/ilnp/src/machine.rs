@@ -288,11 +288,14 @@ impl Machine {
         }
     }
 
-    /// What the policy is asked.
+    /// What the policy is asked. A session that would be replaced takes no room.
     pub(crate) fn candidate(&self, pair: IlvPair, stage: Stage, socket: Socket) -> Candidate {
         let (local, remote) = pair.nids();
-        let with_node = self.ilcc.between(local, remote).take(self.config.max_with_node).count();
-        Candidate { stage, socket, sessions: self.ilcc.len(), with_node }
+        let same = self.ilcc.find_pair(pair);
+        let others = self.ilcc.between(local, remote).filter(|id| Some(*id) != same);
+        let with_node = others.take(self.config.max_with_node).count();
+        let sessions = self.ilcc.len() - usize::from(same.is_some());
+        Candidate { stage, socket, sessions, with_node }
     }
 
     /// Whether we can speak ILNP between these addresses.

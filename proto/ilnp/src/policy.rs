@@ -40,9 +40,9 @@ pub struct Candidate {
     pub stage: Stage,
     /// Our socket.
     pub socket: Socket,
-    /// Sessions of this host.
+    /// Sessions of this host, but for the one that it would replace.
     pub sessions: usize,
-    /// Sessions between the two nodes.
+    /// Of these, those between the two nodes.
     pub with_node: usize,
 }
 

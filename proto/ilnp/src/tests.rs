@@ -4,6 +4,7 @@ mod again;
 mod duo;
 mod lost;
 
+use alloc::sync::Arc;
 use core::time::Duration;
 use std::vec::Vec;
 
@@ -13,7 +14,7 @@ use moorline_wire::ilnp::{Admission, AdmissionTypes, L64Entry, LocatorUpdate, Op
 
 use crate::consts::{IDLE_TIMEOUT, MAX_ANSWERS_PER_SECOND, PROPOSAL_TRIES};
 use crate::datapath::Update;
-use crate::{Cause, Classic, Event, LocalLocator, NonceMode, Socket, State};
+use crate::{Admit, Cause, Classic, Config, Event, LocalLocator, NonceMode, Socket, State};
 
 //= rfc6743#4-1 rfc6743#2-8 rfc6743#2-11 rfc6743#6-2 rfc6744#7-2 rfc6744#6-9 (test)
 //= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15 (test)
@@ -371,9 +372,15 @@ fn a_session_that_has_moved_is_not_displaced_by_who_has_its_address_now() {
     assert_eq!(duo.session(1).wire.remote.l64, L64(0x2001_0db8_0005_0000));
 }
 
+/// Its old session takes no room from it.
 #[test]
 fn one_that_began_anew_takes_the_place_of_its_old_session() {
-    let mut duo = Duo::established();
+    let policy = Admit { max_sessions: 1, max_with_node: 1 };
+    let config =
+        Config { policy: Arc::new(policy), max_sessions: 1, max_with_node: 1, ..Config::default() };
+    let mut duo = Duo::with(&config, 1);
+    duo.traffic(Socket::Connected);
+    duo.play();
     let mut anew = Duo::seeded(99);
     anew.traffic(Socket::Connected);
     let propose = anew.take(0);

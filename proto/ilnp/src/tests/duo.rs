@@ -41,8 +41,12 @@ impl Duo {
     }
 
     pub(super) fn seeded(seed: u8) -> Self {
+        Self::with(&Config::default(), seed)
+    }
+
+    pub(super) fn with(config: &Config, seed: u8) -> Self {
         let machine = |host: u8| {
-            let mut machine = Machine::new(Config::default(), [seed + 100 * host; 32], NOW);
+            let mut machine = Machine::new(config.clone(), [seed + 100 * host; 32], NOW);
             let ilv = ilv(host.into());
             let locators = vec![LocalLocator::new(ilv.l64)];
             machine.handle_local(&LocalState { nids: vec![ilv.nid], locators }, NOW);
