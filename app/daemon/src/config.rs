@@ -101,6 +101,7 @@ struct File {
     ilnp_icmp_types: [u8; 2],
     ilnp_max_sessions: u32,
     ilnp_max_with_node: u32,
+    ilnp_max_with_locator: Option<u32>,
     ilnp_idle: String,
     ilnp_peers: Vec<String>,
     attach: Attach,
@@ -153,6 +154,7 @@ impl Default for File {
             ilnp_icmp_types: [200, 201],
             ilnp_max_sessions: 65_536,
             ilnp_max_with_node: 16,
+            ilnp_max_with_locator: None,
             ilnp_idle: "5m".to_owned(),
             ilnp_peers: Vec::new(),
             attach: Attach::Auto,
@@ -248,6 +250,7 @@ impl Config {
                 icmp_types: file.ilnp_icmp_types,
                 max_sessions: file.ilnp_max_sessions,
                 max_with_node: file.ilnp_max_with_node,
+                max_with_locator: file.ilnp_max_with_locator,
                 idle: duration("ilnp-idle", &file.ilnp_idle)?,
                 peers: file.ilnp_peers,
             }
@@ -312,6 +315,16 @@ mod tests {
     }
 
     #[test]
+    fn guests_of_a_locator_are_a_share_of_the_sessions_unless_it_is_said() {
+        let limit = |text: &str| {
+            let config = Config::parse(&format!("ilnp = \"on\"\n{text}")).expect("valid");
+            config.ilnp.expect("on").max_with_locator
+        };
+        assert_eq!([limit(""), limit("ilnp-max-sessions = 1600")], [4096, 100]);
+        assert_eq!(limit("ilnp-max-sessions = 1600\nilnp-max-with-locator = 7"), 7);
+    }
+
+    #[test]
     fn what_is_said_of_a_prefix_counts_before_what_is_said_of_its_interface() {
         let text = r#"
             addresses = "cga"
@@ -371,6 +384,7 @@ mod tests {
             ("ilnp-icmp-types = [128, 201]", "ilnp-icmp-types"),
             ("ilnp-max-sessions = 0", "ilnp-max-sessions"),
             ("ilnp-max-with-node = 17", "ilnp-max-with-node"),
+            ("ilnp-max-with-locator = 0", "ilnp-max-with-locator"),
             ("ilnp-idle = \"never\"", "ilnp-idle"),
             ("ilnp-peers = [\"a..b\"]", "ilnp-peers"),
             ("[prefixes.\"2001:db8::/48\"]\nset = \"a\"", "2001:db8::/48"),

@@ -1,26 +1,31 @@
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use core::hash::Hasher;
 
 use moorline_index::{Index, Segments};
-use moorline_types::{IlvPair, Nid, Nonce, SessionId};
+use moorline_types::{IlvPair, L64, Nid, Nonce, SessionId};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use siphasher::sip::SipHasher13;
 
-/// Whether a correspondent has shown that it is where it says. Who has not is the first to go.
+/// Who goes first when there is no more room: what costs a correspondent least, and us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A packet that anybody could have sent.
     Unproven,
-    /// It has answered something that only a host at its address could have read.
+    /// It has answered something that only a host at its address could have read. The session was its wish alone: no
+    /// connected socket of ours has its addresses, as far as is known.
+    Guest,
+    /// It has answered, and the session is not that of a guest.
     Proven,
 }
 
 /// Identifier-Locator Communication Cache (RFC 6741 s5): sessions, found by what is in packets.
 ///
 /// It never holds more than its capacity. Beyond, unproven entries go before all others, so that a flood of
-/// made-up correspondents pushes out made-up correspondents; of a class the one that came first, but one that
-/// was used since then is asked about once more later (CLOCK, "second chance"). To note a use is a bit in the
-/// entry itself, where a list by use would have its neighbours written as well.
+/// made-up correspondents pushes out made-up correspondents, and then guests; of a class the one that came first,
+/// but one that was used since then is asked about once more later (CLOCK, "second chance"). To note a use is a
+/// bit in the entry itself, where a list by use would have its neighbours written as well.
 ///
 /// A look-up reads two lines of memory, one of an index and one of an entry, for one entry and for ten
 /// million: the indexes hold slots and hashes under a drawn key, and what is found is compared with the entry.
@@ -36,8 +41,10 @@ pub struct Ilcc<T> {
     by_pair: Index,
     by_nonce: Index,
     by_nids: Index,
-    unproven: List,
-    proven: List,
+    /// By class.
+    lists: [List; 3],
+    /// Guests by the locator that they came with.
+    guests_at: BTreeMap<L64, usize>,
 }
 
 /// What had to go for another, or was taken out.
@@ -67,8 +74,8 @@ impl<T> Ilcc<T> {
             by_pair: Index::new(),
             by_nonce: Index::new(),
             by_nids: Index::new(),
-            unproven: List::default(),
-            proven: List::default(),
+            lists: [List::default(); 3],
+            guests_at: BTreeMap::new(),
         }
     }
 
@@ -82,6 +89,23 @@ impl<T> Ilcc<T> {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Entries of a class.
+    #[must_use]
+    pub const fn count(&self, class: Class) -> usize {
+        let [unproven, guests, proven] = &self.lists;
+        match class {
+            Class::Unproven => unproven.len,
+            Class::Guest => guests.len,
+            Class::Proven => proven.len,
+        }
+    }
+
+    /// Guests whose sockets have this locator, wherever they are now.
+    #[must_use]
+    pub fn guests_at(&self, l64: L64) -> usize {
+        self.guests_at.get(&l64).copied().unwrap_or(0)
     }
 
     /// Adds an entry as the last that came of its class. One with the same pair is replaced. Gives what had to
@@ -110,14 +134,20 @@ impl<T> Ilcc<T> {
             slot.nonce = nonce;
         }
         self.link(at, class);
+        if class == Class::Guest {
+            *self.guests_at.entry(pair.remote.l64).or_default() += 1;
+        }
         (SessionId(at), removed)
     }
 
     /// Takes an entry out.
     pub fn remove(&mut self, id: SessionId) -> Option<Removed<T>> {
-        let &Slot { pair, nonce, .. } = self.used(id)?;
+        let &Slot { pair, nonce, class, .. } = self.used(id)?;
         let ways = self.ask(pair, nonce);
         let value = self.values.get_mut(id.0)?.take()?;
+        if class == Some(Class::Guest) {
+            self.guest_has_gone(pair.remote.l64);
+        }
         self.unlink(id.0);
         let slot = self.slots.get_mut(id.0)?;
         (slot.class, slot.newer) = (None, self.first_free);
@@ -226,11 +256,25 @@ impl<T> Ilcc<T> {
         }
     }
 
-    /// Its correspondent has shown that it is there.
-    pub fn promote(&mut self, id: SessionId) {
-        if self.used(id).is_some() {
-            self.unlink(id.0);
-            self.link(id.0, Class::Proven);
+    /// Proven from now on, if it is of this class: its correspondent has shown that it is there, or a connected socket
+    /// of ours has the addresses of a guest.
+    pub fn promote(&mut self, id: SessionId, from: Class) {
+        let Some(&Slot { pair, .. }) = self.used(id).filter(|slot| slot.class == Some(from)) else {
+            return;
+        };
+        if from == Class::Guest {
+            self.guest_has_gone(pair.remote.l64);
+        }
+        self.unlink(id.0);
+        self.link(id.0, Class::Proven);
+    }
+
+    fn guest_has_gone(&mut self, l64: L64) {
+        if let Entry::Occupied(mut guests) = self.guests_at.entry(l64) {
+            *guests.get_mut() -= 1;
+            if *guests.get() == 0 {
+                guests.remove();
+            }
         }
     }
 
@@ -276,7 +320,10 @@ impl<T> Ilcc<T> {
 
     /// Who has to go.
     fn victim(&mut self) -> Option<u32> {
-        let class = if self.unproven.oldest.is_some() { Class::Unproven } else { Class::Proven };
+        let class = [Class::Unproven, Class::Guest]
+            .into_iter()
+            .find(|class| self.count(*class) > 0)
+            .unwrap_or(Class::Proven);
         for _ in 0..SECOND_CHANCES {
             let oldest = self.list(class).oldest?;
             let slot = self.slots.get_mut(oldest)?;
@@ -308,14 +355,17 @@ impl<T> Ilcc<T> {
     }
 
     fn list(&mut self, class: Class) -> &mut List {
+        let [unproven, guests, proven] = &mut self.lists;
         match class {
-            Class::Unproven => &mut self.unproven,
-            Class::Proven => &mut self.proven,
+            Class::Unproven => unproven,
+            Class::Guest => guests,
+            Class::Proven => proven,
         }
     }
 
     fn link(&mut self, at: u32, class: Class) {
         let list = self.list(class);
+        list.len += 1;
         let second = list.newest.replace(at);
         list.oldest.get_or_insert(at);
         if let Some(slot) = self.slots.get_mut(at) {
@@ -330,6 +380,7 @@ impl<T> Ilcc<T> {
         let Some(&Slot { newer, older, class: Some(class), .. }) = self.slots.get(at) else {
             return;
         };
+        self.list(class).len -= 1;
         match newer.and_then(|newer| self.slots.get_mut(newer)) {
             Some(newer) => newer.older = older,
             None => self.list(class).newest = older,
@@ -361,6 +412,7 @@ struct Slot {
 struct List {
     newest: Option<u32>,
     oldest: Option<u32>,
+    len: usize,
 }
 
 /// Hashes of what an entry is found by.

@@ -67,6 +67,6 @@ pub use event::{Cause, Classic, Event, Transmit};
 pub use ilcc::{Class, Ilcc, Removed};
 pub use machine::Machine;
 pub use plane::{Inbound, Outbound, Plane, Settings};
-pub use policy::{Admit, Candidate, Decision, Open, Policy, Socket, Stage, Why};
+pub use policy::{Admit, Candidate, Decision, Open, Policy, Socket, Stage, Why, share_of_locator};
 pub use session::{RemoteLocator, SessionView, State, Validity};
 pub use snapshot::SessionSnapshot;

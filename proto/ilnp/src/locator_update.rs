@@ -12,6 +12,7 @@ use crate::consts::{
 };
 use crate::control::Control;
 use crate::event::Event;
+use crate::ilcc::Class;
 use crate::machine::Machine;
 use crate::session::{Advertisement, Opening};
 
@@ -261,7 +262,7 @@ impl Machine {
             session.nonce_until = Some(until.max(now));
         }
         session.last_used = session.last_used.max(now);
-        self.ilcc.promote(id);
+        self.ilcc.promote(id, Class::Unproven);
         self.emit(Event::UpdateAcknowledged { session: id });
         self.settle_on_best(id, now + round_trips);
         self.on_shown(id, now);

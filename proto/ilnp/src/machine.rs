@@ -294,8 +294,13 @@ impl Machine {
         let same = self.ilcc.find_pair(pair);
         let others = self.ilcc.between(local, remote).filter(|id| Some(*id) != same);
         let with_node = others.take(self.config.max_with_node).count();
-        let sessions = self.ilcc.len() - usize::from(same.is_some());
-        Candidate { stage, socket, sessions, with_node }
+        let same = same.and_then(|id| self.ilcc.class(id));
+        let count = |class| self.ilcc.count(class) - usize::from(same == Some(class));
+        let guests = count(Class::Unproven) + count(Class::Guest);
+        let is_guest = usize::from(same == Some(Class::Guest));
+        let with_locator = self.ilcc.guests_at(pair.remote.l64) - is_guest;
+        let sessions = guests + count(Class::Proven);
+        Candidate { stage, socket, sessions, guests, with_node, with_locator }
     }
 
     /// Whether we can speak ILNP between these addresses.
@@ -393,7 +398,7 @@ impl Machine {
         }
         let (why, proves) = (session.why, session.proves);
         if proves {
-            self.ilcc.promote(id);
+            self.ilcc.promote(id, Class::Unproven);
         }
         self.emit(Event::Established { session: id, pair, why });
         self.advertise_if_of_use(id, now);
@@ -428,7 +433,9 @@ impl Machine {
             }
             // RFC 6741 s5.2: a session that a socket still has is kept, however quiet.
             session.last_used = now;
+            self.ilcc.promote(id, Class::Guest);
         }
+        let Some(session) = self.ilcc.get_mut(id) else { return };
         if session.nonce_until.is_some_and(|until| until <= now) {
             session.nonce_until = None;
             self.tell(id, now);

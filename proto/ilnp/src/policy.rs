@@ -2,6 +2,8 @@ use core::fmt;
 
 use moorline_wire::ilnp::Refusal;
 
+use crate::consts::{LOCATORS_THAT_FILL, MAX_SESSIONS, MAX_WITH_NODE};
+
 /// What the sockets of a host have for a packet or a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Socket {
@@ -42,8 +44,12 @@ pub struct Candidate {
     pub socket: Socket,
     /// Sessions of this host, but for the one that it would replace.
     pub sessions: usize,
-    /// Of these, those between the two nodes.
+    /// Of these, those that give way to one whose socket here is connected.
+    pub guests: usize,
+    /// Of all, those between the two nodes.
     pub with_node: usize,
+    /// Of the guests whose correspondents agreed, those at the locator of this one.
+    pub with_locator: usize,
 }
 
 /// Why a session was admitted: for people.
@@ -115,20 +121,39 @@ impl Policy for Open {
 ///
 /// No socket, no entry; no connected socket at either end, no entry. The end with the connected socket
 /// proposes, so that an unconnected one, which anybody can send to, never makes anything happen.
+///
+/// Whether the other end is connected is its word alone. Without a connected socket here it is a guest: of those there
+/// are only so many from one locator, and they give way to sessions that a socket here wants (decision 092).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admit {
     /// Sessions of the host.
     pub max_sessions: usize,
     /// Sessions with one node.
     pub max_with_node: usize,
+    /// Sessions with guests at one locator.
+    pub max_with_locator: usize,
+}
+
+impl Admit {
+    /// For so many sessions, with the default bounds of a node and a locator.
+    #[must_use]
+    pub const fn of(max_sessions: usize) -> Self {
+        let max_with_locator = share_of_locator(max_sessions);
+        Self { max_sessions, max_with_node: MAX_WITH_NODE, max_with_locator }
+    }
+}
+
+/// Sessions with guests at one locator, of so many of the host, where nothing else is said: a sixteenth, at least
+/// [`MAX_WITH_NODE`].
+#[must_use]
+pub const fn share_of_locator(max_sessions: usize) -> usize {
+    let share = max_sessions / LOCATORS_THAT_FILL;
+    if share > MAX_WITH_NODE { share } else { MAX_WITH_NODE }
 }
 
 impl Default for Admit {
     fn default() -> Self {
-        Self {
-            max_sessions: crate::consts::MAX_SESSIONS,
-            max_with_node: crate::consts::MAX_WITH_NODE,
-        }
+        Self::of(MAX_SESSIONS)
     }
 }
 
@@ -137,10 +162,10 @@ impl Policy for Admit {
         if candidate.socket == Socket::None {
             return Decision::Refuse(Refusal::NO_SOCKET);
         }
-        if candidate.sessions >= self.max_sessions || candidate.with_node >= self.max_with_node {
+        let is_connected = candidate.socket == Socket::Connected;
+        if !self.has_room(candidate, is_connected) {
             return Decision::Refuse(Refusal::RESOURCES);
         }
-        let is_connected = candidate.socket == Socket::Connected;
         match candidate.stage {
             Stage::Proposed { connected } if connected || is_connected => {
                 Decision::Admit(Why::PeerProposed)
@@ -159,12 +184,25 @@ impl Policy for Admit {
     }
 }
 
+impl Admit {
+    fn has_room(&self, candidate: &Candidate, is_connected: bool) -> bool {
+        let has_room = match is_connected {
+            true => candidate.sessions.saturating_sub(candidate.guests) < self.max_sessions,
+            false => {
+                candidate.sessions < self.max_sessions
+                    && candidate.with_locator < self.max_with_locator
+            }
+        };
+        has_room && candidate.with_node < self.max_with_node
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn candidate(stage: Stage, socket: Socket) -> Candidate {
-        Candidate { stage, socket, sessions: 0, with_node: 0 }
+        Candidate { stage, socket, sessions: 0, guests: 0, with_node: 0, with_locator: 0 }
     }
 
     /// Table 1 of the paper, from the side that is asked.
@@ -198,15 +236,33 @@ mod tests {
 
     #[test]
     fn limits_hold_whatever_the_sockets() {
-        let admit = Admit { max_sessions: 10, max_with_node: 3 };
-        let decide = |sessions, with_node| {
-            let stage = Stage::Proposed { connected: true };
-            admit.decide(&Candidate { stage, socket: Socket::Connected, sessions, with_node })
-        };
-        assert_eq!(decide(9, 2), Decision::Admit(Why::PeerProposed));
-        assert_eq!(decide(10, 0), Decision::Refuse(Refusal::RESOURCES));
-        assert_eq!(decide(3, 3), Decision::Refuse(Refusal::RESOURCES));
+        for socket in [Socket::Connected, Socket::Unconnected] {
+            let decide = |sessions, with_node| {
+                let asked = candidate(Stage::Proposed { connected: true }, socket);
+                LIMITED.decide(&Candidate { sessions, with_node, ..asked })
+            };
+            assert_eq!(decide(9, 2), Decision::Admit(Why::PeerProposed));
+            assert_eq!(decide(10, 0), Decision::Refuse(Refusal::RESOURCES));
+            assert_eq!(decide(3, 3), Decision::Refuse(Refusal::RESOURCES));
+        }
     }
+
+    #[test]
+    fn guests_take_no_room_from_a_connected_socket_and_share_that_of_their_locator() {
+        let decide = |socket, guests, with_locator| {
+            let asked = candidate(Stage::Proposed { connected: true }, socket);
+            LIMITED.decide(&Candidate { sessions: 10, guests, with_locator, ..asked })
+        };
+        assert_eq!(decide(Socket::Connected, 1, 2), Decision::Admit(Why::PeerProposed));
+        assert_eq!(decide(Socket::Unconnected, 1, 0), Decision::Refuse(Refusal::RESOURCES));
+        let asked = candidate(Stage::Proposed { connected: true }, Socket::Unconnected);
+        let with = |with_locator| LIMITED.decide(&Candidate { with_locator, ..asked });
+        assert_eq!(with(1), Decision::Admit(Why::PeerProposed));
+        assert_eq!(with(2), Decision::Refuse(Refusal::RESOURCES));
+        assert_eq!([share_of_locator(65_536), share_of_locator(1)], [4096, MAX_WITH_NODE]);
+    }
+
+    const LIMITED: Admit = Admit { max_sessions: 10, max_with_node: 3, max_with_locator: 2 };
 
     #[test]
     fn the_open_policy_takes_everybody_with_a_nonce() {

@@ -304,14 +304,19 @@ impl Machine {
         if self.is_confirming(pair) && pair.local > pair.remote {
             return Err(DropReason::UnexpectedState);
         }
-        let (_, decision) = self.judge(&accept.flow, pair, sockets);
+        let (socket, decision) = self.judge(&accept.flow, pair, sockets);
         let Decision::Admit(why) = decision else { return Err(DropReason::TableFull) };
-        self.drop_proposal(pair);
+        let is_our_wish = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
+        let class = match socket {
+            Socket::Connected => Class::Proven,
+            Socket::None | Socket::Unconnected if is_our_wish => Class::Proven,
+            Socket::None | Socket::Unconnected => Class::Guest,
+        };
         self.negatives.forget(pair.remote);
         let mut session = self.new_session(pair, why, now);
         session.send_nonce = accept.responder_nonce;
         session.agree(accept.flow.flags, accept.flags, accept.flow.flags);
-        let id = self.admit(pair, Some(*initiator_nonce), Class::Proven, session, now);
+        let id = self.admit(pair, Some(*initiator_nonce), class, session, now);
         self.emit(crate::Event::Established { session: id, pair, why });
         self.advertise(id, now);
         Ok(())

@@ -22,6 +22,8 @@ pub struct SessionSnapshot {
     pub nonces: (Nonce, Nonce),
     /// Why it was admitted.
     pub why: Why,
+    /// Whether it gives way to sessions that a socket here wants.
+    pub is_guest: bool,
     /// Of both directions.
     pub checksum: ChecksumMode,
     /// What the correspondent said in the handshake.
@@ -49,6 +51,7 @@ impl Machine {
                 wire: session.wire,
                 nonces: (session.send_nonce, received?),
                 why: session.why,
+                is_guest: self.ilcc.class(id) == Some(Class::Guest),
                 checksum: session.checksum,
                 peer: session.peer,
                 agreed: session.agreed,
@@ -93,7 +96,8 @@ impl Machine {
             nonce_until: None,
             last_used: now,
         };
-        Ok(self.admit(snapshot.pair, Some(received), Class::Proven, session, now))
+        let class = if snapshot.is_guest { Class::Guest } else { Class::Proven };
+        Ok(self.admit(snapshot.pair, Some(received), class, session, now))
     }
 
     fn check(&self, snapshot: &SessionSnapshot) -> Result<(), DropReason> {

@@ -3,6 +3,7 @@
 mod again;
 mod duo;
 mod lost;
+mod room;
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -375,7 +376,7 @@ fn a_session_that_has_moved_is_not_displaced_by_who_has_its_address_now() {
 /// Its old session takes no room from it.
 #[test]
 fn one_that_began_anew_takes_the_place_of_its_old_session() {
-    let policy = Admit { max_sessions: 1, max_with_node: 1 };
+    let policy = Admit { max_with_node: 1, ..Admit::of(1) };
     let config =
         Config { policy: Arc::new(policy), max_sessions: 1, max_with_node: 1, ..Config::default() };
     let mut duo = Duo::with(&config, 1);

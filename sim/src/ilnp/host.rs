@@ -48,7 +48,7 @@ impl SimHost {
     pub(crate) fn new(number: usize, plan: &IlnpHost, seed: [u8; 32], now: Instant) -> Self {
         let policy: Arc<dyn Policy> = match plan.open {
             true => Arc::new(Open),
-            false => Arc::new(Admit { max_sessions: plan.max_sessions, ..Admit::default() }),
+            false => Arc::new(Admit::of(plan.max_sessions)),
         };
         let core = plan.ilnp.then(|| {
             let config = Config {

@@ -5,7 +5,7 @@ use anyhow::ensure;
 use moorline_datapath::ilnp::{IlnpSettings, Wanted};
 use moorline_ilnp::consts::MAX_WITH_NODE;
 use moorline_ilnp::datapath::ChecksumMode;
-use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy};
+use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy, share_of_locator};
 use moorline_wire::ilnp::AdmissionTypes;
 use serde::Deserialize;
 
@@ -26,6 +26,8 @@ pub struct IlnpConfig {
     pub max_sessions: u32,
     /// Of them with one node.
     pub max_with_node: u32,
+    /// Of them with guests at one locator.
+    pub max_with_locator: usize,
     /// Quiet time after which a session without a socket is forgotten.
     pub idle: Duration,
     /// Names of peers to look up in the DNS.
@@ -77,6 +79,7 @@ pub(super) struct IlnpPart {
     pub(super) icmp_types: [u8; 2],
     pub(super) max_sessions: u32,
     pub(super) max_with_node: u32,
+    pub(super) max_with_locator: Option<u32>,
     pub(super) idle: Duration,
     pub(super) peers: Vec<String>,
 }
@@ -96,8 +99,9 @@ impl IlnpPart {
         );
         let most_with_node = u32::try_from(MAX_WITH_NODE).unwrap_or(u32::MAX);
         for (key, count, most) in [
-            ("ilnp-max-sessions", self.max_sessions, 1 << 24),
+            ("ilnp-max-sessions", self.max_sessions, MOST_SESSIONS),
             ("ilnp-max-with-node", self.max_with_node, most_with_node),
+            ("ilnp-max-with-locator", self.max_with_locator.unwrap_or(1), MOST_SESSIONS),
         ] {
             ensure!((1..=most).contains(&count), "{key}: {count} is outside 1 to {most}");
         }
@@ -121,6 +125,9 @@ impl IlnpPart {
             types: AdmissionTypes { initiator, responder },
             max_sessions: self.max_sessions,
             max_with_node: self.max_with_node,
+            max_with_locator: self
+                .max_with_locator
+                .map_or_else(|| share_of_locator(bound(self.max_sessions)), bound),
             idle: self.idle,
             peers: self.peers,
         }))
@@ -152,10 +159,10 @@ fn is_experimental(kind: &u8) -> bool {
 impl IlnpConfig {
     /// For the sessions.
     pub(crate) fn machine(&self) -> Config {
-        let bound = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         let (max_sessions, max_with_node) = (bound(self.max_sessions), bound(self.max_with_node));
+        let max_with_locator = self.max_with_locator;
         let policy: Arc<dyn Policy> = match self.policy {
-            IlnpPolicy::Admit => Arc::new(Admit { max_sessions, max_with_node }),
+            IlnpPolicy::Admit => Arc::new(Admit { max_sessions, max_with_node, max_with_locator }),
             IlnpPolicy::Open => Arc::new(Open),
         };
         Config {
@@ -186,6 +193,11 @@ impl IlnpConfig {
     }
 }
 
+fn bound(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+const MOST_SESSIONS: u32 = 1 << 24;
 /// Of the ICMPv6 types that IANA has given out, the highest: Extended Echo Reply (RFC 8335).
 const LAST_ASSIGNED: u8 = 161;
 /// Each is looked up as often as its TTL says.

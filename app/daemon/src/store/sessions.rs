@@ -36,6 +36,9 @@ struct SavedSession {
     /// Hexadecimal: sent, received.
     nonces: (String, String),
     why: SavedWhy,
+    /// Files of earlier versions do not say.
+    #[serde(default)]
+    is_guest: bool,
     full_checksum: bool,
     peer_flags: u8,
     agreed: bool,
@@ -80,6 +83,7 @@ impl SavedSession {
                 Why::PeerProposed => SavedWhy::PeerProposed,
                 Why::ConnectedHere => SavedWhy::ConnectedHere,
             },
+            is_guest: session.is_guest,
             full_checksum: session.checksum == ChecksumMode::Full,
             peer_flags: session.peer.0,
             agreed: session.agreed,
@@ -106,6 +110,7 @@ impl SavedSession {
                 SavedWhy::PeerProposed => Why::PeerProposed,
                 SavedWhy::ConnectedHere => Why::ConnectedHere,
             },
+            is_guest: self.is_guest,
             checksum: match self.full_checksum {
                 true => ChecksumMode::Full,
                 false => ChecksumMode::NidOnly,

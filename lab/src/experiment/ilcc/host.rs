@@ -47,7 +47,7 @@ impl Host {
     pub(super) fn new(policy: PolicyName, room: usize, me: Ilv, port: Option<u16>) -> Self {
         let policy: Arc<dyn Policy> = match policy {
             PolicyName::Open => Arc::new(Open),
-            PolicyName::Admit => Arc::new(Admit { max_sessions: room, ..Admit::default() }),
+            PolicyName::Admit => Arc::new(Admit::of(room)),
         };
         let settings = Settings { max_sessions: room, ..Settings::new(Arc::clone(&policy)) };
         let config = Config { policy, max_sessions: room, ..Config::default() };

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use moorline_types::{Ilv, L64};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use rand_core::SeedableRng;
 
 fn cache(capacity: usize) -> Ilcc<u32> {
@@ -75,11 +76,27 @@ fn a_flood_pushes_out_itself_and_not_who_has_proved_to_be_there() {
 }
 
 #[test]
+fn guests_go_after_the_unproven_and_before_all_others() {
+    let mut cache = cache(3);
+    let mut insert = |n, class| {
+        let (id, gone) = cache.insert(pair(n), None, class, 0);
+        (id, gone.map(|gone| gone.pair))
+    };
+    insert(1, Class::Proven);
+    insert(2, Class::Guest);
+    insert(3, Class::Unproven);
+    assert_eq!(insert(4, Class::Guest).1, Some(pair(3)));
+    assert_eq!(insert(5, Class::Proven).1, Some(pair(2)));
+    assert_eq!(insert(6, Class::Proven).1, Some(pair(4)));
+    assert_eq!(insert(7, Class::Proven).1, Some(pair(1)));
+}
+
+#[test]
 fn among_equals_the_first_goes_that_was_not_used_since_it_came() {
     let mut cache = cache(3);
     let [a, b, c] = [1, 2, 3].map(|n| cache.insert(pair(n), None, Class::Unproven, 0).0);
     cache.touch(a);
-    cache.promote(b);
+    cache.promote(b, Class::Unproven);
     let (_, gone) = cache.insert(pair(4), None, Class::Unproven, 0);
     assert_eq!(gone.map(|gone| gone.id), Some(c));
     let (_, gone) = cache.insert(pair(5), None, Class::Unproven, 0);
@@ -102,24 +119,25 @@ fn what_finds_an_entry_is_one_line() {
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Insert(u64, Option<u32>, bool),
+    Insert(u64, Option<u32>, Class),
     Remove(u64),
     Touch(u64),
-    Promote(u64),
+    Promote(u64, Class),
     Nonce(u64, u32),
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let n = 0..20_u64;
+    let class = select(&CLASSES[..]);
     prop_oneof![
-        (n.clone(), any::<Option<u8>>(), any::<bool>()).prop_map(|(n, nonce, proven)| Op::Insert(
+        (n.clone(), any::<Option<u8>>(), class.clone()).prop_map(|(n, nonce, class)| Op::Insert(
             n,
             nonce.map(Into::into),
-            proven
+            class
         )),
         n.clone().prop_map(Op::Remove),
         n.clone().prop_map(Op::Touch),
-        n.clone().prop_map(Op::Promote),
+        (n.clone(), class).prop_map(|(n, class)| Op::Promote(n, class)),
         (n, 0..4_u32).prop_map(|(n, nonce)| Op::Nonce(n, nonce)),
     ]
 }
@@ -136,7 +154,13 @@ proptest! {
             apply(&mut cache, &mut model, op);
             prop_assert!(cache.len() == model.len() && model.len() <= 6);
             let by_pair: BTreeMap<_, _> = model.iter().map(|(n, nonce, class, _)| (*n, (*nonce, *class))).collect();
+            for class in CLASSES {
+                let of_class = by_pair.values().filter(|(_, its)| *its == class);
+                prop_assert_eq!(cache.count(class), of_class.count());
+            }
             for n in 0..20 {
+                let is_guest = by_pair.get(&n).is_some_and(|(_, class)| *class == Class::Guest);
+                prop_assert_eq!(cache.guests_at(L64(n)), usize::from(is_guest));
                 let found = cache.find_pair(pair(n));
                 let is = found.and_then(|id| Some((cache.key(id)?.1, cache.class(id)?)));
                 prop_assert_eq!(is, by_pair.get(&n).copied());
@@ -150,12 +174,16 @@ proptest! {
     }
 }
 
+/// Who goes first comes first.
+const CLASSES: [Class; 3] = [Class::Unproven, Class::Guest, Class::Proven];
+
 /// The last is whether it was used.
 type Entry = (u64, Option<Nonce>, Class, bool);
 
 fn evict(model: &mut Vec<Entry>) {
     loop {
-        let oldest = model.iter().position(|entry| entry.2 == Class::Unproven).unwrap_or(0);
+        let of_class = |class| model.iter().position(|entry| entry.2 == class);
+        let oldest = CLASSES.into_iter().find_map(of_class).expect("full");
         let mut entry = model.remove(oldest);
         if !core::mem::take(&mut entry.3) {
             return;
@@ -165,17 +193,17 @@ fn evict(model: &mut Vec<Entry>) {
 }
 
 fn apply(cache: &mut Ilcc<u32>, model: &mut Vec<Entry>, op: Op) {
-    let (Op::Insert(n, ..) | Op::Remove(n) | Op::Touch(n) | Op::Promote(n) | Op::Nonce(n, _)) = op;
+    let (Op::Insert(n, ..) | Op::Remove(n) | Op::Touch(n) | Op::Promote(n, _) | Op::Nonce(n, _)) =
+        op;
     let at = model.iter().position(|entry| entry.0 == n);
     let id = cache.find_pair(pair(n));
     match op {
-        Op::Insert(_, value, proven) => {
+        Op::Insert(_, value, class) => {
             if let Some(at) = at {
                 model.remove(at);
             } else if model.len() == 6 {
                 evict(model);
             }
-            let class = if proven { Class::Proven } else { Class::Unproven };
             model.push((n, value.map(nonce), class, false));
             cache.insert(pair(n), value.map(nonce), class, 0);
         }
@@ -183,17 +211,19 @@ fn apply(cache: &mut Ilcc<u32>, model: &mut Vec<Entry>, op: Op) {
             at.map(|at| model.remove(at));
             id.map(|id| cache.remove(id));
         }
-        Op::Touch(_) | Op::Promote(_) => {
+        Op::Touch(_) => {
             let (Some(at), Some(id)) = (at, id) else { return };
-            if matches!(op, Op::Promote(_)) {
+            model[at].3 = true;
+            cache.touch(id);
+        }
+        Op::Promote(_, from) => {
+            let (Some(at), Some(id)) = (at, id) else { return };
+            if model[at].2 == from {
                 let mut entry = model.remove(at);
                 entry.2 = Class::Proven;
                 model.push(entry);
-                cache.promote(id);
-            } else {
-                model[at].3 = true;
-                cache.touch(id);
             }
+            cache.promote(id, from);
         }
         Op::Nonce(_, value) => {
             let (Some(at), Some(id)) = (at, id) else { return };

@@ -23,7 +23,7 @@ pub(super) struct Duo {
     waiting: [Vec<Vec<u8>>; 2],
 }
 
-struct Always(Socket);
+pub(super) struct Always(pub(super) Socket);
 
 impl Sockets for Always {
     fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
