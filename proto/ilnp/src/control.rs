@@ -12,6 +12,7 @@ use crate::session::Opening;
 /// An ICMPv6 packet from the network, taken apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Control<'a> {
+    pub(crate) packet: &'a [u8],
     /// The addresses, as the receiver has them.
     pub(crate) pair: IlvPair,
     pub(crate) nonce: Option<Nonce>,
@@ -34,7 +35,7 @@ impl<'a> Control<'a> {
         };
         let pair = IlvPair::new(address(24)?, address(8)?);
         match header[6] {
-            ICMPV6 => Ok(Self { pair, nonce: None, sequence: None, message: rest }),
+            ICMPV6 => Ok(Self { packet, pair, nonce: None, sequence: None, message: rest }),
             DESTINATION_OPTIONS => {
                 let options = OptionsHeader::parse(rest)?;
                 if options.next_header != ICMPV6 {
@@ -42,7 +43,7 @@ impl<'a> Control<'a> {
                 }
                 let message = rest.get(options.len..).unwrap_or(&[]);
                 let OptionsHeader { nonce, sequence, .. } = options;
-                Ok(Self { pair, nonce, sequence, message })
+                Ok(Self { packet, pair, nonce, sequence, message })
             }
             _ => Err(DropReason::UnknownType),
         }
@@ -94,10 +95,10 @@ impl Machine {
         Err(DropReason::UnknownType)
     }
 
-    /// The correspondent does not know our nonce: classic IPv6 from now on (RFC 6744 s6).
+    /// The correspondent does not know our nonce: classic IPv6 from now on (RFC 6744 s6). If it has shown before that it
+    /// does, it has begun anew, and is asked anew (decision 089).
     ///
-    /// Believed only of a session that the correspondent has never shown to know, and only with the nonce in
-    /// the quote, which is not to be guessed.
+    /// Believed only with the nonce in the quote, which is not to be guessed.
     //= rfc6744#6-13
     fn on_parameter_problem(
         &mut self,
@@ -108,15 +109,20 @@ impl Machine {
         let id = self.quoted_session(quoted)?;
         let (pair, _) = self.ilcc.key(id).ok_or(DropReason::UnexpectedState)?;
         let session = self.ilcc.get(id).ok_or(DropReason::UnexpectedState)?;
-        if matches!(session.opening, Opening::Done) || control.pair.remote.nid != pair.remote.nid {
+        let has_known = matches!(session.opening, Opening::Done);
+        if control.pair.remote.nid != pair.remote.nid {
             return Err(DropReason::UnexpectedState);
         }
         let pointer = control.message.get(4..8).ok_or(DropReason::Truncated)?;
         if pointer != NONCE_AT.to_be_bytes() {
             return Err(DropReason::BadFormat);
         }
-        self.forget(id, Cause::Unanswered);
-        self.remember_classic(pair, Classic::NoSupport, now);
+        if has_known {
+            self.forget(id, Cause::Denied);
+        } else {
+            self.forget(id, Cause::Unanswered);
+            self.remember_classic(pair, Classic::NoSupport, now);
+        }
         Ok(())
     }
 
@@ -143,8 +149,8 @@ impl Machine {
 
 const IP6_LEN: usize = 40;
 /// RFC 4443 s3.4.
-const PARAMETER_PROBLEM: u8 = 4;
-const UNRECOGNIZED_OPTION: u8 = 2;
-const ERROR_HEADER_LEN: usize = 8;
+pub(crate) const PARAMETER_PROBLEM: u8 = 4;
+pub(crate) const UNRECOGNIZED_OPTION: u8 = 2;
+pub(crate) const ERROR_HEADER_LEN: usize = 8;
 /// Where the Nonce option is in what we send: behind the IPv6 header and two octets.
-const NONCE_AT: u32 = 42;
+pub(crate) const NONCE_AT: u32 = 42;

@@ -64,13 +64,19 @@ pub enum Cause {
     Replaced,
     /// The correspondent never showed that it knows of it.
     Unanswered,
+    /// The correspondent says that it does not know it any more.
+    Denied,
+    /// This host speaks no ILNP any more.
+    Ended,
 }
 
 /// Why traffic goes on without ILNP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Classic {
-    /// No answer to our nonce or proposal.
+    /// No answer to our proposal.
     Silent,
+    /// No answer to our nonce.
+    Unread,
     /// "Unrecognized IPv6 option", of our nonce (RFC 6744 s6).
     NoSupport,
     /// The correspondent does not want a session.

@@ -28,6 +28,10 @@
 //! acknowledged. Between two hosts that did the handshake they have numbers, so that an old one is not
 //! taken again (decision 072).
 //!
+//! **Losing it.** A session that only one end has would be a black hole. So a correspondent of a session in use is asked at times
+//! whether it still knows it, by its last Locator Update once more; one that does not says so as a host without ILNP does, and
+//! so does one that ends (decision 089).
+//!
 //! **Falling back.** A host that answers a nonce with "unrecognized option", or no proposal at all, is
 //! remembered, and gets classic IPv6.
 //!
@@ -46,6 +50,7 @@ mod control;
 pub mod datapath;
 mod event;
 mod ilcc;
+mod known;
 mod locator_update;
 mod machine;
 mod negative;

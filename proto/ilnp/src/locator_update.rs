@@ -8,7 +8,7 @@ use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
 use crate::consts::{
-    NONCE_AFTER_AGREEMENT, NONCE_AFTER_CHANGE, NONCE_ROUND_TRIPS, UPDATE_LIFETIME,
+    CHECK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_AFTER_CHANGE, NONCE_ROUND_TRIPS, UPDATE_LIFETIME,
 };
 use crate::control::Control;
 use crate::event::Event;
@@ -107,6 +107,18 @@ impl Machine {
     /// Tells the correspondent all our locators, until it acknowledges (RFC 6743 s4).
     //= rfc6743#4-1 rfc6743#2-5
     pub(crate) fn advertise(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        if self.locators.is_empty() {
+            return;
+        }
+        session.sent = session.sent.wrapping_add(1);
+        session.owes_update = true;
+        self.say_locators(id, now);
+        self.tell(id, now);
+    }
+
+    /// Begins to send the Locator Update that is the last one by its number.
+    pub(crate) fn say_locators(&mut self, id: SessionId, now: Instant) {
         let entries = self.locators.iter().map(|local| L64Entry {
             preference: local.preference,
             l64: local.l64,
@@ -114,15 +126,9 @@ impl Machine {
         });
         let locators: Vec<_> = entries.collect();
         let Some(session) = self.ilcc.get_mut(id) else { return };
-        if locators.is_empty() {
-            return;
-        }
-        session.sent = session.sent.wrapping_add(1);
-        session.owes_update = true;
         let retry = session.retry(now);
         session.advertisement = Some(Box::new(Advertisement { locators, retry }));
         self.send_advertisement(id);
-        self.tell(id, now);
         self.schedule(id);
     }
 
@@ -157,6 +163,11 @@ impl Machine {
         if advertisement.retry.next > now {
             return;
         }
+        if !session.owes_update && advertisement.retry.tries >= CHECK_TRIES {
+            session.advertisement = None;
+            session.shown_at = now;
+            return;
+        }
         if advertisement.retry.is_over(UPDATE_LIFETIME, now) {
             session.advertisement = None;
             session.rtt = Rtt::default();
@@ -178,9 +189,16 @@ impl Machine {
     ) -> Result<(), DropReason> {
         let nonce = control.nonce.ok_or(DropReason::MissingOption)?;
         let (local, remote) = control.pair.nids();
-        let id = self.ilcc.find_nonce(local, remote, nonce).ok_or(DropReason::BadNonce)?;
+        let id = self.ilcc.find_nonce(local, remote, nonce);
         let (src, dst) = (control.pair.remote.address(), control.pair.local.address());
-        let update = LocatorUpdate::parse(control.message, src, dst)?;
+        let update = LocatorUpdate::parse(control.message, src, dst);
+        let Some(id) = id else {
+            if update.is_ok_and(|update| update.operation == Operation::ADVERTISEMENT) {
+                self.deny(control, now);
+            }
+            return Err(DropReason::BadNonce);
+        };
+        let update = update?;
         match update.operation {
             Operation::ADVERTISEMENT => self.on_advertisement(id, &update, control, now),
             Operation::ACKNOWLEDGEMENT => self.on_acknowledgement(id, &update, control, now),
@@ -198,7 +216,7 @@ impl Machine {
     ) -> Result<(), DropReason> {
         let (pair, _) = self.ilcc.key(id).ok_or(DropReason::UnexpectedState)?;
         let came_to = control.pair.local;
-        let is_here = self.locators.iter().any(|local| local.l64 == came_to.l64);
+        let is_here = self.has_locator(came_to.l64);
         let session = self.ilcc.get_mut(id).ok_or(DropReason::UnexpectedState)?;
         let is_news = session.is_news(control.sequence)?;
         let before = session.wire;
@@ -213,7 +231,8 @@ impl Machine {
             let retry = confirming.retry;
             session.on_answered(retry, now);
         }
-        if !core::mem::replace(&mut session.settled, true) {
+        let was_settled = core::mem::replace(&mut session.settled, true);
+        if !was_settled {
             // Should the acknowledgement get lost, the peer repeats the update before that.
             session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
         }
@@ -230,8 +249,10 @@ impl Machine {
         let message = update.acknowledgement().emit(local.address(), back.remote.address());
         self.send(back, &message, Some(nonce));
         self.on_shown(id, now);
-        self.tell(id, now);
-        self.schedule(id);
+        if is_news || !was_settled {
+            self.tell(id, now);
+            self.schedule(id);
+        }
         Ok(())
     }
 
@@ -256,6 +277,11 @@ impl Machine {
             session.on_answered(retry, now);
         }
         session.advertisement = None;
+        if session.settled && !session.owes_update {
+            self.on_shown(id, now);
+            self.schedule(id);
+            return Ok(());
+        }
         session.owes_update = false;
         session.settled = true;
         if session.nonce_until.is_some() {

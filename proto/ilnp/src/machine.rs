@@ -263,13 +263,7 @@ impl Machine {
             NonceHeader { next_header: ICMPV6, nonce, sequence }.emit()
         });
         let next_header = if options.is_empty() { ICMPV6 } else { DESTINATION_OPTIONS };
-        let len = options.len() + message.len();
-        let mut packet = Vec::with_capacity(IP6_LEN + len);
-        packet.extend([0x60, 0, 0, 0]);
-        packet.extend(u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes());
-        packet.extend([next_header, HOP_LIMIT]);
-        packet.extend(pair.local.address().octets());
-        packet.extend(pair.remote.address().octets());
+        let mut packet = ip6_header(pair, next_header, options.len() + message.len());
         packet.extend(options);
         packet.extend(message);
         self.transmits.push_back(Transmit { source: pair.local.address(), packet });
@@ -306,10 +300,14 @@ impl Machine {
     /// Whether we can speak ILNP between these addresses.
     pub(crate) fn is_ours(&self, pair: IlvPair) -> bool {
         self.nids.contains(&pair.local.nid)
-            && self.locators.iter().any(|local| local.l64 == pair.local.l64)
+            && self.has_locator(pair.local.l64)
             && pair.remote.l64.is_global_unicast()
             && !pair.remote.nid.is_group()
             && !self.nids.contains(&pair.remote.nid)
+    }
+
+    pub(crate) fn has_locator(&self, l64: L64) -> bool {
+        self.locators.iter().any(|local| local.l64 == l64)
     }
 
     /// Makes an entry, and tells the data plane and whom it costs theirs.
@@ -370,6 +368,11 @@ impl Machine {
     /// The correspondent goes by classic IPv6, for a while.
     //= rfc6740#8-2
     pub(crate) fn remember_classic(&mut self, pair: IlvPair, cause: Classic, now: Instant) {
+        let is_silence = matches!(cause, Classic::Silent | Classic::Unread);
+        if is_silence && !self.has_locator(pair.local.l64) {
+            // Where we were, no answer can come.
+            return;
+        }
         let is_hinted = self.hints.has(pair.remote.nid, now);
         self.negatives.remember(pair.remote, cause, is_hinted, now);
         *self.classic.entry(cause).or_default() += 1;
@@ -388,11 +391,13 @@ impl Machine {
         let Some((pair, Some(_))) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         session.last_used = session.last_used.max(now);
+        session.shown_at = now;
         if matches!(session.opening, Opening::Done) {
             return;
         }
         session.opening = Opening::Done;
         if !session.agreed {
+            session.settled = true;
             // What we get may have been sent before ours came there: "the first few packets" (RFC 6744 s6).
             session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
         }
@@ -410,8 +415,13 @@ impl Machine {
         self.ilcc.touch(id);
         let Some(session) = self.ilcc.get_mut(id) else { return };
         session.last_used = session.last_used.max(at);
-        if session.owes_update && session.advertisement.is_none() {
+        if session.advertisement.is_some() {
+            return;
+        }
+        if session.owes_update {
             self.advertise(id, now);
+        } else if session.is_in_doubt(now) {
+            self.ask_whether_known(id, now);
         }
     }
 
@@ -423,7 +433,7 @@ impl Machine {
             && until <= now
         {
             self.forget(id, Cause::Unanswered);
-            self.remember_classic(pair, Classic::Silent, now);
+            self.remember_classic(pair, Classic::Unread, now);
             return;
         }
         if session.last_used + idle <= now {
@@ -464,5 +474,16 @@ pub(crate) struct Traffic {
     pub(crate) nonce: Option<Nonce>,
 }
 
-const IP6_LEN: usize = 40;
+/// Of a packet from `pair.local` with so many octets behind it, for which there is room.
+pub(crate) fn ip6_header(pair: IlvPair, next_header: u8, payload_len: usize) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(IP6_LEN + payload_len);
+    packet.extend([0x60, 0, 0, 0]);
+    packet.extend(u16::try_from(payload_len).unwrap_or(u16::MAX).to_be_bytes());
+    packet.extend([next_header, HOP_LIMIT]);
+    packet.extend(pair.local.address().octets());
+    packet.extend(pair.remote.address().octets());
+    packet
+}
+
+pub(crate) const IP6_LEN: usize = 40;
 const HOP_LIMIT: u8 = 64;

@@ -11,7 +11,14 @@ use crate::event::Classic;
 
 /// Correspondents that go by classic IPv6.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Negatives(BTreeMap<Ilv, Instant>);
+pub(crate) struct Negatives(BTreeMap<Ilv, Negative>);
+
+#[derive(Clone, Copy, Debug)]
+struct Negative {
+    until: Instant,
+    /// Whether it has shown so itself, whatever packets in its name say.
+    is_sure: bool,
+}
 
 /// Nodes that are said to speak ILNP, until when.
 #[derive(Clone, Debug, Default)]
@@ -37,24 +44,33 @@ impl Negatives {
     /// `is_hinted`: it is said to speak ILNP, so that silence may be that of the network.
     pub(crate) fn remember(&mut self, remote: Ilv, cause: Classic, is_hinted: bool, now: Instant) {
         if self.0.len() >= MAX_NEGATIVES && !self.0.contains_key(&remote) {
-            self.0.retain(|_, until| *until > now);
+            self.0.retain(|_, negative| negative.until > now);
             if self.0.len() >= MAX_NEGATIVES {
                 // Whoever it hits is asked once more.
                 self.0.pop_first();
             }
         }
         let lifetime = match cause {
-            Classic::Silent if is_hinted => REFUSAL_LIFETIME,
-            Classic::Silent | Classic::NoSupport | Classic::Refused(Refusal::POLICY) => {
-                NEGATIVE_LIFETIME
-            }
+            Classic::Silent | Classic::Unread if is_hinted => REFUSAL_LIFETIME,
+            Classic::Silent
+            | Classic::Unread
+            | Classic::NoSupport
+            | Classic::Refused(Refusal::POLICY) => NEGATIVE_LIFETIME,
             Classic::Refused(_) => REFUSAL_LIFETIME,
         };
-        self.0.insert(remote, now + lifetime);
+        let is_sure = matches!(cause, Classic::Unread | Classic::NoSupport);
+        self.0.insert(remote, Negative { until: now + lifetime, is_sure });
     }
 
     pub(crate) fn is_classic(&self, remote: Ilv, now: Instant) -> bool {
-        self.0.get(&remote).is_some_and(|until| *until > now)
+        self.0.get(&remote).is_some_and(|negative| negative.until > now)
+    }
+
+    /// A packet in its name says otherwise: anybody can send that.
+    pub(crate) fn doubt(&mut self, remote: Ilv) {
+        if self.0.get(&remote).is_some_and(|negative| !negative.is_sure) {
+            self.0.remove(&remote);
+        }
     }
 
     /// It has shown otherwise.

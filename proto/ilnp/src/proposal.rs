@@ -40,7 +40,7 @@ impl Machine {
             return;
         }
         if nonce.is_some() {
-            self.negatives.forget(pair.remote);
+            self.negatives.doubt(pair.remote);
         }
         if self.negatives.is_classic(pair.remote, now) {
             return;
@@ -80,8 +80,9 @@ impl Machine {
         let mut session = self.new_session(pair, why, now);
         // A nonce that came first may have come from anybody; one that answers ours has been read.
         session.proves = nonce.is_none() || socket == Socket::Connected;
-        let until = nonce.is_none().then_some(now + OFFER_TIMEOUT);
-        session.opening = Opening::Offered { until };
+        let is_for_traffic = nonce.is_none() || why == Why::ConnectedHere;
+        session.opening = Opening::Offered { until: is_for_traffic.then_some(now + OFFER_TIMEOUT) };
+        session.settled = why != Why::ConnectedHere;
         let class = if session.proves && nonce.is_some() { Class::Proven } else { Class::Unproven };
         self.admit(pair, nonce, class, session, now);
     }
@@ -106,6 +107,7 @@ impl Machine {
             rtt: Rtt::default(),
             nonce_until: None,
             last_used: now,
+            shown_at: now,
         }
     }
 

@@ -79,12 +79,14 @@ pub(crate) struct Session {
     /// Until then all packets have the nonce.
     pub(crate) nonce_until: Option<Instant>,
     pub(crate) last_used: Instant,
+    /// When the correspondent last showed that it knows of it, or was asked in vain.
+    pub(crate) shown_at: Instant,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Opening {
     Confirming(Box<Confirming>),
-    /// `None`: it speaks ILNP, and there is nothing to fall back to.
+    /// `None`: there is no traffic that would have to fall back.
     Offered {
         until: Option<Instant>,
     },

@@ -95,6 +95,7 @@ impl Machine {
             rtt: Rtt::default(),
             nonce_until: None,
             last_used: now,
+            shown_at: now,
         };
         let class = if snapshot.is_guest { Class::Guest } else { Class::Proven };
         Ok(self.admit(snapshot.pair, Some(received), class, session, now))

@@ -2,6 +2,7 @@
 
 mod again;
 mod duo;
+mod known;
 mod lost;
 mod room;
 

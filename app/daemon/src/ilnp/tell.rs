@@ -88,12 +88,15 @@ const fn forgotten(cause: Cause) -> &'static str {
         Cause::Evicted => "room for another",
         Cause::Replaced => "the correspondent began anew",
         Cause::Unanswered => "the correspondent did not answer",
+        Cause::Denied => "the correspondent does not know it",
+        Cause::Ended => "this host ends",
     }
 }
 
 pub(super) const fn classic(cause: Classic) -> &'static str {
     match cause {
         Classic::Silent => "no answer",
+        Classic::Unread => "no answer to the nonce",
         Classic::NoSupport => "the correspondent does not know the option",
         Classic::Refused(Refusal::NO_SOCKET) => "refused: no socket",
         Classic::Refused(Refusal::NOT_CONNECTED) => "refused: no connected socket",

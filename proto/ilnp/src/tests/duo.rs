@@ -97,8 +97,17 @@ impl Duo {
             inbound: false,
             nonce: None,
         };
-        self.machines[0].handle_report(report, self.now);
-        self.drain(0);
+        self.report(0, report);
+    }
+
+    pub(super) fn report(&mut self, host: usize, report: Report) {
+        self.machines[host].handle_report(report, self.now);
+        self.drain(host);
+    }
+
+    pub(super) fn end(&mut self, host: usize) {
+        self.machines[host].handle_end();
+        self.drain(host);
     }
 
     pub(super) fn roam(&mut self, host: usize, l64s: &[u64]) {

@@ -1,0 +1,84 @@
+//! Whether both ends still know a session, and how one says that it does not (decision 089).
+
+use alloc::vec::Vec;
+
+use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
+use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
+use moorline_wire::ilnp::{NONCE_OPTION, NonceHeader};
+use moorline_wire::upper_layer_checksum;
+
+use crate::consts::CHECK_INTERVAL;
+use crate::control::{Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION};
+use crate::event::Cause;
+use crate::machine::{IP6_LEN, Machine, ip6_header};
+use crate::packet::MIN_MTU;
+use crate::session::{Opening, Session};
+
+impl Session {
+    /// The correspondent has not shown for a while that it knows the session.
+    pub(crate) fn is_in_doubt(&self, now: Instant) -> bool {
+        matches!(self.opening, Opening::Done) && now.since(self.shown_at) >= CHECK_INTERVAL
+    }
+}
+
+impl Machine {
+    /// Asks the correspondent, by the last Locator Update once more: it is acknowledged, and nothing changes.
+    pub(crate) fn ask_whether_known(&mut self, id: SessionId, now: Instant) {
+        if !self.locators.is_empty() {
+            self.say_locators(id, now);
+        }
+    }
+
+    /// Says that the nonce of a Locator Update is of no session of its addresses, as a host says that knows no nonces
+    /// (RFC 6744 s8).
+    //= rfc6744#8-3
+    pub(crate) fn deny(&mut self, control: &Control<'_>, now: Instant) {
+        let is_ours = self.is_ours(control.pair) && !self.has_session(control.pair);
+        let has_option = control.packet.get(NONCE_AT as usize) == Some(&NONCE_OPTION);
+        if !is_ours || !has_option {
+            return;
+        }
+        if self.answers.take(now).is_err() {
+            self.drop_counted(DropReason::RateLimited);
+            return;
+        }
+        self.send_parameter_problem(control.pair, control.packet);
+    }
+
+    /// Ends all sessions, and says so to the correspondents: what they send from now on is classic IPv6.
+    pub fn handle_end(&mut self) {
+        let known = self.ilcc.iter().filter_map(|(id, pair, session)| {
+            let (_, nonce) = self.ilcc.key(id)?;
+            Some((id, session.wire_pair(pair), nonce))
+        });
+        let known: Vec<_> = known.collect();
+        for (id, wire, nonce) in known {
+            self.forget(id, Cause::Ended);
+            if let Some(nonce) = nonce {
+                self.send_parameter_problem(wire, &showing(wire.reversed(), nonce));
+            }
+        }
+    }
+
+    fn send_parameter_problem(&mut self, pair: IlvPair, about: &[u8]) {
+        let mut message = Vec::with_capacity(ERROR_HEADER_LEN + about.len());
+        message.extend([PARAMETER_PROBLEM, UNRECOGNIZED_OPTION, 0, 0]);
+        message.extend(NONCE_AT.to_be_bytes());
+        let room = usize::from(MIN_MTU) - IP6_LEN - ERROR_HEADER_LEN;
+        message.extend(about.get(..room).unwrap_or(about));
+        let (src, dst) = (pair.local.address(), pair.remote.address());
+        let sum = upper_layer_checksum(src, dst, ICMPV6, &message);
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        self.send(pair, &message, None);
+    }
+}
+
+/// A packet with nothing but this nonce, from `pair.local`.
+fn showing(pair: IlvPair, nonce: Nonce) -> Vec<u8> {
+    let options = NonceHeader { next_header: NO_NEXT_HEADER, nonce, sequence: None }.emit();
+    let mut packet = ip6_header(pair, DESTINATION_OPTIONS, options.len());
+    packet.extend(options);
+    packet
+}
+
+const NO_NEXT_HEADER: u8 = 59;

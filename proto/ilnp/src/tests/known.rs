@@ -1,0 +1,203 @@
+//! Sessions that only one end has.
+
+use core::time::Duration;
+
+use moorline_types::{DropReason, IlvPair, Nonce};
+
+use super::duo::{Duo, of_session};
+use super::{Cause, Classic, Event, Socket, ilv, update_of};
+use crate::consts::{CHECK_INTERVAL, CHECK_TRIES, USED_INTERVAL};
+use crate::datapath::{Report, SessionEntry};
+use crate::{Config, LocalLocator, LocalState, Machine};
+
+/// The data plane of the first host says that the session is in use.
+fn in_use(duo: &mut Duo) {
+    let report = Report::Used { session: duo.entry(0).id, at: duo.now };
+    duo.report(0, report);
+}
+
+fn later(duo: &mut Duo, time: Duration) {
+    duo.now = duo.now + time;
+    in_use(duo);
+}
+
+/// The host begins anew, without its sessions.
+fn begin_anew(duo: &mut Duo, host: usize) {
+    let mut machine = Machine::new(Config::default(), [88; 32], duo.now);
+    let ilv = ilv(host);
+    let locators = std::vec![LocalLocator::new(ilv.l64)];
+    machine.handle_local(&LocalState { nids: std::vec![ilv.nid], locators }, duo.now);
+    duo.machines[host] = machine;
+}
+
+fn is_denied(event: &Event) -> bool {
+    matches!(event, Event::Forgotten { cause: Cause::Denied, .. })
+}
+
+#[test]
+fn a_correspondent_is_asked_at_times_whether_it_knows_a_session_in_use_and_nothing_changes() {
+    let mut duo = Duo::established();
+    duo.alone(1, Duration::from_secs(5));
+    later(&mut duo, USED_INTERVAL);
+    assert!(duo.take(0).is_empty(), "it has shown so of late");
+    // For the responder it is the first Locator Update at all.
+    later(&mut duo, CHECK_INTERVAL);
+    duo.play();
+    let before = duo.updates.each_ref().map(std::vec::Vec::len);
+    for _ in 0..3 {
+        later(&mut duo, USED_INTERVAL);
+        assert!(duo.take(0).is_empty());
+        later(&mut duo, CHECK_INTERVAL);
+        duo.play();
+    }
+    assert_eq!(duo.updates.each_ref().map(std::vec::Vec::len), before, "no nonce in data");
+    assert_eq!(duo.transcript.len(), AGREED + 2 * 4);
+    assert!(!duo.has_event(0, |event| matches!(event, Event::UpdateAcknowledged { .. })));
+    assert!([0, 1].iter().all(|host| duo.drops(*host, DropReason::Replayed) == 0));
+}
+
+/// Packets of the handshake, and the responder's Locator Update with its acknowledgement.
+const AGREED: usize = 5;
+
+#[test]
+fn one_that_is_asked_in_vain_keeps_its_session_and_is_asked_again_later() {
+    let mut duo = Duo::established();
+    for _ in 0..2 {
+        later(&mut duo, CHECK_INTERVAL);
+        let sent = duo.alone(0, CHECK_INTERVAL / 2);
+        assert_eq!(sent, CHECK_TRIES as usize);
+        assert!(!duo.entry(0).attach);
+        assert!(!duo.has_event(0, |event| matches!(event, Event::UpdateUnanswered { .. })));
+    }
+    assert_eq!(duo.machines[0].session_count(), 1);
+}
+
+//= rfc6744#8-3 (test)
+#[test]
+fn one_that_began_anew_says_so_and_both_agree_once_more() {
+    let mut duo = Duo::established();
+    begin_anew(&mut duo, 1);
+    later(&mut duo, CHECK_INTERVAL);
+    duo.play();
+    assert!(duo.has_event(0, is_denied));
+    assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [0, 0]);
+    assert!(!duo.has_event(0, |event| matches!(event, Event::Classic { .. })));
+    duo.traffic(Socket::Connected);
+    duo.play();
+    assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [1, 1]);
+}
+
+#[test]
+fn only_who_knows_the_nonce_is_believed() {
+    let mut duo = Duo::established();
+    begin_anew(&mut duo, 1);
+    let guess = SessionEntry { send_nonce: Nonce::Short([1, 2, 3, 4]), ..duo.entry(0) };
+    let update = update_of(&[(ilv(0).l64.0, 10)]);
+    duo.give(1, &[of_session(&guess, ilv(0), ilv(1), None, &update)]);
+    let denial = duo.take(1);
+    assert_eq!(denial.len(), 1);
+    duo.give(0, &denial);
+    assert_eq!(duo.drops(0, DropReason::BadNonce), 1);
+    assert_eq!(duo.machines[0].session_count(), 1);
+}
+
+#[test]
+fn who_has_a_session_of_these_addresses_denies_none() {
+    let mut duo = Duo::established();
+    let guess = SessionEntry { send_nonce: Nonce::Short([1, 2, 3, 4]), ..duo.entry(0) };
+    let update = update_of(&[(ilv(0).l64.0, 10)]);
+    duo.give(1, &[of_session(&guess, ilv(0), ilv(1), None, &update)]);
+    // Nor an acknowledgement, which would be answered for ever.
+    begin_anew(&mut duo, 1);
+    duo.give(1, &[of_session(&guess, ilv(0), ilv(1), None, &update.acknowledgement())]);
+    assert!(duo.take(1).is_empty());
+}
+
+#[test]
+fn who_ends_says_so_and_is_believed_whatever_has_moved() {
+    for elsewhere in [None, Some(0x2001_0db8_00aa_0000)] {
+        let mut duo = Duo::established();
+        if let Some(elsewhere) = elsewhere {
+            duo.roam(0, &[elsewhere]);
+            duo.play();
+        }
+        duo.end(1);
+        let said = duo.take(1);
+        assert_eq!(said.len(), 1);
+        // 40 of IPv6, 8 of the error, 40 and 8 of what it is about.
+        assert_eq!(said[0].len(), 96);
+        duo.give(0, &said);
+        assert!(duo.has_event(0, is_denied));
+        assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [0, 0]);
+    }
+}
+
+#[test]
+fn a_session_that_was_never_known_there_is_not_asked_for_again() {
+    let (mut duo, confirm) = Duo::at_confirm();
+    let pair = IlvPair::new(ilv(0), ilv(1));
+    let entry = duo.entry(0);
+    assert_eq!((entry.pair, confirm.len()), (pair, 104));
+    begin_anew(&mut duo, 1);
+    let update = update_of(&[(ilv(0).l64.0, 10)]);
+    duo.give(1, &[of_session(&entry, ilv(0), ilv(1), None, &update)]);
+    duo.play();
+    assert!(
+        duo.has_event(0, |event| matches!(event, Event::Classic { cause: Classic::NoSupport, .. }))
+    );
+}
+
+/// A packet of the other host that its nonce came with, as far as anybody can tell.
+fn claim(duo: &mut Duo) {
+    let report = Report::Candidate {
+        pair: IlvPair::new(ilv(0), ilv(1)),
+        protocol: 6,
+        ports: (40_000, 7),
+        socket: Socket::Connected,
+        inbound: true,
+        nonce: Some(Nonce::Short([7; 4])),
+    };
+    duo.report(0, report);
+}
+
+#[test]
+fn a_nonce_that_nobody_answers_for_leads_back_to_classic_ipv6_and_not_there_again() {
+    let mut duo = Duo::new();
+    claim(&mut duo);
+    duo.alone(0, Duration::from_millis(3600));
+    let entry = duo.entry(0);
+    assert!(entry.attach && !entry.settled, "what comes without a nonce is classic IPv6");
+    duo.alone(0, Duration::from_secs(3));
+    assert_eq!(duo.machines[0].session_count(), 0);
+    assert!(
+        duo.has_event(0, |event| matches!(event, Event::Classic { cause: Classic::Unread, .. }))
+    );
+    claim(&mut duo);
+    assert!(duo.take(0).is_empty());
+}
+
+#[test]
+fn a_nonce_whose_owner_reads_ours_makes_a_session() {
+    let mut duo = Duo::new();
+    claim(&mut duo);
+    duo.alone(0, Duration::from_millis(3600));
+    let session = duo.entry(0).id;
+    duo.report(0, Report::Authenticated { session });
+    assert!(duo.entry(0).settled);
+    duo.alone(0, Duration::from_secs(20));
+    assert_eq!(duo.machines[0].session_count(), 1);
+}
+
+#[test]
+fn silence_towards_where_we_were_says_nothing() {
+    for is_confirming in [false, true] {
+        let mut duo = if is_confirming { Duo::at_confirm().0 } else { Duo::new() };
+        duo.traffic(Socket::Connected);
+        duo.roam(0, &[0x2001_0db8_00aa_0000]);
+        duo.alone(0, Duration::from_secs(60));
+        assert!(!duo.has_event(0, |event| matches!(event, Event::Classic { .. })));
+        duo.roam(0, &[ilv(0).l64.0]);
+        duo.traffic(Socket::Connected);
+        assert_eq!(duo.take(0).len(), 1, "it is asked at once");
+    }
+}
