@@ -107,6 +107,18 @@ pub enum IlnpChange {
         /// Which host.
         host: usize,
     },
+    /// The host forgets its sessions, and its applications go on: as if both had been started anew.
+    BeginAnew {
+        /// Which host.
+        host: usize,
+    },
+    /// The host speaks no ILNP any more.
+    End {
+        /// Which host.
+        host: usize,
+        /// Whether it says so.
+        says_so: bool,
+    },
     /// The host vanishes, and its applications with it.
     Vanish {
         /// Which host.

@@ -44,33 +44,50 @@ pub(crate) fn owner(l64: L64) -> Option<(usize, u8)> {
     is_ours.then(|| (usize::from(host) - 1, locator))
 }
 
-impl SimHost {
-    pub(crate) fn new(number: usize, plan: &IlnpHost, seed: [u8; 32], now: Instant) -> Self {
+impl Core {
+    fn new(plan: &IlnpHost, seed: [u8; 32], now: Instant) -> Self {
         let policy: Arc<dyn Policy> = match plan.open {
             true => Arc::new(Open),
             false => Arc::new(Admit::of(plan.max_sessions)),
         };
-        let core = plan.ilnp.then(|| {
-            let config = Config {
-                policy: policy.clone(),
-                max_sessions: plan.max_sessions,
-                nonce: plan.nonce,
-                nonce_len: plan.nonce_len,
-                checksum: plan.checksum,
-                ..Config::default()
-            };
-            let settings = Settings {
-                max_sessions: plan.max_sessions,
-                checksum: plan.checksum,
-                ..Settings::new(policy)
-            };
-            let machine = Machine::new(config, seed, now);
-            Core { machine, plane: Plane::new(settings, seed) }
-        });
+        let config = Config {
+            policy: policy.clone(),
+            max_sessions: plan.max_sessions,
+            nonce: plan.nonce,
+            nonce_len: plan.nonce_len,
+            checksum: plan.checksum,
+            ..Config::default()
+        };
+        let settings = Settings {
+            max_sessions: plan.max_sessions,
+            checksum: plan.checksum,
+            ..Settings::new(policy)
+        };
+        let machine = Machine::new(config, seed, now);
+        Self { machine, plane: Plane::new(settings, seed) }
+    }
+}
+
+impl SimHost {
+    pub(crate) fn new(number: usize, plan: &IlnpHost, seed: [u8; 32], now: Instant) -> Self {
+        let core = plan.ilnp.then(|| Core::new(plan, seed, now));
         let mut host =
             Self { number, locators: vec![0], core, socket: None, is_gone: false, out: Vec::new() };
         host.tell_local(now);
         host
+    }
+
+    pub(crate) fn begin_anew(&mut self, plan: &IlnpHost, seed: [u8; 32], now: Instant) {
+        self.core = Some(Core::new(plan, seed, now));
+        self.tell_local(now);
+    }
+
+    pub(crate) fn end(&mut self, says_so: bool, outcome: &mut IlnpOutcome, now: Instant) {
+        if let Some(core) = self.core.as_mut().filter(|_| says_so) {
+            core.machine.handle_end();
+            self.drain(outcome, now);
+        }
+        self.core = None;
     }
 
     pub(crate) fn ilv(&self, locator: u8) -> Ilv {

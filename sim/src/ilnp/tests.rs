@@ -1,4 +1,5 @@
 use super::*;
+use moorline_ilnp::consts::{CHECK_INTERVAL, USED_INTERVAL};
 use moorline_types::DropReason;
 
 const RTT: Duration = Duration::from_millis(40);
@@ -214,6 +215,40 @@ fn a_peer_that_vanishes_is_forgotten_when_its_sockets_are() {
     let outcome = clean(&IlnpPlan { changes, ..plan(10, 700) });
     assert_eq!(outcome.sessions[0], 0);
 }
+
+/// With the checksum of the identifiers alone, what only one end takes for a session's reaches no socket.
+#[test]
+fn a_session_that_one_end_has_lost_is_agreed_on_anew() {
+    for traffic in KINDS {
+        for host in [0, 1] {
+            let changes = vec![(Duration::from_secs(40), IlnpChange::BeginAnew { host })];
+            let outcome = run(&IlnpPlan { traffic, changes, ..plan(16, 120) });
+            assert_eq!(outcome.violations, [""; 0]);
+            assert_eq!(outcome.sessions, [1, 1], "{traffic:?} {host}: {outcome:?}");
+            assert!(outcome.longest_pause <= IN_DOUBT, "{traffic:?} {host}: {outcome:?}");
+            assert_eq!(outcome.classic, 0, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_ends_is_spoken_to_in_classic_ipv6() {
+    for traffic in KINDS {
+        for (host, says_so) in [(0, true), (1, true), (0, false), (1, false)] {
+            let changes = vec![(Duration::from_secs(40), IlnpChange::End { host, says_so })];
+            let outcome = run(&IlnpPlan { traffic, changes, ..plan(17, 120) });
+            assert_eq!(outcome.violations, [""; 0]);
+            assert_eq!(outcome.sessions, [0, 0], "{traffic:?} {host}: {outcome:?}");
+            let longest = if says_so { RTT + Duration::from_millis(10) } else { IN_DOUBT };
+            assert!(outcome.longest_pause <= longest, "{traffic:?} {host}: {outcome:?}");
+        }
+    }
+}
+
+/// The correspondent has not shown for so long that it knows the session, which the plane says is in use, and is asked;
+/// two round trips to agree.
+const IN_DOUBT: Duration =
+    Duration::from_millis((CHECK_INTERVAL.as_millis() + USED_INTERVAL.as_millis()) as u64 + 400);
 
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#7-1 rfc6744#8-1 (test)
 #[test]

@@ -244,6 +244,13 @@ impl<'a> World<'a> {
                 self.hosts[host].tell_local(self.now);
             }
             IlnpChange::LoseUpdate { host } => self.lost_updates[host] += 1,
+            IlnpChange::BeginAnew { host } => {
+                let seed = self.rng.seed();
+                self.hosts[host].begin_anew(&self.plan.hosts[host], seed, self.now);
+            }
+            IlnpChange::End { host, says_so } => {
+                self.hosts[host].end(says_so, &mut self.outcome, self.now);
+            }
             IlnpChange::Vanish { host } => self.hosts[host].is_gone = true,
             IlnpChange::Close => {
                 self.is_closed = true;
