@@ -111,6 +111,33 @@ fn sessions_outlive_their_daemons_moved_or_not_and_move_afterwards() {
     assert!(traffic.udp.finish().unwrap().iter().all(|way| way.damaged == 0));
 }
 
+/// The correspondent is told, and both agree anew when there is a daemon again.
+#[test]
+fn a_daemon_that_stops_leaves_classic_ipv6_behind() {
+    let Some(mut hosts) = with_ilnp("ILNP, stopped", &[], [Some(""); 2]) else { return };
+    let traffic = Traffic::start(&hosts);
+    hosts.await_session();
+    for host in [0, 1] {
+        hosts.daemons.remove(host).stop().unwrap();
+        traffic.goes_on(&format!("while {} has no daemon", HOSTS[host]));
+        // The one that is left.
+        let daemon = &mut hosts.daemons[0];
+        let event = daemon.wait_for(&EventKind::SessionForgotten, Duration::from_secs(20)).unwrap();
+        assert_eq!(event.reason.as_deref(), Some("the correspondent does not know it"));
+        assert_eq!(daemon.ilcc().unwrap().correspondents, []);
+        let settings = "addresses = \"off\"\nilnp = \"on\"\n".to_owned();
+        let options = DaemonOptions { settings, ..daemon_options() };
+        let daemon = Daemon::start(&hosts.lab, HOSTS[host], &options).unwrap();
+        hosts.daemons.insert(host, daemon);
+        eventually("a session", || {
+            hosts.daemons.iter().all(|daemon| daemon.ilcc().unwrap().correspondents.len() == 1)
+        });
+        traffic.goes_on(&format!("with another daemon of {}", HOSTS[host]));
+    }
+    traffic.tcp.abandon().unwrap();
+    assert!(traffic.udp.finish().unwrap().iter().all(|way| way.damaged == 0));
+}
+
 /// In another run without ILNP nothing of it is left, and connections on their first addresses are classic IPv6.
 #[test]
 fn a_daemon_without_ilnp_clears_what_one_with_it_has_left() {

@@ -187,6 +187,14 @@ impl Daemon {
         ilnp.handle_timeout(&|pair| owned.contains(pair));
     }
 
+    /// Ends all sessions, and tells the correspondents: without that they go on with checksums that nobody here expects.
+    pub(crate) async fn end_sessions(&mut self) {
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.machine.handle_end();
+            self.pump().await;
+        }
+    }
+
     /// Tells the sessions where this node is now. Addresses that they need are on the uplinks before anything is
     /// sent from there.
     pub(crate) async fn follow_locators(&mut self) {

@@ -31,7 +31,6 @@ impl Machine {
 
     /// Says that the nonce of a Locator Update is of no session of its addresses, as a host says that knows no nonces
     /// (RFC 6744 s8).
-    //= rfc6744#8-3
     pub(crate) fn deny(&mut self, control: &Control<'_>, now: Instant) {
         let is_ours = self.is_ours(control.pair) && !self.has_session(control.pair);
         let has_option = control.packet.get(NONCE_AT as usize) == Some(&NONCE_OPTION);

@@ -165,7 +165,6 @@ impl Machine {
         }
         if !session.owes_update && advertisement.retry.tries >= CHECK_TRIES {
             session.advertisement = None;
-            session.shown_at = now;
             return;
         }
         if advertisement.retry.is_over(UPDATE_LIFETIME, now) {

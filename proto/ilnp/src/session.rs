@@ -79,7 +79,7 @@ pub(crate) struct Session {
     /// Until then all packets have the nonce.
     pub(crate) nonce_until: Option<Instant>,
     pub(crate) last_used: Instant,
-    /// When the correspondent last showed that it knows of it, or was asked in vain.
+    /// When the correspondent last showed that it knows of it.
     pub(crate) shown_at: Instant,
 }
 

@@ -221,7 +221,7 @@ fn a_peer_that_vanishes_is_forgotten_when_its_sockets_are() {
 fn a_session_that_one_end_has_lost_is_agreed_on_anew() {
     for traffic in KINDS {
         for host in [0, 1] {
-            let changes = vec![(Duration::from_secs(40), IlnpChange::BeginAnew { host })];
+            let changes = vec![(Duration::from_secs(42), IlnpChange::BeginAnew { host })];
             let outcome = run(&IlnpPlan { traffic, changes, ..plan(16, 120) });
             assert_eq!(outcome.violations, [""; 0]);
             assert_eq!(outcome.sessions, [1, 1], "{traffic:?} {host}: {outcome:?}");
@@ -235,7 +235,7 @@ fn a_session_that_one_end_has_lost_is_agreed_on_anew() {
 fn a_host_that_ends_is_spoken_to_in_classic_ipv6() {
     for traffic in KINDS {
         for (host, says_so) in [(0, true), (1, true), (0, false), (1, false)] {
-            let changes = vec![(Duration::from_secs(40), IlnpChange::End { host, says_so })];
+            let changes = vec![(Duration::from_secs(42), IlnpChange::End { host, says_so })];
             let outcome = run(&IlnpPlan { traffic, changes, ..plan(17, 120) });
             assert_eq!(outcome.violations, [""; 0]);
             assert_eq!(outcome.sessions, [0, 0], "{traffic:?} {host}: {outcome:?}");
@@ -248,7 +248,7 @@ fn a_host_that_ends_is_spoken_to_in_classic_ipv6() {
 /// The correspondent has not shown for so long that it knows the session, which the plane says is in use, and is asked;
 /// two round trips to agree.
 const IN_DOUBT: Duration =
-    Duration::from_millis((CHECK_INTERVAL.as_millis() + USED_INTERVAL.as_millis()) as u64 + 400);
+    Duration::from_secs(CHECK_INTERVAL.as_secs() + USED_INTERVAL.as_secs() + 1);
 
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#7-1 rfc6744#8-1 (test)
 #[test]

@@ -1,12 +1,13 @@
 //! Carries out what the sessions decided.
 
+use std::collections::BTreeMap;
 use std::iter;
 
 use moorline_ilnp::consts::ROOM_IN_TCP;
 use moorline_ilnp::datapath::{SessionEntry, Update};
 use moorline_ilnp::{Event, Transmit};
 use moorline_netlink::MovedRoute;
-use moorline_types::Nonce;
+use moorline_types::{Nonce, SessionId};
 
 use super::{Ilnp, Known, ulids};
 use crate::clock;
@@ -91,7 +92,9 @@ impl Daemon {
                 }
             }
         }
-        self.unroute(updates.iter().filter_map(without_route)).await;
+        let last: BTreeMap<_, _> =
+            updates.iter().map(|update| (session_of(update), update)).collect();
+        self.unroute(last.into_values().filter_map(without_route)).await;
         if is_new || is_gone {
             self.follow_sessions().await;
         }
@@ -140,6 +143,13 @@ impl Daemon {
             }
             _ => !ilnp.leaves_what_is_lost(entry),
         }
+    }
+}
+
+const fn session_of(update: &Update) -> SessionId {
+    match update {
+        Update::Upsert(entry) => entry.id,
+        Update::Remove { session } => *session,
     }
 }
 
