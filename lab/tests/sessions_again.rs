@@ -114,7 +114,12 @@ fn sessions_outlive_their_daemons_moved_or_not_and_move_afterwards() {
 /// The correspondent is told, and both agree anew when there is a daemon again.
 #[test]
 fn a_daemon_that_stops_leaves_classic_ipv6_behind() {
-    let Some(mut hosts) = with_ilnp("ILNP, stopped", &[], [Some(""); 2]) else { return };
+    let Some(mut hosts) = with_ilnp("ILNP, stopped", &["ethtool"], [Some(""); 2]) else { return };
+    // So that sockets look at checksums.
+    for host in HOSTS {
+        let namespace = hosts.lab.namespace(host).unwrap();
+        namespace.switch_off("isp1", &["tx", "rx"]).unwrap();
+    }
     let traffic = Traffic::start(&hosts);
     hosts.await_session();
     for host in [0, 1] {
