@@ -17,8 +17,11 @@ pub const MAX_PROPOSALS: usize = 1024;
 pub const MAX_NEGATIVES: usize = 4096;
 /// Nodes that are said to speak ILNP: 4,096. Not configurable.
 pub const MAX_HINTS: usize = 4096;
-/// Answers to proposals in a second: 1,000. Not configurable.
-pub const MAX_ANSWERS_PER_SECOND: u32 = 1000;
+/// Answers to proposals, and denials of sessions, to one prefix: one in this time, 1 ms. A whole site may be there, and all its
+/// hosts propose anew when we were restarted; an answer costs a hash and a look for a socket. Not configurable.
+pub const ANSWER_INTERVAL: Duration = Duration::from_millis(1);
+/// Answers to proposals, and denials of sessions, to one prefix at once: 1,000. Not configurable.
+pub const ANSWER_BURST: u32 = 1000;
 
 /// First retransmission of a proposal, and of a confirmation or Locator Update as long as the round-trip time to the
 /// correspondent is not known: 500 ms, then twice that, and so on. Not configurable.

@@ -1,7 +1,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use moorline_index::Deadlines;
+use moorline_index::{Deadlines, FloodLimit};
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
 use moorline_wire::ilnp::{NonceHeader, Refusal};
@@ -9,12 +9,12 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
-use crate::consts::NONCE_AFTER_AGREEMENT;
+use crate::consts::{ANSWER_BURST, ANSWER_INTERVAL, NONCE_AFTER_AGREEMENT};
 use crate::control::Control;
 use crate::datapath::{Report, Sockets, Update};
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::ilcc::{Class, Ilcc, Removed};
-use crate::negative::{Answers, Hints, Negatives};
+use crate::negative::{Hints, Negatives};
 use crate::policy::{Candidate, Socket, Stage};
 use crate::proposal::Proposal;
 use crate::session::{Opening, Session, SessionView};
@@ -37,7 +37,8 @@ pub struct Machine {
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
     pub(crate) negatives: Negatives,
     hints: Hints,
-    pub(crate) answers: Answers,
+    /// Answers to proposals, and denials.
+    pub(crate) answers: FloodLimit,
     pub(crate) validators: Validators,
     /// Of sessions, which all have one.
     session_timers: Deadlines,
@@ -64,9 +65,13 @@ impl Machine {
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
+        let ilcc = Ilcc::new(config.max_sessions, &mut rng);
+        let validators = Validators::new(&mut rng, now);
+        let mut key = [0; 16];
+        rng.fill_bytes(&mut key);
         Self {
-            ilcc: Ilcc::new(config.max_sessions, &mut rng),
-            validators: Validators::new(&mut rng, now),
+            ilcc,
+            validators,
             config,
             rng,
             nids: BTreeSet::new(),
@@ -74,7 +79,7 @@ impl Machine {
             proposals: BTreeMap::new(),
             negatives: Negatives::default(),
             hints: Hints::default(),
-            answers: Answers::new(now),
+            answers: FloodLimit::new(key, ANSWER_INTERVAL, ANSWER_BURST),
             session_timers: Deadlines::new(),
             proposal_timers: BTreeSet::new(),
             updates: VecDeque::new(),

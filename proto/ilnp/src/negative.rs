@@ -1,12 +1,9 @@
 use alloc::collections::BTreeMap;
-use core::time::Duration;
 
-use moorline_types::{DropReason, Ilv, Instant, Nid};
+use moorline_types::{Ilv, Instant, Nid};
 use moorline_wire::ilnp::Refusal;
 
-use crate::consts::{
-    MAX_ANSWERS_PER_SECOND, MAX_HINTS, MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME,
-};
+use crate::consts::{MAX_HINTS, MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME};
 use crate::event::Classic;
 
 /// Correspondents that go by classic IPv6.
@@ -81,26 +78,5 @@ impl Negatives {
     /// Somebody says otherwise.
     pub(crate) fn forget_node(&mut self, nid: Nid) {
         self.0.retain(|remote, _| remote.nid != nid);
-    }
-}
-
-/// Answers to proposals that may be sent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answers {
-    second: Instant,
-    left: u32,
-}
-
-impl Answers {
-    pub(crate) const fn new(now: Instant) -> Self {
-        Self { second: now, left: MAX_ANSWERS_PER_SECOND }
-    }
-
-    pub(crate) fn take(&mut self, now: Instant) -> Result<(), DropReason> {
-        if now.since(self.second) >= Duration::from_secs(1) {
-            *self = Self::new(now);
-        }
-        self.left = self.left.checked_sub(1).ok_or(DropReason::RateLimited)?;
-        Ok(())
     }
 }

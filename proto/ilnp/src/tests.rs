@@ -12,9 +12,11 @@ use std::vec::Vec;
 
 use duo::{Duo, NOW, control, of_session};
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
-use moorline_wire::ilnp::{Admission, AdmissionTypes, L64Entry, LocatorUpdate, Operation};
+use moorline_wire::ilnp::{
+    Admission, AdmissionFlags, AdmissionTypes, Flow, L64Entry, LocatorUpdate, Operation, Propose,
+};
 
-use crate::consts::{IDLE_TIMEOUT, MAX_ANSWERS_PER_SECOND, PROPOSAL_TRIES};
+use crate::consts::{ANSWER_BURST, IDLE_TIMEOUT, PROPOSAL_TRIES};
 use crate::datapath::Update;
 use crate::{Admit, Cause, Classic, Config, Event, LocalLocator, NonceMode, Socket, State};
 
@@ -97,15 +99,40 @@ fn answers_are_limited_and_no_longer_than_questions() {
     duo.traffic(Socket::Connected);
     let propose = duo.take(0);
     let mut answers = 0;
-    for _ in 0..2 * MAX_ANSWERS_PER_SECOND {
+    for _ in 0..2 * ANSWER_BURST {
         duo.give(1, &propose);
         for answer in duo.take(1) {
             answers += 1;
             assert!(answer.len() <= propose[0].len());
         }
     }
-    assert_eq!(answers, MAX_ANSWERS_PER_SECOND);
-    assert_eq!(duo.drops(1, DropReason::RateLimited), MAX_ANSWERS_PER_SECOND.into());
+    assert_eq!(answers, ANSWER_BURST);
+    assert_eq!(duo.drops(1, DropReason::RateLimited), ANSWER_BURST.into());
+}
+
+#[test]
+fn a_flood_of_proposals_from_one_prefix_keeps_nobody_else_from_being_answered() {
+    let mut duo = Duo::new();
+    duo.traffic(Socket::Connected);
+    let honest = duo.take(0);
+    let flow = Flow {
+        protocol: 17,
+        initiator_port: 40_000,
+        responder_port: 7,
+        transaction: 1,
+        flags: AdmissionFlags::CONNECTED,
+    };
+    let proposal = Admission::Propose(Propose { flow });
+    for n in 0..4 * ANSWER_BURST {
+        let source =
+            Ilv::new(L64(0x2001_0db8_0066_0000), Nid(0x0a00_0000_0100_0000 + u64::from(n)));
+        duo.give(1, &[control(IlvPair::new(source, ilv(1)), &proposal)]);
+        duo.now = duo.now + Duration::from_micros(200);
+    }
+    assert!(duo.drops(1, DropReason::RateLimited) > 0);
+    duo.take(1);
+    duo.give(1, &honest);
+    assert_eq!(duo.take(1).len(), 1);
 }
 
 #[test]

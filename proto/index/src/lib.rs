@@ -16,7 +16,10 @@
 //! [`Deadlines`] says which of very many slots is due first. An ordered set says so too, but with four times the
 //! memory, and each change walks down a tree that is in no cache; here it is a few entries.
 //!
-//! The keys are hashed by the caller, with a key of his own where peers can choose what is hashed. Nothing here
+//! [`FloodLimit`] is for answers to strangers, by the prefix that they say they come from, in memory that no
+//! flood can fill.
+//!
+//! What the others find is hashed by the caller, with a key of his own where peers can choose what is hashed. Nothing here
 //! has an order that could be seen: an index is asked for one hash at a time, and equal deadlines come by slot.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -24,9 +27,11 @@
 extern crate alloc;
 
 mod deadlines;
+mod flood;
 mod index;
 mod segments;
 
 pub use deadlines::Deadlines;
+pub use flood::FloodLimit;
 pub use index::{Candidates, Index};
 pub use segments::Segments;

@@ -45,8 +45,6 @@ pub const ANSWER_BURST: u32 = 50;
 pub const R1_INTERVAL: Duration = Duration::from_millis(1);
 /// R1s to one source prefix at once.
 pub const R1_BURST: u32 = 1000;
-/// Allowances for R1 that source prefixes share: with 300,000 sources made up in a second, each is asked for 73 times.
-pub const FLOOD_BUCKETS: u16 = 4096;
 /// Update Requests of one change that go out at once; the others follow at the interval below, so a
 /// change of address with N contexts takes N / 1000 s to be told.
 pub const UPDATE_BURST: u32 = 100;

@@ -33,7 +33,6 @@ mod confusion;
 mod consts;
 mod context;
 mod event;
-mod flood;
 mod index;
 mod initiator;
 mod key;

@@ -1,11 +1,14 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::hash::Hasher as _;
 
 use moorline_cga::{LocalProof, ParameterMemory};
+use moorline_index::FloodLimit;
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::{LocatorPreference, Message, MessageType, Packet};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
+use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
 use crate::config::Config;
 use crate::consts::{
@@ -14,7 +17,6 @@ use crate::consts::{
 };
 use crate::context::{Context, State};
 use crate::event::{Event, Failure, Transmit, Via};
-use crate::flood::{FloodLimit, derived_key};
 use crate::key::Key;
 use crate::limit::RateLimit;
 use crate::negative::Negatives;
@@ -71,7 +73,7 @@ impl Machine {
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS, parameters_key),
             signatures: RateLimit::new(SIGNATURE_INTERVAL, SIGNATURE_BURST),
             answers: RateLimit::new(ANSWER_INTERVAL, ANSWER_BURST),
-            welcomes: FloodLimit::new(&seed, R1_INTERVAL, R1_BURST),
+            welcomes: FloodLimit::new(derived_key(&seed, FLOOD_LABEL), R1_INTERVAL, R1_BURST),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -249,4 +251,16 @@ pub(crate) fn is_global_unicast(address: core::net::Ipv6Addr) -> bool {
 }
 
 /// Of the key under which parameters of peers are found.
+/// A key for a keyed hash: the label keeps apart what is made from the same secret.
+fn derived_key(secret: &[u8; 32], label: &[u8]) -> [u8; 16] {
+    let (mut key, mut rest) = ([0; 16], [0; 16]);
+    key.copy_from_slice(&secret[..16]);
+    rest.copy_from_slice(&secret[16..]);
+    let mut hasher = SipHasher24::new_with_key(&key);
+    hasher.write(label);
+    hasher.write(&rest);
+    hasher.finish128().as_bytes()
+}
+
 const PARAMETERS_LABEL: &[u8] = b"moorline parameters";
+const FLOOD_LABEL: &[u8] = b"moorline flood";

@@ -61,7 +61,7 @@ impl Machine {
                 }
             }
             None => {
-                self.welcomes.take(locators.peer, now)?;
+                self.welcomes.take(locators.peer.prefix(), now)?;
                 self.send_r1(key, locators, initiator_tag, initiator_nonce, now);
             }
         }
