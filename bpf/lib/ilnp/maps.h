@@ -92,12 +92,12 @@ struct {
 	__type(value, struct moved_flow);
 } flows_last SEC(".maps");
 
+/* By slot. An array, so that what a session may have it can have (decision 093). */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
-	__type(key, struct named);
-	__type(value, __u8);
+	__type(key, __u32);
+	__type(value, struct named);
 } remotes SEC(".maps");
 
 /* Our locators, network order, to the index of the uplink that each belongs to. */

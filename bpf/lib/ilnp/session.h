@@ -184,15 +184,28 @@ static __always_inline bool has_nonce(const struct found *found)
 	return found->session->receive.len || found->live->learned.len;
 }
 
+/* Whether the session that has the slot in this generation has a locator of the correspondent. Not static, so
+ * that the verifier looks at it once.
+ */
+__noinline int has_remote(__u32 slot, __u32 generation, __u64 l64)
+{
+	struct named *named = bpf_map_lookup_elem(&remotes, &slot);
+	bool has = false;
+
+	if (!named)
+		return false;
+	bpf_spin_lock(&named->lock);
+	if (named->generation == generation) {
+		for (__u32 i = 0; i < ILNP_REMOTES && i < named->count; i++)
+			has |= named->l64[i] == l64;
+	}
+	bpf_spin_unlock(&named->lock);
+	return has;
+}
+
 static __always_inline bool is_named(const struct found *found, const struct address *remote)
 {
-	struct named key = {
-		.slot = found->slot,
-		.generation = found->session->generation,
-		.l64 = remote->word[0],
-	};
-
-	return bpf_map_lookup_elem(&remotes, &key);
+	return has_remote(found->slot, found->session->generation, remote->word[0]);
 }
 
 static __always_inline struct ilnp_report *report_begin(__u32 kind, __u64 now)

@@ -8,6 +8,8 @@
 enum ilnp_sizes {
 	/* Sessions between two nodes: MAX_WITH_NODE of the contract. */
 	ILNP_WITH_NODE = 16,
+	/* Locators of a correspondent: MAX_REMOTE_LOCATORS of the contract. */
+	ILNP_REMOTES = 32,
 	/* Octets of a packet for the core. */
 	ILNP_MAX_CONTROL = 1528,
 	/* Pairs without a session that were reported of late. */
@@ -178,14 +180,19 @@ struct node {
 
 _Static_assert(sizeof(struct node) == 68, "node");
 
-/* A locator that the correspondent named, network order. */
+/* The locators that the correspondent of a session named, network order. Written by user space only, as a whole
+ * and under the lock.
+ */
 struct named {
-	__u32 slot;
+	struct bpf_spin_lock lock;
+	/* Of the session. */
 	__u32 generation;
-	__u64 l64;
+	__u32 count;
+	__u32 zero;
+	__u64 l64[ILNP_REMOTES];
 };
 
-_Static_assert(sizeof(struct named) == 16, "named");
+_Static_assert(sizeof(struct named) == 272, "named");
 
 enum ilnp_report_kind {
 	ILNP_CANDIDATE = 1,

@@ -11,7 +11,7 @@
 //! | `by_pair` | addresses that sockets have | slot | us |
 //! | `by_nonce` | identifiers and nonce of what comes | slot | us; programs, of a nonce that they learn |
 //! | `by_nids` | identifiers | slots | us |
-//! | `remotes` | slot and locator | whether the correspondent named it | us |
+//! | `remotes` | slot | locators that the correspondent named | us, whole and under a lock |
 //! | `uplinks` | locator of ours | its uplink | us |
 //! | `candidates` | addresses without a session | when they were reported | programs |
 //! | `recent`, `kept`, `shown_last`, `flows_last` | hashes of addresses, slots, nonces, connections | what was found last | programs |

@@ -58,7 +58,7 @@ plain! {
     ilnp::types::pair: 32,
     ilnp::types::nids: 16,
     ilnp::types::node: 68,
-    ilnp::types::named: 16,
+    ilnp::types::named: 272,
     ilnp::types::nonce_key: 32,
     ilnp::types::ilnp_session: 120,
     ilnp::types::ilnp_live: 48,

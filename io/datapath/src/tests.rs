@@ -5,7 +5,7 @@ mod cost;
 mod gather;
 pub(crate) mod harness;
 pub(crate) mod hops;
-mod memory;
+pub(crate) mod memory;
 mod stack;
 pub(crate) mod tables;
 mod vectors;

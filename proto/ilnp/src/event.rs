@@ -68,6 +68,8 @@ pub enum Cause {
     Denied,
     /// This host speaks no ILNP any more.
     Ended,
+    /// The data plane did not take it.
+    NotTaken,
 }
 
 /// Why traffic goes on without ILNP.

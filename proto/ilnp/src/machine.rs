@@ -121,6 +121,11 @@ impl Machine {
         }
     }
 
+    /// A data plane did not do as it was told of a session. Without it the addresses are classic IPv6, as they are to that.
+    pub fn handle_not_taken(&mut self, session: SessionId) {
+        self.forget(session, Cause::NotTaken);
+    }
+
     /// A control packet from the network: ICMPv6 of one of the types that [`Control::is_ours`] tells, whole.
     ///
     /// What is wrong with it is counted.

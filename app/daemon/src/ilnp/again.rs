@@ -17,8 +17,8 @@ use crate::clock;
 use crate::shell::Daemon;
 
 impl Ilnp {
-    /// Takes sessions over, tables included. How many there are.
-    fn take_over(&mut self, sessions: Vec<SessionSnapshot>) -> anyhow::Result<usize> {
+    /// Takes sessions over, tables included, but for those that the data plane does not take. How many there are.
+    fn take_over(&mut self, sessions: Vec<SessionSnapshot>) -> usize {
         for snapshot in sessions {
             if let Err(reason) = self.machine.restore(snapshot, clock::now()) {
                 tracing::warn!(%reason, "session not taken over");
@@ -26,13 +26,14 @@ impl Ilnp {
         }
         // Where they go by is known before it is decided what addresses they need.
         while let Some(update) = self.machine.poll_update() {
-            self.datapath.apply(&update).context("data plane of ILNP")?;
-            if let Update::Upsert(entry) = &update {
+            if self.apply_one(&update)
+                && let Update::Upsert(entry) = &update
+            {
                 let known = Known { pair: entry.pair, wire: entry.wire_pair() };
                 self.sessions.insert(entry.id, known);
             }
         }
-        Ok(self.sessions.len())
+        self.sessions.len()
     }
 
     /// Pairs whose packets go by `moor0`.
@@ -56,7 +57,7 @@ impl Daemon {
             return IlnpDatapath::remove_left(&args.pin_dir).context("programs of ILNP");
         };
         ilnp.presence = left;
-        let restored = ilnp.take_over(self.store.load_sessions()?)?;
+        let restored = ilnp.take_over(self.store.load_sessions()?);
         if restored > 0 {
             tracing::info!(sessions = restored, "took over from the run before");
         }
@@ -69,5 +70,54 @@ impl Daemon {
         let Some(ilnp) = self.ilnp.as_mut().filter(|ilnp| ilnp.is_unsaved) else { return Ok(()) };
         ilnp.is_unsaved = false;
         self.store.save_sessions(ilnp.machine.snapshot())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use moorline_ilnp::datapath::ChecksumMode;
+    use moorline_ilnp::{Cause, Config, Event, Machine, RemoteLocator, Why};
+    use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce};
+    use moorline_wire::ilnp::AdmissionFlags;
+
+    use super::*;
+    use crate::config;
+
+    fn session(number: u64) -> SessionSnapshot {
+        let (local, remote) = (L64(0x2001_0db8_00a0_0000), L64(0x2001_0db8_00b0_0000));
+        let peer = Ilv::new(remote, Nid(0x0200_00ff_fe00_0010 + number));
+        SessionSnapshot {
+            pair: IlvPair::new(Ilv::new(local, Nid(0x0200_00ff_fe00_0001)), peer),
+            wire: (local, remote),
+            nonces: (Nonce::Short(*b"ours"), Nonce::Short(*b"them")),
+            why: Why::WeProposed,
+            checksum: ChecksumMode::NidOnly,
+            peer: AdmissionFlags::default(),
+            agreed: true,
+            settled: true,
+            remote: vec![RemoteLocator { l64: remote, preference: 10, expires: None }],
+            taken: None,
+            sent: 0,
+            is_guest: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_that_the_data_plane_does_not_take_ends_no_other() {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!(
+                "SKIPPED a_session_that_the_data_plane_does_not_take_ends_no_other: needs root for eBPF"
+            );
+            return;
+        }
+        let config = config::Config::parse("ilnp = \"on\"\nilnp-max-sessions = 2").unwrap();
+        let shared = moorline_datapath::Settings::default();
+        let (mut ilnp, _reports) =
+            Ilnp::open(config.ilnp.as_ref().unwrap(), &shared, [0, 0]).unwrap();
+        ilnp.machine = Machine::new(Config::default(), [1; 32], clock::now());
+        assert_eq!(ilnp.take_over((0..3).map(session).collect()), 2);
+        assert_eq!((ilnp.machine.session_count(), ilnp.datapath.session_count()), (2, 2));
+        let is_told = |event| matches!(event, Event::Forgotten { cause: Cause::NotTaken, .. });
+        assert!(ilnp.machine.poll_event().is_some_and(is_told));
     }
 }

@@ -174,10 +174,20 @@ impl Ilnp {
 
     fn apply(&mut self, updates: &[Update]) {
         for update in updates {
-            if let Err(error) = self.datapath.apply(update) {
-                tracing::warn!(%error, "data plane of ILNP");
+            self.apply_one(update);
+        }
+    }
+
+    /// Whether the data plane has taken it.
+    pub(super) fn apply_one(&mut self, update: &Update) -> bool {
+        let done = self.datapath.apply(update);
+        if let Err(error) = &done {
+            tracing::warn!(%error, "data plane of ILNP");
+            if let Update::Upsert(entry) = update {
+                self.machine.handle_not_taken(entry.id);
             }
         }
+        done.is_ok()
     }
 
     fn send(&self, transmits: &[Transmit]) {

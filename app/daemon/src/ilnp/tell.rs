@@ -90,6 +90,7 @@ const fn forgotten(cause: Cause) -> &'static str {
         Cause::Unanswered => "the correspondent did not answer",
         Cause::Denied => "the correspondent does not know it",
         Cause::Ended => "this host ends",
+        Cause::NotTaken => "the data plane did not take it",
     }
 }
 

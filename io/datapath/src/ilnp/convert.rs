@@ -103,6 +103,16 @@ pub(crate) fn session(
     }
 }
 
+/// Locators of the correspondent of the session that a slot has in this generation.
+pub(crate) fn remotes(remote: &[L64], generation: u32) -> types::named {
+    let mut named = types::named { generation, ..types::named::default() };
+    for (place, locator) in named.l64.iter_mut().zip(remote) {
+        *place = l64(*locator);
+        named.count += 1;
+    }
+    named
+}
+
 /// The report that the core understands; `None` for kinds of another version.
 pub(crate) fn report(raw: &types::ilnp_report) -> Option<Report> {
     let session = SessionId(raw.slot);

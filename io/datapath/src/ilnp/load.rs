@@ -9,9 +9,6 @@ use crate::error::{Error, Result};
 use crate::ilnp::settings::{IlnpSettings, Wanted};
 use crate::skel::{self, ilnp::types};
 
-/// Locators of correspondents, for each session that there is room for.
-const REMOTES_PER_SESSION: u32 = 8;
-
 /// # Errors
 ///
 /// [`Error::Load`].
@@ -29,10 +26,9 @@ fn size_tables(open: &mut OpenObject, settings: &IlnpSettings) -> Result<()> {
     let sessions = settings.max_sessions.max(1);
     for mut map in open.maps_mut() {
         let size = match map.name().to_str() {
-            Some("sessions" | "lives" | "by_pair" | "by_nids") => sessions,
+            Some("sessions" | "lives" | "remotes" | "by_pair" | "by_nids") => sessions,
             // One that was learned, and one that took its place.
             Some("by_nonce") => sessions.saturating_mul(2),
-            Some("remotes") => sessions.saturating_mul(REMOTES_PER_SESSION).max(1024),
             _ => continue,
         };
         map.set_max_entries(size).map_err(Error::Load)?;

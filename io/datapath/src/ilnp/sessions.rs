@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use libbpf_rs::Object;
 use moorline_ilnp::datapath::SessionEntry;
-use moorline_types::{IlvPair, L64, Nid, Nonce, SessionId};
+use moorline_types::{IlvPair, Nid, Nonce, SessionId};
 
 use crate::error::{Error, Result};
 use crate::ilnp::convert;
@@ -17,7 +17,7 @@ pub(crate) struct Sessions {
     by_nonce: Table<types::nonce_key, u32>,
     by_nids: Table<types::nids, types::node>,
     counts: Table<u32, u32>,
-    remotes: Table<types::named, u8>,
+    remotes: Table<u32, types::named>,
     known: BTreeMap<SessionId, Known>,
     nodes: BTreeMap<(Nid, Nid), Vec<SessionId>>,
     generations: u32,
@@ -32,7 +32,6 @@ struct Known {
     generation: u32,
     /// What we were told.
     nonce: Option<Nonce>,
-    remote: Vec<L64>,
 }
 
 impl Sessions {
@@ -63,74 +62,89 @@ impl Sessions {
         known.is_some_and(|known| known.generation == generation)
     }
 
+    /// If it fails, a session that was not there is not there, and one that was is what it was.
     pub(crate) fn upsert(&mut self, entry: &SessionEntry) -> Result<()> {
         if entry.id.0 >= self.table.max_entries() {
             return Err(Error::TooManySessions(entry.id));
         }
         let same = self.known.get(&entry.id).filter(|known| known.pair == entry.pair).cloned();
-        let known = match same {
-            Some(known) => known,
-            None => self.begin(entry)?,
-        };
-        self.set_nonce(entry, &known)?;
-        // We may have been told less than we know.
-        let receive = entry.receive_nonce.or(known.nonce);
-        self.serials = self.serials.wrapping_add(1).max(1);
-        let session = convert::session(entry, known.generation, self.serials, receive);
-        self.set_remote(entry.id, &known, &entry.remote)?;
-        self.write_session(entry.id, &session)?;
-        let is_new = !self.known.contains_key(&entry.id);
-        let remote = entry.remote.to_vec();
-        self.known.insert(entry.id, Known { nonce: receive, remote, ..known });
-        if is_new {
-            self.join_node(entry.id, entry.pair)?;
-            self.by_pair.insert(&convert::pair(entry.pair), &entry.id.0)?;
+        if let Some(known) = same {
+            return self.write(entry, known);
         }
-        Ok(())
+        self.remove(entry.id)?;
+        let done = self.add(entry);
+        if done.is_err() {
+            // Part of it may be there; what went wrong first is what is told.
+            let _ = self.remove(entry.id);
+        }
+        done
     }
 
+    /// Goes on where a table fails, so that as little is left as can be.
     pub(crate) fn remove(&mut self, id: SessionId) -> Result<()> {
         let Some(known) = self.known.remove(&id) else { return Ok(()) };
-        let pair = convert::pair(known.pair);
-        if self.by_pair.lookup(&pair)? == Some(id.0) {
-            self.by_pair.remove(&pair)?;
-        }
-        self.leave_node(id, known.pair)?;
-        for nonce in [known.nonce, self.learned(id)?].into_iter().flatten() {
-            self.forget_nonce(id, known.pair, nonce)?;
-        }
-        // Last of what programs remember, so that none of it is remembered again.
-        self.write_session(id, &types::ilnp_session::default())?;
-        self.set_remote(id, &known, &[])
+        let done = [
+            self.forget_pair(id, known.pair),
+            self.leave_node(id, known.pair),
+            self.forget_nonces(id, &known, None),
+            // Last of what programs remember, so that none of it is remembered again.
+            self.write_session(id, &types::ilnp_session::default()),
+            self.remotes.insert_locked(&id.0, &types::named::default()),
+        ];
+        done.into_iter().collect()
     }
 
-    /// Makes room for a session in its slot.
-    fn begin(&mut self, entry: &SessionEntry) -> Result<Known> {
-        self.remove(entry.id)?;
+    /// A session in a slot that has none.
+    fn add(&mut self, entry: &SessionEntry) -> Result<()> {
         let others = self.nodes.get(&entry.pair.nids()).map_or(0, Vec::len);
         if others >= WITH_NODE {
             return Err(Error::TooManyWithNode(entry.id));
         }
         self.lives.insert(&entry.id.0, &types::ilnp_live::default())?;
         self.generations = self.generations.wrapping_add(1).max(1);
-        let generation = self.generations;
-        Ok(Known { pair: entry.pair, generation, nonce: None, remote: Vec::new() })
+        let known = Known { pair: entry.pair, generation: self.generations, nonce: None };
+        self.known.insert(entry.id, known.clone());
+        self.write(entry, known)?;
+        self.join_node(entry.id, entry.pair)?;
+        self.by_pair.insert(&convert::pair(entry.pair), &entry.id.0)
     }
 
-    fn set_nonce(&self, entry: &SessionEntry, known: &Known) -> Result<()> {
-        let Some(nonce) = entry.receive_nonce else { return Ok(()) };
-        self.by_nonce.insert(&convert::nonce_key(entry.pair, nonce), &entry.id.0)?;
-        for old in [known.nonce, self.learned(entry.id)?].into_iter().flatten() {
-            if old != nonce {
-                self.forget_nonce(entry.id, known.pair, old)?;
-            }
+    /// What is decided about a session; what is known of it goes by it.
+    fn write(&mut self, entry: &SessionEntry, known: Known) -> Result<()> {
+        if let Some(nonce) = entry.receive_nonce {
+            self.by_nonce.insert(&convert::nonce_key(entry.pair, nonce), &entry.id.0)?;
+        }
+        // We may have been told less than we know.
+        let receive = entry.receive_nonce.or(known.nonce);
+        self.serials = self.serials.wrapping_add(1).max(1);
+        let session = convert::session(entry, known.generation, self.serials, receive);
+        let remotes = convert::remotes(&entry.remote, known.generation);
+        self.known.insert(entry.id, Known { nonce: receive, ..known.clone() });
+        self.remotes.insert_locked(&entry.id.0, &remotes)?;
+        self.write_session(entry.id, &session)?;
+        match entry.receive_nonce {
+            Some(nonce) => self.forget_nonces(entry.id, &known, Some(nonce)),
+            None => Ok(()),
+        }
+    }
+
+    fn forget_pair(&self, id: SessionId, pair: IlvPair) -> Result<()> {
+        let pair = convert::pair(pair);
+        if self.by_pair.lookup(&pair)? == Some(id.0) {
+            self.by_pair.remove(&pair)?;
         }
         Ok(())
     }
 
-    /// The nonce that the programs have learned.
-    fn learned(&self, id: SessionId) -> Result<Option<Nonce>> {
-        Ok(self.lives.lookup(&id.0)?.and_then(|live| convert::nonce_back(live.learned)))
+    /// What we were told and what the programs have learned, but for the one that is in use.
+    fn forget_nonces(&self, id: SessionId, known: &Known, but: Option<Nonce>) -> Result<()> {
+        let learned = self.lives.lookup(&id.0)?.and_then(|live| convert::nonce_back(live.learned));
+        for nonce in [known.nonce, learned].into_iter().flatten() {
+            if but != Some(nonce) {
+                self.forget_nonce(id, known.pair, nonce)?;
+            }
+        }
+        Ok(())
     }
 
     fn forget_nonce(&self, id: SessionId, pair: IlvPair, nonce: Nonce) -> Result<()> {
@@ -139,19 +153,6 @@ impl Sessions {
             self.by_nonce.remove(&key)?;
         }
         Ok(())
-    }
-
-    fn set_remote(&self, id: SessionId, known: &Known, remote: &[L64]) -> Result<()> {
-        let key = |l64: &L64| types::named {
-            slot: id.0,
-            generation: known.generation,
-            l64: convert::l64(*l64),
-        };
-        for l64 in remote.iter().filter(|l64| !known.remote.contains(l64)) {
-            self.remotes.insert(&key(l64), &1)?;
-        }
-        let gone = known.remote.iter().filter(|l64| !remote.contains(l64));
-        gone.map(key).try_for_each(|key| self.remotes.remove(&key))
     }
 
     fn join_node(&mut self, id: SessionId, pair: IlvPair) -> Result<()> {
@@ -208,3 +209,6 @@ impl Sessions {
 
 const WITH_NODE: usize = types::ilnp_sizes::ILNP_WITH_NODE.0 as usize;
 const _: () = assert!(WITH_NODE == moorline_ilnp::consts::MAX_WITH_NODE);
+const _: () = assert!(
+    types::ilnp_sizes::ILNP_REMOTES.0 as usize == moorline_ilnp::consts::MAX_REMOTE_LOCATORS
+);

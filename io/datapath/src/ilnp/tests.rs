@@ -5,3 +5,4 @@ mod cost;
 mod harness;
 mod hops;
 mod sockets;
+mod tables;

@@ -64,11 +64,7 @@ fn memory() {
 fn tell(plane: &Datapath) {
     let mut sizes = BTreeMap::new();
     for map in plane.object.maps() {
-        let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
-        let info = fs::read_to_string(path).unwrap();
-        let octets = info.lines().find_map(|line| line.strip_prefix("memlock:")).unwrap();
-        let octets: u64 = octets.trim().parse().unwrap();
-        sizes.insert(map.name().to_string_lossy().into_owned(), octets);
+        sizes.insert(map.name().to_string_lossy().into_owned(), octets_of(&map));
     }
     let of_contexts =
         ["contexts", "lives", "groups", "by_ulids", "by_tag", "by_quote", "more_peers"];
@@ -82,6 +78,14 @@ fn tell(plane: &Datapath) {
     println!("{:12} {sum:10} {:7.1} a context", "of contexts", per_context(sum));
     let all = sizes.values().sum();
     println!("{:12} {all:10} {:7.1} a context", "all", per_context(all));
+}
+
+/// What the kernel says that a table takes.
+pub(crate) fn octets_of(map: &impl AsFd) -> u64 {
+    let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
+    let info = fs::read_to_string(path).unwrap();
+    let octets = info.lines().find_map(|line| line.strip_prefix("memlock:")).unwrap();
+    octets.trim().parse().unwrap()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "for people")]

@@ -4,8 +4,9 @@ use std::vec::Vec;
 use moorline_types::{DropReason, L64, Nid, Nonce};
 
 use super::duo::Duo;
+use crate::datapath::Update;
 use crate::tests::ilv;
-use crate::{Config, Event, LocalLocator, Machine, SessionSnapshot, State};
+use crate::{Cause, Config, Event, LocalLocator, Machine, SessionSnapshot, State};
 
 const ELSEWHERE: u64 = 0x2001_0db8_00aa_0000;
 
@@ -57,6 +58,20 @@ fn what_is_under_way_is_not_kept() {
     let (duo, _) = Duo::at_confirm();
     assert_eq!(duo.machines[0].session_count(), 1);
     assert_eq!(duo.machines[0].snapshot().count(), 0);
+}
+
+#[test]
+fn a_session_that_the_data_plane_does_not_take_is_none() {
+    let mut duo = Duo::established();
+    let pair = duo.entry(0).pair;
+    let machine = &mut duo.machines[0];
+    let session = machine.sessions(duo.now).next().expect("a session").id;
+    machine.handle_not_taken(session);
+    assert!(!machine.has_session(pair));
+    let updates: Vec<_> = core::iter::from_fn(|| machine.poll_update()).collect();
+    assert_eq!(updates, [Update::Remove { session }]);
+    let events: Vec<_> = core::iter::from_fn(|| machine.poll_event()).collect();
+    assert_eq!(events, [Event::Forgotten { session, pair, cause: Cause::NotTaken }]);
 }
 
 #[test]
