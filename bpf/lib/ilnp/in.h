@@ -51,7 +51,8 @@ static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct 
 	__u32 payload;
 
 	if (!options->has_others) {
-		if (bpf_skb_adjust_room(skb, -(__s32)options->len, BPF_ADJ_ROOM_MAC, 0))
+		/* What the kernel has merged is of the segments that it was. */
+		if (bpf_skb_adjust_room(skb, -(__s32)options->len, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 			return false;
 		payload = bpf_ntohs(arrival->ip6.payload_len);
 		arrival->ip6.payload_len = bpf_htons(payload > options->len ? payload - options->len : 0);

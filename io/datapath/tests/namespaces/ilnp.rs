@@ -2,6 +2,7 @@
 
 mod errors;
 mod flood;
+mod merged;
 mod strangers;
 mod throughput;
 
