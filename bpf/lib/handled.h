@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* How the programs of ILNP, which come first, tell those of Shim6 that a packet is theirs, and themselves when
- * it comes by a second time, redirected to another uplink.
+ * it comes by a second time: redirected to another uplink, or by an uplink and another on top of that.
  *
  * The words belong to whoever handles the packet at the moment; the kernel clears them when a packet that came
- * in is received, so that nothing is left of them when it is forwarded.
+ * in is received, so that nothing is left of them when it is forwarded. It does not between two ends of a veth:
+ * so each direction has words of its own, and what one host has sent is not handled for another.
  */
 #ifndef MOORLINE_HANDLED_H
 #define MOORLINE_HANDLED_H
@@ -12,17 +13,38 @@
 
 /* Drawn; in a packet that was never handled they stand with a chance of 2^-64. */
 #define HANDLED_UPPER 0x6bb1f0c5
-#define HANDLED_LOWER 0x93d4a72e
+#define HANDLED_OUT 0x93d4a72e
+#define HANDLED_IN 0x2e58c9f1
 
-static __always_inline bool is_handled(const struct __sk_buff *skb)
+static __always_inline bool has_words(const struct __sk_buff *skb, __u32 lower)
 {
-	return skb->cb[2] == HANDLED_UPPER && skb->cb[3] == HANDLED_LOWER;
+	return skb->cb[2] == HANDLED_UPPER && skb->cb[3] == lower;
 }
 
-static __always_inline void set_handled(struct __sk_buff *skb)
+static __always_inline void set_words(struct __sk_buff *skb, __u32 lower)
 {
 	skb->cb[2] = HANDLED_UPPER;
-	skb->cb[3] = HANDLED_LOWER;
+	skb->cb[3] = lower;
+}
+
+static __always_inline bool is_handled_out(const struct __sk_buff *skb)
+{
+	return has_words(skb, HANDLED_OUT);
+}
+
+static __always_inline void set_handled_out(struct __sk_buff *skb)
+{
+	set_words(skb, HANDLED_OUT);
+}
+
+static __always_inline bool is_handled_in(const struct __sk_buff *skb)
+{
+	return has_words(skb, HANDLED_IN);
+}
+
+static __always_inline void set_handled_in(struct __sk_buff *skb)
+{
+	set_words(skb, HANDLED_IN);
 }
 
 #endif

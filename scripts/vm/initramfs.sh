@@ -14,7 +14,7 @@ programs=(dash curl ethtool ip iperf3 kmod nft nsenter radvd rm setpriv tc tcpdu
 optional=(bpftool)
 # Loaded on demand, as on a real machine; with what they depend on. Those that a kernel has built in are skipped.
 modules=(
-    veth dummy tun ifb bridge 8021q ip6_tunnel sch_ingress sch_fq sch_fq_codel cls_bpf act_bpf act_mirred
+    veth dummy tun ifb bridge 8021q macvlan ip6_tunnel sch_ingress sch_fq sch_fq_codel cls_bpf act_bpf act_mirred
     nf_tables nft_ct nft_log nft_limit nft_numgen nft_reject_inet nf_log_syslog inet_diag tcp_diag udp_diag tcp_bbr
 )
 

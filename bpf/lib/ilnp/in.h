@@ -112,7 +112,7 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	arrival->ip6.destination = facts->pair.local;
 	if ((has_nonce || !pair_eq(&arrival->pair, &facts->pair)) && !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
-	set_handled(skb);
+	set_handled_in(skb);
 	return TC_ACT_UNSPEC;
 }
 
@@ -126,7 +126,7 @@ static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, con
 		note_heard(live, slot, ilnp_now());
 	if (!(facts->flags & ILNP_FULL))
 		fix_checksum(skb, l2, upper, facts->in_transport, 0);
-	set_handled(skb);
+	set_handled_in(skb);
 	return TC_ACT_UNSPEC;
 }
 
@@ -377,7 +377,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	if (slot >= 0)
 		return deliver(skb, l2, arrival, slot);
 	if (is_exact) {
-		set_handled(skb);
+		set_handled_in(skb);
 		return TC_ACT_UNSPEC;
 	}
 	fill_traffic(arrival, &traffic);
@@ -393,7 +393,7 @@ static __always_inline bool take_error(struct __sk_buff *skb, __u32 l2, const st
 
 	*status = result < 0 ? drop(DROP_ADJUST_ROOM) : TC_ACT_UNSPEC;
 	if (result > 0)
-		set_handled(skb);
+		set_handled_in(skb);
 	return result;
 }
 
@@ -421,7 +421,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	int status = 0;
 	int slot;
 
-	if (!load_ip6(skb, l2, &arrival.ip6))
+	if (is_handled_in(skb) || !load_ip6(skb, l2, &arrival.ip6))
 		return TC_ACT_UNSPEC;
 	arrival.pair.local = arrival.ip6.destination;
 	arrival.pair.peer = arrival.ip6.source;

@@ -203,7 +203,7 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 		return drop(DROP_ADJUST_ROOM);
 	if (need && !live->has_sent)
 		live->has_sent = 1;
-	set_handled(skb);
+	set_handled_out(skb);
 	if (!leaves)
 		return TC_ACT_UNSPEC;
 	if (unlikely(!is_known))
@@ -239,7 +239,7 @@ static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const 
 	if (live)
 		note_used(live, slot, ilnp_now());
 	fix_checksum(skb, l2, upper, facts->out_transport, 0);
-	set_handled(skb);
+	set_handled_out(skb);
 	return TC_ACT_UNSPEC;
 }
 
@@ -277,7 +277,7 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 	__u32 known;
 	int slot;
 
-	if (is_handled(skb)) {
+	if (is_handled_out(skb)) {
 		learn_hop(skb, l2, &departure);
 		return TC_ACT_UNSPEC;
 	}

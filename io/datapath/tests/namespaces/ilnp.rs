@@ -3,6 +3,7 @@
 mod errors;
 mod flood;
 mod merged;
+mod stacked;
 mod strangers;
 mod throughput;
 
