@@ -280,16 +280,24 @@ static __always_inline __u32 ports_of(const struct ilnp_upper *upper)
 	return (__u32)upper->destination << 16 | upper->source;
 }
 
-/* The session of a packet without nonce that has other addresses than its sockets: its slot or an enum no_slot.
- * Not static, for a stack of its own.
+/* Whether only a socket that is connected to its sender should have it. */
+static __always_inline bool may_claim(const struct ilnp_upper *upper)
+{
+	return upper->is_within_tcp || upper->protocol == IPPROTO_UDP;
+}
+
+/* Of which session a packet is that shows none by its nonce or its addresses: its slot or an enum no_slot.
+ * Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's
+ * until the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer
+ * the segment of a correspondent whose Locator Update is late with a reset. Not static, for a stack of its own.
  */
 //= rfc6744#4-2
 //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
 __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, const struct ilnp_upper *upper)
 {
-	bool is_one_known = false;
-	bool is_one_named = false;
 	const struct node *node;
+	bool is_claimed = false;
+	bool is_one_named = false;
 	struct nids nids;
 	__u32 ports;
 
@@ -300,20 +308,42 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 	ports = ports_of(upper);
 	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
 		struct found found;
+		bool may_be_its;
 		__u16 flags;
 
 		if (!find_slot(node->slot[i], &found))
 			continue;
-		is_one_known |= has_nonce(&found);
-		if (!is_named(&found, &pair->peer))
-			continue;
-		is_one_named = true;
 		flags = found.session->flags;
-		if (flags & ILNP_SETTLED && flags & ILNP_MAPS_TCP && upper->is_within_tcp &&
-		    socket_kind(skb, &found.session->pair, upper->protocol, ports) == SOCKET_CONNECTED)
+		if (is_named(&found, &pair->peer)) {
+			is_one_named = true;
+			may_be_its = flags & ILNP_SETTLED && flags & ILNP_MAPS_TCP && upper->is_within_tcp;
+		} else {
+			may_be_its = !is_one_named && !is_claimed && may_claim(upper);
+		}
+		if (!may_be_its ||
+		    socket_kind(skb, &found.session->pair, upper->protocol, ports) != SOCKET_CONNECTED)
+			continue;
+		if (is_one_named)
 			return found.slot;
+		is_claimed = true;
 	}
-	return is_one_known && !is_one_named ? FROM_NOWHERE : NO_SESSION;
+	if (is_one_named)
+		return FROM_NAMED;
+	if (is_claimed && socket_kind(skb, pair, upper->protocol, ports) != SOCKET_CONNECTED)
+		return FROM_NOWHERE;
+	return NO_SESSION;
+}
+
+/* Whether a nonce that no session between the two nodes has should be that of one. Not static, for a stack of
+ * its own.
+ */
+__noinline int is_forged(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
+{
+	if (!arrival || slot_of_pair(&arrival->pair) >= 0)
+		return true;
+	if (is_common(arrival->options.next))
+		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
+	return moved_session(skb, &arrival->pair, &arrival->upper) != NO_SESSION;
 }
 
 static __always_inline struct moved_flow *flow_place(const struct arrival *arrival)
@@ -466,7 +496,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		slot = session_of_nonce(&arrival);
 	if (likely(slot >= 0))
 		return deliver(skb, l2, &arrival, slot);
-	return receive_strange(skb, l2, &arrival, slot != NO_NODE);
+	return receive_strange(skb, l2, &arrival, slot != NO_NODE && is_forged(skb, l2, &arrival));
 }
 
 #endif

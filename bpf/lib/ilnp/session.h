@@ -19,10 +19,12 @@
 /* In place of a slot. */
 enum no_slot {
 	NO_SESSION = -1,
-	/* All sessions of the correspondent say that it is not there. */
-	FROM_NOWHERE = -2,
 	/* Nor is there another one between the two nodes. */
-	NO_NODE = -3,
+	NO_NODE = -2,
+	/* But a session names the locator that the packet is from. */
+	FROM_NAMED = -3,
+	/* No session names that, and the packet claims the socket of one. */
+	FROM_NOWHERE = -4,
 };
 
 struct found {

@@ -156,6 +156,11 @@ impl Upper {
         self.protocol == TCP && flags.is_some_and(|flags| flags & TCP_SYN == 0)
     }
 
+    /// A datagram of UDP.
+    pub(crate) const fn is_datagram(&self) -> bool {
+        self.protocol == UDP
+    }
+
     /// Changes the checksum: by `delta` that of a transport, by `icmp` that of ICMPv6.
     pub(crate) fn fix(&self, packet: &mut [u8], delta: ChecksumDelta, icmp: ChecksumDelta) {
         let (offset, delta) = match checksum_at(self.protocol) {
@@ -193,6 +198,7 @@ const NEXT_HEADER_AT: usize = 6;
 const SOURCE_AT: usize = 8;
 const DESTINATION_AT: usize = 24;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 const TCP_FLAGS_AT: usize = 13;
 const TCP_SYN: u8 = 2;
 const ICMP_CHECKSUM_AT: usize = 2;

@@ -1,3 +1,5 @@
+mod whence;
+
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -17,6 +19,7 @@ use crate::ilcc::{Class, Ilcc};
 use crate::packet::{Ip6, MIN_MTU, Upper, write_addresses};
 use crate::policy::{Policy, Socket};
 use crate::quote::Quote;
+use whence::Whence;
 
 /// Settings of a [`Plane`].
 #[derive(Clone, Debug)]
@@ -82,9 +85,9 @@ pub enum Inbound {
 /// good, than ours.
 ///
 /// **Inbound.** A nonce finds its session, wherever the packet comes from (RFC 6741 s5.4); it comes out, and the
-/// locators that the sockets have go back in. A wrong nonce is a drop. Without one, addresses that
-/// are a session's own find it, and a TCP segment finds it by its socket; from a locator that the
-/// correspondent never named, a packet without nonce is a drop (RFC 6744 s4).
+/// locators that the sockets have go back in. Without one, addresses that are a session's own find it, and
+/// a TCP segment finds it by its socket. A wrong nonce is a drop, and so is none from a locator that the correspondent never
+/// named (RFC 6744 s4); but from there, what claims no socket of the session is another node's, with the same identifier.
 ///
 /// **Errors of routers** quote packets as they were on the wire. Those of sessions that have moved get the addresses back that
 /// the sockets have; an MTU, for a packet with a nonce, is one without it.
@@ -342,7 +345,10 @@ impl Plane {
             return Ok(Inbound::Deliver);
         }
         // Of a session it would be a forgery; of a stranger it is a first packet.
-        if is_between {
+        let is_forged = is_between
+            && (self.sessions.find_pair(pair).is_some()
+                || self.whence(packet, pair, &upper, sockets) != Whence::Elsewhere);
+        if is_forged {
             if self.has_lost(pair, now) {
                 self.consider(pair, &upper.reversed(), (Origin::Lost, None), sockets, now);
             }
@@ -400,7 +406,11 @@ impl Plane {
         }
         let slot = match exact.filter(|slot| is_known(*slot)) {
             Some(slot) => Some(slot),
-            None => self.moved_session(packet, pair, &upper, sockets)?,
+            None => match self.whence(packet, pair, &upper, sockets) {
+                Whence::Session(slot) => Some(slot),
+                Whence::Nowhere => return Err(DropReason::WrongLocators),
+                Whence::Named | Whence::Elsewhere => None,
+            },
         };
         let Some(slot) = slot else {
             if exact.is_none() {
@@ -411,37 +421,6 @@ impl Plane {
         self.note_used(slot, now);
         self.deliver(packet, (ip6, &upper), slot, false, now);
         Ok(Inbound::Deliver)
-    }
-
-    /// The session of a packet without nonce that has other addresses than its sockets.
-    //= rfc6744#4-2
-    //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
-    fn moved_session(
-        &self,
-        packet: &[u8],
-        pair: IlvPair,
-        upper: &Upper,
-        sockets: &dyn Sockets,
-    ) -> Result<Option<SessionId>, DropReason> {
-        let (local, remote) = pair.nids();
-        let (mut is_known, mut is_named) = (false, false);
-        for slot in self.sessions.between(local, remote) {
-            let Some(Flow { entry, .. }) = self.sessions.get(slot) else { continue };
-            is_known |= self.sessions.key(slot).is_some_and(|(_, nonce)| nonce.is_some());
-            if !entry.remote.contains(&pair.remote.l64) {
-                continue;
-            }
-            is_named = true;
-            let ports = upper.reversed().ports;
-            let is_its = || sockets.kind(entry.pair, upper.protocol, ports) == Socket::Connected;
-            if entry.settled && entry.maps_tcp && upper.is_within_tcp(packet) && is_its() {
-                return Ok(Some(slot));
-            }
-        }
-        if is_known && !is_named {
-            return Err(DropReason::WrongLocators);
-        }
-        Ok(None)
     }
 
     /// Puts back what the sockets have.

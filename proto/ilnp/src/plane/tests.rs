@@ -29,6 +29,19 @@ impl Sockets for One {
     }
 }
 
+/// Connected sockets of these pairs, whatever the ports.
+struct Of(Vec<IlvPair>);
+
+impl Sockets for Of {
+    fn kind(&self, of: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        if self.0.contains(&of) { Socket::Connected } else { Socket::Unconnected }
+    }
+
+    fn any_between(&self, of: IlvPair) -> bool {
+        self.0.contains(&of)
+    }
+}
+
 /// A session that goes by these locators.
 fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
     let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
@@ -105,6 +118,111 @@ fn from_a_locator_never_named_only_the_nonce_is_a_proof() {
     assert_eq!(receive(THERE, Some(OURS)), Inbound::Drop(DropReason::BadNonce));
     assert_eq!(receive(THERE, None), Inbound::Deliver);
     assert_eq!(receive(AWAY, None), Inbound::Deliver, "named, and a socket has it");
+}
+
+/// The correspondent's identifier, at a locator that it never named.
+fn namesake() -> IlvPair {
+    IlvPair::new(pair().local, pair().remote.at(NEVER_NAMED))
+}
+
+//= rfc6744#4-2 (test)
+//= rfc6741#5.4-3 rfc6741#11.2-1 (test)
+#[test]
+fn who_has_the_identifier_of_a_correspondent_elsewhere_is_another_node() {
+    let none = Of(vec![]);
+    let ours = Of(vec![pair()]);
+    let both = Of(vec![pair(), namesake()]);
+    let claims = [(6, ACK), (17, 0)];
+    let others = [(6, SYN), (58, 0), (50, 0)];
+    let receive = |protocol, flags, nonce, sockets: &Of| {
+        let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
+        let mut packet = theirs(NEVER_NAMED, HOME, protocol, flags, nonce);
+        let before = packet.clone();
+        let verdict = plane.handle_inbound(&mut packet, sockets, NOW);
+        let ip6 = Ip6::read(&packet).expect("a header");
+        assert_eq!(IlvPair::new(ip6.destination, ip6.source), namesake());
+        match verdict {
+            Inbound::Pass => assert_eq!(packet, before, "classic IPv6"),
+            Inbound::Deliver if protocol != 50 => {
+                assert_eq!(packet[6], protocol, "no nonce");
+                let sum = transport_checksum(ip6.source, ip6.destination, protocol, &packet[40..]);
+                assert_eq!(sum, 0);
+            }
+            Inbound::Deliver | Inbound::Up | Inbound::Drop(_) => {}
+        }
+        verdict
+    };
+    for (protocol, flags) in claims {
+        let plain = |sockets| receive(protocol, flags, None, sockets);
+        assert_eq!(plain(&ours), Inbound::Drop(DropReason::WrongLocators), "{protocol}");
+        assert_eq!(plain(&none), Inbound::Pass, "{protocol}: no socket of the session");
+        assert_eq!(plain(&both), Inbound::Pass, "{protocol}: a socket of its own");
+        let forged = |sockets| receive(protocol, flags, Some(OURS), sockets);
+        assert_eq!(forged(&ours), Inbound::Drop(DropReason::BadNonce), "{protocol}");
+        assert_eq!(forged(&none), Inbound::Deliver, "{protocol}: a stranger's nonce");
+        assert_eq!(forged(&both), Inbound::Deliver, "{protocol}: a stranger's nonce");
+    }
+    for (protocol, flags) in others {
+        assert_eq!(receive(protocol, flags, None, &ours), Inbound::Pass, "{protocol}");
+        assert_eq!(receive(protocol, flags, Some(OURS), &ours), Inbound::Deliver, "{protocol}");
+    }
+}
+
+#[test]
+fn from_a_locator_that_a_session_names_a_wrong_nonce_is_a_forgery() {
+    for (from, protocol) in [(THERE, 58), (AWAY, 58), (AWAY, 17)] {
+        let mut plane = plane((HOME, THERE), &[AWAY]);
+        let mut packet = theirs(from, HOME, protocol, 0, Some(OURS));
+        let verdict = plane.handle_inbound(&mut packet, &Of(vec![]), NOW);
+        assert_eq!(verdict, Inbound::Drop(DropReason::BadNonce), "{from:?} {protocol}");
+    }
+}
+
+/// It is considered as anybody, and gets a session of its own.
+//= rfc6741#5.4-1 rfc6741#5.4-3 (test)
+#[test]
+fn two_nodes_with_one_identifier_have_sessions_side_by_side() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let both = Of(vec![pair(), namesake()]);
+    let first = Nonce::Short([3, 3, 3, 3]);
+    let mut packet = theirs(NEVER_NAMED, HOME, 17, 0, Some(first));
+    assert_eq!(plane.handle_inbound(&mut packet, &both, NOW), Inbound::Deliver);
+    let candidate = plane.poll_report();
+    assert!(
+        matches!(candidate, Some(Report::Candidate { pair, nonce, .. })
+            if pair == namesake() && nonce == Some(first)),
+        "{candidate:?}"
+    );
+    plane.handle_update(&Update::Upsert(SessionEntry {
+        id: SessionId(4),
+        pair: namesake(),
+        wire: (HOME, NEVER_NAMED),
+        send_nonce: OURS,
+        attach: false,
+        always: false,
+        maps_tcp: true,
+        settled: true,
+        receive_nonce: Some(first),
+        remote: [NEVER_NAMED].into(),
+        checksum: ChecksumMode::NidOnly,
+        watch: false,
+    }));
+    let cases = [
+        (THERE, Some(THEIRS), pair()),
+        (NEVER_NAMED, Some(first), namesake()),
+        (THERE, None, pair()),
+        (NEVER_NAMED, None, namesake()),
+        // Wherever they are, their nonces tell them apart.
+        (AWAY, Some(THEIRS), pair()),
+        (AWAY, Some(first), namesake()),
+    ];
+    for (from, nonce, to) in cases {
+        let mut packet = theirs(from, HOME, 17, 0, nonce);
+        assert_eq!(plane.handle_inbound(&mut packet, &both, NOW), Inbound::Deliver);
+        let ip6 = Ip6::read(&packet).expect("a header");
+        assert_eq!(IlvPair::new(ip6.destination, ip6.source), to, "{from:?} {nonce:?}");
+        assert_eq!(transport_checksum(ip6.source, ip6.destination, 17, &packet[40..]), 0);
+    }
 }
 
 #[test]

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use moorline_ilnp::datapath::{ChecksumMode, Report, SessionEntry, Update};
-use moorline_ilnp::{Admit, Inbound, Open, Outbound, Plane, Policy, Settings};
+use moorline_ilnp::datapath::{ChecksumMode, Report, SessionEntry, Sockets as _, Update};
+use moorline_ilnp::{Admit, Inbound, Open, Outbound, Plane, Policy, Settings, Socket};
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, checksum_at};
 
 use super::harness::{
-    AWAY, ELSEWHERE, HOME, Harness, PAIRS, THEIR_PORT, THERE, UNCONNECTED, our_port,
+    AWAY, ELSEWHERE, HOME, Harness, NEVER_NAMED, PAIRS, THEIR_PORT, THERE, UNCONNECTED, our_port,
 };
 use crate::ilnp::{IlnpSettings, Wanted};
 use crate::tests::both::Random;
@@ -24,7 +24,6 @@ const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 
 const OUR_LOCATORS: [L64; 2] = [HOME, AWAY];
-const NEVER_NAMED: L64 = L64(0x2001_0db8_000e_0000);
 const THEIR_LOCATORS: [L64; 3] = [THERE, ELSEWHERE, NEVER_NAMED];
 
 #[test]
@@ -68,7 +67,7 @@ fn both_planes_do_the_same_with_random_traffic() {
 }
 
 /// What has to have come up.
-const WANTED: [&str; 17] = [
+const WANTED: [&str; 20] = [
     "candidate",
     "learned",
     "authenticated",
@@ -78,6 +77,9 @@ const WANTED: [&str; 17] = [
     "sent with nonce",
     "delivered",
     "stripped",
+    "namesake passed",
+    "namesake stripped",
+    "namesake to its socket",
     "translated",
     "up",
     "drop bad_nonce",
@@ -142,7 +144,8 @@ impl Both {
         let is_alone = pair == PAIRS[3];
         let receive_nonce =
             (!is_alone || random.one_in(3)).then(|| nonce_of(pair, random.below(2)));
-        let remote: Arc<[L64]> = [THERE, ELSEWHERE][..1 + usize::from(random.one_in(2))].into();
+        let first = if pair == PAIRS[4] { NEVER_NAMED } else { THERE };
+        let remote: Arc<[L64]> = [first, ELSEWHERE][..1 + usize::from(random.one_in(2))].into();
         let attach = random.one_in(3);
         let entry = SessionEntry {
             id,
@@ -225,7 +228,15 @@ impl Both {
         let mut expected = packet.clone();
         let now = Instant::from_nanos(self.now);
         let verdict = self.user.handle_inbound(&mut expected, &self.kernel.plane, now);
+        let is_namesake = self.is_namesake(shown) && expected[8..40] == packet[8..40];
         let (action, what) = match verdict {
+            Inbound::Pass if is_namesake && self.claims(shown, &packet) => {
+                (TC_ACT_UNSPEC, "namesake to its socket")
+            }
+            Inbound::Pass if is_namesake => (TC_ACT_UNSPEC, "namesake passed"),
+            Inbound::Deliver if is_namesake && packet[6] == 60 => {
+                (TC_ACT_UNSPEC, "namesake stripped")
+            }
             Inbound::Pass => (TC_ACT_UNSPEC, "passed in"),
             Inbound::Deliver if expected.len() < packet.len() => (TC_ACT_UNSPEC, "stripped"),
             // All other ICMPv6 that is delivered has had a nonce in front.
@@ -248,6 +259,27 @@ impl Both {
             &packet,
         );
         what
+    }
+
+    /// Whether there are sessions between the nodes, and none names the locator.
+    fn is_namesake(&self, shown: IlvPair) -> bool {
+        let with_node: Vec<_> =
+            self.live.values().filter(|pair| pair.nids() == shown.nids()).collect();
+        shown.remote.l64 == NEVER_NAMED
+            && !with_node.is_empty()
+            && with_node.iter().all(|pair| pair.remote.l64 != NEVER_NAMED)
+    }
+
+    /// Whether a datagram has the ports of a session's socket.
+    fn claims(&self, shown: IlvPair, packet: &[u8]) -> bool {
+        let ports = [0, 2].map(|at| packet.get(40 + at..).and_then(<[u8]>::first_chunk));
+        let Some([theirs, ours]) = ports[0].zip(ports[1]).map(<[&[u8; 2]; 2]>::from) else {
+            return false;
+        };
+        let ports = (u16::from_be_bytes(*ours), u16::from_be_bytes(*theirs));
+        let mut sessions = self.live.values().filter(|pair| pair.nids() == shown.nids());
+        packet[6] == 17
+            && sessions.any(|pair| self.kernel.plane.kind(*pair, 17, ports) == Socket::Connected)
     }
 
     fn compare(

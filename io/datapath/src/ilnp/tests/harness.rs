@@ -17,23 +17,27 @@ pub(crate) const HOME: L64 = L64(0x2001_0db8_000a_0000);
 pub(crate) const AWAY: L64 = L64(0x2001_0db8_000b_0000);
 pub(crate) const THERE: L64 = L64(0x2001_0db8_000c_0000);
 pub(crate) const ELSEWHERE: L64 = L64(0x2001_0db8_000d_0000);
+pub(crate) const NEVER_NAMED: L64 = L64(0x2001_0db8_000e_0000);
 const OURS: Nid = Nid(0x0200_00ff_fe00_0001);
 const THEIRS: [Nid; 2] = [Nid(0x0200_00ff_fe00_0011), Nid(0x0200_00ff_fe00_0012)];
 
-/// Addresses that sockets have; the last is alone with its node.
-pub(crate) const PAIRS: [IlvPair; 4] = [
+/// Addresses that sockets have. The fourth is alone with its node. The last is another node with the identifier of the
+/// first.
+pub(crate) const PAIRS: [IlvPair; 5] = [
     IlvPair::new(Ilv::new(HOME, OURS), Ilv::new(THERE, THEIRS[0])),
     IlvPair::new(Ilv::new(AWAY, OURS), Ilv::new(THERE, THEIRS[0])),
     IlvPair::new(Ilv::new(HOME, OURS), Ilv::new(ELSEWHERE, THEIRS[0])),
     IlvPair::new(Ilv::new(HOME, OURS), Ilv::new(THERE, THEIRS[1])),
+    IlvPair::new(Ilv::new(AWAY, OURS), Ilv::new(NEVER_NAMED, THEIRS[0])),
 ];
 
 /// Of sockets that take packets of anybody.
 pub(crate) const UNCONNECTED: u16 = 4000;
 
-/// Port of our connected sockets of a pair; their correspondents have [`THEIR_PORT`] more.
+/// Port of our connected sockets of a pair; their correspondents have [`THEIR_PORT`] more. The last pair has those of the
+/// first.
 pub(crate) fn our_port(pair: usize) -> u16 {
-    40_000 + u16::try_from(pair).unwrap()
+    40_000 + u16::try_from(pair % (PAIRS.len() - 1)).unwrap()
 }
 
 /// On top of [`our_port`].
