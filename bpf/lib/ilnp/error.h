@@ -51,7 +51,7 @@ static __always_inline bool is_of(struct __sk_buff *skb, const struct ilnp_quote
 	if (pair_eq(&session->pair, &quote->pair))
 		return false;
 	return quote->upper.protocol == IPPROTO_TCP && pair_eq(&session->wire, &quote->pair) &&
-	       socket_kind(skb, &session->pair, IPPROTO_TCP, ports) == SOCKET_CONNECTED;
+	       has_connection(skb, &session->pair, IPPROTO_TCP, ports);
 }
 
 /* The slot or NO_SESSION. Not static, for a stack of its own. */

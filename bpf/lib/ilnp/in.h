@@ -320,8 +320,7 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 		} else {
 			may_be_its = !is_one_named && !is_claimed && may_claim(upper);
 		}
-		if (!may_be_its ||
-		    socket_kind(skb, &found.session->pair, upper->protocol, ports) != SOCKET_CONNECTED)
+		if (!may_be_its || !has_connection(skb, &found.session->pair, upper->protocol, ports))
 			continue;
 		if (is_one_named)
 			return found.slot;
@@ -329,7 +328,7 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 	}
 	if (is_one_named)
 		return FROM_NAMED;
-	if (is_claimed && socket_kind(skb, pair, upper->protocol, ports) != SOCKET_CONNECTED)
+	if (is_claimed && !has_connection(skb, pair, upper->protocol, ports))
 		return FROM_NOWHERE;
 	return NO_SESSION;
 }

@@ -296,7 +296,12 @@ __noinline int tcp_kind(struct __sk_buff *skb, struct bpf_sock_tuple *tuple)
 	sk = bpf_skc_lookup_tcp(skb, tuple, sizeof(tuple->ipv6), BPF_F_CURRENT_NETNS, 0);
 	if (!sk)
 		return SOCKET_NONE;
-	kind = sk->state == BPF_TCP_LISTEN ? SOCKET_UNCONNECTED : SOCKET_CONNECTED;
+	if (sk->state == BPF_TCP_LISTEN)
+		kind = SOCKET_UNCONNECTED;
+	else if (sk->state == BPF_TCP_NEW_SYN_RECV || sk->state == BPF_TCP_TIME_WAIT)
+		kind = SOCKET_HALF;
+	else
+		kind = SOCKET_CONNECTED;
 	bpf_sk_release(sk);
 	return kind;
 }
@@ -332,6 +337,13 @@ __noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32
 	if (protocol == IPPROTO_TCP)
 		return tcp_kind(skb, &tuple);
 	return protocol == IPPROTO_UDP ? udp_kind(skb, &tuple) : SOCKET_NONE;
+}
+
+/* Whether a packet is of a connection, one that is half there too: it may be the last of its handshake. */
+static __always_inline bool has_connection(struct __sk_buff *skb, const struct pair *pair, __u32 protocol,
+					   __u32 ports)
+{
+	return socket_kind(skb, pair, protocol, ports) >= SOCKET_HALF;
 }
 
 /* A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is

@@ -204,7 +204,9 @@ enum ilnp_report_kind {
 enum ilnp_socket {
 	SOCKET_NONE = 0,
 	SOCKET_UNCONNECTED = 1,
-	SOCKET_CONNECTED = 2,
+	/* A connection that is over, or that anybody may have begun: its handshake is not. */
+	SOCKET_HALF = 2,
+	SOCKET_CONNECTED = 3,
 };
 
 struct ilnp_report {

@@ -8,8 +8,14 @@ use crate::policy::Socket;
 
 /// What a host's sockets have: the transport layer's part in a decision.
 pub trait Sockets {
-    /// The best socket for a packet of this protocol between these addresses and ports, ours first.
+    /// The best socket for a packet of this protocol between these addresses and ports, ours first. One of a
+    /// connection whose handshake is not over is unconnected, as anybody can begin one in anybody's name.
     fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket;
+
+    /// Whether a packet is of a connection, were it the last of its handshake.
+    fn has_connection(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> bool {
+        self.kind(pair, protocol, ports) == Socket::Connected
+    }
 
     /// Whether a connected socket has these addresses.
     fn any_between(&self, pair: IlvPair) -> bool;

@@ -9,7 +9,7 @@ use crate::consts::{LOCATORS_THAT_FILL, MAX_SESSIONS, MAX_WITH_NODE};
 pub enum Socket {
     /// Nothing would take it.
     None,
-    /// One that takes packets of anybody, such as a server's.
+    /// One that takes packets of anybody, such as a server's; or a connection that is not there yet or no more.
     Unconnected,
     /// One that talks with this correspondent alone.
     Connected,

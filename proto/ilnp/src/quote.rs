@@ -10,7 +10,6 @@ use moorline_wire::ilnp::{ChecksumDelta, OptionsHeader};
 use crate::consts::ROOM_IN_TCP;
 use crate::datapath::{SessionEntry, Sockets};
 use crate::packet::{Ip6, MIN_MTU, Upper, write_addresses};
-use crate::policy::Socket;
 
 /// A packet of ours that an error quotes, as it was on the wire.
 #[derive(Debug)]
@@ -61,7 +60,7 @@ impl Quote {
         entry.pair != self.pair
             && self.upper.protocol == TCP
             && entry.wire_pair() == self.pair
-            && sockets.kind(entry.pair, TCP, self.upper.ports) == Socket::Connected
+            && sockets.has_connection(entry.pair, TCP, self.upper.ports)
     }
 
     /// Puts the addresses of the sockets into the quote, and ours of these into the packet. The nonce stays: stacks pass over

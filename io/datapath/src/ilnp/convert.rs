@@ -139,7 +139,9 @@ pub(crate) fn report(raw: &types::ilnp_report) -> Option<Report> {
 pub(crate) fn socket(kind: u32) -> Socket {
     match types::ilnp_socket(kind) {
         types::ilnp_socket::SOCKET_CONNECTED => Socket::Connected,
-        types::ilnp_socket::SOCKET_UNCONNECTED => Socket::Unconnected,
+        types::ilnp_socket::SOCKET_UNCONNECTED | types::ilnp_socket::SOCKET_HALF => {
+            Socket::Unconnected
+        }
         _ => Socket::None,
     }
 }

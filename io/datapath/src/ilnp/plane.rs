@@ -194,10 +194,15 @@ impl IlnpDatapath {
     ///
     /// [`crate::Error::Control`].
     pub fn socket_kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<Socket> {
+        self.socket_of(pair, protocol, ports).map(convert::socket)
+    }
+
+    /// As the programs have it: `enum ilnp_socket`.
+    pub(crate) fn socket_of(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<u32> {
         let packet = arriving(pair, protocol, ports);
         let input = ProgramInput { data_in: Some(&packet), ..ProgramInput::default() };
         let output = crate::load::run(&self.object, "ilnp_socket", input)?;
-        Ok(convert::socket(output.return_value))
+        Ok(output.return_value)
     }
 
     /// What the programs dropped, all reasons that are not zero.

@@ -3,7 +3,6 @@ use moorline_types::{IlvPair, SessionId};
 use super::{Flow, Plane};
 use crate::datapath::Sockets;
 use crate::packet::Upper;
-use crate::policy::Socket;
 
 /// Where a packet comes from that shows no session by its nonce or its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ impl Plane {
     ) -> Whence {
         let (local, remote) = pair.nids();
         let ports = upper.reversed().ports;
-        let has_socket = |pair| sockets.kind(pair, upper.protocol, ports) == Socket::Connected;
+        let has_socket = |pair| sockets.has_connection(pair, upper.protocol, ports);
         let is_within_tcp = upper.is_within_tcp(packet);
         let may_claim = is_within_tcp || upper.is_datagram();
         let (mut is_named, mut is_claimed) = (false, false);

@@ -7,7 +7,7 @@ use moorline_types::{Ilv, Instant, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};
 
 use crate::datapath::{ChecksumMode, Update};
-use crate::{Admit, Inbound, Plane, Settings};
+use crate::{Admit, Inbound, Plane, Settings, Socket};
 
 const NOW: Instant = Instant::from_nanos(1);
 const OURS: Nonce = Nonce::Short([1, 2, 3, 4]);

@@ -10,6 +10,7 @@ use moorline_ilnp::datapath::{Report, Sockets};
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid};
 
 use crate::ilnp::{IlnpDatapath, IlnpSettings};
+use crate::skel::ilnp::types;
 use crate::tables::{self, Table};
 use crate::tests::harness::{ETHERNET, IFINDEX, Namespace, Outcome};
 
@@ -87,9 +88,7 @@ impl Harness {
     pub(crate) fn clear(&self) {
         let looked = Table::<u32, u64>::of(&self.plane.object, "looked").unwrap();
         looked.insert(&0, &0).unwrap();
-        let table =
-            Table::<crate::skel::ilnp::types::pair, u64>::of(&self.plane.object, "candidates");
-        let table = table.unwrap();
+        let table = Table::<types::pair, u64>::of(&self.plane.object, "candidates").unwrap();
         table.keys().iter().for_each(|pair| table.remove(pair).unwrap());
         tables::clear_drops(&tables::handle(&self.plane.object, "drops").unwrap()).unwrap();
         self.reports();
@@ -141,17 +140,22 @@ impl Sockets for IlnpDatapath {
         self.socket_kind(pair, protocol, ports).unwrap()
     }
 
+    fn has_connection(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> bool {
+        let kind = self.socket_of(pair, protocol, ports).unwrap();
+        kind >= types::ilnp_socket::SOCKET_HALF.0
+    }
+
     fn any_between(&self, _pair: IlvPair) -> bool {
         unreachable!("a data plane does not ask")
     }
 }
 
-fn at(address: Ipv6Addr, port: u16) -> SocketAddrV6 {
+pub(crate) fn at(address: Ipv6Addr, port: u16) -> SocketAddrV6 {
     SocketAddrV6::new(address, port, 0, 0)
 }
 
 /// A stream from an address and port of our choice.
-fn connected(from: SocketAddrV6, to: SocketAddrV6) -> TcpStream {
+pub(crate) fn connected(from: SocketAddrV6, to: SocketAddrV6) -> TcpStream {
     use rustix::net::{AddressFamily, SocketType};
     let socket = rustix::net::socket(AddressFamily::INET6, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &from).unwrap();
