@@ -61,7 +61,7 @@ impl Daemon {
     /// in the store.
     pub(crate) async fn hand_over(mut self, args: &Args) -> anyhow::Result<()> {
         // What the programs have told so far is in the contexts that are kept.
-        let told = self.take_reports().and_then(|()| self.take_ilnp_reports());
+        let told = self.take_reports().and_then(|()| self.take_last_ilnp_reports());
         self.pump().await;
         let contexts = self.store.save_contexts(self.host.snapshot());
         let sessions = self.save_sessions();

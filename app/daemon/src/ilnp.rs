@@ -137,23 +137,24 @@ impl Ilnp {
         self.machine.handle_timeout(&sockets, clock::now());
     }
 
-    /// What the programs have seen, and packets for the machine that they have kept from the stack.
+    /// What the programs have seen, and packets for the machine that they have kept from the stack: a batch of each, so
+    /// that nothing else waits for long. Whether there may be more.
     pub(crate) fn take_reports(
         &mut self,
         is_shim6: &dyn Fn(IlvPair) -> bool,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<bool> {
         let machine = &mut self.machine;
-        self.datapath.drain_reports(&mut |report| {
+        let has_reports = self.datapath.drain_reports(&mut |report| {
             let is_of_shim6 = matches!(report, Report::Candidate { pair, .. } if is_shim6(pair));
             if !is_of_shim6 {
                 machine.handle_report(report, clock::now());
             }
         })?;
         let sockets = HostSockets::new(&self.datapath, is_shim6);
-        self.datapath.drain_control(&mut |packet| {
+        let has_packets = self.datapath.drain_control(&mut |packet| {
             machine.handle_control(packet, &sockets, clock::now());
         })?;
-        Ok(())
+        Ok(has_reports || has_packets)
     }
 
     /// Addresses of live sessions that sockets are bound to.
@@ -178,7 +179,19 @@ impl Daemon {
     pub(crate) fn take_ilnp_reports(&mut self) -> anyhow::Result<()> {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
         let owned = &self.owned;
-        ilnp.take_reports(&|pair| owned.contains(pair))
+        self.ilnp_waits = ilnp.take_reports(&|pair| owned.contains(pair))?;
+        Ok(())
+    }
+
+    /// All of that; what a flood adds meanwhile is not waited for.
+    pub(crate) fn take_last_ilnp_reports(&mut self) -> anyhow::Result<()> {
+        for _ in 0..BATCHES_OF_A_RING {
+            self.take_ilnp_reports()?;
+            if !self.ilnp_waits {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn on_ilnp_timeout(&mut self) {
@@ -286,6 +299,9 @@ impl Sockets for HostSockets<'_> {
         all.contains(&ulids(pair))
     }
 }
+
+/// More than a ring holds at a time.
+const BATCHES_OF_A_RING: u32 = 16;
 
 /// The same addresses in the other protocol's words.
 pub(crate) fn ulids(pair: IlvPair) -> UlidPair {

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::future;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,6 +73,8 @@ pub(crate) struct Daemon {
     pub(crate) steer: Steer,
     /// ILNPv6, if it is on.
     pub(crate) ilnp: Option<Ilnp>,
+    /// Its programs may have more to say than was read.
+    pub(crate) ilnp_waits: bool,
     /// Pairs of Shim6's contexts, for ILNP to keep away from.
     pub(crate) owned: Owned,
     pub(crate) ranker: Ranker,
@@ -187,6 +190,7 @@ impl Daemon {
             quiet: Quiet::default(),
             steer: Steer::default(),
             ilnp,
+            ilnp_waits: false,
             owned: Owned::default(),
             ranker: Ranker::start(config.ranker.clone()),
             config,
@@ -247,6 +251,7 @@ impl Daemon {
                     ready?;
                     self.take_ilnp_reports()?;
                 }
+                () = future::ready(()), if self.ilnp_waits => self.take_ilnp_reports()?,
                 () = sleep_until(ilnp_at), if ilnp_at.is_some() => self.on_ilnp_timeout(),
                 known = sources.peers.next() => self.on_known_peer(&known),
                 ready = self.shim6.ready(Queue::Established) => {
@@ -333,7 +338,7 @@ fn tell_failure(followed: anyhow::Result<()>) {
 async fn ready(source: Option<&Readiness>) -> std::io::Result<()> {
     match source {
         Some(source) => source.ready().await,
-        None => std::future::pending().await,
+        None => future::pending().await,
     }
 }
 

@@ -302,6 +302,16 @@ static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, __u32 me
 	return type == ICMP_LOCATOR_UPDATE || type == initiator_type || type == responder_type;
 }
 
+/* A Locator Update that shows no nonce: the core would take it from nobody (RFC 6743 s6). */
+static __always_inline bool is_bare_update(struct __sk_buff *skb, __u32 l2, __u32 message,
+					   const struct ilnp_options *options)
+{
+	__u8 type;
+
+	return !options->nonce.len && !bpf_skb_load_bytes(skb, l2 + message, &type, 1) &&
+	       type == ICMP_LOCATOR_UPDATE;
+}
+
 /* An error about our nonce, which is not for the sockets: they sent none and would give up. */
 static __always_inline bool is_about_nonce(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					   __u32 message)

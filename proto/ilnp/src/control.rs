@@ -59,6 +59,13 @@ impl<'a> Control<'a> {
         })
     }
 
+    /// Whether it is a Locator Update that shows no nonce, which the machine would take from nobody (RFC 6743 s6).
+    pub(crate) fn is_bare_update(packet: &'a [u8]) -> bool {
+        Self::read(packet).is_ok_and(|control| {
+            control.nonce.is_none() && control.message.first() == Some(&LOCATOR_UPDATE)
+        })
+    }
+
     /// What a Parameter Problem quotes that is about an option where we put our nonce.
     pub(crate) fn quoted_by_parameter_problem(packet: &'a [u8]) -> Option<&'a [u8]> {
         let control = Self::read(packet).ok()?;

@@ -295,7 +295,10 @@ impl Plane {
         if ip6.may_be_control(packet)
             && (Control::is_ours(packet, self.settings.types) || is_about_nonce())
         {
-            return Ok(Inbound::Up);
+            return match Control::is_bare_update(packet) {
+                true => Err(DropReason::MissingOption),
+                false => Ok(Inbound::Up),
+            };
         }
         let pair = IlvPair::new(ip6.destination, ip6.source);
         let options = ip6.options(packet)?;

@@ -159,13 +159,15 @@ impl IlnpDatapath {
         self.rings.fd()
     }
 
-    /// Hands over the reports there are. Those about sessions that are gone are left out.
+    /// Hands over a batch of the reports there are. Those about sessions that are gone are left out. Whether there may
+    /// be more, of which [`Self::poll_fd`] says nothing again.
     ///
     /// # Errors
     ///
     /// [`crate::Error::Table`].
-    pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<()> {
-        for raw in self.rings.take_reports()? {
+    pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<bool> {
+        let (reports, is_full) = self.rings.take_reports()?;
+        for raw in reports {
             let Some(report) = convert::report(&raw) else { continue };
             if matches!(report, Report::Candidate { .. })
                 || self.sessions.is_current(raw.slot, raw.generation)
@@ -173,18 +175,19 @@ impl IlnpDatapath {
                 sink(report);
             }
         }
-        Ok(())
+        Ok(is_full)
     }
 
-    /// Hands over the packets there are for [`moorline_ilnp::Machine::handle_control`], whole, from the IPv6 header
-    /// on. The stack does not see them.
+    /// Hands over a batch of the packets there are for [`moorline_ilnp::Machine::handle_control`], whole, from the IPv6
+    /// header on. The stack does not see them. Whether there may be more, of which [`Self::poll_fd`] says nothing again.
     ///
     /// # Errors
     ///
     /// [`crate::Error::Table`].
-    pub fn drain_control(&self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.rings.take_controls()?.iter().for_each(|packet| sink(packet));
-        Ok(())
+    pub fn drain_control(&self, sink: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let (controls, is_full) = self.rings.take_controls()?;
+        controls.iter().for_each(|packet| sink(packet));
+        Ok(is_full)
     }
 
     /// The best socket of this network namespace for a packet of this protocol between these addresses and ports,

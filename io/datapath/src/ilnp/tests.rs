@@ -1,5 +1,6 @@
 //! The programs under `BPF_PROG_TEST_RUN`, on a clock that the test sets.
 
+mod batches;
 mod both;
 mod cost;
 mod harness;

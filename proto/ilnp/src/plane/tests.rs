@@ -1,6 +1,7 @@
 use super::*;
 use crate::policy::Admit;
 use moorline_types::{Ilv, Nid};
+use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{checksum_at, transport_checksum};
 use std::vec;
 
@@ -252,6 +253,22 @@ fn icmp_of_a_session_has_the_nonce_both_ways() {
     let mut proved = theirs(AWAY, HOME, 58, 0, Some(THEIRS));
     assert_eq!(plane.handle_inbound(&mut proved, &One, NOW), Inbound::Deliver);
     assert!(is_for_sockets(&proved));
+}
+
+#[test]
+fn a_locator_update_without_a_nonce_is_nothing_for_the_machine() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let mut verdict = |kind: u8, nonce| {
+        let mut packet = theirs(THERE, HOME, 58, 0, nonce);
+        let at = if nonce.is_some() { 48 } else { 40 };
+        packet[at] = kind;
+        plane.handle_inbound(&mut packet, &One, NOW)
+    };
+    assert_eq!(verdict(LOCATOR_UPDATE, None), Inbound::Drop(DropReason::MissingOption));
+    for nonce in [THEIRS, OURS] {
+        assert_eq!(verdict(LOCATOR_UPDATE, Some(nonce)), Inbound::Up, "the machine answers for it");
+    }
+    assert_eq!(verdict(200, None), Inbound::Up);
 }
 
 #[test]
