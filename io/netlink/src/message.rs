@@ -151,6 +151,11 @@ impl Route {
     /// Everywhere.
     pub(crate) const DEFAULT: Prefix = Prefix::new(Ipv6Addr::UNSPECIFIED, 0);
 
+    /// What the kernel tells routes by: setting one puts it in place of the one that has the same.
+    pub(crate) const fn place(&self) -> (u32, Prefix, Option<Prefix>, u32) {
+        (self.table, self.destination, self.source, self.metric)
+    }
+
     pub(crate) fn message(&self) -> RouteMessage {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet6;

@@ -36,13 +36,17 @@ impl Netlink {
         for table in &plan.tables {
             self.record(Record::Table { table: *table, protocol })?;
         }
+        let mut replaced = BTreeSet::new();
         for route in &plan.set_routes {
             match self.replace_route(route).await {
+                Ok(()) => {
+                    replaced.insert(route.place());
+                }
                 // The interface went down since the view was taken: the stop behind the route holds.
                 Err(Error::Refused { action, source }) if is_gone(&source) => {
                     tracing::debug!(action, error = %source, "uplink is gone");
                 }
-                other => other?,
+                Err(error) => return Err(error),
             }
         }
         for rule in &plan.add_rules {
@@ -51,7 +55,10 @@ impl Netlink {
         for rule in &plan.delete_rules {
             self.delete_rule(rule).await?;
         }
-        for route in &plan.delete_routes {
+        // What had the place of another is gone. To remove it would remove that one: the kernel looks at the
+        // gateway only if one is named.
+        let left = plan.delete_routes.iter().filter(|route| !replaced.contains(&route.place()));
+        for route in left {
             self.delete_route(route).await?;
         }
         self.flush_cached_routes().await?;

@@ -100,6 +100,25 @@ fn another_gateway_takes_the_place_of_the_first() {
 }
 
 #[test]
+fn a_router_that_is_heard_of_takes_the_place_of_a_way_without() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let ensure = async || netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let ways = || ip("-6 route show table 5541").replace(" pref medium", "");
+        ip("-6 route del default dev up2");
+        ip("-6 route add default dev up2 metric 1022");
+        assert!(ensure().await);
+        assert!(ways().starts_with("default dev up2 "), "{}", ways());
+        ip("-6 route del default dev up2");
+        ip("-6 route add default via fe80::2 dev up2 metric 1022");
+        assert!(ensure().await);
+        assert!(ways().starts_with("default via fe80::2 dev up2 "), "{}", ways());
+        assert_eq!(ways().lines().count(), 2, "a way and a stop: {}", ways());
+        assert!(!ensure().await);
+    });
+}
+
+#[test]
 fn ensuring_twice_changes_nothing() {
     on_host(async |host: Host| {
         let netlink = host.netlink();
