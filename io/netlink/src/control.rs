@@ -113,7 +113,10 @@ impl Netlink {
     /// True if the control was put back; false if there is nothing left to put back.
     pub(crate) async fn restore_control(&self, change: &Record) -> Result<bool, Error> {
         let Record::Control { ifindex, control, before, ours } = change else { return Ok(false) };
-        let Ok(name) = self.interface_name(*ifindex).await else { return Ok(false) };
+        let name = match self.interface_name(*ifindex).await {
+            Err(Error::NoInterface { .. }) => return Ok(false),
+            name => name?,
+        };
         let file = Control::new(&name, control);
         let failed = |source| Error::Control { path: file.path.clone(), source };
         match file.read() {
@@ -152,3 +155,58 @@ fn interface_name_of(ifindex: u32) -> Option<String> {
 const ROOT: &str = "/proc/sys/net/ipv6/conf";
 /// What makes the kernel form addresses, and what turns it off.
 const AUTOCONF: [(&str, &str); 2] = [("autoconf", "0"), ("use_tempaddr", "0")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::Exchange;
+    use crate::journal::Journal;
+    use crate::settings::Settings;
+    use std::future::Future;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    fn run<F: Future<Output = ()>>(test: impl FnOnce(PathBuf) -> F) {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(test(folder.path().join("journal.json")));
+    }
+
+    fn connect(journal: &Path) -> Netlink {
+        Netlink::connect(Settings::default(), Journal::open(journal).unwrap()).unwrap()
+    }
+
+    fn held(ifindex: u32) -> Record {
+        let [before, ours] = ["1", "0"].map(str::to_owned);
+        Record::Control { ifindex, control: "autoconf".to_owned(), before, ours }
+    }
+
+    #[test]
+    fn a_control_is_not_forgotten_because_the_links_cannot_be_read() {
+        run(async |journal| {
+            let mut netlink = connect(&journal);
+            netlink.exchange = Arc::new(Exchange::refusing().unwrap());
+            netlink.record(held(LOOPBACK)).unwrap();
+            let error = netlink.release_autoconf(LOOPBACK).await.unwrap_err();
+            assert!(matches!(error, Error::Read { what: "links", .. }), "{error}");
+            let report = netlink.undo_all().await;
+            let told = "left autoconf = 0 of interface 1 behind";
+            assert!(report.iter().any(|one| one.to_string().starts_with(told)), "{report:?}");
+            drop(netlink);
+            assert_eq!(connect(&journal).changes(), [held(LOOPBACK)]);
+        });
+    }
+
+    #[test]
+    fn a_control_is_forgotten_when_its_interface_has_gone() {
+        run(async |journal| {
+            let netlink = connect(&journal);
+            netlink.record(held(GONE)).unwrap();
+            assert!(!netlink.release_autoconf(GONE).await.unwrap());
+            assert!(netlink.changes().is_empty());
+        });
+    }
+
+    const LOOPBACK: u32 = 1;
+    const GONE: u32 = 0x7fff_ffff;
+}

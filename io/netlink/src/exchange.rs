@@ -31,7 +31,17 @@ impl std::fmt::Debug for Inner {
 impl Exchange {
     /// A socket in the network namespace of the calling thread.
     pub(crate) fn open() -> io::Result<Self> {
-        let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
+        Self::of_protocol(NETLINK_ROUTE)
+    }
+
+    /// One that answers all requests with an error: it is for questions about sockets.
+    #[cfg(test)]
+    pub(crate) fn refusing() -> io::Result<Self> {
+        Self::of_protocol(netlink_sys::protocols::NETLINK_SOCK_DIAG)
+    }
+
+    fn of_protocol(protocol: isize) -> io::Result<Self> {
+        let mut socket = TokioSocket::new(protocol)?;
         socket.socket_mut().bind_auto()?;
         socket.socket_ref().connect(&SocketAddr::new(0, 0))?;
         // What an error message can say beyond its number; old kernels do without.
