@@ -89,7 +89,7 @@ static __always_inline bool translate_info(struct icmp_error *error, const struc
 	if (quote->options.nonce.len && quote->upper.protocol == IPPROTO_TCP)
 		len = ROOM_IN_TCP;
 	if (info > MIN_MTU)
-		error->info = bpf_htonl(info - len > MIN_MTU ? info - len : MIN_MTU);
+		error->info = bpf_htonl(info > len + MIN_MTU ? info - len : MIN_MTU);
 	return true;
 }
 

@@ -16,7 +16,9 @@ use crate::ilnp::{IlnpSettings, Wanted};
 use crate::tests::both::Random;
 use crate::tests::can_run;
 
-const SEEDS: u64 = 24;
+/// Of those that errors tell.
+const LARGEST_MTU: usize = 0x0500 + 120;
+const SEEDS: u64 = 48;
 const STEPS: u32 = 400;
 
 const TC_ACT_UNSPEC: i32 = -1;
@@ -351,15 +353,18 @@ fn nonce_of(pair: IlvPair, which: u64) -> Nonce {
 /// An error about a packet of a session that went by these addresses, of a router or at times of the correspondent.
 fn error(random: &mut Random, pair: IlvPair, shown: IlvPair) -> Vec<u8> {
     let nonce = random.of(&[Some(our_nonce(pair, false)), Some(our_nonce(pair, true)), None]);
-    let protocol = random.of(&[6, 6, 17]);
-    let header = nonce
+    let protocol = random.of(&[6, 17]);
+    let mut header = nonce
         .map(|nonce| NonceHeader { next_header: protocol, nonce, sequence: None }.emit())
         .unwrap_or_default();
+    if random.one_in(4) && !header.is_empty() {
+        lengthen(&mut header);
+    }
     let next = if header.is_empty() { protocol } else { 60 };
     let mut upper = upper(random, protocol, pair_index(pair), false);
     upper.splice(0..0, header);
-    let mut message = vec![random.of(&[1, 2, 3, 4]), 0, random.octet(), random.octet(), 0, 0];
-    message.extend([random.of(&[0, 5]), random.of(&[0, 40, 43, 48, 120])]);
+    let mut message = vec![random.of(&[1, 2, 2, 3, 4]), 0, random.octet(), random.octet(), 0, 0];
+    message.extend([random.of(&[0, 5, 5]), random.of(&[0, 40, 43, 48, 120])]);
     message.extend([0x60, 0, 0, 0]);
     message.extend(u16::try_from(upper.len()).unwrap().to_be_bytes());
     message.extend([next, 63]);
@@ -384,6 +389,15 @@ fn error(random: &mut Random, pair: IlvPair, shown: IlvPair) -> Vec<u8> {
     packet.extend(to.address().octets());
     packet.extend(message);
     packet
+}
+
+/// Padding makes it longer than any MTU that errors tell.
+fn lengthen(header: &mut Vec<u8>) {
+    while header.len() < LARGEST_MTU {
+        header.extend([1, 254]);
+        header.extend([0; 254]);
+    }
+    header[1] = u8::try_from(header.len() / 8 - 1).unwrap();
 }
 
 /// A packet between these addresses, with ports of the sockets of a pair.
