@@ -98,7 +98,8 @@ static __always_inline bool exceeds_any_path(const struct __sk_buff *skb, __u32 
 }
 
 /* A super-packet of TCP is given smaller segments, no other can be. Routes leave room for a nonce only on paths
- * that take more than the least, as no MTU is smaller than that. The exit is known of what leaves.
+ * that take more than the least, as no MTU is smaller than that. What is lost without a nonce is tried with it
+ * where it fits the uplink: routers say if the path takes less. The exit is known of what leaves.
  */
 static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, struct facts *facts,
 				     const struct ilnp_upper *upper, __u32 octets, bool leaves)
@@ -110,8 +111,10 @@ static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, struct fac
 		return fits_any_path(skb, l2, octets);
 	if (skb->gso_size)
 		return upper->protocol == IPPROTO_TCP;
-	if (!is_moved(facts) && !is_always)
+	if (!is_always && !is_lost_without(facts, upper))
 		return fits_any_path(skb, l2, octets);
+	if (!leaves && fits_any_path(skb, l2, octets))
+		return true;
 	if (!leaves && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
 		return false;
 	return fits_exit(skb, l2, exit, octets);

@@ -257,10 +257,8 @@ impl Plane {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
             // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
             // That does on paths that take more than the least: no MTU is smaller than that.
-            let is_room_known = match entry.always {
-                true => needs_nonce || packet.len() > usize::from(MIN_MTU),
-                false => needs_nonce && wire != pair,
-            };
+            // What is lost without the nonce is tried with it: routers say if the path takes less.
+            let is_room_known = needs_nonce || entry.always && packet.len() > usize::from(MIN_MTU);
             let most = if is_room_known { usize::MAX } else { MIN_MTU.into() };
             let mtu = most.min(self.settings.mtu);
             match ip6.insert(packet, header, mtu) {

@@ -128,3 +128,21 @@ fn a_socket_is_told_that_its_datagrams_are_too_large_or_not_wanted() {
     assert!(route.contains("mtu 1392"), "{route}");
     nodes.iter().for_each(Node::check_drops);
 }
+
+/// The error quotes as much as fits into 1,280 octets, and has a nonce on top.
+#[test]
+fn a_socket_of_a_session_that_has_not_moved_is_told_of_a_large_datagram() {
+    if !can_run("a_socket_of_a_session_that_has_not_moved_is_told_of_a_large_datagram") {
+        return;
+    }
+    let net = Net::new("il");
+    let mut nodes = ["a", "b"].map(|end| Node::new(&net, end, AttachMode::Auto));
+    for node in &mut nodes {
+        let entry = node.entry(1, 1);
+        node.upsert(entry);
+    }
+    let socket = nodes[0].socket();
+    socket.send(&[7; 1300]).unwrap();
+    assert_eq!(socket.recv(&mut [0; 16]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    nodes.iter().for_each(Node::check_drops);
+}
