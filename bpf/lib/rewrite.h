@@ -29,6 +29,9 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	if (unlikely(!is_known)) {
 		if (!exit_begin(skb, exit, uplink_of(&exit->locators.local), locals))
 			return -1 - DROP_NO_UPLINK;
+		/* Without a link layer header it can leave from where it is and from nowhere else. */
+		if (!l2 && exit->ifindex != skb->ifindex)
+			return -1 - DROP_NO_UPLINK;
 		if (!fits_exit(skb, l2, exit, sizeof(frame.shim6)))
 			return -1 - DROP_ADJUST_ROOM;
 	}
@@ -50,7 +53,7 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	}
 	if (bpf_skb_store_bytes(skb, l2, &frame.ip6, sizeof(frame) - sizeof(frame.link), 0))
 		return -1 - DROP_ADJUST_ROOM;
-	return redirect_to_hop(skb, exit, now);
+	return l2 ? redirect_to_hop(skb, exit, now) : TC_ACT_UNSPEC;
 }
 
 /* Takes the payload header out and puts the ULIDs back. */

@@ -189,6 +189,9 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 
 	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
 		return drop(DROP_NO_UPLINK);
+	/* Without a link layer header it can leave from where it is and from nowhere else. */
+	if (leaves && !l2 && exit->ifindex != skb->ifindex)
+		return drop(DROP_NO_UPLINK);
 	if (need && (next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING)) {
 		if (is_lost_without(facts, upper))
 			return drop(DROP_HEADER_CHAIN);
@@ -207,7 +210,7 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	if (need && !live->has_sent)
 		live->has_sent = 1;
 	set_handled_out(skb);
-	if (!leaves)
+	if (!leaves || !l2)
 		return TC_ACT_UNSPEC;
 	if (unlikely(!is_known))
 		return redirect_to_hop(skb, exit, now);
