@@ -22,6 +22,11 @@ pub const MAX_HINTS: usize = 4096;
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(1);
 /// Answers to proposals, and denials of sessions, to one prefix at once: 1,000. Not configurable.
 pub const ANSWER_BURST: u32 = 1000;
+/// The same to all prefixes together: one in this time, 50 us. With a look for a socket and a packet to send in some microseconds
+/// that is a tenth of a core or two. Not configurable.
+pub const ALL_ANSWERS_INTERVAL: Duration = Duration::from_micros(50);
+/// The same to all prefixes together at once: 2,000. Not configurable.
+pub const ALL_ANSWERS_BURST: u32 = 2000;
 
 /// First retransmission of a proposal, and of a confirmation or Locator Update as long as the round-trip time to the
 /// correspondent is not known: 500 ms, then twice that, and so on. Not configurable.

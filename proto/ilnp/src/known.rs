@@ -37,7 +37,7 @@ impl Machine {
         if !is_ours || !has_option {
             return;
         }
-        if self.answers.take(control.pair.remote.l64.octets(), now).is_err() {
+        if self.answers.take(control.pair.remote.l64, now).is_err() {
             self.drop_counted(DropReason::RateLimited);
             return;
         }

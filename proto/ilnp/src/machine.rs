@@ -1,7 +1,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use moorline_index::{Deadlines, FloodLimit};
+use moorline_index::Deadlines;
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
 use moorline_wire::ilnp::{NonceHeader, Refusal};
@@ -9,12 +9,12 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
-use crate::consts::{ANSWER_BURST, ANSWER_INTERVAL, NONCE_AFTER_AGREEMENT};
+use crate::consts::NONCE_AFTER_AGREEMENT;
 use crate::control::Control;
 use crate::datapath::{Report, Sockets, Update};
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::ilcc::{Class, Ilcc, Removed};
-use crate::negative::{Hints, Negatives};
+use crate::negative::{Answers, Hints, Negatives};
 use crate::policy::{Candidate, Socket, Stage};
 use crate::proposal::Proposal;
 use crate::session::{Opening, Session, SessionView};
@@ -38,7 +38,7 @@ pub struct Machine {
     pub(crate) negatives: Negatives,
     hints: Hints,
     /// Answers to proposals, and denials.
-    pub(crate) answers: FloodLimit,
+    pub(crate) answers: Answers,
     pub(crate) validators: Validators,
     /// Of sessions, which all have one.
     session_timers: Deadlines,
@@ -79,7 +79,7 @@ impl Machine {
             proposals: BTreeMap::new(),
             negatives: Negatives::default(),
             hints: Hints::default(),
-            answers: FloodLimit::new(key, ANSWER_INTERVAL, ANSWER_BURST),
+            answers: Answers::new(key),
             session_timers: Deadlines::new(),
             proposal_timers: BTreeSet::new(),
             updates: VecDeque::new(),

@@ -1,9 +1,13 @@
 use alloc::collections::BTreeMap;
 
-use moorline_types::{Ilv, Instant, Nid};
+use moorline_index::FloodLimit;
+use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
 use moorline_wire::ilnp::Refusal;
 
-use crate::consts::{MAX_HINTS, MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME};
+use crate::consts::{
+    ALL_ANSWERS_BURST, ALL_ANSWERS_INTERVAL, ANSWER_BURST, ANSWER_INTERVAL, MAX_HINTS,
+    MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME,
+};
 use crate::event::Classic;
 
 /// Correspondents that go by classic IPv6.
@@ -80,3 +84,27 @@ impl Negatives {
         self.0.retain(|remote, _| remote.nid != nid);
     }
 }
+
+/// Answers that anybody can ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct Answers {
+    by_prefix: FloodLimit,
+    of_all: FloodLimit,
+}
+
+impl Answers {
+    pub(crate) const fn new(key: [u8; 16]) -> Self {
+        Self {
+            by_prefix: FloodLimit::new(key, ANSWER_INTERVAL, ANSWER_BURST),
+            of_all: FloodLimit::new(key, ALL_ANSWERS_INTERVAL, ALL_ANSWERS_BURST),
+        }
+    }
+
+    /// What a prefix asks for beyond its own allowance takes nothing from that of all.
+    pub(crate) fn take(&mut self, remote: L64, now: Instant) -> Result<(), DropReason> {
+        self.by_prefix.take(remote.octets(), now)?;
+        self.of_all.take(EVERYBODY, now)
+    }
+}
+
+const EVERYBODY: [u8; 8] = [0; 8];

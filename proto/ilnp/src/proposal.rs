@@ -201,7 +201,7 @@ impl Machine {
         if is_on_its_way && pair.local > pair.remote {
             return Err(DropReason::UnexpectedState);
         }
-        self.answers.take(pair.remote.l64.octets(), now)?;
+        self.answers.take(pair.remote.l64, now)?;
         let flow = propose.flow;
         let (socket, decision) = self.judge(&flow, pair, sockets);
         let refusal = match decision {

@@ -16,7 +16,9 @@ use moorline_wire::ilnp::{
     Admission, AdmissionFlags, AdmissionTypes, Flow, L64Entry, LocatorUpdate, Operation, Propose,
 };
 
-use crate::consts::{ANSWER_BURST, IDLE_TIMEOUT, PROPOSAL_TRIES};
+use crate::consts::{
+    ALL_ANSWERS_BURST, ALL_ANSWERS_INTERVAL, ANSWER_BURST, IDLE_TIMEOUT, PROPOSAL_TRIES,
+};
 use crate::datapath::Update;
 use crate::{Admit, Cause, Classic, Config, Event, LocalLocator, NonceMode, Socket, State};
 
@@ -115,6 +117,34 @@ fn a_flood_of_proposals_from_one_prefix_keeps_nobody_else_from_being_answered() 
     let mut duo = Duo::new();
     duo.traffic(Socket::Connected);
     let honest = duo.take(0);
+    for n in 0..4 * ANSWER_BURST {
+        let source =
+            Ilv::new(L64(0x2001_0db8_0066_0000), Nid(0x0a00_0000_0100_0000 + u64::from(n)));
+        duo.give(1, &[control(IlvPair::new(source, ilv(1)), &proposal())]);
+        duo.now = duo.now + Duration::from_micros(200);
+    }
+    assert!(duo.drops(1, DropReason::RateLimited) > 0);
+    duo.take(1);
+    duo.give(1, &honest);
+    assert_eq!(duo.take(1).len(), 1);
+}
+
+#[test]
+fn a_flood_of_proposals_from_prefixes_made_up_everywhere_takes_only_so_much_of_our_time() {
+    let mut duo = Duo::new();
+    for n in 0..3 * ALL_ANSWERS_BURST {
+        let source = Ilv::new(L64(0x2001_0db8_0000_0000 + (u64::from(n) << 8)), ilv(0).nid);
+        duo.give(1, &[control(IlvPair::new(source, ilv(1)), &proposal())]);
+    }
+    assert_eq!(duo.take(1).len(), ALL_ANSWERS_BURST as usize);
+    duo.now = duo.now + ALL_ANSWERS_INTERVAL;
+    duo.traffic(Socket::Connected);
+    let honest = duo.take(0);
+    duo.give(1, &honest);
+    assert_eq!(duo.take(1).len(), 1);
+}
+
+fn proposal() -> Admission {
     let flow = Flow {
         protocol: 17,
         initiator_port: 40_000,
@@ -122,17 +152,7 @@ fn a_flood_of_proposals_from_one_prefix_keeps_nobody_else_from_being_answered() 
         transaction: 1,
         flags: AdmissionFlags::CONNECTED,
     };
-    let proposal = Admission::Propose(Propose { flow });
-    for n in 0..4 * ANSWER_BURST {
-        let source =
-            Ilv::new(L64(0x2001_0db8_0066_0000), Nid(0x0a00_0000_0100_0000 + u64::from(n)));
-        duo.give(1, &[control(IlvPair::new(source, ilv(1)), &proposal)]);
-        duo.now = duo.now + Duration::from_micros(200);
-    }
-    assert!(duo.drops(1, DropReason::RateLimited) > 0);
-    duo.take(1);
-    duo.give(1, &honest);
-    assert_eq!(duo.take(1).len(), 1);
+    Admission::Propose(Propose { flow })
 }
 
 #[test]
