@@ -121,7 +121,6 @@ fn a_flood_of_proposals_from_one_prefix_keeps_nobody_else_from_being_answered() 
         let source =
             Ilv::new(L64(0x2001_0db8_0066_0000), Nid(0x0a00_0000_0100_0000 + u64::from(n)));
         duo.give(1, &[control(IlvPair::new(source, ilv(1)), &proposal())]);
-        duo.now = duo.now + Duration::from_micros(200);
     }
     assert!(duo.drops(1, DropReason::RateLimited) > 0);
     duo.take(1);
