@@ -1,5 +1,6 @@
 //! Programs on interfaces: tcx links, or filters of classic tc.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use libbpf_rs::{
 use crate::error::{Error, Result};
 use crate::load::program;
 use crate::pins;
+use crate::qdisc;
 use crate::settings::AttachMode;
 
 /// Number and priorities of our filters on classic tc: unlikely to be another's.
@@ -67,6 +69,7 @@ pub(crate) struct Attachments {
     place: Place,
     /// Where links are pinned; else they are held here and end with the process.
     pins: Option<PathBuf>,
+    qdiscs: qdisc::Ours,
     held: Vec<(u32, Hook, Held)>,
 }
 
@@ -77,7 +80,11 @@ enum Held {
 
 impl Attachments {
     pub(crate) fn new(mode: AttachMode, place: Place, pins: Option<PathBuf>) -> Self {
-        Self { mode, place, pins, held: Vec::new() }
+        let qdiscs = match pins.as_deref().and_then(Path::parent) {
+            Some(folder) => qdisc::Ours::Marked(folder.to_owned()),
+            None => qdisc::Ours::Noted(BTreeSet::new()),
+        };
+        Self { mode, place, pins, qdiscs, held: Vec::new() }
     }
 
     /// The kind of hook in use, once something is attached.
@@ -136,17 +143,12 @@ impl Attachments {
         Ok(Held::Link(link))
     }
 
-    fn attach_tc(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
+    fn attach_tc(&mut self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
         let mut filter = tc_hook(program.as_fd(), ifindex, hook, self.place);
-        match both_hooks(program.as_fd(), ifindex).create() {
-            // Who comes first shares it with who comes last, and leaves it to that one to take it away.
-            Ok(_) if self.place == Place::Last => self.mark(&format!("clsact-{ifindex}"))?,
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(source) => return Err(failed("add a clsact qdisc to", ifindex, source)),
-        }
-        filter.attach().map_err(|source| failed("attach to", ifindex, source))?;
+        self.qdiscs.ensure(ifindex)?;
+        // Before the filter: one without a mark would not be found again.
         self.mark(&format!("{}-{ifindex}-{}", self.place.as_str(), hook.as_str()))?;
+        filter.attach().map_err(|source| failed("attach to", ifindex, source))?;
         Ok(Held::Filter)
     }
 
@@ -171,6 +173,7 @@ impl Attachments {
         if let Some(pins) = self.pins.as_deref() {
             detach_marked(pins, |other| other == ifindex);
         }
+        self.qdiscs.leave(ifindex);
     }
 
     /// Takes our programs off every interface, those of an earlier process too.
@@ -256,34 +259,19 @@ fn link_path(pins: &Path, ifindex: u32, hook: Hook) -> PathBuf {
     pins.join(format!("link-{ifindex}-{}", hook.as_str()))
 }
 
-fn tc_builder(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32) -> TcHookBuilder<'_> {
+fn tc_hook(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32, hook: Hook, place: Place) -> TcHook {
     let mut builder = TcHookBuilder::new(fd);
     builder.ifindex(i32::try_from(ifindex).unwrap_or(0)).replace(true).handle(TC_HANDLE);
-    builder
-}
-
-fn tc_hook(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32, hook: Hook, place: Place) -> TcHook {
-    tc_builder(fd, ifindex).priority(place.priority()).hook(match hook {
+    builder.priority(place.priority()).hook(match hook {
         Hook::Ingress => TC_INGRESS,
         Hook::Egress => TC_EGRESS,
     })
-}
-
-/// The clsact qdisc.
-fn both_hooks(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32) -> TcHook {
-    tc_builder(fd, ifindex).hook(TC_INGRESS | TC_EGRESS)
 }
 
 fn remove_filter(ifindex: u32, hook: Hook, place: Place) {
     // The call wants some descriptor, and looks at none.
     if let Ok(any) = File::open("/dev/null") {
         let _ = tc_hook(any.as_fd(), ifindex, hook, place).detach();
-    }
-}
-
-fn remove_qdisc(ifindex: u32) {
-    if let Ok(any) = File::open("/dev/null") {
-        let _ = both_hooks(any.as_fd(), ifindex).destroy();
     }
 }
 
@@ -298,7 +286,6 @@ struct Mark {
 enum MarkKind {
     Link,
     Filter(Hook, Place),
-    Qdisc,
 }
 
 fn marks(pins: &Path) -> Vec<Mark> {
@@ -316,7 +303,6 @@ fn mark(path: PathBuf) -> Option<Mark> {
         ("filter", Some("egress")) => MarkKind::Filter(Hook::Egress, Place::Last),
         ("first", Some("ingress")) => MarkKind::Filter(Hook::Ingress, Place::First),
         ("first", Some("egress")) => MarkKind::Filter(Hook::Egress, Place::First),
-        ("clsact", None) => MarkKind::Qdisc,
         _ => return None,
     };
     Some(Mark { path, kind, ifindex })
@@ -325,14 +311,13 @@ fn mark(path: PathBuf) -> Option<Mark> {
 /// Undoes all attachments that are marked in the folder.
 pub(crate) fn detach_pinned(pins: &Path) {
     detach_marked(pins, |_| true);
+    if let Some(folder) = pins.parent() {
+        qdisc::leave_marked(folder, |_| true);
+    }
 }
 
 fn detach_marked(pins: &Path, wanted: impl Fn(u32) -> bool) {
-    let mut found: Vec<Mark> =
-        marks(pins).into_iter().filter(|mark| wanted(mark.ifindex)).collect();
-    // Filters before the qdisc they are on.
-    found.sort_by_key(|mark| mark.kind == MarkKind::Qdisc);
-    for mark in found {
+    for mark in marks(pins).into_iter().filter(|mark| wanted(mark.ifindex)) {
         match mark.kind {
             MarkKind::Link => {
                 if let Ok(link) = Link::open(&mark.path) {
@@ -342,7 +327,6 @@ fn detach_marked(pins: &Path, wanted: impl Fn(u32) -> bool) {
                 continue;
             }
             MarkKind::Filter(hook, place) => remove_filter(mark.ifindex, hook, place),
-            MarkKind::Qdisc => remove_qdisc(mark.ifindex),
         }
         let _ = fs::remove_dir(&mark.path);
     }

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::index;
 use crate::load;
 use crate::pins;
+use crate::qdisc;
 use crate::reports::{self, Reports};
 use crate::settings::{AttachMode, Settings};
 use crate::skel::types;
@@ -325,6 +326,7 @@ impl Datapath {
             attach::detach_pinned(&folder);
             pins::remove_tree(&folder)?;
         }
+        qdisc::forget_marked(pin_dir);
         pins::remove_root(pin_dir)
     }
 }

@@ -50,6 +50,7 @@ mod index;
 mod load;
 mod pins;
 mod plain;
+mod qdisc;
 mod reports;
 mod settings;
 mod skel;

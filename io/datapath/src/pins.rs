@@ -1,9 +1,9 @@
 //! The folder in a bpffs that outlives the process.
 //!
 //! `<pin dir>/layout-<hash>/` holds the tables by name, tcx links as `link-<ifindex>-<hook>`, and for classic tc,
-//! which has nothing to pin, folders as marks: `filter-<ifindex>-<hook>`, and `clsact-<ifindex>` if the qdisc is
-//! ours. A bpffs holds no plain files. `<pin dir>/layout-ilnp/` has the same for the programs of ILNP, but no
-//! tables: those are filled anew by each process.
+//! which has nothing to pin, folders as marks: `filter-<ifindex>-<hook>`. A bpffs holds no plain files.
+//! `<pin dir>/layout-ilnp/` has the same for the programs of ILNP, but no tables: those are filled anew by each
+//! process. `<pin dir>/clsact-<ifindex>` marks a qdisc that we made for either of them.
 
 use std::fs;
 use std::io;

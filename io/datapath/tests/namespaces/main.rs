@@ -4,6 +4,7 @@
 mod capture;
 mod direct;
 mod doubt;
+mod filters;
 mod gather;
 mod icmp;
 mod ilnp;

@@ -1,0 +1,170 @@
+//! The clsact qdiscs that filters of classic tc are on: ours to take away only if we made them, and others have
+//! put nothing on them since.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{
+    TC_EGRESS, TC_H_CLSACT, TC_H_MIN_EGRESS, TC_H_MIN_INGRESS, TC_INGRESS, TcHook, TcHookBuilder,
+};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
+
+use crate::error::{Error, Result};
+use crate::pins;
+
+/// Those that we made.
+pub(crate) enum Ours {
+    /// Marked in a folder, which the programs of Shim6 and of ILNP share: who goes last takes the qdisc away.
+    Marked(PathBuf),
+    /// Noted here.
+    Noted(BTreeSet<u32>),
+}
+
+impl Ours {
+    /// Makes one where there is none. It is marked first, so that it is found again whatever happens.
+    pub(crate) fn ensure(&mut self, ifindex: u32) -> Result<()> {
+        let failed = |source| Error::Attach { action: "add a clsact qdisc to", ifindex, source };
+        if is_there(ifindex).map_err(|error| failed(error.into()))? {
+            return Ok(());
+        }
+        match self {
+            Self::Marked(folder) => pins::create(&mark(folder, ifindex))?,
+            Self::Noted(made) => {
+                made.insert(ifindex);
+            }
+        }
+        make(ifindex).map_err(failed)
+    }
+
+    /// Takes it away if nothing is on it any more.
+    pub(crate) fn leave(&mut self, ifindex: u32) {
+        match self {
+            Self::Marked(folder) => leave_marked(folder, |other| other == ifindex),
+            Self::Noted(made) => {
+                if made.contains(&ifindex) && leave(ifindex) {
+                    made.remove(&ifindex);
+                }
+            }
+        }
+    }
+}
+
+/// Takes away those that are marked in the folder, if nothing is on them.
+pub(crate) fn leave_marked(folder: &Path, wanted: impl Fn(u32) -> bool) {
+    for ifindex in marked(folder).into_iter().filter(|ifindex| wanted(*ifindex)) {
+        if leave(ifindex) {
+            let _ = fs::remove_dir(mark(folder, ifindex));
+        }
+    }
+}
+
+/// [`leave_marked`] for all of them. Those that others have filters on are theirs from now on.
+pub(crate) fn forget_marked(folder: &Path) {
+    leave_marked(folder, |_| true);
+    for ifindex in marked(folder) {
+        let _ = fs::remove_dir(mark(folder, ifindex));
+    }
+}
+
+fn mark(folder: &Path, ifindex: u32) -> PathBuf {
+    folder.join(format!("{PREFIX}{ifindex}"))
+}
+
+fn marked(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let read = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix(PREFIX)?.parse().ok();
+    entries.filter_map(read).collect()
+}
+
+/// True if it is gone.
+fn leave(ifindex: u32) -> bool {
+    match has_filters(ifindex) {
+        Ok(true) => false,
+        Ok(false) => {
+            let _ = remove(ifindex);
+            true
+        }
+        Err(error) => {
+            tracing::debug!(%error, ifindex, "filters on a qdisc of ours");
+            false
+        }
+    }
+}
+
+fn make(ifindex: u32) -> libbpf_rs::Result<()> {
+    both_hooks(File::open(ANY)?.as_fd(), ifindex).create().map(drop)
+}
+
+fn remove(ifindex: u32) -> libbpf_rs::Result<()> {
+    both_hooks(File::open(ANY)?.as_fd(), ifindex).destroy()
+}
+
+fn both_hooks(any: BorrowedFd<'_>, ifindex: u32) -> TcHook {
+    let mut builder = TcHookBuilder::new(any);
+    builder.ifindex(i32::try_from(ifindex).unwrap_or(0)).hook(TC_INGRESS | TC_EGRESS)
+}
+
+fn is_there(ifindex: u32) -> io::Result<bool> {
+    match ask(libc::RTM_GETQDISC, ACK, [ifindex, TC_H_CLSACT & MAJOR, 0]) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether there are any in either direction, ours or not.
+fn has_filters(ifindex: u32) -> io::Result<bool> {
+    for direction in [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS] {
+        let parent = TC_H_CLSACT & MAJOR | direction;
+        if ask(libc::RTM_GETTFILTER, DUMP, [ifindex, 0, parent])? == libc::RTM_NEWTFILTER {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Asks the kernel about an interface, a handle and a parent. The kind of the first message that it answers with.
+fn ask(kind: u16, flags: u16, about: [u32; 3]) -> io::Result<u16> {
+    // NETLINK_ROUTE.
+    let socket = rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
+    rustix::net::send(&socket, &request(kind, flags, about), SendFlags::empty())?;
+    let mut answer = vec![0; ROOM];
+    let (length, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    answer.truncate(length);
+    first_kind(&answer)
+}
+
+/// A `struct nlmsghdr` and a `struct tcmsg`.
+fn request(kind: u16, flags: u16, [ifindex, handle, parent]: [u32; 3]) -> Vec<u8> {
+    let kind = [kind, flags | REQUEST].map(u16::to_ne_bytes);
+    let rest = [0, 0, 0, ifindex, handle, parent, 0].map(u32::to_ne_bytes);
+    [&REQUEST_LENGTH.to_ne_bytes(), kind.as_flattened(), rest.as_flattened()].concat()
+}
+
+fn first_kind(answer: &[u8]) -> io::Result<u16> {
+    let kind = answer.get(4..).and_then(<[u8]>::first_chunk);
+    let kind = u16::from_ne_bytes(*kind.ok_or(io::ErrorKind::UnexpectedEof)?);
+    let code = answer.get(16..).and_then(<[u8]>::first_chunk).filter(|_| kind == ERROR);
+    match code.map_or(0, |code| i32::from_ne_bytes(*code)) {
+        0 => Ok(kind),
+        code => Err(io::Error::from_raw_os_error(code.wrapping_neg())),
+    }
+}
+
+/// What the names of marks begin with.
+const PREFIX: &str = "clsact-";
+/// Hooks want some descriptor, and look at none here.
+const ANY: &str = "/dev/null";
+/// Of a handle: `TC_H_MAJ_MASK` of `linux/pkt_sched.h`.
+const MAJOR: u32 = 0xffff_0000;
+const REQUEST_LENGTH: u32 = 36;
+/// For the first datagram of an answer, octets.
+const ROOM: usize = 32_768;
+/// Flags and a type of `linux/netlink.h`.
+const REQUEST: u16 = 1;
+const ACK: u16 = 4;
+const DUMP: u16 = 0x300;
+const ERROR: u16 = 2;
