@@ -45,8 +45,10 @@ impl World {
         if flags >> 1 & 1 == 1 {
             settings.checksum = ChecksumMode::Full;
         }
+        let mut plane = Plane::new(settings.clone(), [1; 32]);
+        plane.set_nids([OURS].into());
         Self {
-            plane: Plane::new(settings.clone(), [1; 32]),
+            plane,
             settings,
             entries: BTreeMap::new(),
             sockets: OneSocket(Socket::Connected),

@@ -105,6 +105,9 @@ impl Ilnp {
     /// Puts the programs on interfaces that lead somewhere, and takes them off those that do no longer. One with
     /// nothing but deprecated addresses is among them: correspondents may be sending there still.
     pub(crate) fn attach(&mut self, view: &HostView) -> anyhow::Result<()> {
+        // First of all, so that none of what is for us is passed on.
+        let nids = locators::nids(view, &self.session_nids());
+        self.datapath.set_nids(&nids).context("identifiers in the data plane")?;
         let present: BTreeSet<_> = locators::places(view).map(|place| place.ifindex).collect();
         if let Some([moor0, moor1]) = self.moors {
             // Of a run before: those that are here still get our programs in place of its own.
@@ -125,6 +128,11 @@ impl Ilnp {
         }
         self.attached = present;
         Ok(())
+    }
+
+    /// Identifiers that have sessions.
+    fn session_nids(&self) -> BTreeSet<Nid> {
+        self.sessions.values().map(|known| known.pair.local.nid).collect()
     }
 
     /// When [`Self::handle_timeout`] is due.
@@ -222,7 +230,7 @@ impl Daemon {
     /// This node as it is now, and the identifiers that have sessions.
     fn node(&self) -> Option<(locators::Node, BTreeSet<Nid>)> {
         let ilnp = self.ilnp.as_ref()?;
-        let nids: BTreeSet<_> = ilnp.sessions.values().map(|known| known.pair.local.nid).collect();
+        let nids = ilnp.session_nids();
         let is_attached = |ifindex: u32| ilnp.attached.contains(&ifindex);
         let node = locators::node(&self.view, &is_attached, &nids, &self.rules());
         Some((node, nids))

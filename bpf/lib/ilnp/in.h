@@ -470,10 +470,16 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		look_into_upper(skb, l2 + sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}
-	if (arrival.ip6.next == NEXT_DESTINATION && !take_short_nonce(skb, l2, octets, &arrival.options))
-		status = load_options(skb, l2, octets, &arrival.options);
+	if (arrival.ip6.next == NEXT_DESTINATION) {
+		if (!is_for_us(&arrival.ip6))
+			return TC_ACT_UNSPEC;
+		if (!take_short_nonce(skb, l2, octets, &arrival.options))
+			status = load_options(skb, l2, octets, &arrival.options);
+	}
 	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
 	if (is_control(skb, l2, message) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
+		if (!is_for_us(&arrival.ip6))
+			return TC_ACT_UNSPEC;
 		/* Anybody can send as many as they like: they fill no ring. */
 		if (is_bare_update(skb, l2, message, options))
 			return drop(DROP_MISSING_OPTION);

@@ -100,6 +100,14 @@ struct {
 	__type(value, struct named);
 } remotes SEC(".maps");
 
+/* Our identifiers, network order, those that only sessions still have among them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, __u8);
+} own_nids SEC(".maps");
+
 /* Our locators, network order, to the index of the uplink that each belongs to. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -167,6 +167,7 @@ impl Sockets for Idle {
 #[divan::bench(sample_size = 1000)]
 fn admit_under_flood(bencher: Bencher<'_, '_>) {
     let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    plane.set_nids([Nid(7)].into());
     let mut n = 0;
     let now = Instant::from_nanos(1);
     bencher
@@ -186,6 +187,7 @@ fn admit_under_flood(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_size = 1, sample_count = 2000)]
 fn admit_when_caches_are_cold(bencher: Bencher<'_, '_>) {
     let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    plane.set_nids([Nid(7)].into());
     let mut n = 0;
     let now = Instant::from_nanos(1);
     let mut others = vec![1_u64; OTHERS / 8];

@@ -60,9 +60,14 @@ impl Ip6 {
         self.next_header == ICMPV6 || self.next_header == DESTINATION_OPTIONS && behind_options()
     }
 
+    /// Whether the first header is of Destination Options.
+    pub(crate) const fn has_options(&self) -> bool {
+        self.next_header == DESTINATION_OPTIONS
+    }
+
     /// The Destination Options header, if it is the first.
     pub(crate) fn options(&self, packet: &[u8]) -> Result<Option<OptionsHeader>, DropReason> {
-        if self.next_header != DESTINATION_OPTIONS {
+        if !self.has_options() {
             return Ok(None);
         }
         // What is behind the packet is padding of the link.

@@ -1,11 +1,11 @@
 mod whence;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{
     AdmissionTypes, ChecksumDelta, NONCE_OPTION, NonceHeader, OptionsHeader,
 };
@@ -97,6 +97,8 @@ pub enum Inbound {
 #[derive(Debug)]
 pub struct Plane {
     settings: Settings,
+    /// Of this host.
+    nids: BTreeSet<Nid>,
     /// What the policy says of sockets that are none, take packets of anybody, and are connected.
     wants: [bool; 3],
     sessions: Ilcc<Flow>,
@@ -128,6 +130,7 @@ impl Plane {
             .map(|socket| settings.policy.wants(socket));
         Self {
             settings,
+            nids: BTreeSet::new(),
             wants,
             sessions,
             slots: BTreeMap::new(),
@@ -136,6 +139,12 @@ impl Plane {
             reports: VecDeque::new(),
             drops: BTreeMap::new(),
         }
+    }
+
+    /// Tells the identifiers of this host, those that only sessions still have among them. Options and control messages in
+    /// packets for any other are left alone: those are forwarded.
+    pub fn set_nids(&mut self, nids: BTreeSet<Nid>) {
+        self.nids = nids;
     }
 
     /// What the machine has decided.
@@ -285,6 +294,10 @@ impl Plane {
                 .is_some_and(|ip6| self.translate_error(packet, &ip6, sockets));
             return Ok(if is_error { Inbound::Deliver } else { Inbound::Pass });
         };
+        let is_for_us = || self.nids.contains(&ip6.destination.nid);
+        if ip6.has_options() && !is_for_us() {
+            return Ok(Inbound::Pass);
+        }
         // An error about a nonce is not for the sockets, which sent none and would give up.
         let is_about_nonce = || {
             let quoted = Control::quoted_by_parameter_problem(packet);
@@ -294,6 +307,7 @@ impl Plane {
             && (Control::is_ours(packet, self.settings.types) || is_about_nonce())
         {
             return match Control::is_bare_update(packet) {
+                _ if !is_for_us() => Ok(Inbound::Pass),
                 true => Err(DropReason::MissingOption),
                 false => Ok(Inbound::Up),
             };

@@ -101,6 +101,7 @@ impl SimHost {
         });
         let state = LocalState { nids: vec![nid(self.number)], locators: locators.collect() };
         if let Some(core) = &mut self.core {
+            core.plane.set_nids(state.nids.iter().copied().collect());
             core.machine.handle_local(&state, now);
         }
     }

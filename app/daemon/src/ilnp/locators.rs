@@ -29,12 +29,10 @@ pub(super) fn node(
     known: &BTreeSet<Nid>,
     rules: &[PathRule],
 ) -> Node {
-    let mut nids = known.clone();
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
     for uplink in places(view) {
         for own in uplink.addresses.iter().filter(|own| is_usable(own)) {
-            let Ilv { l64, nid } = Ilv::of(own.address);
-            nids.insert(nid);
+            let Ilv { l64, .. } = Ilv::of(own.address);
             if !uplink.carrier || !is_attached(uplink.ifindex) || !l64.is_global_unicast() {
                 continue;
             }
@@ -53,7 +51,15 @@ pub(super) fn node(
     }
     let uplinks = found.iter().map(|(l64, (_, ifindex))| (*l64, *ifindex)).collect();
     let locators = found.into_values().map(|(locator, _)| locator).collect();
-    Node { state: LocalState { nids: nids.into_iter().collect(), locators }, uplinks }
+    let nids = nids(view, known).into_iter().collect();
+    Node { state: LocalState { nids, locators }, uplinks }
+}
+
+/// Identifiers of this node; `known` as for [`node`].
+pub(super) fn nids(view: &HostView, known: &BTreeSet<Nid>) -> BTreeSet<Nid> {
+    let all = places(view).flat_map(|uplink| &uplink.addresses);
+    let own = all.filter(|own| is_usable(own)).map(|own| Ilv::of(own.address).nid);
+    own.chain(known.iter().copied()).collect()
 }
 
 /// Interfaces that packets may leave by.

@@ -36,6 +36,10 @@ pub(crate) fn nids((local, remote): (Nid, Nid)) -> types::nids {
     types::nids { local: local.0.to_be(), remote: remote.0.to_be() }
 }
 
+pub(crate) fn nid(nid: Nid) -> u64 {
+    nid.0.to_be()
+}
+
 pub(crate) fn l64(l64: L64) -> u64 {
     l64.0.to_be()
 }

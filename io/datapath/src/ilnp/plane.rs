@@ -1,10 +1,11 @@
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapHandle, Object, ProgramInput};
 use moorline_ilnp::Socket;
 use moorline_ilnp::datapath::{Report, Update};
-use moorline_types::{DropReason, IlvPair, L64};
+use moorline_types::{DropReason, IlvPair, L64, Nid};
 
 use crate::attach::{self, Attachments, Hook, Place};
 use crate::datapath::quiet_libbpf;
@@ -25,6 +26,8 @@ pub struct IlnpDatapath {
     pub(crate) object: Object,
     pub(crate) sessions: Sessions,
     uplinks: Table<u64, u32>,
+    own_nids: Table<u64, u8>,
+    nids: BTreeSet<Nid>,
     drops: MapHandle,
     rings: Rings,
     attachments: Attachments,
@@ -53,6 +56,8 @@ impl IlnpDatapath {
         Ok(Self {
             sessions: Sessions::new(&object)?,
             uplinks: Table::of(&object, "uplinks")?,
+            own_nids: Table::of(&object, "own_nids")?,
+            nids: BTreeSet::new(),
             drops: handle("drops")?,
             rings: Rings::new(&handle("reports")?, &handle("controls")?)?,
             attachments: Attachments::new(settings.attach, Place::First, pins.clone()),
@@ -113,6 +118,23 @@ impl IlnpDatapath {
     /// Takes all programs off all interfaces; tables stay.
     pub fn detach_all(&mut self) {
         self.attachments.detach_all();
+    }
+
+    /// Tells the identifiers of this host, those that only sessions still have among them. Options and control messages in
+    /// packets for any other are left alone: those are forwarded.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn set_nids(&mut self, nids: &BTreeSet<Nid>) -> Result<()> {
+        for nid in nids.difference(&self.nids) {
+            self.own_nids.insert(&convert::nid(*nid), &1)?;
+        }
+        for nid in self.nids.difference(nids) {
+            self.own_nids.remove(&convert::nid(*nid))?;
+        }
+        self.nids.clone_from(nids);
+        Ok(())
     }
 
     /// Tells which uplink packets with this source locator leave by.

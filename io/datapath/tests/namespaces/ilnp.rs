@@ -2,6 +2,7 @@
 
 mod errors;
 mod flood;
+mod forwarded;
 mod merged;
 mod stacked;
 mod strangers;
@@ -49,6 +50,7 @@ impl Node {
                 plane.set_locator(l64(end, isp), ifindex).unwrap();
             }
             plane.attach_moor(namespace.ifindex("moor0"), namespace.ifindex("moor1")).unwrap();
+            plane.set_nids(&[Ilv::of(address(end, 1)).nid].into()).unwrap();
             plane
         });
         Self { end, peer, namespace: namespace.clone(), plane, shim6 }

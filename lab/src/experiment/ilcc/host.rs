@@ -55,7 +55,9 @@ impl Host {
         let locators = vec![LocalLocator::new(me.l64)];
         machine.handle_local(&LocalState { nids: vec![me.nid], locators }, START);
         let sockets = Service { port };
-        Self { machine, plane: Plane::new(settings, SEED), sockets, begin: time::Instant::now() }
+        let mut plane = Plane::new(settings, SEED);
+        plane.set_nids([me.nid].into());
+        Self { machine, plane, sockets, begin: time::Instant::now() }
     }
 
     /// Entries in the cache.

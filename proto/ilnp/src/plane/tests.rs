@@ -46,6 +46,7 @@ impl Sockets for Of {
 /// A session that goes by these locators.
 fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
     let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    plane.set_nids([pair().local.nid].into());
     plane.handle_update(&Update::Upsert(SessionEntry {
         id: SessionId(3),
         pair: pair(),
@@ -272,6 +273,46 @@ fn a_locator_update_without_a_nonce_is_nothing_for_the_machine() {
 }
 
 #[test]
+fn what_is_forwarded_is_left_alone() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let behind = Ilv::new(HOME, Nid(99));
+    let sent = |nonce: Option<Nonce>, kind: u8| {
+        let mut packet = packet(pair().remote, behind, 58, 0, (THERE, HOME));
+        packet[40] = kind;
+        if let Some(nonce) = nonce {
+            let header = NonceHeader { next_header: 0, nonce, sequence: None };
+            Ip6::read(&packet).expect("a header").insert(&mut packet, header, 1500).expect("room");
+        }
+        packet
+    };
+    let about_nonce = {
+        let mut packet = sent(None, 4);
+        packet[41..48].copy_from_slice(&[2, 0, 0, 0, 0, 0, 42]);
+        packet[4..6].copy_from_slice(&[0, 64]);
+        packet.resize(104, NONCE_OPTION);
+        packet
+    };
+    let packets = [
+        sent(Some(THEIRS), 128),
+        sent(Some(THEIRS), 156),
+        sent(None, 156),
+        sent(None, AdmissionTypes::default().initiator),
+        about_nonce,
+    ];
+    for packet in &packets {
+        let mut after = packet.clone();
+        assert_eq!(plane.handle_inbound(&mut after, &One, NOW), Inbound::Pass, "{packet:02x?}");
+        assert_eq!(after, *packet);
+        assert_eq!(plane.drops().count(), 0);
+    }
+    // To us it is another matter.
+    for mut after in packets {
+        after[24..40].copy_from_slice(&pair().local.address().octets());
+        assert_ne!(plane.handle_inbound(&mut after, &One, NOW), Inbound::Pass, "{after:02x?}");
+    }
+}
+
+#[test]
 fn options_do_not_go_on_behind_the_packet() {
     let mut plane = plane((HOME, THERE), &[THERE]);
     let mut packet = theirs(THERE, HOME, 17, 0, Some(THEIRS));
@@ -382,6 +423,7 @@ fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
 #[test]
 fn a_nonce_that_nobody_agreed_to_costs_nothing_and_passes() {
     let mut plane = Plane::new(Settings::new(Arc::new(Admit::default())), [1; 32]);
+    plane.set_nids([pair().local.nid].into());
     let stranger = Ilv::new(AWAY, Nid(77));
     for n in 0..1000 {
         let mut packet =

@@ -10,7 +10,8 @@ use moorline_types::{DropReason, Ilv, IlvPair, Instant, L64, Nid, Nonce, Session
 use moorline_wire::ilnp::{NonceHeader, checksum_at};
 
 use super::harness::{
-    AWAY, ELSEWHERE, HOME, Harness, NEVER_NAMED, PAIRS, THEIR_PORT, THERE, UNCONNECTED, our_port,
+    AWAY, ELSEWHERE, HOME, Harness, NEVER_NAMED, OURS, PAIRS, THEIR_PORT, THERE, UNCONNECTED,
+    our_port,
 };
 use crate::ilnp::{IlnpSettings, Wanted};
 use crate::tests::both::Random;
@@ -26,6 +27,8 @@ const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 
 const OUR_LOCATORS: [L64; 2] = [HOME, AWAY];
+/// Of a host that ours forwards packets to.
+const BEHIND_US: Nid = Nid(0x0200_00ff_fe00_0002);
 const THEIR_LOCATORS: [L64; 3] = [THERE, ELSEWHERE, NEVER_NAMED];
 
 #[test]
@@ -69,7 +72,7 @@ fn both_planes_do_the_same_with_random_traffic() {
 }
 
 /// What has to have come up.
-const WANTED: [&str; 20] = [
+const WANTED: [&str; 21] = [
     "candidate",
     "learned",
     "authenticated",
@@ -83,6 +86,7 @@ const WANTED: [&str; 20] = [
     "namesake stripped",
     "namesake to its socket",
     "translated",
+    "nonce for others",
     "up",
     "drop bad_nonce",
     "drop wrong_locators",
@@ -112,7 +116,8 @@ impl Both {
             Wanted::All => Arc::new(Open),
         };
         let settings = Settings { checksum, max_sessions: 64, ..Settings::new(policy) };
-        let user = Plane::new(settings.clone(), [0; 32]);
+        let mut user = Plane::new(settings.clone(), [0; 32]);
+        user.set_nids([OURS].into());
         Self { kernel, user, settings, now: 0, live: BTreeMap::new() }
     }
 
@@ -122,6 +127,7 @@ impl Both {
         }
         self.kernel.clear();
         self.user = Plane::new(self.settings.clone(), [seed.to_be_bytes()[7]; 32]);
+        self.user.set_nids([OURS].into());
     }
 
     fn update(&mut self, update: &Update) {
@@ -215,10 +221,18 @@ impl Both {
     fn inbound(&mut self, random: &mut Random, at: &str) -> &'static str {
         let pair = random.of(&PAIRS);
         let (to, from) = (random.of(&OUR_LOCATORS), random.of(&THEIR_LOCATORS));
-        let shown = if random.one_in(2) {
-            pair
+        let (pair, shown) = if random.one_in(12) {
+            // The one with the ports of the other.
+            (PAIRS[0], PAIRS[4])
+        } else if random.one_in(2) {
+            (pair, pair)
         } else {
-            IlvPair::new(pair.local.at(to), pair.remote.at(from))
+            (pair, IlvPair::new(pair.local.at(to), pair.remote.at(from)))
+        };
+        let shown = if random.one_in(12) {
+            IlvPair::new(Ilv::new(shown.local.l64, BEHIND_US), shown.remote)
+        } else {
+            shown
         };
         let packet = if random.one_in(6) {
             error(random, pair, shown)
@@ -238,6 +252,9 @@ impl Both {
             Inbound::Pass if is_namesake => (TC_ACT_UNSPEC, "namesake passed"),
             Inbound::Deliver if is_namesake && packet[6] == 60 => {
                 (TC_ACT_UNSPEC, "namesake stripped")
+            }
+            Inbound::Pass if shown.local.nid == BEHIND_US && packet[6] == 60 => {
+                (TC_ACT_UNSPEC, "nonce for others")
             }
             Inbound::Pass => (TC_ACT_UNSPEC, "passed in"),
             Inbound::Deliver if expected.len() < packet.len() => (TC_ACT_UNSPEC, "stripped"),
@@ -272,16 +289,17 @@ impl Both {
             && with_node.iter().all(|pair| pair.remote.l64 != NEVER_NAMED)
     }
 
-    /// Whether a datagram has the ports of a session's socket.
+    /// Whether a datagram or a segment has the ports of a session's socket.
     fn claims(&self, shown: IlvPair, packet: &[u8]) -> bool {
         let ports = [0, 2].map(|at| packet.get(40 + at..).and_then(<[u8]>::first_chunk));
         let Some([theirs, ours]) = ports[0].zip(ports[1]).map(<[&[u8; 2]; 2]>::from) else {
             return false;
         };
         let ports = (u16::from_be_bytes(*ours), u16::from_be_bytes(*theirs));
+        let kind = |pair| self.kernel.plane.kind(pair, packet[6], ports);
         let mut sessions = self.live.values().filter(|pair| pair.nids() == shown.nids());
-        packet[6] == 17
-            && sessions.any(|pair| self.kernel.plane.kind(*pair, 17, ports) == Socket::Connected)
+        (packet[6] == 17 || packet[6] == 6 && packet.get(53).is_some_and(|flags| flags & 2 == 0))
+            && sessions.any(|pair| kind(*pair) == Socket::Connected)
     }
 
     fn compare(

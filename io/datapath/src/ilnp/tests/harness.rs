@@ -19,7 +19,7 @@ pub(crate) const AWAY: L64 = L64(0x2001_0db8_000b_0000);
 pub(crate) const THERE: L64 = L64(0x2001_0db8_000c_0000);
 pub(crate) const ELSEWHERE: L64 = L64(0x2001_0db8_000d_0000);
 pub(crate) const NEVER_NAMED: L64 = L64(0x2001_0db8_000e_0000);
-const OURS: Nid = Nid(0x0200_00ff_fe00_0001);
+pub(crate) const OURS: Nid = Nid(0x0200_00ff_fe00_0001);
 const THEIRS: [Nid; 2] = [Nid(0x0200_00ff_fe00_0011), Nid(0x0200_00ff_fe00_0012)];
 
 /// Addresses that sockets have. The fourth is alone with its node. The last is another node with the identifier of the
@@ -57,6 +57,8 @@ impl Harness {
         let mut script = "ip link set lo up\n".to_owned();
         for address in PAIRS.iter().flat_map(|pair| [pair.local.address(), pair.remote.address()]) {
             script += &format!("ip addr replace {address}/128 dev lo nodad\n");
+            // The kernel makes its route a moment later.
+            script += &format!("until ip -6 route get {address} >/dev/null 2>&1; do :; done\n");
         }
         assert!(Command::new("sh").args(["-ec", &script]).status().unwrap().success());
         let mut sockets: Vec<Box<dyn std::any::Any>> = Vec::new();
@@ -77,6 +79,7 @@ impl Harness {
         for l64 in [HOME, AWAY] {
             plane.set_locator(l64, IFINDEX).unwrap();
         }
+        plane.set_nids(&[OURS].into()).unwrap();
         Self { plane, _sockets: sockets, _namespace: namespace }
     }
 
