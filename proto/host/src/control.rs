@@ -48,6 +48,12 @@ impl Host {
                 self.on_control_heard(&packet, now)
             }
             MessageType::R1BIS => self.on_r1bis(&packet, locators, now),
+            MessageType::I2 | MessageType::I2BIS => {
+                if let Some(id) = self.shim6.contested(&packet, locators, now)? {
+                    self.contest(id, locators, now)?;
+                }
+                self.shim6.handle_message(&packet, locators, now)
+            }
             _ => self.shim6.handle_message(&packet, locators, now),
         }
     }
@@ -105,6 +111,8 @@ impl Host {
         if !active.expects_r1bis(context.key.ulids, locators, now) {
             return Err(DropReason::UnexpectedState);
         }
+        let id = context.id;
+        self.contest(id, locators, now)?;
         self.shim6.handle_message(packet, locators, now)
     }
 }

@@ -104,6 +104,7 @@ impl Host {
             self.questions.forget(id);
             self.steering.forget(id);
             self.congestion.forget(id);
+            self.contests.forget(id);
             self.push_update(Update::Remove { context: id });
         }
     }

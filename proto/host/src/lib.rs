@@ -28,6 +28,7 @@ extern crate alloc;
 mod active;
 mod config;
 mod congestion;
+mod contest;
 mod control;
 pub mod datapath;
 mod drain;

@@ -15,6 +15,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
 use crate::congestion::Congestion;
+use crate::contest::Contests;
 use crate::datapath::Update;
 use crate::drops::DropCounters;
 use crate::event::{Event, Removal, TimerKind, Transmit};
@@ -51,6 +52,7 @@ pub struct Host {
     pub(crate) questions: Questions,
     pub(crate) steering: Steering,
     pub(crate) congestion: Congestion,
+    pub(crate) contests: Contests,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) updates: VecDeque<Update>,
     pub(crate) events: VecDeque<Event>,
@@ -99,6 +101,7 @@ impl Host {
             questions: Questions::default(),
             steering: Steering::default(),
             congestion: Congestion::default(),
+            contests: Contests::default(),
             transmits: VecDeque::new(),
             updates: VecDeque::new(),
             events: VecDeque::new(),

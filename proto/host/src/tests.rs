@@ -10,6 +10,7 @@ use crate::datapath::{ContextEntry, Report, Update};
 use crate::{Config, Event, Host, LocalState};
 
 mod congestion;
+mod contest;
 mod many;
 mod neighbor;
 mod proofs;

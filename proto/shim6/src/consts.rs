@@ -31,6 +31,8 @@ pub const VALIDATOR_LEN: usize = 16;
 pub const MAX_PEER_VALIDATOR_LEN: usize = 64;
 /// Locators of a peer, the ULID included.
 pub const MAX_LOCATORS: usize = 32;
+/// Contexts that may have one tag of their peers': tags are random, so that no two peers have the same. Not configurable.
+pub const MAX_WITH_PEER_TAG: usize = 16;
 /// Negative answers remembered; beyond that the one that ends first goes.
 pub const MAX_NEGATIVES: usize = 4096;
 /// RSA verifications for one source prefix: one in this time, 10 ms.

@@ -97,6 +97,9 @@ impl Machine {
         };
         let told = self.told_to(context, locators);
         let Message::R2(r2) = packet.message()? else { return Err(DropReason::UnknownType) };
+        if self.table.is_crowded(r2.responder_tag) {
+            return Err(DropReason::TableFull);
+        }
         let peer = self.offered(key.ulids.peer, packet, &r2.options, locators, now)?;
         if !peer.locators.contains(&locators.peer) {
             return Err(DropReason::WrongLocators);

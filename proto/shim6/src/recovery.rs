@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
-use moorline_wire::{I2bis, Message, Opt, OptionType, Options, Packet, R1bis};
+use moorline_wire::{I2bis, Message, Opt, Options, Packet, R1bis};
 use rand_core::RngCore;
 
 use crate::consts::{I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
@@ -170,11 +170,8 @@ impl Machine {
     ) -> Result<(), DropReason> {
         //= rfc5533#7.20
         let packet_tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
-        let responder_nonce = packet.responder_nonce().ok_or(DropReason::Truncated)?;
-        let validator =
-            packet.raw_option(OptionType::RESPONDER_VALIDATOR).ok_or(DropReason::MissingOption)?;
         let bound = Bound::R1bis { locators, packet_tag };
-        self.validators.check(&bound, responder_nonce, validator, &mut self.rng, now)?;
+        let responder_nonce = self.check_validator(&bound, packet, now)?;
         let key = Key::read(packet, locators)?;
         let Message::I2bis(i2bis) = packet.message()? else { return Err(DropReason::UnknownType) };
         let offer = Offer {

@@ -1,5 +1,5 @@
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid};
-use moorline_wire::{Message, Opt, OptionType, Options, Packet, R1, R2};
+use moorline_wire::{Message, MessageType, Opt, OptionType, Options, Packet, R1, R2};
 
 use crate::context::{Context, Established, Named, Role, State};
 use crate::event::{Event, Via};
@@ -78,11 +78,8 @@ impl Machine {
         //= rfc5533#7.13
         let key = Key::read(packet, locators)?;
         let initiator_tag = packet.sender_tag().ok_or(DropReason::Truncated)?;
-        let responder_nonce = packet.responder_nonce().ok_or(DropReason::Truncated)?;
-        let validator =
-            packet.raw_option(OptionType::RESPONDER_VALIDATOR).ok_or(DropReason::MissingOption)?;
         let bound = Bound::R1 { key, locators, initiator_tag };
-        self.validators.check(&bound, responder_nonce, validator, &mut self.rng, now)?;
+        let responder_nonce = self.check_validator(&bound, packet, now)?;
         let Message::I2(i2) = packet.message()? else { return Err(DropReason::UnknownType) };
         let offer = Offer {
             key,
@@ -92,6 +89,52 @@ impl Machine {
             options: &i2.options,
         };
         self.admit(packet, &offer, locators, now)
+    }
+
+    /// The established context that an I2 or I2bis would give to who does not know its tags: the peer after it has
+    /// lost them, or somebody who has its ULID now. Its validator is good.
+    ///
+    /// # Errors
+    /// It is not good, or the message has none.
+    pub fn contested(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<Option<ContextId>, DropReason> {
+        let key = Key::read(packet, locators)?;
+        let Some(context) = self.table.by_key(key) else { return Ok(None) };
+        let Some(peer_tag) = context.established().map(|established| established.peer_tag) else {
+            return Ok(None);
+        };
+        let id = context.id;
+        let (initiator_tag, bound) = if packet.kind() == MessageType::I2 {
+            let initiator_tag = packet.sender_tag().ok_or(DropReason::Truncated)?;
+            (initiator_tag, Bound::R1 { key, locators, initiator_tag })
+        } else {
+            let Message::I2bis(i2bis) = packet.message()? else { return Ok(None) };
+            let packet_tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
+            (i2bis.initiator_tag, Bound::R1bis { locators, packet_tag })
+        };
+        if initiator_tag == peer_tag {
+            return Ok(None);
+        }
+        self.check_validator(&bound, packet, now)?;
+        Ok(Some(id))
+    }
+
+    /// The nonce and validator of an R1 or R1bis of ours. Gives the nonce.
+    pub(crate) fn check_validator(
+        &mut self,
+        bound: &Bound,
+        packet: &Packet<'_>,
+        now: Instant,
+    ) -> Result<u32, DropReason> {
+        let responder_nonce = packet.responder_nonce().ok_or(DropReason::Truncated)?;
+        let validator =
+            packet.raw_option(OptionType::RESPONDER_VALIDATOR).ok_or(DropReason::MissingOption)?;
+        self.validators.check(bound, responder_nonce, validator, &mut self.rng, now)?;
+        Ok(responder_nonce)
     }
 
     /// The ULIDs must be addresses that a context can be between, ours one of ours. Those in the IPv6
@@ -135,6 +178,9 @@ impl Machine {
         self.check_ulids(key, locators)?;
         let ways = self.table.ways(key, Some(offer.initiator_tag), &mut self.rng);
         self.check_life(offer, ways)?;
+        if self.table.is_crowded(offer.initiator_tag) {
+            return Err(DropReason::TableFull);
+        }
         let peer = self.offered(key.ulids.peer, packet, offer.options, locators, now)?;
         //= rfc5533#7.13
         // The source is the ULID, in the list, or known from before.

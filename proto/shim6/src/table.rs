@@ -6,6 +6,7 @@ use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
+use crate::consts::MAX_WITH_PEER_TAG;
 use crate::context::{Context, State};
 use crate::index::{Digest, Index};
 use crate::key::Key;
@@ -77,6 +78,12 @@ impl Table {
         contexts.filter(move |context| {
             context.established().is_some_and(|established| established.peer_tag == tag)
         })
+    }
+
+    /// So many contexts have this CT(peer) already that somebody must have chosen it for all of them, to have each message
+    /// that names it looked up among them.
+    pub(crate) fn is_crowded(&self, tag: ContextTag) -> bool {
+        self.by_peer_tag(tag).nth(MAX_WITH_PEER_TAG - 1).is_some()
     }
 
     /// The context that waits for an R1 or R2 with this Initiator Nonce by this pair.

@@ -59,6 +59,16 @@ impl Machine {
         }
     }
 
+    /// Tells the peer again, though it knows: who has the context acknowledges.
+    pub fn ask(&mut self, id: ContextId, now: Instant) {
+        let has_asked = |established: &Established| established.update.is_some();
+        let context = self.table.get(id).and_then(|context| context.established());
+        if context.is_some_and(|established| !has_asked(established)) {
+            let nonce = self.rng.next_u32();
+            self.send_update(id, nonce, 0, now);
+        }
+    }
+
     fn is_outdated(&self, context: &Context) -> bool {
         let State::Established(established) = &context.state else { return false };
         let (locators, edition) = match &established.update {

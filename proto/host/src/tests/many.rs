@@ -28,7 +28,9 @@ impl Site {
         };
         for n in 0..count {
             let state = peer_state(n);
-            let mut peer = Host::new(config.clone(), [9; 32], now);
+            let mut seed = [9; 32];
+            seed[..2].copy_from_slice(&n.to_be_bytes());
+            let mut peer = Host::new(config.clone(), seed, now);
             peer.handle_local(&state, now);
             site.homes.extend(state.usable.iter().map(|l| (*l, usize::from(n))));
             site.peers.push(peer);

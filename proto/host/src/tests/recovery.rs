@@ -8,7 +8,7 @@ use super::*;
 
 impl Pair {
     /// Moves the context of both sides to their second locators.
-    fn moved() -> Self {
+    pub(super) fn moved() -> Self {
         let mut pair = Self::new();
         pair.trigger(0);
         let (a, b) = (pair.locators[0].clone(), pair.locators[1].clone());

@@ -2,6 +2,7 @@
 
 use super::duo::{Duo, Flight};
 use super::*;
+use crate::consts::MAX_WITH_PEER_TAG;
 
 /// The peer's second locator as its ULID.
 fn second_ulids() -> UlidPair {
@@ -123,4 +124,31 @@ fn two_peers_may_have_given_the_same_tag() {
     duo.hand(&from_peer(stranger.as_locators(), Message::R2(r2))).expect("R2");
     let tags = duo.machines[0].contexts().filter_map(Context::established).map(|e| e.peer_tag);
     assert_eq!(tags.collect::<Vec<_>>(), [tag; 2]);
+}
+
+/// From addresses that have nothing to do with each other, so that none of them has lost anything.
+#[test]
+fn one_tag_is_not_for_any_number_of_contexts() {
+    let (mut duo, tag) = with_old_context();
+    let mut has_room = |n: u16| {
+        let peer = Locator(Ipv6Addr::new(0x2001, 0xdb8, 0x77, n, 0, 0, 0, 1));
+        let pair = LocatorPair::new(ulids().local.as_locator(), peer);
+        let i1 = I1 { initiator_tag: tag, initiator_nonce: 1, options: Options::default() };
+        duo.hand(&from_peer(pair, Message::I1(i1))).expect("I1");
+        let Some(Flight { message: Message::R1(r1), .. }) = duo.under_way.pop_back() else {
+            panic!("R1")
+        };
+        let validator = r1.options.validator().expect("validator").to_vec();
+        let i2 = I2 {
+            initiator_tag: tag,
+            initiator_nonce: 2,
+            responder_nonce: r1.responder_nonce,
+            options: Options::from(alloc::vec![Opt::Validator(validator)]),
+        };
+        duo.hand(&from_peer(pair, Message::I2(i2)))
+    };
+    for n in 1..MAX_WITH_PEER_TAG {
+        has_room(u16::try_from(n).expect("small")).expect("a context");
+    }
+    assert_eq!(has_room(99), Err(DropReason::TableFull));
 }

@@ -1,0 +1,95 @@
+//! Somebody else gets the ULID of a peer that has moved.
+
+use super::*;
+
+/// A host that has nothing but an address that the second one has left, and does what the first does not mind.
+struct Newcomer {
+    host: Host,
+    /// Whether the second host has gone for good.
+    is_alone: bool,
+}
+
+impl Newcomer {
+    fn new(pair: &mut Pair) -> Self {
+        let ulid = pair.ulids(1).local.as_locator();
+        let mut host = Host::new(Config::default(), [0x77; 32], pair.now);
+        let local = LocalState { proof: LocalProof::default(), usable: [ulid].into() };
+        host.handle_local(&local, pair.now);
+        host.handle_report(Report::Trigger { ulids: pair.ulids(1) }, pair.now);
+        // Where the two go since, the first path works for the newcomer.
+        pair.dead.clear();
+        Self { host, is_alone: false }
+    }
+
+    /// Lets the three talk, and time pass.
+    fn run(&mut self, pair: &mut Pair, duration: Duration) {
+        let end = pair.now + duration;
+        loop {
+            self.settle(pair);
+            let timers = [&pair.hosts[0], &pair.hosts[1], &self.host].map(Host::poll_timeout);
+            let next = timers.iter().flatten().map(|(at, _)| *at).min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            pair.now = pair.now.max(next);
+            for host in pair.hosts.iter_mut().chain([&mut self.host]) {
+                host.handle_timeout(pair.now);
+            }
+        }
+        pair.now = end;
+    }
+
+    fn settle(&mut self, pair: &mut Pair) {
+        let ulid = pair.ulids(1).local.as_locator();
+        loop {
+            let mut is_done = true;
+            for side in 0..2 {
+                pair.drain(side);
+            }
+            while self.host.poll_datapath().is_some() || self.host.poll_event().is_some() {}
+            let senders = pair.hosts.iter_mut().chain([&mut self.host]);
+            let sent: Vec<_> =
+                senders.flat_map(|host| core::iter::from_fn(|| host.poll_transmit())).collect();
+            for transmit in sent {
+                is_done = false;
+                let seen = LocatorPair::new(transmit.locators.peer, transmit.locators.local);
+                let to = if seen.local == ulid {
+                    &mut self.host
+                } else if pair.locators[0].contains(&seen.local) {
+                    &mut pair.hosts[0]
+                } else if self.is_alone {
+                    continue;
+                } else {
+                    &mut pair.hosts[1]
+                };
+                to.handle_control(&transmit.octets, seen, pair.now);
+            }
+            if is_done {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_context_that_has_moved_is_not_for_who_has_the_ulid_of_its_peer_now() {
+    let mut pair = Pair::moved();
+    let before = pair.entries[0][0].clone();
+    let mut newcomer = Newcomer::new(&mut pair);
+    newcomer.run(&mut pair, Duration::from_secs(120));
+    let after = &pair.entries[0][0];
+    assert_eq!((after.peer_tag, after.locators), (before.peer_tag, before.locators));
+    assert!(pair.hosts[0].drops().of(DropReason::UnexpectedState) > 0, "it has tried");
+    assert!(!pair.events[0].iter().any(|event| matches!(event, Event::Renewed { .. })));
+}
+
+#[test]
+fn when_the_peer_is_gone_it_is() {
+    let mut pair = Pair::moved();
+    let before = pair.entries[0][0].clone();
+    let mut newcomer = Newcomer::new(&mut pair);
+    newcomer.is_alone = true;
+    newcomer.run(&mut pair, Duration::from_secs(9));
+    assert_eq!(pair.entries[0][0].peer_tag, before.peer_tag);
+    newcomer.run(&mut pair, Duration::from_secs(120));
+    assert_ne!(pair.entries[0][0].peer_tag, before.peer_tag);
+    assert_eq!(newcomer.host.contexts().count(), 1);
+}
