@@ -161,7 +161,8 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin->ulids))
 		return drop(DROP_ADJUST_ROOM);
-	if (ip6->next == IPPROTO_TCP) {
+	/* It comes back as the context's that is found by the ULIDs. */
+	if (ip6->next == IPPROTO_TCP && found.context->flags & CONTEXT_SENDS) {
 		action = gather(skb, l2 + sizeof(*ip6), octets);
 		if (action >= 0)
 			return action;

@@ -85,6 +85,21 @@ fn segments_with_a_place_in_the_stream_are_put_together() {
     assert_eq!(harness.run("moor_gathered", &stray, 0).action, TC_ACT_UNSPEC);
 }
 
+/// Put together they have no tag any more, and would count for the context that is found by the ULIDs.
+#[test]
+fn segments_of_a_context_beside_another_are_not_put_together() {
+    if !can_run("segments_of_a_context_beside_another_are_not_put_together") {
+        return;
+    }
+    let mut harness = harness();
+    harness.apply(&Update::Upsert(entry(5, PEER)));
+    gather_at(&harness, IFINDEX);
+    let received = |id| harness.plane.counters(ContextId(id)).unwrap().rx_packets;
+    let outcome = harness.run("uplink_ingress", &on_the_wire(&segment(ACK, 1400)), 0);
+    assert_eq!(outcome.action, TC_ACT_UNSPEC);
+    assert_eq!((received(4), received(5)), (1, 0));
+}
+
 #[test]
 fn super_packets_that_have_moved_go_to_be_cut() {
     if !can_run("super_packets_that_have_moved_go_to_be_cut") {
