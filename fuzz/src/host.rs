@@ -118,7 +118,7 @@ impl World {
             |side: usize, bit: u8| self.locators[side].usable[usize::from(addresses >> bit & 1)];
         let locators = LocatorPair::new(pick(0, 0), pick(1, 1));
         self.victim.handle_control(&octets, locators, self.now);
-        self.victim.handle_unrecognized(&octets, locators, self.now);
+        self.victim.handle_unrecognized(&octets, locators, locators.peer, self.now);
     }
 
     fn report(&mut self, input: &mut Input<'_>) {

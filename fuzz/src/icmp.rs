@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use moorline_link::Unrecognized;
 use moorline_netlink::{AdvertisedPrefixes, Envelope, read_advertisement};
-use moorline_types::Instant;
+use moorline_types::{Instant, Locator};
 
 use crate::input::Input;
 
@@ -42,9 +42,10 @@ pub fn router_advertisement(input: &[u8]) -> bool {
 
 /// ICMPv6 from the raw socket: what is taken for a peer's "unrecognized next header".
 pub fn unrecognized(message: &[u8]) -> bool {
-    let Some(found) = Unrecognized::parse(message) else { return false };
+    let source = Locator(Ipv6Addr::LOCALHOST);
+    let Some(found) = Unrecognized::parse(message, source) else { return false };
     assert_eq!(found.quoted, &message[48..]);
-    assert_eq!(message[14], 140);
+    assert_eq!((message[7], message[14]), (6, 140));
     assert_eq!(found.locators.local.octets(), message[16..32]);
     assert_eq!(found.locators.peer.octets(), message[32..48]);
     true

@@ -77,6 +77,7 @@ impl Daemon {
     pub(crate) async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
         tracing::info!("stopping");
         self.end_sessions().await;
+        self.refuse_payload();
         // As long as there are routes that lead moved traffic to an uplink, its header is put in there.
         let undone = undo(&self.netlink).await;
         self.datapath.detach_all();

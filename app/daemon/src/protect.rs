@@ -376,6 +376,7 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
                 Removal::Idle => "idle",
                 Removal::Requested => "requested",
                 Removal::Confused => "confused",
+                Removal::NoSupport => "the peer has no Shim6 any more",
             };
             (EventKind::ContextRemoved, Some(*context), *ulids, Some(reason.to_owned()))
         }

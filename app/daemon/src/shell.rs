@@ -9,7 +9,7 @@ use moorline_api::EventKind;
 use moorline_datapath::{Datapath, Settings};
 use moorline_host::Host;
 use moorline_host::datapath::Triggers;
-use moorline_link::{Icmp6Socket, Queue, Readiness, Shim6Socket};
+use moorline_link::{Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
 use moorline_netlink::{Advertisements, HostView, Monitor, Netlink, Reachability};
 use moorline_types::{Instant, Ulid};
 use tokio::signal::unix::{SignalKind, signal};
@@ -267,7 +267,8 @@ impl Daemon {
                 }
                 received = sources.icmp6.receive() => {
                     let error = received.context("raw socket of ICMPv6")?;
-                    self.host.handle_unrecognized(error.quoted, error.locators, clock::now());
+                    let Unrecognized { quoted, locators, source } = error;
+                    self.host.handle_unrecognized(quoted, locators, source, clock::now());
                 }
                 notice = sources.monitor.next() => {
                     let notice = notice.context("watching the host's addresses")?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_host::datapath::Update;
-use moorline_link::Queue;
+use moorline_link::{Queue, RefusalSocket};
 use tokio::time;
 
 use crate::clock;
@@ -74,6 +74,22 @@ impl Daemon {
             self.strangers_at = Some(time::Instant::now() + pause);
         }
         Ok(())
+    }
+
+    /// Tells the peers of contexts that have moved what the kernel of this host will tell them: that nobody here knows
+    /// Shim6. What they send from now on is plain IPv6.
+    pub(crate) fn refuse_payload(&self) {
+        let socket = match RefusalSocket::open() {
+            Ok(socket) => socket,
+            Err(error) => return tracing::warn!(%error, "peers are not told of the end"),
+        };
+        for (header, locators) in self.host.payload_to_refuse() {
+            let uplink = self.uplink_to_force(locators);
+            if let Err(error) = socket.refuse(&header, locators, uplink) {
+                // An address that just went, a full buffer: the kernel tells the peer with its next packet.
+                tracing::debug!(%error, %locators, "a peer is not told of the end");
+            }
+        }
     }
 
     pub(crate) fn take_reports(&mut self) -> anyhow::Result<()> {

@@ -1,9 +1,10 @@
 use std::io;
 use std::net::Ipv6Addr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use moorline_types::{Locator, LocatorPair};
 
-use crate::socket::{RawSocket, set_option};
+use crate::socket::{RawSocket, raw_socket, send_by, set_option};
 
 /// Listens for ICMPv6 Parameter Problem, Unrecognized Next Header, that quotes protocol 140.
 #[derive(Debug)]
@@ -19,7 +20,13 @@ pub struct Unrecognized<'a> {
     pub quoted: &'a [u8],
     /// Source and destination of the quoted packet.
     pub locators: LocatorPair,
+    /// Who says so.
+    pub source: Locator,
 }
+
+/// Says to peers what the kernel of a host without Shim6 says, for a host that is about to be one.
+#[derive(Debug)]
+pub struct RefusalSocket(OwnedFd);
 
 impl Icmp6Socket {
     /// Opens it.
@@ -38,9 +45,10 @@ impl Icmp6Socket {
     /// Those of recvmsg(2).
     pub async fn receive(&mut self) -> io::Result<Unrecognized<'_>> {
         loop {
-            let len = self.socket.receive(&mut self.buffer).await?.len;
+            let received = self.socket.receive(&mut self.buffer).await?;
+            let (len, source) = (received.len, Locator(received.source));
             if let Some((start, locators)) = quoted(&self.buffer[..len]) {
-                return Ok(Unrecognized { quoted: &self.buffer[start..len], locators });
+                return Ok(Unrecognized { quoted: &self.buffer[start..len], locators, source });
             }
         }
     }
@@ -49,10 +57,55 @@ impl Icmp6Socket {
 impl<'a> Unrecognized<'a> {
     /// Reads an ICMPv6 message whose checksum is right; `None` if it is any other.
     #[must_use]
-    pub fn parse(message: &'a [u8]) -> Option<Self> {
+    pub fn parse(message: &'a [u8], source: Locator) -> Option<Self> {
         let (start, locators) = quoted(message)?;
-        Some(Self { quoted: message.get(start..)?, locators })
+        Some(Self { quoted: message.get(start..)?, locators, source })
     }
+}
+
+impl RefusalSocket {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW, or without IPv6.
+    pub fn open() -> io::Result<Self> {
+        let socket = raw_socket(libc::IPPROTO_ICMPV6)?;
+        // It only sends; what comes in is not even queued.
+        set_option(&socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &[u32::MAX; 8])?;
+        Ok(Self(socket))
+    }
+
+    /// Answers a packet that has this Shim6 header: it has come, or would come, from `locators.peer` to
+    /// `locators.local`. Goes out of an interface, or whichever the route says for 0.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2): the source is none of our addresses, no route, buffer full.
+    pub fn refuse(
+        &self,
+        header: &[u8; SHIM6_HEADER],
+        locators: LocatorPair,
+        ifindex: u32,
+    ) -> io::Result<()> {
+        let message = refusal(header, locators);
+        send_by(self.0.as_raw_fd(), &message, locators.local.0, locators.peer.0, ifindex)
+    }
+}
+
+/// The kernel puts the checksum in.
+fn refusal(header: &[u8; SHIM6_HEADER], locators: LocatorPair) -> [u8; REFUSAL] {
+    let mut message = [0; REFUSAL];
+    message[0] = PARAMETER_PROBLEM;
+    message[1] = UNRECOGNIZED_NEXT_HEADER;
+    message[4..QUOTE].copy_from_slice(&NEXT_HEADER_AT.to_be_bytes());
+    let (ip6, shim6) = message[QUOTE..].split_at_mut(IPV6_HEADER);
+    ip6[0] = 6 << 4;
+    ip6[5] = PAYLOAD_LEN;
+    ip6[6] = SHIM6;
+    ip6[7] = HOPS;
+    ip6[8..24].copy_from_slice(&locators.peer.octets());
+    ip6[24..40].copy_from_slice(&locators.local.octets());
+    shim6.copy_from_slice(header);
+    message
 }
 
 /// Where the quoted Shim6 header begins, and the addresses in front of it. The kernel has checked
@@ -61,6 +114,8 @@ fn quoted(message: &[u8]) -> Option<(usize, LocatorPair)> {
     let header: &[u8; QUOTE + IPV6_HEADER] = message.first_chunk()?;
     let is_ours = header[0] == PARAMETER_PROBLEM
         && header[1] == UNRECOGNIZED_NEXT_HEADER
+        // Else it is about what is behind, as our stack would send it.
+        && header[4..QUOTE] == NEXT_HEADER_AT.to_be_bytes()
         && header[QUOTE] >> 4 == 6
         && header[QUOTE + 6] == SHIM6;
     let address = |at: usize| {
@@ -83,12 +138,21 @@ fn pass_only(socket: &RawSocket, kind: u8) -> io::Result<()> {
 const PARAMETER_PROBLEM: u8 = 4;
 /// Its code for a next header that is not known.
 const UNRECOGNIZED_NEXT_HEADER: u8 = 1;
+/// Where it points to then, in the quoted packet: the field that names Shim6.
+const NEXT_HEADER_AT: u32 = 6;
 /// Octets of ICMPv6 in front of the quoted packet.
 const QUOTE: usize = 8;
 /// Octets of the fixed IPv6 header.
 const IPV6_HEADER: usize = 40;
 /// Next header value of Shim6.
 const SHIM6: u8 = 140;
+/// Octets of a payload header (RFC 5533 s5.2).
+const SHIM6_HEADER: usize = PAYLOAD_LEN as usize;
+const PAYLOAD_LEN: u8 = 8;
+/// Of the quoted packet: any will do.
+const HOPS: u8 = 64;
+/// Octets of what a [`RefusalSocket`] sends.
+const REFUSAL: usize = QUOTE + IPV6_HEADER + SHIM6_HEADER;
 /// An error message fits the minimum IPv6 MTU (RFC 4443 s2.4).
 const MAX_ERROR: usize = 2048;
 /// Socket option of linux/icmpv6.h; `libc` has it for other systems only.
@@ -110,8 +174,10 @@ mod tests {
     #[test]
     fn finds_the_quoted_shim6_header() {
         let message = error_quoting(140, 4, 1);
-        let Unrecognized { quoted, locators } = Unrecognized::parse(&message).expect("ours");
-        assert_eq!(quoted, [59, 1]);
+        let source = Locator(Ipv6Addr::LOCALHOST);
+        let found = Unrecognized::parse(&message, source).expect("ours");
+        let Unrecognized { quoted, locators, source: by } = found;
+        assert_eq!((quoted, by), (&[59, 1][..], source));
         assert_eq!(locators.local.octets(), [0x20; 16]);
         assert_eq!(locators.peer.octets(), [0x21; 16]);
     }
@@ -122,5 +188,20 @@ mod tests {
         assert!(quoted(&error_quoting(140, 4, 2)).is_none());
         assert!(quoted(&error_quoting(140, 1, 1)).is_none());
         assert!(quoted(&error_quoting(140, 4, 1)[..47]).is_none());
+        let mut about_the_header_behind = error_quoting(140, 4, 1);
+        about_the_header_behind[7] = 40;
+        assert!(quoted(&about_the_header_behind).is_none());
+    }
+
+    #[test]
+    fn a_refusal_is_what_a_peer_takes_for_one() {
+        let ours = Locator("2001:db8:b2::1".parse().expect("address"));
+        let theirs = Locator("2001:db8:a2::1".parse().expect("address"));
+        let header = [59, 0, 0xe0, 0xbd, 0x47, 0xf6, 0x09, 0x2d];
+        let message = refusal(&header, LocatorPair::new(ours, theirs));
+        assert_eq!(message[..16], [4, 1, 0, 0, 0, 0, 0, 6, 0x60, 0, 0, 0, 0, 8, 140, 64]);
+        let found = Unrecognized::parse(&message, ours).expect("ours");
+        assert_eq!(found.quoted, header);
+        assert_eq!(found.locators, LocatorPair::new(theirs, ours));
     }
 }

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use moorline_reap as reap;
-use moorline_types::{ContextTag, DropReason, Instant, LocatorPair};
+use moorline_types::{ContextTag, DropReason, Instant, Locator, LocatorPair};
 use moorline_wire::{
     Keepalive, Message, MessageType, Options, Packet, PayloadHeader, Probe, ProbeReport, ProbeState,
 };
@@ -20,11 +20,22 @@ impl Host {
         self.drain_shim6(now);
     }
 
-    /// ICMPv6 Parameter Problem code 1 quoting a packet of ours, from its Shim6 header on.
-    pub fn handle_unrecognized(&mut self, quoted: &[u8], locators: LocatorPair, now: Instant) {
-        let outcome = Packet::parse(quoted, locators.local.0, locators.peer.0)
-            .map_err(DropReason::from)
-            .and_then(|packet| self.shim6.handle_no_support(&packet, locators, now));
+    /// ICMPv6 Parameter Problem code 1 quoting a packet of ours, from its Shim6 header on. `locators` are the
+    /// addresses in the quoted packet, and `source` is who says so.
+    pub fn handle_unrecognized(
+        &mut self,
+        quoted: &[u8],
+        locators: LocatorPair,
+        source: Locator,
+        now: Instant,
+    ) {
+        let outcome = if PayloadHeader::is_payload(quoted) {
+            self.on_payload_refused(quoted, locators, source, now)
+        } else {
+            Packet::parse(quoted, locators.local.0, locators.peer.0)
+                .map_err(DropReason::from)
+                .and_then(|packet| self.shim6.handle_no_support(&packet, locators, now))
+        };
         self.count(outcome);
         self.drain_shim6(now);
     }

@@ -167,7 +167,7 @@ impl Host {
         }
     }
 
-    fn entry(&self, context: &shim6::Context) -> Option<ContextEntry> {
+    pub(crate) fn entry(&self, context: &shim6::Context) -> Option<ContextEntry> {
         let active = self.active.get(&context.id)?;
         Some(active::entry(context, context.established()?, &active.reap, &self.config))
     }

@@ -150,6 +150,8 @@ pub enum Removal {
     Requested,
     /// The peer has lost it and given its tag to another context (RFC 5533 s7.15).
     Confused,
+    /// The peer's host has said of moved payload that it knows no Shim6 (decision 094).
+    NoSupport,
 }
 
 /// Which timer a timeout is of.

@@ -33,6 +33,7 @@ mod control;
 pub mod datapath;
 mod drain;
 mod drops;
+mod ending;
 mod event;
 mod machine;
 mod neighbor;

@@ -11,6 +11,7 @@ use crate::{Config, Event, Host, LocalState};
 
 mod congestion;
 mod contest;
+mod ending;
 mod many;
 mod neighbor;
 mod proofs;

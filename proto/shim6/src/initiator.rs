@@ -175,7 +175,15 @@ impl Machine {
     }
 
     pub(crate) fn fail(&mut self, id: ContextId, failure: Failure, now: Instant) {
-        let Some(context) = self.table.remove(id) else { return };
+        if let Some(context) = self.give_up(id, failure, now) {
+            let ulids = context.key.ulids;
+            self.push_event(Event::Failed { context: id, ulids, failure });
+        }
+    }
+
+    /// Forgets a context in whatever state, and remembers why for as long as it is worth not to try again.
+    pub fn give_up(&mut self, id: ContextId, failure: Failure, now: Instant) -> Option<Context> {
+        let context = self.table.remove(id)?;
         let ulids = context.key.ulids;
         //= rfc5533#7.8
         let holddown = match failure {
@@ -185,7 +193,7 @@ impl Machine {
         if context.key == Key::of(ulids) {
             self.negatives.insert(ulids, failure, now + holddown);
         }
-        self.push_event(Event::Failed { context: id, ulids, failure });
+        Some(context)
     }
 
     /// What the peer is sure to know of us when an R2 goes out or has come in.

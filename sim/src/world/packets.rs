@@ -84,7 +84,8 @@ impl World<'_> {
             format!("at {}: {octets:02x?}", host_name(host))
         });
         if let Some(quoted) = packet::quoted_unrecognized(octets) {
-            return self.on_unrecognized(host, quoted);
+            let source = Header::read(octets).map(|header| Locator(header.source));
+            return self.on_unrecognized(host, quoted, source);
         }
         let Some(number) = packet::port(octets).and_then(number_of) else { return };
         let Some(workload) = self.workloads.get_mut(&number) else { return };
@@ -113,12 +114,12 @@ impl World<'_> {
         self.drain_workload(number);
     }
 
-    fn on_unrecognized(&mut self, host: usize, quoted: &[u8]) {
+    fn on_unrecognized(&mut self, host: usize, quoted: &[u8], source: Option<Locator>) {
         let now = self.now;
-        let Some(header) = Header::read(quoted) else { return };
+        let Some((header, source)) = Header::read(quoted).zip(source) else { return };
         let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
         if let Some(core) = living_core(&mut self.nodes, host) {
-            core.host.handle_unrecognized(packet::payload(quoted), locators, now);
+            core.host.handle_unrecognized(packet::payload(quoted), locators, source, now);
         }
     }
 

@@ -22,7 +22,7 @@ impl Pair {
     }
 
     /// A side starts again with nothing, and its data plane with it.
-    fn lose(&mut self, side: usize) {
+    pub(super) fn lose(&mut self, side: usize) {
         let mut config = Config::default();
         config.shim6.send_timeout = Duration::from_secs(2);
         self.hosts[side] = Host::new(config, [0x5e; 32], self.now);

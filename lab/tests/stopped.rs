@@ -1,0 +1,95 @@
+//! A host whose daemon is stopped or gone, and a peer that has moved. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Protected, daemon_options, endpoint, eventually, is_skipped, two_by_two};
+use moorline_api::{ContextState, EventKind};
+use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::topology::HOSTS;
+use moorline_lab::workload::{
+    Direction, Endpoint, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
+};
+use moorline_lab::{Failure, preflight};
+
+/// A can move, and B has nothing but the addresses that it keeps when its daemon is gone.
+fn hosts(test: &str) -> Option<Protected> {
+    let lab = two_by_two(test, &[])?;
+    if is_skipped(test, &preflight::check_bpf()) {
+        return None;
+    }
+    let start = |(host, settings): (_, &str)| {
+        let options = DaemonOptions { settings: settings.to_owned(), ..daemon_options() };
+        Daemon::start(&lab, host, &options).unwrap()
+    };
+    let daemons: Vec<_> = HOSTS.into_iter().zip(["", STATIC]).map(start).collect();
+    let address = daemons[0].verifiable_address("isp1").unwrap();
+    let a = Endpoint { namespace: lab.namespace("a").unwrap().clone(), address };
+    Some(Protected { ends: [a, endpoint(&lab, "b", 1)], daemons, lab })
+}
+
+/// How B goes.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Stopped,
+    /// Without a word.
+    Reset,
+}
+
+fn go(hosts: &mut Protected, end: End) {
+    let daemon = hosts.daemons.remove(1);
+    match end {
+        End::Stopped => daemon.stop().unwrap(),
+        End::Reset => {
+            daemon.kill().unwrap();
+            Daemon::reset(&hosts.lab, "b", &daemon_options()).unwrap();
+        }
+    }
+}
+
+/// What goes on between the addresses of the context, so that it is asked for and not quiet.
+fn datagrams(hosts: &Protected) -> UdpFlow {
+    let ends = hosts.ends.clone();
+    let direction = Direction::OneWay;
+    UdpFlow::start(&UdpOptions { ends, direction, per_second: 50, size: 200 }).unwrap()
+}
+
+#[test]
+fn a_peer_without_shim6_gets_plain_ipv6_from_who_has_moved() {
+    for end in [End::Stopped, End::Reset] {
+        let Some(mut hosts) = hosts(&format!("moved, then {end:?}")) else { return };
+        let flow = datagrams(&hosts);
+        hosts.await_context();
+        let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
+        let fault = hosts.lab.fail(failure).unwrap();
+        hosts.daemons[0].wait_for(&EventKind::Moved, Duration::from_secs(10)).unwrap();
+        let total = || flow.arrivals()[0].total();
+        let before = total();
+        eventually("datagrams after the move", || total() > before + 5_000);
+        if matches!(end, End::Stopped) {
+            // Nothing but its word: no packet of A is answered.
+            flow.finish().unwrap();
+            go(&mut hosts, end);
+        } else {
+            go(&mut hosts, end);
+            flow.finish().unwrap();
+        }
+        let removed = hosts.daemons[0]
+            .wait_for(&EventKind::ContextRemoved, Duration::from_secs(10))
+            .unwrap_or_else(|error| panic!("{end:?}: {error:#}\n{}", hosts.story()));
+        assert_eq!(removed.reason.as_deref(), Some("the peer has no Shim6 any more"));
+        hosts.lab.heal(fault).unwrap();
+        let [client, server] = hosts.ends.clone();
+        let options =
+            TcpOptions { client, server, sender: Sender::Client, bytes: 100_000, rate: 1_000_000 };
+        let transfer = TcpTransfer::start(&options).unwrap();
+        eventually("a connection as plain IPv6", || transfer.is_finished());
+        assert!(transfer.finish().unwrap().complete, "{end:?}\n{}", hosts.story());
+        let left = hosts.daemons[0].contexts().unwrap();
+        assert!(left.iter().all(|left| left.state == ContextState::NoSupport), "{left:?}");
+    }
+}
+
+const STATIC: &str = "addresses = \"off\"\n";
