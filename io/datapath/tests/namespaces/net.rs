@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::net::Ipv6Addr;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -58,7 +59,9 @@ pub(crate) struct Net {
 
 impl Net {
     pub(crate) fn new(tag: &str) -> Self {
-        let name = |end: &str| Namespace::new(format!("mdp{}{tag}{end}", std::process::id()));
+        // Tests run side by side, and two may have the same tag.
+        let (process, number) = (std::process::id(), NETS.fetch_add(1, Ordering::Relaxed));
+        let name = |end: &str| Namespace::new(format!("mdp{process}{tag}{number}{end}"));
         let net = Self { a: name("a"), b: name("b"), r: name("r") };
         net.r.sh("sysctl -qw net.ipv6.conf.all.forwarding=1");
         for (host, end) in [(&net.a, "a"), (&net.b, "b")] {
@@ -98,6 +101,9 @@ impl Net {
         }
     }
 }
+
+/// Made so far.
+static NETS: AtomicU32 = AtomicU32::new(0);
 
 fn segmentation_path(host: &Namespace) {
     host.sh("ip link add moor0 type veth peer name moor1");
