@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, UdpSocket};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use moorline_api::{
 };
 use moorline_lab::Failure;
 use moorline_lab::capture::Capture;
-use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow};
+use moorline_lab::workload::{Direction, Endpoint, Sender, TcpOptions, TcpTransfer, UdpFlow};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Two hosts with a context, kept in use by datagrams both ways.
@@ -55,6 +55,22 @@ impl Busy {
     fn goes_on(&self) {
         let then = self.total();
         eventually("datagrams", || self.total() > then + 50 * 600);
+    }
+
+    /// Whether a datagram of so many octets gets to the other end.
+    fn arrives(&self, octets: usize) -> bool {
+        let bind = |end: &Endpoint| {
+            let at = (end.address, 0);
+            end.namespace.enter(|| Ok(UdpSocket::bind(at)?)).unwrap()
+        };
+        let [from, to] = self.hosts.ends.each_ref().map(bind);
+        to.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let sent = vec![7; octets];
+        let mut received = vec![0; octets + 1];
+        (0..5).any(|_| {
+            from.send_to(&sent, to.local_addr().unwrap()).unwrap();
+            to.recv(&mut received).is_ok_and(|length| received[..length] == sent)
+        })
     }
 
     fn finish(self) {
@@ -176,6 +192,28 @@ fn a_moved_pair_is_routed_to_its_uplink_again_after_that_was_down_for_a_moment()
     eventually("the route to isp2 again", || moved().contains("dev isp2"));
     assert_eq!(busy.context().locators(), away);
     busy.goes_on();
+    busy.finish();
+}
+
+#[test]
+fn a_moved_pair_follows_the_mtu_of_its_uplink() {
+    let Some(hosts) = protected("another MTU", &["a", "b"], &[]) else { return };
+    let busy = Busy::start(hosts);
+    let host = busy.hosts.lab.namespace("a").unwrap().clone();
+    let moved = || host.ip(&["-6", "route", "show", "table", "5530"]).unwrap();
+    let away = busy.pair("isp2", "isp2");
+    busy.client("a").put(&PutRequest { scope: Scope::All, pair: Some(away) }).unwrap();
+    eventually("a route to isp2", || moved().contains("dev isp2"));
+    for (mtu, route) in [("1400", " mtu 1392 "), ("1500", " mtu 1492 ")] {
+        host.ip(&["link", "set", "isp2", "mtu", mtu]).unwrap();
+        let is_followed = || moved().contains("dev isp2") && moved().matches(route).count() == 2;
+        eventually("routes with room for the header", is_followed);
+        // In one packet, in one that the header would make too long, in more than one.
+        for octets in [1300, 1352, 2000] {
+            assert!(busy.arrives(octets), "{octets} octets, MTU {mtu}: {}", moved());
+        }
+    }
+    assert_eq!(busy.context().locators(), away);
     busy.finish();
 }
 

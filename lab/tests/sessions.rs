@@ -194,10 +194,10 @@ fn where_all_packets_are_to_have_the_nonce_full_segments_have_it_too() {
     let transfer = transfer(&hosts, Sender::Client);
     hosts.await_session();
     let [client, server] = hosts.ends.clone().map(|end| end.address.to_string());
-    eventually("a route with room", || {
-        let host = hosts.lab.namespace("a").unwrap();
-        host.ip(&["-6", "route", "get", &server, "from", &client]).unwrap().contains("mtu 1460")
-    });
+    let host = hosts.lab.namespace("a").unwrap().clone();
+    let has_route =
+        |mtu| host.ip(&["-6", "route", "get", &server, "from", &client]).unwrap().contains(mtu);
+    eventually("a route with room", || has_route("mtu 1460"));
     let more = |octets| {
         let before = transfer.arrivals().total();
         eventually("bytes", || transfer.arrivals().total() > before + octets);
@@ -211,6 +211,8 @@ fn where_all_packets_are_to_have_the_nonce_full_segments_have_it_too() {
     let seen = hosts.story();
     assert!(full > 10, "{full} of {}\n{seen}", frames.len());
     assert_eq!(count(&frames, |packet| packet[6] == TCP), 0, "of {}\n{seen}", frames.len());
+    host.ip(&["link", "set", "isp1", "mtu", "1400"]).unwrap();
+    eventually("a route with as much room", || has_route("mtu 1360"));
     eventually("the end", || transfer.is_finished());
     assert!(transfer.finish().unwrap().complete, "{seen}");
 }

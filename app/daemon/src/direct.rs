@@ -10,6 +10,7 @@ use moorline_netlink::{MovedRoute, NextHop};
 use moorline_types::{LocatorPair, Ulid, UlidPair};
 use tokio::time::Instant;
 
+use crate::clock;
 use crate::protect::{Moved, Mover};
 use crate::shell::Daemon;
 
@@ -68,11 +69,32 @@ impl Daemon {
 
     /// Routers and uplinks may be others now.
     pub(crate) async fn follow_routers(&mut self) {
+        self.follow_mtus().await;
         let movers = self.moved.movers().into_iter();
         let others: Vec<_> = movers.filter_map(|mover| self.other_route(mover)).collect();
         let by_moor = others.iter().filter(|(_, route)| route.direct.is_none());
         self.lead_by_moor(by_moor.map(|(mover, _)| *mover)).await;
         self.lead_soon(others);
+    }
+
+    /// Uplinks may take longer packets now, or no longer such long ones. The kernel changes the MTU of routes that lead
+    /// there to that of the uplink, without room for a header: they are set again, too.
+    async fn follow_mtus(&mut self) {
+        let (mut others, mut smaller) = (Vec::new(), Vec::new());
+        for mover in self.moved.movers() {
+            let Some((now, path_mtu)) = self.moved.get(mover).zip(self.path_mtu(mover)) else {
+                continue;
+            };
+            if path_mtu != now.path_mtu {
+                let route = MovedRoute { path_mtu, ..*now };
+                smaller.extend((path_mtu < now.path_mtu).then_some(route));
+                others.push((mover, route));
+            }
+        }
+        self.route(others).await;
+        for route in smaller {
+            self.notices.on_moved(route.ulids, Some(route.tcp_mtu()), clock::now());
+        }
     }
 
     /// The kernel takes a direct route away with its uplink, which may be up again before anybody has seen it down.
@@ -89,6 +111,20 @@ impl Daemon {
         let now = self.moved.get(mover)?;
         let route = MovedRoute { direct: self.next_hop(self.source_of(mover)?), ..*now };
         (route != *now).then_some((mover, route))
+    }
+
+    /// That of the path that its packets take now, as long as there are uplinks for it.
+    fn path_mtu(&self, mover: Mover) -> Option<u32> {
+        match mover {
+            Mover::Context(id) => {
+                let entry = self.host.entry_of(id)?;
+                entry.pairs().map(|pair| self.uplink_mtu(pair.local.0)).min().flatten()
+            }
+            Mover::Session(id) => {
+                let mtu = self.uplink_mtu(self.source_of(mover)?)?;
+                Some(mtu.saturating_sub(self.ilnp.as_ref()?.room_of(id)?))
+            }
+        }
     }
 
     /// What its packets have for a source on the wire.

@@ -71,6 +71,8 @@ pub(crate) struct Known {
     pub pair: IlvPair,
     /// Those of what we send.
     pub wire: IlvPair,
+    /// Octets that its packets may need beyond the header of Shim6.
+    pub room: u32,
 }
 
 impl Ilnp {
@@ -263,6 +265,11 @@ impl Ilnp {
     /// What packets of a session have for a source.
     pub(crate) fn source_of(&self, session: SessionId) -> Option<Ipv6Addr> {
         self.sessions.get(&session).map(|known| known.wire.local.address())
+    }
+
+    /// Octets that packets of a session may need beyond the header of Shim6.
+    pub(crate) fn room_of(&self, session: SessionId) -> Option<u32> {
+        self.sessions.get(&session).map(|known| known.room)
     }
 
     /// The uplink that packets with this source leave by; 0 is for the routing table to decide.

@@ -194,15 +194,20 @@ impl Daemon {
         entry.pairs().map(|pair| self.mtu_from(pair.local.0)).min().unwrap_or(MIN_MTU)
     }
 
-    /// Of the uplink that packets with this source leave by.
+    /// Of the uplink that packets with this source leave by; the least there is if that is not known.
     pub(crate) fn mtu_from(&self, source: Ipv6Addr) -> u32 {
+        self.uplink_mtu(source).unwrap_or(MIN_MTU)
+    }
+
+    /// Of the uplink that packets with this source leave by, if there is one now.
+    pub(crate) fn uplink_mtu(&self, source: Ipv6Addr) -> Option<u32> {
         let all = || self.view.uplinks.iter().chain(&self.view.candidates);
         let of_locator = || {
             let ifindex = self.ilnp.as_ref()?.uplink_of(source);
             all().find(|uplink| uplink.ifindex == ifindex)
         };
-        let uplink = self.view.uplink_of(source).or_else(of_locator);
-        uplink.map_or(MIN_MTU, |uplink| uplink.mtu).max(MIN_MTU)
+        let uplink = self.view.uplink_of(source).or_else(of_locator)?;
+        Some(uplink.mtu.max(MIN_MTU))
     }
 
     pub(crate) async fn unroute(&mut self, movers: impl IntoIterator<Item = Mover>) {

@@ -4,6 +4,7 @@ use moorline_reap::State;
 use moorline_shim6::{Failure, Role};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 
+use crate::datapath::ContextEntry;
 use crate::event::Cause;
 use crate::machine::Host;
 
@@ -62,6 +63,12 @@ impl Host {
     #[must_use]
     pub fn context(&self, id: ContextId) -> Option<ContextView> {
         self.shim6.context(id).map(|context| self.view_of(context))
+    }
+
+    /// What the data plane is told of the context in this slot.
+    #[must_use]
+    pub fn entry_of(&self, id: ContextId) -> Option<ContextEntry> {
+        self.entry(self.shim6.context(id)?)
     }
 
     fn view_of(&self, context: &moorline_shim6::Context) -> ContextView {

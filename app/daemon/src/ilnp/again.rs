@@ -29,8 +29,7 @@ impl Ilnp {
             if self.apply_one(&update)
                 && let Update::Upsert(entry) = &update
             {
-                let known = Known { pair: entry.pair, wire: entry.wire_pair() };
-                self.sessions.insert(entry.id, known);
+                self.sessions.insert(entry.id, Known::of(entry));
             }
         }
         self.sessions.len()

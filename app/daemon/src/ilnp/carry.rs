@@ -83,8 +83,7 @@ impl Daemon {
             let Some(ilnp) = &mut self.ilnp else { return };
             match update {
                 Update::Upsert(entry) => {
-                    let known = Known { pair: entry.pair, wire: entry.wire_pair() };
-                    ilnp.sessions.insert(entry.id, known);
+                    ilnp.sessions.insert(entry.id, Known::of(entry));
                     is_new |= !ilnp.presence.has(entry.pair.local.nid);
                 }
                 Update::Remove { session } => {
@@ -113,13 +112,8 @@ impl Daemon {
     fn route_of(&self, entry: &SessionEntry) -> MovedRoute {
         let wire = entry.wire_pair();
         let is_tcp_bare = entry.maps_tcp && !entry.always && self.is_tcp_whole(entry);
-        let room = match entry.send_nonce {
-            _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
-            Nonce::Short(_) => MovedRoute::HEADER,
-            Nonce::Long(_) => LONG_HEADER,
-        };
         let mtu = self.mtu_from(wire.local.address());
-        let path_mtu = mtu.saturating_sub(room - MovedRoute::HEADER);
+        let path_mtu = mtu.saturating_sub(room_of(entry));
         let direct = self.next_hop(wire.local.address());
         MovedRoute { ulids: ulids(entry.pair), path_mtu, is_tcp_bare, direct }
     }
@@ -144,6 +138,22 @@ impl Daemon {
             _ => !ilnp.leaves_what_is_lost(entry),
         }
     }
+}
+
+impl Known {
+    pub(super) fn of(entry: &SessionEntry) -> Self {
+        Self { pair: entry.pair, wire: entry.wire_pair(), room: room_of(entry) }
+    }
+}
+
+/// Octets that its packets may need beyond the header of Shim6.
+const fn room_of(entry: &SessionEntry) -> u32 {
+    let room = match entry.send_nonce {
+        _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
+        Nonce::Short(_) => MovedRoute::HEADER,
+        Nonce::Long(_) => LONG_HEADER,
+    };
+    room - MovedRoute::HEADER
 }
 
 const fn session_of(update: &Update) -> SessionId {
