@@ -84,18 +84,29 @@ pub(crate) fn ip(arguments: &str) -> String {
 
 /// All that Moorline could have changed, as people see it.
 ///
-/// Read until two readings in a row are equal: a dump of routes that meets a change (the kernel takes
-/// down a link in its own time) may leave entries out that are there.
+/// Read until two readings in a row are equal and no address is on its way: a dump of routes that meets a change (the
+/// kernel takes down a link, and sets the routes of an address, in its own time) may leave entries out that are there.
 pub(crate) fn state() -> String {
     let mut last = read_state();
     for _ in 0..100 {
         let again = read_state();
-        if again == last {
+        if again == last && !again.contains("tentative") {
             break;
         }
         last = again;
     }
     last
+}
+
+/// It is that again, once the kernel has done all that it was told.
+pub(crate) fn assert_state(expected: &str) {
+    for _ in 0..100 {
+        if read_state() == expected {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(read_state(), expected);
 }
 
 fn read_state() -> String {

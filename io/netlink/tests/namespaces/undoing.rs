@@ -1,4 +1,4 @@
-use crate::harness::{Host, address, index, ip, on_host, state};
+use crate::harness::{Host, address, assert_state, index, ip, on_host, state};
 use moorline_netlink::{AddressSpec, Journal, Netlink, Settings, Undone};
 use moorline_types::{Ulid, UlidPair};
 
@@ -33,7 +33,7 @@ fn undoing_leaves_the_host_as_it_was() {
         assert!(host.has_journal());
         let report = netlink.undo_all().await;
         assert_clean(&report);
-        assert_eq!(state(), before);
+        assert_state(&before);
         assert!(!host.has_journal());
         let told: Vec<String> = report.iter().map(ToString::to_string).collect();
         for what in [
@@ -58,7 +58,7 @@ fn after_a_crash_another_process_undoes_everything() {
         let netlink = host.netlink();
         assert!(!netlink.changes().is_empty());
         assert_clean(&netlink.undo_all().await);
-        assert_eq!(state(), before);
+        assert_state(&before);
         assert!(!host.has_journal());
     });
 }
@@ -72,7 +72,7 @@ fn without_the_journal_the_marks_are_enough() {
         drop(netlink);
         std::fs::remove_file(host.folder.path().join("journal.json")).unwrap();
         assert_clean(&host.netlink().undo_all().await);
-        assert_eq!(state(), before);
+        assert_state(&before);
     });
 }
 
@@ -94,7 +94,7 @@ fn with_other_numbers_configured_since_the_journal_still_finds_all() {
         };
         let netlink = Netlink::connect(settings, journal).unwrap();
         assert_clean(&netlink.undo_all().await);
-        assert_eq!(state(), before);
+        assert_state(&before);
         assert!(!host.has_journal());
     });
 }
@@ -109,9 +109,10 @@ fn a_restarted_daemon_takes_over_what_it_finds() {
         drop(netlink);
         let netlink = host.netlink();
         change_everything(&netlink).await;
-        assert_eq!(state(), changed, "nothing was removed or made twice");
+        // Nothing was removed or made twice.
+        assert_state(&changed);
         assert_clean(&netlink.undo_all().await);
-        assert_eq!(state(), before);
+        assert_state(&before);
     });
 }
 
