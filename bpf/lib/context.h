@@ -98,18 +98,15 @@ static __always_inline bool is_origin_of(const struct origin *origin, const stru
 }
 
 /* Not static, so that the verifier looks at it once. */
-__noinline int is_among_more(__u32 slot, __u32 count, const struct address *locator)
+__noinline int is_among_more(__u32 slot, const struct address *locator)
 {
-	if (!locator)
-		return 0;
-	for (__u32 number = 0; number < MAX_MORE && number * MORE_PEERS < count; number++) {
-		struct more_key key = { .slot = slot, .number = number };
-		const struct more_peers *more = bpf_map_lookup_elem(&more_peers, &key);
+	const struct more_peers *more = bpf_map_lookup_elem(&more_peers, &slot);
 
-		for (int i = 0; more && i < MORE_PEERS; i++) {
-			if (address_eq(&more->locator[i], locator))
-				return 1;
-		}
+	if (!more || !locator)
+		return 0;
+	for (int i = 0; i < MORE_PEERS; i++) {
+		if (address_eq(&more->locator[i], locator))
+			return 1;
 	}
 	return 0;
 }
@@ -123,8 +120,7 @@ static __always_inline bool is_peer_locator(__u32 slot, const struct origin *ori
 		return !(origin->flags & CONTEXT_NOT_FROM_FIRST);
 	if (origin->peer_count > 1 && address_eq(&origin->peers[1], locator))
 		return true;
-	return origin->peer_count > INLINE_PEERS &&
-	       is_among_more(slot, origin->peer_count - INLINE_PEERS, locator);
+	return origin->peer_count > INLINE_PEERS && is_among_more(slot, locator);
 }
 
 /* See settings. */

@@ -104,7 +104,7 @@ __noinline int is_among_paths(__u32 slot, __u32 count, const struct pair *locato
 	if (!locators)
 		return 0;
 	for (__u32 number = 0; number < MAX_PATHS && number < count; number++) {
-		struct more_key key = { .slot = slot, .number = number };
+		struct path_key key = { .slot = slot, .number = number };
 		const struct path *path = bpf_map_lookup_elem(&paths, &key);
 
 		if (path && pair_eq(&path->locators, locators))

@@ -74,12 +74,12 @@ struct {
 	__type(value, struct hashing);
 } hash_keys SEC(".maps");
 
-/* Few peers have so many locators that they do not fit the context. */
+/* By slot. Few peers have so many locators that they do not fit the context, and all may have them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, struct more_key);
+	__type(key, __u32);
 	__type(value, struct more_peers);
 } more_peers SEC(".maps");
 
@@ -88,7 +88,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_ALL_PATHS);
-	__type(key, struct more_key);
+	__type(key, struct path_key);
 	__type(value, struct path);
 } paths SEC(".maps");
 

@@ -42,7 +42,7 @@ static __always_inline void choose_path(struct __sk_buff *skb, __u32 l2, const s
 	const struct context *context = found->context;
 	__u32 where = (l2 + sizeof(*ip6)) << 8 | ip6->next;
 	__u32 index = path_of(skb, where, context->path_count, context->flags & CONTEXT_SPREAD);
-	struct more_key key = { .slot = found->slot, .number = index - 1 };
+	struct path_key key = { .slot = found->slot, .number = index - 1 };
 	const struct path *path;
 
 	if (!index)

@@ -22,12 +22,10 @@ enum sizes {
 	MAX_RULES = 64,
 	/* Ancestors of a cgroup that rules can name, with the root. */
 	CGROUP_LEVELS = 8,
-	/* Peer locators in a context, besides the peer's ULID, and in each group of those that found no room
-	   there. */
+	/* Peer locators in a context, besides the peer's ULID. */
 	INLINE_PEERS = 2,
-	MORE_PEERS = 4,
-	/* MAX_PEER_LOCATORS of the contract and the current one, in groups. */
-	MAX_MORE = 8,
+	/* Those that found no room there: of MAX_PEER_LOCATORS of the contract and the current one. */
+	MORE_PEERS = 32,
 	/* Cells in a bucket of an index. */
 	BUCKET_CELLS = 8,
 	/* Words of 32 bits in the longest key of an index. */
@@ -144,20 +142,20 @@ struct group {
 
 _Static_assert(sizeof(struct group) == 24, "group");
 
-struct more_key {
-	__u32 slot;
-	/* Which group of MORE_PEERS. */
-	__u32 number;
-};
-
 /* Unspecified where there is no address. */
 struct more_peers {
 	struct address locator[MORE_PEERS];
 };
 
-_Static_assert(sizeof(struct more_peers) == 64, "more_peers");
+_Static_assert(sizeof(struct more_peers) == 512, "more_peers");
 
-/* A locator pair besides the current one; by more_key. */
+/* One of a context's paths. */
+struct path_key {
+	__u32 slot;
+	__u32 number;
+};
+
+/* A locator pair besides the current one. */
 struct path {
 	struct pair locators;
 };

@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_api::{EventKind, Pair};
+use moorline_datapath::Error;
 use moorline_host::datapath::{ContextEntry, Update};
-use moorline_host::{Event, Failure, ReapState, Removal};
+use moorline_host::{Event, Failure, Host, ReapState, Removal};
 use moorline_netlink::MovedRoute;
 use moorline_types::{ContextId, LocatorPair, SessionId, UlidPair};
 
@@ -133,7 +134,7 @@ impl Daemon {
         self.lead_by_moor(back.iter().map(|id| Mover::Context(*id))).await;
         for update in updates {
             if let Err(error) = self.datapath.apply(update) {
-                tracing::warn!(%error, "data plane");
+                on_not_applied(&mut self.host, update, &error);
             }
         }
         let gone = back.iter().filter(|id| !entries.contains_key(id));
@@ -282,6 +283,22 @@ impl Daemon {
     }
 }
 
+/// What the data plane does not have of a context, nobody has.
+fn on_not_applied(host: &mut Host, update: &Update, error: &Error) {
+    match update {
+        Update::Remove { context } if matches!(error, Error::UnknownContext(_)) => {
+            tracing::debug!(%context, "was not taken in the first place");
+        }
+        Update::Upsert(entry) => {
+            tracing::warn!(%error, "data plane");
+            host.handle_not_taken(entry.id, clock::now());
+        }
+        Update::Remove { .. } | Update::Heard { .. } | Update::Rearm { .. } => {
+            tracing::warn!(%error, "data plane");
+        }
+    }
+}
+
 /// Contexts that have moved once these updates are carried out. One that a fork comes beside is removed in between, and comes
 /// again: the data plane finds the last by its ULIDs.
 fn moved_after(updates: &[Update]) -> BTreeMap<ContextId, &ContextEntry> {
@@ -347,6 +364,9 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
                 (EventKind::ContextFailed, None, *ulids, Some("no answer to I1".to_owned()))
             }
             Failure::NoSupport => (EventKind::PeerNoSupport, None, *ulids, None),
+            Failure::NotTaken => {
+                (EventKind::ContextFailed, None, *ulids, Some(views::NOT_TAKEN.to_owned()))
+            }
         },
         Event::StateChanged { context, ulids, to, cause, .. } => {
             let kind = match to {
@@ -382,6 +402,7 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
                 Removal::Requested => "requested",
                 Removal::Confused => "confused",
                 Removal::NoSupport => "the peer has no Shim6 any more",
+                Removal::NotTaken => views::NOT_TAKEN,
             };
             (EventKind::ContextRemoved, Some(*context), *ulids, Some(reason.to_owned()))
         }

@@ -103,6 +103,9 @@ fn live(context: &ContextView, counters: &ContextCounters) -> Context {
     }
 }
 
+/// Why there is no context where there was to be one.
+pub(crate) const NOT_TAKEN: &str = "the data plane did not take it";
+
 /// A pair in E-FAILED or NO-SUPPORT: no context, but worth showing.
 fn dormant(negative: &NegativeView) -> Context {
     let left = humantime::format_duration(Duration::from_secs(
@@ -111,6 +114,7 @@ fn dormant(negative: &NegativeView) -> Context {
     let (state, why) = match negative.failure {
         Failure::NoAnswer => (ContextState::EFailed, "no answer to I1"),
         Failure::NoSupport => (ContextState::NoSupport, "peer has no Shim6"),
+        Failure::NotTaken => (ContextState::EFailed, NOT_TAKEN),
     };
     let context = ContextView {
         id: moorline_types::ContextId(u32::MAX),

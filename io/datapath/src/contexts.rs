@@ -17,8 +17,8 @@ use crate::tables::{Table, Tables};
 /// The tables that hold contexts.
 pub(crate) struct Contexts {
     contexts: Table<u32, types::context>,
-    pub(crate) more_peers: Table<types::more_key, types::more_peers>,
-    pub(crate) paths: Table<types::more_key, types::path>,
+    pub(crate) more_peers: Table<u32, types::more_peers>,
+    pub(crate) paths: Table<types::path_key, types::path>,
     pub(crate) congestions: Table<u32, types::congestion>,
     pub(crate) by_ulids: Index,
     pub(crate) by_tag: Index,
@@ -52,6 +52,7 @@ impl Contexts {
         Ok(self.find(slot)?.is_some_and(|context| context.generation == generation))
     }
 
+    /// After a failure there is no context in the slot, and nothing of it in the tables.
     pub(crate) fn upsert(
         &mut self,
         tables: &Tables,
@@ -73,11 +74,17 @@ impl Contexts {
             self.remove(tables, object, entry.id)?;
             old = None;
         }
-        match old {
-            None => self.add(object, entry)?,
-            Some(old) => self.change(object, entry, &old)?,
+        let before =
+            old.map(|old| self.quotes(slot, &old).map(|quotes| (old, quotes))).transpose()?;
+        let done = match &before {
+            None => self.add(object, entry),
+            Some((old, quotes)) => self.change(object, entry, old, quotes),
+        };
+        let done = done.and_then(|()| control::look(object, slot));
+        if done.is_err() {
+            self.take_back(object, entry, before);
         }
-        control::look(object, slot)
+        done
     }
 
     /// The indices come last: until then no packet finds the slot.
@@ -86,13 +93,12 @@ impl Contexts {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         control::reset(object, slot)?;
         self.write_more(slot, &convert::peers_beyond(entry))?;
-        self.write_paths(slot, &entry.paths)?;
         if entry.congestion {
             self.count_congestion(slot);
         }
         let mut context = convert::context(entry, self.generation);
+        context.path_count = self.write_paths(slot, &entry.paths);
         context.flags |= convert::SENDS;
-        // From here on a failure leaves something that `remove` can take away.
         self.contexts.insert_locked(&slot, &context)?;
         self.index_tag(slot, context.local_tag)?;
         self.index_quotes(slot, &context)?;
@@ -112,20 +118,25 @@ impl Contexts {
     }
 
     /// New locators and tag first, old ones last: packets under way find either.
-    fn change(&self, object: &Object, entry: &ContextEntry, old: &types::context) -> Result<()> {
+    fn change(
+        &self,
+        object: &Object,
+        entry: &ContextEntry,
+        old: &types::context,
+        old_quotes: &[(LocatorPair, u64)],
+    ) -> Result<()> {
         let slot = entry.id.0;
         let is_other_pair = convert::locators(old) != entry.locators;
-        let old_quotes = self.quotes(slot, old)?;
-        self.write_paths(slot, &entry.paths)?;
-        if entry.congestion && (is_other_pair || !convert::has_congestion(old)) {
-            self.count_congestion(slot);
-        }
         let before: BTreeSet<Locator> = self.more(slot, old)?.into_iter().collect();
         let after = convert::peers_beyond(entry);
         let mut both = after.clone();
         both.extend(before.iter().filter(|locator| !after.contains(locator)));
         self.write_more(slot, &both)?;
+        if entry.congestion && (is_other_pair || !convert::has_congestion(old)) {
+            self.count_congestion(slot);
+        }
         let mut context = convert::context(entry, old.generation);
+        context.path_count = self.write_paths(slot, &entry.paths);
         context.flags |= old.flags & convert::SENDS;
         self.contexts.insert_locked(&slot, &context)?;
         if old.local_tag != context.local_tag {
@@ -145,33 +156,58 @@ impl Contexts {
         if !entry.congestion {
             self.congestions.remove(&slot)?;
         }
-        self.remove_paths(slot, entry.paths.len(), old.path_count.into())?;
-        if both != after {
-            self.write_more(slot, &after)?;
-            self.remove_more(slot, after.len(), both.len())?;
+        self.remove_paths(slot, context.path_count, old.path_count)?;
+        match after.is_empty() {
+            _ if both == after => Ok(()),
+            true => self.more_peers.remove(&slot),
+            false => self.write_more(slot, &after),
         }
-        Ok(())
     }
 
-    /// The indices go first: from then on the traffic is plain.
+    /// What an upsert that failed has left, and the context as it was before.
+    fn take_back(
+        &self,
+        object: &Object,
+        entry: &ContextEntry,
+        before: Option<(types::context, Vec<(LocatorPair, u64)>)>,
+    ) {
+        let mut after = convert::context(entry, 0);
+        after.path_count = u8::try_from(entry.paths.len()).unwrap_or(u8::MAX);
+        let pairs = entry.pairs().filter(|&pair| pair != entry.ulids.as_locators());
+        let quotes = pairs.map(|pair| (pair, after.peer_tag)).collect();
+        for (context, quotes) in before.into_iter().chain([(after, quotes)]) {
+            if let Err(error) = self.clear(object, entry.id.0, &context, &quotes) {
+                tracing::debug!(%error, context = %entry.id, "left of an update that failed");
+            }
+        }
+    }
+
     pub(crate) fn remove(&mut self, tables: &Tables, object: &Object, id: ContextId) -> Result<()> {
         let slot = id.0;
-        let old = match self.find(slot) {
-            Ok(Some(old)) => old,
-            Ok(None) => return Err(Error::UnknownContext(id)),
-            Err(error) => return Err(error),
-        };
+        let old = self.find(slot)?.ok_or(Error::UnknownContext(id))?;
+        self.clear(object, slot, &old, &self.quotes(slot, &old)?)?;
+        tables.flows.remove(&old.ulids)
+    }
+
+    /// Takes away what there is of a context. The indices go first: from then on the traffic is plain.
+    fn clear(
+        &self,
+        object: &Object,
+        slot: u32,
+        old: &types::context,
+        quotes: &[(LocatorPair, u64)],
+    ) -> Result<()> {
         let ulids = convert::ulids_back(old.ulids);
         self.by_ulids.remove(&self.hashing, self.hashing.ulids(ulids), slot)?;
         self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
-        self.unindex_quotes(slot, &self.quotes(slot, &old)?)?;
-        let count = self.more(slot, &old)?.len();
+        self.unindex_quotes(slot, quotes)?;
         self.contexts.insert_locked(&slot, &types::context::default())?;
         control::cancel(object, slot)?;
-        self.remove_more(slot, 0, count)?;
-        self.remove_paths(slot, 0, old.path_count.into())?;
-        self.congestions.remove(&slot)?;
-        tables.flows.remove(&old.ulids)
+        if usize::from(old.peer_count) > convert::INLINE_PEERS {
+            self.more_peers.remove(&slot)?;
+        }
+        self.remove_paths(slot, 0, old.path_count)?;
+        self.congestions.remove(&slot)
     }
 
     /// The contexts that are in the tables, by slot.
@@ -237,22 +273,27 @@ impl Contexts {
     fn paths_of(&self, slot: u32, context: &types::context) -> Result<Paths> {
         let mut paths = Vec::new();
         for number in 0..context.path_count.into() {
-            let path = self.paths.lookup(&types::more_key { slot, number })?;
+            let path = self.paths.lookup(&types::path_key { slot, number })?;
             paths.push(convert::path_back(&path.unwrap_or_default()));
         }
         Ok(paths.into())
     }
 
-    fn write_paths(&self, slot: u32, paths: &Paths) -> Result<()> {
-        for (number, &path) in (0..).zip(paths.iter()) {
-            self.paths.insert(&types::more_key { slot, number }, &convert::path(path))?;
+    /// How many there was room for: the others are not taken, and the context is none the worse protected.
+    fn write_paths(&self, slot: u32, paths: &Paths) -> u8 {
+        for (number, &path) in (0u8..).zip(paths.iter()) {
+            let key = types::path_key { slot, number: number.into() };
+            if let Err(error) = self.paths.insert(&key, &convert::path(path)) {
+                tracing::debug!(%error, slot, "no room for all paths");
+                return number;
+            }
         }
-        Ok(())
+        u8::try_from(paths.len()).unwrap_or(u8::MAX)
     }
 
-    fn remove_paths(&self, slot: u32, kept: usize, count: usize) -> Result<()> {
-        for number in (0..).take(count).skip(kept) {
-            self.paths.remove(&types::more_key { slot, number })?;
+    fn remove_paths(&self, slot: u32, kept: u8, count: u8) -> Result<()> {
+        for number in kept.into()..count.into() {
+            self.paths.remove(&types::path_key { slot, number })?;
         }
         Ok(())
     }
@@ -272,38 +313,22 @@ impl Contexts {
     /// Peer locators that found no room in the context.
     fn more(&self, slot: u32, context: &types::context) -> Result<Vec<Locator>> {
         let count = usize::from(context.peer_count).saturating_sub(convert::INLINE_PEERS);
-        let mut locators = Vec::with_capacity(count);
-        for key in more_keys(slot, 0, count) {
-            let more = self.more_peers.lookup(&key)?.unwrap_or_default();
-            locators.extend(more.locator.map(convert::locator_back));
+        if count == 0 {
+            return Ok(Vec::new());
         }
-        locators.truncate(count);
-        Ok(locators)
+        let more = self.more_peers.lookup(&slot)?.unwrap_or_default();
+        Ok(more.locator.into_iter().take(count).map(convert::locator_back).collect())
     }
 
+    /// In place of those that there were, as many as find room.
     fn write_more(&self, slot: u32, locators: &[Locator]) -> Result<()> {
-        let groups = locators.chunks(convert::MORE_PEERS);
-        for (key, locators) in more_keys(slot, 0, locators.len()).zip(groups) {
-            let mut more = types::more_peers::default();
-            for (to, locator) in more.locator.iter_mut().zip(locators) {
-                *to = convert::address(locator.octets());
-            }
-            self.more_peers.insert(&key, &more)?;
+        if locators.is_empty() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn remove_more(&self, slot: u32, kept: usize, count: usize) -> Result<()> {
-        for key in more_keys(slot, kept, count) {
-            self.more_peers.remove(&key)?;
+        let mut more = types::more_peers::default();
+        for (to, locator) in more.locator.iter_mut().zip(locators) {
+            *to = convert::address(locator.octets());
         }
-        Ok(())
+        self.more_peers.insert(&slot, &more)
     }
-}
-
-/// Keys of the groups that so many locators take, but for those that are kept.
-fn more_keys(slot: u32, kept: usize, count: usize) -> impl Iterator<Item = types::more_key> {
-    let groups = |locators: usize| locators.div_ceil(convert::MORE_PEERS);
-    let numbers = (0..).take(groups(count)).skip(groups(kept));
-    numbers.map(move |number| types::more_key { slot, number })
 }

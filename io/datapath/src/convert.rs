@@ -19,7 +19,7 @@ const _: () = assert!(MAX_RULES as usize == MAX_TRIGGER_RULES);
 
 /// Peer locators that a context has room for.
 pub(crate) const INLINE_PEERS: usize = types::sizes::INLINE_PEERS.0 as usize;
-/// Peer locators in each group of the others.
+/// Others that a context may have.
 pub(crate) const MORE_PEERS: usize = types::sizes::MORE_PEERS.0 as usize;
 /// Flag of the context that packets between its ULIDs leave by.
 #[expect(clippy::cast_possible_truncation, reason = "flags have 16 bits")]
@@ -27,8 +27,7 @@ pub(crate) const SENDS: u16 = types::context_flags::CONTEXT_SENDS.0 as u16;
 const _: () = assert!(SENDS as u32 == types::context_flags::CONTEXT_SENDS.0);
 const _: () = assert!(types::sizes::MAX_PATHS.0 as usize == MAX_PATHS);
 // All of the others, and a current one that is not among them.
-const _: () =
-    assert!(INLINE_PEERS + MORE_PEERS * types::sizes::MAX_MORE.0 as usize > MAX_PEER_LOCATORS);
+const _: () = assert!(INLINE_PEERS + MORE_PEERS > MAX_PEER_LOCATORS);
 
 pub(crate) fn address(octets: [u8; 16]) -> types::address {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = octets;
@@ -100,6 +99,7 @@ pub(crate) fn peers_beyond(entry: &ContextEntry) -> Vec<Locator> {
     other_peers(entry).into_iter().skip(INLINE_PEERS).collect()
 }
 
+/// With its paths still to be written.
 pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
     let timers = entry.timers.unwrap_or(ReapTimers {
         send: Duration::ZERO,
@@ -126,7 +126,7 @@ pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
         watch: entry.watch,
         flags: flags(entry),
         peer_count: u8::try_from(others.len()).unwrap_or(u8::MAX),
-        path_count: u8::try_from(entry.paths.len()).unwrap_or(u8::MAX),
+        path_count: 0,
     }
 }
 

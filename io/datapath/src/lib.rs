@@ -10,7 +10,7 @@
 //! | `by_quote` | locators and peer tag of what has moved | slot, for ICMPv6 errors | us |
 //! | `hash_keys` | | keys of these three | us |
 //! | `contexts` | slot | addresses, tags, durations | us, whole and under a lock |
-//! | `more_peers` | slot and number | peer locators beyond the room in `contexts` | us |
+//! | `more_peers` | slot | peer locators beyond the room in `contexts` | us |
 //! | `paths` | slot and number | a locator pair besides the current one | us |
 //! | `locals` | address | its uplink | us |
 //! | `lives` | slot | times, counters | programs |

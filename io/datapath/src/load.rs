@@ -12,8 +12,6 @@ use crate::skel::{self, types};
 
 /// A slot and one more fit 24 bits of a cell.
 const MAX_CONTEXTS: u32 = (1 << 24) - 1;
-/// Contexts for each group of peer locators that found no room in its context.
-const CONTEXTS_PER_MORE: u32 = 2;
 
 /// Contexts that the tables have room for.
 pub(crate) fn contexts(settings: &Settings) -> u32 {
@@ -46,10 +44,9 @@ fn size_tables(open: &mut OpenObject, settings: &Settings) -> Result<()> {
     let contexts = contexts(settings);
     for mut map in open.maps_mut() {
         let size = match map.name().to_str() {
-            Some("contexts" | "lives") => contexts,
+            Some("contexts" | "lives" | "more_peers") => contexts,
             Some("groups") => contexts.div_ceil(types::sizes::GROUP_SLOTS.0),
             Some("by_ulids" | "by_tag" | "by_quote") => index::buckets(contexts),
-            Some("more_peers") => (contexts / CONTEXTS_PER_MORE).max(1024),
             Some("flows") => settings.max_flows.max(1),
             _ => continue,
         };

@@ -152,6 +152,8 @@ pub enum Removal {
     Confused,
     /// The peer's host has said of moved payload that it knows no Shim6 (decision 094).
     NoSupport,
+    /// The data plane did not take it.
+    NotTaken,
 }
 
 /// Which timer a timeout is of.

@@ -174,6 +174,14 @@ impl Host {
         self.on_removed(id, context.key.ulids, removal);
     }
 
+    /// The data plane did not do as it was told of a context, and has it no more. So it is none here either: traffic is plain
+    /// IPv6, what the peer sends with its tag is answered, and for a while no other is asked for.
+    pub fn handle_not_taken(&mut self, id: ContextId, now: Instant) {
+        if let Some(context) = self.shim6.give_up(id, shim6::Failure::NotTaken, now) {
+            self.on_removed(id, context.key.ulids, Removal::NotTaken);
+        }
+    }
+
     /// Makes one more context between two ULIDs (RFC 5533 s4.2). The slot that it has once established.
     ///
     /// # Errors

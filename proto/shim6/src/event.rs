@@ -88,4 +88,6 @@ pub enum Failure {
     NoAnswer,
     /// NO-SUPPORT: the peer's ICMPv6 says that it has no Shim6 (RFC 5533 s7.8).
     NoSupport,
+    /// The data plane did not take it.
+    NotTaken,
 }

@@ -187,7 +187,7 @@ impl Machine {
         let ulids = context.key.ulids;
         //= rfc5533#7.8
         let holddown = match failure {
-            Failure::NoAnswer => self.config.no_r1_holddown,
+            Failure::NoAnswer | Failure::NotTaken => self.config.no_r1_holddown,
             Failure::NoSupport => self.config.icmp_holddown,
         };
         if context.key == Key::of(ulids) {

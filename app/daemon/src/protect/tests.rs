@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use moorline_host::datapath::Paths;
+use moorline_host::{ContextSnapshot, LocalState, Role};
 use moorline_types::{ContextTag, Locator, Ulid};
 
 use super::*;
@@ -68,4 +69,52 @@ fn a_slot_that_has_gone_to_another_context_does_not_keep_the_route_of_the_one_be
     moved.set([(first, one), (second, other)]);
     let smaller = MovedRoute { path_mtu: 1400, ..one };
     assert_eq!(moved.of_others(&[(first, smaller), (second, one), (third, other)]), [second]);
+}
+
+/// A host that goes on with one context, and the update that it has for the data plane.
+fn host_with_context() -> (Host, Update) {
+    let entry = entry(3, false);
+    let (now, usable) = (clock::now(), vec![entry.locators.local]);
+    let mut host = Host::new(moorline_host::Config::default(), [1; 32], now);
+    host.handle_local(&LocalState { usable: usable.clone(), ..LocalState::default() }, now);
+    let snapshot = ContextSnapshot {
+        id: entry.id,
+        ulids: entry.ulids,
+        forked_instance: 0,
+        local_tag: entry.local_tag,
+        peer_tag: entry.peer_tag,
+        locators: entry.locators,
+        local_locators: usable,
+        peer_locators: vec![entry.locators.peer],
+        peer_generation: None,
+        peer_send_timeout: Duration::from_secs(10),
+        role: Role::Initiator,
+    };
+    host.restore(snapshot, now).expect("a context");
+    let update = host.poll_datapath().expect("an upsert");
+    (host, update)
+}
+
+#[test]
+fn a_context_that_the_data_plane_refuses_is_none_in_the_core() {
+    let (mut host, update) = host_with_context();
+    let Update::Upsert(ContextEntry { id, ulids, .. }) = update else { panic!("{update:?}") };
+    on_not_applied(&mut host, &update, &Error::TooManyContexts(id));
+    assert_eq!(host.contexts().count(), 0);
+    let updates: Vec<_> = std::iter::from_fn(|| host.poll_datapath()).collect();
+    assert!(updates.contains(&Update::Remove { context: id }), "{updates:?}");
+    let events: Vec<_> = std::iter::from_fn(|| host.poll_event()).collect();
+    let removed = Event::Removed { context: id, ulids, removal: Removal::NotTaken };
+    assert_eq!(events.last(), Some(&removed));
+}
+
+#[test]
+fn what_else_goes_wrong_leaves_contexts_alone() {
+    let (mut host, _) = host_with_context();
+    let context = ContextId(3);
+    let heard = Update::Heard { context, at: clock::now() };
+    for update in [Update::Remove { context }, heard] {
+        on_not_applied(&mut host, &update, &Error::UnknownContext(context));
+    }
+    assert_eq!(host.contexts().count(), 1);
 }

@@ -12,6 +12,8 @@ use moorline_types::{
 use super::can_run;
 use super::harness::{ETHERNET, Harness};
 use crate::index::Index;
+use crate::skel::types;
+use crate::tables::Table;
 use crate::{Datapath, Error, Settings, load};
 
 pub(crate) const LOCAL: &str = "2001:db8:a::1";
@@ -139,14 +141,139 @@ fn all_peer_locators_are_known_wherever_they_found_room() {
     assert_eq!(harness.plane.contexts.more_peers.keys().len(), 0);
 }
 
+/// With as many locators as a peer may have, and a path besides its ULIDs.
+fn large(id: u32) -> ContextEntry {
+    let entry = entry(id, &peer(id));
+    let locators = entry.ulids.as_locators();
+    let paths = vec![LocatorPair::new(Locator(address("2001:db8:b::1")), locators.peer)].into();
+    let peer_locators = (0..32).map(locator).collect::<Vec<_>>().into();
+    ContextEntry { locators, peer_locators, paths, congestion: true, ..entry }
+}
+
+fn peer(id: u32) -> String {
+    Ipv6Addr::from(u128::from(address(PEER)) + u128::from(id)).to_string()
+}
+
+fn plane(max_contexts: u32) -> Datapath {
+    let settings = Settings { max_contexts, max_flows: 64, ..Settings::default() };
+    Datapath::open_with(&settings, true).unwrap()
+}
+
+/// What is in the tables that contexts are found by, and in those beside.
+fn left(plane: &Datapath) -> [usize; 6] {
+    let contexts = &plane.contexts;
+    let [ulids, tags, quotes] =
+        [&contexts.by_ulids, &contexts.by_tag, &contexts.by_quote].map(Index::len);
+    let beside = [
+        contexts.more_peers.keys().len(),
+        contexts.paths.keys().len(),
+        contexts.congestions.keys().len(),
+    ];
+    let [more_peers, paths, congestions] = beside;
+    [ulids, tags, quotes, more_peers, paths, congestions]
+}
+
+#[test]
+fn all_contexts_may_have_all_locators_and_leave_nothing() {
+    if !can_run("all_contexts_may_have_all_locators_and_leave_nothing") {
+        return;
+    }
+    let mut plane = plane(256);
+    for id in 0..256 {
+        plane.apply(&Update::Upsert(large(id))).unwrap();
+    }
+    assert_eq!(left(&plane), [256; 6]);
+    for id in 0..256 {
+        plane.apply(&Update::Remove { context: ContextId(id) }).unwrap();
+    }
+    assert_eq!(left(&plane), [0; 6]);
+}
+
+/// Fills a table of a plane for one context with what is of none, or makes room again.
+fn fill(plane: &Datapath, name: &'static str, is_full: bool) {
+    let more_peers = &plane.contexts.more_peers;
+    match (name, is_full) {
+        ("more_peers", true) => more_peers.insert(&9, &types::more_peers::default()).unwrap(),
+        ("more_peers", false) => more_peers.remove(&9).unwrap(),
+        _ => {
+            let index = Table::<u32, types::bucket>::of(&plane.object, name).unwrap();
+            let mut bucket = index.lookup(&0).unwrap().unwrap();
+            let (from, to) = if is_full { (0, 9) } else { (9, 0) };
+            bucket.cell.iter_mut().filter(|cell| **cell == from).for_each(|cell| *cell = to);
+            index.insert(&0, &bucket).unwrap();
+        }
+    }
+}
+
+#[test]
+fn of_a_context_that_there_is_no_room_for_nothing_is_left() {
+    if !can_run("of_a_context_that_there_is_no_room_for_nothing_is_left") {
+        return;
+    }
+    for table in ["more_peers", "by_tag", "by_ulids"] {
+        let mut plane = plane(1);
+        fill(&plane, table, true);
+        let refused = plane.apply(&Update::Upsert(large(0)));
+        assert!(refused.is_err(), "{table}");
+        assert_eq!(plane.contexts().unwrap(), [], "{table}");
+        fill(&plane, table, false);
+        assert_eq!(left(&plane), [0; 6], "{table}");
+        plane.apply(&Update::Upsert(large(0))).unwrap();
+        assert_eq!(plane.contexts().unwrap(), [large(0)], "{table}");
+    }
+}
+
+/// The core forgets it, too: better plain than by a pair that has been left.
+#[test]
+fn a_context_that_cannot_change_goes() {
+    if !can_run("a_context_that_cannot_change_goes") {
+        return;
+    }
+    for table in ["more_peers", "by_tag"] {
+        let mut plane = plane(1);
+        plane.apply(&Update::Upsert(entry(0, PEER))).unwrap();
+        fill(&plane, table, true);
+        let changed = ContextEntry { local_tag: ContextTag::from_bits(77), ..large(0) };
+        let refused = plane.apply(&Update::Upsert(changed.clone()));
+        assert!(refused.is_err(), "{table}");
+        assert_eq!(plane.contexts().unwrap(), [], "{table}");
+        fill(&plane, table, false);
+        assert_eq!(left(&plane), [0; 6], "{table}");
+        plane.apply(&Update::Upsert(changed.clone())).unwrap();
+        assert_eq!(plane.contexts().unwrap(), [changed], "{table}");
+    }
+}
+
+#[test]
+fn a_context_is_taken_with_fewer_paths_where_there_is_no_room_for_all() {
+    if !can_run("a_context_is_taken_with_fewer_paths_where_there_is_no_room_for_all") {
+        return;
+    }
+    let mut plane = plane(4);
+    plane.apply(&Update::Upsert(large(0))).unwrap();
+    // But for one.
+    let filled = types::sizes::MAX_ALL_PATHS.0 - 2;
+    let key = |number| types::path_key { slot: 9, number };
+    for number in 0..filled {
+        plane.contexts.paths.insert(&key(number), &types::path::default()).unwrap();
+    }
+    let mut paths = large(1).paths.to_vec();
+    paths.push(LocatorPair::new(paths[0].local, locator(2)));
+    plane.apply(&Update::Upsert(ContextEntry { paths: paths.into(), ..large(1) })).unwrap();
+    assert_eq!(plane.contexts().unwrap(), [large(0), large(1)]);
+    for id in [0, 1] {
+        plane.apply(&Update::Remove { context: ContextId(id) }).unwrap();
+    }
+    (0..filled).for_each(|number| plane.contexts.paths.remove(&key(number)).unwrap());
+    assert_eq!(left(&plane), [0; 6]);
+}
+
 #[test]
 fn a_full_table_finds_every_context() {
     if !can_run("a_full_table_finds_every_context") {
         return;
     }
-    let settings = Settings { max_contexts: 5000, max_flows: 64, ..Settings::default() };
-    let mut plane = Datapath::open_with(&settings, true).unwrap();
-    let peer = |id: u32| Ipv6Addr::from(u128::from(address(PEER)) + u128::from(id)).to_string();
+    let mut plane = plane(5000);
     for id in 0..5000 {
         plane.apply(&Update::Upsert(entry(id, &peer(id)))).unwrap();
     }

@@ -1,4 +1,4 @@
-//! A host that knows no Shim6 any more, at either end.
+//! A host that knows no Shim6 any more, at either end, and a data plane that does not take a context.
 
 use moorline_types::{ContextTag, DropReason};
 use moorline_wire::{Message, Options, PayloadHeader, UpdateRequest};
@@ -104,4 +104,25 @@ fn what_a_host_that_ends_refuses_is_what_its_peer_sends() {
     pair.hosts[0].handle_unrecognized(&header, quoted, locators.local, pair.now);
     pair.drain(0);
     assert!(pair.entries[0].is_empty());
+}
+
+#[test]
+fn a_context_that_the_data_plane_does_not_take_is_none() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let ContextEntry { id, ulids, .. } = pair.entries[0][0].clone();
+    pair.hosts[0].handle_not_taken(id, pair.now);
+    pair.drain(0);
+    assert!(pair.entries[0].is_empty());
+    assert_eq!(pair.hosts[0].contexts().count(), 0);
+    let removed = Event::Removed { context: id, ulids, removal: Removal::NotTaken };
+    assert_eq!(pair.events[0].last(), Some(&removed));
+    // Not again and again while there is no room; later there may be.
+    pair.trigger(0);
+    assert_eq!(pair.hosts[0].contexts().count(), 0);
+    let until = pair.hosts[0].negatives().next().expect("remembered").until;
+    pair.run(until.since(pair.now));
+    pair.trigger(0);
+    assert!(pair.has_context());
+    assert_eq!(pair.entries[0][0].peer_tag, pair.entries[1][0].local_tag);
 }
