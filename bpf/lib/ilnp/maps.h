@@ -108,6 +108,14 @@ struct {
 	__type(value, __u8);
 } own_nids SEC(".maps");
 
+/* The one of them that was found last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct own_nid);
+} recent_nid SEC(".maps");
+
 /* Our locators, network order, to the index of the uplink that each belongs to. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

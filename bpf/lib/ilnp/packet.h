@@ -95,12 +95,6 @@ static __always_inline bool load_ilnp(struct __sk_buff *skb, __u32 l2, struct ip
 	return load_ip6(skb, l2, ip6) && is_ilnp(ip6);
 }
 
-/* Whether it is for this host, and not for one that this one forwards packets to. */
-static __always_inline bool is_for_us(const struct ip6 *ip6)
-{
-	return bpf_map_lookup_elem(&own_nids, &ip6->destination.word[1]);
-}
-
 static __always_inline bool is_extension(__u8 next)
 {
 	return next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_FRAGMENT ||

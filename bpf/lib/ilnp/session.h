@@ -67,6 +67,27 @@ static __always_inline bool has_sessions(void)
 	return count_of(ILNP_NODES);
 }
 
+/* Whether a packet is for this host, and not for one that this one forwards packets to. */
+static __always_inline bool is_for_us(const struct ip6 *ip6)
+{
+	__u32 changes = count_of(ILNP_CHANGES);
+	__u64 nid = ip6->destination.word[1];
+	struct own_nid *recent;
+	__u32 zero = 0;
+
+	recent = bpf_map_lookup_elem(&recent_nid, &zero);
+	if (likely(recent && recent->nid == nid && recent->changes == changes && recent->is_set))
+		return true;
+	if (!bpf_map_lookup_elem(&own_nids, &nid))
+		return false;
+	if (recent) {
+		recent->nid = nid;
+		recent->changes = changes;
+		recent->is_set = 1;
+	}
+	return true;
+}
+
 static __always_inline void copy_facts(struct ilnp_session *session, struct facts *facts)
 {
 	bpf_spin_lock(&session->lock);

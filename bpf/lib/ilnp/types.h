@@ -194,6 +194,15 @@ struct named {
 
 _Static_assert(sizeof(struct named) == 272, "named");
 
+/* Good as long as nothing has changed since. */
+struct own_nid {
+	__u64 nid;
+	__u32 changes;
+	__u32 is_set;
+};
+
+_Static_assert(sizeof(struct own_nid) == 16, "own_nid");
+
 enum ilnp_report_kind {
 	ILNP_CANDIDATE = 1,
 	ILNP_LEARNED = 2,

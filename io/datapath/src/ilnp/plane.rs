@@ -133,8 +133,11 @@ impl IlnpDatapath {
         for nid in self.nids.difference(nids) {
             self.own_nids.remove(&convert::nid(*nid))?;
         }
+        if self.nids == *nids {
+            return Ok(());
+        }
         self.nids.clone_from(nids);
-        Ok(())
+        self.sessions.note_change()
     }
 
     /// Tells which uplink packets with this source locator leave by.
