@@ -43,6 +43,23 @@ fn what_is_for_the_core_comes_in_batches_and_all_of_it_in_order() {
 }
 
 #[test]
+fn what_is_for_an_identifier_is_for_the_core_as_long_as_it_is_ours() {
+    if !can_run("what_is_for_an_identifier_is_for_the_core_as_long_as_it_is_ours") {
+        return;
+    }
+    let mut harness = Harness::new(&IlnpSettings { max_sessions: 4, ..IlnpSettings::default() });
+    let propose = message(PROPOSE);
+    let nid = PAIRS[0].local.nid;
+    for is_ours in [true, false, true] {
+        harness.plane.set_nids(&is_ours.then_some(nid).into_iter().collect()).unwrap();
+        for _ in 0..2 {
+            harness.run("ilnp_ingress", &propose);
+            assert_eq!(harness.controls().len(), usize::from(is_ours));
+        }
+    }
+}
+
+#[test]
 fn locator_updates_without_a_nonce_take_no_room_from_what_is_for_the_core() {
     if !can_run("locator_updates_without_a_nonce_take_no_room_from_what_is_for_the_core") {
         return;
