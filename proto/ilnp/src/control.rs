@@ -6,7 +6,7 @@ use moorline_wire::ilnp::{Admission, AdmissionTypes, NONCE_OPTION, OptionsHeader
 
 use crate::datapath::Sockets;
 use crate::event::{Cause, Classic};
-use crate::machine::Machine;
+use crate::machine::{IP6_LEN, Machine};
 use crate::session::Opening;
 
 /// An ICMPv6 packet from the network, taken apart.
@@ -154,7 +154,6 @@ impl Machine {
     }
 }
 
-const IP6_LEN: usize = 40;
 /// RFC 4443 s3.4.
 pub(crate) const PARAMETER_PROBLEM: u8 = 4;
 pub(crate) const UNRECOGNIZED_OPTION: u8 = 2;
