@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use common::{Protected, daemon_options, eventually, protected_with, with_ilnp};
 use moorline_api::{ContextState, EventKind};
+use moorline_lab::Failure;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::netns::Task;
 use moorline_lab::topology::{HOSTS, host_address};
@@ -26,13 +27,48 @@ fn with_ilnp_from_now_on(hosts: &mut Protected, index: usize) {
     hosts.daemons.insert(index, daemon);
 }
 
-#[test]
-fn a_pair_with_a_shim6_context_gets_no_session_and_another_pair_does() {
+/// Both hosts have a context, and daemons without ILNP, which have got ready for it.
+fn with_context(test: &str) -> Option<(Protected, UdpFlow)> {
     let trigger = || "trigger-packets = 1\n".to_owned();
-    let name = "Shim6 context first";
-    let Some(mut hosts) = protected_with(name, [trigger(), trigger()]) else { return };
-    let first = hosts.datagrams(Direction::BothWays);
+    let mut hosts = protected_with(test, [trigger(), trigger()])?;
+    let flow = hosts.datagrams(Direction::BothWays);
     hosts.await_context();
+    Some((hosts, flow))
+}
+
+fn is_undamaged(flow: UdpFlow) {
+    assert!(flow.finish().unwrap().iter().all(|way| way.damaged == 0));
+}
+
+/// One that has not moved: no packet is the worse for it.
+#[test]
+fn a_shim6_context_gives_way_to_the_session_that_both_ends_want() {
+    let Some((mut hosts, flow)) = with_context("Shim6 context, not moved") else { return };
+    (0..HOSTS.len()).for_each(|index| with_ilnp_from_now_on(&mut hosts, index));
+    hosts.await_session();
+    eventually("the end of the contexts", || {
+        hosts.daemons.iter().all(|daemon| daemon.contexts().unwrap().is_empty())
+    });
+    for daemon in &hosts.daemons {
+        assert_eq!(daemon.ilcc().unwrap().correspondents.len(), 1);
+    }
+    is_undamaged(flow);
+}
+
+#[test]
+fn a_pair_that_shim6_has_moved_gets_no_session_and_another_pair_does() {
+    let Some((mut hosts, first)) = with_context("Shim6 context, moved") else { return };
+    let cut = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
+    drop(hosts.lab.fail(cut).unwrap());
+    eventually("both have moved", || {
+        let has_moved = |daemon: &Daemon| {
+            let contexts = daemon.contexts().unwrap();
+            contexts
+                .iter()
+                .all(|one| [one.locator_local, one.locator_peer] != [one.ulid_local, one.ulid_peer])
+        };
+        hosts.daemons.iter().all(has_moved)
+    });
     (0..HOSTS.len()).for_each(|index| with_ilnp_from_now_on(&mut hosts, index));
     // Its packets are seen by programs that would ask for a session, as those of another pair are.
     let ends = [0, 1].map(|index: usize| Endpoint {
@@ -53,9 +89,7 @@ fn a_pair_with_a_shim6_context_gets_no_session_and_another_pair_does() {
         assert_eq!(ulids, [own, other].map(|index| hosts.ends[index].address));
         assert_eq!(context.state, ContextState::Established);
     }
-    for flow in [first, second] {
-        assert!(flow.finish().unwrap().iter().all(|way| way.damaged == 0));
-    }
+    [first, second].into_iter().for_each(is_undamaged);
 }
 
 /// A name server of a host: every name has the identifier of B, and no other record.

@@ -11,6 +11,7 @@ use common::{Protected, daemon_options, eventually, with_ilnp};
 use moorline_api::{Correspondent, EventKind};
 use moorline_lab::Failure;
 use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
+use moorline_lab::interrupt::wait_for;
 use moorline_lab::topology::{HOSTS, Prefix, host_address};
 use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
 
@@ -134,9 +135,11 @@ fn a_daemon_that_stops_leaves_classic_ipv6_behind() {
         let options = DaemonOptions { settings, ..daemon_options() };
         let daemon = Daemon::start(&hosts.lab, HOSTS[host], &options).unwrap();
         hosts.daemons.insert(host, daemon);
-        eventually("a session", || {
-            hosts.daemons.iter().all(|daemon| daemon.ilcc().unwrap().correspondents.len() == 1)
+        let both = wait_for("a session", Duration::from_secs(20), || {
+            let has = |daemon: &Daemon| daemon.ilcc().unwrap().correspondents.len() == 1;
+            Ok(hosts.daemons.iter().all(has).then_some(()))
         });
+        assert!(both.is_ok(), "{}", hosts.story());
         traffic.goes_on(&format!("with another daemon of {}", HOSTS[host]));
     }
     traffic.tcp.abandon().unwrap();

@@ -92,7 +92,9 @@ impl Daemon {
         }
     }
 
+    /// Those of ILNP first, which asks first (decision 071).
     pub(crate) fn take_reports(&mut self) -> anyhow::Result<()> {
+        self.take_ilnp_reports()?;
         let mut reports = Vec::new();
         self.datapath.drain_reports(&mut |report| reports.push(report))?;
         reports.into_iter().for_each(|report| self.on_shim6_report(report));

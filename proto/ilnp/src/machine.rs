@@ -36,7 +36,7 @@ pub struct Machine {
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
     pub(crate) negatives: Negatives,
-    hints: Hints,
+    pub(crate) hints: Hints,
     /// Answers to proposals, and denials.
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,

@@ -26,6 +26,7 @@ struct Negative {
 pub(crate) struct Hints(BTreeMap<Nid, Instant>);
 
 impl Hints {
+    /// One that is good for longer stays.
     pub(crate) fn add(&mut self, nid: Nid, until: Instant, now: Instant) {
         if self.0.len() >= MAX_HINTS && !self.0.contains_key(&nid) {
             self.0.retain(|_, until| *until > now);
@@ -33,7 +34,8 @@ impl Hints {
                 return;
             }
         }
-        self.0.insert(nid, until);
+        let known = self.0.entry(nid).or_insert(until);
+        *known = until.max(*known);
     }
 
     pub(crate) fn has(&self, nid: Nid, now: Instant) -> bool {

@@ -143,6 +143,16 @@ impl Machine {
         self.send(pair, &octets, None);
     }
 
+    /// Somebody else takes care of these addresses from now on. A session that both ends have agreed on stays.
+    pub fn withdraw(&mut self, pair: IlvPair) {
+        self.drop_proposal(pair);
+        if self.confirming(pair).is_some()
+            && let Some(id) = self.ilcc.find_pair(pair)
+        {
+            self.forget(id, Cause::Unanswered);
+        }
+    }
+
     pub(crate) fn on_proposal_timer(&mut self, pair: IlvPair, now: Instant) {
         let Some(proposal) = self.proposals.get_mut(&pair) else { return };
         if proposal.retry.tries < PROPOSAL_TRIES {
@@ -196,9 +206,7 @@ impl Machine {
         sockets: &dyn Sockets,
         now: Instant,
     ) -> Result<(), DropReason> {
-        // Of two that cross, the one from the higher address goes on.
-        let is_on_its_way = self.proposals.contains_key(&pair) || self.is_confirming(pair);
-        if is_on_its_way && pair.local > pair.remote {
+        if self.is_crossed_by_ours(pair) {
             return Err(DropReason::UnexpectedState);
         }
         self.answers.take(pair.remote.l64, now)?;
@@ -227,9 +235,20 @@ impl Machine {
         Ok(())
     }
 
-    fn is_confirming(&self, pair: IlvPair) -> bool {
-        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
-        session.is_some_and(|session| matches!(session.opening, Opening::Confirming(_)))
+    /// Of two proposals that cross, the one from the higher address goes on. Ours does not if it had to be sent again: the
+    /// correspondent was not there for it, as one that has just been started.
+    fn is_crossed_by_ours(&self, pair: IlvPair) -> bool {
+        let proposed = self.proposals.get(&pair).map(|proposal| &proposal.retry);
+        let retry = proposed.or_else(|| self.confirming(pair).map(|confirming| &confirming.retry));
+        pair.local > pair.remote && retry.is_some_and(|retry| retry.tries == 1)
+    }
+
+    fn confirming(&self, pair: IlvPair) -> Option<&Confirming> {
+        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id))?;
+        match &session.opening {
+            Opening::Confirming(confirming) => Some(confirming),
+            Opening::Offered { .. } | Opening::Done => None,
+        }
     }
 
     fn has_moved(&self, pair: IlvPair) -> bool {
@@ -302,13 +321,13 @@ impl Machine {
                 return Err(DropReason::UnexpectedState);
             }
         }
-        // Ours and theirs have crossed at every step: the one from the higher address goes on.
-        if self.is_confirming(pair) && pair.local > pair.remote {
+        // Ours and theirs may have crossed at every step.
+        if self.confirming(pair).is_some() && self.is_crossed_by_ours(pair) {
             return Err(DropReason::UnexpectedState);
         }
         let (socket, decision) = self.judge(&accept.flow, pair, sockets);
         let Decision::Admit(why) = decision else { return Err(DropReason::TableFull) };
-        let is_our_wish = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
+        let is_our_wish = self.drop_proposal(pair).is_some() || self.confirming(pair).is_some();
         let class = match socket {
             Socket::Connected => Class::Proven,
             Socket::None | Socket::Unconnected if is_our_wish => Class::Proven,

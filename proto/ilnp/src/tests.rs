@@ -1,6 +1,7 @@
 //! Machines alone, message by message. Whole hosts are in the simulator (`sim/src/ilnp`).
 
 mod again;
+mod crossed;
 mod duo;
 mod known;
 mod lost;

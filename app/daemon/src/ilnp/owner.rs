@@ -1,4 +1,4 @@
-//! Which of the two protocols a pair of addresses belongs to: who had an entry for it first, and ILNP asks first
+//! Which of the two protocols a pair of addresses belongs to: ILNP asks first, and whom Shim6 has moved stays its own
 //! (decision 071).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,8 @@ use super::ulids;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// Pairs of Shim6's contexts, while ILNP is on.
+/// Pairs that Shim6 has moved, while ILNP is on. A context whose payload still has its ULIDs can go at any time without a
+/// packet that is the worse for it, and does when the correspondent wants a session.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
     contexts: BTreeMap<ContextId, UlidPair>,
@@ -53,7 +54,8 @@ impl Owned {
 pub(super) struct Postponed(BTreeSet<UlidPair>);
 
 impl Daemon {
-    /// What the programs of Shim6 have seen goes to its machine, but for what ILNP has or may have soon.
+    /// What the programs of Shim6 have seen goes to its machine, but for what ILNP has or may have soon. Its programs have
+    /// seen the same packets before.
     pub(crate) fn on_shim6_report(&mut self, report: Report) {
         if let (Report::Trigger { ulids }, Some(ilnp)) = (&report, &mut self.ilnp)
             && ilnp.machine.is_taken(ilvs(*ulids))
@@ -77,7 +79,7 @@ impl Daemon {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.postponed.0.remove(&pair);
         }
-        // The correspondent's proposal may have come after we had sent an I1, which it does not answer.
+        // What has not moved gives way, be it an I1 that the correspondent does not answer.
         let begun = self.host.contexts().filter(|context| context.ulids == pair);
         for id in begun.map(|context| context.id).collect::<Vec<_>>() {
             self.host.remove(id, Removal::Requested);
@@ -87,16 +89,25 @@ impl Daemon {
         }
     }
 
-    /// Keeps the books of Shim6's pairs. A context that came about while ILNP had a session already goes again.
+    /// Keeps the books of Shim6's pairs. A context that came about while ILNP had a session already goes again; what is not
+    /// agreed on yet goes for one that moves.
     pub(crate) fn note_owners(&mut self, updates: &[Update]) {
-        let Some(ilnp) = &self.ilnp else { return };
+        let Some(ilnp) = &mut self.ilnp else { return };
         for update in updates {
+            if let Update::Upsert(entry) = update
+                && entry.is_moved()
+            {
+                ilnp.machine.withdraw(ilvs(entry.ulids));
+            }
             match update {
                 Update::Upsert(entry) if ilnp.has_session(ilvs(entry.ulids)) => {
                     tracing::debug!(context = %entry.id, "the pair is ILNP's");
                     self.host.remove(entry.id, Removal::Requested);
                 }
-                Update::Upsert(entry) => self.owned.insert(entry.id, entry.ulids),
+                Update::Upsert(entry) if entry.is_moved() => {
+                    self.owned.insert(entry.id, entry.ulids);
+                }
+                Update::Upsert(entry) => self.owned.remove(entry.id),
                 Update::Remove { context } => self.owned.remove(*context),
                 Update::Heard { .. } | Update::Rearm { .. } => {}
             }
@@ -132,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_is_shim6s_as_long_as_one_of_its_contexts_lives() {
+    fn a_pair_is_shim6s_as_long_as_one_of_its_contexts_has_moved() {
         let pair = |end: &str| {
             let ulid = |text: &str| Ulid(text.parse().expect("an address"));
             UlidPair::new(ulid("2001:db8:a::1"), ulid(end))

@@ -88,16 +88,24 @@ impl Duo {
 
     /// A packet of the first host goes out.
     pub(super) fn traffic(&mut self, socket: Socket) {
-        let pair = IlvPair::new(ilv(0), ilv(1));
+        self.traffic_of(0, socket);
+    }
+
+    pub(super) fn withdraw(&mut self, host: usize) {
+        self.machines[host].withdraw(IlvPair::new(ilv(host), ilv(1 - host)));
+        self.drain(host);
+    }
+
+    pub(super) fn traffic_of(&mut self, host: usize, socket: Socket) {
         let report = Report::Candidate {
-            pair,
+            pair: IlvPair::new(ilv(host), ilv(1 - host)),
             protocol: 17,
-            ports: (40_000, 7),
+            ports: if host == 0 { (40_000, 7) } else { (7, 40_000) },
             socket,
             inbound: false,
             nonce: None,
         };
-        self.report(0, report);
+        self.report(host, report);
     }
 
     pub(super) fn report(&mut self, host: usize, report: Report) {

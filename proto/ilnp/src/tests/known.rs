@@ -6,7 +6,7 @@ use moorline_types::{DropReason, IlvPair, Nonce};
 
 use super::duo::{Duo, of_session};
 use super::{Cause, Classic, Event, Socket, ilv, update_of};
-use crate::consts::{CHECK_INTERVAL, CHECK_TRIES, USED_INTERVAL};
+use crate::consts::{CHECK_INTERVAL, CHECK_TRIES, REFUSAL_LIFETIME, USED_INTERVAL};
 use crate::datapath::{Report, SessionEntry};
 use crate::{Config, LocalLocator, LocalState, Machine};
 
@@ -82,6 +82,23 @@ fn one_that_began_anew_says_so_and_both_agree_once_more() {
     assert!(duo.has_event(0, is_denied));
     assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [0, 0]);
     assert!(!duo.has_event(0, |event| matches!(event, Event::Classic { .. })));
+    duo.traffic(Socket::Connected);
+    duo.play();
+    assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [1, 1]);
+}
+
+/// A daemon that is started anew: nobody answers until it is there.
+#[test]
+fn one_that_was_in_session_a_moment_ago_is_not_given_up_for_its_silence() {
+    let mut duo = Duo::established();
+    duo.end(1);
+    let said = duo.take(1);
+    duo.give(0, &said);
+    duo.traffic(Socket::Connected);
+    duo.alone(0, Duration::from_secs(5));
+    assert!(duo.has_event(0, |event| matches!(event, Event::Classic { .. })));
+    duo.now = duo.now + REFUSAL_LIFETIME;
+    begin_anew(&mut duo, 1);
     duo.traffic(Socket::Connected);
     duo.play();
     assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [1, 1]);

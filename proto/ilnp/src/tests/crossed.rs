@@ -1,0 +1,84 @@
+//! Proposals of both ends that meet, and those that are withdrawn.
+
+use moorline_types::Nonce;
+
+use super::duo::Duo;
+use super::{Socket, ilv};
+use crate::Machine;
+
+/// Of the two hosts, the one whose proposal goes on.
+const HIGHER: usize = 1;
+const LOWER: usize = 0;
+
+fn proposed(hosts: &[usize]) -> Duo {
+    assert!(ilv(HIGHER) > ilv(LOWER));
+    let mut duo = Duo::new();
+    hosts.iter().for_each(|host| duo.traffic_of(*host, Socket::Connected));
+    duo
+}
+
+/// Both have the one session, and what each sends is what the other expects.
+fn is_agreed(duo: &Duo) -> bool {
+    let has_one = duo.machines.iter().all(|machine| machine.session_count() == 1);
+    let nonces = |host| -> (Nonce, Nonce) {
+        let entry = duo.entry(host);
+        (entry.send_nonce, entry.receive_nonce.expect("a nonce of the other"))
+    };
+    has_one && nonces(LOWER) == (nonces(HIGHER).1, nonces(HIGHER).0)
+}
+
+#[test]
+fn two_that_cross_make_one_session() {
+    for [first, second] in [[HIGHER, LOWER], [LOWER, HIGHER]] {
+        let mut duo = proposed(&[first, second]);
+        duo.play();
+        assert!(is_agreed(&duo));
+        // Propose of each, Accept, Confirm, Locator Update and its acknowledgement: nothing in vain but the one Propose.
+        assert_eq!(duo.transcript.len(), 6);
+    }
+}
+
+/// As when a daemon is started while the correspondent has been proposing for a while.
+#[test]
+fn who_was_not_there_for_a_proposal_is_answered_at_once() {
+    let mut duo = proposed(&[HIGHER]);
+    duo.take(HIGHER);
+    duo.fire(HIGHER);
+    duo.take(HIGHER);
+    duo.traffic_of(LOWER, Socket::Connected);
+    duo.play();
+    assert!(is_agreed(&duo));
+}
+
+#[test]
+fn who_was_not_there_for_a_confirmation_is_answered_at_once() {
+    let mut duo = proposed(&[HIGHER]);
+    let propose = duo.take(HIGHER);
+    duo.give(LOWER, &propose);
+    let accept = duo.take(LOWER);
+    duo.give(HIGHER, &accept);
+    duo.take(HIGHER);
+    duo.fire(HIGHER);
+    duo.take(HIGHER);
+    duo.traffic_of(LOWER, Socket::Connected);
+    duo.play();
+    assert!(is_agreed(&duo));
+}
+
+#[test]
+fn what_is_withdrawn_is_agreed_on_no_more() {
+    let mut duo = proposed(&[LOWER]);
+    duo.withdraw(LOWER);
+    duo.play();
+    assert_eq!(duo.machines.iter().map(Machine::session_count).sum::<usize>(), 0);
+    let (mut duo, confirm) = Duo::at_confirm();
+    duo.withdraw(LOWER);
+    assert_eq!(duo.machines[LOWER].session_count(), 0);
+    // The other is told when it says where it is.
+    duo.give(HIGHER, &[confirm]);
+    duo.play();
+    assert_eq!(duo.machines[HIGHER].session_count(), 0);
+    let mut duo = Duo::established();
+    duo.withdraw(LOWER);
+    assert!(is_agreed(&duo));
+}
