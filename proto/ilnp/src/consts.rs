@@ -60,7 +60,8 @@ pub const NONCE_AFTER_AGREEMENT: Duration = Duration::from_secs(2);
 pub const OFFER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a correspondent is remembered that does not speak ILNP: 10 minutes. Not configurable.
 pub const NEGATIVE_LIFETIME: Duration = Duration::from_secs(600);
-/// How long one is left alone that has no room or socket, or is silent though it is said to speak ILNP: 10 s. Not configurable.
+/// How long one is left alone that has no room or socket, or is silent though it is said to speak ILNP or has done so in the
+/// last 10 minutes: 10 s. Not configurable.
 pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
 /// A correspondent is asked whether it still knows a session that is in use, if it has not shown so for this long: 30 s
 /// (decision 089). Not configurable.

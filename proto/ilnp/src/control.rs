@@ -4,7 +4,6 @@ use moorline_types::{DropReason, Ilv, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6, LOCATOR_UPDATE};
 use moorline_wire::ilnp::{Admission, AdmissionTypes, NONCE_OPTION, OptionsHeader};
 
-use crate::consts::NEGATIVE_LIFETIME;
 use crate::datapath::Sockets;
 use crate::event::{Cause, Classic};
 use crate::machine::{IP6_LEN, Machine};
@@ -126,8 +125,7 @@ impl Machine {
             return Err(DropReason::BadFormat);
         }
         if has_known {
-            // It spoke ILNP a moment ago: should it be silent now, that is the time it takes to be started again.
-            self.hints.add(pair.remote.nid, now + NEGATIVE_LIFETIME, now);
+            self.has_spoken(pair, now);
             self.forget(id, Cause::Denied);
         } else {
             self.forget(id, Cause::Unanswered);

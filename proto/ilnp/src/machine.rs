@@ -9,7 +9,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
-use crate::consts::NONCE_AFTER_AGREEMENT;
+use crate::consts::{NEGATIVE_LIFETIME, NONCE_AFTER_AGREEMENT};
 use crate::control::Control;
 use crate::datapath::{Report, Sockets, Update};
 use crate::event::{Cause, Classic, Event, Transmit};
@@ -36,7 +36,7 @@ pub struct Machine {
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
     pub(crate) negatives: Negatives,
-    pub(crate) hints: Hints,
+    hints: Hints,
     /// Answers to proposals, and denials.
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,
@@ -387,6 +387,12 @@ impl Machine {
         self.negatives.remember(pair.remote, cause, is_hinted, now);
         *self.classic.entry(cause).or_default() += 1;
         self.emit(Event::Classic { pair, cause });
+    }
+
+    /// The correspondent has just shown that it speaks ILNP: should it be silent next, that may be the time it takes to be
+    /// started anew, and it is asked again soon.
+    pub(crate) fn has_spoken(&mut self, pair: IlvPair, now: Instant) {
+        self.hints.add(pair.remote.nid, now + NEGATIVE_LIFETIME, now);
     }
 
     fn on_learned(&mut self, id: SessionId, nonce: Nonce, now: Instant) {

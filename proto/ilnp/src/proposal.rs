@@ -146,7 +146,7 @@ impl Machine {
     /// Somebody else takes care of these addresses from now on. A session that both ends have agreed on stays.
     pub fn withdraw(&mut self, pair: IlvPair) {
         self.drop_proposal(pair);
-        if self.confirming(pair).is_some()
+        if self.is_confirming(pair)
             && let Some(id) = self.ilcc.find_pair(pair)
         {
             self.forget(id, Cause::Unanswered);
@@ -206,8 +206,10 @@ impl Machine {
         sockets: &dyn Sockets,
         now: Instant,
     ) -> Result<(), DropReason> {
-        if self.is_crossed_by_ours(pair) {
-            return Err(DropReason::UnexpectedState);
+        if pair.local > pair.remote
+            && (self.proposals.contains_key(&pair) || self.is_confirming(pair))
+        {
+            return self.insist(pair, now);
         }
         self.answers.take(pair.remote.l64, now)?;
         let flow = propose.flow;
@@ -235,20 +237,21 @@ impl Machine {
         Ok(())
     }
 
-    /// Of two proposals that cross, the one from the higher address goes on. Ours does not if it had to be sent again: the
-    /// correspondent was not there for it, as one that has just been started.
-    fn is_crossed_by_ours(&self, pair: IlvPair) -> bool {
-        let proposed = self.proposals.get(&pair).map(|proposal| &proposal.retry);
-        let retry = proposed.or_else(|| self.confirming(pair).map(|confirming| &confirming.retry));
-        pair.local > pair.remote && retry.is_some_and(|retry| retry.tries == 1)
+    /// Of two proposals that cross, the one from the higher address goes on: ours. If it had to be sent again, the
+    /// correspondent was perhaps not there for it, as one that has just been started, and now it is.
+    fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
+        let again = self.proposals.get(&pair).filter(|proposal| proposal.retry.tries > 1);
+        let Some(flow) = again.map(|proposal| proposal.flow) else {
+            return Err(DropReason::UnexpectedState);
+        };
+        self.answers.take(pair.remote.l64, now)?;
+        self.send_admission(&Admission::Propose(Propose { flow }), pair);
+        Ok(())
     }
 
-    fn confirming(&self, pair: IlvPair) -> Option<&Confirming> {
-        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id))?;
-        match &session.opening {
-            Opening::Confirming(confirming) => Some(confirming),
-            Opening::Offered { .. } | Opening::Done => None,
-        }
+    fn is_confirming(&self, pair: IlvPair) -> bool {
+        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
+        session.is_some_and(|session| matches!(session.opening, Opening::Confirming(_)))
     }
 
     fn has_moved(&self, pair: IlvPair) -> bool {
@@ -277,6 +280,7 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         let proposal = self.take_proposal(&accept.flow, pair)?;
+        self.has_spoken(pair, now);
         let mut session = self.new_session(pair, Why::WeProposed, now);
         session.on_answered(proposal.retry, now);
         let message = Confirm { accept: *accept, initiator_nonce: session.send_nonce };
@@ -321,13 +325,13 @@ impl Machine {
                 return Err(DropReason::UnexpectedState);
             }
         }
-        // Ours and theirs may have crossed at every step.
-        if self.confirming(pair).is_some() && self.is_crossed_by_ours(pair) {
+        // Ours and theirs have crossed at every step: the one from the higher address goes on.
+        if self.is_confirming(pair) && pair.local > pair.remote {
             return Err(DropReason::UnexpectedState);
         }
         let (socket, decision) = self.judge(&accept.flow, pair, sockets);
         let Decision::Admit(why) = decision else { return Err(DropReason::TableFull) };
-        let is_our_wish = self.drop_proposal(pair).is_some() || self.confirming(pair).is_some();
+        let is_our_wish = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
         let class = match socket {
             Socket::Connected => Class::Proven,
             Socket::None | Socket::Unconnected if is_our_wish => Class::Proven,

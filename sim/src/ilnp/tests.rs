@@ -1,5 +1,5 @@
 use super::*;
-use moorline_ilnp::consts::{CHECK_INTERVAL, USED_INTERVAL};
+use moorline_ilnp::consts::{CANDIDATE_INTERVAL, CHECK_INTERVAL, REFUSAL_LIFETIME, USED_INTERVAL};
 use moorline_types::DropReason;
 
 const RTT: Duration = Duration::from_millis(40);
@@ -244,6 +244,25 @@ fn a_host_that_ends_is_spoken_to_in_classic_ipv6() {
             assert_eq!(outcome.sessions, [0, 0], "{traffic:?} {host}: {outcome:?}");
             let longest = if says_so { RTT + Duration::from_millis(10) } else { IN_DOUBT };
             assert!(outcome.longest_pause <= longest, "{traffic:?} {host}: {outcome:?}");
+        }
+    }
+}
+
+/// Whatever either end sent in vain meanwhile.
+#[test]
+fn a_host_that_is_started_anew_is_agreed_with_however_long_that_took() {
+    let begun = Duration::from_secs(5);
+    for traffic in KINDS {
+        for (host, tenths) in [0, 1].into_iter().flat_map(|host| (0..150).map(move |t| (host, t))) {
+            let back = begun + Duration::from_millis(100) * tenths;
+            let changes = vec![
+                (begun, IlnpChange::End { host, says_so: true }),
+                (back, IlnpChange::BeginAnew { host }),
+            ];
+            let seconds = (back + REFUSAL_LIFETIME + CANDIDATE_INTERVAL).as_secs() + 1;
+            let outcome = run(&IlnpPlan { traffic, changes, ..plan(18, seconds) });
+            assert_eq!(outcome.violations, [""; 0]);
+            assert_eq!(outcome.sessions, [1, 1], "{traffic:?} {host} {tenths}: {outcome:?}");
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Proposals of both ends that meet, and those that are withdrawn.
 
-use moorline_types::Nonce;
-
 use super::duo::Duo;
 use super::{Socket, ilv};
 use crate::Machine;
+use crate::consts::{CONFIRMATION_LIFETIME, MAX_RETRANSMISSION, REFUSAL_LIFETIME};
 
 /// Of the two hosts, the one whose proposal goes on.
 const HIGHER: usize = 1;
@@ -17,22 +16,12 @@ fn proposed(hosts: &[usize]) -> Duo {
     duo
 }
 
-/// Both have the one session, and what each sends is what the other expects.
-fn is_agreed(duo: &Duo) -> bool {
-    let has_one = duo.machines.iter().all(|machine| machine.session_count() == 1);
-    let nonces = |host| -> (Nonce, Nonce) {
-        let entry = duo.entry(host);
-        (entry.send_nonce, entry.receive_nonce.expect("a nonce of the other"))
-    };
-    has_one && nonces(LOWER) == (nonces(HIGHER).1, nonces(HIGHER).0)
-}
-
 #[test]
 fn two_that_cross_make_one_session() {
     for [first, second] in [[HIGHER, LOWER], [LOWER, HIGHER]] {
         let mut duo = proposed(&[first, second]);
         duo.play();
-        assert!(is_agreed(&duo));
+        assert!(duo.is_agreed());
         // Propose of each, Accept, Confirm, Locator Update and its acknowledgement: nothing in vain but the one Propose.
         assert_eq!(duo.transcript.len(), 6);
     }
@@ -47,22 +36,22 @@ fn who_was_not_there_for_a_proposal_is_answered_at_once() {
     duo.take(HIGHER);
     duo.traffic_of(LOWER, Socket::Connected);
     duo.play();
-    assert!(is_agreed(&duo));
+    assert!(duo.is_agreed());
 }
 
 #[test]
-fn who_was_not_there_for_a_confirmation_is_answered_at_once() {
+fn who_was_not_there_for_a_confirmation_is_asked_again_soon() {
     let mut duo = proposed(&[HIGHER]);
     let propose = duo.take(HIGHER);
     duo.give(LOWER, &propose);
     let accept = duo.take(LOWER);
     duo.give(HIGHER, &accept);
-    duo.take(HIGHER);
-    duo.fire(HIGHER);
-    duo.take(HIGHER);
-    duo.traffic_of(LOWER, Socket::Connected);
+    duo.alone(HIGHER, CONFIRMATION_LIFETIME + MAX_RETRANSMISSION);
+    assert_eq!(duo.machines[HIGHER].session_count(), 0);
+    duo.now = duo.now + REFUSAL_LIFETIME;
+    duo.traffic_of(HIGHER, Socket::Connected);
     duo.play();
-    assert!(is_agreed(&duo));
+    assert!(duo.is_agreed());
 }
 
 #[test]
@@ -80,5 +69,5 @@ fn what_is_withdrawn_is_agreed_on_no_more() {
     assert_eq!(duo.machines[HIGHER].session_count(), 0);
     let mut duo = Duo::established();
     duo.withdraw(LOWER);
-    assert!(is_agreed(&duo));
+    assert!(duo.is_agreed());
 }

@@ -189,6 +189,14 @@ impl Duo {
         self.machines[host].sessions(self.now).next().expect("a session")
     }
 
+    /// Both have the one session, and what each sends is what the other expects.
+    pub(super) fn is_agreed(&self) -> bool {
+        let nonces = |host| (Some(self.entry(host).send_nonce), self.entry(host).receive_nonce);
+        let (one, other) = (nonces(0), nonces(1));
+        self.machines.iter().all(|machine| machine.session_count() == 1)
+            && one == (other.1, other.0)
+    }
+
     /// What the data plane knows of the session.
     pub(super) fn entry(&self, host: usize) -> SessionEntry {
         let upserts = self.updates[host].iter().rev().filter_map(|update| match update {
