@@ -36,6 +36,10 @@ static __always_inline int control_run(struct __sk_buff *skb)
 	case CONTROL_MOVED:
 		wait_forget(live);
 		break;
+	case CONTROL_ADOPTED:
+		live->idle_seen = 0;
+		live->watch_seen = 0;
+		break;
 	case CONTROL_LOOK:
 		if (!(context->flags & CONTEXT_TIMERS)) {
 			live->first_tx = 0;

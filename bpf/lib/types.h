@@ -427,6 +427,8 @@ enum control_op {
 	CONTROL_CANCEL = 4,
 	/* The current locators changed. */
 	CONTROL_MOVED = 5,
+	/* Another process goes on with the context: it was told of nothing yet. */
+	CONTROL_ADOPTED = 6,
 };
 
 #endif

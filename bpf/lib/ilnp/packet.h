@@ -17,7 +17,7 @@
 /* Of RFC 4727, and what tells our experiment from others': the number of a Locator Update. */
 #define OPTION_EXPERIMENTAL 0x1e
 #define SEQUENCE_LEN 6
-/* Options looked at in one header, padding counted. */
+/* Options of one header, each octet of Pad1 counted: as in proto/wire. */
 #define MAX_OPTIONS 16
 
 #define ICMP_LOCATOR_UPDATE 156
@@ -276,7 +276,7 @@ __noinline int load_options(struct __sk_buff *skb, __u32 l2, __u32 octets, struc
 			return status;
 		at += 2 + header[1];
 	}
-	return at >= len ? 0 : -1 - DROP_HEADER_CHAIN;
+	return at >= len ? 0 : -1 - DROP_TOO_MANY;
 }
 
 /* Where an ICMPv6 message begins, right behind the IPv6 header or its Destination Options, from the IPv6 header

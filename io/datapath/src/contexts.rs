@@ -26,6 +26,8 @@ pub(crate) struct Contexts {
     hashing: Hashing,
     /// The last one given out.
     generation: u32,
+    /// Slots of an earlier process that nobody has gone on with yet.
+    inherited: BTreeSet<u32>,
 }
 
 impl Contexts {
@@ -41,9 +43,12 @@ impl Contexts {
             by_quote: Index::of(object, "by_quote")?,
             hashing: Hashing::of(object, buckets)?,
             generation: 0,
+            inherited: BTreeSet::new(),
         };
-        let generations = found.live()?.into_iter().map(|(_, context)| context.generation);
-        found.generation = generations.max().unwrap_or(0);
+        for (slot, context) in found.live()? {
+            found.generation = found.generation.max(context.generation);
+            found.inherited.insert(slot);
+        }
         Ok(found)
     }
 
@@ -91,6 +96,7 @@ impl Contexts {
     fn add(&mut self, object: &Object, entry: &ContextEntry) -> Result<()> {
         let slot = entry.id.0;
         self.generation = self.generation.checked_add(1).unwrap_or(1);
+        self.inherited.remove(&slot);
         control::reset(object, slot)?;
         self.write_more(slot, &convert::peers_beyond(entry))?;
         if entry.congestion {
@@ -119,7 +125,7 @@ impl Contexts {
 
     /// New locators and tag first, old ones last: packets under way find either.
     fn change(
-        &self,
+        &mut self,
         object: &Object,
         entry: &ContextEntry,
         old: &types::context,
@@ -145,6 +151,9 @@ impl Contexts {
         }
         if is_other_pair {
             control::moved(object, slot)?;
+        }
+        if self.inherited.remove(&slot) {
+            control::adopted(object, slot)?;
         }
         let quotes = self.quotes(slot, &context)?;
         if old_quotes != quotes {

@@ -24,6 +24,11 @@ pub(crate) fn moved(object: &Object, slot: u32) -> Result<()> {
     run(object, types::control_op::CONTROL_MOVED, slot, 0)
 }
 
+/// Another process goes on with the context.
+pub(crate) fn adopted(object: &Object, slot: u32) -> Result<()> {
+    run(object, types::control_op::CONTROL_ADOPTED, slot, 0)
+}
+
 /// The peer was heard from.
 pub(crate) fn heard(object: &Object, slot: u32, at: Instant) -> Result<()> {
     run(object, types::control_op::CONTROL_HEARD, slot, at.as_nanos())

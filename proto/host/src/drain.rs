@@ -180,17 +180,15 @@ impl Host {
     /// Sends what a REAP machine has to send, as the pace allows.
     fn transmit_reap(&mut self, id: ContextId, pace: Pace, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
-        let Some(established) = self.shim6.context(id).and_then(|context| context.established())
-        else {
-            return;
-        };
+        let Some(context) = self.shim6.context(id) else { return };
+        let Some(established) = context.established() else { return };
         let mut is_paid = pace == Pace::Paid;
         loop {
             if active.reap.has_probe() && pace != Pace::Answer {
                 let may = core::mem::take(&mut is_paid) || self.pacer.take(now);
                 if !may {
                     if !core::mem::replace(&mut active.is_waiting, true) {
-                        self.pacer.wait(id);
+                        self.pacer.wait(context.key.ulids.peer.prefix(), id);
                     }
                     return;
                 }

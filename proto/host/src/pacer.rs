@@ -20,8 +20,42 @@ pub(crate) struct Pacer {
     paid_at: Instant,
     /// Probes that answers have paid for, for those that wait.
     credit: u32,
-    /// Contexts with a probe to send, in the order in which they asked.
-    waiting: VecDeque<ContextId>,
+    waiting: Waiting,
+}
+
+/// Contexts with a probe to send. The /64s of their peers have a turn each, so that one with many contexts that it keeps
+/// looking for a path holds nobody else up; contexts of one go in the order in which they asked.
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    by_prefix: BTreeMap<[u8; 8], VecDeque<ContextId>>,
+    /// Each of them once.
+    turns: VecDeque<[u8; 8]>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    fn push(&mut self, prefix: [u8; 8], id: ContextId) {
+        let contexts = self.by_prefix.entry(prefix).or_default();
+        if contexts.is_empty() {
+            self.turns.push_back(prefix);
+        }
+        contexts.push_back(id);
+    }
+
+    fn pop(&mut self) -> Option<ContextId> {
+        let prefix = self.turns.pop_front()?;
+        let contexts = self.by_prefix.get_mut(&prefix)?;
+        let id = contexts.pop_front();
+        if contexts.is_empty() {
+            self.by_prefix.remove(&prefix);
+        } else {
+            self.turns.push_back(prefix);
+        }
+        id
+    }
 }
 
 impl Pacer {
@@ -31,7 +65,7 @@ impl Pacer {
             burst: burst.max(1),
             paid_at: Instant::ZERO,
             credit: 0,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
         }
     }
 
@@ -51,9 +85,9 @@ impl Pacer {
             && self.take(now)
     }
 
-    /// Queues a context that is not in the queue yet.
-    pub(crate) fn wait(&mut self, id: ContextId) {
-        self.waiting.push_back(id);
+    /// Queues a context that is not in the queue yet, by the /64 of its peer's ULID.
+    pub(crate) fn wait(&mut self, prefix: [u8; 8], id: ContextId) {
+        self.waiting.push(prefix, id);
     }
 
     /// A probe was answered. What nobody waits for is not saved up.
@@ -68,7 +102,7 @@ impl Pacer {
         if self.credit == 0 && self.next_free() > now {
             return None;
         }
-        let id = self.waiting.pop_front();
+        let id = self.waiting.pop();
         if id.is_none() {
             self.credit = 0;
         }
@@ -84,7 +118,7 @@ impl Pacer {
 
     /// When the next turn is.
     pub(crate) fn next_turn(&self) -> Option<Instant> {
-        self.waiting.front().map(|_| self.next_free())
+        (!self.waiting.is_empty()).then(|| self.next_free())
     }
 
     fn next_free(&self) -> Instant {
@@ -137,13 +171,26 @@ mod tests {
     use core::net::Ipv6Addr;
 
     const NOW: Instant = Instant::from_nanos(1_000_000_000);
+    const PEERS: [u8; 8] = [0x20, 1, 0xd, 0xb8, 0, 0xb, 0, 0];
+    const OTHERS: [u8; 8] = [0x20, 1, 0xd, 0xb8, 0, 0xc, 0, 0];
+
+    #[test]
+    fn a_prefix_with_many_contexts_holds_no_other_up() {
+        let mut pacer = Pacer::new(10, 1);
+        (0..100).for_each(|n| pacer.wait(PEERS, ContextId(n)));
+        (100..102).for_each(|n| pacer.wait(OTHERS, ContextId(n)));
+        (0..104).for_each(|_| pacer.on_answer());
+        let order: Vec<_> = core::iter::from_fn(|| pacer.pop(NOW)).map(|id| id.0).collect();
+        assert_eq!(order[..6], [0, 100, 1, 101, 2, 3]);
+        assert_eq!(order[6..], (4..100).collect::<Vec<_>>());
+    }
 
     #[test]
     fn a_burst_goes_at_once_and_the_rest_in_turn() {
         let mut pacer = Pacer::new(10, 3);
         assert!((0..3).all(|_| pacer.take(NOW)));
         assert!(!pacer.take(NOW));
-        (0..20).for_each(|n| pacer.wait(ContextId(n)));
+        (0..20).for_each(|n| pacer.wait(PEERS, ContextId(n)));
         let mut now = NOW;
         let mut times = Vec::new();
         while let Some(at) = pacer.next_turn() {
@@ -165,7 +212,7 @@ mod tests {
         let taken = (0..100).filter(|_| pacer.take_spare(NOW)).count();
         assert_eq!(taken, 51);
         assert_eq!((0..100).filter(|_| pacer.take(NOW)).count(), 49);
-        pacer.wait(ContextId(1));
+        pacer.wait(PEERS, ContextId(1));
         assert!(!pacer.take_spare(NOW + Duration::from_secs(60)));
     }
 
@@ -174,7 +221,7 @@ mod tests {
         let mut pacer = Pacer::new(10, 1);
         pacer.on_answer();
         assert!(pacer.take(NOW) && !pacer.take(NOW), "nobody waited: nothing was saved up");
-        (0..9).for_each(|n| pacer.wait(ContextId(n)));
+        (0..9).for_each(|n| pacer.wait(PEERS, ContextId(n)));
         assert_eq!(pacer.pop(NOW), None);
         pacer.on_answer();
         for n in 0..2 {
@@ -189,7 +236,7 @@ mod tests {
         (3..9).for_each(|_| pacer.on_answer());
         (3..9).for_each(|n| assert_eq!(pacer.pop(NOW), Some(ContextId(n))));
         assert_eq!(pacer.pop(NOW), None);
-        pacer.wait(ContextId(9));
+        pacer.wait(PEERS, ContextId(9));
         assert_eq!(pacer.pop(NOW), None, "what was left is gone with the last that waited");
     }
 

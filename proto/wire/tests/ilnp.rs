@@ -56,6 +56,17 @@ fn options_that_are_no_proof_are_refused() {
     assert_eq!(refused("1100 0103 000000 8b"), WireError::BadLength);
     assert_eq!(refused("1101 8b04 01020304"), WireError::Truncated);
     assert_eq!(refused("11"), WireError::Truncated);
+    assert_eq!(
+        refused("1102 8b04 01020304 00000000 00000000 00000000 00000000"),
+        WireError::TooMany
+    );
+}
+
+#[test]
+fn as_many_options_are_read_as_there_may_be() {
+    let full = of_hex("1102 8b04 01020304 00000000 00000000 00000000 0000 0100");
+    let header = OptionsHeader::parse(&full).expect("parses");
+    assert_eq!(header.nonce, Some(Nonce::Short([1, 2, 3, 4])));
 }
 
 //= rfc6743#2-4 (test)

@@ -1,5 +1,6 @@
 //! On classic tc: the filters and the qdisc of others stay, and nothing of ours does.
 
+use super::pins::Pins;
 use super::*;
 use moorline_datapath::ilnp::{IlnpDatapath, IlnpSettings};
 

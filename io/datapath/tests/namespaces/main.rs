@@ -9,6 +9,7 @@ mod gather;
 mod icmp;
 mod ilnp;
 mod net;
+mod pins;
 mod stalled;
 mod throughput;
 mod triggers;
@@ -16,7 +17,6 @@ mod tun;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddrV6, TcpListener, TcpStream, UdpSocket};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use capture::{Capture, next_header};
@@ -322,124 +322,4 @@ fn traffic_triggers_once() {
     a.send_datagram(1000);
     a.send_datagram(1000);
     assert_eq!(a.wait_for_reports(), [Report::Trigger { ulids }]);
-}
-
-/// A pin folder that goes away with the test.
-struct Pins(PathBuf);
-
-impl Pins {
-    fn new(name: &str) -> Self {
-        Self(format!("/sys/fs/bpf/moorline-test-{}-{name}", std::process::id()).into())
-    }
-
-    fn settings(&self, attach: AttachMode) -> Settings {
-        Settings { pin_dir: Some(self.0.clone()), ..settings(attach) }
-    }
-}
-
-impl Drop for Pins {
-    fn drop(&mut self) {
-        let _ = Datapath::remove_pins(&self.0);
-    }
-}
-
-fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
-    let net = Net::new(tag);
-    let (pins_a, pins_b) = (Pins::new(&format!("{tag}a")), Pins::new(&format!("{tag}b")));
-    let mut a = Host::new(&net, "a", &pins_a.settings(attach));
-    let mut b = Host::new(&net, "b", &pins_b.settings(attach));
-    let (mut client, mut server) = connect(&net);
-    for host in [&mut a, &mut b] {
-        Net::route_over_moor(&host.namespace, address(host.end, 1), address(host.peer, 1));
-        let entry = host.entry(2);
-        host.upsert(entry);
-    }
-    net.r.sh("ip link set a1 down; ip link set b1 down");
-    transfer(&mut client, &mut server, 100_000);
-    let entry = a.entry(2);
-    let before = a.plane.counters(ID).unwrap();
-
-    // Nothing in Drop takes the pinned programs off: this is what SIGKILL leaves.
-    drop(a);
-    transfer(&mut client, &mut server, 100_000);
-    let plane = open(&net.a, "a", &pins_a.settings(attach));
-    assert_eq!(plane.contexts().unwrap(), [entry]);
-    assert!(plane.counters(ID).unwrap().tx_bytes >= before.tx_bytes + 100_000);
-    transfer(&mut client, &mut server, 100_000);
-
-    // The tables are in use, not just there.
-    let mut plane = plane;
-    plane.apply(&Update::Remove { context: ID }).unwrap();
-    assert_eq!(plane.contexts().unwrap(), []);
-    net.a.run(|| plane.close().unwrap());
-    assert!(!pins_a.0.exists());
-    assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
-}
-
-#[test]
-fn pins_of_another_shape_are_not_taken_over() {
-    if !can_run("pins_of_another_shape_are_not_taken_over") {
-        return;
-    }
-    let net = Net::new("ps");
-    let pins = Pins::new("ps");
-    let mut a = Host::new(&net, "a", &pins.settings(AttachMode::Auto));
-    let entry = a.entry(2);
-    a.upsert(entry.clone());
-    drop(a);
-    let mut attached = open(&net.a, "a", &pins.settings(AttachMode::Auto)).attached_before();
-    attached.sort_unstable();
-    let mut all = ["up1", "up2", "moor0", "moor1"].map(|name| net.a.ifindex(name));
-    all.sort_unstable();
-    assert_eq!(attached, all);
-
-    // Another size: clean, with nothing of the old left on the interfaces.
-    let larger = Settings { max_contexts: 128, ..pins.settings(AttachMode::Auto) };
-    let plane = net.a.run(|| Datapath::open(&larger).unwrap());
-    assert_eq!(plane.contexts().unwrap(), []);
-    assert!(plane.attached_before().is_empty());
-    drop(plane);
-
-    // Another version.
-    let folder = std::fs::read_dir(&pins.0).unwrap().next().unwrap().unwrap().path();
-    let other = pins.0.join("layout-0123456789abcdef");
-    std::fs::rename(&folder, &other).unwrap();
-    let plane = net.a.run(|| Datapath::open(&larger).unwrap());
-    assert_eq!(plane.contexts().unwrap(), []);
-    assert!(!other.exists());
-}
-
-#[test]
-fn a_bpffs_is_mounted_where_there_is_none_and_goes_with_the_pins() {
-    if !can_run("a_bpffs_is_mounted_where_there_is_none_and_goes_with_the_pins") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let pins = Pins(folder.path().join("run/bpf"));
-    let is_mounted = || {
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-        mounts.contains(&format!("{} bpf ", pins.0.display()))
-    };
-    for _ in 0..2 {
-        drop(Datapath::open(&pins.settings(AttachMode::Auto)).unwrap());
-        assert!(is_mounted());
-    }
-    Datapath::remove_pins(&pins.0).unwrap();
-    assert!(!is_mounted() && !pins.0.exists());
-    // Nothing there is nothing to remove.
-    Datapath::remove_pins(&pins.0).unwrap();
-}
-
-#[test]
-fn moved_traffic_outlives_the_process_with_tcx() {
-    if can_run("moved_traffic_outlives_the_process_with_tcx") {
-        moved_traffic_outlives_the_process(AttachMode::Tcx, "px");
-    }
-}
-
-#[test]
-fn moved_traffic_outlives_the_process_with_classic_tc() {
-    if can_run("moved_traffic_outlives_the_process_with_classic_tc") {
-        moved_traffic_outlives_the_process(AttachMode::Tc, "pt");
-    }
 }

@@ -12,6 +12,9 @@ pub const ADMISSION_INITIATOR: u8 = 200;
 pub const ADMISSION_RESPONDER: u8 = 201;
 /// Octets of the validator in Accept and Confirm.
 pub const ADMISSION_VALIDATOR_LEN: usize = 16;
+/// Options in a Destination Options header, each octet of Pad1 counted: 16, so that a packet is read in bounded time. Linux takes 8
+/// that are no padding, and 7 octets of padding in a row.
+pub const MAX_OPTIONS: usize = 16;
 /// Locators in a Locator Update: what its count can say (RFC 6743 s2).
 pub const MAX_UPDATE_LOCATORS: usize = 255;
 /// Locators that fit into one of 1280 octets, with a 96-bit nonce and our sequence number.

@@ -2,6 +2,7 @@ use alloc::vec::Vec;
 
 use moorline_types::Nonce;
 
+use super::consts::MAX_OPTIONS;
 use crate::WireError;
 
 /// Type of the Nonce option (RFC 6744 s2). Its upper bits tell a host that does not know it to drop the
@@ -70,7 +71,7 @@ impl OptionsHeader {
     /// # Errors
     /// [`WireError::Truncated`]; [`WireError::BadLength`] if an option leaves the header, or a nonce has
     /// neither 32 nor 96 bits; [`WireError::Duplicate`] if there are two nonces (RFC 6744 s2: discard
-    /// as "Authentication Failed").
+    /// as "Authentication Failed"); [`WireError::TooMany`] if there are more than [`MAX_OPTIONS`] options.
     #[inline]
     pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
         let &[next_header, units] = octets.first_chunk().ok_or(WireError::Truncated)?;
@@ -79,7 +80,8 @@ impl OptionsHeader {
         let mut found =
             Self { next_header, len, nonce: None, sequence: None, has_others: false, nonce_at: 0 };
         let mut at = OPTIONS_AT;
-        while let Some(&kind) = header.get(at) {
+        for _ in 0..MAX_OPTIONS {
+            let Some(&kind) = header.get(at) else { break };
             if kind == PAD1 {
                 at += 1;
                 continue;
@@ -91,7 +93,7 @@ impl OptionsHeader {
             found.take(kind, contents, at)?;
             at = end;
         }
-        Ok(found)
+        if at < len { Err(WireError::TooMany) } else { Ok(found) }
     }
 
     /// Blots out the Nonce option in the header, which is at the start of `octets`, with an option that everybody skips.

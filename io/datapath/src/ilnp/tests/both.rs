@@ -505,6 +505,10 @@ fn options(random: &mut Random, next: u8, nonces: u32, index: usize) -> Vec<u8> 
     if random.one_in(5) {
         all.extend(random.of(&[[0x1e, 2, 5, 5], [0x05, 2, 0, 0], [1, 2, 0, 0], [0, 0, 0, 0]]));
     }
+    if random.one_in(10) {
+        // Up to as many as are read, and beyond.
+        all.resize(all.len() + usize::try_from(random.below(18)).unwrap(), 0);
+    }
     while (all.len() + 2) % 8 != 0 {
         all.push(0);
     }
