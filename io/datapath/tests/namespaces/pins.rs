@@ -160,7 +160,7 @@ fn what_one_process_was_told_the_next_is_told_again() {
     b.send_datagram(10);
     let at = a.plane.counters(ID).unwrap().last_rx;
     let idle = Report::Idle { context: ID, since: at };
-    assert_eq!(until_idle(&a), [Report::Received { context: ID, at }, idle.clone()]);
+    assert_eq!(until_idle(&a), [Report::Received { context: ID, at }, idle]);
     a.upsert(entry);
     assert_eq!(a.reports(), []);
     drop(a);
