@@ -7,14 +7,16 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{daemon_options, endpoint, eventually, protected, two_by_two};
+use common::{daemon_options, endpoint, eventually, protected, two_by_two, two_by_two_open};
 use moorline_api::EventKind;
 use moorline_lab::capture::{Capture, Frame};
-use moorline_lab::daemon::Daemon;
+use moorline_lab::daemon::{Daemon, state_directory};
+use moorline_lab::process::Process;
 use moorline_lab::workload::{
     Direction, Endpoint, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
 };
 use moorline_lab::{Failure, Lab, Namespace};
+use rustix::process::{Pid, Signal, kill_process};
 
 const SHIM6: u8 = 140;
 const UDP: u8 = 17;
@@ -218,22 +220,56 @@ fn a_moved_connection_goes_on_when_the_daemon_is_killed_and_restarted() {
 fn a_stopped_daemon_leaves_the_host_as_it_found_it() {
     let Some(lab) = two_by_two("restore", &[]) else { return };
     let host = lab.namespace("a").unwrap();
-    let picture = || {
-        let commands: [&[&str]; 5] = [
-            &["-o", "link", "show"],
-            &["-6", "-o", "addr", "show", "scope", "global"],
-            &["-6", "rule", "show"],
-            &["-6", "route", "show", "table", "all"],
-            &["-6", "neigh", "show", "proxy"],
-        ];
-        (commands.map(|command| settled(&host.ip(command).unwrap())), controls(host))
-    };
-    let before = picture();
+    let before = picture(host);
     let daemon = Daemon::start(&lab, "a", &daemon_options()).unwrap();
     daemon.verifiable_address("isp1").unwrap();
-    assert_ne!(before, picture(), "the daemon did something");
+    assert_ne!(before, picture(host), "the daemon did something");
     daemon.stop().unwrap();
-    eventually("the host as before", || before == picture());
+    eventually("the host as before", || before == picture(host));
+}
+
+/// A daemon of A that has begun to change the host, and will go on with that for some time.
+fn starting(lab: &Lab) -> Process {
+    let (host, directory) = (lab.namespace("a").unwrap(), lab.directory("a").unwrap());
+    let mut command = host.command(daemon_options().binary);
+    command.arg("--socket").arg(directory.join("moorlined.sock"));
+    command.arg("--state-dir").arg(state_directory(lab, "a").unwrap());
+    // Of its own, as all of /sys.
+    command.args(["--pin-dir", "/sys/fs/bpf/moorline", "--config", "/dev/null"]);
+    let daemon = Process::start(&mut command, &directory.join("moorlined.log")).unwrap();
+    eventually("a change", || host.ip(&["link", "show"]).unwrap().contains("moor1"));
+    daemon
+}
+
+#[test]
+fn a_daemon_that_is_told_to_stop_while_it_starts_leaves_the_host_as_it_found_it() {
+    let Some(lab) = two_by_two_open("restore from the start", &[]) else { return };
+    let host = lab.namespace("a").unwrap();
+    let before = picture(host);
+    for signals in [&[Signal::TERM][..], &[Signal::INT], &[Signal::HUP, Signal::TERM]] {
+        let mut daemon = starting(&lab);
+        let pid = i32::try_from(daemon.id()).ok().and_then(Pid::from_raw).unwrap();
+        signals.iter().for_each(|signal| kill_process(pid, *signal).unwrap());
+        let mut status = None;
+        eventually("the end", || {
+            status = daemon.poll().unwrap();
+            status.is_some()
+        });
+        assert_eq!(status.unwrap().code(), Some(0), "{signals:?}: {}", daemon.log());
+        eventually("the host as before", || before == picture(host));
+    }
+}
+
+/// All that a daemon may change.
+fn picture(host: &Namespace) -> ([Vec<String>; 5], BTreeMap<String, String>) {
+    let commands: [&[&str]; 5] = [
+        &["-o", "link", "show"],
+        &["-6", "-o", "addr", "show", "scope", "global"],
+        &["-6", "rule", "show"],
+        &["-6", "route", "show", "table", "all"],
+        &["-6", "neigh", "show", "proxy"],
+    ];
+    (commands.map(|command| settled(&host.ip(command).unwrap())), controls(host))
 }
 
 /// Every system control of the uplinks.

@@ -9,6 +9,7 @@
 //! | `shell` | the main loop: one thread, one task that owns everything |
 //! | `shim6` | Shim6 between core, data plane and network |
 //! | `ilnp` | ILNPv6 between core, data plane and network |
+//! | `signals` | what the service manager wants |
 //! | `ending` | how a run ends: handing over, putting the host back |
 //! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
 //! | `uplinks` | programs on the uplinks, and what is told of them |
@@ -41,6 +42,7 @@ mod ranker;
 mod server;
 mod shell;
 mod shim6;
+mod signals;
 mod store;
 mod triggers;
 mod uplinks;

@@ -12,7 +12,6 @@ use moorline_host::datapath::Triggers;
 use moorline_link::{Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
 use moorline_netlink::{Advertisements, HostView, Monitor, Netlink, Reachability};
 use moorline_types::{Instant, Ulid};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time;
 
@@ -31,6 +30,7 @@ use crate::protect::Moved;
 use crate::ranker::Ranker;
 use crate::server::{self, Ask};
 use crate::shim6::host_config;
+use crate::signals::{Signals, Wanted};
 use crate::store::Store;
 use crate::usage::Quiet;
 
@@ -100,6 +100,7 @@ struct Sources {
 /// What keeps it from starting: rights, kernel features, another daemon, a damaged state directory.
 pub async fn run(args: &Args, config: Config) -> anyhow::Result<Ending> {
     privileges::hide_memory()?;
+    let mut signals = Signals::catch().context("signals")?;
     let store = Store::open(&args.state_dir)?;
     let events = Events::new();
     // First of all: where another daemon answers, nothing may be touched.
@@ -115,7 +116,7 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<Ending> {
     };
     // Tells systemd; fails where there is none.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let served = daemon.serve(&mut sources).await;
+    let served = daemon.serve(&mut sources, &mut signals).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
     match served {
         Ok(Ending::HandedOver) => daemon.hand_over(args).await?,
@@ -218,11 +219,11 @@ impl Daemon {
         Ok((daemon, sources))
     }
 
-    async fn serve(&mut self, sources: &mut Sources) -> anyhow::Result<Ending> {
-        let mut hand_over = signal(SignalKind::user_defined2())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hangup = signal(SignalKind::hangup())?;
+    async fn serve(
+        &mut self,
+        sources: &mut Sources,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Ending> {
         let mut cgroups = time::interval(CGROUPS_AGAIN);
         let mut rankings = time::interval(RANK_AGAIN);
         loop {
@@ -238,10 +239,11 @@ impl Daemon {
             let ilnp_at = self.ilnp.as_ref().and_then(Ilnp::poll_timeout);
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
-                _ = terminate.recv() => return Ok(self.ending()),
-                _ = interrupt.recv() => return Ok(self.ending()),
-                _ = hand_over.recv() => return Ok(Ending::HandedOver),
-                _ = hangup.recv() => self.reload(),
+                wanted = signals.next() => match wanted {
+                    Wanted::End => return Ok(self.ending()),
+                    Wanted::HandOver => return Ok(Ending::HandedOver),
+                    Wanted::Reload => self.reload(),
+                },
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
                 ready = sources.reports.ready() => {
                     ready?;

@@ -1,0 +1,46 @@
+//! Signals to the daemon. They are caught from the first on, and kept until the main loop asks: what the start has changed on the
+//! host by then is undone by who knows of it.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What came, and nobody has asked for yet.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hand_over: Signal,
+    hangup: Signal,
+}
+
+/// What somebody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// SIGTERM or SIGINT: an end.
+    End,
+    /// SIGUSR2: another run that goes on.
+    HandOver,
+    /// SIGHUP: the configuration of now.
+    Reload,
+}
+
+impl Signals {
+    pub(crate) fn catch() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hand_over: signal(SignalKind::user_defined2())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Can be cancelled.
+    pub(crate) async fn next(&mut self) -> Wanted {
+        tokio::select! {
+            _ = self.terminate.recv() => Wanted::End,
+            _ = self.interrupt.recv() => Wanted::End,
+            _ = self.hand_over.recv() => Wanted::HandOver,
+            _ = self.hangup.recv() => Wanted::Reload,
+        }
+    }
+}
