@@ -7,15 +7,17 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{daemon_options, endpoint, eventually, protected, two_by_two, two_by_two_open};
+use common::{
+    daemon_options, endpoint, eventually, is_skipped, protected, two_by_two, two_by_two_open,
+};
 use moorline_api::EventKind;
 use moorline_lab::capture::{Capture, Frame};
-use moorline_lab::daemon::{Daemon, state_directory};
+use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
 use moorline_lab::process::Process;
 use moorline_lab::workload::{
     Direction, Endpoint, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
 };
-use moorline_lab::{Failure, Lab, Namespace};
+use moorline_lab::{Failure, Lab, Namespace, preflight};
 use rustix::process::{Pid, Signal, kill_process};
 
 const SHIM6: u8 = 140;
@@ -214,6 +216,32 @@ fn a_moved_connection_goes_on_when_the_daemon_is_killed_and_restarted() {
     hosts.daemons.insert(0, again);
     more("with a new daemon on A", 4_000_000);
     assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
+}
+
+/// Programs of the run before go on, and count, while the next one starts.
+#[test]
+fn traffic_that_may_have_no_context_has_none_from_one_run_to_the_next() {
+    let Some(lab) = two_by_two("no context", &[]) else { return };
+    if is_skipped("no context", &preflight::check_bpf()) {
+        return;
+    }
+    let settings = "trigger-never = true\naddresses = \"off\"\n".to_owned();
+    let options = DaemonOptions { settings, ..daemon_options() };
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    let ends = [endpoint(&lab, "a", 1), endpoint(&lab, "b", 1)];
+    let direction = Direction::OneWay;
+    let flow = UdpFlow::start(&UdpOptions { ends, direction, per_second: 4000, size: 1000 });
+    let flow = flow.unwrap();
+    let more = || {
+        let now = flow.arrivals()[0].total();
+        eventually("datagrams", || flow.arrivals()[0].total() > now + 100_000);
+    };
+    more();
+    daemon.hand_over().unwrap();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    more();
+    assert_eq!(daemon.contexts().unwrap(), [], "{}", daemon.log());
+    flow.finish().unwrap();
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) struct Daemon {
     pub(crate) config: Config,
     pub(crate) config_path: Option<PathBuf>,
     /// What the data plane was told last.
-    pub(crate) triggers: Option<Triggers>,
+    pub(crate) triggers: Triggers,
     pub(crate) host: Host,
     pub(crate) datapath: Datapath,
     pub(crate) netlink: Netlink,
@@ -143,6 +143,7 @@ impl Daemon {
         let settings = Settings {
             max_contexts: config.max_contexts,
             max_flows: config.max_flows,
+            triggers: config.triggers.now(),
             pin_dir: Some(args.pin_dir.clone()),
             attach: config.attach,
             ..Settings::default()
@@ -187,7 +188,7 @@ impl Daemon {
             lead_at: None,
             strangers_at: None,
             config_path: args.config.clone(),
-            triggers: None,
+            triggers: settings.triggers,
             quiet: Quiet::default(),
             steer: Steer::default(),
             ilnp,
@@ -197,7 +198,6 @@ impl Daemon {
             config,
         };
         daemon.restore_sessions(args, &view).await?;
-        daemon.apply_triggers();
         daemon.events.push(EventKind::DaemonStarted, |_| {});
         daemon.on_view(view, &mut routers).await?;
         daemon.restore().await?;

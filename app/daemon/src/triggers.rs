@@ -20,11 +20,11 @@ impl Daemon {
     /// Tells the data plane what the policy is, if it is another than before: cgroups come and go.
     pub(crate) fn apply_triggers(&mut self) {
         let triggers = self.config.triggers.now();
-        if self.triggers.as_ref() == Some(&triggers) {
+        if self.triggers == triggers {
             return;
         }
         match self.datapath.set_triggers(&triggers) {
-            Ok(()) => self.triggers = Some(triggers),
+            Ok(()) => self.triggers = triggers,
             Err(error) => tracing::warn!(%error, "trigger policy"),
         }
     }

@@ -69,7 +69,7 @@ impl Datapath {
             object,
             tables,
         };
-        datapath.set_triggers(&settings.trigger.into())?;
+        datapath.set_triggers(&settings.triggers)?;
         datapath.set_path_mark(settings.path_mark)?;
         Ok(datapath)
     }

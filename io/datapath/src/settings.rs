@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use moorline_host::datapath::{PathMark, TriggerPolicy};
+use moorline_host::datapath::{PathMark, Triggers};
 
 /// How the data plane is set up. Sizes hold until it is closed: a new size starts with empty tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub struct Settings {
     pub max_contexts: u32,
     /// Address pairs watched for the trigger; the least recently used goes first.
     pub max_flows: u32,
-    /// When traffic deserves a context.
-    pub trigger: TriggerPolicy,
+    /// When traffic deserves a context: at once, for programs of an earlier process too.
+    pub triggers: Triggers,
     /// Where packet marks have the path index.
     pub path_mark: PathMark,
     /// Folder of a bpffs that keeps tables and links over the death of the process; mounted if there is
@@ -26,7 +26,7 @@ impl Default for Settings {
         Self {
             max_contexts: 4096,
             max_flows: 65_536,
-            trigger: TriggerPolicy::default(),
+            triggers: Triggers::default(),
             path_mark: PathMark::default(),
             pin_dir: None,
             attach: AttachMode::Auto,

@@ -75,9 +75,10 @@ impl Harness {
         let namespace = Namespace::new();
         // In older kernels (6.1 for one) each processor takes 128 entries of an LRU table for itself, and a
         // smaller table forgets early.
-        let settings = Settings { max_contexts: 64, max_flows: 4096, ..Settings::default() };
+        let triggers = triggers.clone();
+        let settings =
+            Settings { max_contexts: 64, max_flows: 4096, triggers, ..Settings::default() };
         let plane = Datapath::open_with(&settings, true).unwrap();
-        plane.set_triggers(triggers).unwrap();
         Self { plane, _namespace: namespace }
     }
 

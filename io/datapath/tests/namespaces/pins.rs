@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use moorline_datapath::{AttachMode, Datapath, Settings};
-use moorline_host::datapath::{ContextEntry, Report, Update};
+use moorline_host::datapath::{ContextEntry, Report, TriggerPolicy, Update};
 
 use super::net::{Net, address};
 use super::{Host, ID, can_run, connect, open, settings, transfer};
@@ -170,4 +170,27 @@ fn what_one_process_was_told_the_next_is_told_again() {
     b.send_datagram(10);
     let at = a.plane.counters(ID).unwrap().last_rx;
     assert_eq!(a.wait_for_reports(), [Report::Received { context: ID, at }]);
+}
+
+/// They count for it as soon as it has the tables, and before it is on any interface.
+#[test]
+fn programs_of_a_process_before_go_by_the_policy_of_the_new_one_at_once() {
+    if !can_run("programs_of_a_process_before_go_by_the_policy_of_the_new_one_at_once") {
+        return;
+    }
+    let net = Net::new("pp");
+    let pins = Pins::new("pp");
+    drop(Host::new(&net, "a", &pins.settings(AttachMode::Auto)));
+    let open = |policy: TriggerPolicy| {
+        let settings = Settings { triggers: policy.into(), ..pins.settings(AttachMode::Auto) };
+        let plane = net.a.run(|| Datapath::open(&settings).unwrap());
+        Host { end: "a", peer: "b", namespace: net.a.clone(), plane }
+    };
+    let a = open(TriggerPolicy::NEVER);
+    (0..3).for_each(|_| a.send_datagram(1000));
+    assert_eq!(a.reports(), []);
+    drop(a);
+    let a = open(TriggerPolicy { packets: 1, ..TriggerPolicy::NEVER });
+    a.send_datagram(10);
+    assert_eq!(a.wait_for_reports(), [Report::Trigger { ulids: a.ulids() }]);
 }
