@@ -3,11 +3,15 @@
 
 mod common;
 
+use std::fs;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use common::{Protected, daemon_options, eventually, protected_with, with_ilnp};
-use moorline_api::{Correspondent, EventKind, LocatorValidity, SessionState};
+use moorline_api::{
+    BlockingClient, Client, Correspondent, EventKind, LocatorValidity, PathRule, Scope,
+    SessionState, Taste,
+};
 use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::demo::{self, DemoOptions, Protocol};
@@ -20,6 +24,7 @@ use moorline_lab::{Failure, Lab};
 use moorline_link::PacketSocket;
 use moorline_types::{L64, Nonce};
 use moorline_wire::ilnp::{L64Entry, LocatorUpdate, NonceHeader, Operation};
+use rustix::process::{Pid, Signal, kill_process};
 
 const BOTH: [Option<&str>; 2] = [Some(""), Some("")];
 const ALWAYS: Option<&str> = Some("ilnp-nonce = \"always\"");
@@ -128,6 +133,39 @@ fn a_soft_hand_off_loses_no_datagram() {
     hosts.daemons[0].wait_for(&EventKind::LocatorsAcknowledged, limit).unwrap();
     awaits_more(&flow, 200);
     assert!(is_via(&hosts.daemons[0], "a", 2));
+    for way in flow.finish().unwrap() {
+        assert_eq!((way.sent - way.received, way.damaged, way.duplicates), (0, 0, 0), "{way:?}");
+    }
+}
+
+/// From the configuration and from the command line, and without anything else that happens to the host.
+#[test]
+fn a_rule_moves_sessions_when_it_comes() {
+    let Some(mut hosts) = with_ilnp("rules move sessions", &[], BOTH) else { return };
+    let flow = datagrams(&hosts);
+    hosts.await_session();
+    awaits_more(&flow, 100);
+    assert!(is_via(&hosts.daemons[0], "a", 1));
+    let directory = hosts.lab.directory("a").unwrap();
+    let config = directory.join("moorlined.toml");
+    let before = fs::read_to_string(&config).unwrap();
+    let rule = "[[paths]]\nlocal = \"isp1\"\ntaste = \"avoid\"\n";
+    fs::write(&config, format!("{before}\n{rule}")).unwrap();
+    let daemon = Pid::from_raw(hosts.daemons[0].id().cast_signed()).unwrap();
+    kill_process(daemon, Signal::HUP).unwrap();
+    eventually("the session to leave isp1", || is_via(&hosts.daemons[0], "a", 2));
+    let client = BlockingClient::new(Client::new(directory.join("moorlined.sock"))).unwrap();
+    let prefer = PathRule {
+        scope: Scope::All,
+        local: Some("isp1".to_owned()),
+        peer: None,
+        taste: Taste::Prefer,
+        tell_peer: false,
+        origin: String::new(),
+    };
+    client.rule(&prefer).unwrap();
+    eventually("the session to come back", || is_via(&hosts.daemons[0], "a", 1));
+    awaits_more(&flow, 100);
     for way in flow.finish().unwrap() {
         assert_eq!((way.sent - way.received, way.damaged, way.duplicates), (0, 0, 0), "{way:?}");
     }

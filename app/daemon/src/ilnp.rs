@@ -221,12 +221,20 @@ impl Daemon {
     /// Tells the sessions where this node is now. Addresses that they need are on the uplinks before anything is
     /// sent from there.
     pub(crate) async fn follow_locators(&mut self) {
+        self.steer.is_news = false;
         let node = self.node();
         let Some((ilnp, (node, nids))) = self.ilnp.as_mut().zip(node) else { return };
         ilnp.tell_locators(&node.uplinks);
         ilnp.presence.follow(&self.netlink, &node, &nids).await;
         ilnp.machine.handle_local(&node.state, clock::now());
         self.pump().await;
+    }
+
+    /// The same, if there are other rules.
+    pub(crate) async fn follow_rules(&mut self) {
+        if self.steer.is_news {
+            self.follow_locators().await;
+        }
     }
 
     /// This node as it is now, and the identifiers that have sessions.

@@ -16,6 +16,7 @@ use moorline_types::{ContextId, LocatorPair};
 use tokio::sync::oneshot;
 use tokio::time;
 
+pub(crate) use rules::narrowest;
 pub(crate) use who::Who;
 
 use crate::clock;
@@ -52,6 +53,8 @@ pub(crate) struct Steer {
     waiting: Vec<Waiting>,
     /// What peers have been told of our locators.
     told: Vec<(moorline_types::Locator, moorline_wire::LocatorPreference)>,
+    /// The rules may be others than those that ILNP's sessions go by.
+    pub(crate) is_news: bool,
 }
 
 /// Somebody waits for pairs to answer.

@@ -304,6 +304,7 @@ impl Daemon {
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
                 () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }
+            self.follow_rules().await;
             self.pump().await;
         }
     }

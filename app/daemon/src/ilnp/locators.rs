@@ -8,6 +8,8 @@ use moorline_ilnp::{LocalLocator, LocalState};
 use moorline_netlink::{AddressFlags, HostView, Uplink, UplinkAddress};
 use moorline_types::{Ilv, L64, Nid};
 
+use crate::paths::narrowest;
+
 /// This node, where it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
@@ -21,7 +23,7 @@ pub(super) struct Node {
 /// however it was made. `known` are identifiers of sessions, whose address may have left the host.
 ///
 /// Among locators whose addresses are for new traffic none is better, so that sessions stay where they began,
-/// unless a rule prefers or avoids one; those that are deprecated come after all others.
+/// unless a rule prefers or avoids one, the narrowest of several; those that are deprecated come after all others.
 //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(super) fn node(
     view: &HostView,
@@ -77,14 +79,16 @@ fn is_usable(own: &UplinkAddress) -> bool {
 }
 
 fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[PathRule]) -> u16 {
-    let is_about = |rule: &&PathRule| {
-        rule.scope == Scope::All
-            && rule.peer.is_none()
-            && rule.local.as_ref().is_some_and(|local| {
-                *local == uplink.name || local.parse::<Net>().is_ok_and(|net| contains(net, own))
-            })
+    let for_all = rules.iter().filter(|rule| rule.scope == Scope::All && rule.peer.is_none());
+    let width = |rule: &PathRule| {
+        let local = rule.local.as_ref()?;
+        if *local == uplink.name {
+            return Some(own.prefix_len);
+        }
+        local.parse::<Net>().ok().filter(|net| contains(*net, own)).map(Net::len)
     };
-    let tasted = match rules.iter().find(is_about).map(|rule| &rule.taste) {
+    let about = for_all.filter_map(|rule| Some((width(rule)?, rule)));
+    let tasted = match narrowest(about).map(|rule| &rule.taste) {
         Some(Taste::Prefer) => PREFERRED,
         Some(Taste::Avoid) => AVOIDED,
         Some(Taste::Neutral | Taste::Other(_)) | None => NEUTRAL,
@@ -128,6 +132,17 @@ mod tests {
         locators.map(|own| (own.l64.to_string(), own.preference, own.lifetime)).collect()
     }
 
+    fn rule(local: &str, taste: Taste) -> PathRule {
+        PathRule {
+            scope: Scope::All,
+            local: Some(local.to_owned()),
+            peer: None,
+            taste,
+            tell_peer: false,
+            origin: String::new(),
+        }
+    }
+
     const FINE: AddressFlags = AddressFlags::PERMANENT;
 
     //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1 (test)
@@ -167,17 +182,21 @@ mod tests {
     fn rules_about_paths_say_which_locators_are_better() {
         let one = uplink(1, &[address("2001:db8:1::a", FINE, 60)]);
         let two = uplink(2, &[address("2001:db8:2::a", FINE, 60)]);
-        let rule = |local: &str, taste| PathRule {
-            scope: Scope::All,
-            local: Some(local.to_owned()),
-            peer: None,
-            taste,
-            tell_peer: false,
-            origin: String::new(),
+        let view = view(&[one, two]);
+        let preferences = |rules: &[PathRule]| {
+            let node = node(&view, &|_| true, &BTreeSet::new(), rules);
+            told(&node).into_iter().map(|told| told.1).collect::<Vec<_>>()
         };
         let rules = [rule("isp1", Taste::Avoid), rule("2001:db8:2::/64", Taste::Prefer)];
-        let node = node(&view(&[one, two]), &|_| true, &BTreeSet::new(), &rules);
-        let preferences: Vec<_> = told(&node).into_iter().map(|told| told.1).collect();
-        assert_eq!(preferences, [200, 50]);
+        assert_eq!(preferences(&rules), [200, 50]);
+        // The narrowest counts, whichever comes first, and the first of those that are as narrow.
+        let rules = [
+            rule("2001:db8::/32", Taste::Avoid),
+            rule("isp1", Taste::Prefer),
+            rule("2001:db8:1::/64", Taste::Avoid),
+            rule("isp2", Taste::Prefer),
+            rule("2001:db8:2::a/128", Taste::Neutral),
+        ];
+        assert_eq!(preferences(&rules), [50, 100]);
     }
 }

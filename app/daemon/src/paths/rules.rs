@@ -1,3 +1,5 @@
+use std::cmp::Reverse;
+
 use moorline_api::{Net, PathAnswer, PathRule, Scope, Taste};
 use moorline_host as host;
 use moorline_host::datapath::Prefix;
@@ -88,6 +90,7 @@ impl Daemon {
         let resolved: Vec<_> = rules.iter().flat_map(|rule| self.resolve(rule)).collect();
         let now = clock::now();
         self.host.set_path_rules(resolved, now);
+        self.steer.is_news = true;
         let told = self.preferences(&rules);
         if told != self.steer.told {
             self.host.set_preferences(&told, now);
@@ -135,11 +138,12 @@ impl Daemon {
         let locators = uplinks.iter().flat_map(|uplink| &uplink.locators);
         let announced = locators.filter(|locator| locator.announced);
         let preference = |address| {
-            let says = |rule: &&&PathRule| {
-                let locals = self.locals(rule.local.as_deref());
-                locals.iter().any(|local| local.contains(address))
+            let width = |rule: &PathRule| {
+                let locals = self.locals(rule.local.as_deref()).into_iter();
+                locals.filter(|local| local.contains(address)).map(Prefix::len).max()
             };
-            let priority = match telling.iter().find(says).map(|rule| &rule.taste) {
+            let about = telling.iter().filter_map(|rule| Some((width(rule)?, *rule)));
+            let priority = match narrowest(about).map(|rule| &rule.taste) {
                 Some(Taste::Prefer) => PREFERRED,
                 Some(Taste::Avoid) => AVOIDED,
                 Some(Taste::Neutral | Taste::Other(_)) | None => NEUTRAL,
@@ -148,6 +152,14 @@ impl Daemon {
         };
         announced.map(|own| (Locator(own.address), preference(own.address))).collect()
     }
+}
+
+/// Of rules about an address of ours, each with the length of the prefix that it is in, the one that counts: that of the
+/// longest, and the first of several.
+pub(crate) fn narrowest<'a>(
+    about: impl Iterator<Item = (u8, &'a PathRule)>,
+) -> Option<&'a PathRule> {
+    about.min_by_key(|(len, _)| Reverse(*len)).map(|(_, rule)| rule)
 }
 
 pub(super) fn prefix(net: Net) -> Prefix {
