@@ -190,7 +190,7 @@ impl Addresses {
 
 /// Advertisements that come together are looked at together.
 const SETTLE: Duration = Duration::from_millis(50);
-/// Until parameters that could not be written are tried again.
+/// Until parameters that could not be made or written are tried again.
 const RETRY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

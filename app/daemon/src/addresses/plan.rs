@@ -10,6 +10,7 @@ use moorline_types::{Instant, Locator};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
+use super::RETRY;
 use super::group::{Collision, Group, Member};
 use super::prefixes::{self, Until};
 use crate::config::{AddressMode, AddressPolicy, Rule};
@@ -24,6 +25,8 @@ pub(crate) struct Planner {
     groups: Vec<Group>,
     /// Until when a group waits for more prefixes before it makes its set.
     gathering: BTreeMap<Rule, Instant>,
+    /// When a set is to be made, as of the last plan.
+    due: Option<Instant>,
     /// Interfaces that have been taken over.
     held: BTreeSet<u32>,
     /// Prefixes that the kernel has believed routers in this run.
@@ -117,6 +120,7 @@ impl Planner {
             keys,
             groups,
             gathering: BTreeMap::new(),
+            due: None,
             held: BTreeSet::new(),
             learned: BTreeSet::new(),
             placed: BTreeSet::new(),
@@ -171,10 +175,9 @@ impl Planner {
         }
     }
 
-    /// When the next set is due for want of more prefixes; changes with each plan.
+    /// When the next set is due for want of more prefixes, or for another trial; changes with each plan.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let waits = |rule: &Rule| self.groups.iter().any(|g| g.rule == *rule && g.awaits_set());
-        self.gathering.iter().filter(|(rule, _)| waits(rule)).map(|(_, until)| *until).min()
+        self.due
     }
 
     pub(crate) fn policy(&self) -> &AddressPolicy {
@@ -325,9 +328,13 @@ impl Planner {
         now: Instant,
         plan: &mut Plan,
     ) {
+        self.due = None;
         for group in self.groups.iter_mut().filter(|group| group.awaits_set()) {
             let own: Vec<_> = places.iter().filter(|place| place.rule == group.rule).collect();
-            let Some(first) = own.first() else { continue };
+            let Some(first) = own.first() else {
+                self.gathering.remove(&group.rule);
+                continue;
+            };
             let until = *self.gathering.entry(group.rule.clone()).or_insert(now + GATHER);
             let several = own.iter().any(|p| p.interface.ifindex != first.interface.ifindex);
             let is_missing = |one: &&Uplink| {
@@ -336,6 +343,7 @@ impl Planner {
             };
             let is_complete = several && !interfaces.iter().any(is_missing);
             if !is_complete && now < until {
+                self.due = Some(self.due.map_or(until, |due| due.min(until)));
                 continue;
             }
             let prefixes: Vec<_> = own.iter().map(|place| place.prefix).collect();
@@ -349,7 +357,11 @@ impl Planner {
                         group.rule
                     )));
                 }
-                Err(error) => self.warnings.push(not_made(&group.rule, error)),
+                Err(error) => {
+                    self.warnings.push(not_made(&group.rule, error));
+                    let again = now + RETRY;
+                    self.due = Some(self.due.map_or(again, |due| due.min(again)));
+                }
             }
         }
     }

@@ -272,6 +272,42 @@ fn the_first_start_waits_a_moment_for_the_second_prefix_and_no_longer() {
 }
 
 #[test]
+fn a_prefix_that_goes_before_the_first_set_leaves_nothing_due_and_the_next_waits_for_others() {
+    let mut world = World::new(AddressMode::HbaCompatible);
+    world.interfaces = BTreeSet::from([1]);
+    world.advertise(1, 1, 1, 1);
+    world.settle();
+    assert!(world.planner.poll_timeout().is_some());
+    world.advance(3);
+    world.settle();
+    assert_eq!(world.planner.poll_timeout(), None);
+    world.advertise(1, 2, 1800, 3600);
+    world.settle();
+    assert_eq!(world.planner.poll_timeout(), Some(world.now + GATHER));
+    assert!(world.ours(1).is_empty());
+    world.advance(2);
+    world.settle();
+    assert_eq!(world.kinds(1), [(2, Kind::HbaCompatible)]);
+}
+
+#[test]
+fn a_set_that_cannot_be_made_is_tried_again_later_and_is_told_of_meanwhile() {
+    let mut world = World::new(AddressMode::HbaCompatible);
+    // Without the key.
+    world.planner = Planner::new(world.policy.clone(), BTreeMap::new(), Vec::new(), [7; 32]);
+    world.interfaces = BTreeSet::from([1]);
+    world.advertise(1, 1, 1800, 3600);
+    world.settle();
+    for _ in 0..3 {
+        world.advance(2);
+        world.settle();
+        assert_eq!(world.planner.poll_timeout(), Some(world.now + RETRY));
+        let [warning] = world.planner.warnings() else { panic!() };
+        assert!(warning.starts_with("no addresses are made"), "{warning}");
+    }
+}
+
+#[test]
 fn a_later_prefix_gets_a_cga_of_the_same_key() {
     let mut world = World::with_two(AddressMode::HbaCompatible);
     let before = [world.only(1), world.only(2)];
