@@ -251,6 +251,67 @@ fn rules_move_contexts_and_pins_keep_them() {
     busy.finish();
 }
 
+#[test]
+fn a_pin_that_is_refused_leaves_the_one_before() {
+    let Some(hosts) = protected("refused pin", &["a", "b"], &[]) else { return };
+    let busy = Busy::start(hosts);
+    let client = busy.client("a");
+    let context = busy.context();
+    let (home, only) = (context.locators(), Scope::Context(context.id));
+    let pin = |scope, pair| client.pin(&PutRequest { scope, pair: Some(pair) });
+    pin(only, home).unwrap();
+    let elsewhere = Pair::new(home.local, "2001:db8:99::9".parse().unwrap());
+    for scope in [only, Scope::All] {
+        let refused = pin(scope, elsewhere).unwrap_err().to_string();
+        assert!(refused.contains("no verified locator of the peer"), "{refused}");
+        let put = client.put(&PutRequest { scope: only, pair: Some(busy.pair("isp2", "isp2")) });
+        assert!(put.unwrap_err().to_string().contains("pinned"), "{scope}");
+    }
+    let away = busy.pair("isp2", "isp2");
+    let answer = pin(Scope::All, away).unwrap();
+    assert_eq!(answer.outcomes[0].result, PathResult::Moved, "another pin of its own: {answer:?}");
+    busy.finish();
+}
+
+#[test]
+fn rules_for_a_context_end_with_it() {
+    let idle = || "idle = \"2s\"\n".to_owned();
+    let Some(hosts) = protected_with("rule for a context", [idle(), idle()]) else { return };
+    let mut busy = Busy::start(hosts);
+    let client = busy.client("a");
+    let id = busy.context().id;
+    let avoid = |id, local: &str| PathRule {
+        scope: Scope::Context(id),
+        local: Some(local.to_owned()),
+        peer: None,
+        taste: Taste::Avoid,
+        tell_peer: false,
+        origin: String::new(),
+    };
+    let refused = client.rule(&avoid(id + 1, "isp2")).unwrap_err().to_string();
+    assert!(refused.contains(&format!("no established context {}", id + 1)), "{refused}");
+    client.rule(&avoid(id, "isp2")).unwrap();
+    let is_avoided = || {
+        let paths = client.paths().unwrap().contexts.remove(0).paths;
+        paths.iter().any(|path| path.taste == Taste::Avoid)
+    };
+    assert!(is_avoided());
+    let Busy { flow, hosts } = busy;
+    flow.finish().unwrap();
+    busy = {
+        let mut hosts = hosts;
+        for daemon in &mut hosts.daemons {
+            daemon.wait_for(&EventKind::ContextRemoved, 3 * LIMIT).unwrap();
+        }
+        Busy::start(hosts)
+    };
+    eventually("another context", || !client.paths().unwrap().contexts.is_empty());
+    assert_eq!(busy.context().id, id, "with its number");
+    assert_eq!(client.paths().unwrap().rules, []);
+    assert!(!is_avoided());
+    busy.finish();
+}
+
 /// Root and the group of the socket alone, by the mode of the socket and by who asks.
 #[test]
 fn the_control_socket_is_for_root_and_its_group() {

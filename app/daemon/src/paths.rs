@@ -73,6 +73,14 @@ impl Steer {
         self.waiting.iter().map(|waiting| waiting.until).min()
     }
 
+    /// Forgets what was wanted of a context. Whether there were rules for it.
+    fn forget(&mut self, context: ContextId) -> bool {
+        self.by.remove(&context);
+        let before = self.asked.len();
+        self.asked.retain(|rule| rule.scope != Scope::Context(context.0));
+        self.asked.len() < before
+    }
+
     /// Why a context is where it is, if somebody wanted it there.
     pub(crate) fn reason(&self, context: ContextId, cause: Cause) -> String {
         match (cause, self.by.get(&context)) {
@@ -122,7 +130,8 @@ impl Daemon {
         let mut draft = Draft { pair, left: BTreeSet::new(), outcomes: Vec::new() };
         let mut refused = None;
         for id in self.in_scope(request.scope)? {
-            if pins {
+            // Who is refused keeps the pin that there was.
+            if pins && self.host.check_pair(id, pair).is_ok() {
                 self.host.unpin(id, clock::now());
             }
             match self.host.put(id, pair, Cause::Put, clock::now()) {
@@ -229,13 +238,14 @@ impl Daemon {
                 (*context, Some(*pair), PathResult::Unanswered, text)
             }
             Event::Removed { context, .. } => {
-                self.steer.by.remove(context);
+                self.forget_wishes(*context);
                 (*context, None, PathResult::Refused, "the context has ended".to_owned())
             }
+            // It may have been there before, and lost by the peer.
+            Event::Failed { context, .. } => return self.forget_wishes(*context),
             Event::Initiated { .. }
             | Event::Established { .. }
             | Event::Renewed { .. }
-            | Event::Failed { .. }
             | Event::StateChanged { .. }
             | Event::Suspected { .. }
             | Event::Cleared { .. }
@@ -250,6 +260,13 @@ impl Daemon {
         }
         self.steer.waiting = waiting;
         self.answer_waiting();
+    }
+
+    /// A context is gone; its number may be the next one's.
+    fn forget_wishes(&mut self, context: ContextId) {
+        if self.steer.forget(context) {
+            self.apply_rules();
+        }
     }
 
     fn outcome(&self, id: ContextId, result: PathResult, text: String) -> PathOutcome {

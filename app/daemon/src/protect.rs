@@ -359,7 +359,7 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
             let reason = Some("renewed by the peer".to_owned());
             (EventKind::ContextEstablished, Some(*context), *ulids, reason)
         }
-        Event::Failed { ulids, failure } => match failure {
+        Event::Failed { ulids, failure, .. } => match failure {
             Failure::NoAnswer => {
                 (EventKind::ContextFailed, None, *ulids, Some("no answer to I1".to_owned()))
             }
@@ -418,7 +418,7 @@ fn log(event: &Event) {
             tracing::debug!(%context, %ulids, "established");
         }
         Event::Renewed { context, .. } => tracing::info!(%context, "context renewed by the peer"),
-        Event::Failed { failure, ulids } => tracing::debug!(?failure, %ulids, "no context"),
+        Event::Failed { failure, ulids, .. } => tracing::debug!(?failure, %ulids, "no context"),
         Event::StateChanged { context, from, to, cause, .. } => {
             tracing::debug!(%context, ?from, ?to, %cause, "reachability");
         }

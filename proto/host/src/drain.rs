@@ -70,8 +70,9 @@ impl Host {
             shim6::Event::Confused { context, ulids } => {
                 self.on_removed(context, ulids, Removal::Confused);
             }
-            shim6::Event::Failed { context: _, ulids, failure } => {
-                self.push_event(Event::Failed { ulids, failure });
+            shim6::Event::Failed { context, ulids, failure } => {
+                self.steering.forget_rules(context);
+                self.push_event(Event::Failed { context, ulids, failure });
             }
             shim6::Event::HolddownOver { ulids } => self.push_update(Update::Rearm { ulids }),
         }
@@ -112,6 +113,7 @@ impl Host {
     /// A context is gone: its traffic is plain IPv6, and may bring another one.
     pub(crate) fn on_removed(&mut self, id: ContextId, ulids: UlidPair, removal: Removal) {
         self.deactivate(id);
+        self.steering.forget_rules(id);
         self.push_update(Update::Rearm { ulids });
         self.push_event(Event::Removed { context: id, ulids, removal });
     }

@@ -44,6 +44,8 @@ pub enum Event {
     },
     /// No context: the peer has no Shim6, or does not answer. Traffic goes on as plain IPv6.
     Failed {
+        /// The context that was to be; it may have been there before.
+        context: ContextId,
         /// Between these addresses.
         ulids: UlidPair,
         /// Why.

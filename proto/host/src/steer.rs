@@ -132,6 +132,11 @@ impl Steering {
         self.tried.remove(&id);
     }
 
+    /// What is for a context alone that is there no more: its number may be the next one's.
+    pub(crate) fn forget_rules(&mut self, id: ContextId) {
+        self.rules.retain(|rule| rule.scope != Scope::Context(id));
+    }
+
     pub(crate) fn note_new(&mut self, id: ContextId) {
         if self.spreads_new {
             self.spread.insert(id);
@@ -424,7 +429,11 @@ impl Host {
         let _ = active.reap.handle_put(better, Cause::Preferred, now);
     }
 
-    fn check_pair(&self, id: ContextId, pair: LocatorPair) -> Result<(), Refusal> {
+    /// Whether a context could be [put](Self::put) to a pair, were it not pinned.
+    ///
+    /// # Errors
+    /// The pair is not for this context, or not now.
+    pub fn check_pair(&self, id: ContextId, pair: LocatorPair) -> Result<(), Refusal> {
         let context = self.shim6.context(id).and_then(|context| context.established());
         let established = context.ok_or(Refusal::NoContext(id))?;
         if !is_global(pair) {

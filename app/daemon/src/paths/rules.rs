@@ -60,6 +60,9 @@ impl Daemon {
         if let Taste::Other(text) = &rule.taste {
             return Err(wrong(format!("\"{text}\" is no taste"), "say prefer, avoid or neutral"));
         }
+        if let Scope::Context(_) = rule.scope {
+            self.in_scope(rule.scope)?;
+        }
         if rule.local.is_none() && rule.peer.is_none() {
             return Err(wrong(
                 "a rule for all pairs changes nothing".to_owned(),

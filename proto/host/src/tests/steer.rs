@@ -146,6 +146,24 @@ fn what_a_pin_kept_from_happening_happens_when_it_is_taken_back() {
 }
 
 #[test]
+fn a_rule_for_a_context_is_not_for_the_next_one_with_its_number() {
+    let mut pair = established();
+    let (scope, local) = (Scope::Context(ID), pair.uplink(0, 1));
+    pair.rules(&[PathRule { scope, local, peer: Prefix::ALL, taste: Taste::Prefer }]);
+    assert_eq!(pair.current(), pair.way(1, 0));
+    for side in 0..2 {
+        pair.hosts[side].handle_not_taken(ID, pair.now);
+    }
+    pair.settle();
+    assert!(pair.entries[0].is_empty());
+    pair.run(Duration::from_secs(600));
+    pair.trigger(0);
+    assert_eq!(pair.entries[0][0].id, ID);
+    assert_eq!(pair.current(), pair.way(0, 0));
+    assert_eq!(pair.hosts[0].taste(ID, pair.way(1, 0)), Taste::Neutral);
+}
+
+#[test]
 fn new_contexts_and_those_that_are_there_go_where_the_rules_prefer() {
     for is_there in [false, true] {
         let mut pair = Pair::new();
