@@ -10,13 +10,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{eventually, protected_with, story, two_by_two_open};
+use common::{eventually, is_skipped, protected_with, story, two_by_two_open};
 use moorline_api::{AddressInfo, AddressState, EventKind, Proof};
 use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
 use moorline_lab::router::{Advertised, Advertiser};
 use moorline_lab::topology::{Prefix, host_address};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
-use moorline_lab::{Failure, Lab};
+use moorline_lab::{Failure, Lab, preflight};
 use rustix::mount::MountFlags;
 
 /// The prefixes of host A: of ISP 1, of ISP 2, and one more of ISP 2.
@@ -121,6 +121,76 @@ fn the_first_start_makes_a_key_and_addresses_of_both_isps_and_the_next_has_the_s
     daemon.stop().unwrap();
     assert_eq!(site.controls(), before, "after an end in order");
     assert!(!site.has_address(first[0].address));
+}
+
+/// Programs on an interface of A.
+fn programs(lab: &Lab, interface: &str) -> String {
+    let mut command = lab.namespace("a").unwrap().command("bpftool");
+    let output = command.args(["net", "show", "dev", interface]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Of the addresses of an uplink, those of a context are kept by the daemon, and the others are still there.
+#[test]
+fn an_uplink_that_the_next_run_leaves_out_is_as_without_a_daemon() {
+    if is_skipped("left out", &preflight::check(&["bpftool"])) {
+        return;
+    }
+    let Some(site) = Site::build("left out") else { return };
+    let before = site.controls();
+    // What bpftool of any age shows.
+    let settings =
+        |more: &str| DaemonOptions { settings: format!("attach = \"tc\"\n{more}"), ..options() };
+    let mut a = Daemon::start(&site.lab, "a", &settings("")).unwrap();
+    let b = Daemon::start(&site.lab, "b", &options()).unwrap();
+    let address = site.ours(&a, "isp2")[0].address;
+    site.ours(&a, "isp1");
+    let of_kernel = addresses(&a, "isp2").into_iter().find(|own| own.proof == Proof::None);
+    let of_kernel = of_kernel.unwrap().address;
+    let held = site.controls();
+    let client = Endpoint { namespace: site.lab.namespace("a").unwrap().clone(), address };
+    let namespace = site.lab.namespace("b").unwrap().clone();
+    let server = Endpoint { namespace, address: b.verifiable_address("isp1").unwrap() };
+    let connect = |client: &Endpoint| {
+        let (client, server, sender) = (client.clone(), server.clone(), Sender::Client);
+        let options = TcpOptions { client, server, sender, bytes: u64::MAX, rate: 400_000 };
+        TcpTransfer::start(&options).unwrap()
+    };
+    let of_context = connect(&client);
+    a.wait_for(&EventKind::ContextEstablished, LIMIT).unwrap();
+
+    a.hand_over().unwrap();
+    a = Daemon::start(&site.lab, "a", &settings("uplinks = [\"isp1\"]")).unwrap();
+    let plain = connect(&Endpoint { address: of_kernel, ..client });
+    for transfer in [&plain, &of_context] {
+        let now = transfer.arrivals().total();
+        eventually("more of it", || transfer.arrivals().total() > now + 200_000);
+    }
+    eventually("a move of the context", || {
+        a.contexts().unwrap().iter().any(|one| one.ulid_local == address && one.moved)
+    });
+    assert_eq!(site.controls(), [&held[..3], &before[3..]].concat());
+    let [used, left] = ["isp1", "isp2"].map(|isp| programs(&site.lab, isp));
+    assert!(used.contains("uplink_") && !left.contains("uplink_"), "{used}\n{left}");
+    let rules = site.lab.namespace("a").unwrap().ip(&["-6", "rule", "show"]).unwrap();
+    let has_rule = |number| rules.contains(&format!("from {} ", prefix(number)));
+    assert!(has_rule(1) && !has_rule(2), "{rules}");
+    a.stop().unwrap();
+    assert_eq!(site.controls(), before);
+}
+
+#[test]
+fn a_run_that_makes_no_addresses_has_the_kernel_make_them_again() {
+    let Some(site) = Site::build("addresses off") else { return };
+    let before = site.controls();
+    let daemon = Daemon::start(&site.lab, "a", &options()).unwrap();
+    site.ours(&daemon, "isp1");
+    assert_ne!(site.controls(), before);
+    daemon.kill().unwrap();
+    let settings = "addresses = \"off\"\n".to_owned();
+    let _daemon = Daemon::start(&site.lab, "a", &DaemonOptions { settings, ..options() }).unwrap();
+    assert_eq!(site.controls(), before);
 }
 
 impl Site {

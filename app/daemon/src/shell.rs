@@ -138,7 +138,12 @@ impl Daemon {
         let netlink = connect(&store)?;
         let mut routers = netlink.advertisements()?;
         let monitor = netlink.monitor().await?;
-        let view = monitor.initial_view().clone();
+        let mut view = monitor.initial_view().clone();
+        view.leave_alone(|name| config.uses(name));
+        // An earlier run may have had other settings.
+        if let Err(error) = netlink.release_others(|name| config.manages(name)).await {
+            tracing::warn!("addresses of the kernel's own: {error:#}");
+        }
         let moor = netlink.ensure_moor().await.context("segmentation path")?;
         let settings = Settings {
             max_contexts: config.max_contexts,

@@ -82,7 +82,7 @@ mod tests {
         let first = uplink(3, 100, &[address("2001:db8:1:0:14:4fff:ff20:ee64", plain)]);
         let dead = Uplink { carrier: false, ..uplink(4, 1, &[address("2001:db8:4::9", plain)]) };
         let uplinks = vec![second, first, dead];
-        let view = HostView { uplinks, candidates: Vec::new() };
+        let view = HostView { uplinks, ..HostView::default() };
         let owner = "host1.example.com".parse().expect("a name");
         let records = NodeRecords::of_host(owner, &view, Ttls::DEFAULT);
         let golden = "\

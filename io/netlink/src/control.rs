@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::router_socket::solicit_once;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -56,7 +57,7 @@ impl Netlink {
     pub async fn release_autoconf(&self, ifindex: u32) -> Result<bool, Error> {
         let mut is_changed = false;
         for change in self.changes() {
-            if matches!(&change, Record::Control { ifindex: at, .. } if *at == ifindex) {
+            if change.controlled() == Some(ifindex) {
                 is_changed |= self.restore_control(&change).await?;
                 self.forget(&change)?;
             }
@@ -67,11 +68,30 @@ impl Netlink {
         Ok(is_changed)
     }
 
+    /// The same for every interface that an earlier process has held and that is not `ours` any more, by its name. One that is
+    /// gone is forgotten.
+    ///
+    /// # Errors
+    /// As [`Self::release_autoconf`], and if the links cannot be read.
+    pub async fn release_others(&self, is_ours: impl Fn(&str) -> bool) -> Result<(), Error> {
+        let changes = self.changes();
+        let held: BTreeSet<u32> = changes.iter().filter_map(Record::controlled).collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let links = self.links().await?;
+        let is_kept =
+            |ifindex: u32| links.iter().any(|one| one.ifindex == ifindex && is_ours(&one.name));
+        for ifindex in held.into_iter().filter(|ifindex| !is_kept(*ifindex)) {
+            self.release_autoconf(ifindex).await?;
+        }
+        Ok(())
+    }
+
     /// Whether the kernel has been told not to make addresses on this interface.
     #[must_use]
     pub fn is_autoconf_held(&self, ifindex: u32) -> bool {
-        let is_of = |change: &Record| matches!(change, Record::Control { ifindex: at, .. } if *at == ifindex);
-        self.changes().iter().any(is_of)
+        self.changes().iter().any(|change| change.controlled() == Some(ifindex))
     }
 
     fn set_control(
@@ -194,6 +214,19 @@ mod tests {
             assert!(report.iter().any(|one| one.to_string().starts_with(told)), "{report:?}");
             drop(netlink);
             assert_eq!(connect(&journal).changes(), [held(LOOPBACK)]);
+        });
+    }
+
+    #[test]
+    fn interfaces_that_are_not_ours_any_more_are_released_and_no_others() {
+        run(async |journal| {
+            let netlink = connect(&journal);
+            netlink.record(held(LOOPBACK)).unwrap();
+            netlink.record(held(GONE)).unwrap();
+            netlink.release_others(|name| name == "lo").await.unwrap();
+            assert_eq!(netlink.changes(), [held(LOOPBACK)]);
+            netlink.release_others(|name| name != "lo").await.unwrap();
+            assert!(netlink.changes().is_empty());
         });
     }
 

@@ -64,6 +64,18 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// The interface of a system control.
+    pub(crate) const fn controlled(&self) -> Option<u32> {
+        match self {
+            Self::Control { ifindex, .. } => Some(*ifindex),
+            Self::Rules { .. } | Self::Table { .. } | Self::Link { .. } | Self::Address { .. } => {
+                None
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {

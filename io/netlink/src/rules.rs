@@ -15,7 +15,7 @@ impl Netlink {
     ///
     /// A prefix whose uplink is gone keeps its rule as long as the host has an address in it, with
     /// nothing but an unreachable route in its table: better an error at once than packets that the
-    /// other ISP drops as spoofed.
+    /// other ISP drops as spoofed. Not so if it is the prefix of an interface that is left alone.
     ///
     /// True if something was changed.
     ///
@@ -106,7 +106,12 @@ fn plan(
         rule.protocol == settings.protocol && settings.is_our_priority(rule.priority)
     };
     let present: BTreeSet<Rule> = rules.iter().filter(ours).cloned().collect();
-    let slots = assign_slots(settings, &prefixes(view), &present, is_held)?;
+    let is_others = |prefix: Prefix| {
+        let mut others = view.left_alone.iter().flat_map(|one| &one.addresses);
+        others.any(|own| prefix.contains(own.address))
+    };
+    let is_held = |prefix: Prefix| !is_others(prefix) && is_held(prefix);
+    let slots = assign_slots(settings, &prefixes(view), &present, &is_held)?;
 
     let moved = rule(settings, settings.moved_priority(), None, settings.moved_table, false);
     let mut wanted_rules = BTreeSet::from([

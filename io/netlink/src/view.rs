@@ -11,9 +11,18 @@ pub struct HostView {
     pub uplinks: Vec<Uplink>,
     /// Interfaces that only lack a global address in use to be uplinks.
     pub candidates: Vec<Uplink>,
+    /// Those of either kind that are somebody else's: see [`HostView::leave_alone`].
+    pub left_alone: Vec<Uplink>,
 }
 
 impl HostView {
+    /// Only interfaces of these names are for us. Traffic from the prefixes of the others goes where it would go without us.
+    pub fn leave_alone(&mut self, is_ours: impl Fn(&str) -> bool) {
+        for interfaces in [&mut self.uplinks, &mut self.candidates] {
+            self.left_alone.extend(interfaces.extract_if(.., |one| !is_ours(&one.name)));
+        }
+    }
+
     /// The uplink with this interface index.
     #[must_use]
     pub fn uplink(&self, ifindex: u32) -> Option<&Uplink> {

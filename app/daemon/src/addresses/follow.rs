@@ -16,11 +16,7 @@ impl Daemon {
         mut view: HostView,
         routers: &mut Advertisements,
     ) -> anyhow::Result<()> {
-        if !self.config.uplinks.is_empty() {
-            let is_ours = |name: &String| self.config.uplinks.contains(name);
-            view.uplinks.retain(|uplink| is_ours(&uplink.name));
-            view.candidates.retain(|candidate| is_ours(&candidate.name));
-        }
+        view.leave_alone(|name| self.config.uses(name));
         self.introductions.follow(&view);
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.own_addresses_only(&mut view);

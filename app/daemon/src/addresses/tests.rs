@@ -17,7 +17,7 @@ fn view() -> HostView {
         )],
         ..Uplink::new(ifindex, format!("up{ifindex}"))
     };
-    HostView { uplinks: vec![uplink(1), uplink(2)], candidates: Vec::new() }
+    HostView { uplinks: vec![uplink(1), uplink(2)], ..HostView::default() }
 }
 
 fn added(plan: &Plan) -> Vec<Ipv6Addr> {

@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn view(uplinks: &[Uplink]) -> HostView {
-        HostView { uplinks: uplinks.to_vec(), candidates: Vec::new() }
+        HostView { uplinks: uplinks.to_vec(), ..HostView::default() }
     }
 
     fn told(node: &Node) -> Vec<(String, u16, u16)> {

@@ -12,7 +12,8 @@ struct Kernel {
 
 impl Kernel {
     fn plan(&self, uplinks: &[Uplink]) -> Result<Plan, Error> {
-        let view = HostView { uplinks: uplinks.to_vec(), ..HostView::default() };
+        let mut view = HostView { uplinks: uplinks.to_vec(), ..HostView::default() };
+        view.leave_alone(|name| name != OTHERS);
         let rules: Vec<Rule> = self.rules.iter().cloned().collect();
         let routes: Vec<Route> = self.routes.iter().copied().collect();
         let is_held = |one: Prefix| self.held.iter().any(|address| one.contains(*address));
@@ -120,6 +121,20 @@ fn a_prefix_without_uplink_leads_nowhere_while_the_host_has_an_address_in_it() {
 }
 
 #[test]
+fn a_prefix_of_an_uplink_that_is_left_alone_now_has_no_rule_whoever_has_addresses_in_it() {
+    let mut kernel = Kernel::default();
+    let (one, two) = (uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"]));
+    kernel.apply(&[one.clone(), two.clone()]);
+    // One is that of a context, and on a link of ours too.
+    kernel.held = vec!["2001:db8:1::1".parse().unwrap(), "2001:db8:2::1".parse().unwrap()];
+    let two = Uplink { name: OTHERS.to_owned(), ..two };
+    let plan = kernel.apply(&[one, two]);
+    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (2, 2), "{plan:?}");
+    assert_eq!(kernel.table_of("2001:db8:2::/64"), None);
+    assert_eq!(kernel.ways("2001:db8:1::/64"), [3]);
+}
+
+#[test]
 fn rules_and_routes_of_others_are_not_in_the_plan() {
     let mut kernel = Kernel::default();
     let theirs = Rule {
@@ -161,3 +176,6 @@ fn more_prefixes_than_tables_are_refused() {
     let error = kernel.plan(&[uplink(3, &addresses)]).unwrap_err();
     assert!(matches!(error, Error::TooManyPrefixes { cap: 64 }), "{error}");
 }
+
+/// An interface that the settings leave alone.
+const OTHERS: &str = "others";
