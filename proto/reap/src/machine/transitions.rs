@@ -173,14 +173,15 @@ impl Machine {
         }
     }
 
-    /// Sends the probe that the state calls for: by `via`, or the next pair in order.
+    /// Sends the probe that the state calls for: by `via`, or else in Operational by the current pair, and while
+    /// an exploration goes on by the next in order.
     pub(super) fn probe(&mut self, via: Option<LocatorPair>, now: Instant) {
         let config = Arc::clone(&self.config);
         let (state, current) = (self.state, self.current());
         let (exploration, sets) = self.explore_with_sets();
         let pair = match (state, via) {
-            (State::Operational, _) => Some(current),
             (_, Some(via)) => Some(via),
+            (State::Operational, None) => Some(current),
             (_, None) => exploration.next_pair(&config, sets, now),
         };
         if let Some(pair) = pair {

@@ -68,6 +68,21 @@ fn in_operational_a_forged_report_gets_an_answer_and_no_more() {
 }
 
 #[test]
+fn an_unknown_report_in_operational_is_answered_by_the_way_it_came() {
+    for (came_by, answered_by) in [(ba(2, 2), ab(2, 2)), (ba(2, 3), ab(1, 1))] {
+        let mut machine = machine();
+        let unknown =
+            Report { source: locator(A, 2), destination: locator(B, 2), nonce: 5, data: 0 };
+        deliver(&mut machine, came_by, State::InboundOk, 10, &[unknown], at(100)).unwrap();
+        let (pair, probe) = only_probe(&mut machine);
+        assert_eq!((pair, probe.state), (answered_by, State::Operational));
+        let received = probe.received.first().expect("what it answers");
+        assert_eq!((received.source, received.nonce), (came_by.local, 10));
+        assert_eq!(machine.current_pair(), ab(1, 1), "nothing else comes of it");
+    }
+}
+
+#[test]
 fn a_report_of_the_exploration_before_proves_nothing() {
     let (mut machine, old) = exploring();
     deliver(&mut machine, ba(2, 2), State::InboundOk, 10, &[old], at(15_010)).unwrap();

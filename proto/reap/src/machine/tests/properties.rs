@@ -178,7 +178,7 @@ impl Model {
         let most = if matches!(op, Op::Timeout) { 3 } else { 1 };
         assert!(transmits.len() <= most, "{transmits:?}");
         for transmit in &transmits {
-            self.check_transmit(transmit);
+            self.check_transmit(op, before.0, transmit);
         }
         self.check_pace(op, before.0, &transmits);
         self.check_machine();
@@ -205,7 +205,7 @@ impl Model {
         assert_eq!((state, pair), (self.machine.state(), self.machine.current_pair()));
     }
 
-    fn check_transmit(&mut self, transmit: &Transmit) {
+    fn check_transmit(&mut self, op: &Op, before: State, transmit: &Transmit) {
         let pair = transmit.pair;
         let Message::Probe(probe) = &transmit.message else {
             assert_eq!(pair, self.machine.current_pair());
@@ -216,8 +216,10 @@ impl Model {
         assert!(self.nonces.insert(own.nonce), "a nonce is used once");
         self.sent.push(own);
         if probe.state == State::Operational {
-            assert_eq!(pair, self.machine.current_pair());
-        } else {
+            let is_way_back = before == State::Operational && is_unproven_by(op, pair);
+            assert!(is_way_back || pair == self.machine.current_pair());
+        }
+        if probe.state != State::Operational || pair != self.machine.current_pair() {
             assert!(self.local.contains(&pair.local) && self.peer.contains(&pair.peer));
         }
         assert!(probe.sent.len() <= SENT_REPORTS && probe.received.len() <= RECEIVED_REPORTS);
@@ -272,6 +274,12 @@ impl Model {
             assert!(e.records.sent_reports(100).len() <= MAX_RECORDS);
         }
     }
+}
+
+/// Whether it is a Probe InboundOk that came by this pair with reports, which may all be unknown.
+fn is_unproven_by(op: &Op, pair: LocatorPair) -> bool {
+    matches!(op, Op::Probe { state: State::InboundOk, isps, reports, .. }
+        if !reports.is_empty() && turn(ba(isps.0, isps.1)) == pair)
 }
 
 proptest! {
