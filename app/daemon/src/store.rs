@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use moorline_host::{ContextSnapshot, Role};
 use moorline_ilnp::SessionSnapshot;
 use moorline_types::{ContextId, ContextTag, LocatorPair, Ulid, UlidPair};
+use moorline_wire::LocatorPreference;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -215,7 +216,15 @@ struct SavedContext {
     local_locators: Vec<Ipv6Addr>,
     peer_locators: Vec<Ipv6Addr>,
     peer_generation: Option<u32>,
+    /// Contexts of versions without it are put right by the peer's next list.
+    #[serde(default)]
+    peer_listed: u8,
+    /// Flags, priority, weight.
+    #[serde(default)]
+    peer_preferences: Vec<(u8, Option<u8>, Option<u8>)>,
     peer_send_timeout_ms: u64,
+    #[serde(default)]
+    told_preferences: bool,
     initiator: bool,
     #[serde(default)]
     forked_instance: u32,
@@ -231,7 +240,14 @@ impl SavedContext {
             local_locators: context.local_locators.iter().map(|locator| locator.0).collect(),
             peer_locators: context.peer_locators.iter().map(|locator| locator.0).collect(),
             peer_generation: context.peer_generation,
+            peer_listed: context.peer_listed,
+            peer_preferences: context
+                .peer_preferences
+                .iter()
+                .map(|told| (told.flags, told.priority, told.weight))
+                .collect(),
             peer_send_timeout_ms: crate::clock::millis(context.peer_send_timeout),
+            told_preferences: context.told_preferences,
             initiator: context.role == Role::Initiator,
             forked_instance: context.forked_instance,
         }
@@ -248,7 +264,14 @@ impl SavedContext {
             local_locators: self.local_locators.into_iter().map(Into::into).collect(),
             peer_locators: self.peer_locators.into_iter().map(Into::into).collect(),
             peer_generation: self.peer_generation,
+            peer_listed: self.peer_listed,
+            peer_preferences: self
+                .peer_preferences
+                .into_iter()
+                .map(|(flags, priority, weight)| LocatorPreference { flags, priority, weight })
+                .collect(),
             peer_send_timeout: Duration::from_millis(self.peer_send_timeout_ms),
+            told_preferences: self.told_preferences,
             role: if self.initiator { Role::Initiator } else { Role::Responder },
         }
     }
@@ -262,3 +285,6 @@ fn boot_id() -> String {
 const ADDRESSES: &str = "addresses.json";
 const CONTEXTS: &str = "contexts.json";
 const SESSIONS: &str = "sessions.json";
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@ use core::time::Duration;
 
 use moorline_shim6::{Context, Established, Key, PeerSet, Preferences, Role, State};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_wire::LocatorPreference;
 
 use crate::machine::Host;
 
@@ -28,8 +29,14 @@ pub struct ContextSnapshot {
     pub peer_locators: Vec<Locator>,
     /// Generation of the peer's list.
     pub peer_generation: Option<u32>,
+    /// How many of the peer's locators are in its list.
+    pub peer_listed: u8,
+    /// What the peer says of its locators, in their order; empty: nothing.
+    pub peer_preferences: Vec<LocatorPreference>,
     /// The peer's Send Timeout.
     pub peer_send_timeout: Duration,
+    /// The peer may have been told preferences of our locators.
+    pub told_preferences: bool,
     /// Which side we were.
     pub role: Role,
 }
@@ -50,7 +57,10 @@ impl Host {
                 local_locators: established.local_locators.to_vec(),
                 peer_locators: established.peer.locators.to_vec(),
                 peer_generation: established.peer.generation,
+                peer_listed: established.peer.listed,
+                peer_preferences: established.peer.preferences.iter().collect(),
                 peer_send_timeout: established.peer.send_timeout.into(),
+                told_preferences: self.shim6.has_told_preferences(),
                 role: established.role,
             })
         })
@@ -58,7 +68,7 @@ impl Host {
 
     /// Goes on with a context of an earlier run. Addresses must have been told by
     /// [`handle_local`](Self::handle_local) before; the data plane gets an upsert, which leaves the
-    /// traffic of a plane that outlived that run as it is.
+    /// traffic of a plane that outlived that run as it is. The peer is told again what we tell peers.
     pub fn restore(&mut self, snapshot: ContextSnapshot, now: Instant) -> Result<(), DropReason> {
         let ulids = snapshot.ulids;
         let local = snapshot.locators.local;
@@ -68,6 +78,9 @@ impl Host {
             || !snapshot.peer_locators.contains(&ulids.peer.as_locator())
         {
             return Err(DropReason::WrongLocators);
+        }
+        if snapshot.told_preferences {
+            self.shim6.succeed_to_preferences(&snapshot.local_locators);
         }
         // Contexts with the same locators go on sharing them.
         let (known, _) = &self.usable_of;
@@ -81,11 +94,10 @@ impl Host {
             local_locators,
             PeerSet {
                 locators: snapshot.peer_locators.into(),
-                // Not kept: preferences without a list are refused until the peer tells its list again.
-                listed: 0,
+                listed: snapshot.peer_listed,
                 generation: snapshot.peer_generation,
                 send_timeout: snapshot.peer_send_timeout.into(),
-                preferences: Preferences::default(),
+                preferences: Preferences::new(&snapshot.peer_preferences),
             },
             snapshot.role,
         );
@@ -96,7 +108,7 @@ impl Host {
             state: State::Established(established),
         })?;
         self.activate(snapshot.id, snapshot.locators, now);
-        self.shim6.update_if_outdated(snapshot.id, now);
+        self.shim6.tell_restored(snapshot.id, now);
         self.drain_shim6(now);
         Ok(())
     }

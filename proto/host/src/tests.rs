@@ -16,6 +16,7 @@ mod many;
 mod neighbor;
 mod proofs;
 mod recovery;
+mod restart;
 mod spares;
 mod steer;
 

@@ -47,6 +47,23 @@ impl Machine {
         }
     }
 
+    /// Whether peers may have been told preferences.
+    #[must_use]
+    pub fn has_told_preferences(&self) -> bool {
+        !self.preferences.is_empty()
+    }
+
+    /// An earlier run of this host has told preferences of these locators: those that are not named are called
+    /// ordinary from now on.
+    pub fn succeed_to_preferences(&mut self, locators: &[Locator]) {
+        for &locator in locators {
+            let place = self.preferences.binary_search_by_key(&locator, |&(named, _)| named);
+            if let Err(place) = place {
+                self.preferences.insert(place, (locator, LocatorPreference::default()));
+            }
+        }
+    }
+
     /// Our Send Timeout from now on; peers are told (RFC 5534 s5.3).
     //= rfc5534#5.3-1
     pub fn set_send_timeout(&mut self, send_timeout: Duration, now: Instant) {
@@ -67,6 +84,12 @@ impl Machine {
     /// What the options of a message sent now tell.
     pub(crate) fn telling(&self, ulid: Ulid) -> Told {
         Told { locators: self.locators_for(ulid), edition: self.edition }
+    }
+
+    /// The same if the message that told it may have left preferences out: then there is more to tell.
+    pub(crate) fn without_preferences(&self, told: Told, ulid: Ulid) -> Told {
+        let is_some = |option: &Opt| matches!(option, Opt::LocatorPreferences(_));
+        if self.options_for(ulid, true).iter().any(is_some) { told.outdated() } else { told }
     }
 
     /// Whether there is anything that a peer could verify.

@@ -177,11 +177,16 @@ pub(crate) struct Told {
 
 impl Told {
     /// This or what was to tell before, and which of them the peer has got is not known: what may be used
-    /// in any case, and an edition that makes it be told once more.
+    /// in any case, and that there is more to tell.
     pub(crate) fn uncertain(&self, ulid: Ulid, via: LocatorPair) -> Self {
         let both = [ulid.as_locator(), via.local];
         let locators = if both[0] == both[1] { &both[..1] } else { &both };
-        Self { locators: locators.into(), edition: self.edition.wrapping_sub(1) }
+        Self { locators: locators.into(), ..self.outdated() }
+    }
+
+    /// With an edition that makes it be told once more.
+    pub(crate) fn outdated(&self) -> Self {
+        Self { locators: self.locators.clone(), edition: self.edition.wrapping_sub(1) }
     }
 }
 

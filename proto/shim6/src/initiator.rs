@@ -200,16 +200,22 @@ impl Machine {
     pub(crate) fn told_to(&self, context: &Context, via: LocatorPair) -> Told {
         let ulid = context.key.ulids.local;
         let told = self.telling(ulid);
-        let is_retold = match &context.state {
-            State::I1Sent(state) => state.is_retold,
-            State::I2Sent(state) => state.is_retold,
-            State::I2bisSent(state) => state.is_retold,
+        let (is_retold, retries) = match &context.state {
+            State::I1Sent(state) => (state.is_retold, 0),
+            State::I2Sent(state) => (state.is_retold, state.retries),
+            State::I2bisSent(state) => (state.is_retold, state.retries),
             State::Established(state) => {
                 let locators = state.local_locators.clone();
                 return Told { locators, edition: state.edition };
             }
         };
-        if is_retold { told.uncertain(ulid, via) } else { told }
+        if is_retold {
+            told.uncertain(ulid, via)
+        } else if retries > PREFERENCES_RETRIES_MAX {
+            self.without_preferences(told, ulid)
+        } else {
+            told
+        }
     }
 
     /// By `via` while we can send from there.
@@ -272,7 +278,16 @@ impl Machine {
     /// Binary backoff, then a random factor of 0.5 to 1.5 (RFC 5533 s14).
     //= rfc5533#14
     pub(crate) fn backed_off(&mut self, nominal: Duration, retries: u8) -> Duration {
-        let per_mille = 500 + self.rng.next_u32() % 1001;
-        nominal.saturating_mul(1 << retries.min(16)) * per_mille / 1000
+        self.randomized(backoff(nominal, retries))
     }
+
+    pub(crate) fn randomized(&mut self, nominal: Duration) -> Duration {
+        let per_mille = 500 + self.rng.next_u32() % 1001;
+        nominal * per_mille / 1000
+    }
+}
+
+/// Doubled for each retransmission.
+pub(crate) fn backoff(nominal: Duration, retries: u8) -> Duration {
+    nominal.saturating_mul(1 << retries.min(16))
 }

@@ -40,6 +40,8 @@ pub struct Machine {
     pub(crate) preferences: Vec<(Locator, LocatorPreference)>,
     /// Of preferences and Send Timeout: one more for each change.
     pub(crate) edition: u32,
+    /// Restored contexts whose peers are told what is new: for the pace.
+    pub(crate) restored: u32,
     pub(crate) table: Table,
     pub(crate) negatives: Negatives,
     /// Parameters that peers have proved themselves with.
@@ -69,6 +71,7 @@ impl Machine {
             usable: Vec::new(),
             preferences: Vec::new(),
             edition: 0,
+            restored: 0,
             negatives: Negatives::default(),
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS, parameters_key),
             signatures: RateLimit::new(SIGNATURE_INTERVAL, SIGNATURE_BURST),
@@ -196,9 +199,14 @@ impl Machine {
     }
 
     /// Takes a context over that an earlier run of this host had established.
+    /// [`tell_restored`](Self::tell_restored) tells its peer what is new since.
     pub fn restore(&mut self, mut context: Context) -> Result<(), DropReason> {
+        // That run may have told another Send Timeout than the default, which goes without saying before the
+        // first edition.
+        self.edition = self.edition.max(1);
         if let State::Established(established) = &mut context.state {
             established.told_at = self.validators.latest();
+            established.edition = self.edition.wrapping_sub(1);
         }
         self.table.restore(context)
     }

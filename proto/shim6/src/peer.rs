@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
 use moorline_types::{DropReason, Instant, Locator, LocatorPair, Locators, Ulid};
-use moorline_wire::{ErrorCode, LocatorPreference, LocatorPreferences, Options, Packet};
+use moorline_wire::{
+    ErrorCode, LocatorList, LocatorPreference, LocatorPreferences, Options, Packet,
+};
 
 use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
 use crate::machine::{Machine, is_global_unicast};
@@ -38,6 +40,17 @@ impl Preferences {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// As they were told, or as [`iter`](Self::iter) gave them.
+    #[must_use]
+    pub fn new(all: &[LocatorPreference]) -> Self {
+        Self((!all.is_empty()).then(|| Box::new(Said { all: all.into() })))
+    }
+
+    /// In the order of the locators.
+    pub fn iter(&self) -> impl Iterator<Item = LocatorPreference> + '_ {
+        self.0.iter().flat_map(|said| said.all.iter().copied())
     }
 
     fn get(&self, index: usize) -> Option<LocatorPreference> {
@@ -98,6 +111,14 @@ impl PeerSet {
         self.locators = locators.into();
     }
 
+    /// What is known after a list that says nothing new; `None`: it has other locators than the one that was
+    /// verified in this generation.
+    pub(crate) fn confirmed_by(&self, list: &LocatorList, ulid: Ulid) -> Option<Self> {
+        let mut same = self.clone();
+        same.take_list(list.generation, list.entries.iter().map(|entry| entry.locator), ulid);
+        (same.locators == self.locators).then_some(same)
+    }
+
     /// Takes preferences over, or says which Error they deserve (RFC 5533 s10.4).
     pub(crate) fn prefer(&mut self, preferences: &LocatorPreferences) -> Result<(), ErrorCode> {
         //= rfc5533#10.4
@@ -107,8 +128,8 @@ impl PeerSet {
         if preferences.iter().len() != usize::from(self.listed) {
             return Err(ErrorCode::LOCATOR_COUNT);
         }
-        let all: Box<[_]> = preferences.iter().take(self.locators.len()).collect();
-        self.preferences = Preferences((!all.is_empty()).then(|| Box::new(Said { all })));
+        let all: Vec<_> = preferences.iter().take(self.locators.len()).collect();
+        self.preferences = Preferences::new(&all);
         Ok(())
     }
 }

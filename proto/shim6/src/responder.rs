@@ -252,15 +252,17 @@ impl Machine {
         let tag = (offer.initiator_tag, offer.responder_nonce);
         let mut new = Established::with(tag, told, peer, role);
         if let Some(old) = &old {
-            if !self.validators.is_newer(new.told_at, old.told_at) {
+            let is_fresh = self.validators.is_newer(new.told_at, old.told_at);
+            if !is_fresh {
                 new.told_at = old.told_at;
             }
             // A repeated I2 takes nothing back. An update from before I2BIS-SENT is long overdue.
             new.update = old.update.clone().filter(|_| !is_recovering);
-            // With the same tag it is the same context, and only a newer list is news: an I2 that was
-            // overheard and comes again, its list cut off, takes nothing away.
+            // With the same tag it is the same context, and only another list is news: an I2 that was
+            // overheard and comes again, its list cut off, takes nothing away. Of two lists that of the later
+            // nonce is news whatever their generations: somebody else may have told us of the other.
             let is_news = match (new.peer.generation, old.peer.generation) {
-                (Some(new), Some(old)) => is_newer(new, old),
+                (Some(new), Some(old)) => is_fresh || is_newer(new, old),
                 (new, None) => new.is_some(),
                 (None, Some(_)) => false,
             };

@@ -170,7 +170,6 @@ fn an_i2_needs_a_validator_of_ours_that_is_young() {
     assert_eq!(b.contexts().count(), 0);
 }
 
-//= rfc5533#7.13-2 (test)
 //= rfc5533#7.13 (test)
 #[test]
 fn nothing_of_an_i2_is_parsed_or_verified_before_its_validator() {
@@ -217,6 +216,7 @@ fn nothing_of_an_i2_is_parsed_or_verified_before_its_validator() {
     assert!(sent(&mut b).is_empty());
 }
 
+//= rfc5533#7.13-2 (test)
 #[test]
 fn a_validator_lives_through_one_change_of_secrets() {
     for (seconds, ok) in [(0, true), (29, true), (59, true), (61, false), (600, false)] {
@@ -319,7 +319,7 @@ fn answers_with_another_nonce_or_in_another_state_are_dropped() {
     assert_eq!(deliver(&mut stranger, &r2, NOW), Err(DropReason::BadNonce));
 }
 
-//= rfc5533#7.9 rfc5533#7.12-1 rfc5533#7.13-7 (test)
+//= rfc5533#7.9 rfc5533#7.13-7 (test)
 #[test]
 fn a_lost_r2_is_given_again_to_the_same_i1_and_i2() {
     let (mut a, mut b, r2) = until_r2();
@@ -398,6 +398,54 @@ fn retransmission_times_lie_between_half_and_one_and_a_half_of_the_nominal() {
         }
         assert_eq!(a.contexts().count(), 0);
     }
+}
+
+/// How long a machine waits before it sends each of its messages of a kind again, and then something else.
+fn waits(a: &mut Machine, kind: MessageType) -> Vec<Duration> {
+    let (mut waits, mut last) = (Vec::new(), NOW);
+    loop {
+        let wake = a.poll_timeout().expect("armed");
+        a.handle_timeout(wake);
+        waits.push(wake.since(last));
+        last = wake;
+        if only(a).message.kind() != kind {
+            return waits;
+        }
+    }
+}
+
+//= rfc5533#7.12-1 rfc5533#7.19-1 rfc5533#14 (test)
+#[test]
+fn i2_and_i2bis_are_sent_again_with_backoff_and_at_random_times() {
+    let mut seen = alloc::collections::BTreeSet::new();
+    for seed in 3..=50u8 {
+        let (mut a, mut b) = (Machine::new(Config::default(), [seed; 32], NOW), machine(2));
+        a.set_local(&local(1), NOW);
+        a.handle_trigger(ulids(), NOW).expect("I1");
+        deliver(&mut b, &only(&mut a), NOW).expect("I1");
+        deliver(&mut a, &only(&mut b), NOW).expect("R1");
+        let i2 = only(&mut a);
+        deliver(&mut b, &i2, NOW).expect("I2");
+        let mut recovering = a.clone();
+        deliver(&mut recovering, &only(&mut b), NOW).expect("R2");
+        let tag = b.contexts().next().expect("b").local_tag;
+        let (locators, mut fresh) = (ulids().as_locators(), machine(3));
+        let lost = fresh.handle_payload(tag, turned(locators), NOW);
+        assert_eq!(lost, Err(DropReason::UnknownTag));
+        deliver(&mut recovering, &only(&mut fresh), NOW).expect("R1bis");
+        assert_eq!(only(&mut recovering).message.kind(), MessageType::I2BIS);
+        let i2bis = waits(&mut recovering, MessageType::I2BIS);
+        let i2 = waits(&mut a, MessageType::I2);
+        for waits in [&i2, &i2bis] {
+            assert_eq!(waits.len(), 3, "twice again, then an I1");
+            for (doubled, wait) in waits.iter().enumerate() {
+                let nominal = Duration::from_secs(4 << doubled);
+                assert!(*wait >= nominal / 2 && *wait <= nominal * 3 / 2, "{waits:?}");
+            }
+        }
+        seen.extend([i2, i2bis]);
+    }
+    assert!(seen.len() > 90, "no two alike, but by chance");
 }
 
 //= rfc5533#7.8 (test)
@@ -529,7 +577,8 @@ fn an_old_list_does_not_come_back() {
     }
     let known = b.contexts().next().and_then(|c| c.established()).expect("b");
     assert_eq!(known.peer.locators, locators(1));
-    assert!(sent(&mut b).is_empty());
+    let is_r1bis = |transmit: &Transmit| matches!(transmit.message, Message::R1bis(_));
+    assert!(sent(&mut b).iter().all(is_r1bis), "not acknowledged, the peer is to prove its own");
 }
 
 //= rfc5533#7.2-1 rfc5533#10.4-2 (test)

@@ -9,6 +9,7 @@ use rand_core::RngCore;
 use crate::consts::{MAX_UPDATE_TIMEOUT, PREFERENCES_RETRIES_MAX, UPDATE_BURST, UPDATE_INTERVAL};
 use crate::context::{Context, Established, State, Update};
 use crate::event::{Event, Via};
+use crate::initiator::backoff;
 use crate::machine::Machine;
 use crate::peer::{PeerSet, peer_send_timeout};
 
@@ -21,13 +22,27 @@ impl Machine {
         let is_outdated = |context: &&Context| self.is_outdated(context);
         let ids: Vec<_> = self.table.iter().filter(is_outdated).map(|context| context.id).collect();
         for (turn, id) in (0u32..).zip(ids) {
-            let nonce = self.rng.next_u32();
-            match turn.checked_sub(UPDATE_BURST) {
-                None => self.send_update(id, nonce, 0, now),
-                Some(later) => {
-                    let at = now + UPDATE_INTERVAL * later.saturating_add(1);
-                    self.set_update(id, nonce, 0, at);
-                }
+            self.tell_in_turn(id, turn, now);
+        }
+    }
+
+    /// Tells the peer of a context that an earlier run has left, in its turn with those restored before: what
+    /// that run has told besides locators is not known.
+    pub fn tell_restored(&mut self, id: ContextId, now: Instant) {
+        if self.table.get(id).is_some_and(|context| self.is_outdated(context)) {
+            let turn = self.restored;
+            self.restored = turn.saturating_add(1);
+            self.tell_in_turn(id, turn, now);
+        }
+    }
+
+    fn tell_in_turn(&mut self, id: ContextId, turn: u32, now: Instant) {
+        let nonce = self.rng.next_u32();
+        match turn.checked_sub(UPDATE_BURST) {
+            None => self.send_update(id, nonce, 0, now),
+            Some(later) => {
+                let at = now + UPDATE_INTERVAL * later.saturating_add(1);
+                self.set_update(id, nonce, 0, at);
             }
         }
     }
@@ -50,9 +65,8 @@ impl Machine {
         }
     }
 
-    /// Tells the peer of a context, unless it knows or will when what is under way arrives: for
-    /// contexts that were restored, the others are told by themselves.
-    pub fn update_if_outdated(&mut self, id: ContextId, now: Instant) {
+    /// Tells the peer of a context, unless it knows or will when what is under way arrives.
+    pub(crate) fn update_if_outdated(&mut self, id: ContextId, now: Instant) {
         if self.table.get(id).is_some_and(|context| self.is_outdated(context)) {
             let nonce = self.rng.next_u32();
             self.send_update(id, nonce, 0, now);
@@ -92,8 +106,10 @@ impl Machine {
 
     /// `sent`: how often it went out before.
     fn send_update(&mut self, id: ContextId, nonce: u32, sent: u8, now: Instant) {
-        let timeout = self.backed_off(self.config.update_timeout, sent);
-        let deadline = now + timeout.min(MAX_UPDATE_TIMEOUT);
+        //= rfc5533#10.2
+        // The backoff "stops at MAX_UPDATE_TIMEOUT", the nominal value that is randomized (s14).
+        let nominal = backoff(self.config.update_timeout, sent).min(MAX_UPDATE_TIMEOUT);
+        let deadline = now + self.randomized(nominal);
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
         let options = self.options_for(context.key.ulids.local, sent <= PREFERENCES_RETRIES_MAX);
@@ -129,8 +145,9 @@ impl Machine {
             return Err(DropReason::UnknownType);
         };
         let mut established = self.established_of(id)?.clone();
-        let peer =
-            self.updated(packet, &request.options, &established.peer, ulid, locators, now)?;
+        let peer = self
+            .updated(packet, &request.options, &established.peer, ulid, locators, now)
+            .inspect_err(|reason| self.ask_for_proof(*reason, packet, locators, now))?;
         let ack = UpdateAck {
             receiver_tag: established.peer_tag,
             request_nonce: request.request_nonce,
@@ -146,6 +163,22 @@ impl Machine {
         Ok(())
     }
 
+    /// What the peer says of itself cannot be held against what is known of it: somebody else may have told us of
+    /// the list that is, or the parameters have been forgotten. By I2bis it proves everything anew.
+    fn ask_for_proof(
+        &mut self,
+        reason: DropReason,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) {
+        if let (DropReason::Replayed | DropReason::MissingOption, Some(tag)) =
+            (reason, packet.receiver_tag())
+        {
+            let _ = self.refer_to_r1bis(tag, locators, now);
+        }
+    }
+
     /// What is known of the peer after an Update Request.
     fn updated(
         &mut self,
@@ -157,12 +190,13 @@ impl Machine {
         now: Instant,
     ) -> Result<PeerSet, DropReason> {
         let mut peer = known.clone();
-        match (options.locator_list().map(|list| list.generation), known.generation) {
-            (Some(generation), Some(known)) if generation == known => {
+        match (options.locator_list(), known.generation) {
+            (Some(list), Some(generation)) if list.generation == generation => {
                 //= rfc5533#10.4-4
                 check_parameters(ulid, options)?;
+                peer = known.confirmed_by(list, ulid).ok_or(DropReason::Replayed)?;
             }
-            (Some(generation), Some(known)) if !is_newer(generation, known) => {
+            (Some(list), Some(known)) if !is_newer(list.generation, known) => {
                 return Err(DropReason::Replayed);
             }
             (Some(_), _) => {
@@ -204,8 +238,14 @@ impl Machine {
         //= rfc5533#10.5
         let is_for = |update: &mut Box<Update>| update.nonce == nonce && update.sent > 0;
         let update = established.update.take_if(is_for).ok_or(DropReason::BadNonce)?;
-        established.local_locators = update.told.locators;
-        established.edition = update.told.edition;
+        let told = if update.sent > PREFERENCES_RETRIES_MAX + 1 {
+            let context = self.table.get(id).ok_or(DropReason::UnknownTag)?;
+            self.without_preferences(update.told, context.key.ulids.local)
+        } else {
+            update.told
+        };
+        established.local_locators = told.locators;
+        established.edition = told.edition;
         self.set_established(id, established);
         self.push_event(Event::Announced { context: id });
         Ok(())

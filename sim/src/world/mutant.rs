@@ -156,8 +156,11 @@ fn made_up(pair: LocatorPair) -> ContextSnapshot {
         local_locators: vec![pair.local],
         peer_locators: vec![pair.peer],
         peer_generation: None,
+        peer_listed: 0,
+        peer_preferences: Vec::new(),
         forked_instance: 0,
         peer_send_timeout: std::time::Duration::from_secs(15),
+        told_preferences: false,
         role: Role::Responder,
     }
 }

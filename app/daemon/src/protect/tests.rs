@@ -87,7 +87,10 @@ fn host_with_context() -> (Host, Update) {
         local_locators: usable,
         peer_locators: vec![entry.locators.peer],
         peer_generation: None,
+        peer_listed: 0,
+        peer_preferences: Vec::new(),
         peer_send_timeout: Duration::from_secs(10),
+        told_preferences: false,
         role: Role::Initiator,
     };
     host.restore(snapshot, now).expect("a context");

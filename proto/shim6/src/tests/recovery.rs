@@ -172,7 +172,7 @@ fn an_i2bis_from_where_the_peer_has_no_locator_is_refused() {
     assert_eq!(duo.machines[1].contexts().count(), 0);
 }
 
-//= rfc5533#7.19-1 rfc5533#7.19-2 (test)
+//= rfc5533#7.19-2 (test)
 #[test]
 fn i2bis_falls_back_to_i1_on_the_pair_that_works() {
     //= rfc5533#7.19 (test)
@@ -272,4 +272,63 @@ fn payload_hastens_an_i2_or_i2bis_once_between_two_of_its_timers() {
     }
     duo.collect();
     assert_eq!(duo.kinds(), [MessageType::I2BIS]);
+}
+
+/// Side 0 tells these of its locators in a list of this generation; the Update Request is under way.
+fn tell_list(duo: &mut Duo, generation: u32, present: &[Locator]) {
+    let sets = alloc::vec![hba_set(1, [1, 2])];
+    let addresses = LocalAddresses { present: present.to_vec(), sets, cgas: Vec::new() };
+    let now = duo.now;
+    duo.machines[0].set_local(&LocalProof::new(generation, addresses, &[], [0; 32]), now);
+    duo.collect();
+}
+
+#[test]
+fn parameters_that_were_forgotten_are_had_anew_by_r1bis() {
+    let mut duo = Duo::established();
+    let ulid = duo.ulids.local;
+    duo.machines[1].parameters.forget(ulid).expect("they were told");
+    tell_list(&mut duo, 2, &locators(1)[..1]);
+    // As who told them in the handshake need not do again.
+    let mut flight = duo.under_way.pop_front().expect("an Update Request");
+    let Message::UpdateRequest(request) = &mut flight.message else { panic!("{flight:?}") };
+    let without = |option: &&Opt| !matches!(option, Opt::Pds(_));
+    let options: Vec<_> = request.options.iter().filter(without).cloned().collect();
+    request.options = Options::from(options);
+    duo.log.clear();
+    assert_eq!(duo.hand(&flight), Err(DropReason::MissingOption));
+    assert_eq!(duo.kinds(), [MessageType::R1BIS]);
+    duo.settle();
+    assert_eq!(duo.kinds()[1..3], [MessageType::I2BIS, MessageType::R2]);
+    duo.check_established();
+    assert_eq!(duo.of_side(1).peer.generation, Some(2));
+    assert_eq!(duo.hand(&flight), Ok(()), "and an update without them is taken again");
+}
+
+#[test]
+fn a_forged_list_does_not_outlive_the_next_real_one() {
+    let known = 1u32;
+    for generation in [known + 1, known + (u32::MAX >> 1)] {
+        let mut duo = Duo::established();
+        assert_eq!(duo.of_side(1).peer.generation, Some(known));
+        // Nothing in it needs a signature.
+        let list = LocatorList { generation, entries: Vec::new() };
+        let request = UpdateRequest {
+            receiver_tag: duo.context(1).local_tag,
+            request_nonce: 77,
+            options: Options::from(alloc::vec![Opt::LocatorList(list)]),
+        };
+        let message = Message::UpdateRequest(request);
+        let pair = ulids().as_locators();
+        duo.hand(&Flight { from: 0, pair, message }).expect("somebody knows the tag");
+        duo.under_way.clear();
+        assert_eq!(duo.of_side(1).peer.locators, [locators(1)[0]]);
+        let turned: Vec<_> = locators(1).into_iter().rev().collect();
+        tell_list(&mut duo, known + 1, &turned);
+        duo.settle();
+        assert_eq!(duo.refused, [DropReason::Replayed], "{generation}");
+        assert_eq!(duo.of_side(1).peer.locators, turned);
+        assert_eq!(duo.of_side(1).peer.generation, Some(known + 1));
+        duo.check_established();
+    }
 }

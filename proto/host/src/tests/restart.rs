@@ -1,0 +1,146 @@
+//! What a host that starts again still knows of its peers, and what it tells them.
+
+use moorline_shim6::{UPDATE_BURST, UPDATE_INTERVAL};
+use moorline_types::ContextTag;
+use moorline_wire::{LocatorPreference, Message};
+
+use super::*;
+use crate::ContextSnapshot;
+
+const BROKEN: LocatorPreference =
+    LocatorPreference { flags: LocatorPreference::BROKEN, priority: None, weight: None };
+
+fn config(send_timeout: Duration) -> Config {
+    let mut config = Config::default();
+    config.shim6.send_timeout = send_timeout;
+    config
+}
+
+impl Pair {
+    /// Another run of a side goes on with its contexts; what it sends is under way.
+    fn restart(&mut self, side: usize, config: Config) {
+        let snapshots: Vec<_> = self.hosts[side].snapshot().collect();
+        let number = u8::try_from(side).expect("two sides");
+        let mut host = Host::new(config, [number + 70; 32], self.now);
+        host.handle_local(&local_state(number), self.now);
+        for snapshot in snapshots {
+            host.restore(snapshot, self.now).expect("restored");
+        }
+        self.hosts[side] = host;
+    }
+
+    fn call_broken(&mut self, side: usize, locator: Locator) {
+        self.hosts[side].set_preferences(&[(locator, BROKEN)], self.now);
+        self.settle();
+        self.run(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn preferences_told_after_the_peer_has_started_again_are_taken() {
+    //= rfc5533#10.4 (test)
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    pair.restart(1, config(Duration::from_secs(2)));
+    pair.settle();
+    pair.call_broken(0, pair.locators[0][0]);
+    assert_eq!(pair.hosts[1].drops().iter().count(), 0);
+    assert_eq!(pair.entries[1][0].locators.peer, pair.locators[0][1]);
+}
+
+#[test]
+fn a_list_that_was_counted_by_no_earlier_version_is_counted_when_it_comes_again() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let before = pair.hosts[1].snapshot().next().expect("a context");
+    assert_eq!(before.peer_listed, 2);
+    let mut host = Host::new(config(Duration::from_secs(2)), [9; 32], pair.now);
+    host.handle_local(&local_state(1), pair.now);
+    host.restore(ContextSnapshot { peer_listed: 0, ..before.clone() }, pair.now).expect("restored");
+    pair.hosts[1] = host;
+    pair.settle();
+    pair.call_broken(0, pair.locators[0][0]);
+    let after = pair.hosts[1].snapshot().next().expect("a context");
+    assert_eq!(after.peer_listed, before.peer_listed);
+    assert_eq!(pair.entries[1][0].locators.peer, pair.locators[0][1]);
+}
+
+#[test]
+fn what_a_peer_says_of_its_locators_is_known_after_a_restart() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    pair.call_broken(0, pair.locators[0][0]);
+    let said = |pair: &Pair| pair.hosts[1].snapshot().next().expect("a context").peer_preferences;
+    let before = said(&pair);
+    assert_eq!(before, [BROKEN, LocatorPreference::default()]);
+    pair.restart(1, config(Duration::from_secs(2)));
+    assert_eq!(said(&pair), before);
+}
+
+#[test]
+fn preferences_that_are_not_named_after_a_restart_are_taken_back() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    pair.call_broken(0, pair.locators[0][0]);
+    let said = |pair: &Pair| pair.hosts[1].snapshot().next().expect("a context").peer_preferences;
+    pair.restart(0, config(Duration::from_secs(2)));
+    pair.settle();
+    assert_eq!(said(&pair), [LocatorPreference::default(); 2]);
+    pair.restart(0, config(Duration::from_secs(2)));
+    pair.call_broken(0, pair.locators[0][1]);
+    assert_eq!(said(&pair), [LocatorPreference::default(), BROKEN]);
+}
+
+#[test]
+fn who_has_told_no_preferences_tells_none_after_a_restart() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    pair.restart(0, config(Duration::from_secs(2)));
+    let transmit = pair.hosts[0].poll_transmit().expect("an Update Request");
+    let LocatorPair { local, peer } = transmit.locators;
+    let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0).expect("ours");
+    let Ok(Message::UpdateRequest(request)) = packet.message() else { panic!("{packet:?}") };
+    assert!(request.options.locator_list().is_some());
+    assert!(request.options.locator_preferences().is_none(), "LinShim6 would not take it");
+}
+
+//= rfc5534#5.3-1 (test)
+#[test]
+fn a_send_timeout_changed_over_a_restart_is_told() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    // The last is the default, which goes without saying for who was told nothing else.
+    for send_timeout in [12, 15].map(Duration::from_secs) {
+        pair.restart(0, config(send_timeout));
+        pair.settle();
+        let timers = pair.entries[1][0].timers.expect("operational");
+        assert_eq!(timers.keepalive_timeout, send_timeout);
+    }
+}
+
+#[test]
+fn restored_contexts_are_told_of_at_a_bounded_pace() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let one = pair.hosts[0].snapshot().next().expect("a context");
+    let mut host = Host::new(Config::default(), [9; 32], pair.now);
+    host.handle_local(&local_state(0), pair.now);
+    for n in 0..UPDATE_BURST + 50 {
+        let peer = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, u16::try_from(n).expect("fits"));
+        let snapshot = ContextSnapshot {
+            id: ContextId(n),
+            ulids: UlidPair::new(one.ulids.local, peer.into()),
+            local_tag: ContextTag::from_bits(u64::from(n)),
+            locators: LocatorPair::new(one.locators.local, peer.into()),
+            peer_locators: Vec::from([peer.into()]),
+            ..one.clone()
+        };
+        host.restore(snapshot, pair.now).expect("room");
+    }
+    let sent = |host: &mut Host| core::iter::from_fn(|| host.poll_transmit()).count();
+    assert_eq!(sent(&mut host), UPDATE_BURST as usize);
+    host.handle_timeout(pair.now + UPDATE_INTERVAL * 10);
+    assert_eq!(sent(&mut host), 10);
+    host.handle_timeout(pair.now + UPDATE_INTERVAL * 50);
+    assert_eq!(sent(&mut host), 40);
+}
