@@ -16,6 +16,7 @@ impl Machine {
     /// The current pair and the spare are checked in parallel. If the spare answers and the current one
     /// has not when its answer is due, payload moves. If it answers, or anything is heard, nothing
     /// moves, and suspicions count for nothing for a while that doubles each time.
+    //= rfc5534#8-1
     pub fn handle_suspicion(
         &mut self,
         doubt: Doubt,

@@ -190,7 +190,6 @@ impl Machine {
     }
 
     /// Makes a pair current that the peer has proven.
-    //= rfc5534#8-1
     //= rfc5533#7.2-3
     pub(super) fn move_to(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
         let from = self.current();

@@ -172,7 +172,6 @@ fn local_failure_explores_at_once_and_tries_the_pair_last() {
     assert_eq!(log[2].1.pair, ab(1, 1));
 }
 
-//= rfc5534#8-1 (test)
 #[test]
 fn a_known_local_failure_needs_proof_to_end() {
     let mut machine = machine();

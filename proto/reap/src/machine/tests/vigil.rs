@@ -395,6 +395,7 @@ fn a_suspicion_in_the_quiet_time_is_taken_up_after_it_unless_something_came() {
     assert_eq!(causes(&net, 0), [Cause::Suspicion]);
 }
 
+//= rfc5534#8-1 (test)
 #[test]
 fn an_icmpv6_error_has_the_current_pair_checked_and_no_other() {
     let mut net = net(&config());
@@ -405,6 +406,7 @@ fn an_icmpv6_error_has_the_current_pair_checked_and_no_other() {
     assert!((1..=8).contains(&(net.hosts[0].probes_sent - sent)));
     assert!(has(&net, 0, |e| matches!(e, Event::Cleared { .. })), "made up");
     assert_eq!(net.states(), [State::Operational; 2]);
+    assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
     net.route = only(&[(2, 2)]);
     net.run_for(ms(300));
     suspect(&mut net, 0, Doubt::Unreachable);
