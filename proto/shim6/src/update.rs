@@ -75,7 +75,9 @@ impl Machine {
 
     /// Tells the peer again, though it knows: who has the context acknowledges.
     pub fn ask(&mut self, id: ContextId, now: Instant) {
-        let has_asked = |established: &Established| established.update.is_some();
+        let has_asked = |established: &Established| {
+            established.update.as_ref().is_some_and(|update| update.sent > 0)
+        };
         let context = self.table.get(id).and_then(|context| context.established());
         if context.is_some_and(|established| !has_asked(established)) {
             let nonce = self.rng.next_u32();
