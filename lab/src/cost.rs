@@ -20,4 +20,5 @@ pub use isp_loss::{IspLoss, IspLossOutcome, isp_loss};
 pub use peers::{Peer, Peers, Security};
 pub use responder::{Outcome, Prepared, Responder};
 pub use spread::Spread;
+pub(crate) use state::SHORTEST_STEP;
 pub use state::{MAX_TRIGGER_PACKETS, State, Step};

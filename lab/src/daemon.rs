@@ -85,7 +85,7 @@ impl Daemon {
     ) -> anyhow::Result<Self> {
         let directory = lab.directory(host)?;
         let socket = directory.join("moorlined.sock");
-        let config = directory.join("moorlined.toml");
+        let config = configuration(lab, host)?;
         let timeout = options.send_timeout.as_millis();
         let text = format!("send-timeout = \"{timeout}ms\"\n{}\n", options.settings);
         fs::write(&config, text).context("configuration")?;
@@ -111,7 +111,9 @@ impl Daemon {
     /// # Errors
     /// What is left.
     pub fn reset(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<()> {
-        let output = command(lab, host, options)?.arg("--reset").output().context("reset")?;
+        let mut command = command(lab, host, options)?;
+        command.arg("--reset").arg("--config").arg(configuration(lab, host)?);
+        let output = command.output().context("reset")?;
         if !output.status.success() {
             bail!("reset of {host}: {}", String::from_utf8_lossy(&output.stderr));
         }
@@ -229,6 +231,14 @@ fn command(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Com
     command.arg("--state-dir").arg(state_directory(lab, host)?);
     command.arg("--pin-dir").arg(lasting_bpffs(&directory)?.join("moorline"));
     Ok(command)
+}
+
+/// Where the daemon of a host has its configuration.
+///
+/// # Errors
+/// There is no such host.
+pub fn configuration(lab: &Lab, host: &str) -> anyhow::Result<PathBuf> {
+    Ok(lab.directory(host)?.join("moorlined.toml"))
 }
 
 /// Where the daemon of a host keeps its keys and addresses.

@@ -145,6 +145,8 @@ fn sweeper(directory: &Path, namespaces: &[String]) -> Command {
 
 const PREFIX: &str = "moor-";
 const LABS_DIR: &str = "/run/moorline-lab";
+/// What a setting of the whole kernel was, as long as a lab has changed it; named in `sweep.sh` too.
+pub(crate) const KEPT_SETTING: &str = "/run/moorline-lab.bpf_stats_enabled";
 const LOCK: &str = "lock";
 /// How long a guardian may take before it is left to finish alone.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);

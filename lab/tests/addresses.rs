@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{eventually, is_skipped, protected_with, story, two_by_two_open};
 use moorline_api::{AddressInfo, AddressState, EventKind, Proof};
-use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
+use moorline_lab::daemon::{Daemon, DaemonOptions, configuration, state_directory};
 use moorline_lab::router::{Advertised, Advertiser};
 use moorline_lab::topology::{Prefix, host_address};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
@@ -111,6 +111,8 @@ fn the_first_start_makes_a_key_and_addresses_of_both_isps_and_the_next_has_the_s
     let kept = |list: &[AddressInfo]| list.iter().map(|own| own.address).collect::<Vec<_>>();
 
     daemon.kill().unwrap();
+    // What it died of, perhaps.
+    fs::write(configuration(&site.lab, "a").unwrap(), "no configuration").unwrap();
     Daemon::reset(&site.lab, "a", &options()).unwrap();
     assert_eq!(site.controls(), before, "after a crash and a reset");
     assert!(!site.has_address(first[0].address));

@@ -5,12 +5,12 @@ mod common;
 
 use std::net::Ipv6Addr;
 
-use common::{Protected, protected, with_ilnp};
+use common::{Protected, protected, protected_with, with_ilnp};
 use moorline_api::{Client, Pair};
 use moorline_doctor::probe::{Kind, PeerReport, Verdict};
 use moorline_doctor::{Report, Severity, collect, examine, examine_peer, probe, ways};
 use moorline_lab::netns::Namespace;
-use moorline_lab::topology::host_address;
+use moorline_lab::topology::{Prefix, host_address};
 
 /// What the doctor says on host A, of itself and of B by these addresses.
 fn ask_doctor(hosts: &Protected, peers: &[Ipv6Addr]) -> Report {
@@ -154,6 +154,19 @@ fn one_uplink_and_rules_of_others_are_found() {
     let mut found = trouble(&report);
     found.retain(|code| *code != "daemon-warning");
     assert_eq!(found, ["one-uplink", "foreign-rule"], "{report:#?}");
+}
+
+#[test]
+fn an_uplink_that_moorlined_may_not_use_is_none() {
+    let settings = ["uplinks = [\"isp1\"]\n".to_owned(), String::new()];
+    let Some(hosts) = protected_with("doctor: one of two uplinks", settings) else { return };
+    let report = ask_doctor(&hosts, &both_of_b());
+    assert!(trouble(&report).contains(&"one-uplink"), "{report:#?}");
+    let finding = report.findings.iter().find(|one| one.code == "one-uplink").unwrap();
+    let said = "isp2 could be one, and `uplinks` in moorlined.toml lacks it";
+    assert_eq!(finding.evidence, [said], "{report:#?}");
+    let ours = &report.peer.as_ref().unwrap().pairs;
+    assert!(ours.iter().all(|row| Prefix::of(row.pair.local) == Prefix::of(host_address("a", 1))));
 }
 
 #[test]

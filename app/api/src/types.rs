@@ -87,7 +87,7 @@ pub struct ContextCounts {
 /// A context: state that a pair of hosts keeps for a pair of ULIDs (RFC 5533 s6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
-    /// Number in this host; reused after removal.
+    /// Number in this host; reused after removal. [`u32::MAX`] where there is none, in the states E-FAILED and NO-SUPPORT.
     pub id: u32,
     /// The address that local sockets see.
     pub ulid_local: Ipv6Addr,
@@ -107,7 +107,7 @@ pub struct Context {
     pub moved: bool,
     /// Why this pair is the current one, for a person.
     pub why: String,
-    /// Since when this pair is the current one, milliseconds since 1970.
+    /// Since when this pair is the current one, milliseconds since 1970; 0 before the context is established.
     pub since_unix_ms: u64,
     /// Locators that the peer knows of us.
     #[serde(default)]

@@ -27,13 +27,14 @@ fn main() -> ExitCode {
 }
 
 fn start(args: &Args) -> anyhow::Result<Ending> {
-    let config = Config::load(args.config.as_deref())?;
-    if args.check {
-        return Ok(Ending::Restored);
-    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.reset {
+        // Without the configuration, which may be what the daemon died of.
         runtime.block_on(moorlined::reset(args))?;
+        return Ok(Ending::Restored);
+    }
+    let config = Config::load(args.config.as_deref())?;
+    if args.check {
         return Ok(Ending::Restored);
     }
     runtime.block_on(moorlined::run(args, config))

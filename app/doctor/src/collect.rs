@@ -14,11 +14,19 @@ use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 pub async fn collect(version: &str, client: &Client) -> anyhow::Result<Facts> {
     let look = moorline_netlink::look(Settings::default()).await.context("the kernel's tables")?;
     let view = look.view;
+    let daemon = ask(client).await;
+    // Those that it was told to use.
+    let is_used = |link: &Uplink| match &daemon {
+        Daemon::Running(all) => all.status.uplinks.iter().any(|one| one.ifindex == link.ifindex),
+        Daemon::NotRunning(_) | Daemon::NoPermission(_) | Daemon::Broken(_) => true,
+    };
+    let (used, unused): (Vec<_>, Vec<_>) = view.uplinks.into_iter().partition(is_used);
     Ok(Facts {
         version: version.to_owned(),
         kernel: kernel(),
-        daemon: ask(client).await,
-        uplinks: view.uplinks.into_iter().map(uplink).collect(),
+        daemon,
+        uplinks: used.into_iter().map(uplink).collect(),
+        unused: unused.into_iter().map(|link| link.name).collect(),
         candidates: view.candidates.into_iter().map(|candidate| candidate.name).collect(),
         rules: look.rules,
         firewall: firewall(),

@@ -10,8 +10,10 @@ pub struct Facts {
     pub kernel: Kernel,
     /// The daemon.
     pub daemon: Daemon,
-    /// Interfaces with a global address and a default route.
+    /// Interfaces with a global address and a default route; if there is a daemon, those that it uses.
     pub uplinks: Vec<UplinkFacts>,
+    /// Names of those that it does not use.
+    pub unused: Vec<String>,
     /// Names of interfaces with a default route that lack a global address in use.
     pub candidates: Vec<String>,
     /// All rules for IPv6, in order.

@@ -10,6 +10,9 @@ use moorline_types::{Instant, Ulid, UlidPair};
 
 use crate::trace::Packet;
 
+/// What is counted is counted a second at a time.
+pub(crate) const SHORTEST_STEP: Duration = Duration::from_secs(1);
+
 /// The contexts that the traffic of a host, or of all hosts, would have made.
 ///
 /// Traffic is counted by the code that counts it in the user-space data plane, with its bounds; a context
@@ -62,7 +65,7 @@ impl State {
         collect: Duration,
         step: Duration,
     ) -> Self {
-        let step = step.max(Duration::from_secs(1));
+        let step = step.max(SHORTEST_STEP);
         Self {
             host,
             policy,

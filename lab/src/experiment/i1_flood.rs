@@ -11,7 +11,7 @@ use super::recovery::{self, Scene, obstacles, pause};
 use super::{Bars, Chart, Data, Experiment, Results, Scale, Summary, Watch};
 use crate::daemon::DaemonOptions;
 use crate::topology::{ISPS, Impairment};
-use crate::workload::{Arrivals, I1Flood, Sender, TcpOptions, TcpTransfer};
+use crate::workload::{Arrivals, I1Flood, LONGEST_FLOOD, Sender, TcpOptions, TcpTransfer};
 
 /// The experiment.
 #[derive(Clone, Debug)]
@@ -73,7 +73,8 @@ impl Experiment for FloodCost {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        ensure!(self.pairs > 0 && !self.length.is_zero(), "nothing to measure");
+        ensure!(self.pairs > 0 && !self.length.is_zero() && self.rate > 0, "nothing to measure");
+        ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
         let moorlined = recovery::daemon(self.moorlined.as_deref())?;
         let options = DaemonOptions::new(moorlined, SEND_TIMEOUT);
         watch.stage("two hosts with a context");

@@ -21,7 +21,7 @@ use crate::hop::Hop;
 use crate::interrupt;
 use crate::load::{Load, Rate};
 use crate::topology::{ISPS, Impairment, host_address};
-use crate::workload::{Generator, Ping, Pings};
+use crate::workload::{Generator, LONGEST_FLOOD, Ping, Pings};
 
 /// The experiment.
 #[derive(Clone, Debug)]
@@ -96,6 +96,7 @@ impl Experiment for IlnpFlood {
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.pings > 0, "nothing to measure");
+        ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
         let moorlined = recovery::daemon(self.moorlined.as_deref())?;
         let options = DaemonOptions {
             settings: format!(
@@ -155,7 +156,7 @@ impl IlnpFlood {
         let victim = host_address("a", 2);
         let (hop, source) = Hop::towards(router, victim)?;
         let made_up = self.flood.map_or(Rate::Line { threads: 1 }, Rate::PerSecond);
-        let load = Load { echo: 0, made_up, ..Load::of_rank(0, LONGEST) };
+        let load = Load { echo: 0, made_up, ..Load::of_rank(0, LONGEST_FLOOD) };
         let streams = match *protocol {
             PLAIN => load.as_classic(Ilv::of(source), victim, &hop),
             _ => load.streams(Ilv::of(source), victim, &hop),
@@ -163,7 +164,7 @@ impl IlnpFlood {
         let programs = scene.daemons.first().and_then(Programs::ingress);
         let runs = || programs.as_ref().and_then(Programs::runs);
         let (begin, before) = (Instant::now(), runs());
-        let generator = Generator::start(router, &hop.interface, streams, LONGEST)?;
+        let generator = Generator::start(router, &hop.interface, streams, LONGEST_FLOOD)?;
         let flooded = self.span(pings)?;
         let seconds = begin.elapsed().as_secs_f64();
         let flood_per_s = generator.sent() as f64 / seconds;
@@ -297,4 +298,3 @@ const COLUMNS: [&str; 8] = [
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const SESSION_LIMIT: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_millis(300);
-const LONGEST: Duration = Duration::from_secs(600);

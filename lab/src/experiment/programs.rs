@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use crate::daemon::Daemon;
 use crate::netns::output;
-use crate::{interrupt, preflight};
+use crate::{interrupt, preflight, sweep};
 
 /// Run times are counted as long as this lives. That is a setting of the whole kernel: it is put back, and while one of
-/// us has changed it another one waits, who would take the changed one for what was before.
+/// us has changed it another one waits, who would take the changed one for what was before. What was before is kept in
+/// a file, so that the guardian of a lab puts it back where this could not.
 #[derive(Debug)]
 pub(super) struct Counting {
     before: String,
@@ -28,15 +29,20 @@ impl Counting {
         let setting = File::open(SETTING).ok()?;
         let lock = || Ok(setting.try_lock().is_ok().then_some(()));
         interrupt::wait_for("others who count run times", WAIT_LIMIT, lock).ok()?;
-        let before = fs::read_to_string(SETTING).ok()?;
+        let before = fs::read_to_string(sweep::KEPT_SETTING);
+        let before = before.or_else(|_| fs::read_to_string(SETTING)).ok()?;
+        fs::write(sweep::KEPT_SETTING, &before).ok()?;
+        let counting = Self { before, _setting: setting };
         fs::write(SETTING, "1").ok()?;
-        Some(Self { before, _setting: setting })
+        Some(counting)
     }
 }
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        let _ = fs::write(SETTING, &self.before);
+        if fs::write(SETTING, &self.before).is_ok() {
+            let _ = fs::remove_file(sweep::KEPT_SETTING);
+        }
     }
 }
 
@@ -124,6 +130,7 @@ fn number(text: &str, name: &str) -> Option<u64> {
 }
 
 const BPFTOOL: &str = "bpftool";
+/// Named in `sweep.sh` too.
 const SETTING: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// An experiment takes some minutes.
 const WAIT_LIMIT: Duration = Duration::from_secs(600);
@@ -148,5 +155,25 @@ mod tests {
         assert_eq!(all.mean_since(none), Some(150.0));
         assert_eq!((all.plus(all).mean_since(all), all.mean_since(all)), (Some(150.0), None));
         assert_eq!(runs("prog_type:\t3\n"), None);
+    }
+
+    #[test]
+    fn what_a_killed_one_has_set_is_put_back_by_the_guardian_or_the_next_one() {
+        let start = || {
+            let counting = Counting::start()?;
+            let before = counting.before.clone();
+            // Of one that is killed nothing runs, and its lock goes.
+            counting._setting.unlock().unwrap();
+            std::mem::forget(counting);
+            assert_eq!(fs::read_to_string(SETTING).unwrap().trim(), "1");
+            Some(before)
+        };
+        let Some(before) = start() else { return eprintln!("SKIPPED: the kernel does not count") };
+        drop(sweep::Guardian::start(&sweep::directory(&sweep::next_name()), &[]).unwrap());
+        assert_eq!(fs::read_to_string(SETTING).unwrap(), before);
+        start().unwrap();
+        drop(Counting::start().unwrap());
+        assert_eq!(fs::read_to_string(SETTING).unwrap(), before);
+        assert!(!std::path::Path::new(sweep::KEPT_SETTING).exists());
     }
 }

@@ -10,7 +10,7 @@ use moorline_host::{IDLE, datapath::TriggerPolicy};
 use serde::Serialize;
 
 use super::{Chart, Data, Experiment, Line, Results, Scale, Watch};
-use crate::cost::{State, Step};
+use crate::cost::{SHORTEST_STEP, State, Step};
 use crate::interrupt;
 use crate::trace::{self, Campus, Packets};
 
@@ -160,6 +160,7 @@ impl StateCost {
         ensure!((0.0..=1.0).contains(&night), "activity at night is a part of 1, not {night}");
         ensure!(duration_tail > 0.0 && octets_tail > 0.0, "the exponent of a tail is above 0");
         ensure!(!self.collect.is_zero() && !self.idle.is_zero(), "contexts gone at once");
+        ensure!(self.step >= SHORTEST_STEP, "a step of less than {SHORTEST_STEP:?}");
         Ok(())
     }
 

@@ -110,4 +110,4 @@ const TABLE: &str = "flood";
 const SHIM6: u8 = 140;
 const SOURCE_AT: usize = ETHERNET_LEN + 8;
 /// Whatever becomes of who started it.
-const LONGEST: Duration = Duration::from_secs(600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(600);

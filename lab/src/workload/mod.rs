@@ -18,6 +18,7 @@ mod whole_way;
 pub use arrivals::{Arrivals, Gap};
 pub use curl::{Curl, Download};
 pub use flood::I1Flood;
+pub(crate) use flood::LONGEST as LONGEST_FLOOD;
 pub use generator::{Generator, Stream, Template};
 pub use http::HttpServer;
 pub use iperf::{Iperf, IperfResult};

@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Context;
 use moorline_api::{Client, Error, Ilcc, IlnpLocator};
 use moorline_dns::{Change, Found, Fqdn, Key, NodeRecords, Resolver, Ttls, Update};
+use moorline_netlink::UplinkAddress;
+use moorline_types::{Ilv, L64};
 use moorline_wire::ilnp::LpRecord;
 use serde::Serialize;
 
@@ -42,10 +44,8 @@ async fn dns_records(
         return Ok(ExitCode::SUCCESS);
     }
     let daemon = daemon.ilcc().await;
-    let mut records = own_records(owner, args).await?;
-    if let Ok(ilcc) = &daemon {
-        prefer(&mut records, &ilcc.locators);
-    }
+    let told = daemon.as_ref().ok().filter(|ilcc| ilcc.on).map(|ilcc| &*ilcc.locators);
+    let records = own_records(owner, args, told).await?;
     if args.send {
         ensure_on(daemon, args.anyway)?;
         send(args, Change::Put(records.clone())).await?;
@@ -83,13 +83,17 @@ fn ensure_on(daemon: Result<Ilcc, Error>, anyway: bool) -> anyhow::Result<()> {
 
 /// What the DNS says is what correspondents are told.
 fn prefer(records: &mut NodeRecords, told: &[IlnpLocator]) {
-    for record in &mut records.l64s {
-        let text = record.l64.to_string();
-        if let Some(locator) = told.iter().find(|locator| locator.l64 == text) {
-            record.preference = locator.preference;
-        }
-    }
+    records.l64s.retain_mut(|record| {
+        let locator = preference_of(told, record.l64);
+        record.preference = locator.unwrap_or(record.preference);
+        locator.is_some()
+    });
     records.l64s.sort_by_key(|record| record.preference);
+}
+
+fn preference_of(told: &[IlnpLocator], l64: L64) -> Option<u16> {
+    let text = l64.to_string();
+    told.iter().find(|locator| locator.l64 == text).map(|locator| locator.preference)
 }
 
 fn owner(args: &DnsRecordsArgs) -> anyhow::Result<Fqdn> {
@@ -105,14 +109,26 @@ fn owner(args: &DnsRecordsArgs) -> anyhow::Result<Fqdn> {
     Ok(host.parse()?)
 }
 
-async fn own_records(owner: Fqdn, args: &DnsRecordsArgs) -> anyhow::Result<NodeRecords> {
+/// Of the uplinks that a daemon tells correspondents of; of all of them without one.
+async fn own_records(
+    owner: Fqdn,
+    args: &DnsRecordsArgs,
+    told: Option<&[IlnpLocator]>,
+) -> anyhow::Result<NodeRecords> {
     let look = moorline_netlink::look(moorline_netlink::Settings::default()).await;
-    let view = look.context("the kernel's tables")?.view;
+    let mut view = look.context("the kernel's tables")?.view;
+    if let Some(told) = told {
+        let is_told = |own: &UplinkAddress| preference_of(told, Ilv::of(own.address).l64).is_some();
+        view.uplinks.retain(|uplink| uplink.addresses.iter().any(is_told));
+    }
     let ttls = Ttls {
         locators: Duration::from_secs(args.ttl.into()),
         identifiers: Duration::from_secs(args.nid_ttl.into()),
     };
     let mut records = NodeRecords::of_host(owner, &view, ttls);
+    if let Some(told) = told {
+        prefer(&mut records, told);
+    }
     anyhow::ensure!(
         !records.is_empty(),
         "this host is nowhere: no interface that works has a default route and a global address"
@@ -246,5 +262,39 @@ impl FoundView {
             left_out: found.left_out,
             ttl_s: found.ttl.as_secs(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use moorline_dns::{NodeRecords, Ttls};
+    use moorline_types::L64;
+    use moorline_wire::ilnp::L64Record;
+
+    use super::{IlnpLocator, prefer};
+
+    #[test]
+    fn the_dns_gets_what_correspondents_are_told_and_no_other_uplink() {
+        let (used, avoided, unused) = (L64(0x2001_0db8_0001_0000), L64(2 << 48), L64(3 << 48));
+        let record = |l64, preference| L64Record { preference, l64 };
+        let ttl = Duration::from_secs(60);
+        let mut records = NodeRecords {
+            owner: "h.example.com".parse().unwrap(),
+            nids: Vec::new(),
+            l64s: vec![record(unused, 10), record(avoided, 20), record(used, 30)],
+            lps: Vec::new(),
+            ttls: Ttls { locators: ttl, identifiers: ttl },
+        };
+        let told = |l64: L64, preference| IlnpLocator {
+            l64: l64.to_string(),
+            uplink: None,
+            preference,
+            lifetime_s: 3600,
+        };
+        prefer(&mut records, &[told(used, 100), told(avoided, 200)]);
+        let left: Vec<_> = records.l64s.iter().map(|one| (one.l64, one.preference)).collect();
+        assert_eq!(left, [(used, 100), (avoided, 200)]);
     }
 }

@@ -71,7 +71,7 @@ fn load(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn interrupted(what: &str) -> ExitCode {
+pub(super) fn interrupted(what: &str) -> ExitCode {
     eprintln!("moorline: interrupted; {what}");
     u8::try_from(EXIT_INTERRUPTED).map_or(ExitCode::FAILURE, ExitCode::from)
 }

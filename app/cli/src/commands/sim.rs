@@ -1,7 +1,8 @@
+use super::lab::interrupted;
 use super::write_json;
 use crate::args::SimArgs;
 use anyhow::Context;
-use moorline_lab::interrupt;
+use moorline_lab::interrupt::{self, Interrupted};
 use moorline_sim::{Outcome, Plan, random_plan, run_many, trace};
 use serde::Serialize;
 use std::fs;
@@ -55,7 +56,15 @@ pub(crate) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
         outcome = told.and_then(|()| Ok(interrupt::check()?));
         outcome.is_ok()
     });
-    outcome?;
+    match outcome {
+        Err(error) if error.is::<Interrupted>() => {
+            return Ok(interrupted(&format!(
+                "{} runs until then, {} violations",
+                summary.seeds, summary.violations
+            )));
+        }
+        outcome => outcome?,
+    }
     report.fill(&summary);
     let shown = report.failures.first().map(|failure| failure.seed);
     let is_alone = args.seeds == 1;

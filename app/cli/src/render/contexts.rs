@@ -25,12 +25,21 @@ fn row(context: &Context, now_unix_ms: u64) -> Vec<String> {
     let heard = context
         .last_rx_ms_ago
         .map_or_else(|| "never".to_owned(), |ms| format!("{} ago", units::ago(0, ms)));
+    // What is not established has no such time, and a pair without a context no number.
+    let since = match context.since_unix_ms {
+        0 => "-".to_owned(),
+        since => units::ago(since, now_unix_ms),
+    };
+    let id = match context.id {
+        u32::MAX => "-".to_owned(),
+        id => id.to_string(),
+    };
     vec![
-        context.id.to_string(),
+        id,
         format!("{}\n{}", context.ulid_local, context.ulid_peer),
         via,
         state(context),
-        units::ago(context.since_unix_ms, now_unix_ms),
+        since,
         context.why.clone(),
         units::octets(context.tx_bytes),
         units::octets(context.rx_bytes),

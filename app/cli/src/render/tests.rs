@@ -96,8 +96,8 @@ fn an_unmoved_context() -> Context {
         ulid_peer: address("2001:db8:c::1"),
         state: ContextState::I1Sent,
         moved: false,
-        why: "ULID pair".into(),
-        since_unix_ms: NOW,
+        why: "waiting for the peer's answer".into(),
+        since_unix_ms: 0,
         tx_bytes: 2_100,
         rx_bytes: 0,
         last_rx_ms_ago: None,
@@ -141,9 +141,20 @@ fn status_of_a_host_without_uplinks() {
     assert_snapshot!(status(&bare, NOW));
 }
 
+/// A pair for which there is none.
+fn no_context() -> Context {
+    Context {
+        id: u32::MAX,
+        ulid_peer: address("2001:db8:d::1"),
+        state: ContextState::NoSupport,
+        why: "peer has no Shim6; plain IPv6, tried again in 9m 12s".into(),
+        ..an_unmoved_context()
+    }
+}
+
 #[test]
 fn contexts_in_order_of_their_numbers() {
-    assert_snapshot!(contexts(&[a_context(), an_unmoved_context()], NOW));
+    assert_snapshot!(contexts(&[no_context(), a_context(), an_unmoved_context()], NOW));
 }
 
 #[test]

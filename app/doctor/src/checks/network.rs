@@ -22,6 +22,10 @@ pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
             finding = finding
                 .shown_by(format!("{name} has a default route and no global address in use"));
         }
+        for name in &facts.unused {
+            finding = finding
+                .shown_by(format!("{name} could be one, and `uplinks` in moorlined.toml lacks it"));
+        }
         findings.push(finding);
     }
     for uplink in facts.uplinks.iter().map(|uplink| &uplink.link) {
@@ -127,11 +131,7 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
             ),
         );
     }
-    // Those that it was told to use.
-    let used = |name: &str| {
-        facts.answers().is_some_and(|all| all.status.uplinks.iter().any(|one| one.name == name))
-    };
-    for uplink in facts.uplinks.iter().filter(|uplink| used(&uplink.link.name)) {
+    for uplink in facts.answers().iter().flat_map(|_| &facts.uplinks) {
         for own in &uplink.link.addresses {
             let has_rule = facts.rules.iter().any(|rule| {
                 rule.is_ours && rule.from.is_some_and(|from| from.covers(own.prefix()))

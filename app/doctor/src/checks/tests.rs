@@ -74,6 +74,7 @@ fn good() -> Facts {
             contexts: Vec::new(),
             ilcc: Ilcc::default(),
         })),
+        unused: Vec::new(),
         candidates: Vec::new(),
         rules: vec![
             HostRule { is_ours: false, ..our_rule(0, None) },

@@ -12,7 +12,7 @@ pub struct I1FloodArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     pub length: Duration,
     /// Octets a second of the transfer.
-    #[arg(long, value_name = "N", default_value_t = FloodCost::default().rate)]
+    #[arg(long, value_name = "N", default_value_t = FloodCost::default().rate, value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: u64,
     /// I1s a second; as many as a thread can send without it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
