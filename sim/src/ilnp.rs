@@ -40,6 +40,8 @@ pub struct IlnpPlan {
     pub forgeries: u32,
     /// What the applications do.
     pub traffic: IlnpTraffic,
+    /// Octets beside the number in each of their packets.
+    pub padding: usize,
 }
 
 /// A host.
@@ -143,6 +145,7 @@ impl IlnpPlan {
             flood: 0,
             forgeries: 0,
             traffic: IlnpTraffic::Datagrams,
+            padding: 0,
         }
     }
 }

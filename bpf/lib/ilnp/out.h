@@ -204,7 +204,8 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	}
 	if (need == MAY_HAVE_NONCE && !fits_any_path(skb, l2, len))
 		need = NEEDS_NO_NONCE;
-	fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);
+	if (need || is_moved(facts) || !(facts->flags & ILNP_CONFIRMING))
+		fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);
 	if ((need || is_moved(facts)) && !put(skb, l2, &departure->ip6, facts, need, is_known))
 		return drop(DROP_ADJUST_ROOM);
 	if (need && !live->has_sent)

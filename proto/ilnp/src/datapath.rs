@@ -109,6 +109,9 @@ pub struct SessionEntry {
     pub receive_nonce: Option<Nonce>,
     /// Locators of the correspondent: packets from these need no nonce.
     pub remote: Arc<[L64]>,
+    /// Whether the correspondent may not have the session yet: until then what goes without a nonce, from where the
+    /// sockets are, is classic IPv6 with its checksum.
+    pub confirming: bool,
     /// Of both directions.
     pub checksum: ChecksumMode,
     /// Report the next packet with the right nonce.

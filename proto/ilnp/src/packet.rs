@@ -116,6 +116,7 @@ impl Ip6 {
         packet: &mut Vec<u8>,
         header: NonceHeader,
         mtu: usize,
+        upper: &mut Upper,
     ) -> Result<(), DropReason> {
         if matches!(self.next_header, HOP_BY_HOP | ROUTING) {
             return Err(DropReason::HeaderChain);
@@ -126,6 +127,7 @@ impl Ip6 {
         if packet.len() + octets.len() > mtu {
             return Err(DropReason::AdjustRoom);
         }
+        upper.at = upper.at.map(|at| at + octets.len());
         packet.splice(IP6_LEN..IP6_LEN, octets);
         write_lengths(packet, len, DESTINATION_OPTIONS);
         Ok(())

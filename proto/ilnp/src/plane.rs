@@ -237,7 +237,7 @@ impl Plane {
     ) -> Result<Outbound, DropReason> {
         let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
         let pair = IlvPair::new(ip6.source, ip6.destination);
-        let upper = ip6.upper(packet);
+        let mut upper = ip6.upper(packet);
         let is_discovery = upper.icmp(packet).is_some_and(is_neighbour_discovery);
         // What the machine sends has all that it needs.
         if is_discovery
@@ -257,11 +257,10 @@ impl Plane {
             ChecksumMode::Full => full,
             ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(l64s(pair)),
         };
-        upper.fix(packet, delta, full);
-        write_addresses(packet, wire);
         let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
         // By its session's own addresses a packet is known without it, but for what routers and hosts report.
         let needs_nonce = is_unclear || upper.icmp(packet).is_some();
+        let mut has_nonce = false;
         if entry.attach || needs_nonce {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
             // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
@@ -269,16 +268,17 @@ impl Plane {
             // What is lost without the nonce is tried with it: routers say if the path takes less.
             let is_room_known = needs_nonce || entry.always && packet.len() > usize::from(MIN_MTU);
             let most = if is_room_known { usize::MAX } else { MIN_MTU.into() };
-            let mtu = most.min(self.settings.mtu);
-            match ip6.insert(packet, header, mtu) {
+            match ip6.insert(packet, header, most.min(self.settings.mtu), &mut upper) {
                 Err(reason) if needs_nonce => return Err(reason),
-                Err(_) => {}
-                Ok(()) => {
-                    if let Some(flow) = self.sessions.get_mut(slot) {
-                        flow.has_sent = true;
-                    }
-                }
+                inserted => has_nonce = inserted.is_ok(),
             }
+        }
+        if has_nonce || wire != pair || !entry.confirming {
+            upper.fix(packet, delta, full);
+        }
+        write_addresses(packet, wire);
+        if has_nonce && let Some(flow) = self.sessions.get_mut(slot) {
+            flow.has_sent = true;
         }
         Ok(Outbound::Send { source: wire.local.address() })
     }

@@ -258,6 +258,7 @@ impl Session {
             settled: self.settled,
             receive_nonce,
             remote: self.remote.iter().map(|remote| remote.l64).collect::<Arc<[L64]>>(),
+            confirming: matches!(self.opening, Opening::Confirming(_)),
             checksum: self.checksum,
             watch: !is_open,
         }

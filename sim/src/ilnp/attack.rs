@@ -15,7 +15,7 @@ pub(crate) const EVIL: L64 = L64(0x2001_0db8_6666_0000);
 pub(crate) fn made_up(to: Ilv, port: u16, rng: &mut Rng) -> Vec<u8> {
     let from = Ilv::new(EVIL, Nid::from_random(rng.below(u64::MAX)));
     let pair = IlvPair::new(from, to);
-    let mut plain = packet(pair, UDP, (4000, port), 0);
+    let mut plain = packet(pair, UDP, (4000, port), 0, 0);
     let delta = ChecksumDelta::to_nid_only([from.l64, to.l64]);
     let sum = u16::from_be_bytes([plain[46], plain[47]]);
     plain[46..48].copy_from_slice(&delta.apply(UDP, sum).to_be_bytes());

@@ -10,6 +10,8 @@ pub(crate) struct SimSocket {
     pub(crate) protocol: u8,
     pub(crate) ports: (u16, u16),
     pub(crate) kind: Socket,
+    /// Octets beside the number in what it sends.
+    pub(crate) padding: usize,
     pub(crate) sent: u64,
     pub(crate) received: u64,
 }
@@ -45,7 +47,13 @@ impl Sockets for NoSockets {
 }
 
 /// What a socket sends: IPv6, and TCP or UDP with a checksum over both addresses.
-pub(crate) fn packet(pair: IlvPair, protocol: u8, ports: (u16, u16), number: u64) -> Vec<u8> {
+pub(crate) fn packet(
+    pair: IlvPair,
+    protocol: u8,
+    ports: (u16, u16),
+    number: u64,
+    padding: usize,
+) -> Vec<u8> {
     let mut upper = Vec::new();
     upper.extend(ports.0.to_be_bytes());
     upper.extend(ports.1.to_be_bytes());
@@ -54,9 +62,11 @@ pub(crate) fn packet(pair: IlvPair, protocol: u8, ports: (u16, u16), number: u64
         // Data offset 5; ACK.
         upper.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
     } else {
-        upper.extend(UDP_LEN.to_be_bytes());
+        let len = u16::try_from(usize::from(UDP_LEN) + padding).expect("small");
+        upper.extend(len.to_be_bytes());
         upper.extend([0, 0]);
     }
+    upper.resize(upper.len() + padding, 0);
     upper.extend(number.to_be_bytes());
     let at = checksum_at(protocol).expect("has one");
     let sum = match transport_checksum(pair.local, pair.remote, protocol, &upper) {

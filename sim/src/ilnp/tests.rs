@@ -55,6 +55,20 @@ fn steady_traffic_carries_no_extra_octet() {
     }
 }
 
+/// Until the correspondent has the session, what has no room for a nonce is classic IPv6.
+#[test]
+fn packets_too_large_for_a_nonce_are_not_lost_while_a_session_begins() {
+    for traffic in KINDS {
+        let plan = IlnpPlan { traffic, padding: 1300, ..plan(19, 10) };
+        let outcome = clean(&plan);
+        assert_eq!(outcome.sessions, [1, 1], "{traffic:?}");
+        assert_eq!(outcome.with_nonce, 0, "{traffic:?}");
+        assert!(outcome.longest_pause <= RTT + Duration::from_millis(10), "{outcome:?}");
+        // What is under way at the end.
+        assert!(outcome.received + 10 > outcome.sent, "{outcome:?}");
+    }
+}
+
 //= rfc6744#6-4 (test)
 #[test]
 fn in_always_mode_each_packet_of_a_session_has_the_nonce() {

@@ -98,7 +98,9 @@ impl<'a> World<'a> {
         let pair = IlvPair::new(self.hosts[0].ilv(0), self.hosts[1].ilv(0));
         let ends = [(pair, (CLIENT, SERVER)), (pair.reversed(), (SERVER, CLIENT))];
         for ((host, (pair, ports)), kind) in self.hosts.iter_mut().zip(ends).zip(kinds) {
-            host.socket = Some(SimSocket { pair, protocol, ports, kind, sent: 0, received: 0 });
+            let padding = self.plan.padding;
+            host.socket =
+                Some(SimSocket { pair, protocol, ports, kind, padding, sent: 0, received: 0 });
         }
     }
 
@@ -148,7 +150,8 @@ impl<'a> World<'a> {
 
     fn send(&mut self, host: usize) {
         let Some(socket) = &mut self.hosts[host].socket else { return };
-        let packet = packet(socket.pair, socket.protocol, socket.ports, socket.sent);
+        let packet =
+            packet(socket.pair, socket.protocol, socket.ports, socket.sent, socket.padding);
         socket.sent += 1;
         self.outcome.sent += 1;
         self.hosts[host].send(packet, &mut self.outcome, self.now);

@@ -87,6 +87,7 @@ pub(crate) fn session(
         (entry.always, types::ilnp_flags::ILNP_ALWAYS),
         (entry.maps_tcp, types::ilnp_flags::ILNP_MAPS_TCP),
         (entry.settled, types::ilnp_flags::ILNP_SETTLED),
+        (entry.confirming, types::ilnp_flags::ILNP_CONFIRMING),
         (is_full, types::ilnp_flags::ILNP_FULL),
         (entry.watch, types::ilnp_flags::ILNP_WATCH),
         (receive.is_some(), types::ilnp_flags::ILNP_SHOWN),

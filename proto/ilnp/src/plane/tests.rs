@@ -59,6 +59,7 @@ fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
         receive_nonce: Some(THEIRS),
         remote: remote.into(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: false,
     }));
     plane
@@ -83,14 +84,19 @@ fn packet(from: Ilv, to: Ilv, protocol: u8, flags: u8, over: (L64, L64)) -> Vec<
     packet
 }
 
+fn insert(packet: &mut Vec<u8>, header: NonceHeader) {
+    let ip6 = Ip6::read(packet).expect("a header");
+    let mut upper = ip6.upper(packet);
+    ip6.insert(packet, header, 1500, &mut upper).expect("room");
+}
+
 /// As the correspondent's plane sends it: with its nonce, and identifiers alone in the checksum.
 fn theirs(from: L64, to: L64, protocol: u8, flags: u8, nonce: Option<Nonce>) -> Vec<u8> {
     let over = if protocol == 58 { (from, to) } else { (L64(0), L64(0)) };
     let mut packet = packet(pair().remote.at(from), pair().local.at(to), protocol, flags, over);
     if let Some(nonce) = nonce {
         let header = NonceHeader { next_header: 0, nonce, sequence: None };
-        let ip6 = Ip6::read(&packet).expect("a header");
-        ip6.insert(&mut packet, header, 1500).expect("room");
+        insert(&mut packet, header);
     }
     packet
 }
@@ -207,6 +213,7 @@ fn two_nodes_with_one_identifier_have_sessions_side_by_side() {
         receive_nonce: Some(first),
         remote: [NEVER_NAMED].into(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: false,
     }));
     let cases = [
@@ -281,7 +288,7 @@ fn what_is_forwarded_is_left_alone() {
         packet[40] = kind;
         if let Some(nonce) = nonce {
             let header = NonceHeader { next_header: 0, nonce, sequence: None };
-            Ip6::read(&packet).expect("a header").insert(&mut packet, header, 1500).expect("room");
+            insert(&mut packet, header);
         }
         packet
     };
@@ -358,6 +365,7 @@ fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without()
         receive_nonce: Some(THEIRS),
         remote: [THERE].into(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: false,
     };
     let source = pair().local.address();
@@ -404,6 +412,7 @@ fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
         receive_nonce: None,
         remote: [THERE].into(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: true,
     };
     plane.handle_update(&Update::Upsert(entry.clone()));
@@ -429,7 +438,7 @@ fn a_nonce_that_nobody_agreed_to_costs_nothing_and_passes() {
         let mut packet =
             packet(Ilv { nid: Nid(n), ..stranger }, pair().local, 17, 0, (L64(0), L64(0)));
         let header = NonceHeader { next_header: 0, nonce: OURS, sequence: None };
-        Ip6::read(&packet).expect("a header").insert(&mut packet, header, 1500).expect("room");
+        insert(&mut packet, header);
         assert_eq!(plane.handle_inbound(&mut packet, &One, NOW), Inbound::Deliver);
         let ip6 = Ip6::read(&packet).expect("a header");
         assert_eq!(transport_checksum(ip6.source, ip6.destination, 17, &packet[40..]), 0);

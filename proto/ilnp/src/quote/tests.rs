@@ -47,6 +47,7 @@ fn plane() -> Plane {
         receive_nonce: Some(Nonce::Short([5, 6, 7, 8])),
         remote: [THERE].into(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: false,
     }));
     plane

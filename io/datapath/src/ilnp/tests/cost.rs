@@ -98,6 +98,7 @@ fn session(unmoved: bool) -> SessionEntry {
         receive_nonce: Some(NONCE),
         remote: [PAIRS[0].remote.l64, ELSEWHERE].into(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: false,
     }
 }

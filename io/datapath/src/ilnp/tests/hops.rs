@@ -155,6 +155,7 @@ fn moved() -> SessionEntry {
         receive_nonce: Some(Nonce::Short(*b"them")),
         remote: [ilv(PEER).l64, ilv(PEER_LOCATOR).l64].into(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: false,
     }
 }

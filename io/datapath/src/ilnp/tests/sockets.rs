@@ -117,6 +117,7 @@ fn session(pair: IlvPair) -> SessionEntry {
         receive_nonce: Some(Nonce::Short(*b"them")),
         remote: [pair.remote.l64, ELSEWHERE].into(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: false,
     }
 }

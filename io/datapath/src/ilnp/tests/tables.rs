@@ -51,6 +51,7 @@ fn entry(id: u32) -> SessionEntry {
         receive_nonce: Some(nonce(id)),
         remote: (0..most).map(|locator| theirs(id, locator)).collect(),
         checksum: ChecksumMode::NidOnly,
+        confirming: false,
         watch: false,
     }
 }
