@@ -32,6 +32,8 @@ pub struct IlnpPlan {
     pub jitter: Duration,
     /// Packets lost, of a thousand.
     pub loss: u32,
+    /// Whether packets with Destination Options get lost, all of them (RFC 7872).
+    pub no_options: bool,
     /// What happens when.
     pub changes: Vec<(Duration, IlnpChange)>,
     /// Made-up correspondents that send the second host a packet, in a second.
@@ -141,6 +143,7 @@ impl IlnpPlan {
             delay: Duration::from_millis(20),
             jitter: Duration::ZERO,
             loss: 0,
+            no_options: false,
             changes: Vec::new(),
             flood: 0,
             forgeries: 0,

@@ -212,8 +212,13 @@ impl Daemon {
     }
 
     pub(crate) async fn unroute(&mut self, movers: impl IntoIterator<Item = Mover>) {
-        let routes = movers.into_iter().filter_map(|mover| self.moved.remove(mover));
-        let routes: Vec<_> = routes.collect();
+        let mut routes = Vec::new();
+        for mover in movers {
+            let route = self.moved.remove(mover);
+            // What a session leaves to a context that has moved is the context's.
+            let is_left = |route: &MovedRoute| !self.is_left_to_context(mover, route.ulids);
+            routes.extend(route.filter(is_left));
+        }
         if !routes.is_empty()
             && let Err(error) = self.netlink.remove_moved(&routes).await
         {

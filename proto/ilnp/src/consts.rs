@@ -39,8 +39,9 @@ pub const MAX_FIRST_RETRANSMISSION: Duration = Duration::from_secs(2);
 pub const MAX_RETRANSMISSION: Duration = Duration::from_secs(8);
 /// Times that a proposal is sent: 3. Not configurable.
 pub const PROPOSAL_TRIES: u32 = 3;
-/// How long a confirmation is sent again: 15 s, within the life of a validator. Not configurable.
-pub const CONFIRMATION_LIFETIME: Duration = Duration::from_secs(15);
+/// Times that a confirmation, or the Locator Update that answers it, is sent at least before the correspondent, or the way to it,
+/// is taken for one that lets no nonces pass: 4, and for as long as [`OFFER_TIMEOUT`]. Not configurable.
+pub const CONFIRMATION_TRIES: u32 = 4;
 /// How long a Locator Update is sent again: 50 s. Not configurable.
 pub const UPDATE_LIFETIME: Duration = Duration::from_secs(50);
 /// Times that a message was sent, after which its answer says that the round-trip time has been another for long:

@@ -11,7 +11,7 @@ use crate::consts::{
     CHECK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_AFTER_CHANGE, NONCE_ROUND_TRIPS, UPDATE_LIFETIME,
 };
 use crate::control::Control;
-use crate::event::Event;
+use crate::event::{Cause, Classic, Event};
 use crate::ilcc::Class;
 use crate::machine::Machine;
 use crate::session::{Advertisement, Opening};
@@ -136,7 +136,7 @@ impl Machine {
     //= rfc6743#6-2 rfc6744#7-2
     //= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15
     //= rfc6741#11.1-16
-    fn send_advertisement(&mut self, id: SessionId) {
+    pub(crate) fn send_advertisement(&mut self, id: SessionId) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };
@@ -157,7 +157,7 @@ impl Machine {
         self.send(wire, &message, Some(nonce));
     }
 
-    pub(crate) fn repeat_advertisement(&mut self, id: SessionId, now: Instant) {
+    pub(crate) fn repeat_advertisement(&mut self, id: SessionId, pair: IlvPair, now: Instant) {
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = &mut session.advertisement else { return };
         if advertisement.retry.next > now {
@@ -165,6 +165,12 @@ impl Machine {
         }
         if !session.owes_update && advertisement.retry.tries >= CHECK_TRIES {
             session.advertisement = None;
+            return;
+        }
+        if session.agreed && !session.settled && advertisement.retry.is_in_vain(now) {
+            // A way that lets no options pass would let nothing pass.
+            self.forget(id, Cause::Unanswered);
+            self.remember_classic(pair, Classic::Unread, now);
             return;
         }
         if advertisement.retry.is_over(UPDATE_LIFETIME, now) {

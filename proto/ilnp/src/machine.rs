@@ -467,7 +467,7 @@ impl Machine {
             self.tell(id, now);
         }
         if self.repeat_confirmation(id, pair, now) {
-            self.repeat_advertisement(id, now);
+            self.repeat_advertisement(id, pair, now);
             self.schedule(id);
         }
     }

@@ -54,7 +54,7 @@ impl Negatives {
             }
         }
         let lifetime = match cause {
-            Classic::Silent | Classic::Unread if is_hinted => REFUSAL_LIFETIME,
+            Classic::Silent if is_hinted => REFUSAL_LIFETIME,
             Classic::Silent
             | Classic::Unread
             | Classic::NoSupport

@@ -415,7 +415,11 @@ impl Plane {
             self.sessions.key(slot).is_some_and(|(_, nonce)| nonce.is_some())
                 && self.sessions.get(slot).is_some_and(|flow| flow.entry.settled)
         };
-        if kind.is_some() && exact.is_some_and(is_known) {
+        if kind.is_some()
+            && let Some(slot) = exact.filter(|slot| is_known(*slot))
+        {
+            // Of one that has lost the session, it may be: then it is asked.
+            self.note_used(slot, now);
             // RFC 6744 s7: "MUST be discarded as forgeries".
             return Err(DropReason::MissingOption);
         }

@@ -8,7 +8,7 @@ use moorline_wire::ilnp::{
 use rand_core::RngCore;
 
 use crate::config::NonceMode;
-use crate::consts::{CONFIRMATION_LIFETIME, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
+use crate::consts::{MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
 use crate::datapath::{ChecksumMode, Sockets};
 use crate::event::{Cause, Classic};
 use crate::ilcc::Class;
@@ -280,7 +280,6 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         let proposal = self.take_proposal(&accept.flow, pair)?;
-        self.has_spoken(pair, now);
         let mut session = self.new_session(pair, Why::WeProposed, now);
         session.on_answered(proposal.retry, now);
         let message = Confirm { accept: *accept, initiator_nonce: session.send_nonce };
@@ -318,7 +317,10 @@ impl Machine {
             let key = self.ilcc.key(id);
             if ours == Some(accept.responder_nonce) && key == Some((pair, Some(*initiator_nonce))) {
                 // Ours that answers it got lost.
-                self.advertise(id, now);
+                match self.ilcc.get(id).is_some_and(|session| session.advertisement.is_some()) {
+                    true => self.send_advertisement(id),
+                    false => self.advertise(id, now),
+                }
                 return Ok(());
             }
             if self.has_moved(pair) {
@@ -359,9 +361,10 @@ impl Machine {
         if confirming.retry.next > now {
             return true;
         }
-        if confirming.retry.is_over(CONFIRMATION_LIFETIME, now) {
+        if confirming.retry.is_in_vain(now) {
+            // It has answered without a nonce.
             self.forget(id, Cause::Unanswered);
-            self.remember_classic(pair, Classic::Silent, now);
+            self.remember_classic(pair, Classic::Unread, now);
             return false;
         }
         confirming.retry = confirming.retry.again(now);

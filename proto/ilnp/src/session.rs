@@ -7,8 +7,8 @@ use moorline_types::{IlvPair, Instant, L64, Nonce, Rtt, SessionId};
 use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 
 use crate::consts::{
-    FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION,
-    MIN_RETRANSMISSION, RTT_DOUBTED_TRIES,
+    CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS,
+    MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
 };
 use crate::datapath::{ChecksumMode, SessionEntry};
 use crate::policy::Why;
@@ -132,6 +132,11 @@ impl Retry {
     pub(crate) fn again(self, now: Instant) -> Self {
         let pause = (self.pause * 2).min(MAX_RETRANSMISSION);
         Self { tries: self.tries + 1, pause, next: now + pause, ..self }
+    }
+
+    /// Of a new session, whose nonces nobody has answered yet: it has been sent often enough, for long enough.
+    pub(crate) fn is_in_vain(&self, now: Instant) -> bool {
+        self.tries >= CONFIRMATION_TRIES && self.is_over(OFFER_TIMEOUT, now)
     }
 
     /// It has been sent again for so long.

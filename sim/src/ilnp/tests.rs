@@ -69,6 +69,19 @@ fn packets_too_large_for_a_nonce_are_not_lost_while_a_session_begins() {
     }
 }
 
+/// The handshake passes, and nothing with a nonce does. Neither takes the other for one to ask again soon.
+#[test]
+fn where_no_options_pass_both_are_back_at_classic_ipv6_within_seconds() {
+    for traffic in KINDS {
+        let plan = IlnpPlan { traffic, no_options: true, ..plan(20, 300) };
+        let outcome = run(&plan);
+        assert_eq!(outcome.violations, [""; 0]);
+        assert_eq!((outcome.sessions, outcome.most_sessions), ([0, 0], [1, 1]), "{traffic:?}");
+        assert!(outcome.longest_pause <= Duration::from_secs(8), "{traffic:?} {outcome:?}");
+        assert!(outcome.sent - outcome.received < outcome.sent / 20, "{traffic:?} {outcome:?}");
+    }
+}
+
 //= rfc6744#6-4 (test)
 #[test]
 fn in_always_mode_each_packet_of_a_session_has_the_nonce() {

@@ -5,7 +5,7 @@ use moorline_ilnp::Socket;
 use moorline_types::{DropReason, IlvPair, Instant};
 
 use super::attack::{EVIL, guessed_update, is_locator_update, made_up};
-use super::host::{SimHost, owner};
+use super::host::{DESTINATION_OPTIONS, SimHost, owner};
 use super::sockets::{NoSockets, SimSocket, TCP, UDP, number, packet, read};
 use super::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use crate::rng::Rng;
@@ -174,6 +174,7 @@ impl<'a> World<'a> {
                 return;
             }
         }
+        let lost = lost || self.plan.no_options && packet.get(6) == Some(&DESTINATION_OPTIONS);
         if !lost && is_there && !self.hosts[from].is_gone {
             self.later(delay, What::Arrive(packet));
         }

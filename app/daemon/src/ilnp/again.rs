@@ -11,7 +11,7 @@ use moorline_netlink::HostView;
 use moorline_types::UlidPair;
 
 use super::presence::Presence;
-use super::{Ilnp, Known, ulids};
+use super::{Ilnp, Known, locators, ulids};
 use crate::args::Args;
 use crate::clock;
 use crate::shell::Daemon;
@@ -49,6 +49,7 @@ impl Daemon {
         args: &Args,
         view: &HostView,
     ) -> anyhow::Result<()> {
+        let rules = self.rules();
         let mut left = Presence::take_over(&self.netlink);
         let Some(ilnp) = &mut self.ilnp else {
             left.clear(&self.netlink).await;
@@ -60,6 +61,10 @@ impl Daemon {
         if restored > 0 {
             tracing::info!(sessions = restored, "took over from the run before");
         }
+        // Before its programs have packets: they go by no uplink that they do not know.
+        let nids = ilnp.session_nids();
+        let node = locators::node(view, &|_| true, &nids, &rules);
+        ilnp.tell_locators(&node.uplinks);
         // Addresses of sessions are no reason to be attached, and none not to be.
         ilnp.attach(view)
     }

@@ -9,6 +9,7 @@ use moorline_types::{ContextId, Ilv, IlvPair, LocatorPair, UlidPair};
 
 use super::ulids;
 use crate::clock;
+use crate::protect::Mover;
 use crate::shell::Daemon;
 
 /// Pairs that Shim6 has moved, while ILNP is on. A context whose payload still has its ULIDs can go at any time without a
@@ -87,6 +88,11 @@ impl Daemon {
         if let Err(error) = self.datapath.apply(&Update::Rearm { ulids: pair }) {
             tracing::debug!(%error, "traffic of a session");
         }
+    }
+
+    /// Whether the route of a session is that of a context by now.
+    pub(crate) fn is_left_to_context(&self, mover: Mover, pair: UlidPair) -> bool {
+        matches!(mover, Mover::Session(_)) && self.owned.contains(ilvs(pair))
     }
 
     /// Keeps the books of Shim6's pairs. A context that came about while ILNP had a session already goes again; what is not

@@ -255,9 +255,13 @@ fn icmp_of_a_session_has_the_nonce_both_ways() {
     let verdict = plane.handle_outbound(&mut packet, &One, NOW);
     assert_eq!(verdict, Outbound::Send { source: pair().local.address() });
     assert_eq!(packet[40..48], [58, 0, NONCE_OPTION, 4, 1, 2, 3, 4]);
+    assert!(plane.poll_report().is_some());
     let mut bare = theirs(THERE, HOME, 58, 0, None);
-    let verdict = plane.handle_inbound(&mut bare, &One, NOW);
+    let at = NOW + USED_INTERVAL;
+    let verdict = plane.handle_inbound(&mut bare, &One, at);
     assert_eq!(verdict, Inbound::Drop(DropReason::MissingOption));
+    let used = Report::Used { session: SessionId(3), at };
+    assert_eq!(plane.poll_report(), Some(used), "so that its sender is asked what it knows");
     let mut proved = theirs(AWAY, HOME, 58, 0, Some(THEIRS));
     assert_eq!(plane.handle_inbound(&mut proved, &One, NOW), Inbound::Deliver);
     assert!(is_for_sockets(&proved));

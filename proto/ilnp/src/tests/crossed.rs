@@ -3,7 +3,6 @@
 use super::duo::Duo;
 use super::{Socket, ilv};
 use crate::Machine;
-use crate::consts::{CONFIRMATION_LIFETIME, MAX_RETRANSMISSION, REFUSAL_LIFETIME};
 
 /// Of the two hosts, the one whose proposal goes on.
 const HIGHER: usize = 1;
@@ -35,21 +34,6 @@ fn who_was_not_there_for_a_proposal_is_answered_at_once() {
     duo.fire(HIGHER);
     duo.take(HIGHER);
     duo.traffic_of(LOWER, Socket::Connected);
-    duo.play();
-    assert!(duo.is_agreed());
-}
-
-#[test]
-fn who_was_not_there_for_a_confirmation_is_asked_again_soon() {
-    let mut duo = proposed(&[HIGHER]);
-    let propose = duo.take(HIGHER);
-    duo.give(LOWER, &propose);
-    let accept = duo.take(LOWER);
-    duo.give(HIGHER, &accept);
-    duo.alone(HIGHER, CONFIRMATION_LIFETIME + MAX_RETRANSMISSION);
-    assert_eq!(duo.machines[HIGHER].session_count(), 0);
-    duo.now = duo.now + REFUSAL_LIFETIME;
-    duo.traffic_of(HIGHER, Socket::Connected);
     duo.play();
     assert!(duo.is_agreed());
 }
