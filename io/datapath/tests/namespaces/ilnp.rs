@@ -70,6 +70,7 @@ impl Node {
             receive_nonce: Some(nonce(self.peer)),
             remote: [l64(self.peer, 1), l64(self.peer, 2)].into(),
             checksum: ChecksumMode::NidOnly,
+            confirming: false,
             watch: false,
         }
     }
