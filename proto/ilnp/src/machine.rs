@@ -336,8 +336,27 @@ impl Machine {
             self.on_removed(removed, cause);
         }
         self.tell(id, now);
+        self.tell_overlapped(pair, now);
         self.schedule(id);
         id
+    }
+
+    /// Sessions that have moved to the addresses of this one.
+    pub(crate) fn tell_overlapped(&mut self, pair: IlvPair, now: Instant) {
+        let (local, remote) = pair.nids();
+        let is_there = |id: &SessionId| self.overlaps(*id) == Some(pair);
+        let overlapped: Vec<_> = self.ilcc.between(local, remote).filter(is_there).collect();
+        for id in overlapped {
+            self.tell(id, now);
+        }
+    }
+
+    /// The addresses that a session has moved to, if they are those of another one: the correspondent would take segments
+    /// without a nonce for that one's.
+    fn overlaps(&self, id: SessionId) -> Option<IlvPair> {
+        let (pair, _) = self.ilcc.key(id)?;
+        let wire = self.ilcc.get(id)?.wire_pair(pair);
+        (wire != pair && self.ilcc.find_pair(wire).is_some()).then_some(wire)
     }
 
     pub(crate) fn forget(&mut self, id: SessionId, cause: Cause) {
@@ -355,7 +374,7 @@ impl Machine {
     /// Tells the data plane what the session is now.
     pub(crate) fn tell(&mut self, id: SessionId, now: Instant) {
         let Some(key) = self.ilcc.key(id) else { return };
-        let always = self.config.nonce == NonceMode::Always;
+        let always = self.config.nonce == NonceMode::Always || self.overlaps(id).is_some();
         let Some(session) = self.ilcc.get(id) else { return };
         let entry = session.entry(id, key, always, now);
         self.updates.push_back(Update::Upsert(entry));

@@ -6,6 +6,7 @@ mod crossed;
 mod duo;
 mod known;
 mod lost;
+mod overlap;
 mod room;
 
 use alloc::sync::Arc;
