@@ -1,8 +1,11 @@
 //! How a run ends, and what is left of it.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use moorline_datapath::Datapath;
 use moorline_netlink::{self as netlink, Journal, Netlink};
+use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::ilnp::Ilnp;
@@ -43,6 +46,7 @@ pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
 impl Daemon {
     pub(crate) fn save(&mut self) {
         self.save_at = None;
+        let began = Instant::now();
         if std::mem::take(&mut self.contexts_changed)
             && let Err(error) = self.store.save_contexts(self.host.snapshot())
         {
@@ -51,6 +55,7 @@ impl Daemon {
         if let Err(error) = self.save_sessions() {
             tracing::warn!("sessions would not survive a crash: {error:#}");
         }
+        self.save_delay = save_delay(began.elapsed());
     }
 
     pub(crate) const fn ending(&self) -> Ending {
@@ -93,6 +98,17 @@ impl Daemon {
     }
 }
 
+/// From a change to its being written, if the last writing took so long: a host with very many contexts has other things to
+/// do.
+pub(crate) fn save_delay(took: Duration) -> Duration {
+    LEAST_SAVE_DELAY.max(took * REST)
+}
+
+/// Many contexts may change at once.
+const LEAST_SAVE_DELAY: Duration = Duration::from_millis(200);
+/// Writing is followed by a rest of so many times its length.
+const REST: u32 = 10;
+
 async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
     let mut failed = 0u32;
     for undone in netlink.undo_all().await {
@@ -114,4 +130,15 @@ async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
 pub(crate) fn connect(store: &Store) -> anyhow::Result<Netlink> {
     let journal = Journal::open(store.journal())?;
     Ok(Netlink::connect(netlink::Settings::default(), journal)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_to_write_is_written_more_rarely() {
+        let delay = |took| save_delay(Duration::from_millis(took)).as_millis();
+        assert_eq!([0, 20, 21, 3000].map(delay), [200, 200, 210, 30_000]);
+    }
 }

@@ -143,7 +143,7 @@ async fn wish<T: serde::de::DeserializeOwned>(
     body: &[u8],
     wish: impl FnOnce(T) -> Wish,
 ) -> Response {
-    if !who.may_change() {
+    if !who.may_change().await {
         tracing::warn!(uid = who.uid, pid = who.pid, "change refused: not root, not in the group");
         let text = format!("uid {} is neither root nor in the group {SOCKET_GROUP}", who.uid);
         return error(StatusCode::FORBIDDEN, &text);

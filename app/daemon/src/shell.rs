@@ -19,7 +19,7 @@ use crate::addresses::Addresses;
 use crate::args::Args;
 use crate::clock;
 use crate::config::Config;
-use crate::ending::{Ending, connect, undo_all};
+use crate::ending::{Ending, connect, save_delay, undo_all};
 use crate::events::Events;
 use crate::ilnp::{Ilnp, Owned, Peers};
 use crate::introduce::Introductions;
@@ -65,6 +65,8 @@ pub(crate) struct Daemon {
     /// What the data plane takes for our addresses.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     pub(crate) save_at: Option<time::Instant>,
+    /// From a change to that.
+    pub(crate) save_delay: Duration,
     /// When direct routes are set that wait for it.
     pub(crate) lead_at: Option<time::Instant>,
     /// Until then strangers wait.
@@ -190,6 +192,7 @@ impl Daemon {
             takes_moved: BTreeSet::new(),
             locals,
             save_at: None,
+            save_delay: save_delay(Duration::ZERO),
             lead_at: None,
             strangers_at: None,
             config_path: args.config.clone(),
@@ -235,7 +238,7 @@ impl Daemon {
             let wake = self.host.poll_timeout().map(|(at, _)| at);
             let sessions_changed = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
             if (self.contexts_changed || sessions_changed) && self.save_at.is_none() {
-                self.save_at = Some(time::Instant::now() + SAVE_DELAY);
+                self.save_at = Some(time::Instant::now() + self.save_delay);
             }
             let (save_at, lead_at) = (self.save_at, self.lead_at);
             let answer_at = self.quiet.answer_at();
@@ -365,5 +368,3 @@ async fn sleep_until(wake: Option<Instant>) {
 const CGROUPS_AGAIN: Duration = Duration::from_secs(10);
 /// Contexts whose pairs have changed, or whose order is too old, are ranked again.
 const RANK_AGAIN: Duration = Duration::from_secs(10);
-/// Contexts are written at most this often: many may change at once.
-const SAVE_DELAY: Duration = Duration::from_millis(200);

@@ -17,7 +17,7 @@ impl Daemon {
     pub(crate) async fn restore(&mut self) -> anyhow::Result<()> {
         let now = clock::now();
         let mut restored = 0u32;
-        for snapshot in self.store.load_contexts()? {
+        for snapshot in self.store.load_contexts() {
             let id = snapshot.id;
             match self.host.restore(snapshot, now) {
                 Ok(()) => restored += 1,

@@ -53,20 +53,20 @@ impl Store {
     }
 
     pub(crate) fn save_addresses(&self, addresses: &SavedAddresses) -> anyhow::Result<()> {
-        self.save(ADDRESSES, addresses)
+        self.save(ADDRESSES, addresses, Outlives::Boot)
     }
 
     /// The contexts of the last run, if it was since this boot.
-    pub(crate) fn load_contexts(&self) -> anyhow::Result<Vec<ContextSnapshot>> {
-        let Some(saved) = self.load::<SavedContexts>(CONTEXTS)? else { return Ok(Vec::new()) };
-        Ok(saved.of_boot(&boot_id()))
+    pub(crate) fn load_contexts(&self) -> Vec<ContextSnapshot> {
+        let saved = self.load_whole::<SavedContexts>(CONTEXTS);
+        saved.map(|saved| saved.of_boot(&boot_id())).unwrap_or_default()
     }
 
     pub(crate) fn save_contexts(
         &self,
         contexts: impl Iterator<Item = ContextSnapshot>,
     ) -> anyhow::Result<()> {
-        self.save(CONTEXTS, &SavedContexts::new(contexts, boot_id()))
+        self.save(CONTEXTS, &SavedContexts::new(contexts, boot_id()), Outlives::Process)
     }
 
     pub(crate) fn remove_contexts(&self) -> anyhow::Result<()> {
@@ -74,16 +74,16 @@ impl Store {
     }
 
     /// The ILNP sessions of the last run, if it was since this boot.
-    pub(crate) fn load_sessions(&self) -> anyhow::Result<Vec<SessionSnapshot>> {
-        let Some(saved) = self.load::<SavedSessions>(SESSIONS)? else { return Ok(Vec::new()) };
-        Ok(saved.of_boot(&boot_id()))
+    pub(crate) fn load_sessions(&self) -> Vec<SessionSnapshot> {
+        let saved = self.load_whole::<SavedSessions>(SESSIONS);
+        saved.map(|saved| saved.of_boot(&boot_id())).unwrap_or_default()
     }
 
     pub(crate) fn save_sessions(
         &self,
         sessions: impl Iterator<Item = SessionSnapshot>,
     ) -> anyhow::Result<()> {
-        self.save(SESSIONS, &SavedSessions::new(sessions, boot_id()))
+        self.save(SESSIONS, &SavedSessions::new(sessions, boot_id()), Outlives::Process)
     }
 
     pub(crate) fn remove_sessions(&self) -> anyhow::Result<()> {
@@ -103,6 +103,14 @@ impl Store {
         self.directory.join(name)
     }
 
+    /// What does not outlive a boot may be half a file after one: then there is none.
+    fn load_whole<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        self.load(name).unwrap_or_else(|error| {
+            tracing::warn!("not taken over from the run before: {error:#}");
+            None
+        })
+    }
+
     fn load<T: DeserializeOwned>(&self, name: &str) -> anyhow::Result<Option<T>> {
         let place = self.place(name);
         let text = match fs::read(&place) {
@@ -114,8 +122,8 @@ impl Store {
         Ok(Some(value))
     }
 
-    /// Writes beside, syncs, renames: the old file or the new one is there, never half of one.
-    fn save<T: Serialize>(&self, name: &str, value: &T) -> anyhow::Result<()> {
+    /// Writes beside and renames: the old file or the new one is there, never half of one, for as long as it has to be.
+    fn save<T: Serialize>(&self, name: &str, value: &T, outlives: Outlives) -> anyhow::Result<()> {
         let place = self.place(name);
         let octets = serde_json::to_vec(value).with_context(|| place.display().to_string())?;
         let write = || -> io::Result<()> {
@@ -123,9 +131,14 @@ impl Store {
             let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
             file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
             file.write_all(&octets)?;
-            file.as_file().sync_all()?;
+            if outlives == Outlives::Boot {
+                file.as_file().sync_all()?;
+            }
             file.persist(&place)?;
-            directory.sync_all()
+            match outlives {
+                Outlives::Boot => directory.sync_all(),
+                Outlives::Process => Ok(()),
+            }
         };
         // Without the name of the temporary file, which says nothing to anybody.
         let plain = |error: io::Error| {
@@ -133,6 +146,15 @@ impl Store {
         };
         write().map_err(plain).with_context(|| place.display().to_string())
     }
+}
+
+/// What a file is still good for after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outlives {
+    /// The daemon, however it ends: what waits for the disk is the kernel's, and nobody waits with it.
+    Process,
+    /// The machine, whose power may fail.
+    Boot,
 }
 
 fn make_private_folder(folder: &Path) -> anyhow::Result<()> {

@@ -57,7 +57,7 @@ impl Daemon {
             return IlnpDatapath::remove_left(&args.pin_dir).context("programs of ILNP");
         };
         ilnp.presence = left;
-        let restored = ilnp.take_over(self.store.load_sessions()?);
+        let restored = ilnp.take_over(self.store.load_sessions());
         if restored > 0 {
             tracing::info!(sessions = restored, "took over from the run before");
         }

@@ -30,3 +30,34 @@ fn what_is_kept_of_a_context_is_read_as_it_was_written() {
     let written = write_state(&SavedState::Contexts(vec![context.clone()]), "this").expect("JSON");
     assert_eq!(contexts(&written), [context]);
 }
+
+/// Power may fail before they are on the disk.
+#[test]
+fn contexts_and_sessions_of_half_a_file_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let kept = contexts(BEFORE.as_bytes());
+    store.save_sessions(std::iter::empty()).unwrap();
+    for name in [CONTEXTS, SESSIONS] {
+        store.save_contexts(kept.iter().cloned()).unwrap();
+        assert_eq!(store.load_contexts(), kept);
+        let place = store.place(name);
+        let octets = fs::read(&place).unwrap();
+        for damaged in [&[][..], &octets[..octets.len() / 2], &[0; 64], b"\xff\xfe"] {
+            fs::write(&place, damaged).unwrap();
+            let left = if name == CONTEXTS { 0 } else { 1 };
+            let found = (store.load_contexts().len(), store.load_sessions().len());
+            assert_eq!(found, (left, 0), "{name}");
+        }
+    }
+}
+
+#[test]
+fn addresses_of_half_a_file_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    store.save_addresses(&SavedAddresses::new(1, std::iter::empty())).unwrap();
+    assert!(store.load_addresses().unwrap().is_some());
+    fs::write(store.addresses(), b"{").unwrap();
+    assert!(store.load_addresses().is_err());
+}
