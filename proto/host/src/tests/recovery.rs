@@ -5,6 +5,8 @@ use moorline_types::DropReason;
 use moorline_wire::{Message, Opt, Options, PayloadHeader, R1bis};
 
 use super::*;
+use crate::datapath::Prefix;
+use crate::{PathRule, Scope, Taste};
 
 impl Pair {
     /// Moves the context of both sides to their second locators.
@@ -144,6 +146,33 @@ fn a_context_that_cannot_be_recovered_leaves_the_data_plane_and_comes_back() {
     pair.settle();
     assert_eq!(pair.entries[0][0].peer_tag, pair.entries[1][0].local_tag, "by I1 and R2");
     assert_eq!(pair.entries[0][0].locators, current, "on the pair that works");
+}
+
+#[test]
+fn a_rule_for_a_context_ends_with_it_where_it_does_not_come_back() {
+    let mut pair = Pair::moved();
+    let ContextEntry { id, locators: current, .. } = pair.entries[0][0].clone();
+    let rule = PathRule {
+        scope: Scope::Context(id),
+        local: Prefix::ALL,
+        peer: Prefix::new(current.peer.0, 128).expect("valid"),
+        taste: Taste::Avoid,
+    };
+    pair.now = pair.now + Duration::from_secs(60);
+    let octets = forged(&pair);
+    pair.hosts[0].set_path_rules([rule].into(), pair.now);
+    pair.settle();
+    pair.hosts[0].handle_control(&octets, current, pair.now);
+    pair.dead.extend([(current.local, current.peer), (current.peer, current.local)]);
+    pair.run(Duration::from_secs(600));
+    assert!(pair.entries[0].is_empty());
+    let is_failed =
+        |event: &Event| matches!(event, Event::Failed { context, .. } if *context == id);
+    assert!(pair.events[0].iter().any(is_failed));
+    pair.dead.clear();
+    pair.trigger(0);
+    assert_eq!(pair.entries[0][0].id, id);
+    assert_eq!(pair.hosts[0].taste(id, current), Taste::Neutral);
 }
 
 #[test]
