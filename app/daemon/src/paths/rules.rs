@@ -98,6 +98,8 @@ impl Daemon {
         if told != self.steer.told {
             self.host.set_preferences(&told, now);
             self.steer.told = told;
+            // The next run has to know whether peers were told any.
+            self.contexts_changed = true;
         }
     }
 
