@@ -386,8 +386,8 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 		is_exact = find_pair(&arrival->pair, &found);
 		/* Who has not shown its nonce may still be sending classic IPv6. */
 		if (is_exact && found.session->flags & ILNP_SETTLED && has_nonce(&found)) {
-			/* RFC 6744 s7: "MUST be discarded as forgeries". Of one that has lost the session, it may
-			 * be: then it is asked.
+			/* RFC 6744 s7: "MUST be discarded as forgeries". Of one that has lost the session, it
+			 * may be: then it is asked.
 			 */
 			if (upper->is_icmp) {
 				note_used(found.live, found.slot, ilnp_now());
