@@ -108,6 +108,8 @@ impl Daemon {
                 break;
             }
             self.carry_out(&updates).await;
+            // What has given way to them.
+            self.pump_ilnp().await;
         }
         while let Some(event) = self.host.poll_event() {
             self.tell(&event);
