@@ -6,24 +6,11 @@ mod common;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Protected, eventually, protected_afar};
-use moorline_api::{BlockingClient, Client, EventKind};
+use common::{await_spare, eventually, protected_afar};
+use moorline_api::EventKind;
 use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::workload::Direction;
-
-/// Waits until host A knows a pair by ISP 2 that answers, for its one context.
-fn await_spare(hosts: &Protected) {
-    let socket = hosts.lab.directory("a").unwrap().join("moorlined.sock");
-    let client = BlockingClient::new(Client::new(socket)).unwrap();
-    eventually("an answer on the spare pair", || {
-        let contexts = client.paths().unwrap().contexts;
-        contexts
-            .iter()
-            .flat_map(|context| &context.paths)
-            .any(|path| path.uplink.as_deref() == Some("isp2") && path.answered_ms_ago.is_some())
-    });
-}
 
 /// Whether it is of protocol 140 with a payload header (RFC 5533 s5.1).
 fn is_payload(frame: &Frame) -> bool {
@@ -35,7 +22,7 @@ fn the_first_packet_after_losing_a_carrier_waits_for_no_answer() {
     let Some(mut hosts) = protected_afar("carrier loss, warm spare", DELAY) else { return };
     let flow = hosts.datagrams(Direction::BothWays);
     hosts.await_context();
-    await_spare(&hosts);
+    await_spare(&hosts.lab);
     let host = hosts.lab.namespace("a").unwrap().clone();
     let hardware = hardware_address(&host);
     let capture = Capture::start(&host, "isp2", &hosts.lab.directory("a").unwrap()).unwrap();

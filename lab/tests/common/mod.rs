@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use moorline_api::{EventKind, Pair};
+use moorline_api::{BlockingClient, Client, EventKind, Pair};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::topology::{Impairment, Prefix, host_address};
 use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
@@ -51,6 +51,19 @@ pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
         Ok(condition().then_some(()))
     })
     .unwrap();
+}
+
+/// Waits until host A knows a pair by ISP 2 that answers, for its one context.
+pub(crate) fn await_spare(lab: &Lab) {
+    let socket = lab.directory("a").unwrap().join("moorlined.sock");
+    let client = BlockingClient::new(Client::new(socket)).unwrap();
+    eventually("an answer on the spare pair", || {
+        let contexts = client.paths().unwrap().contexts;
+        contexts
+            .iter()
+            .flat_map(|context| &context.paths)
+            .any(|path| path.uplink.as_deref() == Some("isp2") && path.answered_ms_ago.is_some())
+    });
 }
 
 /// Two hosts with a daemon each, and their connection-to-be over ISP 1.
