@@ -32,7 +32,7 @@ pub struct IlnpPlan {
     pub jitter: Duration,
     /// Packets lost, of a thousand.
     pub loss: u32,
-    /// Whether packets with Destination Options get lost, all of them (RFC 7872).
+    /// Whether packets with Destination Options get lost, all of them.
     pub no_options: bool,
     /// What happens when.
     pub changes: Vec<(Duration, IlnpChange)>,

@@ -62,8 +62,7 @@ enum ilnp_flags {
 	ILNP_SHOWN = 64,
 	/* The nonce goes into all packets for good: routes leave room for it. */
 	ILNP_ALWAYS = 128,
-	/* The correspondent may not have it yet: what goes without a nonce, from where the sockets are, stays
-	   classic IPv6. */
+	/* The correspondent may not have it yet: without a nonce what has not moved is classic IPv6. */
 	ILNP_CONFIRMING = 256,
 };
 

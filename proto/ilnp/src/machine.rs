@@ -342,7 +342,7 @@ impl Machine {
     }
 
     /// Sessions that have moved to the addresses of this one.
-    pub(crate) fn tell_overlapped(&mut self, pair: IlvPair, now: Instant) {
+    fn tell_overlapped(&mut self, pair: IlvPair, now: Instant) {
         let (local, remote) = pair.nids();
         let is_there = |id: &SessionId| self.overlaps(*id) == Some(pair);
         let overlapped: Vec<_> = self.ilcc.between(local, remote).filter(is_there).collect();
