@@ -1,5 +1,7 @@
 mod addr;
 #[cfg(feature = "dns")]
+mod dns_records;
+#[cfg(feature = "dns")]
 mod ilnp;
 mod lab;
 mod path;
@@ -9,7 +11,9 @@ pub(crate) use addr::{
     KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
 };
 #[cfg(feature = "dns")]
-pub(crate) use ilnp::{DnsRecordsArgs, IlnpCommand, LookupArgs};
+pub(crate) use dns_records::DnsRecordsArgs;
+#[cfg(feature = "dns")]
+pub(crate) use ilnp::{IlnpCommand, IlnpRecordsArgs, LookupArgs};
 pub(crate) use lab::{ExperimentArgs, LabCommand, LoadArgs, ReportArgs, RunArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
 
@@ -45,7 +49,13 @@ pub enum Command {
     /// Show and choose the pairs of addresses that contexts use.
     #[command(subcommand)]
     Path(PathCommand),
-    /// Tell the DNS of this host, and look peers up (RFC 6742).
+    /// Print the AAAA records that peers need to reach this host at addresses that can move.
+    ///
+    /// Connections to this host are protected if they are made to one of these addresses. They are lines of a zone
+    /// file; addresses that prove nothing are left out, with the reason as a comment. Ends with 1 if there is none.
+    #[cfg(feature = "dns")]
+    DnsRecords(DnsRecordsArgs),
+    /// Tell the DNS of this host's ILNP identifiers and locators, and look peers up (RFC 6742).
     #[cfg(feature = "dns")]
     #[command(subcommand)]
     Ilnp(IlnpCommand),

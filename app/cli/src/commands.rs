@@ -1,6 +1,8 @@
 mod addr;
 mod addr_list;
 mod demo;
+#[cfg(feature = "dns")]
+mod dns_records;
 mod doctor;
 #[cfg(feature = "dns")]
 mod ilnp;
@@ -15,6 +17,8 @@ mod simulated;
 pub(crate) use addr::GeneratedAddress;
 pub(crate) use addr::{Generated, addr};
 pub(crate) use demo::demo;
+#[cfg(feature = "dns")]
+pub(crate) use dns_records::dns_records;
 pub(crate) use doctor::doctor;
 #[cfg(feature = "dns")]
 pub(crate) use ilnp::ilnp;

@@ -26,6 +26,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Events(events) => commands::events(args, events, out),
         Command::Path(command) => commands::path(args, command, out),
         #[cfg(feature = "dns")]
+        Command::DnsRecords(records) => commands::dns_records(args, records, out),
+        #[cfg(feature = "dns")]
         Command::Ilnp(command) => commands::ilnp(args, command, out),
         Command::Doctor(doctor) => commands::doctor(args, doctor, out),
         Command::Reset(reset) => commands::reset(args, reset),

@@ -11,7 +11,7 @@ pub enum IlnpCommand {
     ///
     /// Identifiers and locators are those of the addresses on the uplinks. With --send they are put into the zone
     /// by a signed dynamic update (RFC 2136, RFC 8945), in place of all NID, L64 and LP records of the name.
-    DnsRecords(DnsRecordsArgs),
+    DnsRecords(IlnpRecordsArgs),
     /// Look a peer up: its identifiers and locators, the preferred ones first.
     ///
     /// Ends with 0 if it speaks ILNP, 1 if it does not.
@@ -20,7 +20,7 @@ pub enum IlnpCommand {
 
 /// Which records, and what to do with them.
 #[derive(Clone, Debug, Args)]
-pub struct DnsRecordsArgs {
+pub struct IlnpRecordsArgs {
     /// Name of this host in the DNS.
     #[arg(long, value_name = "FQDN")]
     pub name: Option<Fqdn>,
@@ -79,4 +79,4 @@ fn server(text: &str) -> Result<SocketAddr, String> {
 
 const DNS_PORT: u16 = 53;
 /// RFC 2181 s8.
-const MAX_TTL: i64 = 0x7fff_ffff;
+pub(super) const MAX_TTL: i64 = 0x7fff_ffff;

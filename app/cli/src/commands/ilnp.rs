@@ -11,8 +11,9 @@ use moorline_types::{Ilv, L64};
 use moorline_wire::ilnp::LpRecord;
 use serde::Serialize;
 
+use super::dns_records::owner;
 use super::write_json;
-use crate::args::{Args, DnsRecordsArgs, IlnpCommand, LookupArgs};
+use crate::args::{Args, IlnpCommand, IlnpRecordsArgs, LookupArgs};
 use crate::render;
 
 pub(crate) fn ilnp(
@@ -30,10 +31,10 @@ pub(crate) fn ilnp(
 
 async fn dns_records(
     daemon: &Client,
-    args: &DnsRecordsArgs,
+    args: &IlnpRecordsArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
-    let owner = owner(args)?;
+    let owner = owner(args.name.as_ref())?;
     if args.remove {
         send(args, Change::Remove(owner.clone())).await?;
         if args.json {
@@ -96,23 +97,10 @@ fn preference_of(told: &[IlnpLocator], l64: L64) -> Option<u16> {
     told.iter().find(|locator| locator.l64 == text).map(|locator| locator.preference)
 }
 
-fn owner(args: &DnsRecordsArgs) -> anyhow::Result<Fqdn> {
-    if let Some(name) = &args.name {
-        return Ok(name.clone());
-    }
-    let uname = rustix::system::uname();
-    let host = uname.nodename().to_string_lossy();
-    anyhow::ensure!(
-        host.contains('.'),
-        "{host}, the name of this host, is no fully qualified one: give --name, such as {host}.example.com"
-    );
-    Ok(host.parse()?)
-}
-
 /// Of the uplinks that a daemon tells correspondents of; of all of them without one.
 async fn own_records(
     owner: Fqdn,
-    args: &DnsRecordsArgs,
+    args: &IlnpRecordsArgs,
     told: Option<&[IlnpLocator]>,
 ) -> anyhow::Result<NodeRecords> {
     let look = moorline_netlink::look(moorline_netlink::Settings::default()).await;
@@ -143,7 +131,7 @@ async fn own_records(
     Ok(records)
 }
 
-async fn send(args: &DnsRecordsArgs, change: Change) -> anyhow::Result<()> {
+async fn send(args: &IlnpRecordsArgs, change: Change) -> anyhow::Result<()> {
     let given: Option<(_, _, &PathBuf)> = match (args.server, &args.zone, &args.key) {
         (Some(server), Some(zone), Some(key)) => Some((server, zone.clone(), key)),
         _ => None,
