@@ -12,8 +12,6 @@ pub struct InterfaceAddresses {
     pub ifindex: u32,
     /// What addresses are made on it, where nothing else is said of a prefix.
     pub mode: AddressMode,
-    /// Whether the kernel has been told not to make addresses of its own.
-    pub kernel_autoconf_held: bool,
     /// Its addresses.
     #[serde(default)]
     pub addresses: Vec<AddressInfo>,

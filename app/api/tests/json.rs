@@ -135,7 +135,6 @@ fn addresses() -> InterfaceAddresses {
         interface: "eth0".into(),
         ifindex: 2,
         mode: AddressMode::HbaCompatible,
-        kernel_autoconf_held: true,
         addresses: vec![AddressInfo {
             address: address("2001:db8:1::5"),
             prefix_len: 64,
@@ -155,7 +154,7 @@ fn addresses() -> InterfaceAddresses {
 
 fn addresses_json() -> Value {
     json!({
-        "interface": "eth0", "ifindex": 2, "mode": "hba-compatible", "kernel_autoconf_held": true,
+        "interface": "eth0", "ifindex": 2, "mode": "hba-compatible",
         "addresses": [{
             "address": "2001:db8:1::5", "prefix_len": 64, "proof": "cga", "sec": 1,
             "collision_count": 0, "key": "default", "set": "default", "params": "00ff",

@@ -89,6 +89,11 @@ impl Addresses {
         self.look_again(now + SETTLE);
     }
 
+    /// An interface was down, if only for a moment: the kernel has taken addresses of ours from it.
+    pub(crate) fn handle_interface_down(&mut self) {
+        self.planner.on_interface_down();
+    }
+
     /// When [`Addresses::plan`] is due, if nothing happens before.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let advertised = self.advertised.poll_timeout(now);

@@ -271,11 +271,6 @@ impl Config {
     pub(crate) fn uses(&self, interface: &str) -> bool {
         self.uplinks.is_empty() || self.uplinks.iter().any(|name| name == interface)
     }
-
-    /// Whether addresses are made on it.
-    pub(crate) fn manages(&self, interface: &str) -> bool {
-        self.uses(interface) && self.addresses.is_managed(interface)
-    }
 }
 
 fn duration(key: &str, text: &str) -> anyhow::Result<Duration> {

@@ -142,8 +142,8 @@ impl Daemon {
         let monitor = netlink.monitor().await?;
         let mut view = monitor.initial_view().clone();
         view.leave_alone(|name| config.uses(name));
-        // An earlier run may have had other settings.
-        if let Err(error) = netlink.release_others(|name| config.manages(name)).await {
+        // Of an earlier version, which kept the kernel from making addresses.
+        if let Err(error) = netlink.restore_controls().await {
             tracing::warn!("addresses of the kernel's own: {error:#}");
         }
         let moor = netlink.ensure_moor().await.context("segmentation path")?;
@@ -284,6 +284,9 @@ impl Daemon {
                     let notice = notice.context("watching the host's addresses")?;
                     self.tell_changes(&notice);
                     let may_lack_routes = notice.routes_taken || notice.resynced;
+                    if notice.routes_taken {
+                        self.addresses.handle_interface_down();
+                    }
                     let followed = self.on_view(notice.view, &mut sources.routers).await;
                     tell_failure(followed);
                     if may_lack_routes {

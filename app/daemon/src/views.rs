@@ -49,8 +49,7 @@ impl Daemon {
     }
 
     pub(crate) fn interface_addresses(&self) -> Vec<InterfaceAddresses> {
-        let is_held = |ifindex| self.netlink.is_autoconf_held(ifindex);
-        self.addresses.interfaces(&self.view, self.view_at, is_held, clock::now())
+        self.addresses.interfaces(&self.view, self.view_at, clock::now())
     }
 
     /// Of contexts that peers know us by.

@@ -23,6 +23,7 @@ impl Row {
             libc::RTM_NEWADDR | libc::RTM_DELADDR => 8,
             libc::RTM_NEWPREFIX | libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => 12,
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE | libc::RTM_NEWRULE | libc::RTM_DELRULE => 12,
+            RTM_NEWADDRLABEL => 12,
             _ => 0,
         };
         let (header, rest) = payload.split_at_checked(fixed)?;
@@ -88,6 +89,7 @@ pub(crate) fn read_text(octets: &[u8]) -> String {
     String::from_utf8_lossy(&octets[..end]).into_owned()
 }
 
+const RTM_NEWADDRLABEL: u16 = 72;
 /// The two top bits of an attribute's number are flags.
 const NLA_TYPE_MASK: u16 = 0x3fff;
 

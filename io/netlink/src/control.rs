@@ -1,4 +1,4 @@
-//! System controls of interfaces: the kernel's own address configuration, off and back on.
+//! System controls of interfaces.
 
 use crate::error::Error;
 use crate::handle::Netlink;
@@ -30,104 +30,25 @@ impl Control {
 }
 
 impl Netlink {
-    /// Keeps the kernel from making addresses on an interface by itself. Those that it has made stay
-    /// until their lifetimes end: connections use them. Prefixes are still told of
-    /// ([`crate::Advertisements`]), routes and default routes go on as before.
+    /// Puts back the controls that an earlier version has set. It kept the kernel from making addresses; where that
+    /// ends, the kernel makes them at the next advertisement, for which routers are asked.
     ///
     /// True if something was changed.
     ///
     /// # Errors
-    /// The interface is gone, the journal cannot be written, or `/proc/sys` cannot.
-    pub async fn hold_autoconf(&self, ifindex: u32) -> Result<bool, Error> {
-        let name = self.interface_name(ifindex).await?;
-        let mut is_changed = false;
-        for (control, ours) in AUTOCONF {
-            is_changed |= self.set_control(ifindex, &name, control, ours)?;
-        }
-        Ok(is_changed)
-    }
-
-    /// Lets the kernel make addresses on an interface again, if it did before, and asks routers to
-    /// advertise so that it does so at once.
-    ///
-    /// True if something was changed.
-    ///
-    /// # Errors
-    /// `/proc/sys` or the journal cannot be written.
-    pub async fn release_autoconf(&self, ifindex: u32) -> Result<bool, Error> {
-        let mut is_changed = false;
+    /// `/proc/sys` or the journal cannot be written, or the links cannot be read.
+    pub async fn restore_controls(&self) -> Result<bool, Error> {
+        let mut restored = BTreeSet::new();
         for change in self.changes() {
-            if change.controlled() == Some(ifindex) {
-                is_changed |= self.restore_control(&change).await?;
-                self.forget(&change)?;
+            let Record::Control { ifindex, .. } = change else { continue };
+            if self.restore_control(&change).await? {
+                restored.insert(ifindex);
             }
+            self.forget(&change)?;
         }
-        if is_changed {
-            solicit_for_kernel(ifindex);
-        }
+        let is_changed = !restored.is_empty();
+        restored.into_iter().for_each(solicit_for_kernel);
         Ok(is_changed)
-    }
-
-    /// The same for every interface that an earlier process has held and that is not `ours` any more, by its name. One that is
-    /// gone is forgotten.
-    ///
-    /// # Errors
-    /// As [`Self::release_autoconf`], and if the links cannot be read.
-    pub async fn release_others(&self, is_ours: impl Fn(&str) -> bool) -> Result<(), Error> {
-        let changes = self.changes();
-        let held: BTreeSet<u32> = changes.iter().filter_map(Record::controlled).collect();
-        if held.is_empty() {
-            return Ok(());
-        }
-        let links = self.links().await?;
-        let is_kept =
-            |ifindex: u32| links.iter().any(|one| one.ifindex == ifindex && is_ours(&one.name));
-        for ifindex in held.into_iter().filter(|ifindex| !is_kept(*ifindex)) {
-            self.release_autoconf(ifindex).await?;
-        }
-        Ok(())
-    }
-
-    /// Whether the kernel has been told not to make addresses on this interface.
-    #[must_use]
-    pub fn is_autoconf_held(&self, ifindex: u32) -> bool {
-        self.changes().iter().any(|change| change.controlled() == Some(ifindex))
-    }
-
-    fn set_control(
-        &self,
-        ifindex: u32,
-        name: &str,
-        control: &str,
-        ours: &str,
-    ) -> Result<bool, Error> {
-        let file = Control::new(name, control);
-        let failed = |source| Error::Control { path: file.path.clone(), source };
-        let before = match file.read() {
-            // A kernel without privacy addresses.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            read => read.map_err(failed)?,
-        };
-        // Use of temporary addresses can be "-1", which is off, too.
-        if before == ours || before.starts_with('-') {
-            return Ok(false);
-        }
-        let is_recorded = self.changes().iter().any(|change| {
-            let Record::Control { ifindex: at, control: one, .. } = change else { return false };
-            *at == ifindex && one == control
-        });
-        // Somebody has set it back since: that is how they want it.
-        if is_recorded {
-            return Ok(false);
-        }
-        let record =
-            Record::Control { ifindex, control: control.to_owned(), before, ours: ours.to_owned() };
-        self.record(record.clone())?;
-        if let Err(error) = file.write(ours) {
-            self.forget(&record)?;
-            return Err(failed(error));
-        }
-        Ok(true)
     }
 
     /// True if the control was put back; false if there is nothing left to put back.
@@ -173,8 +94,6 @@ fn interface_name_of(ifindex: u32) -> Option<String> {
 }
 
 const ROOT: &str = "/proc/sys/net/ipv6/conf";
-/// What makes the kernel form addresses, and what turns it off.
-const AUTOCONF: [(&str, &str); 2] = [("autoconf", "0"), ("use_tempaddr", "0")];
 
 #[cfg(test)]
 mod tests {
@@ -207,7 +126,7 @@ mod tests {
             let mut netlink = connect(&journal);
             netlink.exchange = Arc::new(Exchange::refusing().unwrap());
             netlink.record(held(LOOPBACK)).unwrap();
-            let error = netlink.release_autoconf(LOOPBACK).await.unwrap_err();
+            let error = netlink.restore_controls().await.unwrap_err();
             assert!(matches!(error, Error::Read { what: "links", .. }), "{error}");
             let report = netlink.undo_all().await;
             let told = "left autoconf = 0 of interface 1 behind";
@@ -218,24 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_that_are_not_ours_any_more_are_released_and_no_others() {
-        run(async |journal| {
-            let netlink = connect(&journal);
-            netlink.record(held(LOOPBACK)).unwrap();
-            netlink.record(held(GONE)).unwrap();
-            netlink.release_others(|name| name == "lo").await.unwrap();
-            assert_eq!(netlink.changes(), [held(LOOPBACK)]);
-            netlink.release_others(|name| name != "lo").await.unwrap();
-            assert!(netlink.changes().is_empty());
-        });
-    }
-
-    #[test]
     fn a_control_is_forgotten_when_its_interface_has_gone() {
         run(async |journal| {
             let netlink = connect(&journal);
             netlink.record(held(GONE)).unwrap();
-            assert!(!netlink.release_autoconf(GONE).await.unwrap());
+            assert!(!netlink.restore_controls().await.unwrap());
             assert!(netlink.changes().is_empty());
         });
     }

@@ -51,7 +51,7 @@ pub enum Record {
         /// Length of its prefix, bits.
         prefix_len: u8,
     },
-    /// A system control of an interface that is not ours was set.
+    /// A system control of an interface that is not ours was set: by an earlier version, for this one sets none.
     Control {
         /// Index of the interface.
         ifindex: u32,
@@ -62,18 +62,6 @@ pub enum Record {
         /// What it was set to.
         ours: String,
     },
-}
-
-impl Record {
-    /// The interface of a system control.
-    pub(crate) const fn controlled(&self) -> Option<u32> {
-        match self {
-            Self::Control { ifindex, .. } => Some(*ifindex),
-            Self::Rules { .. } | Self::Table { .. } | Self::Link { .. } | Self::Address { .. } => {
-                None
-            }
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,8 +9,8 @@
 //!
 //! **Routers.** [`Netlink::advertisements`] hears what routers say of prefixes: from the kernel, which
 //! tells of each it has believed, and on a raw socket, for who said it and where the kernel does not
-//! listen. [`AdvertisedPrefixes`] keeps what holds. [`Netlink::hold_autoconf`] keeps the kernel from
-//! making addresses of its own meanwhile.
+//! listen. [`AdvertisedPrefixes`] keeps what holds. The kernel goes on making addresses of its own; with
+//! [`Netlink::ensure_labels`] new connections prefer ours to them.
 //!
 //! [`Netlink::reachability`] hears which neighbours the kernel has given up, and
 //! [`Netlink::connected_pairs`] asks which addresses the sockets are connected between.
@@ -49,6 +49,7 @@ mod event;
 mod exchange;
 mod handle;
 mod journal;
+mod labels;
 mod link;
 mod look;
 mod message;

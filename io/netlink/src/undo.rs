@@ -68,6 +68,7 @@ impl Netlink {
         let rules = settle(self.undo_rules().await, "rules", &mut report);
         let routes = settle(self.undo_routes().await, "routes", &mut report);
         let addresses = settle(self.undo_addresses().await, "addresses", &mut report);
+        settle(self.undo_labels().await, "address labels", &mut report);
         let links = settle(self.undo_links().await, "links", &mut report);
         let controls = settle(Ok(self.undo_controls().await), "system controls", &mut report);
         let forgotten = self.forget_all(|change| match change {
@@ -141,6 +142,16 @@ impl Netlink {
             let what = format!("address {address} on interface {ifindex}");
             let done = self.delete_address(ifindex, address, row.byte(1)).await;
             report.push(Undone::new(what, done));
+        }
+        Ok(report)
+    }
+
+    /// They bear our mark, so the journal does not have them.
+    async fn undo_labels(&self) -> Result<Vec<Undone>, Error> {
+        let mut report = Vec::new();
+        for (ifindex, address) in self.labels().await? {
+            let what = format!("label of {address} on interface {ifindex}");
+            report.push(Undone::new(what, self.delete_label(ifindex, address).await));
         }
         Ok(report)
     }

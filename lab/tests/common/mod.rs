@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub(crate) mod sites;
+pub(crate) mod twins;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};

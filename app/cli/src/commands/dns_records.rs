@@ -139,7 +139,6 @@ mod tests {
             interface: name.into(),
             ifindex: 2,
             mode: AddressMode::HbaCompatible,
-            kernel_autoconf_held: false,
             addresses,
         }
     }

@@ -208,7 +208,6 @@ fn addresses_of_two_uplinks() {
         interface: name.into(),
         ifindex,
         mode,
-        kernel_autoconf_held: true,
         addresses,
     };
     let interfaces = [

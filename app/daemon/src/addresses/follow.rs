@@ -60,6 +60,10 @@ impl Daemon {
                 }
             }
         }
+        if let Err(error) = self.netlink.ensure_labels(&plan.outranked).await {
+            tracing::warn!("new connections may take an address that cannot move: {error}");
+            self.addresses.look_again(clock::now() + super::RETRY);
+        }
         self.attach()?;
         let local = self.addresses.local_state(&self.view, &self.store, now);
         self.host.handle_local(&local, clock::now());
@@ -78,10 +82,7 @@ impl Daemon {
         routers: &mut Advertisements,
     ) -> anyhow::Result<()> {
         match *action {
-            Action::TakeOver { ifindex } => {
-                self.netlink.hold_autoconf(ifindex).await?;
-                routers.solicit(ifindex);
-            }
+            Action::Solicit { ifindex } => routers.solicit(ifindex),
             Action::Add { ifindex, address } => {
                 self.netlink.add_address(ifindex, address, PREFIX_LEN).await?;
             }

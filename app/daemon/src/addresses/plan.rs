@@ -27,10 +27,12 @@ pub(crate) struct Planner {
     gathering: BTreeMap<Rule, Instant>,
     /// When a set is to be made, as of the last plan.
     due: Option<Instant>,
-    /// Interfaces that have been taken over.
-    held: BTreeSet<u32>,
+    /// Interfaces whose routers have been asked in this run.
+    asked: BTreeSet<u32>,
     /// Prefixes that the kernel has believed routers in this run.
     learned: BTreeSet<(u32, [u8; 8])>,
+    /// Prefixes that have held in this run, whoever said so.
+    known: BTreeSet<(u32, [u8; 8])>,
     /// Addresses that were put on an interface: one that a person takes away stays away.
     placed: BTreeSet<(u32, Ipv6Addr)>,
     /// Lifetimes that the kernel was told.
@@ -58,13 +60,16 @@ pub(crate) struct Plan {
     pub is_changed: bool,
     /// What happened, for people.
     pub notes: Vec<Note>,
+    /// Addresses of others that new connections take only if they ask for them: ours in the same prefix, on the
+    /// same interface, are for new traffic.
+    pub outranked: BTreeSet<(u32, Ipv6Addr)>,
 }
 
 /// A change to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Keep the kernel from making addresses of its own, and ask for routers.
-    TakeOver {
+    /// Ask routers for their prefixes: what they said before this run is not known.
+    Solicit {
         ifindex: u32,
     },
     /// Put an address there, to last until its lifetimes are set.
@@ -121,8 +126,9 @@ impl Planner {
             groups,
             gathering: BTreeMap::new(),
             due: None,
-            held: BTreeSet::new(),
+            asked: BTreeSet::new(),
             learned: BTreeSet::new(),
+            known: BTreeSet::new(),
             placed: BTreeSet::new(),
             told: BTreeMap::new(),
             warnings: Vec::new(),
@@ -138,7 +144,7 @@ impl Planner {
         self.warnings.clear();
         self.forget_interfaces(view);
         let interfaces = ranked(view);
-        self.take_over(&interfaces, &mut plan);
+        self.ask_routers(&interfaces, &mut plan);
         self.drop_duplicates(&interfaces, &mut plan);
         let places = self.places(&interfaces, seen, now);
         self.make_groups(&places);
@@ -152,14 +158,16 @@ impl Planner {
         self.phase_out(&interfaces, &wanted, seen.at, now, &mut plan.actions);
         let heard = seen.advertised.iter().filter(|one| one.accepted);
         self.learned.extend(heard.map(|one| (one.ifindex, prefixes::octets_of(one.prefix))));
+        self.known.extend(places.iter().map(|one| (one.interface.ifindex, one.prefix)));
+        plan.outranked = self.outranked(&interfaces);
         plan
     }
 
     /// An action was carried out.
     pub(crate) fn on_done(&mut self, action: &Action, now: Instant) {
         match *action {
-            Action::TakeOver { ifindex } => {
-                self.held.insert(ifindex);
+            Action::Solicit { ifindex } => {
+                self.asked.insert(ifindex);
             }
             Action::Add { ifindex, address } => {
                 self.placed.insert((ifindex, address));
@@ -245,19 +253,45 @@ impl Planner {
         let is_there = |ifindex: u32| {
             view.uplinks.iter().chain(&view.candidates).any(|one| one.ifindex == ifindex)
         };
-        self.held.retain(|ifindex| is_there(*ifindex));
+        self.asked.retain(|ifindex| is_there(*ifindex));
         self.placed.retain(|(ifindex, _)| is_there(*ifindex));
         self.told.retain(|(ifindex, _), _| is_there(*ifindex));
         self.learned.retain(|(ifindex, _)| is_there(*ifindex));
+        self.known.retain(|(ifindex, _)| is_there(*ifindex));
     }
 
-    fn take_over(&self, interfaces: &[&Uplink], plan: &mut Plan) {
+    /// An interface was down for a moment that no view may show: the kernel has taken its addresses, not a person.
+    pub(crate) fn on_interface_down(&mut self) {
+        self.placed.clear();
+    }
+
+    fn ask_routers(&self, interfaces: &[&Uplink], plan: &mut Plan) {
         for interface in interfaces {
             let ifindex = interface.ifindex;
-            if self.policy.is_managed(&interface.name) && !self.held.contains(&ifindex) {
-                plan.actions.push(Action::TakeOver { ifindex });
+            if self.policy.is_managed(&interface.name) && !self.asked.contains(&ifindex) {
+                plan.actions.push(Action::Solicit { ifindex });
             }
         }
+    }
+
+    /// An address comes after ours only if ours could be used in its place: same interface, same prefix, for new traffic.
+    fn outranked(&self, interfaces: &[&Uplink]) -> BTreeSet<(u32, Ipv6Addr)> {
+        let mut outranked = BTreeSet::new();
+        for interface in interfaces {
+            let prefix_of = |own: &UplinkAddress| Locator(own.address).prefix();
+            let is_for_new = |own: &&UplinkAddress| {
+                let rule = self.policy.rule(&interface.name, prefix_of(own));
+                let is_ours = self.member(own.address).is_some_and(|member| !member.is_former);
+                rule.mode != AddressMode::Off && is_ours && own.preferred && is_usable(own)
+            };
+            let better: BTreeSet<_> =
+                interface.addresses.iter().filter(is_for_new).map(prefix_of).collect();
+            let others = interface.addresses.iter().filter(|own| {
+                self.member(own.address).is_none() && better.contains(&prefix_of(own))
+            });
+            outranked.extend(others.map(|own| (interface.ifindex, own.address)));
+        }
+        outranked
     }
 
     /// An address that somebody else has goes, and another takes its place.
@@ -463,8 +497,8 @@ impl Planner {
         }
     }
 
-    /// Addresses of ours that are not wanted any more: gone if routers have taken the prefix back, and
-    /// not for new traffic if another address has taken their place. What a crashed run has left is the
+    /// Addresses of ours that are not wanted any more: gone if routers have taken the prefix back or a person the
+    /// address that gave it, and not for new traffic if another address has taken their place. What a crashed run has left is the
     /// kernel's to remove when its lifetimes end, unless routers tell of its prefix again.
     fn phase_out(
         &self,
@@ -495,7 +529,7 @@ impl Planner {
                         let lifetimes = Until { valid: told.valid, ..over }.left(now);
                         actions.push(Action::SetLifetimes { ifindex, address, lifetimes });
                     }
-                } else if self.learned.contains(&(ifindex, prefix)) {
+                } else if self.known.contains(&(ifindex, prefix)) {
                     actions.push(Action::Remove { ifindex, address });
                 }
             }

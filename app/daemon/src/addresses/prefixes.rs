@@ -94,9 +94,10 @@ pub(crate) fn known(
 }
 
 /// Whether other addresses in the prefix of this one would do: not if it stands for itself, as DHCPv6
-/// gives them.
+/// gives them. A temporary address has a lifetime of its own; the public one beside it has that of the prefix.
 fn gives_prefix(address: &UplinkAddress, is_ours: &dyn Fn(Locator) -> bool) -> bool {
     address.prefix_len <= 64
+        && !address.flags.contains(AddressFlags::TEMPORARY)
         && !address.flags.contains(AddressFlags::DAD_FAILED)
         && !is_ours(Locator(address.address))
 }

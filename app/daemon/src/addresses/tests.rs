@@ -23,7 +23,7 @@ fn view() -> HostView {
 fn added(plan: &Plan) -> Vec<Ipv6Addr> {
     let address = |action: &Action| match action {
         Action::Add { address, .. } => Some(*address),
-        Action::TakeOver { .. } | Action::SetLifetimes { .. } | Action::Remove { .. } => None,
+        Action::Solicit { .. } | Action::SetLifetimes { .. } | Action::Remove { .. } => None,
     };
     plan.actions.iter().filter_map(address).collect()
 }

@@ -37,14 +37,12 @@ impl Addresses {
         &self,
         view: &HostView,
         at: Instant,
-        is_held: impl Fn(u32) -> bool,
         now: Instant,
     ) -> Vec<InterfaceAddresses> {
         let interface = |one: &netlink::Uplink| InterfaceAddresses {
             interface: one.name.clone(),
             ifindex: one.ifindex,
             mode: mode(self.planner.policy().rule_of(&one.name).mode),
-            kernel_autoconf_held: is_held(one.ifindex),
             addresses: one.addresses.iter().map(|own| self.address(one, own, at, now)).collect(),
         };
         let mut all: Vec<_> = view.uplinks.iter().chain(&view.candidates).map(interface).collect();
@@ -150,14 +148,11 @@ impl Addresses {
             let ulid = Locator(own.address).as_ulid();
             own.preferred && self.proof.announcement_for(ulid).is_some()
         };
-        let own = uplink.addresses.iter().find(|own| own.address == ulid.0);
-        match (uplink.addresses.iter().find(is_better), own) {
-            (Some(better), Some(own)) => format!(
-                "Give out {} instead; for connections from here: ip -6 addr change {}/{} dev {} \
-                 preferred_lft 0",
-                better.address, own.address, own.prefix_len, uplink.name
-            ),
-            _ => "Set addresses = \"hba-compatible\".".to_owned(),
+        match uplink.addresses.iter().find(is_better) {
+            Some(better) => {
+                format!("Give out {} instead; new connections from here take it", better.address)
+            }
+            None => "Set addresses = \"hba-compatible\".".to_owned(),
         }
     }
 }

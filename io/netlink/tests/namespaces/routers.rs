@@ -5,6 +5,7 @@ use moorline_netlink::{
     HostView, Netlink, Origin, Prefix,
 };
 use moorline_types::Instant;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 fn control(name: &str) -> String {
@@ -75,7 +76,7 @@ fn candidate(view: &HostView) -> bool {
 }
 
 #[test]
-fn prefixes_are_learned_although_the_kernel_makes_no_addresses_of_them() {
+fn prefixes_are_learned_beside_the_addresses_that_the_kernel_makes_of_them() {
     on_host(async |host: Host| {
         if !has_radvd() {
             return;
@@ -83,7 +84,6 @@ fn prefixes_are_learned_although_the_kernel_makes_no_addresses_of_them() {
         let mut router = Router::connect();
         let netlink = host.netlink();
         let mut listener = Listener::new(&netlink);
-        assert!(netlink.hold_autoconf(net1()).await.unwrap());
         router.advertise(&[("2001:db8:5::/64", 1000, 2000), ("2001:db8:6::/64", 3000, 4000)]);
         listener.until(|known, _| known.len() == 2 && known.iter().all(|one| one.accepted)).await;
         let routers = |table: &AdvertisedPrefixes| -> Vec<_> {
@@ -96,10 +96,13 @@ fn prefixes_are_learned_although_the_kernel_makes_no_addresses_of_them() {
         let left = first.lifetimes(listener.now());
         assert!((1..=1000).contains(&left.preferred), "{left:?}");
         assert!((1001..=2000).contains(&left.valid), "{left:?}");
-        assert_eq!(ip("-6 addr show dev net1 scope global"), "");
-        let view = netlink.view().await.unwrap();
-        assert!(candidate(&view), "it lacks only an address: {view:?}");
-        assert!(view.uplinks.iter().all(|uplink| uplink.name != "net1"));
+        let mut monitor = netlink.monitor().await.unwrap();
+        let is_uplink = |view: &HostView| view.uplinks.iter().any(|uplink| uplink.name == "net1");
+        let mut view = monitor.initial_view().clone();
+        while !is_uplink(&view) {
+            view = next(&mut monitor).await.view;
+        }
+        assert_eq!(configuration(), ["1\n", "2\n"]);
     });
 }
 
@@ -164,7 +167,8 @@ fn a_router_that_stops_is_no_router_and_the_link_no_uplink() {
         }
         let mut router = Router::connect();
         let netlink = host.netlink();
-        netlink.hold_autoconf(net1()).await.unwrap();
+        // The kernel makes no addresses here, so the link is no uplink.
+        set_control("autoconf", "0");
         let mut listener = Listener::new(&netlink);
         router.advertise(&[("2001:db8:5::/64", 1000, 2000)]);
         let of =
@@ -224,38 +228,37 @@ fn configuration() -> [String; 2] {
     ["autoconf", "use_tempaddr"].map(control)
 }
 
+/// What an earlier version left in the journal: it kept the kernel from making addresses.
+fn hold_as_before(host: &Host) {
+    let changes = [("autoconf", "1"), ("use_tempaddr", "2")].map(|(control, before)| {
+        set_control(control, "0");
+        serde_json::json!({
+            "kind": "control", "ifindex": net1(), "control": control, "before": before, "ours": "0",
+        })
+    });
+    host.write_journal(&changes);
+}
+
 #[test]
-fn the_kernels_addresses_stay_while_it_makes_no_more_and_all_is_put_back() {
+fn controls_that_an_earlier_version_has_set_are_put_back_and_the_kernel_makes_addresses_again() {
     on_host(async |host: Host| {
         if !has_radvd() {
             return;
         }
         let mut router = Router::connect();
         router.is_quiet = true;
-        let netlink = host.netlink();
-        let mut listener = Listener::new(&netlink);
-        let before = configuration();
-        assert_eq!(before, ["1\n", "2\n"]);
         router.advertise(&[("2001:db8:5::/64", 1000, 2000)]);
-        listener.until(|known, _| known.len() == 1).await;
-        let made = || ip("-6 addr show dev net1 scope global").matches("inet6").count();
-        assert_eq!(made(), 2, "the kernel's own: stable and temporary");
-
-        assert!(netlink.hold_autoconf(net1()).await.unwrap());
-        assert!(!netlink.hold_autoconf(net1()).await.unwrap());
-        assert!(netlink.is_autoconf_held(net1()));
-        assert_eq!(configuration(), ["0\n", "0\n"]);
-        router.advertise(&[("2001:db8:5::/64", 1000, 2000), ("2001:db8:6::/64", 1000, 2000)]);
-        listener.until(|known, _| known.len() == 2).await;
-        assert_eq!(made(), 2, "none for the new prefix, and the old ones stay");
-
-        let report = netlink.undo_all().await;
-        assert!(report.iter().all(|one| !one.is_failure()), "{report:?}");
+        let before = configuration();
+        hold_as_before(&host);
+        assert_ne!(configuration(), before);
+        let netlink = host.netlink();
+        assert!(netlink.restore_controls().await.unwrap());
+        assert!(!netlink.restore_controls().await.unwrap());
         assert_eq!(configuration(), before);
         assert!(!host.has_journal());
-        // The routers were asked, so the kernel goes on where it was.
+        // The routers were asked, so the kernel goes on where it was: a stable and a temporary one.
         for _ in 0..2000 {
-            if made() == 4 {
+            if ip("-6 addr show dev net1 scope global").matches("inet6").count() == 2 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -265,16 +268,11 @@ fn the_kernels_addresses_stay_while_it_makes_no_more_and_all_is_put_back() {
 }
 
 #[test]
-fn another_process_puts_the_controls_back_after_a_crash() {
+fn undoing_puts_the_controls_of_an_earlier_version_back_by_the_index_of_the_interface() {
     on_host(async |host: Host| {
         let _router = Router::connect();
         let before = configuration();
-        host.netlink().hold_autoconf(net1()).await.unwrap();
-        // A daemon that comes back takes over, and does not take our values for the host's.
-        let netlink = host.netlink();
-        assert!(!netlink.hold_autoconf(net1()).await.unwrap());
-        assert!(netlink.is_autoconf_held(net1()));
-        // The record names the interface by its index.
+        hold_as_before(&host);
         ip("link set net1 down");
         ip("link set net1 name wan1");
         let report = host.netlink().undo_all().await;
@@ -286,49 +284,77 @@ fn another_process_puts_the_controls_back_after_a_crash() {
 }
 
 #[test]
-fn one_interface_is_released_alone() {
-    on_host(async |host: Host| {
-        let _router = Router::connect();
-        let (before, netlink) = (configuration(), host.netlink());
-        netlink.hold_autoconf(net1()).await.unwrap();
-        let up1 = netlink.view().await.unwrap().uplinks[0].ifindex;
-        netlink.hold_autoconf(up1).await.unwrap();
-        assert!(netlink.release_autoconf(net1()).await.unwrap());
-        assert_eq!(configuration(), before);
-        assert!(!netlink.release_autoconf(net1()).await.unwrap());
-        assert!(netlink.is_autoconf_held(up1) && !netlink.is_autoconf_held(net1()));
-    });
-}
-
-#[test]
 fn controls_that_others_have_set_meanwhile_are_left_alone() {
     on_host(async |host: Host| {
         let _router = Router::connect();
-        let netlink = host.netlink();
-        netlink.hold_autoconf(net1()).await.unwrap();
+        hold_as_before(&host);
         set_control("use_tempaddr", "1");
-        assert!(!netlink.hold_autoconf(net1()).await.unwrap());
-        netlink.undo_all().await;
+        assert!(host.netlink().restore_controls().await.unwrap());
         assert_eq!(configuration(), ["1\n", "1\n"]);
 
-        netlink.hold_autoconf(net1()).await.unwrap();
+        hold_as_before(&host);
         ip("link del net1");
-        let report = netlink.undo_all().await;
+        let report = host.netlink().undo_all().await;
         assert!(report.iter().all(|one| !one.is_failure()), "{report:?}");
         assert!(!host.has_journal());
     });
 }
 
+/// The source that a new connection gets.
+fn source() -> std::net::IpAddr {
+    let socket = std::net::UdpSocket::bind("[::]:0").unwrap();
+    socket.connect("[2001:db8:9::9]:9").unwrap();
+    socket.local_addr().unwrap().ip()
+}
+
 #[test]
-fn an_interface_without_autoconf_is_not_touched() {
+fn labelled_addresses_are_taken_after_all_others_and_no_label_stays_behind() {
     on_host(async |host: Host| {
-        let _router = Router::connect();
-        set_control("autoconf", "0");
-        set_control("use_tempaddr", "-1");
-        assert!(!host.netlink().hold_autoconf(net1()).await.unwrap());
-        assert_eq!(configuration(), ["0\n", "-1\n"]);
-        assert!(!host.has_journal());
-        assert!(host.netlink().hold_autoconf(4_000).await.is_err());
+        let netlink = host.netlink();
+        let before = (ip("addrlabel list"), ip("-d -6 addr show"));
+        let up1 = netlink.view().await.unwrap().uplinks[0].ifindex;
+        let [old, young] = ["2001:db8:1::1", "2001:db8:1::2"].map(address);
+        ip("-6 addr add 2001:db8:1::2/64 dev up1 nodad");
+        assert_eq!(source(), young);
+        let wanted = BTreeSet::from([(up1, young)]);
+        assert!(netlink.ensure_labels(&wanted).await.unwrap());
+        assert!(!netlink.ensure_labels(&wanted).await.unwrap());
+        assert_eq!(source(), old);
+        // It is still better than one that is for no new traffic.
+        ip("-6 addr change 2001:db8:1::1/64 dev up1 preferred_lft 0 nodad");
+        assert_eq!(source(), young);
+        ip("-6 addr change 2001:db8:1::1/64 dev up1 preferred_lft forever nodad");
+
+        // One more, one less; one whose interface is gone is not missed.
+        ip("-6 addr add 2001:db8:1::3/64 dev up1 nodad");
+        let third = address("2001:db8:1::3");
+        let wanted = BTreeSet::from([(up1, third), (4_000, third)]);
+        assert!(netlink.ensure_labels(&wanted).await.unwrap());
+        assert_eq!(source(), young);
+        assert!(!host.has_journal(), "labels bear a mark");
+
+        // Another process, after a crash.
+        ip("addrlabel add prefix 2001:db8:7::7/128 dev up1 label 99");
+        let report = host.netlink().undo_all().await;
+        assert_eq!(report.len(), 1, "{report:?}");
+        ip("addrlabel del prefix 2001:db8:7::7/128 dev up1 label 99");
+        ip("-6 addr del 2001:db8:1::2/64 dev up1");
+        ip("-6 addr del 2001:db8:1::3/64 dev up1");
+        assert_eq!((ip("addrlabel list"), ip("-d -6 addr show")), before);
+    });
+}
+
+#[test]
+fn a_label_that_a_person_has_given_stays() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let up1 = netlink.view().await.unwrap().uplinks[0].ifindex;
+        ip("addrlabel add prefix 2001:db8:1::1/128 dev up1 label 99");
+        let before = ip("addrlabel list");
+        let wanted = BTreeSet::from([(up1, address("2001:db8:1::1"))]);
+        assert!(!netlink.ensure_labels(&wanted).await.unwrap());
+        netlink.ensure_labels(&BTreeSet::new()).await.unwrap();
+        assert_eq!(ip("addrlabel list"), before);
     });
 }
 

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use moorline_addr::generate_key;
@@ -14,6 +15,8 @@ use super::*;
 use crate::addresses::group::Kind;
 use crate::addresses::saved::SavedAddresses;
 use crate::config::{AddressMode, AddressPolicy};
+
+mod properties;
 
 /// A host whose kernel does what the plan says, on a virtual clock.
 struct World {
@@ -49,7 +52,8 @@ impl World {
     }
 
     fn with(policy: AddressPolicy) -> Self {
-        let key = generate_key(1024).unwrap().public_key().clone();
+        static KEY: OnceLock<PublicKey> = OnceLock::new();
+        let key = KEY.get_or_init(|| generate_key(1024).unwrap().public_key().clone()).clone();
         let keys = BTreeMap::from([("default".to_owned(), key.clone())]);
         Self {
             planner: Planner::new(policy.clone(), keys, Vec::new(), [7; 32]),
@@ -156,7 +160,7 @@ impl World {
 
     fn carry_out(&mut self, action: &Action) {
         match *action {
-            Action::TakeOver { .. } => {}
+            Action::Solicit { .. } => {}
             Action::Add { ifindex, address } => {
                 let tentative = if self.is_detecting { AddressFlags::TENTATIVE.0 } else { 0 };
                 let flags = AddressFlags(AddressFlags::PERMANENT.0 | tentative);
@@ -356,8 +360,8 @@ fn what_a_crash_left_stays_until_routers_have_spoken() {
     let before = world.addresses.keys().copied().collect::<Vec<_>>();
     world.restart();
     let actions: Vec<_> = world.settle().into_iter().flat_map(|plan| plan.actions).collect();
-    let take_over = [1, 2].map(|ifindex| Action::TakeOver { ifindex });
-    assert_eq!(actions, take_over, "nothing else");
+    let asked = [1, 2].map(|ifindex| Action::Solicit { ifindex });
+    assert_eq!(actions, asked, "nothing else");
     world.advertise(1, 1, 1800, 3600);
     world.advertise(2, 2, 1800, 3600);
     world.settle();
@@ -469,7 +473,7 @@ fn single_addresses_of_dhcp_make_no_prefix() {
     let mut view = world.view();
     view.uplinks[0].addresses[0].prefix_len = 128;
     let plan = world.planner.plan(&Seen { view: &view, at: world.now, advertised: &[] }, world.now);
-    assert_eq!(plan.actions, [Action::TakeOver { ifindex: 1 }]);
+    assert_eq!(plan.actions, [Action::Solicit { ifindex: 1 }]);
     let [warning] = world.planner.warnings() else { panic!() };
     assert!(warning.starts_with("up1: there is no prefix of 64 bits"), "{warning}");
 }
