@@ -5,6 +5,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use common::{
@@ -254,6 +255,48 @@ fn a_stopped_daemon_leaves_the_host_as_it_found_it() {
     assert_ne!(before, picture(host), "the daemon did something");
     daemon.stop().unwrap();
     eventually("the host as before", || before == picture(host));
+}
+
+/// Runs `moorlined` in host A beside the daemon of A, with control socket and BPF folder of its own. What it says.
+fn second_daemon(lab: &Lab, state: &Path, more: &[&str]) -> String {
+    let host = lab.namespace("a").unwrap();
+    let mut command = host.command(daemon_options().binary);
+    command.arg("--state-dir").arg(state).arg("--socket").arg(state.with_extension("sock"));
+    command.args(["--pin-dir", "/sys/fs/bpf/second"]).args(more);
+    let output = command.output().unwrap();
+    assert!(!output.status.success(), "{state:?} {more:?}: a second daemon");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_second_daemon_touches_nothing_of_the_first() {
+    let Some(lab) = two_by_two_open("second daemon", &[]) else { return };
+    let first = Daemon::start(&lab, "a", &daemon_options()).unwrap();
+    first.verifiable_address("isp1").unwrap();
+    let host = lab.namespace("a").unwrap();
+    let made = || {
+        let commands: [&[&str]; 2] = [&["-6", "rule", "show"], &["-o", "link", "show"]];
+        commands.map(|command| settled(&host.ip(command).unwrap()))
+    };
+    eventually("rules of both uplinks", || made()[0].len() >= 4);
+    let before = made();
+    let own = state_directory(&lab, "a").unwrap();
+    let other = lab.directory("a").unwrap().join("other");
+    let pid = format!("(pid {})", first.id());
+    for (state, what) in [(&own, "state directory"), (&other, "network namespace")] {
+        for more in [&["--config", "/dev/null"][..], &["--reset"]] {
+            let said = second_daemon(&lab, state, more);
+            assert!(said.contains(what) && said.contains(&pid), "{said}");
+            assert!(said.contains("stop that one first"), "{said}");
+            assert_eq!(made(), before, "{said}");
+        }
+    }
+    // Another namespace and another state directory are somebody else's.
+    let neighbour = Daemon::start(&lab, "b", &daemon_options()).unwrap();
+    // A daemon that was killed holds nothing.
+    first.kill().unwrap();
+    Daemon::start(&lab, "a", &daemon_options()).unwrap().stop().unwrap();
+    neighbour.stop().unwrap();
 }
 
 /// A daemon of A that has begun to change the host, and will go on with that for some time.

@@ -8,6 +8,7 @@ use moorline_netlink::{self as netlink, Journal, Netlink};
 use tokio::time::Instant;
 
 use crate::args::Args;
+use crate::claims::Claims;
 use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 use crate::store::Store;
@@ -30,6 +31,7 @@ pub async fn reset(args: &Args) -> anyhow::Result<()> {
         std::os::unix::net::UnixStream::connect(&args.socket).is_err(),
         "moorlined is running and would be reset under its feet; stop it first"
     );
+    let _claims = Claims::take(&Store::open(&args.state_dir)?)?;
     undo_all(args).await
 }
 

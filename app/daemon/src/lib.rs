@@ -10,6 +10,7 @@
 //! | `shim6` | Shim6 between core, data plane and network |
 //! | `ilnp` | ILNPv6 between core, data plane and network |
 //! | `signals` | what the service manager wants |
+//! | `claims` | what one daemon alone may use: state directory, network namespace |
 //! | `ending` | how a run ends: handing over, putting the host back |
 //! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
 //! | `uplinks` | programs on the uplinks, and what is told of them |
@@ -26,6 +27,7 @@
 
 mod addresses;
 mod args;
+mod claims;
 mod clock;
 mod config;
 mod direct;

@@ -17,6 +17,7 @@ use tokio::time;
 
 use crate::addresses::Addresses;
 use crate::args::Args;
+use crate::claims::Claims;
 use crate::clock;
 use crate::config::Config;
 use crate::ending::{Ending, connect, save_delay, undo_all};
@@ -104,8 +105,9 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<Ending> {
     privileges::hide_memory()?;
     let mut signals = Signals::catch().context("signals")?;
     let store = Store::open(&args.state_dir)?;
+    // First of all: what another daemon uses may not be touched.
+    let _claims = Claims::take(&store)?;
     let events = Events::new();
-    // First of all: where another daemon answers, nothing may be touched.
     let asked = server::start(&args.socket, events.clone())?;
     let (mut daemon, mut sources) = match Daemon::start(args, config, store, events, asked).await {
         Ok(started) => started,

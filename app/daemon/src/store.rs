@@ -30,6 +30,15 @@ impl Store {
         Ok(Self { directory: directory.to_owned() })
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The file that the daemon in charge of this directory keeps locked.
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.place("moorlined.lock")
+    }
+
     /// The journal of changes to the host.
     pub(crate) fn journal(&self) -> PathBuf {
         self.directory.join("journal.json")
