@@ -63,6 +63,9 @@ pub const SOCKET_GROUP: &str = "moorline";
 /// What [`Status::warnings`] says of a host with fewer than two uplinks, among other words.
 pub const ONE_UPLINK: &str = "connections have nothing to move to";
 
+/// What [`Status::warnings`] says of an interface whose routers the kernel ignores, behind its name and "is".
+pub const DEAF: &str = "no uplink: this host forwards";
+
 /// Request paths of version 1.
 pub mod paths {
     /// `GET`: [`Status`](crate::Status).

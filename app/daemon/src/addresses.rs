@@ -28,6 +28,7 @@ use moorline_netlink::{AdvertisedPrefixes, Advertisement, HostView};
 use moorline_types::{Instant, Locator};
 
 use crate::config::{AddressPolicy, Rule};
+use crate::deaf::Deaf;
 use crate::store::Store;
 use keys::Keys;
 use plan::{Action, Plan, Planner, Seen};
@@ -38,7 +39,8 @@ pub(crate) use saved::SavedAddresses;
 pub(crate) struct Addresses {
     planner: Planner,
     keys: Keys,
-    advertised: AdvertisedPrefixes,
+    pub(crate) advertised: AdvertisedPrefixes,
+    pub(crate) deaf: Deaf,
     proof: LocalProof,
     /// The parameters differ from those on disk.
     is_unsaved: bool,
@@ -74,6 +76,7 @@ impl Addresses {
             planner,
             keys,
             advertised: AdvertisedPrefixes::new(),
+            deaf: Deaf::default(),
             // Another one than any that peers of a run before may know.
             proof: LocalProof::new(generation.wrapping_add(1), local, &[], seed),
             is_unsaved: false,
@@ -103,10 +106,12 @@ impl Addresses {
     /// What is to be done now. New parameters are on disk when this comes back; if they could not be
     /// written no address is added.
     fn plan(&mut self, view: &HostView, at: Instant, store: &Store, now: Instant) -> Plan {
-        self.due = None;
+        self.due = self.deaf.again().map(|after| now + after);
         self.advertised.handle_timeout(now);
         let interfaces = || view.uplinks.iter().chain(&view.candidates);
-        let is_there = |ifindex: u32| interfaces().any(|one| one.ifindex == ifindex);
+        let is_there = |ifindex: u32| {
+            interfaces().any(|one| one.ifindex == ifindex) || self.deaf.contains(ifindex)
+        };
         self.advertised.retain_interfaces(is_there);
         let advertised: Vec<_> = self.advertised.prefixes().collect();
         let mut plan = self.planner.plan(&Seen { view, at, advertised: &advertised }, now);

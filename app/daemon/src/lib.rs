@@ -30,6 +30,7 @@ mod args;
 mod claims;
 mod clock;
 mod config;
+mod deaf;
 mod direct;
 mod ending;
 mod events;

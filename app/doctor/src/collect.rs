@@ -28,6 +28,7 @@ pub async fn collect(version: &str, client: &Client) -> anyhow::Result<Facts> {
         uplinks: used.into_iter().map(uplink).collect(),
         unused: unused.into_iter().map(|link| link.name).collect(),
         candidates: view.candidates.into_iter().map(|candidate| candidate.name).collect(),
+        deaf: look.deaf,
         rules: look.rules,
         firewall: firewall(),
         legacy_tables: lines("/proc/thread-self/net/ip6_tables_names"),

@@ -1,5 +1,5 @@
 use moorline_api::{Context, Ilcc, IlnpStatus, Status};
-use moorline_netlink::{HostRule, Uplink};
+use moorline_netlink::{DeafLink, HostRule, Uplink};
 
 /// What is known of the host.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct Facts {
     pub unused: Vec<String>,
     /// Names of interfaces with a default route that lack a global address in use.
     pub candidates: Vec<String>,
+    /// Interfaces without a default route on which the kernel follows no router, because this host forwards.
+    pub deaf: Vec<DeafLink>,
     /// All rules for IPv6, in order.
     pub rules: Vec<HostRule>,
     /// Rules of nftables, those of ip6tables-nft among them.

@@ -1,5 +1,6 @@
 //! What routers advertise, and how long it holds.
 
+use crate::deaf::DeafLink;
 use crate::view::{Lifetimes, Prefix};
 use moorline_types::Instant;
 use std::collections::BTreeMap;
@@ -166,6 +167,13 @@ impl AdvertisedPrefixes {
             let advertises = router.prefixes.iter().any(|one| one.covers(prefix));
             (at == ifindex && advertises).then_some(address)
         })
+    }
+
+    /// Whether another host is a default router on this interface.
+    #[must_use]
+    pub fn has_router(&self, link: &DeafLink) -> bool {
+        let mut all = self.routers.keys();
+        all.any(|(at, address)| *at == link.ifindex && !link.link_locals.contains(address))
     }
 
     fn on_router(&mut self, said: &Advertisement, now: Instant) -> bool {

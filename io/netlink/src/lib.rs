@@ -43,6 +43,7 @@ mod advertisements;
 mod attributes;
 mod conflicts;
 mod control;
+mod deaf;
 mod error;
 mod ethtool;
 mod event;
@@ -72,6 +73,7 @@ pub use advertised::{
 };
 pub use advertisements::Advertisements;
 pub use conflicts::Conflict;
+pub use deaf::DeafLink;
 pub use error::{Error, JournalError};
 pub use event::Change;
 pub use handle::Netlink;

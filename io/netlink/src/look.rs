@@ -1,3 +1,4 @@
+use crate::deaf::DeafLink;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Journal;
@@ -10,6 +11,8 @@ use crate::view::{HostView, Prefix};
 pub struct Look {
     /// Uplinks and what could be some.
     pub view: HostView,
+    /// Interfaces that could be uplinks if the kernel followed routers there.
+    pub deaf: Vec<DeafLink>,
     /// All rules for IPv6, in order of their priority.
     pub rules: Vec<HostRule>,
 }
@@ -39,6 +42,7 @@ pub async fn look(settings: Settings) -> Result<Look, Error> {
     let protocol = settings.protocol;
     let netlink = Netlink::connect(settings, Journal::of_nothing())?;
     let view = netlink.view().await?;
+    let deaf = netlink.deaf_links().await?;
     let mut rules: Vec<_> = netlink
         .rule_rows()
         .await?
@@ -61,5 +65,5 @@ pub async fn look(settings: Settings) -> Result<Look, Error> {
         })
         .collect();
     rules.sort_by_key(|rule| rule.priority);
-    Ok(Look { view, rules })
+    Ok(Look { view, deaf, rules })
 }

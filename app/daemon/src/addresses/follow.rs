@@ -43,6 +43,7 @@ impl Daemon {
 
     /// Brings the host's addresses, rules and programs in step with what is known now.
     pub(crate) async fn follow(&mut self, routers: &mut Advertisements) -> anyhow::Result<()> {
+        self.follow_deaf(routers).await;
         let now = clock::now();
         let plan = self.addresses.plan(&self.view, self.view_at, &self.store, now);
         self.addresses.tell_advertisers(&mut self.view);

@@ -96,6 +96,7 @@ impl Addresses {
                 if view.uplinks.is_empty() { "no" } else { "only one" }
             ));
         }
+        warnings.extend(self.deaf.warnings(|one| self.advertised.has_router(one)));
         let is_off = |one: &netlink::Uplink| !self.planner.policy().is_managed(&one.name);
         if !view.uplinks.is_empty() && view.uplinks.iter().all(is_off) {
             warnings.push(

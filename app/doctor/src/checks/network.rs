@@ -1,9 +1,9 @@
 //! Uplinks, addresses, routing rules, router advertisements.
 
-use moorline_api::{ONE_UPLINK, Proof};
-use moorline_netlink::{HostRule, Prefix};
+use moorline_api::{DEAF, ONE_UPLINK, Proof};
+use moorline_netlink::{AddressFlags, DeafLink, HostRule, Prefix};
 
-use crate::facts::Facts;
+use crate::facts::{Facts, UplinkFacts};
 use crate::finding::{Finding, Severity};
 
 pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
@@ -82,7 +82,8 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
         }
     }
     // That of the uplinks has been said.
-    let other = answers.status.warnings.iter().filter(|warning| !warning.contains(ONE_UPLINK));
+    let is_told = |warning: &&String| warning.contains(ONE_UPLINK) || warning.contains(DEAF);
+    let other = answers.status.warnings.iter().filter(|warning| !is_told(warning));
     findings.extend(other.map(|warning| {
         Finding::new("daemon-warning", Severity::Warning, warning.clone())
             .remedy("As it says: this is what moorlined warns of.")
@@ -155,20 +156,40 @@ fn missing(what: &str) -> Finding {
     )
 }
 
-/// A kernel that forwards believes no router, unless told so.
+/// A kernel that forwards follows no router, unless told so.
 pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
+    let mut findings: Vec<_> =
+        facts.deaf.iter().filter(|link| is_likely(facts, link)).map(no_uplink).collect();
+    let is_dynamic = |uplink: &&UplinkFacts| {
+        let addresses = &uplink.link.addresses;
+        addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT))
+    };
     let deaf = facts.uplinks.iter().filter(|uplink| uplink.forwards && uplink.accept_ra == 1);
-    deaf.map(|uplink| {
+    findings.extend(deaf.filter(is_dynamic).map(|uplink| {
         let name = &uplink.link.name;
         Finding::new(
             "router-advertisements",
             Severity::Warning,
-            format!("{name} forwards, so the kernel does not listen to routers there: a default route that one advertised will expire"),
+            format!("{name} forwards, so the kernel ignores the routers there: the addresses that they gave will end"),
         )
         .shown_by(format!("net.ipv6.conf.{name}.forwarding = 1, accept_ra = 1"))
-        .remedy(format!("sysctl net.ipv6.conf.{name}.accept_ra=2, or set the default route by hand"))
-    })
-    .collect()
+        .remedy(format!("sysctl -w net.ipv6.conf.{name}.accept_ra=2"))
+    }));
+    findings
+}
+
+/// A router has been followed there, or the daemon says that it was an uplink or has a router.
+fn is_likely(facts: &Facts, link: &DeafLink) -> bool {
+    let told = format!("{} is {DEAF}", link.name);
+    let warnings = facts.answers().map_or(&[][..], |answers| &answers.status.warnings);
+    link.has_dynamic || warnings.iter().any(|warning| warning.starts_with(&told))
+}
+
+fn no_uplink(link: &DeafLink) -> Finding {
+    let what = format!("{} is {DEAF}, so the kernel ignores the routers there", link.name);
+    Finding::new("router-advertisements", Severity::Warning, what).shown_by(link.evidence()).remedy(
+        format!("If it leads to the Internet: {}, and the same in /etc/sysctl.d.", link.remedy()),
+    )
 }
 
 /// What any IPv6 link takes (RFC 8200 s5), and the payload header (RFC 5533 s5.1).

@@ -1,10 +1,12 @@
 use std::net::Ipv6Addr;
 
 use moorline_api::{
-    Context, ContextCounts, ContextState, Correspondent, DataPlane, Ilcc, IlnpStatus, LocatorInfo,
-    ONE_UPLINK, Pair, Proof, ReapState, Role, Status,
+    Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Ilcc, IlnpStatus,
+    LocatorInfo, ONE_UPLINK, Pair, Proof, ReapState, Role, Status,
 };
-use moorline_netlink::{AddressFlags, HostRule, Lifetimes, Prefix, Uplink, UplinkAddress};
+use moorline_netlink::{
+    AddressFlags, DeafLink, HostRule, Lifetimes, Prefix, Uplink, UplinkAddress,
+};
 use serde_json::json;
 
 use super::examine;
@@ -76,6 +78,7 @@ fn good() -> Facts {
         })),
         unused: Vec::new(),
         candidates: Vec::new(),
+        deaf: Vec::new(),
         rules: vec![
             HostRule { is_ours: false, ..our_rule(0, None) },
             our_rule(5531, None),
@@ -187,15 +190,47 @@ fn rules_that_lack_or_come_before_ours_are_told() {
 
 #[test]
 fn a_host_that_forwards_and_so_hears_no_router_is_told() {
-    assert_eq!(
-        after(|facts| facts.uplinks[0].forwards = true),
-        one("router-advertisements", Warning)
-    );
-    let told_so = after(|facts| {
+    // Addresses and routes set by hand need no router.
+    let by_hand = |facts: &mut Facts| {
         facts.uplinks[0].forwards = true;
+        facts.uplinks[0].link.addresses[0].flags = AddressFlags::PERMANENT;
+    };
+    assert_eq!(after(by_hand), []);
+    let of_router = |facts: &mut Facts| {
+        facts.uplinks[0].forwards = true;
+        facts.uplinks[0].link.addresses[0].flags = AddressFlags::default();
+    };
+    assert_eq!(after(of_router), one("router-advertisements", Warning));
+    let told_so = after(|facts| {
+        of_router(facts);
         facts.uplinks[0].accept_ra = 2;
     });
     assert_eq!(told_so, []);
+}
+
+#[test]
+fn an_interface_that_is_no_uplink_because_the_host_forwards_is_told_with_the_line_to_type() {
+    let link = |has_dynamic| DeafLink {
+        ifindex: 4,
+        name: "wan0".into(),
+        has_dynamic,
+        link_locals: std::collections::BTreeSet::new(),
+    };
+    assert_eq!(after(|facts| facts.deaf = vec![link(false)]), [], "a bridge of containers, say");
+    let mut facts = good();
+    facts.deaf = vec![link(true)];
+    let findings = examine(&facts);
+    let [found] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((found.code.as_str(), found.severity), ("router-advertisements", Warning));
+    assert_eq!(found.evidence, ["net.ipv6.conf.wan0.forwarding = 1, accept_ra = 1"]);
+    assert!(found.remedy.contains("sysctl -w net.ipv6.conf.wan0.accept_ra=2"), "{found:?}");
+    // The daemon has heard a router there: told once.
+    let heard = after(|facts| {
+        facts.deaf = vec![link(false)];
+        let Daemon::Running(answers) = &mut facts.daemon else { panic!() };
+        answers.status.warnings.push(format!("wan0 is {DEAF}, and so on"));
+    });
+    assert_eq!(heard, one("router-advertisements", Warning));
 }
 
 #[test]
