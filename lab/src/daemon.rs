@@ -10,7 +10,7 @@ use std::{fs, thread};
 use anyhow::{Context as _, bail, ensure};
 use moorline_api::{
     BlockingClient, Client, Context, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses,
-    Proof, Status,
+    Paths, Proof, Status,
 };
 use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
@@ -142,6 +142,14 @@ impl Daemon {
     /// It does not answer.
     pub fn ilcc(&self) -> anyhow::Result<Ilcc> {
         self.client.ilcc().context("correspondents of moorlined")
+    }
+
+    /// The pairs of each established context.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn paths(&self) -> anyhow::Result<Paths> {
+        self.client.paths().context("paths of moorlined")
     }
 
     /// The interfaces of the host and their addresses.

@@ -22,6 +22,7 @@ mod pool;
 mod programs;
 mod recovery;
 mod report;
+mod rough;
 mod state_cost;
 mod statistics;
 mod throughput;
@@ -47,7 +48,9 @@ pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
 pub use plot::{Bars, Chart, Data, Line, Ranges, Scale};
+pub(crate) use recovery::pause;
 pub use report::{Report, report};
+pub use rough::Rough;
 pub use state_cost::StateCost;
 pub use statistics::{Percentiles, Summary};
 pub use throughput::{Protocol, Throughput};
@@ -103,6 +106,9 @@ pub struct Results {
     /// What the plot shows.
     #[serde(skip)]
     pub charts: Vec<Chart>,
+    /// What must not be and was measured all the same: the program says so and fails.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
 }
 
 impl Results {
@@ -124,6 +130,7 @@ impl Results {
             summary: Map::new(),
             columns: &[],
             charts: Vec::new(),
+            faults: Vec::new(),
         })
     }
 
@@ -201,6 +208,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(Peers::default()),
         Box::new(Throughput::default()),
         Box::new(LocalEvent::default()),
+        Box::new(Rough::default()),
         Box::new(HandOff::default()),
         Box::new(StateCost::default()),
         Box::new(FloodCost::default()),

@@ -28,6 +28,7 @@ pub mod netns;
 pub mod preflight;
 pub mod process;
 mod processors;
+pub mod rough;
 pub mod router;
 pub mod sweep;
 pub mod timeline;

@@ -195,7 +195,7 @@ pub(super) fn watch(arrivals: &[Arrivals], cut: Instant) -> anyhow::Result<Optio
 }
 
 /// Sleeps, and wakes for Ctrl-C.
-pub(super) fn pause(length: Duration) -> anyhow::Result<()> {
+pub(crate) fn pause(length: Duration) -> anyhow::Result<()> {
     let end = Instant::now() + length;
     loop {
         interrupt::check()?;

@@ -5,7 +5,7 @@ mod load;
 mod state_cost;
 mod throughput;
 
-use failures::{ArtArgs, HandOffArgs, LocalEventArgs, PeersArgs};
+use failures::{ArtArgs, HandOffArgs, LocalEventArgs, PeersArgs, RoughArgs};
 use throughput::ThroughputArgs;
 
 use clap::Subcommand;
@@ -106,6 +106,11 @@ pub enum ExperimentArgs {
     ///
     /// With the silence of the application and the packets that were lost.
     LocalEvent(LocalEventArgs),
+    /// What happens to hosts and networks that nobody tuned: the gap of a program, with and without Moorline (as root).
+    ///
+    /// Independent routers, firewalls, NAT66, roaming, renumbering, restarts. It ends with a failure if a program was
+    /// worse off with Moorline. With the defaults it takes some five minutes.
+    Rough(RoughArgs),
     /// Silence and loss when a host under ILNP changes its locator, by hard and soft hand-offs (as root).
     Handoff(HandOffArgs),
     /// Contexts at a time over a day of traffic, and the memory they take.
@@ -289,7 +294,7 @@ mod tests {
     use super::*;
     use crate::Args;
     use clap::Parser;
-    use moorline_lab::experiment::{Art, HandOff, LocalEvent, Peers, StateCost, Throughput};
+    use moorline_lab::experiment::{Art, HandOff, LocalEvent, Peers, Rough, StateCost, Throughput};
 
     fn run(line: &str) -> RunArgs {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
@@ -341,6 +346,10 @@ mod tests {
         let run = self::run("moorline lab run local-event");
         let ExperimentArgs::LocalEvent(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), LocalEvent::default());
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+        let run = self::run("moorline lab run rough");
+        let ExperimentArgs::Rough(args) = run.experiment else { panic!() };
+        let (given, default) = (args.experiment(), Rough::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let run = self::run("moorline lab run handoff");
         let ExperimentArgs::Handoff(args) = run.experiment else { panic!() };

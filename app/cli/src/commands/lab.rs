@@ -86,6 +86,7 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         ExperimentArgs::Peers(args) => Box::new(args.experiment()),
         ExperimentArgs::Throughput(args) => Box::new(args.experiment()),
         ExperimentArgs::LocalEvent(args) => Box::new(args.experiment()),
+        ExperimentArgs::Rough(args) => Box::new(args.experiment()),
         ExperimentArgs::Handoff(args) => Box::new(args.experiment()),
         ExperimentArgs::StateCost(args) => Box::new(args.experiment()),
         ExperimentArgs::I1Flood(args) => Box::new(args.experiment()),
@@ -112,5 +113,9 @@ fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         let files = written.as_ref().ok().and_then(Option::as_ref);
         out.write_all(render::results(&results, files).as_bytes())?;
     }
-    written.map(|_| ExitCode::SUCCESS)
+    written?;
+    for fault in &results.faults {
+        eprintln!("moorline: {fault}");
+    }
+    Ok(if results.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

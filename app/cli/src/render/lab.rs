@@ -107,6 +107,7 @@ mod tests {
             summary: serde_json::Map::new(),
             columns: &["kind", "sec", "mean_s", "tries"],
             charts: Vec::new(),
+            faults: Vec::new(),
         };
         assert_snapshot!(super::results(&results, None), @r"
         KIND  SEC    MEAN S   TRIES

@@ -1,6 +1,9 @@
 //! Options of the experiments about failures.
 
-use moorline_lab::experiment::{Art, ArtFlow, HandOff, LocalEvent, PeerFlow, PeerSystem, Peers};
+use moorline_lab::experiment::{
+    Art, ArtFlow, HandOff, LocalEvent, PeerFlow, PeerSystem, Peers, Rough,
+};
+use moorline_lab::rough::scenario::Scenario;
 use std::time::Duration;
 
 /// Parameters of `art`.
@@ -44,6 +47,36 @@ impl ArtArgs {
             seed: self.seed,
         }
     }
+}
+
+/// Parameters of `rough`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RoughArgs {
+    /// What happens; everything if not told.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_scenario)]
+    pub scenarios: Vec<Scenario>,
+    /// Networks side by side; they mostly wait.
+    #[arg(long, value_name = "N", default_value_t = Rough::default().parallel, value_parser = parse_count)]
+    pub parallel: usize,
+}
+
+impl RoughArgs {
+    /// The experiment itself.
+    #[must_use]
+    pub fn experiment(&self) -> Rough {
+        let scenarios = match self.scenarios.is_empty() {
+            true => Rough::default().scenarios,
+            false => self.scenarios.clone(),
+        };
+        Rough { moorlined: None, scenarios, parallel: self.parallel }
+    }
+}
+
+fn parse_scenario(text: &str) -> Result<Scenario, String> {
+    Scenario::of_name(text).ok_or_else(|| {
+        let names = Scenario::ALL.map(|scenario| scenario.plan().name);
+        format!("one of {}", names.join(", "))
+    })
 }
 
 /// Parameters of `peers`.

@@ -1,0 +1,265 @@
+//! A program that asks each 10 ms and one that answers, and the gap that the first one saw.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::Ipv6Addr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::interrupt::wait_for;
+use crate::lab::Lab;
+use crate::netns::Namespace;
+use crate::process::Process;
+
+/// What the program speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One connection.
+    Tcp,
+    /// A connected socket, and a server bound to the address that is asked.
+    Udp,
+    /// As `Udp`, with a server on all addresses that answers by the address and the interface that were asked (`IPV6_PKTINFO`).
+    PacketInfo,
+}
+
+/// Whom to ask, and how.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// What is spoken.
+    pub kind: Kind,
+    /// The address that is asked.
+    pub server: Ipv6Addr,
+    /// Octets in a request and in its answer.
+    pub size: usize,
+    /// `SO_BINDTODEVICE`.
+    pub device: Option<&'static str>,
+    /// The source; the kernel's choice if none.
+    pub source: Option<Ipv6Addr>,
+}
+
+/// Moments on the monotonic clock.
+pub type Moment = Duration;
+
+/// Now.
+#[must_use]
+pub fn now() -> Moment {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+/// Both programs, running.
+#[derive(Debug)]
+pub struct App {
+    /// What it speaks.
+    pub kind: Kind,
+    client: Process,
+    server: Process,
+    heard: Arc<Mutex<Heard>>,
+}
+
+/// What the asking program told.
+#[derive(Clone, Debug, Default)]
+struct Heard {
+    answers: Vec<Moment>,
+    damaged: usize,
+    ended: Option<String>,
+}
+
+/// What the program saw between two moments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Longest time without an answer.
+    pub gap: Duration,
+    /// Whether answers came to the end.
+    pub is_alive: bool,
+    /// Answers with other octets than the request.
+    pub damaged: usize,
+    /// Why the connection ended, if it did.
+    pub ended: Option<String>,
+}
+
+impl App {
+    /// Starts the server, then the client.
+    ///
+    /// # Errors
+    /// There is no `python3`, or the server ended.
+    pub fn start(lab: &Lab, from: &str, to: &str, question: &Question) -> anyhow::Result<Self> {
+        let Question { kind, server: address, size, device, source } = question;
+        let script = lab.root().join("app.py");
+        fs::write(&script, SCRIPT).context("the program")?;
+        let (word, port) = (kind.word(), kind.port());
+        let mut serve = python(lab.namespace(to)?, &script);
+        serve.args(["serve", word, &address.to_string(), port]);
+        let log = |host: &str, what: &str| -> anyhow::Result<_> {
+            Ok(lab.directory(host)?.join(format!("{what}-{word}.log")))
+        };
+        let mut server = Process::start(&mut serve, &log(to, "serve")?)?;
+        let lines = Lines::of(&mut server)?;
+        wait_for("server", START_LIMIT, || Ok((lines.count() > 0).then_some(())))
+            .with_context(|| server.log())?;
+        let mut ask = python(lab.namespace(from)?, &script);
+        let word = if *kind == Kind::Tcp { "tcp" } else { "udp" };
+        ask.args(["ask", word, &address.to_string(), port, &size.to_string()]);
+        ask.arg(device.unwrap_or_default());
+        ask.args(source.map(|source| source.to_string()));
+        let mut client = Process::start(&mut ask, &log(from, "ask")?)?;
+        let heard = Lines::of(&mut client)?.0;
+        Ok(Self { kind: *kind, client, server, heard })
+    }
+
+    /// Answers so far.
+    #[must_use]
+    pub fn answers(&self) -> usize {
+        self.with(|heard| heard.answers.len())
+    }
+
+    /// The last answer.
+    #[must_use]
+    pub fn last(&self) -> Option<Moment> {
+        self.with(|heard| heard.answers.last().copied())
+    }
+
+    /// The first answer after a moment.
+    #[must_use]
+    pub fn first_after(&self, moment: Moment) -> Option<Moment> {
+        self.with(|heard| heard.answers.iter().find(|answer| **answer > moment).copied())
+    }
+
+    /// What it saw from one moment to another.
+    #[must_use]
+    pub fn seen(&self, from: Moment, to: Moment) -> Seen {
+        self.with(|heard| heard.between(from, to))
+    }
+
+    /// What the two programs complained about.
+    #[must_use]
+    pub fn complaints(&self) -> String {
+        format!("{}{}", self.client.log(), self.server.log())
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&Heard) -> T) -> T {
+        look(&self.heard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::PacketInfo => "pktinfo",
+        }
+    }
+
+    fn port(self) -> &'static str {
+        match self {
+            Self::Tcp => TCP_PORT,
+            Self::Udp | Self::PacketInfo => "7001",
+        }
+    }
+}
+
+/// Whether a new connection to a server that runs is made and answers.
+///
+/// # Errors
+/// There is no `python3`.
+pub fn connects(lab: &Lab, from: &str, server: Ipv6Addr) -> anyhow::Result<bool> {
+    let mut once = python(lab.namespace(from)?, &lab.root().join("app.py"));
+    once.args(["once", &server.to_string(), TCP_PORT]).stdin(Stdio::null()).stderr(Stdio::null());
+    Ok(once.output().context("python3")?.stdout.starts_with(b"ok"))
+}
+
+fn python(host: &Namespace, script: &Path) -> Command {
+    let mut command = host.command("python3");
+    command.arg("-B").arg(script).stdout(Stdio::piped());
+    command
+}
+
+/// Reads what a program prints.
+struct Lines(Arc<Mutex<Heard>>);
+
+impl Lines {
+    fn of(process: &mut Process) -> anyhow::Result<Self> {
+        let output = process.take_stdout().context("output of a program")?;
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let to_owner = Arc::clone(&heard);
+        let read = move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                to_owner.lock().unwrap_or_else(PoisonError::into_inner).note(&line);
+            }
+        };
+        thread::Builder::new().name("answers".into()).spawn(read).context("start a thread")?;
+        Ok(Self(heard))
+    }
+
+    fn count(&self) -> usize {
+        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.answers.len()
+    }
+}
+
+impl Heard {
+    fn between(&self, from: Moment, to: Moment) -> Seen {
+        let before = self.answers.iter().rev().find(|answer| **answer <= from);
+        let within = self.answers.iter().filter(|answer| (from..=to).contains(*answer));
+        let (mut last, mut gap) = (*before.unwrap_or(&from), Duration::ZERO);
+        for answer in within.copied().chain([to]) {
+            gap = gap.max(answer.saturating_sub(last));
+            last = last.max(answer);
+        }
+        let latest = self.answers.iter().rev().find(|answer| **answer <= to);
+        let is_alive = latest.is_some_and(|latest| to.saturating_sub(*latest) < ALIVE);
+        Seen { gap, is_alive, damaged: self.damaged, ended: self.ended.clone() }
+    }
+
+    fn note(&mut self, line: &str) {
+        match (line.parse(), line.strip_prefix("ended ")) {
+            (Ok(nanos), _) => self.answers.push(Duration::from_nanos(nanos)),
+            (_, Some(reason)) => self.ended = Some(reason.to_owned()),
+            (Err(_), None) if line == "ready" => self.answers.push(Duration::ZERO),
+            (Err(_), None) => self.damaged += 1,
+        }
+    }
+}
+
+const SCRIPT: &str = include_str!("app.py");
+const TCP_PORT: &str = "7000";
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Answers that came so lately still come.
+const ALIVE: Duration = Duration::from_millis(700);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(answers: &[u64], from: u64, to: u64) -> (u64, bool) {
+        let ms = Duration::from_millis;
+        let mut heard = Heard::default();
+        answers.iter().for_each(|at| heard.note(&ms(*at).as_nanos().to_string()));
+        let seen = heard.between(ms(from), ms(to));
+        (u64::try_from(seen.gap.as_millis()).unwrap(), seen.is_alive)
+    }
+
+    #[test]
+    fn a_gap_begins_with_the_last_answer_before_and_lasts_to_the_end_if_none_comes() {
+        assert_eq!(seen(&[100, 200, 300], 250, 400), (100, true));
+        assert_eq!(seen(&[100, 200, 2000, 2100], 250, 2200), (1800, true));
+        assert_eq!(seen(&[100, 200], 250, 2200), (2000, false));
+        assert_eq!(seen(&[], 250, 2250), (2000, false));
+    }
+
+    #[test]
+    fn what_is_no_time_is_an_end_or_damage() {
+        let mut heard = Heard::default();
+        ["17", "ended ETIMEDOUT", "damaged"].iter().for_each(|line| heard.note(line));
+        assert_eq!((heard.answers.len(), heard.damaged), (1, 1));
+        assert_eq!(heard.ended.as_deref(), Some("ETIMEDOUT"));
+    }
+}

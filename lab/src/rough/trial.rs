@@ -1,0 +1,238 @@
+//! One scenario, carried out.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use moorline_api::ContextPaths;
+
+use crate::daemon::{Daemon, DaemonOptions};
+use crate::experiment::pause;
+use crate::interrupt::{check, wait_for};
+
+use super::app::{self, App, Kind, Question, Seen, now};
+use super::network::{Access, Network, PLAIN, UPLINKS};
+use super::scenario::{Asked, Plan, Scenario};
+
+/// A network, the daemons in it, and how they are started.
+#[derive(Debug)]
+pub struct World {
+    daemons: BTreeMap<&'static str, Daemon>,
+    options: Option<DaemonOptions>,
+    hosts: [&'static str; 2],
+    /// The network.
+    pub network: Network,
+}
+
+/// What became of a program's traffic.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// For each program of the plan.
+    pub seen: Vec<(Kind, Seen)>,
+    /// How long after the moment from which an answer could come the first one came; none if the scenario has no such moment, or
+    /// none came.
+    pub after_usable: Option<Duration>,
+    /// How long it was watched.
+    pub watched: Duration,
+    /// Whether a new connection to the same address was made afterwards.
+    pub connects: bool,
+    /// Whether the host had a context with a second pair that has answered, before it happened.
+    pub is_protected: bool,
+    /// What the programs complained about, and the last lines of the daemons' logs.
+    pub story: String,
+}
+
+impl Outcome {
+    /// Whether every program got right answers in the end.
+    #[must_use]
+    pub fn recovered(&self) -> bool {
+        self.seen.iter().all(|(_, seen)| seen.is_alive && seen.damaged == 0)
+    }
+}
+
+/// Carries out a scenario, with the daemon at this place or without any.
+///
+/// # Errors
+/// The network could not be built, a daemon did not start, or the run was interrupted.
+pub fn run(scenario: Scenario, moorlined: Option<&Path>) -> anyhow::Result<Outcome> {
+    let plan = scenario.plan();
+    let mut world = World::build(scenario, &plan, moorlined)?;
+    if !scenario.is_before_daemons() {
+        world.start_daemons()?;
+    }
+    let apps = world.start_apps(scenario, &plan)?;
+    let is_protected =
+        if scenario == Scenario::IlnpFullSize { false } else { world.settle(&apps)? };
+    let begin = if scenario == Scenario::IlnpFullSize { first_answer(&apps)? } else { now() };
+    let usable = scenario.strike(&mut world)?;
+    let over = now();
+    let end = watch(&plan, &apps, begin, over)?;
+    let seen: Vec<_> = apps.iter().map(|app| (app.kind, app.seen(begin, end))).collect();
+    let after_usable = usable.and_then(|usable| {
+        let latest = apps.iter().map(|app| app.first_after(usable)).collect::<Option<Vec<_>>>()?;
+        latest.into_iter().max().map(|answer| answer.saturating_sub(usable))
+    });
+    let connects = connects(&world, &plan, begin)?;
+    let watched = end.saturating_sub(begin);
+    let story = world.story(&apps);
+    Ok(Outcome { seen, after_usable, watched, connects, is_protected, story })
+}
+
+impl World {
+    fn build(scenario: Scenario, plan: &Plan, moorlined: Option<&Path>) -> anyhow::Result<Self> {
+        let mut network = Network::build(&plan.hosts)?;
+        scenario.prepare(&mut network)?;
+        for host in plan.hosts {
+            let access = Access::of(host, 0);
+            network.own_address(access, access.prefix(1))?;
+        }
+        let options = moorlined.map(|binary| DaemonOptions {
+            settings: plan.settings.to_owned(),
+            ..DaemonOptions::new(binary.to_owned(), SEND_TIMEOUT)
+        });
+        Ok(Self { daemons: BTreeMap::new(), options, hosts: plan.hosts, network })
+    }
+
+    /// Starts a daemon in each host that may have one; nothing without Moorline.
+    ///
+    /// # Errors
+    /// One did not start.
+    pub fn start_daemons(&mut self) -> anyhow::Result<()> {
+        let Some(options) = &self.options else { return Ok(()) };
+        for host in self.hosts.into_iter().filter(|host| *host != PLAIN) {
+            let daemon = Daemon::start(self.network.lab(), host, options)?;
+            self.daemons.insert(host, daemon);
+        }
+        Ok(())
+    }
+
+    /// Stops them.
+    ///
+    /// # Errors
+    /// They could not be signalled.
+    pub fn stop_daemons(&mut self) -> anyhow::Result<()> {
+        std::mem::take(&mut self.daemons).into_values().try_for_each(Daemon::stop)
+    }
+
+    /// Stops the daemon of a host and starts it again, as a service manager does.
+    ///
+    /// # Errors
+    /// It could not be signalled, or did not start.
+    pub fn restart(&mut self, host: &'static str) -> anyhow::Result<()> {
+        let (Some(daemon), Some(options)) = (self.daemons.remove(host), &self.options) else {
+            return Ok(());
+        };
+        daemon.stop()?;
+        self.daemons.insert(host, Daemon::start(self.network.lab(), host, options)?);
+        Ok(())
+    }
+
+    /// The address that the programs ask.
+    fn asked(&self, plan: &Plan) -> anyhow::Result<Ipv6Addr> {
+        let server = plan.hosts[1];
+        let access = Access::of(server, 0);
+        match self.daemons.get(server) {
+            Some(daemon) if plan.asked == Asked::Published => daemon.verifiable_address(UPLINKS[0]),
+            Some(_) | None => self.network.own_address(access, access.prefix(1)),
+        }
+    }
+
+    fn start_apps(&self, scenario: Scenario, plan: &Plan) -> anyhow::Result<Vec<App>> {
+        let (client, server) = (plan.hosts[0], self.asked(plan)?);
+        let access = Access::of(client, 0);
+        let own = [Scenario::InstallRemove, Scenario::LinkFlapOwn, Scenario::ShortLifetimes];
+        let own_address = || self.network.own_address(access, access.prefix(1));
+        let source = own.contains(&scenario).then(own_address).transpose()?;
+        let apps = plan.kinds.iter().map(|&kind| {
+            let size = plan.sizes[usize::from(kind != Kind::Tcp)];
+            let question = Question { kind, server, size, device: plan.device, source };
+            App::start(self.network.lab(), client, plan.hosts[1], &question)
+        });
+        apps.collect()
+    }
+
+    /// Waits until the programs get answers, and for a context with a second pair as long as one may come; says whether there is
+    /// one.
+    fn settle(&self, apps: &[App]) -> anyhow::Result<bool> {
+        first_answer(apps).with_context(|| self.story(apps))?;
+        let Some(daemon) =
+            self.daemons.get(self.hosts[0]).or_else(|| self.daemons.get(self.hosts[1]))
+        else {
+            pause(CALM)?;
+            return Ok(false);
+        };
+        let is_ready = || Ok(is_protected(daemon)?.then_some(()));
+        let ready = wait_for("a second pair", CONTEXT_LIMIT, is_ready).is_ok();
+        check()?;
+        pause(CALM)?;
+        Ok(ready)
+    }
+
+    fn story(&self, apps: &[App]) -> String {
+        let mut story: String = apps.iter().map(App::complaints).collect();
+        for (host, daemon) in &self.daemons {
+            story += &format!("{host}:\n{}\n", crate::daemon::tail(&daemon.log()));
+        }
+        story
+    }
+}
+
+/// Whether every context of a daemon has a pair that has answered and leaves by another uplink than the current one.
+fn is_protected(daemon: &Daemon) -> anyhow::Result<bool> {
+    let paths = daemon.paths()?.contexts;
+    let has_second = |paths: &ContextPaths| {
+        // The first is the current one.
+        let current = paths.paths.first().and_then(|path| path.uplink.as_ref());
+        let others = paths.paths.iter().filter(|path| path.uplink.as_ref() != current);
+        current.is_some() && others.into_iter().any(|path| path.answered_ms_ago.is_some())
+    };
+    Ok(!paths.is_empty() && paths.iter().all(has_second))
+}
+
+fn first_answer(apps: &[App]) -> anyhow::Result<Duration> {
+    wait_for("answers", ANSWER_LIMIT, || {
+        Ok(apps
+            .iter()
+            .map(App::last)
+            .collect::<Option<Vec<_>>>()
+            .and_then(|all| all.into_iter().max()))
+    })
+}
+
+/// Whether a new connection is made before the end of the window, however early the programs had answers again.
+fn connects(world: &World, plan: &Plan, begin: Duration) -> anyhow::Result<bool> {
+    loop {
+        let (lab, server) = (world.network.lab(), world.asked(plan)?);
+        let connects = app::connects(lab, plan.hosts[0], server)?;
+        if connects || now() >= begin + plan.window {
+            return Ok(connects);
+        }
+        pause(CALM)?;
+    }
+}
+
+/// Waits for the end of the window, or until every program has had answers for a moment; gives the end.
+fn watch(plan: &Plan, apps: &[App], begin: Duration, over: Duration) -> anyhow::Result<Duration> {
+    let end = begin + plan.window;
+    while now() < end.max(over) {
+        let is_back = |app: &App| {
+            let seen = app.seen(begin, now());
+            seen.is_alive && app.last().is_some_and(|last| last > over + GOES_ON)
+        };
+        if !plan.is_long && apps.iter().all(is_back) {
+            break;
+        }
+        pause(Duration::from_millis(50))?;
+    }
+    Ok(now())
+}
+
+/// The default of the daemon.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+const CALM: Duration = Duration::from_millis(500);
+const CONTEXT_LIMIT: Duration = Duration::from_secs(6);
+const ANSWER_LIMIT: Duration = Duration::from_secs(8);
+/// Answers for so long after the end of what happened are there to stay.
+const GOES_ON: Duration = Duration::from_millis(1500);

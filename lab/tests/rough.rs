@@ -1,0 +1,108 @@
+//! Scenarios on a network of independent routers and hosts that nobody tuned: what `moorline lab run rough` measures must end
+//! as it should. Nothing here is about how long it takes.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use moorline_lab::preflight;
+use moorline_lab::rough::scenario::Scenario;
+use moorline_lab::rough::trial::{self, Outcome};
+
+/// Carries out a scenario with Moorline; none where a lab cannot run.
+fn run(scenario: Scenario) -> Option<Outcome> {
+    let mut reasons = preflight::check(&["radvd", "python3"]);
+    reasons.extend(preflight::check_bpf());
+    if common::is_skipped(scenario.plan().name, &reasons) {
+        return None;
+    }
+    Some(trial::run(scenario, Some(&common::daemon_options().binary)).unwrap())
+}
+
+/// Every program gets right answers in the end, and a new connection is made.
+fn goes_on(scenario: Scenario) {
+    let Some(outcome) = run(scenario) else { return };
+    assert!(outcome.recovered(), "{:?}\n{}", outcome.seen, outcome.story);
+    assert!(outcome.connects, "no new connection\n{}", outcome.story);
+}
+
+/// The network cannot carry a second path, and the daemon does not say that it can.
+fn claims_nothing(scenario: Scenario) {
+    let Some(outcome) = run(scenario) else { return };
+    assert!(!outcome.recovered() && !outcome.is_protected, "{:?}\n{}", outcome.seen, outcome.story);
+    assert!(outcome.seen.iter().all(|(_, seen)| seen.damaged == 0), "{:?}", outcome.seen);
+}
+
+#[test]
+fn a_silent_cut_is_survived() {
+    goes_on(Scenario::SilentCut);
+}
+
+#[test]
+fn a_flap_of_a_link_is_survived() {
+    goes_on(Scenario::LinkFlap);
+}
+
+#[test]
+fn a_flap_of_a_link_is_survived_by_the_addresses_of_the_kernel() {
+    goes_on(Scenario::LinkFlapOwn);
+}
+
+#[test]
+fn addresses_of_the_kernel_outlive_short_lifetimes() {
+    goes_on(Scenario::ShortLifetimes);
+}
+
+#[test]
+fn a_host_that_forwards_has_its_uplinks() {
+    goes_on(Scenario::ForwardingHost);
+}
+
+#[test]
+fn a_firewall_with_state_at_one_end_lets_moved_packets_in() {
+    goes_on(Scenario::FirewallOne);
+}
+
+#[test]
+fn firewalls_with_state_at_both_ends_let_moved_packets_in() {
+    goes_on(Scenario::FirewallBoth);
+}
+
+#[test]
+fn an_isp_that_translates_addresses_is_no_second_path() {
+    claims_nothing(Scenario::Nat66);
+}
+
+#[test]
+fn an_isp_that_drops_protocol_140_is_no_second_path() {
+    claims_nothing(Scenario::Drops140);
+}
+
+#[test]
+fn full_size_packets_find_their_way_through_a_smaller_mtu() {
+    goes_on(Scenario::Pppoe);
+}
+
+#[test]
+fn connections_outlive_a_daemon_that_comes_and_goes() {
+    goes_on(Scenario::InstallRemove);
+}
+
+#[test]
+fn full_size_datagrams_and_fragments_pass_under_ilnp() {
+    goes_on(Scenario::IlnpFullSize);
+}
+
+#[test]
+fn an_address_from_dhcpv6_is_left_alone() {
+    goes_on(Scenario::ManagedAddress);
+}
+
+#[test]
+fn a_peer_without_moorline_is_served_as_ever() {
+    goes_on(Scenario::PlainPeer);
+}
+
+#[test]
+fn a_peer_without_moorline_survives_a_flap_as_ever() {
+    goes_on(Scenario::PlainFlap);
+}
