@@ -223,7 +223,7 @@ fn sec() -> Sec {
 }
 
 /// Sets, and CGAs, that are kept although no prefix of theirs is left.
-const GONE: usize = 4;
+const GONE: usize = 12;
 /// Of the first locator list: among them some just before the number wraps.
 const FIRST_GENERATIONS: [u32; 3] = [1, 0x7fff_ffff, u32::MAX];
 

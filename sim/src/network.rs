@@ -98,6 +98,13 @@ impl Network {
         of_host.map(|(&address, _)| Locator(address)).filter(|locator| self.is_usable(locator.0))
     }
 
+    /// Whether the host it is or was of has this address now, whatever its link does.
+    pub(crate) fn has_address(&self, address: Ipv6Addr) -> bool {
+        let address = self.addresses.get(&address).filter(|address| address.has_prefix);
+        let state = address.and_then(|address| self.ports.get(&address.port));
+        state.is_some_and(|state| state.has_address)
+    }
+
     /// Whether packets get from one address to the other, but for bad luck.
     pub(crate) fn works(&self, from: Ipv6Addr, to: Ipv6Addr) -> bool {
         let [Some(source), Some(destination)] = [from, to].map(|end| self.port_of(end)) else {

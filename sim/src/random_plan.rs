@@ -25,6 +25,10 @@ pub fn random_plan(seed: u64) -> Plan {
     for host in hosts.iter_mut().filter(|_| rng.is(Chance::percent(25))) {
         host.profile = Profile::RFC;
     }
+    let mut changes = changes;
+    if rng.is(Chance::percent(15)) {
+        changes.extend(roaming(&mut rng, &hosts, last));
+    }
     Plan {
         hosts,
         workloads,
@@ -234,6 +238,31 @@ fn renumberings(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Renumb
     let every = comes_again.then(|| rng.between(Duration::from_secs(10), OVERLAP * 2));
     let until = at + every.unwrap_or(Duration::from_secs(1)) * 2;
     vec![Renumbering { port: port(rng, hosts), at, overlap, every, until }]
+}
+
+/// A host loses all its prefixes, has none for a while, and then another one at one of its uplinks; some of them again and
+/// again, and now and then two hosts at once.
+fn roaming(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let both = rng.is(Chance::percent(20));
+    let first = rng.index(hosts.len());
+    let others = usize::from(both);
+    let mut at = last + rng.between(Duration::from_secs(10), Duration::from_secs(40));
+    for _ in 0..rng.pick(&[1, 1, 2, 10]).unwrap_or(1) {
+        let gap = rng.between(Duration::from_secs(2), Duration::from_secs(30));
+        for host in (0..=others).map(|n| (first + n) % hosts.len()) {
+            let uplinks = hosts.get(host).map_or(1, |host| host.uplinks.len());
+            let mut withdraw = |uplink| {
+                let what = What::PrefixWithdrawn(Port { host, uplink });
+                changes.push(Change { at, what });
+            };
+            (0..uplinks).for_each(&mut withdraw);
+            let what = What::PrefixAdded(Port { host, uplink: rng.index(uplinks) });
+            changes.push(Change { at: at + gap, what });
+        }
+        at += gap + rng.between(Duration::from_secs(3), Duration::from_secs(90));
+    }
+    changes
 }
 
 fn direction(rng: &mut Rng) -> Direction {

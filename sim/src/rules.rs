@@ -111,17 +111,20 @@ impl Rules {
         }
     }
 
-    /// A packet leaves a host. `chosen` is the destination that a socket chose, if one did.
+    /// A packet leaves a host. `chosen` are the addresses that a socket chose, if one did, and `is_there` says
+    /// whether the host has the source now. A socket may go on with a source that has gone, as without us.
     pub(crate) fn on_wire(
         &mut self,
         host: usize,
         locators: LocatorPair,
-        chosen: Option<Locator>,
+        chosen: Option<LocatorPair>,
+        is_there: bool,
         now: Instant,
     ) {
-        let is_own = self.is_of(host, locators.local);
+        let is_left_alone = chosen.is_some_and(|chosen| chosen.local == locators.local);
+        let is_own = self.is_of(host, locators.local) && (is_there || is_left_alone);
         self.check(is_own, Rule::OwnSource, now, || format!("{} sends {locators}", name(host)));
-        let is_verified = chosen == Some(locators.peer)
+        let is_verified = chosen.is_some_and(|chosen| chosen.peer == locators.peer)
             || self.is_verified(host, locators.peer)
             || self.asked.contains(&(host, locators));
         self.check(is_verified, Rule::VerifiedLocator, now, || {

@@ -1,4 +1,5 @@
 mod adaptive;
 mod plans;
+mod roaming;
 mod scenarios;
 mod schedules;

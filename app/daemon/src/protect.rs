@@ -93,6 +93,10 @@ impl Daemon {
         // Its events may have something for Shim6 to do.
         self.pump_ilnp().await;
         while let Some(transmit) = self.host.poll_transmit() {
+            // A ULID that has left its uplink is an address of the host, and no source for any other uplink.
+            if self.kept.contains(&transmit.locators.local.as_ulid()) {
+                continue;
+            }
             let uplink = self.uplink_to_force(transmit.locators);
             if let Err(error) = self.shim6.send(&transmit.octets, transmit.locators, uplink) {
                 // An address that just went, a full buffer: REAP's retransmission takes care.

@@ -89,8 +89,14 @@ impl Netlink {
             return Ok(false);
         }
         self.record(record)?;
-        self.set_address(ifindex, &spec).await?;
-        Ok(true)
+        let is_new = present.is_none() && spec.optimistic && spec.detect_duplicates;
+        let lent = if is_new { self.allow_optimistic(ifindex).await } else { None };
+        let set = self.set_address(ifindex, &spec).await;
+        if let Some(change) = lent {
+            self.restore_control(&change).await?;
+            self.forget(&change)?;
+        }
+        set.map(|()| true)
     }
 
     /// The addresses with a prefix of 128 bits that we have put on interfaces, an earlier process too.

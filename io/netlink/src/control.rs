@@ -51,6 +51,22 @@ impl Netlink {
         Ok(is_changed)
     }
 
+    /// Lets an address be optimistic (RFC 4429) that is put on an interface next; what was set before is in the
+    /// journal, and to be restored as soon as the address is there: the kernel asks for it at that moment only, and
+    /// the host's own addresses are none of ours. `None` where the kernel does not know how, or needs nothing.
+    pub(crate) async fn allow_optimistic(&self, ifindex: u32) -> Option<Record> {
+        let file = Control::new(&self.interface_name(ifindex).await.ok()?, OPTIMISTIC);
+        let before = file.read().ok().filter(|before| before == "0")?;
+        let (control, ours) = (OPTIMISTIC.to_owned(), "1".to_owned());
+        let record = Record::Control { ifindex, control, before, ours };
+        self.record(record.clone()).ok()?;
+        if file.write("1").is_err() {
+            self.forget(&record).ok()?;
+            return None;
+        }
+        Some(record)
+    }
+
     /// True if the control was put back; false if there is nothing left to put back.
     pub(crate) async fn restore_control(&self, change: &Record) -> Result<bool, Error> {
         let Record::Control { ifindex, control, before, ours } = change else { return Ok(false) };
@@ -94,6 +110,8 @@ fn interface_name_of(ifindex: u32) -> Option<String> {
 }
 
 const ROOT: &str = "/proc/sys/net/ipv6/conf";
+/// Whether addresses of an interface may be used before it is known that nobody else has them.
+const OPTIMISTIC: &str = "optimistic_dad";
 
 #[cfg(test)]
 mod tests {

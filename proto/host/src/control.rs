@@ -56,6 +56,8 @@ impl Host {
             MessageType::KEEPALIVE | MessageType::PROBE => self.on_reap(&packet, locators, now),
             MessageType::UPDATE_REQUEST | MessageType::UPDATE_ACK => {
                 self.shim6.handle_message(&packet, locators, now)?;
+                // There may be other locators to probe from now on.
+                self.drain_shim6(now);
                 self.on_control_heard(&packet, now)
             }
             MessageType::R1BIS => self.on_r1bis(&packet, locators, now),
@@ -77,6 +79,8 @@ impl Host {
         now: Instant,
     ) -> Result<(), DropReason> {
         let id = self.shim6.addressed(packet, locators, now)?;
+        // That it came here may be the first sign that the peer knows this locator.
+        self.drain_shim6(now);
         self.hint(id, now);
         let active = self.active.get_mut(&id).ok_or(DropReason::UnexpectedState)?;
         if let Message::Probe(probe) = packet.message()? {

@@ -12,7 +12,7 @@ use crate::active::{self, Active};
 use crate::control;
 use crate::datapath::{ContextEntry, Update};
 use crate::event::{Cause, Event, Removal};
-use crate::machine::Host;
+use crate::machine::{Host, is_ours_now};
 
 /// Carries out what context establishment and reachability detection have decided.
 impl Host {
@@ -33,10 +33,13 @@ impl Host {
             Via::Pair(locators) => (locators, None),
             Via::Reply(id, locators) => (locators, Some(id)),
             Via::Current(id) => {
-                let Some(active) = self.active.get(&id) else { return };
-                (active.reap.current_pair(), Some(id))
+                let Some(locators) = self.way_of(id) else { return };
+                (locators, Some(id))
             }
         };
+        if !self.may_send_from(locators.local) {
+            return;
+        }
         self.push_transmit(control::emit(locators, message));
         //= rfc5534#6.2
         if let Some(id) = context
@@ -46,6 +49,28 @@ impl Host {
             active.reap.handle_control_sent(now);
             self.drain_reap(id, now);
         }
+    }
+
+    /// The pair for a message that asks for none: the current one as long as it is all right. Else nobody knows
+    /// which one works, and each repetition takes another, first from locators that the peer does not know yet.
+    fn way_of(&self, id: ContextId) -> Option<LocatorPair> {
+        let active = self.active.get(&id)?;
+        let current = active.reap.current_pair();
+        let is_there = self.may_send_from(current.local);
+        if is_there && active.reap.state() == reap::State::Operational {
+            return Some(current);
+        }
+        let established = self.shim6.context(id)?.established()?;
+        let own = established.told().iter().filter(|local| self.usable.contains(local));
+        let mut own: Vec<_> = own.copied().collect();
+        own.sort_by_key(|local| established.local_locators.contains(local));
+        let mut peers: Vec<_> = established.peer.locators.to_vec();
+        peers.sort_by_key(|peer| *peer != current.peer);
+        let pair = |&peer| own.iter().map(move |&local| LocatorPair::new(local, peer));
+        let pairs: Vec<_> = peers.iter().flat_map(pair).collect();
+        let nth = usize::from(established.update_tries().saturating_sub(1));
+        let in_turn = pairs.get(nth % pairs.len().max(1)).copied();
+        in_turn.or(is_there.then_some(current))
     }
 
     fn on_shim6_event(&mut self, event: shim6::Event, now: Instant) {
@@ -199,6 +224,9 @@ impl Host {
                 active.reap.handle_checks_refused(now);
             }
             let Some(transmit) = active.reap.poll_transmit() else { return };
+            if !is_ours_now(&self.usable, &self.gone, &self.shim6, transmit.pair.local) {
+                continue;
+            }
             let message = control::reap_message(established.peer_tag, transmit.message);
             active.note_control_sent(now);
             self.transmits.push_back(control::emit(transmit.pair, &message));

@@ -1,4 +1,4 @@
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -39,6 +39,8 @@ pub struct Host {
     /// Keyed, for [`Active::told`].
     pub(crate) digest: SipHasher13,
     pub(crate) usable: Vec<Locator>,
+    /// Those that were among them and are not any more: the last so many.
+    pub(crate) gone: BTreeSet<Locator>,
     /// Those of ours that are not to be relied on.
     pub(crate) deprecated: Vec<Locator>,
     /// The locators that the last context was told of, and those of them that are usable: contexts with
@@ -92,6 +94,7 @@ impl Host {
             active: Slots::default(),
             digest,
             usable: Vec::new(),
+            gone: BTreeSet::new(),
             deprecated: Vec::new(),
             usable_of: <(Locators, Locators)>::default(),
             deadlines: Deadlines::new(),
@@ -112,9 +115,12 @@ impl Host {
     /// Our addresses, at the start and whenever one comes, goes, or its uplink fails: contexts whose
     /// current locator cannot be used any more explore at once.
     pub fn handle_local(&mut self, local: &LocalState, now: Instant) {
-        self.shim6.set_local(&local.proof, now);
+        let is_changed = self.note_usable(&local.usable);
+        self.shim6.set_addresses(&local.proof, &local.usable, now);
         self.drain_shim6(now);
-        self.set_usable(&local.usable, now);
+        if is_changed {
+            self.refresh_all(now);
+        }
     }
 
     /// Addresses of ours cannot be sent from any more: carrier, route or address gone. Contexts leave
@@ -123,7 +129,10 @@ impl Host {
     pub fn handle_lost(&mut self, lost: &[Locator], now: Instant) {
         let left = self.usable.iter().filter(|locator| !lost.contains(locator));
         let left: Vec<_> = left.copied().collect();
-        self.set_usable(&left, now);
+        self.shim6.set_lost(lost);
+        if self.note_usable(&left) {
+            self.refresh_all(now);
+        }
     }
 
     /// Addresses of ours that still work and are deprecated (RFC 4862 s5.5.4): contexts leave them gently.
@@ -141,13 +150,28 @@ impl Host {
         }
     }
 
-    fn set_usable(&mut self, usable: &[Locator], now: Instant) {
+    /// Whether they are others than before.
+    fn note_usable(&mut self, usable: &[Locator]) -> bool {
         if self.usable == usable {
-            return;
+            return false;
+        }
+        let left = self.usable.iter().filter(|locator| !usable.contains(locator));
+        self.gone.extend(left);
+        self.gone.retain(|locator| !usable.contains(locator));
+        while self.gone.len() > MAX_GONE {
+            self.gone.pop_first();
         }
         self.usable = usable.to_vec();
         self.usable_of = <(Locators, Locators)>::default();
-        self.shim6.set_usable(usable);
+        true
+    }
+
+    /// Whether a packet may leave with this source.
+    pub(crate) fn may_send_from(&self, local: Locator) -> bool {
+        is_ours_now(&self.usable, &self.gone, &self.shim6, local)
+    }
+
+    fn refresh_all(&mut self, now: Instant) {
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
             self.refresh_candidates(id, now);
@@ -272,3 +296,17 @@ impl Host {
         self.events.push_back(event);
     }
 }
+
+/// Whether the host has this address now. One that is neither among those that can be used nor known to be ours is
+/// taken to be on an interface that nobody has told us of.
+pub(crate) fn is_ours_now(
+    usable: &[Locator],
+    gone: &BTreeSet<Locator>,
+    shim6: &shim6::Machine,
+    local: Locator,
+) -> bool {
+    usable.contains(&local) || !gone.contains(&local) && !shim6.proves(local.as_ulid())
+}
+
+/// Addresses that have gone and are remembered: a laptop that roams gets another one now and then.
+const MAX_GONE: usize = 256;

@@ -155,11 +155,14 @@ impl Exploration {
         Transmit { pair, message: Message::Probe(probe) }
     }
 
-    /// Arms the retransmission after a probe that left of our own accord.
+    /// Arms the retransmission after a probe that left of our own accord, or would have if there were a pair
+    /// to probe: then the first pair that comes need not wait.
     //= rfc5534#4.3-2
-    pub(crate) fn pace(&mut self, config: &Config, now: Instant) {
+    pub(crate) fn pace(&mut self, config: &Config, has_pair: bool, now: Instant) {
         self.paced = self.paced.saturating_add(1);
-        self.last_probe = now;
+        if has_pair {
+            self.last_probe = now;
+        }
         let timeout = config.probe_timeout(self.paced);
         let is_initial = self.paced < config.initial_probes.max(1);
         let wait = if is_initial { timeout } else { self.random.jitter(timeout) };

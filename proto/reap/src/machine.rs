@@ -144,8 +144,14 @@ impl Machine {
     }
 
     /// A Shim6 control message other than Keepalive and Probe came in.
+    ///
+    /// In an exploration of a pair that we know not to work it is a sign of life and no more: InboundOk would have the
+    /// peer answer by that pair, as no probe of its own is reported.
     pub fn handle_control(&mut self, now: Instant) {
         self.heard = now;
+        if self.is_current_down && self.state == State::Exploring {
+            return;
+        }
         self.step(Input::ControlReceived, Cause::ControlReceived, None, now);
     }
 

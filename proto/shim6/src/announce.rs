@@ -14,18 +14,36 @@ impl Machine {
     /// What to tell peers about ourselves from now on, and those of our contexts at once. A proof of
     /// the present generation is taken for the one that is there.
     pub fn set_local(&mut self, proof: &LocalProof, now: Instant) {
+        let usable = self.usable.clone();
+        self.set_addresses(proof, &usable, now);
+    }
+
+    /// The addresses that can be sent from, besides what [`set_local`](Self::set_local) takes: where the ULID
+    /// is not one of them, a context is established by another that the ULID proves. What could not be sent
+    /// while there was no address to send it from is sent now.
+    pub fn set_addresses(&mut self, proof: &LocalProof, usable: &[Locator], now: Instant) {
+        let is_new = |locator: &&Locator| !self.usable.contains(locator);
+        let gained: Vec<_> = usable.iter().filter(is_new).copied().collect();
+        self.usable = usable.to_vec();
         let is_known =
             self.local.as_ref().is_some_and(|known| known.generation() == proof.generation());
         if !is_known {
             self.local = Some(proof.clone());
-            self.update_all(now);
+        }
+        if !gained.is_empty() {
+            self.resume_handshakes(now);
+        }
+        if !is_known {
+            self.mark_retold();
+        }
+        if !is_known || !gained.is_empty() {
+            self.tell_all(&gained, now);
         }
     }
 
-    /// The addresses that can be sent from: where the ULID is not one of them, a context is
-    /// established by another that the ULID proves.
-    pub fn set_usable(&mut self, usable: &[Locator]) {
-        self.usable = usable.to_vec();
+    /// Addresses that can be sent from have gone.
+    pub fn set_lost(&mut self, lost: &[Locator]) {
+        self.usable.retain(|locator| !lost.contains(locator));
     }
 
     /// What to tell peers about our locators from now on; locators that are not named are as any
@@ -93,7 +111,8 @@ impl Machine {
     }
 
     /// Whether there is anything that a peer could verify.
-    pub(crate) fn proves(&self, ulid: Ulid) -> bool {
+    #[must_use]
+    pub fn proves(&self, ulid: Ulid) -> bool {
         self.local.as_ref().is_some_and(|proof| proof.announcement_for(ulid).is_some())
     }
 

@@ -12,6 +12,13 @@ pub const I2_TIMEOUT: Duration = Duration::from_secs(4);
 pub const I2BIS_RETRIES_MAX: u8 = 2;
 /// Nominal time before an I2bis is sent again, doubled each time (RFC 5533 s14). Configurable.
 pub const I2BIS_TIMEOUT: Duration = Duration::from_secs(4);
+/// Time before an Update Request is sent again if the peer knows no locator that we can send from: as the Initial
+/// Probe Timeout (RFC 5534 s7). Not configurable.
+pub const STRANDED_TIMEOUT: Duration = Duration::from_millis(500);
+/// So many of them before the backoff begins, as the Number of Initial Probes (RFC 5534 s7). Not configurable.
+pub const STRANDED_INITIAL: u8 = 4;
+/// Where that backoff ends, as the Max Probe Timeout (RFC 5534 s7). Not configurable.
+pub const MAX_STRANDED_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long "no answer to I1" is remembered (RFC 5533 s14). Configurable downwards.
 pub const NO_R1_HOLDDOWN_TIME: Duration = Duration::from_secs(60);
 /// How long "peer has no Shim6" is remembered (RFC 5533 s14). Configurable downwards.

@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, Locators, Ulid};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Locators, Ulid};
 
 use crate::key::Key;
 use crate::peer::PeerSet;
@@ -214,7 +214,26 @@ impl Established {
 
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).
     pub(crate) fn has_locators(&self, locators: LocatorPair) -> bool {
-        self.peer.locators.contains(&locators.peer) && self.local_locators.contains(&locators.local)
+        self.peer.locators.contains(&locators.peer) && self.may_know(locators.local)
+    }
+
+    /// Whether the peer may send to this locator: it has acknowledged it, or was told of it, and its
+    /// acknowledgement may be late or lost.
+    pub(crate) fn may_know(&self, local: Locator) -> bool {
+        self.local_locators.contains(&local) || self.told().contains(&local)
+    }
+
+    /// The newest list that the peer was sent, acknowledged or not.
+    #[must_use]
+    pub fn told(&self) -> &Locators {
+        let sent = self.update.as_ref().filter(|update| update.sent > 0);
+        sent.map_or(&self.local_locators, |update| &update.told.locators)
+    }
+
+    /// How often the Update Request that waits for its acknowledgement went out.
+    #[must_use]
+    pub fn update_tries(&self) -> u8 {
+        self.update.as_ref().map_or(0, |update| update.sent)
     }
 }
 

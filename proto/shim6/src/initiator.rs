@@ -1,4 +1,5 @@
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
@@ -127,6 +128,33 @@ impl Machine {
         Ok(())
     }
 
+    /// Handshakes that began at a locator which has gone go on from one that is there: a validator is good for
+    /// the pair that it was made for and no other.
+    pub(crate) fn resume_handshakes(&mut self, now: Instant) {
+        let is_gone = |context: &&Context| {
+            context.awaits().is_some_and(|(_, via)| !self.usable.contains(&via.local))
+        };
+        let ids: Vec<_> = self.table.iter().filter(is_gone).map(|context| context.id).collect();
+        for id in ids {
+            let Some(state) = self.table.get(id).map(|context| context.state.clone()) else {
+                continue;
+            };
+            match state {
+                State::I1Sent(state) => {
+                    self.send_i1(id, (state.via, state.crossing), state.is_retold, 0, now);
+                }
+                State::I2Sent(state) => {
+                    self.send_i1(id, (state.via, state.crossing), state.is_retold, 0, now);
+                }
+                // The peer says once more that it has lost the context, when it hears from us.
+                State::I2bisSent(state) => {
+                    self.table.set_state(id, State::Established(state.established));
+                }
+                State::Established(_) => {}
+            }
+        }
+    }
+
     pub(crate) fn on_i1_timeout(&mut self, id: ContextId, now: Instant) {
         let Some(State::I1Sent(state)) = self.table.get(id).map(|context| &context.state) else {
             return;
@@ -237,7 +265,7 @@ impl Machine {
         let i1 = I1 {
             initiator_tag: context.local_tag,
             initiator_nonce: nonce,
-            options: key.options(via).collect::<alloc::vec::Vec<_>>().into(),
+            options: key.options(via).collect::<Vec<_>>().into(),
         };
         let asked_at = self.validators.latest();
         let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, deadline };

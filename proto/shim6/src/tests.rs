@@ -23,6 +23,7 @@ mod proofs;
 mod properties;
 mod recovery;
 mod refusals;
+mod roaming;
 mod table;
 mod tags;
 

@@ -1,12 +1,16 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
-use moorline_types::{ContextId, DropReason, Instant, LocatorPair, Ulid};
+use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, Ulid};
 use moorline_wire::{ErrorCode, Message, OptionType, Options, Packet, UpdateAck, UpdateRequest};
 use rand_core::RngCore;
 
-use crate::consts::{MAX_UPDATE_TIMEOUT, PREFERENCES_RETRIES_MAX, UPDATE_BURST, UPDATE_INTERVAL};
+use crate::consts::{
+    MAX_STRANDED_TIMEOUT, MAX_UPDATE_TIMEOUT, PREFERENCES_RETRIES_MAX, STRANDED_INITIAL,
+    STRANDED_TIMEOUT, UPDATE_BURST, UPDATE_INTERVAL,
+};
 use crate::context::{Context, Established, State, Update};
 use crate::event::{Event, Via};
 use crate::initiator::backoff;
@@ -19,8 +23,15 @@ impl Machine {
     /// of one that is not acknowledged yet (s10.3).
     pub(crate) fn update_all(&mut self, now: Instant) {
         self.mark_retold();
-        let is_outdated = |context: &&Context| self.is_outdated(context);
-        let ids: Vec<_> = self.table.iter().filter(is_outdated).map(|context| context.id).collect();
+        self.tell_all(&[], now);
+    }
+
+    /// Tells the peers of all contexts that know something else, and again those that were told of locators
+    /// which can be sent from only now: an earlier Update Request may have found no way out.
+    pub(crate) fn tell_all(&mut self, gained: &[Locator], now: Instant) {
+        let is_to_tell =
+            |context: &&Context| self.is_outdated(context) || is_waiting_for(context, gained);
+        let ids: Vec<_> = self.table.iter().filter(is_to_tell).map(|context| context.id).collect();
         for (turn, id) in (0u32..).zip(ids) {
             self.tell_in_turn(id, turn, now);
         }
@@ -48,7 +59,7 @@ impl Machine {
     }
 
     /// The peers of contexts that are being made will have been told one thing or another.
-    fn mark_retold(&mut self) {
+    pub(crate) fn mark_retold(&mut self) {
         let is_unsettled = |context: &&Context| !matches!(context.state, State::Established(_));
         let ids: Vec<_> =
             self.table.iter().filter(is_unsettled).map(|context| context.id).collect();
@@ -111,7 +122,9 @@ impl Machine {
         //= rfc5533#10.2
         // The backoff "stops at MAX_UPDATE_TIMEOUT", the nominal value that is randomized (s14).
         let nominal = backoff(self.config.update_timeout, sent).min(MAX_UPDATE_TIMEOUT);
-        let deadline = now + self.randomized(nominal);
+        let wait =
+            if self.is_stranded(id) { stranded_wait(sent) } else { self.randomized(nominal) };
+        let deadline = now + wait;
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
         let options = self.options_for(context.key.ulids.local, sent <= PREFERENCES_RETRIES_MAX);
@@ -122,6 +135,16 @@ impl Machine {
         };
         self.set_update(id, nonce, sent.saturating_add(1), deadline);
         self.push_transmit(Via::Current(id), Message::UpdateRequest(request));
+    }
+
+    /// Whether the peer knows no locator that we could send from: then no probe can leave, and the Update
+    /// Request is what finds out which way works.
+    fn is_stranded(&self, id: ContextId) -> bool {
+        let established = self.table.get(id).and_then(Context::established);
+        established.is_some_and(|established| {
+            !self.usable.is_empty()
+                && !established.local_locators.iter().any(|own| self.usable.contains(own))
+        })
     }
 
     fn set_update(&mut self, id: ContextId, nonce: u32, sent: u8, deadline: Instant) {
@@ -141,15 +164,21 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let id = self.addressed(packet, locators, now)?;
-        let ulid = self.table.get(id).ok_or(DropReason::UnknownTag)?.key.ulids.peer;
         let Message::UpdateRequest(request) = packet.message()? else {
             return Err(DropReason::UnknownType);
         };
+        let comes_from = |established: &Established| {
+            established.has_locators(locators) || announces(&request.options, established, locators)
+        };
+        let id = self.addressed_if(packet, locators, comes_from, now)?;
+        let ulid = self.table.get(id).ok_or(DropReason::UnknownTag)?.key.ulids.peer;
         let mut established = self.established_of(id)?.clone();
+        let is_strange = !established.has_locators(locators);
         let peer = self
             .updated(packet, &request.options, &established.peer, ulid, locators, now)
-            .inspect_err(|reason| self.ask_for_proof(*reason, packet, locators, now))?;
+            .inspect_err(|reason| {
+            self.ask_for_proof(*reason, is_strange, packet, locators, now)
+        })?;
         let ack = UpdateAck {
             receiver_tag: established.peer_tag,
             request_nonce: request.request_nonce,
@@ -170,13 +199,14 @@ impl Machine {
     fn ask_for_proof(
         &mut self,
         reason: DropReason,
+        is_strange: bool,
         packet: &Packet<'_>,
         locators: LocatorPair,
         now: Instant,
     ) {
-        if let (DropReason::Replayed | DropReason::MissingOption, Some(tag)) =
-            (reason, packet.receiver_tag())
-        {
+        let is_to_prove =
+            is_strange || matches!(reason, DropReason::Replayed | DropReason::MissingOption);
+        if let (true, Some(tag)) = (is_to_prove, packet.receiver_tag()) {
             let _ = self.refer_to_r1bis(tag, locators, now);
         }
     }
@@ -267,13 +297,37 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<ContextId, DropReason> {
+        let id = self.addressed_if(packet, locators, |own| own.has_locators(locators), now)?;
+        self.on_sent_to(id, locators.local);
+        Ok(id)
+    }
+
+    /// The peer sends to a locator of ours, and so has taken over the list with it, whether or not its
+    /// acknowledgement comes.
+    fn on_sent_to(&mut self, id: ContextId, local: Locator) {
+        let Ok(established) = self.established_of(id) else { return };
+        if !established.local_locators.contains(&local) {
+            let local_locators = established.told().clone();
+            let established = Established { local_locators, ..established.clone() };
+            self.set_established(id, established);
+            self.push_event(Event::Announced { context: id });
+        }
+    }
+
+    fn addressed_if(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        has_locators: impl FnOnce(&Established) -> bool,
+        now: Instant,
+    ) -> Result<ContextId, DropReason> {
         //= rfc5533#12.4
         let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
         let Some(context) = self.table.by_tag(tag) else {
             return Err(self.refer_to_r1bis(tag, locators, now));
         };
         let id = context.id;
-        let has_locators = context.has_locators(locators);
+        let has_locators = context.established().is_some_and(has_locators);
         match &context.state {
             State::I1Sent(_) => return Err(DropReason::UnexpectedState),
             State::I2Sent(_) => {
@@ -308,6 +362,29 @@ impl Machine {
         };
         self.table.set_state(id, state);
     }
+}
+
+/// Whether an Update Request comes from a locator that it tells us of itself (decision 103): a host that has lost
+/// all others has none that we know to send from. Its list has still to be verified.
+fn announces(options: &Options, known: &Established, locators: LocatorPair) -> bool {
+    let is_newer = |generation| known.peer.generation.is_none_or(|old| is_newer(generation, old));
+    known.may_know(locators.local)
+        && options.locator_list().is_some_and(|list| {
+            is_newer(list.generation)
+                && list.entries.iter().any(|entry| entry.locator == locators.peer)
+        })
+}
+
+/// Whether the peer was told of a locator, and has not said that it knows.
+fn is_waiting_for(context: &Context, gained: &[Locator]) -> bool {
+    let State::Established(established) = &context.state else { return false };
+    established.update_tries() > 0 && gained.iter().any(|own| established.told().contains(own))
+}
+
+/// Time until an Update Request goes out again that does what probes cannot: as theirs (RFC 5534 s4.3).
+fn stranded_wait(sent: u8) -> Duration {
+    let doublings = sent.saturating_add(2).saturating_sub(STRANDED_INITIAL);
+    backoff(STRANDED_TIMEOUT, doublings).min(MAX_STRANDED_TIMEOUT)
 }
 
 /// Parameters must be those of the ULID, whatever comes with them (s10.4).

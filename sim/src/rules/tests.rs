@@ -45,14 +45,18 @@ const fn turned(pair: LocatorPair) -> LocatorPair {
 fn packets_go_from_own_addresses_to_proven_ones() {
     let (mut rules, [pair, _]) = rules();
     let now = instant(Duration::ZERO);
-    rules.on_wire(0, pair, None, now);
+    rules.on_wire(0, pair, None, true, now);
     assert_eq!(broken(&mut rules), []);
-    rules.on_wire(1, pair, None, now);
+    rules.on_wire(1, pair, None, true, now);
     assert_eq!(broken(&mut rules), [Rule::OwnSource, Rule::VerifiedLocator]);
+    rules.on_wire(0, pair, None, false, now);
+    assert_eq!(broken(&mut rules), [Rule::OwnSource], "the address has gone");
     let elsewhere = LocatorPair::new(pair.local, locator("2001:db8:bad::1"));
-    rules.on_wire(0, elsewhere, Some(elsewhere.peer), now);
+    rules.on_wire(0, elsewhere, Some(elsewhere), true, now);
     assert_eq!(broken(&mut rules), [], "a socket chose it");
-    rules.on_wire(0, elsewhere, None, now);
+    rules.on_wire(0, elsewhere, Some(elsewhere), false, now);
+    assert_eq!(broken(&mut rules), [], "and goes on with it, as without us");
+    rules.on_wire(0, elsewhere, None, true, now);
     assert_eq!(broken(&mut rules), [Rule::VerifiedLocator]);
 }
 

@@ -13,6 +13,7 @@ use crate::recovery::{End, Expectation, Late, Watch};
 use crate::workload::{Running, Side};
 
 mod regain;
+mod roam;
 
 /// Episodes: see [`crate::recovery`].
 impl World<'_> {
@@ -178,7 +179,7 @@ impl World<'_> {
         let count = |f: fn(&(bool, bool)) -> bool| u32_of(ways.iter().filter(|way| f(way)).count());
         let one_direction = count(|way| way.0).min(count(|way| way.1));
         if one_direction == 0 {
-            return None;
+            return self.roamed_deadline(workload);
         }
         let pairs = pairs(sender).count().max(pairs(receiver).count());
         let both_ways = count(|way| way.0 && way.1);

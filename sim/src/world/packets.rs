@@ -170,7 +170,10 @@ impl World<'_> {
         let Some(header) = Header::read(&parcel.octets) else { return };
         let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
         let chosen = parcel.original.as_deref().and_then(|original| Header::read(original));
-        self.rules.on_wire(host, locators, chosen.map(|header| Locator(header.destination)), now);
+        let chosen = chosen
+            .map(|header| LocatorPair::new(Locator(header.source), Locator(header.destination)));
+        let is_there = self.network.has_address(header.source);
+        self.rules.on_wire(host, locators, chosen, is_there, now);
         self.log.packet(&parcel.octets, now);
         let ports = [header.source, header.destination].map(|a| self.network.port_of(a));
         let [Some(from), Some(to)] = ports else { return };

@@ -85,7 +85,10 @@ impl Daemon {
         match *action {
             Action::Solicit { ifindex } => routers.solicit(ifindex),
             Action::Add { ifindex, address } => {
-                self.netlink.add_address(ifindex, address, PREFIX_LEN).await?;
+                // CGAs and HBAs hardly ever collide, which is what RFC 4429 asks for.
+                let spec =
+                    AddressSpec { optimistic: true, ..AddressSpec::new(address, PREFIX_LEN) };
+                self.netlink.add_address_with(ifindex, spec).await?;
             }
             Action::SetLifetimes { ifindex, address, lifetimes } => {
                 let spec = AddressSpec { lifetimes, ..AddressSpec::new(address, PREFIX_LEN) };

@@ -86,16 +86,17 @@ impl Machine {
         if cell.next != from {
             self.on_entry(from, cause, now);
         }
+        let mut has_pair = false;
         match cell.send {
             Send::Nothing => {}
             Send::Keepalive => self.is_keepalive_due = true,
-            Send::Probe => self.probe(via, now),
+            Send::Probe => has_pair = self.probe(via, now),
         }
         // An answer without a transition is paid for by the probe it answers: the pace stays.
         let is_answer = input == Input::ProbeExploring && cell.next == from;
         if cell.send == Send::Probe && cell.next != State::Operational && !is_answer {
             let config = Arc::clone(&self.config);
-            self.explore().pace(&config, now);
+            self.explore().pace(&config, has_pair, now);
         }
         self.refresh_forget(now);
         self.refresh_watch();
@@ -174,8 +175,8 @@ impl Machine {
     }
 
     /// Sends the probe that the state calls for: by `via`, or else in Operational by the current pair, and while
-    /// an exploration goes on by the next in order.
-    pub(super) fn probe(&mut self, via: Option<LocatorPair>, now: Instant) {
+    /// an exploration goes on by the next in order. False if there is none.
+    pub(super) fn probe(&mut self, via: Option<LocatorPair>, now: Instant) -> bool {
         let config = Arc::clone(&self.config);
         let (state, current) = (self.state, self.current());
         let (exploration, sets) = self.explore_with_sets();
@@ -187,6 +188,7 @@ impl Machine {
         if let Some(pair) = pair {
             exploration.send_probe(&config, state, pair, now);
         }
+        pair.is_some()
     }
 
     /// Makes a pair current that the peer has proven.

@@ -11,7 +11,7 @@ fn other_pair() -> LocatorPair {
 /// Side 0 can send from its second locator alone.
 fn with_broken_ulid() -> Duo {
     let mut duo = Duo::new();
-    duo.machines[0].set_usable(&[locators(1)[1]]);
+    duo.machines[0].set_addresses(&local(1), &[locators(1)[1]], NOW);
     duo.trigger(0);
     duo
 }
@@ -109,7 +109,7 @@ fn an_i1_is_sent_again_from_where_it_can() {
     let mut duo = Duo::new();
     duo.trigger(0);
     duo.under_way.clear();
-    duo.machines[0].set_usable(&[locators(1)[1]]);
+    duo.machines[0].set_addresses(&local(1), &[locators(1)[1]], NOW);
     duo.wake();
     assert_eq!(duo.under_way[0].pair, other_pair());
     duo.settle();

@@ -243,3 +243,18 @@ fn a_proof_ends_what_we_knew_of_the_failure() {
     deliver(&mut machine, turn(pair), State::InboundOk, 2, &[], at(15_310)).unwrap();
     assert_eq!(machine.state(), State::Operational, "the peer hears our payload on the new pair");
 }
+
+#[test]
+fn where_the_current_pair_has_gone_a_control_message_ends_no_search() {
+    let mut machine = machine();
+    let peer = [1, 2].map(|isp| locator(B, isp));
+    machine.handle_candidates(&[], &peer, at(1_000));
+    assert_eq!(machine.state(), State::Exploring);
+    assert!(run(&mut machine, at(9_000)).is_empty(), "there is nothing to probe from");
+    machine.handle_candidates(&[locator(A, 2)], &peer, at(9_000));
+    machine.handle_control(at(9_000));
+    assert_eq!(machine.state(), State::Exploring, "an acknowledgement is no answer to a probe");
+    let log = run(&mut machine, at(9_000));
+    assert_eq!(log.len(), 1, "at once: none has left yet");
+    assert_eq!((log[0].0, log[0].1.pair.local), (at(9_000), locator(A, 2)));
+}

@@ -1,0 +1,63 @@
+use std::collections::BTreeSet;
+
+use moorline_types::{Instant, Locator, LocatorPair};
+
+use super::{World, u32_of};
+use crate::bound::roaming_bound;
+use crate::workload::{Running, Side};
+
+/// What a side has, and what it knows of the other one.
+struct View {
+    /// Locators that it can prove and send from.
+    own: BTreeSet<Locator>,
+    /// None of them is known to the other side.
+    is_stranded: bool,
+    /// Those of the other side that it knows.
+    peer: BTreeSet<Locator>,
+}
+
+/// Contexts that have no pair left which both ends know.
+impl World<'_> {
+    /// When traffic must flow of a context that has lost all its pairs, and has others that only one end knows: an
+    /// Update Request from there is what the other end learns of them by (RFC 5533 s10). Nothing is promised where
+    /// neither end knows an address at which the other one still is.
+    pub(super) fn roamed_deadline(&self, workload: &Running) -> Option<Instant> {
+        let views = [Side::From, Side::To].map(|side| self.roamed_view(workload, side));
+        let [Some(from), Some(to)] = views else { return None };
+        let both_ways =
+            |local: Locator, peer: Locator| self.works(local, peer) && self.works(peer, local);
+        let tells = |view: &View, other: &View| {
+            let known = || view.peer.intersection(&other.own);
+            view.is_stranded
+                && view.own.iter().any(|&own| known().any(|&peer| both_ways(own, peer)))
+        };
+        if !tells(&from, &to) && !tells(&to, &from) {
+            return None;
+        }
+        let all: Vec<_> = from
+            .own
+            .iter()
+            .flat_map(|&own| to.own.iter().map(move |&peer| LocatorPair::new(own, peer)))
+            .collect();
+        let working = all.iter().filter(|pair| both_ways(pair.local, pair.peer)).count();
+        let known = |one: &View, other: &View| one.own.len() * (one.peer.len() + other.own.len());
+        let pairs = u32_of(known(&from, &to).max(known(&to, &from)));
+        let conditions = self.conditions(workload, pairs, u32_of(working), u32_of(working));
+        Some(self.now + roaming_bound(&conditions))
+    }
+
+    fn roamed_view(&self, workload: &Running, side: Side) -> Option<View> {
+        let node = self.nodes.get(workload.host(side))?;
+        let ulids = workload.ulids_of(side);
+        let view = node.core.as_ref()?.established(ulids)?;
+        let proved = node.addresses.proof();
+        proved.announcement_for(ulids.local)?;
+        let usable: BTreeSet<_> = self.network.usable_of(workload.host(side)).collect();
+        let proved = proved.locators_for(ulids.local);
+        Some(View {
+            own: proved.iter().filter(|own| usable.contains(own)).copied().collect(),
+            is_stranded: !view.local_locators.iter().any(|own| usable.contains(own)),
+            peer: view.peer_locators.iter().copied().collect(),
+        })
+    }
+}
