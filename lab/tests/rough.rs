@@ -48,6 +48,16 @@ fn a_flap_of_a_link_is_survived_by_the_addresses_of_the_kernel() {
 }
 
 #[test]
+fn a_link_that_goes_is_survived() {
+    goes_on(Scenario::LinkDown);
+}
+
+#[test]
+fn another_prefix_of_the_only_isp_is_survived() {
+    goes_on(Scenario::Renumbering);
+}
+
+#[test]
 fn addresses_of_the_kernel_outlive_short_lifetimes() {
     goes_on(Scenario::ShortLifetimes);
 }

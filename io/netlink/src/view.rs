@@ -184,8 +184,13 @@ impl AddressFlags {
     /// Whether an address with these flags can be the source of new traffic.
     #[must_use]
     pub const fn is_preferred(self) -> bool {
+        self.is_usable() && !self.contains(Self::DEPRECATED)
+    }
+
+    /// Whether an address with these flags can be sent from. A deprecated one can: RFC 4862 s5.5.4 leaves it to what uses it.
+    #[must_use]
+    pub const fn is_usable(self) -> bool {
         !self.contains(Self::DAD_FAILED)
-            && !self.contains(Self::DEPRECATED)
             && (!self.contains(Self::TENTATIVE) || self.contains(Self::OPTIMISTIC))
     }
 }
@@ -302,7 +307,9 @@ impl Interfaces {
 }
 
 pub(crate) fn is_uplink(interface: &Uplink) -> bool {
-    !interface.default_routes.is_empty() && interface.addresses.iter().any(|own| own.preferred)
+    // Renumbering deprecates all addresses before the new ones are usable; connections go on meanwhile.
+    let is_usable = |own: &UplinkAddress| own.flags.is_usable();
+    !interface.default_routes.is_empty() && interface.addresses.iter().any(is_usable)
 }
 
 /// An interface that is up and neither the loopback nor ours.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_api::ContextPaths;
+use moorline_api::{ContextPaths, Proof};
 
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::pause;
@@ -61,6 +61,9 @@ pub fn run(scenario: Scenario, moorlined: Option<&Path>) -> anyhow::Result<Outco
     let mut world = World::build(scenario, &plan, moorlined)?;
     if !scenario.is_before_daemons() {
         world.start_daemons()?;
+    }
+    if plan.asked == Asked::Published {
+        world.await_addresses()?;
     }
     let apps = world.start_apps(scenario, &plan)?;
     let is_protected =
@@ -126,6 +129,21 @@ impl World {
         };
         daemon.stop()?;
         self.daemons.insert(host, Daemon::start(self.network.lab(), host, options)?);
+        Ok(())
+    }
+
+    /// Waits until each daemon has made its address, or for as long as that may take: not every network lets it.
+    fn await_addresses(&self) -> anyhow::Result<()> {
+        for daemon in self.daemons.values() {
+            let is_there = || {
+                let uplinks = daemon.status()?.uplinks;
+                let mut locators = uplinks.iter().flat_map(|uplink| &uplink.locators);
+                Ok(locators.any(|one| one.proof != Proof::None && one.announced).then_some(()))
+            };
+            // A scenario without such addresses is measured, too.
+            let _ = wait_for("an address with a proof", PROOF_LIMIT, is_there);
+            check()?;
+        }
         Ok(())
     }
 
@@ -232,6 +250,7 @@ fn watch(plan: &Plan, apps: &[App], begin: Duration, over: Duration) -> anyhow::
 /// The default of the daemon.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const CALM: Duration = Duration::from_millis(500);
+const PROOF_LIMIT: Duration = Duration::from_secs(6);
 const CONTEXT_LIMIT: Duration = Duration::from_secs(6);
 const ANSWER_LIMIT: Duration = Duration::from_secs(8);
 /// Answers for so long after the end of what happened are there to stay.

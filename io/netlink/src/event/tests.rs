@@ -1,4 +1,5 @@
 use super::*;
+use crate::view::AddressFlags;
 use crate::view::tests::uplink;
 
 fn interfaces(uplinks: &[&Uplink]) -> Interfaces {
@@ -29,6 +30,19 @@ fn an_interface_that_is_no_uplink_before_and_after_is_not_told() {
 fn an_uplink_that_comes_is_told_as_one() {
     let one = uplink(3, &["2001:db8:1::1/64"]);
     assert_eq!(changes(&[], &[&one]), [Change::UplinkAdded { ifindex: 3 }]);
+}
+
+#[test]
+fn an_uplink_is_one_while_its_addresses_are_deprecated() {
+    let one = uplink(3, &["2001:db8:1::1/64"]);
+    let mut old = one.clone();
+    old.addresses[0].flags = AddressFlags::DEPRECATED;
+    old.addresses[0].preferred = false;
+    let address = one.addresses[0].address;
+    let deprecated = Change::AddressPreference { ifindex: 3, address, preferred: false };
+    assert_eq!(changes(&[&one], &[&old]), [deprecated]);
+    old.addresses[0].flags = AddressFlags::TENTATIVE;
+    assert!(changes(&[&one], &[&old]).contains(&Change::UplinkLost { ifindex: 3 }));
 }
 
 #[test]
