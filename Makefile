@@ -49,7 +49,8 @@ ifneq ($(UNITDIR),)
 	sed 's|@PREFIX@|$(PREFIX)|' packaging/moorlined.service > $(DESTDIR)$(UNITDIR)/moorlined.service
 endif
 
-uninstall: ## Remove what `make install` installed; stop the daemon first.
+uninstall: ## End Moorline on this host, and remove what `make install` installed.
+	@test -n "$(DESTDIR)" || ! test -x $(PREFIX)/bin/moorline || $(PREFIX)/bin/moorline down
 	rm -f $(DESTDIR)$(PREFIX)/bin/moorline $(DESTDIR)$(PREFIX)/bin/moorlined
 ifneq ($(UNITDIR),)
 	rm -f $(DESTDIR)$(UNITDIR)/moorlined.service

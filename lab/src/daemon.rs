@@ -106,7 +106,7 @@ impl Daemon {
         Ok(Self { process, client, incoming, events: Vec::new() })
     }
 
-    /// Undoes what a killed daemon left on a host, as `moorline reset` does.
+    /// Undoes what a killed daemon left on a host, as `moorline down` does.
     ///
     /// # Errors
     /// What is left.
@@ -211,23 +211,45 @@ impl Daemon {
         self.process.kill()
     }
 
-    /// SIGUSR2, and waits until it has left everything to the next one.
+    /// SIGTERM, and waits until it has left everything to the next one.
     ///
     /// # Errors
     /// It ended otherwise, or not in time.
     pub fn hand_over(mut self) -> anyhow::Result<()> {
-        let status = self.process.end_by(Signal::USR2, STOP_LIMIT)?;
-        let is_done = status.is_some_and(|status| status.code() == Some(EXIT_HANDED_OVER));
+        let status = self.process.end_by(Signal::TERM, STOP_LIMIT)?;
+        let is_done = status.is_some_and(|status| status.success());
         ensure!(is_done, "handing over: {status:?}: {}", tail(&self.log()));
         Ok(())
     }
 
-    /// SIGTERM, and waits until it has restored what it changed.
+    /// Asks it over the control socket to restore the host and to end, as `moorline down` does, and waits until it has.
+    ///
+    /// # Errors
+    /// It did not answer, could not restore all, or did not end in time.
+    pub fn down(mut self) -> anyhow::Result<()> {
+        self.client.down().context("down")?;
+        let status =
+            interrupt::wait_for("the end of moorlined", STOP_LIMIT, || self.process.poll())?;
+        ensure!(status.success(), "down: {status}: {}", tail(&self.log()));
+        Ok(())
+    }
+
+    /// SIGINT, and waits until it has restored what it changed.
     ///
     /// # Errors
     /// It could not be signalled.
     pub fn stop(mut self) -> anyhow::Result<()> {
-        self.process.stop(STOP_LIMIT)
+        match self.process.end_by(Signal::INT, STOP_LIMIT)? {
+            Some(_) => Ok(()),
+            None => self.process.kill(),
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // One that has ended already is not signalled; one that does not end is killed with its process.
+        let _ = self.process.end_by(Signal::INT, STOP_LIMIT);
     }
 }
 
@@ -299,5 +321,3 @@ pub fn tail(log: &str) -> String {
 const TAIL_LINES: usize = 20;
 const START_LIMIT: Duration = Duration::from_secs(10);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-/// Exit status of a daemon that another run is to go on for.
-const EXIT_HANDED_OVER: i32 = 75;

@@ -250,11 +250,13 @@ fn a_stopped_daemon_leaves_the_host_as_it_found_it() {
     let Some(lab) = two_by_two("restore", &[]) else { return };
     let host = lab.namespace("a").unwrap();
     let before = picture(host);
-    let daemon = Daemon::start(&lab, "a", &daemon_options()).unwrap();
-    daemon.verifiable_address("isp1").unwrap();
-    assert_ne!(before, picture(host), "the daemon did something");
-    daemon.stop().unwrap();
-    eventually("the host as before", || before == picture(host));
+    for end in [Daemon::stop, Daemon::down] {
+        let daemon = Daemon::start(&lab, "a", &daemon_options()).unwrap();
+        daemon.verifiable_address("isp1").unwrap();
+        assert_ne!(before, picture(host), "the daemon did something");
+        end(daemon).unwrap();
+        eventually("the host as before", || before == picture(host));
+    }
 }
 
 /// Runs `moorlined` in host A beside the daemon of A, with control socket and BPF folder of its own. What it says.
@@ -317,7 +319,7 @@ fn a_daemon_that_is_told_to_stop_while_it_starts_leaves_the_host_as_it_found_it(
     let Some(lab) = two_by_two_open("restore from the start", &[]) else { return };
     let host = lab.namespace("a").unwrap();
     let before = picture(host);
-    for signals in [&[Signal::TERM][..], &[Signal::INT], &[Signal::HUP, Signal::TERM]] {
+    for signals in [&[Signal::TERM][..], &[Signal::INT], &[Signal::HUP, Signal::INT]] {
         let mut daemon = starting(&lab);
         let pid = i32::try_from(daemon.id()).ok().and_then(Pid::from_raw).unwrap();
         signals.iter().for_each(|signal| kill_process(pid, *signal).unwrap());
@@ -327,6 +329,10 @@ fn a_daemon_that_is_told_to_stop_while_it_starts_leaves_the_host_as_it_found_it(
             status.is_some()
         });
         assert_eq!(status.unwrap().code(), Some(0), "{signals:?}: {}", daemon.log());
+        if signals.contains(&Signal::TERM) {
+            assert_ne!(before, picture(host), "all stays in place");
+            Daemon::reset(&lab, "a", &daemon_options()).unwrap();
+        }
         eventually("the host as before", || before == picture(host));
     }
 }

@@ -4,12 +4,15 @@
 
 mod common;
 
+use std::fs;
 use std::net::Ipv6Addr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use common::sites::{Chatter, Sites, established};
-use common::{eventually, is_skipped, story};
-use moorline_lab::daemon::Daemon;
-use moorline_lab::topology::HOSTS;
+use common::{daemon_options, eventually, is_skipped, story, two_by_two};
+use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
+use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab, preflight};
 
@@ -44,6 +47,26 @@ fn bytes_go_on(transfers: &[TcpTransfer], what: &str) {
 enum End {
     Killed,
     HandedOver,
+    /// As `HandedOver`, and the next one is of a version whose tables have another layout.
+    Upgraded,
+}
+
+/// Folders of the pins of Shim6 of a host's daemon, one for each layout of the tables.
+fn layouts(lab: &Lab, host: &str) -> Vec<PathBuf> {
+    let pins = lab.directory(host).unwrap().join("bpf/moorline");
+    let found = fs::read_dir(pins).unwrap().map(|entry| entry.unwrap().path());
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap();
+        name.starts_with("layout-") && name != "layout-ilnp"
+    };
+    found.filter(is_ours).collect()
+}
+
+/// Pins of a host's daemon become those of another version.
+fn make_pins_older(lab: &Lab, host: &str) {
+    let ours = layouts(lab, host);
+    assert_eq!(ours.len(), 1, "{ours:?}");
+    fs::rename(&ours[0], ours[0].with_file_name("layout-0000000000000000")).unwrap();
 }
 
 /// Another run of the daemon of a host; it must have every context at once.
@@ -53,6 +76,10 @@ fn again(lab: &Lab, daemons: &mut Vec<Daemon>, host: usize, end: End) {
     match end {
         End::Killed => daemon.kill().unwrap(),
         End::HandedOver => daemon.hand_over().unwrap(),
+        End::Upgraded => {
+            daemon.hand_over().unwrap();
+            make_pins_older(lab, HOSTS[host]);
+        }
     }
     let daemon = Daemon::start(lab, HOSTS[host], &SITES.options(HOSTS[host])).unwrap();
     let after = established(&daemon);
@@ -95,9 +122,55 @@ fn a_thousand_contexts_outlive_their_daemons_and_move_afterwards() {
     again(&lab, &mut daemons, 1, End::Killed);
     chatter.goes_on("moved, after the restarts");
     bytes_go_on(&transfers, "moved, after the restarts");
+    again(&lab, &mut daemons, 0, End::Upgraded);
+    let left = layouts(&lab, HOSTS[0]);
+    assert!(left.len() == 1 && !left[0].ends_with("layout-0000000000000000"), "{left:?}");
+    chatter.goes_on("moved, after an upgrade");
+    bytes_go_on(&transfers, "moved, after an upgrade");
     chatter.finish();
     // Octets are checked as they arrive.
     for transfer in transfers {
         transfer.abandon().unwrap();
     }
 }
+
+/// A file of contexts of A as a run before has written it, each with a peer of its own.
+fn contexts_file(count: u32) -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let [one, two] = [1, 2].map(|isp| host_address("a", isp));
+    let context = |id: u32| {
+        let tag = u64::from(id) + 1;
+        let peer = format!("2001:db8:ffff:{:x}::{:x}", id >> 16, id & 0xffff);
+        format!(
+            r#"{{"id":{id},"ulids":["{one}","{peer}"],"tags":[{tag},{tag}],"locators":["{one}","{peer}"],
+            "local_locators":["{one}","{two}"],"peer_locators":["{peer}"],"peer_generation":null,
+            "peer_send_timeout_ms":60000,"initiator":true}}"#
+        )
+    };
+    let contexts: Vec<_> = (0..count).map(context).collect();
+    format!(r#"{{"boot_id":"{}","contexts":[{}]}}"#, boot.trim(), contexts.join(","))
+}
+
+/// With a step for each pair of contexts the start takes longer than the lab waits for an answer.
+#[test]
+fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
+    let Some(lab) = two_by_two("a file of contexts", &[]) else { return };
+    if is_skipped("a file of contexts", &preflight::check_bpf()) {
+        return;
+    }
+    let settings = "addresses = \"off\"\n".to_owned();
+    let options = DaemonOptions { settings, ..DaemonOptions::new(daemon_options().binary, MINUTE) };
+    Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
+    let file = state_directory(&lab, "a").unwrap().join("contexts.json");
+    // Of the second run, the tables have more than the file.
+    for count in [8192, 4096] {
+        fs::write(&file, contexts_file(count)).unwrap();
+        let daemon = Daemon::start(&lab, "a", &options).unwrap();
+        let known = daemon.status().unwrap().contexts.established;
+        assert_eq!(known, u64::from(count), "{}", daemon.log());
+        daemon.hand_over().unwrap();
+    }
+}
+
+/// Send Timeout of contexts whose peers do not exist.
+const MINUTE: Duration = Duration::from_secs(60);

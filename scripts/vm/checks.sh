@@ -68,10 +68,10 @@ netlink_changes() {
 daemon_attaches() {
     make_host
     state_of_host >/tmp/before
-    start_daemon && uplinks_are_protected && kill -TERM "$pid" && wait "$pid" && host_is_as_before &&
+    start_daemon && uplinks_are_protected && kill -INT "$pid" && wait "$pid" && host_is_as_before &&
         start_daemon && uplinks_are_protected && kill -KILL "$pid" && ! wait "$pid" &&
         ! state_of_host | cmp -s - /tmp/before &&
-        ip netns exec host moorline reset --state-dir /run/host/state --pin-dir /run/host/bpf/moorline &&
+        ip netns exec host moorline down --state-dir /run/host/state --pin-dir /run/host/bpf/moorline &&
         host_is_as_before
     result=$?
     kill "$pid" 2>/dev/null

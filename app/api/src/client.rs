@@ -4,7 +4,7 @@ use crate::event::{Event, EventsQuery};
 use crate::ilcc::Ilcc;
 use crate::path::{PathAnswer, PathRule, Paths, PutRequest, SpreadRequest, UnpinRequest};
 use crate::sse::Decoder;
-use crate::types::{Context, ErrorBody, Status};
+use crate::types::{Context, Down, ErrorBody, Status};
 use crate::{DEFAULT_SOCKET, SOCKET_ENV, paths};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -123,6 +123,14 @@ impl Client {
     /// When the daemon does not answer or refuses.
     pub async fn rule(&self, rule: &PathRule) -> Result<PathAnswer, Error> {
         self.post(paths::RULES, rule).await
+    }
+
+    /// Has the daemon restore the host and end. It is still at that when it answers; its streams of events end with it.
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub async fn down(&self) -> Result<Down, Error> {
+        self.post(paths::DOWN, &()).await
     }
 
     /// Events as they happen.
@@ -340,6 +348,14 @@ impl BlockingClient {
     /// When the daemon does not answer or refuses.
     pub fn rule(&self, rule: &PathRule) -> Result<PathAnswer, Error> {
         self.runtime.block_on(self.client.rule(rule))
+    }
+
+    /// As [`Client::down`].
+    ///
+    /// # Errors
+    /// When the daemon does not answer or refuses.
+    pub fn down(&self) -> Result<Down, Error> {
+        self.runtime.block_on(self.client.down())
     }
 
     /// As [`Client::events`], as an iterator that blocks.

@@ -20,8 +20,8 @@ pub enum Error {
     /// The socket is not for this user.
     #[error(
         "no permission to use {path}: run this as root, or as a member of the group {SOCKET_GROUP} \
-         (`sudo groupadd -rf {SOCKET_GROUP}; sudo usermod -aG {SOCKET_GROUP} $USER; sudo systemctl kill \
-         --kill-whom=main --signal=SIGUSR2 moorlined`, then log in again)", path = path.display()
+         (`sudo groupadd -rf {SOCKET_GROUP}; sudo usermod -aG {SOCKET_GROUP} $USER; sudo systemctl \
+         restart moorlined`, then log in again)", path = path.display()
     )]
     Permission {
         /// The socket.

@@ -47,7 +47,7 @@ pub use path::{
 };
 pub use sse::Decoder;
 pub use types::{
-    Context, ContextCounts, ContextState, DataPlane, ErrorBody, LocatorInfo, Pair, Proof,
+    Context, ContextCounts, ContextState, DataPlane, Down, ErrorBody, LocatorInfo, Pair, Proof,
     ReapState, Role, Status, Uplink,
 };
 
@@ -88,6 +88,8 @@ pub mod paths {
     pub const SPREAD: &str = "/v1/paths/spread";
     /// `POST`: [`PathRule`](crate::PathRule).
     pub const RULES: &str = "/v1/paths/rules";
+    /// `POST`: restore the host and end; answered with [`Down`](crate::Down).
+    pub const DOWN: &str = "/v1/down";
     /// `GET`: server-sent events, with [`EventsQuery`](crate::EventsQuery).
     pub const EVENTS: &str = "/v1/events";
 }

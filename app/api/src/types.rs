@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv6Addr;
+use std::path::PathBuf;
 
 /// Answer to `GET /v1/status`: the daemon at a glance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +181,15 @@ pub struct ErrorBody {
     /// What to do about it.
     #[serde(default)]
     pub help: Option<String>,
+}
+
+/// Folders of a daemon that restores the host and ends: what is left is found there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Down {
+    /// Of the journal of changes to the host.
+    pub state_dir: PathBuf,
+    /// Of the programs and tables.
+    pub pin_dir: PathBuf,
 }
 
 open_enum! {

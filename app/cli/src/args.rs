@@ -66,8 +66,12 @@ pub enum Command {
     /// 140, with options, in fragments, of several sizes; where ILNP is on, of its ICMPv6 types. That takes a few seconds, up to a minute where much is
     /// lost. Ends with 0 if nothing stops protection, 1 if something does, 2 if it could not look.
     Doctor(DoctorArgs),
-    /// Undo every change to this host that a crashed daemon left behind (as root).
-    Reset(ResetArgs),
+    /// End Moorline on this host: stop the daemon and undo every change (as root).
+    ///
+    /// Asks a running daemon to restore the host and to end. Without one, undoes what an earlier run left behind: a daemon that was
+    /// stopped or killed leaves everything in place for the next run.
+    #[command(alias = "reset")]
+    Down(DownArgs),
     /// Show a TCP transfer that survives the death of its ISP, and one that does not.
     ///
     /// Two hosts with two ISPs each are made out of network namespaces; nothing of this machine's
@@ -122,9 +126,9 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// Where the daemon kept what is to be undone, if it was started with other folders.
+/// Where the daemon kept what is to be undone, if it was started with other folders and does not run.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ResetArgs {
+pub struct DownArgs {
     /// `--state-dir` of the daemon.
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,

@@ -4,12 +4,12 @@ mod demo;
 #[cfg(feature = "dns")]
 mod dns_records;
 mod doctor;
+mod down;
 #[cfg(feature = "dns")]
 mod ilnp;
 mod key;
 mod lab;
 mod path;
-mod reset;
 mod sim;
 mod simulated;
 
@@ -20,12 +20,12 @@ pub(crate) use demo::demo;
 #[cfg(feature = "dns")]
 pub(crate) use dns_records::dns_records;
 pub(crate) use doctor::doctor;
+pub(crate) use down::down;
 #[cfg(feature = "dns")]
 pub(crate) use ilnp::ilnp;
 pub(crate) use key::key;
 pub(crate) use lab::{Listed, lab};
 pub(crate) use path::path;
-pub(crate) use reset::reset;
 pub(crate) use sim::sim;
 
 use crate::args::{Args, EventsArgs, FormatArgs};

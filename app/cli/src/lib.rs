@@ -1,4 +1,4 @@
-//! The Moorline command line: shows what the daemon does, undoes it after a crash, runs the demo.
+//! The Moorline command line: shows what the daemon does, undoes it, runs the demo.
 //!
 //! Commands that read take `--json`; the JSON is that of `moorline-api`, so scripts may use either.
 //! What a person reads is made in [`render`], from values alone, so that tests can fix every line.
@@ -30,7 +30,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "dns")]
         Command::Ilnp(command) => commands::ilnp(args, command, out),
         Command::Doctor(doctor) => commands::doctor(args, doctor, out),
-        Command::Reset(reset) => commands::reset(args, reset),
+        Command::Down(down) => commands::down(args, down),
         Command::Demo(demo) => commands::demo(demo, out),
         Command::Sim(sim) => commands::sim(sim, out),
         Command::Addr(command) => commands::addr(args, command, out),

@@ -184,12 +184,13 @@ fn the_socket_option_beats_the_environment() {
 }
 
 #[test]
-fn reset_leaves_a_running_daemon_alone() {
+fn down_undoes_nothing_under_a_daemon_that_refuses_to_end() {
+    // This one does not know the request.
     let daemon = Daemon::start();
-    let output = run(&daemon.socket, &["reset"]);
+    let output = run(&daemon.socket, &["down"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    let expected = if rustix::process::geteuid().is_root() { "pid 4242" } else { "only root" };
+    let expected = if rustix::process::geteuid().is_root() { "/v1/down" } else { "only root" };
     assert!(said.contains(expected), "{said}");
 }
 

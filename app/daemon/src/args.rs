@@ -1,6 +1,7 @@
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 
 use clap::Parser;
+use moorline_api::Down;
 
 /// Keeps this host's connections alive while the addresses under them change.
 #[derive(Debug, Parser)]
@@ -22,7 +23,16 @@ pub struct Args {
     /// Check the configuration and exit.
     #[arg(long)]
     pub check: bool,
-    /// Undo every change to the host that a crashed daemon left behind, and exit.
+    /// Undo every change to the host that an earlier run left behind, and exit. `moorline down` does this.
     #[arg(long, conflicts_with = "check")]
     pub reset: bool,
+}
+
+impl Args {
+    /// What `moorline down` is told.
+    pub(crate) fn folders(&self) -> Down {
+        // Without a working directory there are no relative paths either.
+        let absolute = |path: &PathBuf| path::absolute(path).unwrap_or_else(|_| path.clone());
+        Down { state_dir: absolute(&self.state_dir), pin_dir: absolute(&self.pin_dir) }
+    }
 }

@@ -61,8 +61,6 @@ pub struct Config {
     pub attach: AttachMode,
     /// Whether TCP is told to send again at once after a move.
     pub tcp_notice: bool,
-    /// Whether everything stays in place when the daemon is stopped.
-    pub keep_on_stop: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -106,7 +104,8 @@ struct File {
     ilnp_peers: Vec<String>,
     attach: Attach,
     tcp_notice: bool,
-    keep_on_stop: bool,
+    /// Has no effect any more; accepted so that a configuration that names it goes on working.
+    keep_on_stop: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -159,7 +158,7 @@ impl Default for File {
             ilnp_peers: Vec::new(),
             attach: Attach::Auto,
             tcp_notice: true,
-            keep_on_stop: false,
+            keep_on_stop: None,
         }
     }
 }
@@ -190,6 +189,12 @@ impl Config {
     /// As [`Config::load`].
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
+        if file.keep_on_stop.is_some() {
+            tracing::warn!(
+                "keep-on-stop has no effect any more: SIGTERM always keeps everything in place, and `moorline down` restores \
+                 the host; remove the line"
+            );
+        }
         let send_timeout = duration("send-timeout", &file.send_timeout)?;
         ensure!(
             SEND_TIMEOUT.contains(&send_timeout),
@@ -261,7 +266,6 @@ impl Config {
                 Attach::Tc => AttachMode::Tc,
             },
             tcp_notice: file.tcp_notice,
-            keep_on_stop: file.keep_on_stop,
         })
     }
 }

@@ -13,16 +13,16 @@ use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 use crate::store::Store;
 
-/// How a run has ended.
+/// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// The host is as it was found.
     Restored,
     /// Programs, addresses, routes and contexts are in place, for the next run to go on with.
-    HandedOver,
+    Kept,
 }
 
-/// Undoes what a crashed daemon left: addresses, rules, routes, links, programs.
+/// Undoes what an earlier run left: addresses, rules, routes, links, programs.
 ///
 /// # Errors
 /// What could not be undone, each with its cause.
@@ -60,20 +60,20 @@ impl Daemon {
         self.save_delay = save_delay(began.elapsed());
     }
 
-    pub(crate) const fn ending(&self) -> Ending {
-        if self.config.keep_on_stop { Ending::HandedOver } else { Ending::Restored }
-    }
-
     /// Leaves everything as it is, for the next run. Traffic goes on meanwhile; what it needs to be told is
     /// in the store.
-    pub(crate) async fn hand_over(mut self, args: &Args) -> anyhow::Result<()> {
+    pub(crate) async fn keep(mut self, args: &Args) -> anyhow::Result<()> {
         // What the programs have told so far is in the contexts that are kept.
         let told = self.take_reports().and_then(|()| self.take_last_ilnp_reports());
         self.pump().await;
         let contexts = self.store.save_contexts(self.host.snapshot());
         let sessions = self.save_sessions();
         let count = self.ilnp.as_ref().map_or(0, |ilnp| ilnp.machine.session_count());
-        tracing::info!(contexts = self.host.contexts().count(), sessions = count, "handing over");
+        tracing::info!(
+            contexts = self.host.contexts().count(),
+            sessions = count,
+            "stopping; all stays in place for the next run, `moorline down` removes it"
+        );
         let _ = std::fs::remove_file(&args.socket);
         told?;
         contexts.context("contexts for the next run")?;
@@ -82,7 +82,7 @@ impl Daemon {
 
     /// Puts the host back as it was found.
     pub(crate) async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
-        tracing::info!("stopping");
+        tracing::info!("stopping and restoring the host");
         self.end_sessions().await;
         self.refuse_payload();
         // As long as there are routes that lead moved traffic to an uplink, its header is put in there.
@@ -96,7 +96,7 @@ impl Daemon {
         let _ = std::fs::remove_file(&args.socket);
         undone?;
         ilnp?;
-        closed.context("BPF objects; `moorline reset` tries again")
+        closed.context("BPF objects; `moorline down` tries again")
     }
 }
 
@@ -123,7 +123,7 @@ async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
     }
     anyhow::ensure!(
         failed == 0,
-        "{failed} changes are left on the host; `moorline reset` tries again"
+        "{failed} changes are left on the host; `moorline down` tries again"
     );
     Ok(())
 }

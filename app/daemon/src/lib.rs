@@ -11,7 +11,7 @@
 //! | `ilnp` | ILNPv6 between core, data plane and network |
 //! | `signals` | what the service manager wants |
 //! | `claims` | what one daemon alone may use: state directory, network namespace |
-//! | `ending` | how a run ends: handing over, putting the host back |
+//! | `ending` | how a run ends: keeping everything for the next run, restoring the host |
 //! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
 //! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
@@ -57,6 +57,6 @@ pub use config::{
     AddressMode, AddressPolicy, Config, CongestionConfig, IlnpConfig, IlnpPolicy, KeySource,
     RankerConfig, Rule, SetSource, TriggerConfig,
 };
-pub use ending::{Ending, reset};
+pub use ending::reset;
 pub use shell::run;
 pub use store::{SavedState, read_state, write_state};

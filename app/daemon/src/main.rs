@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use clap::Parser;
-use moorlined::{Args, Config, Ending};
+use moorlined::{Args, Config};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -17,8 +17,7 @@ fn main() -> ExitCode {
         .with_ansi(io::stderr().is_terminal())
         .init();
     match start(&args) {
-        Ok(Ending::Restored) => ExitCode::SUCCESS,
-        Ok(Ending::HandedOver) => ExitCode::from(EXIT_HANDED_OVER),
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
             ExitCode::FAILURE
@@ -26,19 +25,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(args: &Args) -> anyhow::Result<Ending> {
+fn start(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.reset {
         // Without the configuration, which may be what the daemon died of.
-        runtime.block_on(moorlined::reset(args))?;
-        return Ok(Ending::Restored);
+        return runtime.block_on(moorlined::reset(args));
     }
     let config = Config::load(args.config.as_deref())?;
     if args.check {
-        return Ok(Ending::Restored);
+        return Ok(());
     }
     runtime.block_on(moorlined::run(args, config))
 }
-
-/// Exit status that asks the service manager for another run (EX_TEMPFAIL of sysexits.h).
-const EXIT_HANDED_OVER: u8 = 75;

@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use moorline_api::{
-    Context, ErrorBody, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses, Paths,
+    Context, Down, ErrorBody, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses, Paths,
     SOCKET_GROUP, Status, paths,
 };
 use tokio::net::UnixListener;
@@ -37,6 +37,8 @@ pub(crate) enum Ask {
     Addresses(oneshot::Sender<Vec<InterfaceAddresses>>),
     Paths(oneshot::Sender<Paths>),
     Wish(Wish, Who, oneshot::Sender<Granted>),
+    /// To restore the host and end.
+    Down(oneshot::Sender<Down>),
 }
 
 #[derive(Clone)]
@@ -60,6 +62,7 @@ pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receive
         .route(paths::UNPIN, post(unpin))
         .route(paths::SPREAD, post(spread))
         .route(paths::RULES, post(rule))
+        .route(paths::DOWN, post(down))
         .route(paths::EVENTS, get(follow))
         .fallback(unknown)
         .with_state(Shared { ask, events });
@@ -134,6 +137,16 @@ async fn spread(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Byt
 
 async fn rule(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
     wish(&shared, who, &body, |rule| Wish::Rule(Box::new(rule))).await
+}
+
+/// Members of the group choose paths; connections of all users end with the daemon.
+async fn down(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
+    if !who.is_root() {
+        tracing::warn!(uid = who.uid, pid = who.pid, "`down` refused: not root");
+        return error(StatusCode::FORBIDDEN, &format!("uid {} is not root", who.uid));
+    }
+    tracing::info!(pid = who.pid, "`down` was asked for");
+    answer(&shared, Ask::Down).await
 }
 
 /// Something is to change: who asks must be allowed to, whatever the mode of the socket.

@@ -96,12 +96,12 @@ struct Sources {
     asked: mpsc::Receiver<Ask>,
 }
 
-/// Runs the daemon until SIGTERM or SIGINT, then puts the host back as it was; until SIGUSR2, or with
-/// `keep-on-stop`, it leaves everything in place.
+/// Runs the daemon until SIGTERM, then leaves everything in place for the next run; until SIGINT or a request at the control
+/// socket, then it restores the host.
 ///
 /// # Errors
 /// What keeps it from starting: rights, kernel features, another daemon, a damaged state directory.
-pub async fn run(args: &Args, config: Config) -> anyhow::Result<Ending> {
+pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     privileges::hide_memory()?;
     let mut signals = Signals::catch().context("signals")?;
     let store = Store::open(&args.state_dir)?;
@@ -120,13 +120,13 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<Ending> {
     };
     // Tells systemd; fails where there is none.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let served = daemon.serve(&mut sources, &mut signals).await;
+    let served = daemon.serve(args, &mut sources, &mut signals).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
     match served {
-        Ok(Ending::HandedOver) => daemon.hand_over(args).await?,
+        Ok(Ending::Kept) => daemon.keep(args).await?,
         Ok(Ending::Restored) | Err(_) => daemon.stop(args).await?,
     }
-    served
+    served.map(drop)
 }
 
 impl Daemon {
@@ -231,6 +231,7 @@ impl Daemon {
 
     async fn serve(
         &mut self,
+        args: &Args,
         sources: &mut Sources,
         signals: &mut Signals,
     ) -> anyhow::Result<Ending> {
@@ -250,8 +251,8 @@ impl Daemon {
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
                 wanted = signals.next() => match wanted {
-                    Wanted::End => return Ok(self.ending()),
-                    Wanted::HandOver => return Ok(Ending::HandedOver),
+                    Wanted::Keep => return Ok(Ending::Kept),
+                    Wanted::Restore => return Ok(Ending::Restored),
                     Wanted::Reload => self.reload(),
                 },
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
@@ -308,7 +309,11 @@ impl Daemon {
                 }
                 ranked = self.ranker.next() => self.on_ranked(ranked),
                 _ = rankings.tick(), if self.config.ranker.is_some() => self.rank_all(),
-                Some(ask) = sources.asked.recv() => self.answer(ask),
+                Some(ask) = sources.asked.recv() => if let Some(ending) = self.answer(args, ask) {
+                    // The answer leaves first: what follows may never wait for anything.
+                    tokio::task::yield_now().await;
+                    return Ok(ending);
+                },
                 () = sleep_until(wake), if wake.is_some() => {
                     self.host.handle_timeout(clock::now());
                 }
@@ -322,7 +327,8 @@ impl Daemon {
         }
     }
 
-    fn answer(&mut self, ask: Ask) {
+    /// `Some` if somebody asks for the end.
+    fn answer(&mut self, args: &Args, ask: Ask) -> Option<Ending> {
         // Who asked may be gone by now.
         match ask {
             Ask::Status(reply) => drop(reply.send(self.status())),
@@ -331,7 +337,12 @@ impl Daemon {
             Ask::Addresses(reply) => drop(reply.send(self.interface_addresses())),
             Ask::Paths(reply) => drop(reply.send(self.paths())),
             Ask::Wish(wish, who, reply) => self.grant(&wish, who, reply),
+            Ask::Down(reply) => {
+                drop(reply.send(args.folders()));
+                return Some(Ending::Restored);
+            }
         }
+        None
     }
 }
 

@@ -28,13 +28,14 @@ impl Daemon {
             tracing::info!(contexts = restored, "took over from the run before");
         }
         for left in self.datapath.contexts()? {
-            if !self.host.contexts().any(|context| context.id == left.id) {
+            if self.host.context(left.id).is_none() {
                 self.datapath.apply(&Update::Remove { context: left.id })?;
             }
         }
         // A pair that the run before was told of, and has made no context for yet, is told again.
         self.datapath.forget_traffic()?;
         self.pump().await;
+        self.datapath.remove_stale()?;
         self.release_left().await
     }
 

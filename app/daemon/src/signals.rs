@@ -9,17 +9,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hand_over: Signal,
     hangup: Signal,
 }
 
 /// What somebody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// SIGTERM or SIGINT: an end.
-    End,
-    /// SIGUSR2: another run that goes on.
-    HandOver,
+    /// SIGTERM, from a service manager: an end after which another run may go on.
+    Keep,
+    /// SIGINT, Ctrl-C of a person: an end that restores the host.
+    Restore,
     /// SIGHUP: the configuration of now.
     Reload,
 }
@@ -29,7 +28,6 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hand_over: signal(SignalKind::user_defined2())?,
             hangup: signal(SignalKind::hangup())?,
         })
     }
@@ -37,9 +35,8 @@ impl Signals {
     /// Can be cancelled.
     pub(crate) async fn next(&mut self) -> Wanted {
         tokio::select! {
-            _ = self.terminate.recv() => Wanted::End,
-            _ = self.interrupt.recv() => Wanted::End,
-            _ = self.hand_over.recv() => Wanted::HandOver,
+            _ = self.terminate.recv() => Wanted::Keep,
+            _ = self.interrupt.recv() => Wanted::Restore,
             _ = self.hangup.recv() => Wanted::Reload,
         }
     }

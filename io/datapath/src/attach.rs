@@ -188,6 +188,11 @@ impl Attachments {
         }
     }
 
+    /// Where links and marks are pinned.
+    pub(crate) fn pins(&self) -> Option<&Path> {
+        self.pins.as_deref()
+    }
+
     /// Whether what is attached ends with this process.
     pub(crate) fn is_pinned(&self) -> bool {
         self.pins.is_some()
@@ -316,8 +321,25 @@ pub(crate) fn detach_pinned(pins: &Path) {
     }
 }
 
+/// The same for the folder of another layout, but for filters in whose place there are those that `ours` marks.
+pub(crate) fn detach_replaced(pins: &Path, ours: &Path) {
+    let ours = marks(ours);
+    let is_replaced = |mark: &Mark| {
+        mark.kind != MarkKind::Link
+            && ours.iter().any(|own| own.kind == mark.kind && own.ifindex == mark.ifindex)
+    };
+    detach(marks(pins).into_iter().filter(|mark| !is_replaced(mark)));
+    if let Some(folder) = pins.parent() {
+        qdisc::leave_marked(folder, |_| true);
+    }
+}
+
 fn detach_marked(pins: &Path, wanted: impl Fn(u32) -> bool) {
-    for mark in marks(pins).into_iter().filter(|mark| wanted(mark.ifindex)) {
+    detach(marks(pins).into_iter().filter(|mark| wanted(mark.ifindex)));
+}
+
+fn detach(marks: impl Iterator<Item = Mark>) {
+    for mark in marks {
         match mark.kind {
             MarkKind::Link => {
                 if let Ok(link) = Link::open(&mark.path) {

@@ -34,12 +34,15 @@ pub struct Datapath {
     pub(crate) contexts: Contexts,
     attachments: Attachments,
     pin_dir: Option<PathBuf>,
+    /// Folders of what an earlier process pinned and this one cannot take over.
+    stale: Vec<PathBuf>,
 }
 
 impl Datapath {
     /// Loads the programs, or new programs over the tables that an earlier process pinned.
     ///
-    /// Pins of another version or size are removed, with the contexts in them. Of what is taken over, the caller
+    /// Programs of another version or size, with the contexts in their tables, go on beside these until
+    /// [`Datapath::remove_stale`]. Of what is taken over, the caller
     /// should look at [`Datapath::contexts`], [`Datapath::locals`] and [`Datapath::attached_before`], and take
     /// away what holds no longer: until then all of it is in force.
     ///
@@ -53,11 +56,11 @@ impl Datapath {
 
     pub(crate) fn open_with(settings: &Settings, virtual_clock: bool) -> Result<Self> {
         quiet_libbpf();
-        let (object, pins) = match settings.pin_dir.as_deref() {
-            None => (load::load(settings, None, virtual_clock)?, None),
+        let (object, pins, stale) = match settings.pin_dir.as_deref() {
+            None => (load::load(settings, None, virtual_clock)?, None, Vec::new()),
             Some(dir) => {
-                let pins = pins::prepare(dir)?;
-                (load_over(settings, &pins, virtual_clock)?, Some(pins))
+                let (pins, mut stale) = pins::prepare(dir)?;
+                (load_over(settings, &pins, &mut stale, virtual_clock)?, Some(pins), stale)
             }
         };
         let tables = Tables::of(&object)?;
@@ -66,6 +69,7 @@ impl Datapath {
             contexts: Contexts::found_in(&object, index::buckets(load::contexts(settings)))?,
             attachments: Attachments::new(settings.attach, Place::Last, pins),
             pin_dir: settings.pin_dir.clone(),
+            stale,
             object,
             tables,
         };
@@ -201,6 +205,19 @@ impl Datapath {
         }
     }
 
+    /// Takes off the programs of another version or size that an earlier process left, and removes their tables: once the
+    /// tables here have the contexts.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Pins`].
+    pub fn remove_stale(&mut self) -> Result<()> {
+        let Some(ours) = self.attachments.pins() else { return Ok(()) };
+        self.stale.iter().try_for_each(|stale| pins::remove_stale(stale, ours))?;
+        self.stale.clear();
+        Ok(())
+    }
+
     /// Traffic without a context counts from zero: what an earlier process was told of is reported again.
     ///
     /// # Errors
@@ -314,7 +331,7 @@ impl Datapath {
         }
     }
 
-    /// Takes off and removes all that a process pinned in the folder: for `moorline reset`.
+    /// Takes off and removes all that a process pinned in the folder: for `moorline down`.
     ///
     /// Programs of classic tc are found in the network namespace of the caller only.
     ///
@@ -346,13 +363,18 @@ impl AsFd for Datapath {
     }
 }
 
-/// Loads over pinned tables; if they do not fit, removes them and starts clean.
-fn load_over(settings: &Settings, pins: &Path, virtual_clock: bool) -> Result<Object> {
+/// Loads over pinned tables; if they do not fit, sets them aside and makes others.
+fn load_over(
+    settings: &Settings,
+    pins: &Path,
+    stale: &mut Vec<PathBuf>,
+    virtual_clock: bool,
+) -> Result<Object> {
     load::load(settings, Some(pins), virtual_clock).or_else(|error| {
-        tracing::warn!(%error, "pinned tables do not fit: starting clean");
-        attach::detach_pinned(pins);
-        pins::remove_tree(pins)?;
-        pins::create(pins)?;
+        tracing::info!(%error, "pinned tables do not fit: making others");
+        let aside = pins::set_aside(pins)?;
+        stale.retain(|folder| *folder != aside);
+        stale.push(aside);
         load::load(settings, Some(pins), virtual_clock)
     })
 }

@@ -19,6 +19,8 @@ use crate::skel::LAYOUT;
 const BPF_FS_MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
 /// What the names of our folders begin with.
 const PREFIX: &str = "layout-";
+/// What the names of folders end with whose tables have another size.
+const ASIDE: &str = "-before";
 /// Where the system has its bpffs, or wants it.
 const SYSTEM_BPFFS: &str = "/sys/fs/bpf";
 
@@ -27,19 +29,35 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error::Pins { action, path, source }
 }
 
-/// Makes the folder for this layout, mounts a bpffs if there is none, removes pins of other layouts.
-pub(crate) fn prepare(pin_dir: &Path) -> Result<PathBuf> {
+/// Makes the folder for this layout, and mounts a bpffs if there is none. With the folders of other layouts, whose programs
+/// are at work until [`remove_stale`].
+pub(crate) fn prepare(pin_dir: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     ensure_bpffs(pin_dir)?;
     let ours = pin_dir.join(format!("{PREFIX}{LAYOUT}"));
-    for folder in folders(pin_dir)? {
-        if folder != ours && folder != of_ilnp(pin_dir) {
-            tracing::info!(path = %folder.display(), "removing pins of another version");
-            crate::attach::detach_pinned(&folder);
-            remove_tree(&folder)?;
-        }
-    }
+    let mut stale = folders(pin_dir)?;
+    stale.retain(|folder| *folder != ours && *folder != of_ilnp(pin_dir));
     create(&ours)?;
-    Ok(ours)
+    Ok((ours, stale))
+}
+
+/// Puts the pins of this layout among those of others, and makes the folder anew.
+pub(crate) fn set_aside(ours: &Path) -> Result<PathBuf> {
+    let mut name = ours.as_os_str().to_owned();
+    name.push(ASIDE);
+    let aside = PathBuf::from(name);
+    // Of a process that has ended before it removed them.
+    crate::attach::detach_replaced(&aside, ours);
+    remove_tree(&aside)?;
+    fs::rename(ours, &aside).map_err(failed("rename", ours))?;
+    create(ours)?;
+    Ok(aside)
+}
+
+/// Takes off the programs of another layout, but for filters that ours have replaced, and removes its pins.
+pub(crate) fn remove_stale(stale: &Path, ours: &Path) -> Result<()> {
+    tracing::info!(path = %stale.display(), "removing pins of another version");
+    crate::attach::detach_replaced(stale, ours);
+    remove_tree(stale)
 }
 
 /// The folder of what ILNP has attached.

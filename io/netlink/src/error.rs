@@ -90,7 +90,7 @@ pub enum JournalError {
     },
     /// No journal of this version.
     #[error(
-        "{path} is no journal of changes of this version: {reason}. Move it away; `moorline reset` \
+        "{path} is no journal of changes of this version: {reason}. Move it away; `moorline down` \
          finds Moorline's changes by their marks"
     )]
     Malformed {

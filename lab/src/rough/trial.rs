@@ -127,7 +127,7 @@ impl World {
         let (Some(daemon), Some(options)) = (self.daemons.remove(host), &self.options) else {
             return Ok(());
         };
-        daemon.stop()?;
+        daemon.hand_over()?;
         self.daemons.insert(host, Daemon::start(self.network.lab(), host, options)?);
         Ok(())
     }

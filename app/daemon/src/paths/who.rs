@@ -25,7 +25,7 @@ impl Who {
     ///
     /// The mode of the socket says the same, but a descriptor can be handed on and a mode be changed.
     pub(crate) async fn may_change(self) -> bool {
-        if self.uid == 0 || self.uid == geteuid().as_raw() {
+        if self.is_root() {
             return true;
         }
         let Ok(_turn) = ASKING.acquire().await else { return false };
@@ -33,6 +33,11 @@ impl Who {
         // began early has all capabilities.
         let ask = move || privileges::reduce().is_ok() && self.is_member();
         tokio::task::spawn_blocking(ask).await.unwrap_or(false)
+    }
+
+    /// Root, or the user of the daemon.
+    pub(crate) fn is_root(self) -> bool {
+        self.uid == 0 || self.uid == geteuid().as_raw()
     }
 
     fn is_member(self) -> bool {

@@ -62,6 +62,58 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
 }
 
+/// What a process of another version leaves, and ours takes the place of.
+fn moved_traffic_outlives_the_version(attach: AttachMode, tag: &str) {
+    let net = Net::new(tag);
+    let (pins_a, pins_b) = (Pins::new(&format!("{tag}a")), Pins::new(&format!("{tag}b")));
+    let mut a = Host::new(&net, "a", &pins_a.settings(attach));
+    let mut b = Host::new(&net, "b", &pins_b.settings(attach));
+    let (mut client, mut server) = connect(&net);
+    for host in [&mut a, &mut b] {
+        Net::route_over_moor(&host.namespace, address(host.end, 1), address(host.peer, 1));
+        let entry = host.entry(2);
+        host.upsert(entry);
+    }
+    net.r.sh("ip link set a1 down; ip link set b1 down");
+    transfer(&mut client, &mut server, 100_000);
+    let entry = a.entry(2);
+    drop(a);
+    let mut left = std::fs::read_dir(&pins_a.0).unwrap().map(|entry| entry.unwrap().path());
+    let ours = left.find(|path| !path.to_str().unwrap().contains("clsact")).unwrap();
+    let older = ours.with_file_name("layout-0123456789abcdef");
+    std::fs::rename(&ours, &older).unwrap();
+
+    let mut plane = open(&net.a, "a", &pins_a.settings(attach));
+    assert_eq!(plane.contexts().unwrap(), []);
+    if attach != AttachMode::Tc {
+        // The programs of before go on beside those that have no context yet.
+        transfer(&mut client, &mut server, 100_000);
+    }
+    plane.apply(&Update::Upsert(entry)).unwrap();
+    transfer(&mut client, &mut server, 100_000);
+    net.a.run(|| plane.remove_stale().unwrap());
+    assert!(!older.exists() && ours.exists());
+    let before = plane.counters(ID).unwrap().tx_bytes;
+    transfer(&mut client, &mut server, 100_000);
+    assert!(plane.counters(ID).unwrap().tx_bytes >= before + 100_000);
+    net.a.run(|| plane.close().unwrap());
+    assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
+}
+
+#[test]
+fn moved_traffic_outlives_another_version_with_tcx() {
+    if can_run("moved_traffic_outlives_another_version_with_tcx") {
+        moved_traffic_outlives_the_version(AttachMode::Tcx, "vx");
+    }
+}
+
+#[test]
+fn moved_traffic_outlives_another_version_with_classic_tc() {
+    if can_run("moved_traffic_outlives_another_version_with_classic_tc") {
+        moved_traffic_outlives_the_version(AttachMode::Tc, "vt");
+    }
+}
+
 #[test]
 fn pins_of_another_shape_are_not_taken_over() {
     if !can_run("pins_of_another_shape_are_not_taken_over") {
@@ -79,19 +131,23 @@ fn pins_of_another_shape_are_not_taken_over() {
     all.sort_unstable();
     assert_eq!(attached, all);
 
-    // Another size: clean, with nothing of the old left on the interfaces.
+    // Another size: clean, with nothing of the old left on the interfaces once it may go.
     let larger = Settings { max_contexts: 128, ..pins.settings(AttachMode::Auto) };
-    let plane = net.a.run(|| Datapath::open(&larger).unwrap());
+    let mut plane = net.a.run(|| Datapath::open(&larger).unwrap());
     assert_eq!(plane.contexts().unwrap(), []);
     assert!(plane.attached_before().is_empty());
+    assert!(net.a.sh("bpftool net").contains("uplink"));
+    net.a.run(|| plane.remove_stale().unwrap());
+    assert!(!net.a.sh("bpftool net").contains("uplink"));
     drop(plane);
 
     // Another version.
     let folder = std::fs::read_dir(&pins.0).unwrap().next().unwrap().unwrap().path();
     let other = pins.0.join("layout-0123456789abcdef");
     std::fs::rename(&folder, &other).unwrap();
-    let plane = net.a.run(|| Datapath::open(&larger).unwrap());
+    let mut plane = net.a.run(|| Datapath::open(&larger).unwrap());
     assert_eq!(plane.contexts().unwrap(), []);
+    net.a.run(|| plane.remove_stale().unwrap());
     assert!(!other.exists());
 }
 

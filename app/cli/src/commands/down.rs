@@ -1,30 +1,36 @@
-use crate::args::{Args, ResetArgs};
+use crate::args::{Args, DownArgs};
 use anyhow::{Context, bail};
-use moorline_api::{BlockingClient, Client, Error};
+use moorline_api::{BlockingClient, Client, Down, EventsQuery};
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Hands over to `moorlined --reset`: the daemon wrote the journal of its changes, it can read it.
-pub(crate) fn reset(args: &Args, reset: &ResetArgs) -> anyhow::Result<ExitCode> {
+/// Has a running daemon restore the host and end, then runs `moorlined --reset` for what is left: the daemon wrote the journal
+/// of its changes, it can read it.
+pub(crate) fn down(args: &Args, down: &DownArgs) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
-        bail!("only root can undo changes to the network: run `sudo moorline reset`");
+        bail!("only root can undo changes to the network: run `sudo moorline down`");
     }
-    refuse_if_running(args)?;
+    let folders = match end_running(args)? {
+        Some(Down { state_dir, pin_dir }) => {
+            DownArgs { state_dir: Some(state_dir), pin_dir: Some(pin_dir) }
+        }
+        None => down.clone(),
+    };
     let own = env::current_exe().ok();
     let daemon = find_daemon(own.as_deref(), env::var_os("PATH").as_deref())
         .context("moorlined is neither next to moorline nor on PATH: put it there")?;
     // On success this process becomes the daemon's, and its exit code is ours.
-    let error = command(&daemon, reset).exec();
+    let error = command(&daemon, &folders).exec();
     Err(error).with_context(|| format!("cannot run {}", daemon.display()))
 }
 
-fn command(daemon: &Path, reset: &ResetArgs) -> Command {
+fn command(daemon: &Path, folders: &DownArgs) -> Command {
     let mut command = Command::new(daemon);
     command.arg("--reset");
-    let folders = [("--state-dir", &reset.state_dir), ("--pin-dir", &reset.pin_dir)];
+    let folders = [("--state-dir", &folders.state_dir), ("--pin-dir", &folders.pin_dir)];
     for (option, folder) in folders {
         if let Some(folder) = folder {
             command.arg(option).arg(folder);
@@ -33,17 +39,19 @@ fn command(daemon: &Path, reset: &ResetArgs) -> Command {
     command
 }
 
-fn refuse_if_running(args: &Args) -> anyhow::Result<()> {
-    match BlockingClient::new(Client::new(&args.socket))?.status() {
-        Ok(status) => bail!(
-            "moorlined is running (pid {pid}) and its changes are in use. Stop it, and it undoes \
-             them itself: `systemctl stop moorlined` or `kill {pid}`",
-            pid = status.pid
-        ),
-        Err(Error::NotRunning { .. }) => Ok(()),
-        // A hung or odd daemon is a reason to reset: its lock decides.
-        Err(_) => Ok(()),
-    }
+/// The folders of the daemon that has ended; none if there was no daemon.
+fn end_running(args: &Args) -> anyhow::Result<Option<Down>> {
+    let events = BlockingClient::new(Client::new(&args.socket))?;
+    let query = EventsQuery { since: Some(u64::MAX), follow: Some(true) };
+    let coming = match events.events(query) {
+        Ok(coming) => coming,
+        // Nobody is there; or a daemon that does not answer, but holds the lock: `moorlined --reset` names its pid.
+        Err(_) => return Ok(None),
+    };
+    let folders = BlockingClient::new(Client::new(&args.socket))?.down()?;
+    // The stream ends with the process.
+    coming.for_each(drop);
+    Ok(Some(folders))
 }
 
 /// The daemon that was installed together with this program comes before others on the path.
@@ -85,7 +93,7 @@ mod tests {
     fn the_daemon_is_told_its_folders_only_if_they_are_others() {
         let given = |state_dir: Option<&str>, pin_dir: Option<&str>| {
             let [state_dir, pin_dir] = [state_dir, pin_dir].map(|dir| dir.map(PathBuf::from));
-            let command = command(Path::new("moorlined"), &ResetArgs { state_dir, pin_dir });
+            let command = command(Path::new("moorlined"), &DownArgs { state_dir, pin_dir });
             command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(given(None, None), ["--reset"]);
