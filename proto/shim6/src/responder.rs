@@ -62,7 +62,9 @@ impl Machine {
             }
             None => {
                 self.welcomes.take(locators.peer.prefix(), now)?;
-                self.send_r1(key, locators, initiator_tag, initiator_nonce, now);
+                let says_source =
+                    packet.raw_option(OptionType::SOURCE).is_some_and(|told| told.len() == 16);
+                self.send_r1(key, locators, (initiator_tag, initiator_nonce), says_source, now);
             }
         }
         Ok(())
@@ -282,15 +284,18 @@ impl Machine {
         &mut self,
         key: Key,
         locators: LocatorPair,
-        initiator_tag: ContextTag,
-        initiator_nonce: u32,
+        (initiator_tag, initiator_nonce): (ContextTag, u32),
+        says_source: bool,
         now: Instant,
     ) {
         //= rfc5533#7.10
         //= rfc5533#5.5-3
         let bound = Bound::R1 { key, locators, initiator_tag };
         let (responder_nonce, validator) = self.validators.make(&bound, &mut self.rng, now);
-        let options = Options::from(alloc::vec![Opt::Validator(validator.to_vec())]);
+        let validator = Opt::Validator(validator.to_vec());
+        // No longer than the question: it has the option as well.
+        let source = says_source.then_some(Opt::Source(locators.peer));
+        let options: Options = [validator].into_iter().chain(source).collect();
         let r1 = R1 { initiator_nonce, responder_nonce, options };
         self.push_transmit(Via::Pair(locators), Message::R1(r1));
     }

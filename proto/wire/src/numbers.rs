@@ -124,6 +124,7 @@ impl MessageType {
             | OptionType::SEND_TIMEOUT_MILLIS => {
                 matches!(self, Self::I2 | Self::R2 | Self::I2BIS | Self::UPDATE_REQUEST)
             }
+            OptionType::SOURCE => matches!(self, Self::I1 | Self::R1),
             OptionType(_) => false,
         }
     }
@@ -151,6 +152,9 @@ number_space! {
         /// Ours: the Send Timeout in milliseconds (design s6). "ML" in ASCII, in the range that
         /// RFC 5533 s17 leaves "For Experimental use" (16384-32767).
         SEND_TIMEOUT_MILLIS = 0x4d4c, "Send Timeout";
+        /// Ours, "MS" in ASCII, in the same range. In I1: the address that it is sent from. In R1, if the I1 has the
+        /// option: the address that the I1 came from.
+        SOURCE = 0x4d53, "Source";
     }
 }
 

@@ -2,7 +2,7 @@ use crate::consts::{MAX_MESSAGE_LEN, MAX_PDS_LEN};
 use crate::reader::exactly;
 use crate::{LocatorList, LocatorPreferences, OptionType, Packet, RawOption, WireError};
 use alloc::vec::Vec;
-use moorline_types::Ulid;
+use moorline_types::{Locator, Ulid};
 
 /// A decoded option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Opt {
     KeepaliveTimeout(u16),
     /// Our Send Timeout in milliseconds ([`OptionType::SEND_TIMEOUT_MILLIS`]).
     SendTimeoutMillis(u32),
+    /// Where an I1 is sent from, or has come from ([`OptionType::SOURCE`]).
+    Source(Locator),
     /// Unknown, or not listed for the type of the message it came in.
     Unknown {
         /// Type without the critical bit.
@@ -56,6 +58,7 @@ impl Opt {
             Self::ForkedInstance(_) => OptionType::FORKED_INSTANCE,
             Self::KeepaliveTimeout(_) => OptionType::KEEPALIVE_TIMEOUT,
             Self::SendTimeoutMillis(_) => OptionType::SEND_TIMEOUT_MILLIS,
+            Self::Source(_) => OptionType::SOURCE,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -91,6 +94,7 @@ impl Opt {
             OptionType::SEND_TIMEOUT_MILLIS => {
                 Self::SendTimeoutMillis(u32::from_be_bytes(exactly(contents)?))
             }
+            OptionType::SOURCE => Self::Source(Locator::from(exactly::<16>(contents)?)),
             _ => Self::unknown(raw),
         })
     }
@@ -121,6 +125,7 @@ impl Opt {
             Self::ForkedInstance(value) | Self::SendTimeoutMillis(value) => {
                 out.extend(value.to_be_bytes());
             }
+            Self::Source(locator) => out.extend(locator.octets()),
             //= rfc5534#5.3-6
             Self::KeepaliveTimeout(seconds) => out.extend(u32::from(*seconds).to_be_bytes()),
         }
@@ -214,6 +219,12 @@ impl Options {
     #[must_use]
     pub fn send_timeout_millis(&self) -> Option<u32> {
         first!(self, Opt::SendTimeoutMillis(millis) => *millis)
+    }
+
+    /// Where an I1 is sent from, or has come from.
+    #[must_use]
+    pub fn source(&self) -> Option<Locator> {
+        first!(self, Opt::Source(locator) => *locator)
     }
 
     /// Type of the first unknown option with the critical bit set.

@@ -132,6 +132,7 @@ fn is_what_the_getter_gives(options: &Options, option: &Opt) -> bool {
         Opt::ForkedInstance(value) => options.forked_instance() == Some(*value),
         Opt::KeepaliveTimeout(value) => options.keepalive_timeout() == Some(*value),
         Opt::SendTimeoutMillis(value) => options.send_timeout_millis() == Some(*value),
+        Opt::Source(locator) => options.source() == Some(*locator),
         Opt::Unknown { .. } => false,
     }
 }
@@ -237,6 +238,7 @@ fn sized_option(kind: MessageType, contents: usize) -> BoxedStrategy<Opt> {
         any::<u32>().prop_map(Opt::ForkedInstance),
         any::<u16>().prop_map(Opt::KeepaliveTimeout),
         any::<u32>().prop_map(Opt::SendTimeoutMillis),
+        any::<[u8; 16]>().prop_map(|octets| Opt::Source(Locator::from(octets))),
     ]
     .prop_filter("listed for the type", move |option| kind.lists(option.kind()))
     .boxed()

@@ -25,6 +25,23 @@ fn an_r1_is_as_long_as_its_i1_but_for_the_validator() {
     assert_eq!(r1.octets().len(), i1.message.octets().len() + VALIDATOR_OPTION);
 }
 
+/// Who asks where an I1 came from learns of a translator on the way, and has no more sent than they sent.
+#[test]
+fn an_r1_tells_the_source_of_an_i1_that_asks_for_it() {
+    let mut duo = Duo::new();
+    let mut i1 = i1_of(1);
+    let told = Opt::Source(i1.pair.peer);
+    if let Message::I1(message) = &mut i1.message {
+        message.options = [told].into_iter().collect();
+    }
+    let seen_from = i1.pair.local;
+    duo.hand(&i1).expect("answered");
+    let r1 = &duo.under_way[0].message;
+    let Message::R1(message) = r1 else { panic!("{r1:?}") };
+    assert_eq!(message.options.source(), Some(seen_from));
+    assert_eq!(r1.octets().len(), i1.message.octets().len() + VALIDATOR_OPTION);
+}
+
 /// An I1 that crosses ours is answered by R2 with locators and parameters, whoever made it up.
 #[test]
 fn a_flood_of_i1s_that_cross_ours_draws_few_r2s() {
