@@ -5,42 +5,16 @@ mod common;
 
 use std::net::Ipv6Addr;
 
-use common::{Protected, protected, protected_with, with_ilnp};
-use moorline_api::{Client, Pair};
-use moorline_doctor::probe::{Kind, PeerReport, Verdict};
-use moorline_doctor::{Report, Severity, collect, examine, examine_peer, probe, ways};
+use common::doctor::{ask_doctor, trouble};
+use common::{protected, protected_with, with_ilnp};
+use moorline_api::Pair;
+use moorline_doctor::Report;
+use moorline_doctor::probe::{Kind, Verdict};
 use moorline_lab::netns::Namespace;
 use moorline_lab::topology::{Prefix, host_address};
 
-/// What the doctor says on host A, of itself and of B by these addresses.
-fn ask_doctor(hosts: &Protected, peers: &[Ipv6Addr]) -> Report {
-    let host = hosts.lab.namespace("a").unwrap();
-    let client = Client::new(hosts.lab.directory("a").unwrap().join("moorlined.sock"));
-    host.enter(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let facts = collect(env!("CARGO_PKG_VERSION"), &client).await?;
-            let mut findings = examine(&facts);
-            if peers.is_empty() {
-                return Ok(Report::new(findings, None));
-            }
-            let pairs = probe::run(&ways(&facts, peers)).await?;
-            let peer = PeerReport { peer: "b".to_owned(), pairs };
-            findings.extend(examine_peer(&peer));
-            Ok(Report::new(findings, Some(peer)))
-        })
-    })
-    .unwrap()
-}
-
 fn both_of_b() -> [Ipv6Addr; 2] {
     [host_address("b", 1), host_address("b", 2)]
-}
-
-/// Codes of what stops protection or is not as it should be.
-fn trouble(report: &Report) -> Vec<&str> {
-    let bad = report.findings.iter().filter(|finding| finding.severity != Severity::Note);
-    bad.map(|finding| finding.code.as_str()).collect()
 }
 
 /// Of a kind, on pairs whose ends both are at these ISPs.

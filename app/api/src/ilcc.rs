@@ -1,4 +1,5 @@
 use crate::open_enum::open_enum;
+use crate::readiness::Readiness;
 use crate::types::Pair;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,6 +104,9 @@ pub struct Correspondent {
     /// Whether it has not acknowledged our locators as they are now.
     #[serde(default)]
     pub awaits_acknowledgement: bool,
+    /// Whether it survives the loss of the addresses that it uses; none from a daemon that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<Readiness>,
     /// Seconds since packets went either way, as far as is known: it is told every 10 s.
     pub last_used_s_ago: u64,
 }

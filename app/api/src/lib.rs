@@ -30,6 +30,7 @@ mod event;
 mod ilcc;
 mod open_enum;
 mod path;
+mod readiness;
 mod sse;
 mod types;
 
@@ -45,6 +46,7 @@ pub use path::{
     ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,
     PathState, Paths, PutRequest, Scope, SpreadRequest, Taste, UnpinRequest,
 };
+pub use readiness::{Readiness, ReadinessState, SAME_UPLINK, Survival};
 pub use sse::Decoder;
 pub use types::{
     Context, ContextCounts, ContextState, DataPlane, Down, ErrorBody, LocatorInfo, Pair, Proof,

@@ -1,5 +1,6 @@
 use crate::ilcc::IlnpStatus;
 use crate::open_enum::open_enum;
+use crate::readiness::{Readiness, Survival};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,6 +26,9 @@ pub struct Status {
     /// How many contexts are in which state.
     #[serde(default)]
     pub contexts: ContextCounts,
+    /// What the loss of each uplink that contexts use would do.
+    #[serde(default)]
+    pub survival: Vec<Survival>,
     /// ILNPv6; none where it is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ilnp: Option<IlnpStatus>,
@@ -108,6 +112,9 @@ pub struct Context {
     pub moved: bool,
     /// Why this pair is the current one, for a person.
     pub why: String,
+    /// Whether it survives the loss of the current pair; none from a daemon that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<Readiness>,
     /// Since when this pair is the current one, milliseconds since 1970; 0 before the context is established.
     pub since_unix_ms: u64,
     /// Locators that the peer knows of us.

@@ -3,8 +3,8 @@
 
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, DataPlane, Event,
-    EventKind, EventsQuery, InterfaceAddresses, LocatorInfo, Pair, Proof, ReapState, Role, Status,
-    Uplink,
+    EventKind, EventsQuery, InterfaceAddresses, LocatorInfo, Pair, Proof, Readiness,
+    ReadinessState, ReapState, Role, Status, Survival, Uplink,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,6 +44,13 @@ fn status() -> Status {
             moved: 4,
             no_support: 5,
         },
+        survival: vec![Survival {
+            uplink: "eth0".into(),
+            contexts: 3,
+            survive: 2,
+            others: BTreeMap::from([("unanswered".into(), 1)]),
+            sessions: 0,
+        }],
         ilnp: None,
         drops: BTreeMap::from([("bad_nonce".into(), 6)]),
         warnings: vec!["one uplink only: plug in another".into()],
@@ -62,6 +69,9 @@ fn status_json() -> Value {
         }],
         "contexts":
             {"establishing": 1, "established": 2, "exploring": 3, "moved": 4, "no_support": 5},
+        "survival": [{
+            "uplink": "eth0", "contexts": 3, "survive": 2, "others": {"unanswered": 1}, "sessions": 0
+        }],
         "drops": {"bad_nonce": 6},
         "warnings": ["one uplink only: plug in another"]
     })
@@ -79,6 +89,14 @@ fn context() -> Context {
         locator_peer: address("2001:db8:b::9"),
         moved: true,
         why: "send timeout".into(),
+        readiness: Some(Readiness {
+            state: ReadinessState::Protected,
+            reason: None,
+            why: "another pair has answered".into(),
+            remedy: String::new(),
+            standby: Some(Pair::new(address("2001:db8:1::5"), address("2001:db8:a::9"))),
+            answered_ms_ago: Some(1_000),
+        }),
         since_unix_ms: 1_700_000_000_456,
         local_locators: vec![address("2001:db8:1::5"), address("2001:db8:2::5")],
         peer_locators: vec![address("2001:db8:a::9")],
@@ -97,6 +115,10 @@ fn context_json() -> Value {
         "role": "initiator", "state": "established", "reap": "inbound-ok",
         "locator_local": "2001:db8:2::5", "locator_peer": "2001:db8:b::9",
         "moved": true, "why": "send timeout", "since_unix_ms": 1_700_000_000_456_u64,
+        "readiness": {
+            "state": "protected", "why": "another pair has answered", "remedy": "",
+            "standby": {"local": "2001:db8:1::5", "peer": "2001:db8:a::9"}, "answered_ms_ago": 1_000
+        },
         "local_locators": ["2001:db8:1::5", "2001:db8:2::5"],
         "peer_locators": ["2001:db8:a::9"],
         "tx_packets": 1, "tx_bytes": 2, "rx_packets": 3, "rx_bytes": 4,

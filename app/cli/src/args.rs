@@ -124,6 +124,15 @@ pub struct DoctorArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Open this host's firewall for what Moorline needs: show the commands, ask, run them, and look again (as root).
+    #[arg(long, conflicts_with_all = ["json", "peer"])]
+    pub fix: bool,
+    /// Take out the rules that --fix has put in (as root).
+    #[arg(long, conflicts_with_all = ["json", "peer", "fix"])]
+    pub unfix: bool,
+    /// Do not ask.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// Where the daemon kept what is to be undone, if it was started with other folders and does not run.

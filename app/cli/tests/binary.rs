@@ -57,6 +57,7 @@ fn status() -> Status {
         data_plane: DataPlane::User,
         uplinks: vec![],
         contexts: moorline_api::ContextCounts::default(),
+        survival: vec![],
         ilnp: None,
         drops: std::collections::BTreeMap::new(),
         warnings: vec!["look here".into()],

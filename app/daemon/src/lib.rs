@@ -42,6 +42,7 @@ mod paths;
 mod privileges;
 mod protect;
 mod ranker;
+mod readiness;
 mod server;
 mod shell;
 mod shim6;

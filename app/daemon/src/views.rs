@@ -5,10 +5,11 @@ use moorline_api::{
     Context, ContextCounts, ContextState, DataPlane, InterfaceAddresses, ReapState, Role, Status,
 };
 use moorline_host::datapath::ContextCounters;
-use moorline_host::{ContextView, EstablishedView, Failure, NegativeView};
+use moorline_host::{ContextView, EstablishedView, Failure, NegativeView, Readiness};
 use moorline_types::{Instant, Locator, Ulid};
 
 use crate::clock;
+use crate::readiness;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -30,6 +31,7 @@ impl Daemon {
             data_plane: DataPlane::from(self.datapath.mode().to_owned()),
             uplinks: self.addresses.uplinks(&self.view),
             contexts: self.counts(),
+            survival: self.survival(),
             ilnp,
             drops,
             warnings: self.addresses.warnings(&self.view, &self.ulids_in_use()),
@@ -40,6 +42,7 @@ impl Daemon {
         let live = self.host.contexts().map(|context| {
             let counters = self.datapath.counters(context.id).unwrap_or_default();
             let mut view = live(&context, &counters);
+            view.readiness = self.readiness_of(&context);
             if let Some(cause) = context.established.and_then(|established| established.cause) {
                 view.why = self.steer.reason(context.id, cause);
             }
@@ -90,6 +93,7 @@ fn live(context: &ContextView, counters: &ContextCounters) -> Context {
         locator_peer: locators.peer.0,
         moved: locators != ulids,
         why: why(established),
+        readiness: None,
         since_unix_ms: established.map_or(0, |established| clock::unix_ms_of(established.since)),
         local_locators: addresses(established.map(|established| &*established.local_locators)),
         peer_locators: addresses(established.map(|established| &*established.peer_locators)),
@@ -125,6 +129,7 @@ fn dormant(negative: &NegativeView) -> Context {
     Context {
         state,
         why: format!("{why}; plain IPv6, tried again in {left}"),
+        readiness: Some(readiness::told(Readiness::of_failure(negative.failure), clock::now())),
         ..live(&context, &ContextCounters::default())
     }
 }

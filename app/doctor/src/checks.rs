@@ -1,5 +1,6 @@
 //! Facts to findings.
 
+mod failover;
 mod host;
 mod ilnp;
 mod network;
@@ -18,6 +19,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     findings.extend(host::kernel(&facts.kernel));
     findings.extend(host::daemon(facts));
     findings.extend(host::peers(facts));
+    findings.extend(failover::contexts(facts));
     findings.extend(network::uplinks(facts));
     findings.extend(network::addresses(facts));
     findings.extend(network::rules(facts));

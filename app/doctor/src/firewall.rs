@@ -54,6 +54,34 @@ pub(crate) fn examine(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]
     findings
 }
 
+/// A chain that keeps messages of ours from this host, or on it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Closed {
+    pub(crate) family: String,
+    pub(crate) table: String,
+    pub(crate) chain: String,
+    /// It is those of ILNP; else those of Shim6.
+    pub(crate) is_ilnp: bool,
+}
+
+/// The base chains for packets of this host that drop messages of Shim6, such that begin something new among them, or
+/// of ILNP.
+pub(crate) fn closed(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]>) -> Vec<Closed> {
+    let ruleset = Ruleset::read(ruleset);
+    let all = interfaces.iter().flat_map(|interface| packets(interface));
+    let of_ilnp = interfaces.iter().flat_map(|interface| of_ilnp(interface, ilnp));
+    let ours = all.filter(|packet| packet.protocol == SHIM6).chain(of_ilnp);
+    let own = ours.filter(|packet| matches!(packet.hook, "input" | "output"));
+    let mut found = Vec::new();
+    for packet in own {
+        for verdict in ruleset.walk(&packet).into_iter().filter(|one| !one.is_reverse_path) {
+            let (family, table, chain) = verdict.base;
+            found.push(Closed { family, table, chain, is_ilnp: packet.protocol != SHIM6 });
+        }
+    }
+    found
+}
+
 /// What has to pass. What is dropped of something that goes on is dropped of what begins, too: that comes first,
 /// for it is worse.
 fn packets(interface: &str) -> Vec<Packet<'_>> {
@@ -95,7 +123,7 @@ fn of_ilnp(interface: &str, types: Option<[u8; 2]>) -> impl Iterator<Item = Pack
 }
 
 fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
-    let Verdict { place, text, is_certain, is_reverse_path } = verdict;
+    let Verdict { place, text, is_certain, is_reverse_path, .. } = verdict;
     let on = packet.interface;
     if *is_reverse_path {
         return Finding::new(
@@ -139,8 +167,7 @@ fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
         );
     }
     let begins = packet.ct_state == "new";
-    let stops = *is_certain && (!begins || packet.hook == "output");
-    let severity = if stops { Severity::StopsProtection } else { Severity::Warning };
+    let severity = if *is_certain { Severity::StopsProtection } else { Severity::Warning };
     let what_of_it = if begins { " that begins something new" } else { "" };
     let direction = match packet.hook {
         "output" | "postrouting" | "egress" => "out of",
@@ -153,8 +180,9 @@ fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
     )
     .shown_by(format!("{place}: {text}"))
     .remedy(
-        "Shim6 messages are protocol 140, those that a peer begins with among them. Accept it before that: \
-         meta l4proto 140 accept",
+        "Peers begin contexts and probe other pairs by protocol 140, which connection tracking forgets after 10 idle \
+         minutes. Accept it before that: meta l4proto 140 accept (`moorline doctor --fix` shows the command, asks, \
+         and runs it)",
     )
 }
 

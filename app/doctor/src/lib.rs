@@ -15,6 +15,7 @@
 //! | `facts`, `collect` | what is known of the host, and where it comes from |
 //! | `checks` | facts to findings |
 //! | `firewall` | which rules of nftables drop what Moorline needs |
+//! | `fix` | rules that open the host's own firewall for Moorline |
 //! | `probe` | test packets: made, sent, recognized when they or errors come back |
 //! | `ways` | which pairs of addresses are tried with a peer |
 //! | `peer` | verdicts to findings |
@@ -25,6 +26,7 @@ mod collect;
 mod facts;
 mod finding;
 mod firewall;
+mod fix;
 mod peer;
 pub mod probe;
 mod ways;
@@ -33,5 +35,6 @@ pub use checks::examine;
 pub use collect::collect;
 pub use facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 pub use finding::{Finding, Report, Severity};
+pub use fix::{COMMENT, Fix, fixes, undoing};
 pub use peer::examine_peer;
 pub use ways::ways;

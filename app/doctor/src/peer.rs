@@ -1,3 +1,8 @@
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+use moorline_api::Pair;
+
 use crate::finding::{Finding, Severity};
 use crate::probe::{Kind, PairReport, PeerReport, Verdict};
 
@@ -35,16 +40,10 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     let answers = |pair: &&PairReport, kind| pair.verdicts.get(&kind).is_some_and(is_answered);
     let usable =
         pairs.iter().filter(|pair| answers(pair, Kind::Shim6) || answers(pair, Kind::Ilnp));
-    if usable.count() == 1 {
-        findings.push(
-            Finding::new(
-                "peer-one-pair",
-                Severity::StopsProtection,
-                "only one pair of addresses works with this peer",
-            )
-            .remedy("Connections with it have nothing to move to: see to the other rows."),
-        );
-    }
+    let usable: Vec<_> = usable.map(|pair| pair.pair).collect();
+    findings.extend(translated(pairs));
+    findings.extend(from_link_layer(pairs));
+    findings.extend(without_second_path(pairs, &usable));
     let kinds = [
         (Kind::Options8, "peer-options", "destination options of 8 octets", OPTIONS),
         (Kind::Options16, "peer-options", "destination options of 16 octets", OPTIONS),
@@ -96,6 +95,88 @@ fn shim6(pairs: &[PairReport]) -> Vec<Finding> {
         .collect()
 }
 
+/// Addresses of the peer that the daemon begins no context with, unless told to.
+fn from_link_layer(pairs: &[PairReport]) -> Option<Finding> {
+    let is_eui64 = |address: &Ipv6Addr| address.octets()[11..13] == [0xff, 0xfe];
+    let peers: BTreeSet<_> = pairs.iter().map(|pair| pair.pair.peer).collect();
+    let (found, others): (Vec<_>, Vec<_>) = peers.into_iter().partition(is_eui64);
+    if found.is_empty() {
+        return None;
+    }
+    let severity = if others.is_empty() { Severity::StopsProtection } else { Severity::Warning };
+    let what = "connections to an address made from a link-layer address (EUI-64) are never tried: it proves nothing";
+    let finding = Finding::new("peer-eui64", severity, what).remedy(
+        "Connect to an address of the peer with a proof (`moorline dns-records` there prints them), or set trigger-eui64 = true.",
+    );
+    Some(found.iter().map(ToString::to_string).fold(finding, Finding::shown_by))
+}
+
+/// Pairs whose packets get another source address on the way. The peer drops probes from an address that it was not
+/// told of, so nothing moves there.
+fn translated(pairs: &[PairReport]) -> Option<Finding> {
+    let translated: Vec<_> = pairs
+        .iter()
+        .filter_map(|pair| match pair.verdicts.get(&Kind::Shim6) {
+            Some(Verdict::Translated { seen }) => {
+                Some(format!("{}: the peer saw {seen}", pair.pair))
+            }
+            _ => None,
+        })
+        .collect();
+    if translated.is_empty() {
+        return None;
+    }
+    let what = format!(
+        "NAT66 on the way of {} of {} pairs: the peer sees another source address than ours",
+        translated.len(),
+        pairs.len()
+    );
+    let finding = Finding::new("peer-nat66", Severity::Warning, what).remedy(
+        "Connections cannot move there. Have the router forward that prefix without translation (no masquerade for IPv6).",
+    );
+    Some(translated.into_iter().fold(finding, Finding::shown_by))
+}
+
+/// Failover needs pairs that answer by more than one of our addresses and more than one of the peer's, at each end that
+/// has more than one.
+fn without_second_path(pairs: &[PairReport], usable: &[Pair]) -> Option<Finding> {
+    let stops = |code, what: String| Finding::new(code, Severity::StopsProtection, what);
+    let remedy = "Connections with it have nothing to move to: see to the other rows.";
+    let ends = |all: &mut dyn Iterator<Item = Ipv6Addr>| all.collect::<BTreeSet<_>>();
+    let prefixes = |all: &BTreeSet<Ipv6Addr>| {
+        all.iter()
+            .map(|one| one.segments().first_chunk::<4>().copied())
+            .collect::<BTreeSet<_>>()
+            .len()
+    };
+    if usable.is_empty() {
+        // Other findings say so where there is no Shim6 at all.
+        return None;
+    }
+    if usable.len() == 1 {
+        let what = "only one pair of addresses works with this peer".to_owned();
+        return Some(stops("peer-one-pair", what).remedy(remedy));
+    }
+    let tried = || pairs.iter().map(|pair| pair.pair);
+    let sides = [
+        (
+            ends(&mut tried().map(|one| one.local)),
+            ends(&mut usable.iter().map(|one| one.local)),
+            "of ours",
+        ),
+        (
+            ends(&mut tried().map(|one| one.peer)),
+            ends(&mut usable.iter().map(|one| one.peer)),
+            "of the peer's",
+        ),
+    ];
+    let stuck = sides.iter().find(|(all, works, _)| prefixes(all) > 1 && prefixes(works) == 1)?;
+    let what =
+        format!("only one address {} works with this peer: its loss ends connections", stuck.2);
+    let finding = stops("peer-one-end", what).remedy(remedy);
+    Some(stuck.1.iter().map(ToString::to_string).fold(finding, Finding::shown_by))
+}
+
 /// The nonce is an option of 8 octets, or 16: the tests of options say what becomes of those.
 fn ilnp(pairs: &[PairReport]) -> Vec<Finding> {
     let verdicts = || pairs.iter().filter_map(|pair| pair.verdicts.get(&Kind::Ilnp));
@@ -133,7 +214,7 @@ fn lost(
 ) -> Option<Finding> {
     let stuck: Vec<_> = pairs
         .iter()
-        .filter(|pair| pair.passes(Kind::Plain) && !pair.passes(kind))
+        .filter(|pair| pair.passes(Kind::Plain) && !pair.arrives(kind))
         .filter_map(|pair| Some((pair, pair.verdicts.get(&kind)?)))
         .collect();
     if stuck.is_empty() {
@@ -155,6 +236,7 @@ fn words(verdict: &Verdict) -> String {
         Verdict::Passes { .. } => "passes".to_owned(),
         Verdict::NoShim6 => "arrives, and the peer knows no Shim6".to_owned(),
         Verdict::NoIlnp => "arrives, and the peer knows no ILNP".to_owned(),
+        Verdict::Translated { seen } => format!("arrives from {seen}"),
         Verdict::Lost => "lost without a word".to_owned(),
         Verdict::Error { from, what, .. } => format!("{what}, says {from}"),
         Verdict::NotSent { why } => format!("not sent: {why}"),

@@ -101,6 +101,11 @@ pub enum Verdict {
     NoShim6,
     /// The Propose may have arrived, as its type does, and the peer did not answer: it does no ILNP.
     NoIlnp,
+    /// It arrived, and the peer saw another source address than ours: NAT66.
+    Translated {
+        /// The address that the peer saw.
+        seen: Ipv6Addr,
+    },
     /// Nothing came back.
     Lost,
     /// Somebody refused it.
@@ -154,7 +159,13 @@ pub struct PairReport {
 }
 
 impl PairReport {
-    /// Whether this kind arrived.
+    /// Whether this kind arrived, from whatever address.
+    pub(crate) fn arrives(&self, kind: Kind) -> bool {
+        let is_translated = |verdict: &Verdict| matches!(verdict, Verdict::Translated { .. });
+        self.passes(kind) || self.verdicts.get(&kind).is_some_and(is_translated)
+    }
+
+    /// Whether this kind arrived as it was sent.
     #[must_use]
     pub fn passes(&self, kind: Kind) -> bool {
         self.verdicts.get(&kind).is_some_and(Verdict::is_passed)

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use moorline_api::EventKind;
+use moorline_api::{ReadinessState, SessionState};
 use serde::{Deserialize, Serialize};
 
+use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::topology::{HOSTS, ISPS};
 
@@ -52,15 +53,30 @@ impl Protocol {
         }
     }
 
-    /// The event that says that the connections can move.
-    pub(super) const fn protection(self) -> EventKind {
+    /// Whether connections of this host could move now. A context can when another pair has answered; a session of ILNP
+    /// when both hosts have it, for its locators are not tried beforehand.
+    pub(super) fn is_protected(self, daemon: &Daemon) -> anyhow::Result<bool> {
+        Ok(match self {
+            Self::Shim6 => daemon.contexts()?.iter().any(|context| {
+                let state = context.readiness.as_ref().map(|readiness| &readiness.state);
+                state == Some(&ReadinessState::Protected)
+            }),
+            Self::Ilnp => {
+                let sessions = daemon.ilcc()?.correspondents;
+                sessions.iter().any(|session| session.state == SessionState::Established)
+            }
+        })
+    }
+
+    /// What is so then.
+    pub(super) const fn protected(self) -> &'static str {
         match self {
-            Self::Shim6 => EventKind::ContextEstablished,
-            Self::Ilnp => EventKind::SessionEstablished,
+            Self::Shim6 => "another pair of A and B has answered: the connections can move",
+            Self::Ilnp => "A and B have a session: each can tell the other where it is",
         }
     }
 
-    /// What the hosts have then.
+    /// What moves.
     pub(super) const fn what(self) -> &'static str {
         match self {
             Self::Shim6 => "context",

@@ -99,7 +99,7 @@ struct Watch<'a> {
     shown: [usize; 2],
     events_shown: Vec<usize>,
     protocol: Protocol,
-    /// Daemons that have no context or session yet.
+    /// Daemons whose connections could not move yet.
     unprotected: usize,
     fault: Option<Fault>,
     /// From the cut to curl's next byte.
@@ -126,7 +126,9 @@ impl Watch<'_> {
                 let logs = logs.collect::<Vec<_>>().join("\n");
                 let missing = self.unprotected;
                 let what = self.protocol.what();
-                bail!("not ready: data flows: {flowing}, {what}s missing: {missing}\n{logs}");
+                bail!(
+                    "not ready: data flows: {flowing}, hosts whose {what} cannot move yet: {missing}\n{logs}"
+                );
             }
         }
         let fault = lab.fail(self.protocol.failure())?;
@@ -167,6 +169,7 @@ impl Watch<'_> {
         interrupt::check()?;
         self.show_arrivals();
         self.show_events();
+        self.show_protection()?;
         self.view.advance(self.clock.now());
         thread::sleep(TICK);
         Ok(())
@@ -192,18 +195,27 @@ impl Watch<'_> {
             self.events_shown[host] = events.len();
             for event in new {
                 let at = self.clock.at_ns(event.at_ns);
-                if event.kind == self.protocol.protection() {
-                    self.unprotected = self.unprotected.saturating_sub(1);
-                    if self.unprotected == 0 {
-                        let what = self.protocol.what();
-                        let text = format!("A and B have a {what}: the connections can move");
-                        self.view.mark(at, MarkKind::Protected, &text);
-                    }
-                } else if let Some((kind, text)) = describe(HOSTS[host], event) {
+                if let Some((kind, text)) = describe(HOSTS[host], event) {
                     self.view.mark(at, kind, &text);
                 }
             }
         }
+    }
+
+    /// Marks the moment from which on the connections can move, once.
+    fn show_protection(&mut self) -> anyhow::Result<()> {
+        if self.unprotected == 0 {
+            return Ok(());
+        }
+        let mut unprotected = 0;
+        for daemon in &*self.daemons {
+            unprotected += usize::from(!self.protocol.is_protected(daemon)?);
+        }
+        self.unprotected = unprotected;
+        if unprotected == 0 {
+            self.view.mark(self.clock.now(), MarkKind::Protected, self.protocol.protected());
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the tests of the lab share.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod doctor;
 pub(crate) mod sites;
 pub(crate) mod twins;
 

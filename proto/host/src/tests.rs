@@ -15,6 +15,7 @@ mod ending;
 mod many;
 mod neighbor;
 mod proofs;
+mod readiness;
 mod recovery;
 mod restart;
 mod spares;

@@ -134,6 +134,7 @@ pub use config::*;
 pub use event::{Cause, Doubt, Event};
 pub use machine::{
     CHECK, CHECK_CURRENT, Known, Machine, NotCandidate, PATH_INTERVAL, PATH_MISSES, PUT_PROBES,
+    Standby,
 };
 pub use message::{Message, ProbeIn, ProbeOut, Report, Transmit};
 pub use order::Rank;

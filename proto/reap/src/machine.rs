@@ -28,7 +28,7 @@ use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
 use put::Put;
 pub use put::{NotCandidate, PUT_PROBES};
-pub use spare::Known;
+pub use spare::{Known, Standby};
 
 /// REAP for one context: see the [crate] for the algorithm.
 ///

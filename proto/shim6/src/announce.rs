@@ -46,6 +46,12 @@ impl Machine {
         self.usable.retain(|locator| !lost.contains(locator));
     }
 
+    /// Whether peers that know us by this address can be told others.
+    #[must_use]
+    pub fn is_provable(&self, ulid: Ulid) -> bool {
+        self.local.as_ref().is_some_and(|proof| proof.announcement_for(ulid).is_some())
+    }
+
     /// What to tell peers about our locators from now on; locators that are not named are as any
     /// other. Costs an Update Request for each context, and peers that know no preferences, such as
     /// LinShim6, ignore messages with them: only where they are needed.

@@ -269,6 +269,12 @@ impl Context {
         }
     }
 
+    /// Whether the peer has answered I1, and not I2, which was sent again: it may have the context already.
+    #[must_use]
+    pub fn is_half_open(&self) -> bool {
+        matches!(&self.state, State::I2Sent(state) if state.retries > 0)
+    }
+
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).
     #[must_use]
     pub fn has_locators(&self, locators: LocatorPair) -> bool {

@@ -33,6 +33,7 @@ fn status() -> Status {
         data_plane: DataPlane::Tcx,
         uplinks: vec![],
         contexts: ContextCounts { established: 3, ..ContextCounts::default() },
+        survival: vec![],
         ilnp: None,
         drops: BTreeMap::from([("bad_checksum".into(), 7)]),
         warnings: vec![],

@@ -3,10 +3,12 @@ use crate::render;
 use anyhow::Context;
 use moorline_api::Client;
 use moorline_doctor::probe::{self, PeerReport};
-use moorline_doctor::{Facts, Report, collect, examine, examine_peer, ways};
+use moorline_doctor::{
+    Facts, Firewall, Fix, Report, collect, examine, examine_peer, fixes, undoing, ways,
+};
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// Ends with 0: nothing stops protection; 1: something does; 2: not everything could be looked at.
 pub(crate) fn doctor(
@@ -14,6 +16,9 @@ pub(crate) fn doctor(
     doctor: &DoctorArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
+    if doctor.fix || doctor.unfix {
+        mend(args, doctor, out)?;
+    }
     match look(args, doctor) {
         Ok(report) => {
             if doctor.json {
@@ -29,6 +34,74 @@ pub(crate) fn doctor(
             Ok(ExitCode::from(COULD_NOT_LOOK))
         }
     }
+}
+
+/// Opens the host's firewall, or closes it again.
+fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let facts = runtime.block_on(collect(env!("CARGO_PKG_VERSION"), &Client::new(&args.socket)))?;
+    let fix = match &facts.firewall {
+        Firewall::Ruleset(ruleset) if doctor.unfix => {
+            Fix { commands: undoing(ruleset), ..Fix::default() }
+        }
+        Firewall::Ruleset(_) => fixes(&facts),
+        Firewall::NoProgram => anyhow::bail!("there is no `nft` to read firewall rules with"),
+        Firewall::Unread(why) => anyhow::bail!("the firewall could not be read: {why}"),
+    };
+    for text in &fix.by_hand {
+        writeln!(out, "Not done here, as its own tool keeps these rules. {text}")?;
+    }
+    if fix.commands.is_empty() {
+        if fix.by_hand.is_empty() {
+            writeln!(out, "There is nothing to change in the firewall.\n")?;
+        }
+        return Ok(());
+    }
+    writeln!(out, "Commands:")?;
+    for command in &fix.commands {
+        writeln!(out, "  {}", shown(command))?;
+    }
+    if !doctor.yes && !agrees(out)? {
+        writeln!(out, "Nothing was changed.\n")?;
+        return Ok(());
+    }
+    for command in &fix.commands {
+        run(command)?;
+    }
+    if doctor.fix {
+        writeln!(
+            out,
+            "Done. These rules last until the firewall is loaded again: put them into its own file \
+             (/etc/nftables.conf) to keep them. `moorline doctor --unfix` takes them out.\n"
+        )?;
+    }
+    Ok(())
+}
+
+/// As it would be typed.
+fn shown(command: &[String]) -> String {
+    let quoted = command.iter().map(|word| match word.contains(' ') {
+        true => format!("'{word}'"),
+        false => word.clone(),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+fn agrees(out: &mut dyn Write) -> anyhow::Result<bool> {
+    write!(out, "Run them? [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn run(command: &[String]) -> anyhow::Result<()> {
+    let [program, arguments @ ..] = command else { return Ok(()) };
+    let output = Command::new(program).args(arguments).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{}: {}", shown(command), said.trim());
+    Ok(())
 }
 
 fn look(args: &Args, doctor: &DoctorArgs) -> anyhow::Result<Report> {

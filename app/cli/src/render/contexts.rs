@@ -1,6 +1,8 @@
 use super::table::table;
 use super::units;
-use moorline_api::{Context, ContextState};
+use moorline_api::{Context, ContextState, Readiness, ReadinessState};
+use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// A table of contexts, by number.
 #[must_use]
@@ -9,11 +11,53 @@ pub fn contexts(contexts: &[Context], now_unix_ms: u64) -> String {
         return "no contexts: one is made when a peer and this host have exchanged 2 kB\n"
             .to_owned();
     }
-    let header =
-        ["ID", "LOCAL, PEER", "NOW VIA", "STATE", "SINCE", "WHY", "SENT", "RECEIVED", "LAST HEARD"];
+    let header = [
+        "ID",
+        "LOCAL, PEER",
+        "NOW VIA",
+        "STATE",
+        "FAILOVER",
+        "SINCE",
+        "WHY",
+        "SENT",
+        "RECEIVED",
+        "LAST HEARD",
+    ];
     let mut sorted: Vec<&Context> = contexts.iter().collect();
     sorted.sort_by_key(|context| context.id);
-    table(&header, &[0, 6, 7], sorted.into_iter().map(|context| row(context, now_unix_ms)))
+    let all = sorted.iter().filter_map(|context| context.readiness.as_ref());
+    let reasons = reasons(all);
+    let rows = sorted.into_iter().map(|context| row(context, now_unix_ms));
+    table(&header, &[0, 7, 8], rows) + &reasons
+}
+
+/// A few words.
+pub(super) fn failover(readiness: Option<&Readiness>) -> String {
+    let Some(readiness) = readiness else { return "-".to_owned() };
+    let state = match &readiness.state {
+        ReadinessState::Protected => "protected",
+        ReadinessState::NotYet => "not yet",
+        ReadinessState::Cannot => "cannot",
+        ReadinessState::Other(other) => other,
+    };
+    let more = match (&readiness.reason, readiness.answered_ms_ago) {
+        (Some(reason), _) => reason.clone(),
+        (None, Some(ms)) => format!("{} ago", units::ago(0, ms)),
+        (None, None) => String::new(),
+    };
+    format!("{state}\n{more}")
+}
+
+/// What the reasons in a table mean, each once.
+pub(super) fn reasons<'a>(all: impl Iterator<Item = &'a Readiness>) -> String {
+    let named = all.filter_map(|one| Some((one.reason.as_ref()?, (&one.why, &one.remedy))));
+    let named: BTreeMap<_, _> = named.collect();
+    let mut text = String::new();
+    for (reason, (why, remedy)) in named {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{reason}: {why}.\n  > {remedy}\n");
+    }
+    text
 }
 
 fn row(context: &Context, now_unix_ms: u64) -> Vec<String> {
@@ -39,6 +83,7 @@ fn row(context: &Context, now_unix_ms: u64) -> Vec<String> {
         format!("{}\n{}", context.ulid_local, context.ulid_peer),
         via,
         state(context),
+        failover(context.readiness.as_ref()),
         since,
         context.why.clone(),
         units::octets(context.tx_bytes),

@@ -89,6 +89,7 @@ fn cell(verdict: Option<&Verdict>, errors: &mut Vec<String>) -> String {
         Some(Verdict::Passes { .. }) => return "passes".to_owned(),
         Some(Verdict::NoShim6) => return "no Shim6".to_owned(),
         Some(Verdict::NoIlnp) => return "no ILNP".to_owned(),
+        Some(Verdict::Translated { seen }) => format!("NAT66: the peer saw {seen}"),
         Some(Verdict::Lost) => return "lost".to_owned(),
         Some(Verdict::Error { from, what, .. }) => format!("{what}, says {from}"),
         Some(Verdict::NotSent { why }) => format!("not sent: {why}"),

@@ -1,3 +1,4 @@
+use super::contexts;
 use super::table::table;
 use super::units;
 use moorline_api::{Correspondent, Ilcc, RemoteLocator};
@@ -36,12 +37,14 @@ pub fn ilcc(ilcc: &Ilcc) -> String {
         "SOCKETS SEE",
         "NOW VIA",
         "STATE",
+        "FAILOVER",
         "WHY",
         "THEIR LOCATORS",
         "NONCES",
         "LAST USED",
     ];
     text += &table(&header, &[0], ilcc.correspondents.iter().map(row));
+    text += &contexts::reasons(ilcc.correspondents.iter().filter_map(|one| one.readiness.as_ref()));
     text
 }
 
@@ -61,6 +64,7 @@ fn row(one: &Correspondent) -> Vec<String> {
         ends(one.addresses),
         if one.moved { ends(one.via) } else { "the same".to_owned() },
         state,
+        contexts::failover(one.readiness.as_ref()),
         one.why.clone(),
         one.locators.iter().map(locator).collect::<Vec<_>>().join("\n"),
         nonces,

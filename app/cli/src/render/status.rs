@@ -1,6 +1,6 @@
 use super::table::table;
 use super::units;
-use moorline_api::{ContextCounts, IlnpStatus, Status, Uplink};
+use moorline_api::{ContextCounts, IlnpStatus, Status, Survival, Uplink};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,8 +20,9 @@ pub fn status(status: &Status, now_unix_ms: u64) -> String {
     // Writing to a String cannot fail.
     let _ = write!(
         text,
-        "\ncontexts  {}\nilnp      {}\ndrops     {}\n",
+        "\ncontexts  {}\n{}ilnp      {}\ndrops     {}\n",
         context_counts(status.contexts),
+        survival(&status.survival),
         status.ilnp.as_ref().map_or_else(|| "off".to_owned(), ilnp),
         drops(&without_ilnp(status))
     );
@@ -68,6 +69,29 @@ fn uplink_rows(uplink: &Uplink) -> Vec<Vec<String>> {
         first.splice(..interface.len(), interface);
     }
     rows
+}
+
+/// A line for each uplink that contexts or sessions use.
+fn survival(all: &[Survival]) -> String {
+    let mut text = String::new();
+    for (index, one) in all.iter().enumerate() {
+        let name = if index == 0 { "failover" } else { "" };
+        let Survival { uplink, contexts, survive, others, sessions } = one;
+        let noun = if *contexts == 1 { "context" } else { "contexts" };
+        let mut parts: Vec<String> =
+            others.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        if *sessions > 0 {
+            parts.push(format!("{sessions} ILNP sessions untested"));
+        }
+        let rest =
+            if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{name:<10}{survive} of {contexts} {noun} can survive the loss of {uplink}{rest}"
+        );
+    }
+    text
 }
 
 fn context_counts(counts: ContextCounts) -> String {

@@ -3,8 +3,8 @@ use insta::assert_snapshot;
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, Correspondent,
     DataPlane, Event, EventKind, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus,
-    InterfaceAddresses, LocatorInfo, LocatorValidity, Pair, Proof, ReapState, RemoteLocator, Role,
-    SessionCounts, SessionState, Status, Uplink,
+    InterfaceAddresses, LocatorInfo, LocatorValidity, Pair, Proof, Readiness, ReadinessState,
+    ReapState, RemoteLocator, Role, SessionCounts, SessionState, Status, Survival, Uplink,
 };
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -56,6 +56,16 @@ fn a_status() -> Status {
             moved: 2,
             no_support: 40,
         },
+        survival: vec![
+            Survival {
+                uplink: "eth0".into(),
+                contexts: 5,
+                survive: 3,
+                others: BTreeMap::from([("untried".into(), 1), ("unanswered".into(), 1)]),
+                sessions: 0,
+            },
+            Survival { uplink: "wwan0".into(), contexts: 1, survive: 1, ..Survival::default() },
+        ],
         ilnp: None,
         drops: BTreeMap::from([
             ("bad_nonce".into(), 3),
@@ -78,6 +88,14 @@ fn a_context() -> Context {
         locator_peer: address("2001:db8:b::9"),
         moved: true,
         why: "send timeout".into(),
+        readiness: Some(Readiness {
+            state: ReadinessState::Protected,
+            reason: None,
+            why: "another pair has answered".into(),
+            remedy: String::new(),
+            standby: Some(Pair::new(address("2001:db8:1::5"), address("2001:db8:a::9"))),
+            answered_ms_ago: Some(20_000),
+        }),
         since_unix_ms: NOW - 12_000,
         local_locators: vec![],
         peer_locators: vec![],
@@ -97,6 +115,14 @@ fn an_unmoved_context() -> Context {
         state: ContextState::I1Sent,
         moved: false,
         why: "waiting for the peer's answer".into(),
+        readiness: Some(Readiness {
+            state: ReadinessState::NotYet,
+            reason: Some("establishing".into()),
+            why: "the peer has not answered yet".into(),
+            remedy: "Wait.".into(),
+            standby: None,
+            answered_ms_ago: None,
+        }),
         since_unix_ms: 0,
         tx_bytes: 2_100,
         rx_bytes: 0,
@@ -148,6 +174,7 @@ fn no_context() -> Context {
         ulid_peer: address("2001:db8:d::1"),
         state: ContextState::NoSupport,
         why: "peer has no Shim6; plain IPv6, tried again in 9m 12s".into(),
+        readiness: None,
         ..an_unmoved_context()
     }
 }
@@ -313,6 +340,14 @@ fn an_ilcc() -> Ilcc {
             ],
             nonces: Some(IlnpNonces { sent: "8f3a0011".into(), received: None }),
             awaits_acknowledgement: true,
+            readiness: Some(Readiness {
+                state: ReadinessState::NotYet,
+                reason: Some("unacknowledged".into()),
+                why: "the correspondent has not acknowledged our locators".into(),
+                remedy: "A firewall may drop ICMPv6 type 156.".into(),
+                standby: None,
+                answered_ms_ago: None,
+            }),
             last_used_s_ago: 4,
         }],
     }

@@ -1,6 +1,7 @@
 //! What the control API tells of ILNP.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_api::{
@@ -14,6 +15,7 @@ use super::Ilnp;
 use super::tell::{classic, pair_of};
 use crate::clock;
 use crate::config;
+use crate::readiness;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -39,7 +41,11 @@ impl Daemon {
             correspondents: ilnp
                 .machine
                 .sessions(now)
-                .map(|session| correspondent(&session, with_nonces, now))
+                .map(|session| {
+                    let readiness = readiness::of_session(&session, ilnp.machine.locators().len());
+                    let told = correspondent(&session, with_nonces, now);
+                    Correspondent { readiness: Some(readiness), ..told }
+                })
                 .collect(),
         }
     }
@@ -56,6 +62,13 @@ impl Ilnp {
             config::IlnpPolicy::Admit => IlnpPolicy::Admit,
             config::IlnpPolicy::Open => IlnpPolicy::Open,
         }
+    }
+
+    /// Our address on the wire of each established session.
+    pub(crate) fn locals_in_use(&self, now: Instant) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        let sessions = self.machine.sessions(now);
+        let established = sessions.filter(|session| session.state == State::Established);
+        established.map(|session| pair_of(session.wire).local)
     }
 
     fn status(&self) -> IlnpStatus {
@@ -131,6 +144,7 @@ fn correspondent(session: &SessionView, with_nonces: bool, now: Instant) -> Corr
         nonces: with_nonces
             .then(|| IlnpNonces { sent: hex_of(sent), received: received.map(hex_of) }),
         awaits_acknowledgement: session.awaits_acknowledgement,
+        readiness: None,
         last_used_s_ago: whole_seconds(now.since(session.last_used)),
     }
 }

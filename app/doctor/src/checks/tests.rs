@@ -2,7 +2,7 @@ use std::net::Ipv6Addr;
 
 use moorline_api::{
     Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Ilcc, IlnpStatus,
-    LocatorInfo, ONE_UPLINK, Pair, Proof, ReapState, Role, Status,
+    LocatorInfo, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
 };
 use moorline_netlink::{
     AddressFlags, DeafLink, HostRule, Lifetimes, Prefix, Uplink, UplinkAddress,
@@ -64,6 +64,7 @@ fn good() -> Facts {
         data_plane: DataPlane::Tcx,
         uplinks: uplinks.iter().map(told).collect(),
         contexts: ContextCounts::default(),
+        survival: vec![],
         ilnp: None,
         drops: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
@@ -257,6 +258,7 @@ fn peers_that_the_daemon_gave_up_are_told() {
                 locator_peer: address("2001:db8:9::9"),
                 moved: false,
                 why: String::new(),
+                readiness: None,
                 since_unix_ms: 0,
                 local_locators: Vec::new(),
                 peer_locators: Vec::new(),
@@ -273,6 +275,33 @@ fn peers_that_the_daemon_gave_up_are_told() {
     assert_eq!(given_up(ContextState::NoSupport), one("peer-without", Note));
     assert_eq!(given_up(ContextState::EFailed), one("peer-silent", Warning));
     assert_eq!(given_up(ContextState::Established), []);
+}
+
+/// The findings about a context of which the daemon says this.
+fn with_readiness(state: ReadinessState, reason: &str) -> Vec<(String, Severity)> {
+    after(|facts| {
+        let peer = "2001:db8:9::9";
+        let context: Context = serde_json::from_value(json!({
+            "id": 1, "ulid_local": "2001:db8:1::5", "ulid_peer": peer, "role": "initiator",
+            "state": "established", "reap": "operational", "locator_local": "2001:db8:1::5",
+            "locator_peer": peer, "moved": false, "why": "", "since_unix_ms": 0,
+            "readiness": {"state": state, "reason": reason, "why": "as it is", "remedy": "Do."},
+        }))
+        .unwrap();
+        answers(facts).contexts.push(context);
+    })
+}
+
+#[test]
+fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do_not() {
+    let cannot = |reason| with_readiness(ReadinessState::Cannot, reason);
+    assert_eq!(cannot("unanswered"), one("failover-unanswered", Stops));
+    assert_eq!(cannot("peer-unproven"), one("failover-peer-unproven", Stops));
+    let not_yet = |reason| with_readiness(ReadinessState::NotYet, reason);
+    assert_eq!(not_yet("untried"), one("failover-untried", Note));
+    assert_eq!(not_yet("half-open"), one("failover-half-open", Warning));
+    assert_eq!(not_yet("peer-mute"), one("failover-peer-mute", Warning));
+    assert_eq!(with_readiness(ReadinessState::Protected, ""), []);
 }
 
 #[test]

@@ -69,9 +69,9 @@ fn a_rule_that_drops_protocol_140_is_named_by_its_handle() {
 }
 
 #[test]
-fn a_policy_that_drops_what_begins_is_a_warning_where_answers_pass() {
+fn a_policy_that_drops_what_begins_stops_protection_where_answers_pass() {
     let found = input("drop", &[accept_known(), l4proto(json!({"set": ["tcp", "udp"]}), "accept")]);
-    assert_eq!(brief(&found), [("firewall-shim6", Severity::Warning, "inet filter in")]);
+    assert_eq!(brief(&found), [("firewall-shim6", Severity::StopsProtection, "inet filter in")]);
     assert!(found[0].what.contains("begins something new"), "{}", found[0].what);
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Ruleset<'a> {
 }
 
 /// Family, table and name of a chain.
-type Name = (String, String, String);
+pub(crate) type Name = (String, String, String);
 
 #[derive(Debug, Default)]
 struct Chain<'a> {
@@ -27,6 +27,8 @@ struct Chain<'a> {
 /// Where a packet is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
+    /// Family, table and name of the base chain that the packet came into.
+    pub(crate) base: Name,
     /// Table, chain and handle of the rule.
     pub(crate) place: String,
     /// What it says.
@@ -48,6 +50,8 @@ enum End {
 /// On the way of one packet.
 struct Walk<'a, 'p> {
     packet: &'p Packet<'p>,
+    /// Where it began.
+    base: Name,
     found: Vec<Verdict>,
     /// Some rule may have accepted it by now.
     may_be_accepted: bool,
@@ -86,8 +90,9 @@ impl<'a> Ruleset<'a> {
             if !sees {
                 continue;
             }
+            let (base, found_here) = (name.clone(), Vec::new());
             let mut walk =
-                Walk { packet, found: Vec::new(), may_be_accepted: false, ruleset: self };
+                Walk { packet, base, found: found_here, may_be_accepted: false, ruleset: self };
             let end = walk.chain(name, true, MAX_DEPTH);
             if end == End::Returned && chain.drops_by_default {
                 walk.note(
@@ -106,7 +111,8 @@ impl<'a> Ruleset<'a> {
 impl Walk<'_, '_> {
     fn note(&mut self, place: String, text: String, is_certain: bool, is_reverse_path: bool) {
         let is_certain = is_certain && !self.may_be_accepted;
-        self.found.push(Verdict { place, text, is_certain, is_reverse_path });
+        let base = self.base.clone();
+        self.found.push(Verdict { base, place, text, is_certain, is_reverse_path });
     }
 
     /// `is_certain`: the packet comes here whatever is not known of it.

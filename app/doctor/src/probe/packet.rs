@@ -1,8 +1,10 @@
+use std::net::Ipv6Addr;
+
 use moorline_api::Pair;
 use moorline_types::ContextTag;
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{Admission, AdmissionFlags, AdmissionTypes, Flow, Propose};
-use moorline_wire::{I1, Message, Options, upper_layer_checksum};
+use moorline_wire::{I1, Message, Opt, Options, Packet, upper_layer_checksum};
 
 use super::{Kind, Way};
 
@@ -45,7 +47,10 @@ pub(super) fn test(kind: Kind, way: &Way, token: Token, sequence: u16) -> Test {
     let echo = |octets: usize| echo_request(pair, token, sequence, octets);
     let packets = match kind {
         Kind::Plain => vec![whole(pair, ICMPV6, &echo(64))],
-        Kind::Shim6 => vec![whole(pair, SHIM6, &i1(pair, token, sequence))],
+        // The second one for peers that ignore messages with options that they do not know.
+        Kind::Shim6 => [Options::from_iter([Opt::Source(pair.local.into())]), Options::default()]
+            .map(|options| whole(pair, SHIM6, &i1(pair, token, sequence, options)))
+            .to_vec(),
         Kind::Options8 => vec![whole(pair, DESTINATION_OPTIONS, &behind_options(8, &echo(64)))],
         Kind::Options16 => vec![whole(pair, DESTINATION_OPTIONS, &behind_options(16, &echo(64)))],
         Kind::Fragments => fragments(pair, token, sequence, &echo(FRAGMENTED)),
@@ -170,13 +175,23 @@ fn icmpv6(pair: Pair, kind: u8, token: Token, sequence: u16, octets: usize) -> V
     message
 }
 
-fn i1(pair: Pair, token: Token, sequence: u16) -> Vec<u8> {
+/// Where the peer says that an I1 of ours has come from, in an R1.
+pub(super) fn seen_source(protocol: u8, octets: &[u8], pair: Pair) -> Option<Ipv6Addr> {
+    if protocol != SHIM6 {
+        return None;
+    }
+    let packet = Packet::parse(octets, pair.peer, pair.local).ok()?;
+    let Ok(Message::R1(r1)) = packet.message() else { return None };
+    r1.options.source().map(|locator| locator.0)
+}
+
+fn i1(pair: Pair, token: Token, sequence: u16, options: Options) -> Vec<u8> {
     let mut tag = [0; 8];
     tag[2..].copy_from_slice(&token.0[4..10]);
     let message = Message::I1(I1 {
         initiator_tag: ContextTag::from_bits(u64::from_be_bytes(tag) >> 1),
         initiator_nonce: token.nonce(sequence),
-        options: Options::default(),
+        options,
     });
     message.emit(pair.local, pair.peer)
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use moorline_link::{Answer, ProbeSocket};
 
-use super::packet::{Quote, Test, Token, answered, sized, test};
+use super::packet::{Quote, Test, Token, answered, seen_source, sized, test};
 use super::{Kind, MAX_WAYS, PairReport, Verdict, Way};
 
 /// Sends test packets on each way, and says what came of them.
@@ -153,7 +153,13 @@ impl Prober {
                 trial.test.sequence == sequence && ways[trial.way].pair.peer == answer.source
             };
             if let Some(trial) = trials.iter_mut().find(from_peer) {
-                trial.verdict = Some(trial.passes());
+                let pair = ways[trial.way].pair;
+                let seen = seen_source(answer.protocol, &answer.octets, pair);
+                match seen.filter(|seen| *seen != pair.local) {
+                    Some(seen) => trial.verdict = Some(Verdict::Translated { seen }),
+                    None if trial.verdict.is_none() => trial.verdict = Some(trial.passes()),
+                    None => {}
+                }
             }
             return;
         }
@@ -245,7 +251,9 @@ impl Span {
                 self.most = mtu;
                 self.hint = Some(mtu);
             }
-            Verdict::Error { .. } | Verdict::NotSent { .. } => self.most = tried - 1,
+            Verdict::Error { .. } | Verdict::NotSent { .. } | Verdict::Translated { .. } => {
+                self.most = tried - 1
+            }
             Verdict::Lost => {
                 self.is_black_hole = true;
                 self.most = tried - 1;

@@ -28,7 +28,61 @@ pub enum Known {
     },
 }
 
+/// What is known of the pairs besides the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standby {
+    /// There is none.
+    None,
+    /// None is checked, as [`Profile::spare_interval`](crate::Profile::spare_interval) has it.
+    Unchecked,
+    /// No check has been answered or given up yet.
+    Untried,
+    /// Pairs did not answer.
+    Failing {
+        /// So many in a row.
+        tried: usize,
+        /// Of this number.
+        pairs: usize,
+        /// Nor has the current one answered a check, ever.
+        is_peer_mute: bool,
+    },
+    /// An answer has come, longer ago than two intervals.
+    Stale,
+    /// The peer has answered a check not long ago.
+    Answered {
+        /// By this pair.
+        pair: LocatorPair,
+        /// When the check left.
+        at: Instant,
+    },
+}
+
 impl Machine {
+    /// What is known of the pairs besides the current one.
+    #[must_use]
+    pub fn standby(&self, now: Instant) -> Standby {
+        let verified = self.vigil.as_ref().and_then(|vigil| vigil.verified);
+        if let (Some(pair), Some(at)) = (self.fresh_spare(now), verified) {
+            return Standby::Answered { pair, at };
+        }
+        let pairs = self.others().len();
+        if pairs == 0 {
+            return Standby::None;
+        }
+        if self.config.profile.spare_interval.is_zero() {
+            return Standby::Unchecked;
+        }
+        match &self.vigil {
+            Some(vigil) if vigil.failed > 0 => Standby::Failing {
+                tried: usize::from(vigil.failed),
+                pairs,
+                is_peer_mute: vigil.current_rtt.known().is_none(),
+            },
+            Some(_) if verified.is_some() => Standby::Stale,
+            _ => Standby::Untried,
+        }
+    }
+
     /// The spare that is due to be checked: [`handle_known`](Self::handle_known) says whether others have.
     #[must_use]
     pub fn question(&self) -> Option<LocatorPair> {

@@ -1,0 +1,104 @@
+//! Whether connections survive the loss of the pair that they use, as the control API tells it.
+
+use std::collections::BTreeMap;
+
+use moorline_api::{Pair, Readiness, ReadinessState, SAME_UPLINK, Survival};
+use moorline_host as host;
+use moorline_host::{ContextView, Reason};
+use moorline_ilnp::{SessionView, State};
+use moorline_types::{Instant, LocatorPair};
+
+use crate::clock;
+use crate::events::locator_pair;
+use crate::shell::Daemon;
+
+impl Daemon {
+    /// Of a context; none if there is no such one.
+    pub(crate) fn readiness_of(&self, context: &ContextView) -> Option<Readiness> {
+        let now = clock::now();
+        self.host.readiness(context.id, now).map(|readiness| told(readiness, now))
+    }
+
+    /// For each uplink that contexts or sessions use.
+    pub(crate) fn survival(&self) -> Vec<Survival> {
+        let now = clock::now();
+        let mut by_uplink: BTreeMap<u32, Survival> = BTreeMap::new();
+        for context in self.host.contexts() {
+            let Some(established) = &context.established else { continue };
+            let Some(readiness) = self.host.readiness(context.id, now) else { continue };
+            let Some(uplink) = self.view.uplink_of(established.locators.local.0) else { continue };
+            let entry = by_uplink.entry(uplink.ifindex).or_default();
+            entry.contexts += 1;
+            let reason = match readiness {
+                host::Readiness::Protected { by, .. } => {
+                    let other = self.view.uplink_of(by.local.0).map(|other| other.ifindex);
+                    if other != Some(uplink.ifindex) {
+                        entry.survive += 1;
+                        continue;
+                    }
+                    SAME_UPLINK
+                }
+                host::Readiness::NotYet(reason) | host::Readiness::Cannot(reason) => {
+                    reason.as_str()
+                }
+            };
+            *entry.others.entry(reason.to_owned()).or_default() += 1;
+        }
+        for local in self.ilnp.iter().flat_map(|ilnp| ilnp.locals_in_use(now)) {
+            if let Some(uplink) = self.view.uplink_of(local) {
+                by_uplink.entry(uplink.ifindex).or_default().sessions += 1;
+            }
+        }
+        let named = by_uplink.into_iter().filter_map(|(ifindex, entry)| {
+            let uplink = self.view.uplink(ifindex)?.name.clone();
+            Some(Survival { uplink, ..entry })
+        });
+        named.collect()
+    }
+}
+
+/// As the control API tells it.
+pub(crate) fn told(readiness: host::Readiness, now: Instant) -> Readiness {
+    match readiness {
+        host::Readiness::Protected { by, at } => protected(by, at, now),
+        host::Readiness::NotYet(reason) => not_protected(ReadinessState::NotYet, reason),
+        host::Readiness::Cannot(reason) => not_protected(ReadinessState::Cannot, reason),
+    }
+}
+
+/// Of an ILNP session, at a node with so many locators. No check tries another locator while one works, so there is
+/// none that is known to.
+pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
+    if session.state != State::Established {
+        return not_protected(ReadinessState::NotYet, Reason::Establishing);
+    }
+    if locators < 2 && session.remote.len() < 2 {
+        return not_protected(ReadinessState::Cannot, Reason::OnePair);
+    }
+    let reason =
+        if session.awaits_acknowledgement { Reason::Unacknowledged } else { Reason::Untested };
+    not_protected(ReadinessState::NotYet, reason)
+}
+
+fn protected(by: LocatorPair, at: Instant, now: Instant) -> Readiness {
+    let standby: Pair = locator_pair(by);
+    Readiness {
+        state: ReadinessState::Protected,
+        reason: None,
+        why: "another pair has answered".to_owned(),
+        remedy: String::new(),
+        standby: Some(standby),
+        answered_ms_ago: Some(clock::millis(now.since(at))),
+    }
+}
+
+fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {
+    Readiness {
+        state,
+        reason: Some(reason.as_str().to_owned()),
+        why: reason.sentence().to_owned(),
+        remedy: reason.remedy().to_owned(),
+        standby: None,
+        answered_ms_ago: None,
+    }
+}

@@ -1,0 +1,57 @@
+//! What the daemon says of its contexts: which of them survive the loss of their pair.
+
+use std::collections::BTreeMap;
+
+use moorline_api::{Context, ContextState, Pair, Readiness, ReadinessState};
+
+use crate::facts::Facts;
+use crate::finding::{Finding, Severity};
+
+/// A finding for each reason why contexts are not protected. Peers without a context are told of elsewhere.
+pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
+    let Some(answers) = facts.answers() else { return Vec::new() };
+    let has_context = |context: &&Context| {
+        !matches!(context.state, ContextState::EFailed | ContextState::NoSupport)
+    };
+    let of_contexts = answers.contexts.iter().filter(has_context);
+    let of_contexts =
+        of_contexts.filter_map(|context| Some((context.readiness.as_ref()?, context.ulids())));
+    let of_sessions = answers.ilcc.correspondents.iter();
+    let of_sessions =
+        of_sessions.filter_map(|session| Some((session.readiness.as_ref()?, session.addresses)));
+    let mut by_reason: BTreeMap<&str, (&Readiness, Vec<Pair>)> = BTreeMap::new();
+    for (readiness, pair) in of_contexts.chain(of_sessions) {
+        if let Some(reason) = &readiness.reason
+            && readiness.state != ReadinessState::Protected
+        {
+            by_reason.entry(reason).or_insert((readiness, Vec::new())).1.push(pair);
+        }
+    }
+    by_reason
+        .into_iter()
+        .map(|(reason, (readiness, pairs))| finding(reason, readiness, &pairs))
+        .collect()
+}
+
+fn finding(reason: &str, readiness: &Readiness, pairs: &[Pair]) -> Finding {
+    let cannot = readiness.state == ReadinessState::Cannot;
+    let severity = match reason {
+        _ if cannot => Severity::StopsProtection,
+        "half-open" | "peer-mute" => Severity::Warning,
+        _ => Severity::Note,
+    };
+    let (count, noun) = match pairs.len() {
+        1 => (1, "connection"),
+        count => (count, "connections"),
+    };
+    let verdict = if cannot { "cannot move" } else { "not protected yet" };
+    let what = format!("{count} {noun} {verdict}: {}", readiness.why);
+    let finding = Finding::new(&format!("failover-{reason}"), severity, what)
+        .remedy(readiness.remedy.clone());
+    let more = pairs.len().saturating_sub(MAX_PAIRS);
+    let rest = (more > 0).then(|| format!("and {more} more"));
+    pairs.iter().take(MAX_PAIRS).map(Pair::to_string).chain(rest).fold(finding, Finding::shown_by)
+}
+
+/// Pairs that are named.
+const MAX_PAIRS: usize = 10;

@@ -1,0 +1,53 @@
+//! What the doctor says on a host of the lab.
+
+use std::net::Ipv6Addr;
+
+use moorline_api::Client;
+use moorline_doctor::probe::{self, PeerReport};
+use moorline_doctor::{Facts, Report, Severity, collect, examine, examine_peer, ways};
+
+use super::Protected;
+
+/// What the doctor says on host A, of itself and of B by these addresses.
+pub(crate) fn ask_doctor(hosts: &Protected, peers: &[Ipv6Addr]) -> Report {
+    ask_doctor_on(hosts, "a", peers)
+}
+
+pub(crate) fn ask_doctor_on(hosts: &Protected, host: &str, peers: &[Ipv6Addr]) -> Report {
+    let client = Client::new(hosts.lab.directory(host).unwrap().join("moorlined.sock"));
+    let namespace = hosts.lab.namespace(host).unwrap();
+    namespace
+        .enter(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let facts = collect(env!("CARGO_PKG_VERSION"), &client).await?;
+                let mut findings = examine(&facts);
+                if peers.is_empty() {
+                    return Ok(Report::new(findings, None));
+                }
+                let pairs = probe::run(&ways(&facts, peers)).await?;
+                let peer = PeerReport { peer: "b".to_owned(), pairs };
+                findings.extend(examine_peer(&peer));
+                Ok(Report::new(findings, Some(peer)))
+            })
+        })
+        .unwrap()
+}
+
+/// What the doctor knows of a host.
+pub(crate) fn facts(hosts: &Protected, host: &str) -> Facts {
+    let client = Client::new(hosts.lab.directory(host).unwrap().join("moorlined.sock"));
+    let namespace = hosts.lab.namespace(host).unwrap();
+    namespace
+        .enter(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(collect(env!("CARGO_PKG_VERSION"), &client))
+        })
+        .unwrap()
+}
+
+/// Codes of what stops protection or is not as it should be.
+pub(crate) fn trouble(report: &Report) -> Vec<&str> {
+    let bad = report.findings.iter().filter(|finding| finding.severity != Severity::Note);
+    bad.map(|finding| finding.code.as_str()).collect()
+}

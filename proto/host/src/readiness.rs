@@ -1,0 +1,229 @@
+use core::fmt;
+
+use moorline_reap::{Standby, State};
+use moorline_shim6::Failure;
+use moorline_types::{ContextId, Instant, LocatorPair};
+
+use crate::machine::Host;
+
+/// Whether a connection survives the loss of the pair that it uses.
+///
+/// `status`, `contexts` and `doctor` say this and nothing else of failover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Another pair has answered, not long ago: payload takes it at once when the current one fails.
+    Protected {
+        /// The other pair.
+        by: LocatorPair,
+        /// When the check left that the peer has answered.
+        at: Instant,
+    },
+    /// Nothing is known to be in the way, but no other pair has answered.
+    NotYet(Reason),
+    /// Failover does not work.
+    Cannot(Reason),
+}
+
+/// Why a connection is not protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// I1 or I2 has not been answered yet.
+    Establishing,
+    /// R1 has come and R2 has not, though I2 was sent again.
+    HalfOpen,
+    /// REAP is probing: the current pair is in doubt.
+    Exploring,
+    /// No check of another pair has left yet.
+    Untried,
+    /// Some pairs have not answered; others have not been tried.
+    Trying,
+    /// The last answer is too old.
+    Stale,
+    /// This host checks no pairs (profile `rfc`).
+    ChecksOff,
+    /// The peer answers no check, on the current pair neither.
+    PeerMute,
+    /// Every other pair was checked, and none has answered.
+    Unanswered,
+    /// Each end has one address only.
+    OnePair,
+    /// The peer cannot verify another address of ours, and has told none of its own.
+    OwnUnproven,
+    /// The peer has told no address that can be verified, and we have one.
+    PeerUnproven,
+    /// The address of ours that the connection uses is not there any more.
+    AddressGone,
+    /// The peer did not answer I1.
+    NoAnswer,
+    /// The peer has no Shim6.
+    NoSupport,
+    /// The data plane has no room.
+    NotTaken,
+    /// ILNP: the correspondent has not acknowledged our locators.
+    Unacknowledged,
+    /// ILNP: other locators are known, and nothing tries them beforehand.
+    Untested,
+}
+
+impl Reason {
+    /// The name in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Establishing => "establishing",
+            Self::HalfOpen => "half-open",
+            Self::Exploring => "exploring",
+            Self::Untried => "untried",
+            Self::Trying => "trying",
+            Self::Stale => "stale",
+            Self::ChecksOff => "checks-off",
+            Self::PeerMute => "peer-mute",
+            Self::Unanswered => "unanswered",
+            Self::OnePair => "one-pair",
+            Self::OwnUnproven => "own-unproven",
+            Self::PeerUnproven => "peer-unproven",
+            Self::AddressGone => "address-gone",
+            Self::NoAnswer => "no-answer",
+            Self::NoSupport => "no-support",
+            Self::NotTaken => "not-taken",
+            Self::Unacknowledged => "unacknowledged",
+            Self::Untested => "untested",
+        }
+    }
+
+    /// What is so, for a person.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Establishing => "the peer has not answered yet",
+            Self::HalfOpen => {
+                "the peer answers I1 and not I2: it may have the context, and we have not"
+            }
+            Self::Exploring => "the current pair is in doubt, and other pairs are being probed",
+            Self::Untried => {
+                "no other pair has been tried yet: that takes traffic in both directions"
+            }
+            Self::Trying => {
+                "the other pairs that were tried did not answer; the rest are tried next"
+            }
+            Self::Stale => {
+                "another pair has answered, but not in the last two intervals: it is asked again with the next traffic"
+            }
+            Self::ChecksOff => {
+                "this host tries no pair besides the current one (profile \"rfc\", or spare-interval \"off\")"
+            }
+            Self::PeerMute => {
+                "the peer answers no check, on the current pair neither: it has profile \"rfc\", another \
+                 implementation or no context, or a firewall drops protocol 140"
+            }
+            Self::Unanswered => {
+                "no other pair answers: an ISP or a firewall drops protocol 140, or translates addresses (NAT66)"
+            }
+            Self::OnePair => {
+                "each end has one address that can be used now: there is no other pair"
+            }
+            Self::OwnUnproven => {
+                "the address of ours that the connection uses proves nothing, so our end cannot move"
+            }
+            Self::PeerUnproven => {
+                "the peer has told no other address: the one that the connection uses proves nothing"
+            }
+            Self::AddressGone => {
+                "the address of ours that the connection uses has gone, and no other is told"
+            }
+            Self::NoAnswer => "the peer does not answer I1",
+            Self::NoSupport => "the peer has no Shim6",
+            Self::NotTaken => "the data plane did not take it",
+            Self::Unacknowledged => "the correspondent has not acknowledged our locators",
+            Self::Untested => {
+                "other locators are known, and ILNP does not try them beforehand: sessions move when an uplink goes"
+            }
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Establishing | Self::Exploring | Self::Untried | Self::Trying | Self::Stale => {
+                "Wait; `moorline doctor PEER` tries every pair now."
+            }
+            Self::HalfOpen | Self::NoAnswer | Self::Unanswered | Self::PeerMute => {
+                "`moorline doctor PEER` as root tries each pair. Both firewalls have to accept protocol 140 \
+                 (docs/doctor.md, Firewalls)."
+            }
+            Self::ChecksOff => {
+                "Set profile = \"default\" in moorlined.toml to have other pairs tried beforehand."
+            }
+            Self::OnePair => "One of the two hosts needs a second uplink.",
+            Self::OwnUnproven => {
+                "`moorline status` shows which addresses have a proof: bind to one of those, or give it out in the DNS."
+            }
+            Self::PeerUnproven => {
+                "Connect to an address of the peer with a proof, which `moorline status` shows there: publish it in the DNS."
+            }
+            Self::AddressGone => "New connections take another address.",
+            Self::NoSupport => "Install Moorline there, or start it.",
+            Self::NotTaken => "Raise max-contexts in moorlined.toml.",
+            Self::Unacknowledged => {
+                "A firewall may drop ICMPv6 type 156: `moorline doctor PEER` as root tries."
+            }
+            Self::Untested => "`moorline doctor PEER` as root tries each pair of locators.",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Readiness {
+    /// Of a pair of ULIDs that has no context.
+    #[must_use]
+    pub const fn of_failure(failure: Failure) -> Self {
+        Self::Cannot(match failure {
+            Failure::NoAnswer => Reason::NoAnswer,
+            Failure::NoSupport => Reason::NoSupport,
+            Failure::NotTaken => Reason::NotTaken,
+        })
+    }
+}
+
+impl Host {
+    /// Whether the connections of a context survive the loss of its current pair; `None`: there is no such context.
+    #[must_use]
+    pub fn readiness(&self, id: ContextId, now: Instant) -> Option<Readiness> {
+        let context = self.shim6.context(id)?;
+        let (Some(established), Some(active)) = (context.established(), self.active.get(&id))
+        else {
+            let reason =
+                if context.is_half_open() { Reason::HalfOpen } else { Reason::Establishing };
+            return Some(Readiness::NotYet(reason));
+        };
+        let current = active.reap.current_pair();
+        Some(match active.reap.standby(now) {
+            Standby::None if !self.usable.contains(&current.local) => {
+                Readiness::Cannot(Reason::AddressGone)
+            }
+            Standby::None if !self.shim6.is_provable(context.key.ulids.local) => {
+                Readiness::Cannot(Reason::OwnUnproven)
+            }
+            Standby::None if established.peer.generation.is_none() => {
+                Readiness::Cannot(Reason::PeerUnproven)
+            }
+            Standby::None => Readiness::Cannot(Reason::OnePair),
+            _ if active.reap.state() != State::Operational => Readiness::NotYet(Reason::Exploring),
+            Standby::Answered { pair, at } => Readiness::Protected { by: pair, at },
+            Standby::Unchecked => Readiness::NotYet(Reason::ChecksOff),
+            Standby::Untried => Readiness::NotYet(Reason::Untried),
+            Standby::Stale => Readiness::NotYet(Reason::Stale),
+            Standby::Failing { is_peer_mute: true, .. } => Readiness::NotYet(Reason::PeerMute),
+            Standby::Failing { tried, pairs, .. } if tried < pairs => {
+                Readiness::NotYet(Reason::Trying)
+            }
+            Standby::Failing { .. } => Readiness::Cannot(Reason::Unanswered),
+        })
+    }
+}
