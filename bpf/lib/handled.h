@@ -15,6 +15,9 @@
 #define HANDLED_UPPER 0x6bb1f0c5
 #define HANDLED_OUT 0x93d4a72e
 #define HANDLED_IN 0x2e58c9f1
+/* Redirected to the ingress of an uplink: see bound.h. */
+#define HANDLED_BOUND 0x51c30e97
+#define HANDLED_BOUND_DONE 0xd80a64b2
 
 static __always_inline bool has_words(const struct __sk_buff *skb, __u32 lower)
 {
@@ -25,6 +28,12 @@ static __always_inline void set_words(struct __sk_buff *skb, __u32 lower)
 {
 	skb->cb[2] = HANDLED_UPPER;
 	skb->cb[3] = lower;
+}
+
+static __always_inline void clear_words(struct __sk_buff *skb)
+{
+	skb->cb[2] = 0;
+	skb->cb[3] = 0;
 }
 
 static __always_inline bool is_handled_out(const struct __sk_buff *skb)

@@ -6,6 +6,7 @@
 #ifndef MOORLINE_PATH_H
 #define MOORLINE_PATH_H
 
+#include "bound.h"
 #include "gather.h"
 #include "handled.h"
 #include "icmp.h"
@@ -83,6 +84,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	}
 	if (unlikely(!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination)))
 		return TC_ACT_UNSPEC;
+	bound_learn(skb, &ip6.source);
 	if (unlikely(!find_ulids(&ulids, &found))) {
 		trigger_count(skb, l2, &ip6, false);
 		return TC_ACT_UNSPEC;
@@ -130,6 +132,26 @@ static __always_inline int find_origin(struct origin *origin, __u64 tag, const s
 	return TC_ACT_OK;
 }
 
+/* Where sockets of the address are bound to; 0: no redirection. Uplinks with and without Ethernet differ in
+ * what they receive. Not static, so that the verifier looks at it once.
+ */
+__noinline int elsewhere_of(struct __sk_buff *skb, __u32 l2, const struct address *local)
+{
+	return local && l2 ? bound_elsewhere(skb, local, uplink_of(local)) : 0;
+}
+
+/* An error whose quote has been translated. */
+static __always_inline int receive_translated(struct __sk_buff *skb, __u32 l2)
+{
+	__u32 elsewhere;
+	struct ip6 ip6;
+
+	if (likely(!bound_known) || !load_ip6(skb, l2, &ip6))
+		return TC_ACT_UNSPEC;
+	elsewhere = elsewhere_of(skb, l2, &ip6.destination);
+	return elsewhere ? bound_redirect(skb, elsewhere, true) : TC_ACT_UNSPEC;
+}
+
 /* Payload with a payload header, or a control message. */
 //= rfc5533#12.2 rfc5533#12.4
 static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
@@ -162,10 +184,16 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin->ulids))
 		return drop(DROP_ADJUST_ROOM);
 	/* It comes back as the context's that is found by the ULIDs. */
-	if (ip6->next == IPPROTO_TCP && found.context->flags & CONTEXT_SENDS) {
-		action = gather(skb, l2 + sizeof(*ip6), octets);
+	if (found.context->flags & CONTEXT_SENDS) {
+		__u32 elsewhere = 0;
+
+		if (unlikely(bound_known))
+			elsewhere = elsewhere_of(skb, l2, &ip6->destination);
+		action = ip6->next == IPPROTO_TCP ? gather(skb, l2 + sizeof(*ip6), octets, elsewhere) : -1;
 		if (action >= 0)
 			return action;
+		if (unlikely(elsewhere))
+			return bound_redirect(skb, elsewhere, false);
 	}
 	note_rx(skb, &found, l2, ip6, 1, octets);
 	return TC_ACT_UNSPEC;
@@ -177,6 +205,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 	struct pair ulids;
 	struct found found;
 
+	bound_receive(skb);
 	if (is_handled_in(skb) || !load_ip6(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
 	/* May come from a router that has a link-local address only. */
@@ -184,7 +213,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 		int translated = receive_icmp6(skb, l2);
 
 		if (translated)
-			return translated > 0 ? TC_ACT_UNSPEC : drop(DROP_ADJUST_ROOM);
+			return translated > 0 ? receive_translated(skb, l2) : drop(DROP_ADJUST_ROOM);
 	}
 	if (unlikely(!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination)))
 		return TC_ACT_UNSPEC;

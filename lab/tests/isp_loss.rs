@@ -32,12 +32,15 @@ impl Routes {
         Self { told, monitor: monitor.spawn().unwrap() }
     }
 
-    /// When routes of moved pairs to a device were set, or removed.
+    /// When routes of moved pairs to a device were set, or removed; not those of bound sockets.
     fn times(&self, device: &str, is_removal: bool) -> Vec<Duration> {
         let told = fs::read_to_string(&self.told).unwrap();
         let device = format!(" dev {device} table 5530 ");
-        let is_meant =
-            |line: &&str| line.contains(&device) && line.contains("Deleted") == is_removal;
+        let is_meant = |line: &&str| {
+            line.contains(&device)
+                && !line.contains(" metric 2048 ")
+                && line.contains("Deleted") == is_removal
+        };
         told.lines().filter(is_meant).filter_map(time_of_day).collect()
     }
 }

@@ -23,6 +23,13 @@ impl Daemon {
         uplink.next_hop(locator).filter(|_| is_able)
     }
 
+    /// How packets leave the host that have this ULID for their source, for sockets that are bound to its uplink. The carrier
+    /// does not matter: without one the kernel sends nothing there.
+    pub(crate) fn own_hop(&self, ulid: Ulid) -> Option<NextHop> {
+        let uplink = self.view.uplink_of(ulid.0)?;
+        uplink.next_hop(ulid.0).filter(|_| self.takes_moved.contains(&uplink.ifindex))
+    }
+
     /// Leads those of them directly that can be, in a moment. The data plane has moved them, and many may be moving.
     pub(crate) fn lead_soon(&mut self, moved: impl IntoIterator<Item = (Mover, MovedRoute)>) {
         for (mover, route) in moved {
@@ -39,7 +46,7 @@ impl Daemon {
         let waiting: Vec<_> = waiting.take(BATCH).collect();
         let mut moved: Vec<_> =
             waiting.into_iter().filter_map(|mover| self.other_route(mover)).collect();
-        moved.retain(|(_, route)| route.direct.is_some());
+        moved.retain(|(_, route)| route.direct.is_some() || route.own.is_some());
         let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
         if let Err(error) = self.netlink.lead_directly(&routes).await {
             // An uplink has just gone: by `moor0`, then. Some are set: so all are noted.
@@ -109,7 +116,8 @@ impl Daemon {
     /// The route that it should have, if it has another.
     fn other_route(&self, mover: Mover) -> Option<(Mover, MovedRoute)> {
         let now = self.moved.get(mover)?;
-        let route = MovedRoute { direct: self.next_hop(self.source_of(mover)?), ..*now };
+        let (direct, own) = (self.next_hop(self.source_of(mover)?), self.own_hop(now.ulids.local));
+        let route = MovedRoute { direct, own, ..*now };
         (route != *now).then_some((mover, route))
     }
 
@@ -147,15 +155,17 @@ impl Daemon {
 }
 
 impl Moved {
-    /// Notes which direct routes are still there.
+    /// Notes which routes that lead to uplinks are still there.
     fn keep_direct(&mut self, there: &[MovedRoute]) {
         let there: BTreeMap<_, _> =
-            there.iter().filter_map(|route| Some((route.ulids, route.direct?))).collect();
+            there.iter().map(|route| (route.ulids, (route.direct, route.own))).collect();
         let routes = self.movers().into_iter().filter_map(|mover| {
             let route = self.get(mover)?;
-            let is_lost =
-                route.direct.is_some() && there.get(&route.ulids) != route.direct.as_ref();
-            is_lost.then_some((mover, MovedRoute { direct: None, ..*route }))
+            let (direct, own) = there.get(&route.ulids).copied().unwrap_or_default();
+            let direct = route.direct.filter(|hop| direct == Some(*hop));
+            let own = route.own.filter(|hop| own == Some(*hop));
+            let left = MovedRoute { direct, own, ..*route };
+            (left != *route).then_some((mover, left))
         });
         self.set(routes.collect::<Vec<_>>());
     }
@@ -180,6 +190,7 @@ mod tests {
             path_mtu: 1500,
             is_tcp_bare: false,
             direct,
+            own: direct,
         };
         let hop = |gateway: &str| Some(NextHop { ifindex: 7, gateway: address(gateway) });
         let kept = route("2001:db8:b::1", hop("fe80::1"));
@@ -189,10 +200,11 @@ mod tests {
         let mut moved = Moved::default();
         moved.set((0..).map(|id| Mover::Context(ContextId(id))).zip([kept, taken, other, none]));
         let by_moor = |route: MovedRoute| MovedRoute { direct: None, ..route };
-        let changed = MovedRoute { direct: hop("fe80::2"), ..other };
+        let changed = MovedRoute { direct: hop("fe80::2"), own: None, ..other };
+        let left = MovedRoute { direct: None, own: None, ..other };
         moved.keep_direct(&[kept, by_moor(taken), changed, none]);
         let now = moved.movers().into_iter().filter_map(|mover| moved.get(mover).copied());
-        assert_eq!(now.collect::<Vec<_>>(), [kept, by_moor(taken), by_moor(other), none]);
+        assert_eq!(now.collect::<Vec<_>>(), [kept, by_moor(taken), left, none]);
         assert!(moved.is_direct(kept.ulids) && !moved.is_direct(taken.ulids));
     }
 }

@@ -132,6 +132,7 @@ impl Daemon {
             path_mtu: self.mtu_of(entry),
             is_tcp_bare: false,
             direct: self.next_hop(entry.locators.local.0),
+            own: self.own_hop(entry.ulids.local),
         };
         let moved: Vec<_> =
             entries.values().map(|entry| (Mover::Context(entry.id), route(entry))).collect();

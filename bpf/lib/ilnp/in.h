@@ -3,6 +3,7 @@
 #ifndef MOORLINE_ILNP_IN_H
 #define MOORLINE_ILNP_IN_H
 
+#include "../bound.h"
 #include "../handled.h"
 #include "error.h"
 
@@ -81,6 +82,19 @@ static __always_inline void note_heard(struct ilnp_live *live, __u32 slot, __u64
 	note_used(live, slot, now);
 }
 
+/* A packet of a session that has moved is as the sockets expect it, which may be bound to an uplink. Uplinks
+ * with and without Ethernet differ in what they receive. Not static, for a stack of its own.
+ */
+__noinline int deliver_bound(struct __sk_buff *skb, __u32 l2, const struct address *local)
+{
+	__u32 elsewhere = local && l2 ? bound_elsewhere(skb, local, uplink_of(local)) : 0;
+
+	if (elsewhere)
+		return bound_redirect(skb, elsewhere, true);
+	set_handled_in(skb);
+	return TC_ACT_UNSPEC;
+}
+
 /* Puts back what the sockets have. Not static, for a stack of its own. */
 __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
@@ -112,6 +126,8 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	arrival->ip6.destination = facts->pair.local;
 	if ((has_nonce || !pair_eq(&arrival->pair, &facts->pair)) && !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
+	if (unlikely(bound_known) && !pair_eq(&arrival->pair, &facts->pair))
+		return deliver_bound(skb, l2, &facts->pair.local);
 	set_handled_in(skb);
 	return TC_ACT_UNSPEC;
 }
@@ -286,6 +302,21 @@ static __always_inline bool may_claim(const struct ilnp_upper *upper)
 	return upper->is_within_tcp || upper->protocol == IPPROTO_UDP;
 }
 
+/* Whether a segment may be for a socket that is bound to another uplink than it came by: the kernel does not
+ * find such a socket for us. No socket has the addresses of the segment, so it is lost otherwise.
+ */
+static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct found *found,
+					 const struct pair *pair, __u32 ports)
+{
+	struct address local;
+
+	if (likely(!bound_known))
+		return false;
+	local = found->session->pair.local;
+	return bound_elsewhere(skb, &local, uplink_of(&local)) &&
+	       !has_connection(skb, pair, IPPROTO_TCP, ports);
+}
+
 /* Of which session a packet is that shows none by its nonce or its addresses: its slot or an enum no_slot.
  * Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's
  * until the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer
@@ -320,7 +351,8 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 		} else {
 			may_be_its = !is_one_named && !is_claimed && may_claim(upper);
 		}
-		if (!may_be_its || !has_connection(skb, &found.session->pair, upper->protocol, ports))
+		if (!may_be_its || !(has_connection(skb, &found.session->pair, upper->protocol, ports) ||
+				     (is_one_named && may_be_bound(skb, &found, pair, ports))))
 			continue;
 		if (is_one_named)
 			return found.slot;
@@ -389,7 +421,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 			/* RFC 6744 s7: "MUST be discarded as forgeries". Of one that has lost the session, it
 			 * may be: then it is asked.
 			 */
-			if (upper->is_icmp) {
+			if (upper->is_icmp && !is_echo(upper)) {
 				note_used(found.live, found.slot, ilnp_now());
 				return drop(DROP_MISSING_OPTION);
 			}
@@ -419,6 +451,17 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	return TC_ACT_UNSPEC;
 }
 
+/* An error whose quote has been translated. */
+static __always_inline int receive_translated(struct __sk_buff *skb, __u32 l2)
+{
+	struct ip6 ip6;
+
+	if (unlikely(bound_known) && load_ip6(skb, l2, &ip6))
+		return deliver_bound(skb, l2, &ip6.destination);
+	set_handled_in(skb);
+	return TC_ACT_UNSPEC;
+}
+
 /* An ICMPv6 message without nonce: the verdict on it in `status`, if it was an error to translate. */
 static __always_inline bool take_error(struct __sk_buff *skb, __u32 l2, const struct pair *outer, int *status)
 {
@@ -426,7 +469,7 @@ static __always_inline bool take_error(struct __sk_buff *skb, __u32 l2, const st
 
 	*status = result < 0 ? drop(DROP_ADJUST_ROOM) : TC_ACT_UNSPEC;
 	if (result > 0)
-		set_handled_in(skb);
+		*status = receive_translated(skb, l2);
 	return result;
 }
 
@@ -454,6 +497,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	int status = 0;
 	int slot;
 
+	bound_receive(skb);
 	if (is_handled_in(skb) || !load_ip6(skb, l2, &arrival.ip6))
 		return TC_ACT_UNSPEC;
 	arrival.pair.local = arrival.ip6.destination;

@@ -3,6 +3,7 @@
 #ifndef MOORLINE_ILNP_OUT_H
 #define MOORLINE_ILNP_OUT_H
 
+#include "../bound.h"
 #include "../handled.h"
 #include "../hops.h"
 #include "checksum.h"
@@ -49,13 +50,6 @@ struct nonce_frame {
 
 _Static_assert(sizeof(struct nonce_frame) == 72, "nonce_frame");
 
-static __always_inline __u32 uplink_of(const struct address *address)
-{
-	const __u32 *ifindex = bpf_map_lookup_elem(&uplinks, &address->word[0]);
-
-	return ifindex ? *ifindex : 0;
-}
-
 static __always_inline __u32 nonce_header_len(const struct facts *facts)
 {
 	return facts->send.len == 4 ? 8 : 16;
@@ -66,14 +60,22 @@ static __always_inline __u32 nonce_header_len(const struct facts *facts)
  */
 static __always_inline bool is_lost_without(const struct facts *facts, const struct ilnp_upper *upper)
 {
-	if (upper->is_icmp)
+	if (upper->is_icmp && !is_echo(upper))
 		return true;
 	return is_moved(facts) && !(facts->flags & ILNP_MAPS_TCP && upper->is_within_tcp);
 }
 
+/* Whether it has a nonce wherever the uplink leaves room for one. An echo is like a datagram, but
+ * correspondents may expect a nonce with all of ICMPv6.
+ */
+static __always_inline bool is_tried_with(const struct facts *facts, const struct ilnp_upper *upper)
+{
+	return upper->is_icmp || is_lost_without(facts, upper);
+}
+
 static __always_inline enum need nonce_need(const struct facts *facts, const struct ilnp_upper *upper)
 {
-	if (is_lost_without(facts, upper))
+	if (is_tried_with(facts, upper))
 		return NEEDS_NONCE;
 	if (!(facts->flags & ILNP_ATTACH))
 		return NEEDS_NO_NONCE;
@@ -107,11 +109,11 @@ static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, struct fac
 	bool is_always = facts->flags & ILNP_ALWAYS;
 	struct exit *exit = &facts->exit;
 
-	if (is_always && !is_lost_without(facts, upper) && !exceeds_any_path(skb, l2))
+	if (is_always && !is_tried_with(facts, upper) && !exceeds_any_path(skb, l2))
 		return fits_any_path(skb, l2, octets);
 	if (skb->gso_size)
 		return upper->protocol == IPPROTO_TCP;
-	if (!is_always && !is_lost_without(facts, upper))
+	if (!is_always && !is_tried_with(facts, upper))
 		return fits_any_path(skb, l2, octets);
 	if (!leaves && fits_any_path(skb, l2, octets))
 		return true;
@@ -294,6 +296,8 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 	departure.pair.peer = ip6->destination;
 	*upper = (struct ilnp_upper){};
 	departure.zero = 0;
+	if (place == AT_UPLINK)
+		bound_learn(skb, &ip6->source);
 	if (likely(is_common(ip6->next))) {
 		upper->protocol = ip6->next;
 		upper->at = sizeof(*ip6);

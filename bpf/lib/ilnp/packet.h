@@ -20,6 +20,8 @@
 /* Options of one header, each octet of Pad1 counted: as in proto/wire. */
 #define MAX_OPTIONS 16
 
+#define ICMP_ECHO_REQUEST 128
+#define ICMP_ECHO_REPLY 129
 #define ICMP_LOCATOR_UPDATE 156
 #define ICMP_PARAMETER_PROBLEM 4
 #define ICMP_UNRECOGNIZED_OPTION 2
@@ -178,6 +180,12 @@ __noinline int find_upper(struct __sk_buff *skb, __u32 l2, __u32 next, __u32 at,
 static __always_inline bool is_discovery(const struct ilnp_upper *upper)
 {
 	return upper->is_icmp && upper->type >= ND_FIRST && upper->type <= ND_LAST;
+}
+
+/* RFC 4443 s4. No control message: it says nothing of the session. */
+static __always_inline bool is_echo(const struct ilnp_upper *upper)
+{
+	return upper->is_icmp && (upper->type == ICMP_ECHO_REQUEST || upper->type == ICMP_ECHO_REPLY);
 }
 
 static __always_inline int take_nonce(struct __sk_buff *skb, __u32 offset, __u32 len, __u32 at,

@@ -55,6 +55,13 @@ static __always_inline bool find_slot(__u32 slot, struct found *found)
 	return found->session && found->live && found->session->flags & ILNP_LIVE;
 }
 
+static __always_inline __u32 uplink_of(const struct address *address)
+{
+	const __u32 *ifindex = bpf_map_lookup_elem(&uplinks, &address->word[0]);
+
+	return ifindex ? *ifindex : 0;
+}
+
 static __always_inline __u32 count_of(__u32 which)
 {
 	const __u32 *count = bpf_map_lookup_elem(&counts, &which);

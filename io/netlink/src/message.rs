@@ -7,7 +7,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
     RouteType,
 };
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -22,10 +22,20 @@ pub(crate) struct Rule {
     pub(crate) output: Option<String>,
     /// The protocol that it is for; all if none.
     pub(crate) carries: Option<u8>,
+    /// The port that a packet has to have; the rule is for all packets if none.
+    pub(crate) port: Option<Port>,
     /// What it does.
     pub(crate) action: Action,
     /// Who made it.
     pub(crate) protocol: u8,
+}
+
+/// A port from 1 to [`LAST_PORT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Port {
+    /// The kernel keeps type and code of ICMPv6 in the same place.
+    Source,
+    Destination,
 }
 
 /// What a rule does.
@@ -58,6 +68,11 @@ impl Rule {
         if let Some(protocol) = self.carries {
             message.attributes.push(RuleAttribute::IpProtocol(protocol.into()));
         }
+        let range = RulePortRange { start: 1, end: LAST_PORT };
+        message.attributes.extend(self.port.map(|port| match port {
+            Port::Source => RuleAttribute::SourcePortRange(range),
+            Port::Destination => RuleAttribute::DestinationPortRange(range),
+        }));
         match self.action {
             Action::Lookup { table, suppress_default } => {
                 message.header.action = RuleAction::ToTable;
@@ -91,6 +106,9 @@ impl Rule {
             from: row.address(FRA_SRC).map(|from| Prefix::new(from, row.byte(2))),
             output: row.text(FRA_OIFNAME),
             carries: row.u8(FRA_IP_PROTO),
+            port: [(FRA_SPORT_RANGE, Port::Source), (FRA_DPORT_RANGE, Port::Destination)]
+                .into_iter()
+                .find_map(|(number, port)| row.attribute(number).map(|_| port)),
             action: match row.u32(FRA_GOTO) {
                 Some(priority) => Action::Goto(priority),
                 None => Action::Lookup {
@@ -115,6 +133,11 @@ impl fmt::Display for Rule {
         }
         if let Some(protocol) = self.carries {
             write!(f, " ipproto {protocol}")?;
+        }
+        match self.port {
+            Some(Port::Source) => f.write_str(" sport 1-65534")?,
+            Some(Port::Destination) => f.write_str(" dport 1-65534")?,
+            None => {}
         }
         match self.action {
             Action::Lookup { table, suppress_default: false } => write!(f, " lookup {table}"),
@@ -231,7 +254,8 @@ impl fmt::Display for Route {
 
 const FIB_RULE_INVERT: u32 = 2;
 /// Interfaces, mark, flow, user, VRF, protocol, ports: linux/fib_rules.h.
-const FRA_SELECTORS: [u16; 9] = [3, FRA_OIFNAME, 10, 11, 20, 19, FRA_IP_PROTO, 23, 24];
+const FRA_SELECTORS: [u16; 9] =
+    [3, FRA_OIFNAME, 10, 11, 20, 19, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE];
 const FRA_SRC: u16 = 2;
 const FRA_GOTO: u16 = 4;
 const FRA_PRIORITY: u16 = 6;
@@ -240,5 +264,9 @@ const FRA_TABLE: u16 = 15;
 const FRA_OIFNAME: u16 = 17;
 const FRA_PROTOCOL: u16 = 21;
 const FRA_IP_PROTO: u16 = 22;
+/// The kernel takes 65,535 for no end of a range.
+const LAST_PORT: u16 = u16::MAX - 1;
+const FRA_SPORT_RANGE: u16 = 23;
+const FRA_DPORT_RANGE: u16 = 24;
 const RTAX_MTU: u16 = 2;
 const RTM_F_CLONED: u32 = 0x200;

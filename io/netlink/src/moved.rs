@@ -23,6 +23,9 @@ pub struct MovedRoute {
     /// Where all else leaves the host to. Then it need not come by our link: a second route, which is preferred, leads
     /// there. If that goes with the uplink, the first is left.
     pub direct: Option<NextHop>,
+    /// How packets leave the host that have the local ULID for their source. A third route leads there, for sockets that are
+    /// bound to that uplink: the kernel gives such a socket no route by another interface.
+    pub own: Option<NextHop>,
 }
 
 impl MovedRoute {
@@ -49,7 +52,7 @@ impl Netlink {
     /// # Errors
     /// As [`Self::add_all_moved`].
     pub async fn add_moved(&self, ulids: UlidPair, path_mtu: u32) -> Result<(), Error> {
-        let moved = MovedRoute { ulids, path_mtu, is_tcp_bare: false, direct: None };
+        let moved = MovedRoute { ulids, path_mtu, is_tcp_bare: false, direct: None, own: None };
         self.add_all_moved(&[moved]).await
     }
 
@@ -70,7 +73,15 @@ impl Netlink {
             tcp.into_iter().chain([self.moved_route(ifindex, one)])
         });
         self.replace_routes(&routes.collect::<Vec<_>>()).await?;
+        self.lead_bound(moved).await;
         self.flush_cached_routes().await
+    }
+
+    async fn lead_bound(&self, moved: &[MovedRoute]) {
+        if let Err(error) = self.replace_routes(&self.all_own_routes(moved)).await {
+            // The uplink has just gone: sockets that are bound to it have no way out, with or without this route.
+            tracing::debug!(%error, "routes of bound sockets");
+        }
     }
 
     /// Leads the packets of moved pairs that have a direct way to it. Sockets that cached the route to `moor0` notice by
@@ -79,6 +90,7 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses a route; the others are set.
     pub async fn lead_directly(&self, moved: &[MovedRoute]) -> Result<(), Error> {
+        self.lead_bound(moved).await;
         self.replace_routes(&self.all_direct_routes(moved)).await
     }
 
@@ -101,6 +113,7 @@ impl Netlink {
         self.lead_by_moor(moved).await?;
         self.remove_moved_tcp(moved).await?;
         let ifindex = self.require_moor().await?;
+        self.remove_own(moved, self.settings.moved_table).await?;
         let routes = moved.iter().map(|one| Route { mtu: None, ..self.moved_route(ifindex, one) });
         Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
     }
@@ -111,8 +124,10 @@ impl Netlink {
     /// The kernel refuses.
     pub async fn remove_moved_tcp(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
         let ifindex = self.require_moor().await?;
-        let bare = moved.iter().filter(|one| one.is_tcp_bare);
-        let routes = bare.map(|one| Route { mtu: None, ..self.moved_tcp_route(ifindex, one) });
+        let bare: Vec<_> = moved.iter().filter(|one| one.is_tcp_bare).copied().collect();
+        self.remove_own(&bare, self.settings.moved_tcp_table()).await?;
+        let routes =
+            bare.iter().map(|one| Route { mtu: None, ..self.moved_tcp_route(ifindex, one) });
         Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
     }
 
@@ -129,18 +144,32 @@ impl Netlink {
         let moved = |metric| {
             in_table(self.settings.moved_table).filter(move |route| route.metric == metric)
         };
-        let direct: BTreeMap<_, _> = moved(DIRECT_METRIC)
-            .filter_map(|route| Some(((route.source, route.destination), next_hop(route)?)))
-            .collect();
+        let hops = |metric| -> BTreeMap<_, _> {
+            let hop = |route: &Route| Some(((route.source, route.destination), next_hop(route)?));
+            moved(metric).filter_map(hop).collect()
+        };
+        let (direct, own) = (hops(DIRECT_METRIC), hops(OWN_METRIC));
         let read = |route: &Route| {
             let local = Ulid(route.source?.address());
             let ulids = UlidPair::new(local, Ulid(route.destination.address()));
             let path_mtu = route.mtu.unwrap_or_default().saturating_add(MovedRoute::HEADER);
             let is_tcp_bare = bare.contains(&(route.source, route.destination));
-            let direct = direct.get(&(route.source, route.destination)).copied();
-            Some(MovedRoute { ulids, path_mtu, is_tcp_bare, direct })
+            let [direct, own] =
+                [&direct, &own].map(|hops| hops.get(&(route.source, route.destination)).copied());
+            Some(MovedRoute { ulids, path_mtu, is_tcp_bare, direct, own })
         };
         Ok(moved(Route::METRIC).filter_map(read).collect())
+    }
+
+    /// Removes the routes of bound sockets, whatever interface and router they lead to.
+    async fn remove_own(&self, moved: &[MovedRoute], table: u32) -> Result<(), Error> {
+        let own = |one| Route {
+            table,
+            metric: OWN_METRIC,
+            mtu: None,
+            ..self.moved_route(ANY_INTERFACE, one)
+        };
+        self.delete_routes(&moved.iter().map(own).collect::<Vec<_>>()).await.map(|_| ())
     }
 
     fn moved_tcp_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
@@ -152,16 +181,20 @@ impl Netlink {
     }
 
     fn all_direct_routes(&self, moved: &[MovedRoute]) -> Vec<Route> {
-        moved.iter().flat_map(|one| self.direct_routes(one)).collect()
+        moved.iter().flat_map(|one| self.routes_by(one, one.direct, DIRECT_METRIC)).collect()
+    }
+
+    fn all_own_routes(&self, moved: &[MovedRoute]) -> Vec<Route> {
+        moved.iter().flat_map(|one| self.routes_by(one, one.own, OWN_METRIC)).collect()
     }
 
     /// That of TCP is the second.
-    fn direct_routes(&self, moved: &MovedRoute) -> Vec<Route> {
-        let Some(NextHop { ifindex, gateway }) = moved.direct else { return Vec::new() };
+    fn routes_by(&self, moved: &MovedRoute, hop: Option<NextHop>, metric: u32) -> Vec<Route> {
+        let Some(NextHop { ifindex, gateway }) = hop else { return Vec::new() };
         let target = Target::Device { ifindex, gateway: Some(gateway) };
         let tcp = moved.is_tcp_bare.then(|| self.moved_tcp_route(ifindex, moved));
         let routes = [Some(self.moved_route(ifindex, moved)), tcp].into_iter().flatten();
-        routes.map(|route| Route { metric: DIRECT_METRIC, target, ..route }).collect()
+        routes.map(|route| Route { metric, target, ..route }).collect()
     }
 
     fn moved_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
@@ -187,3 +220,7 @@ const fn next_hop(route: &Route) -> Option<NextHop> {
 
 /// Before [`Route::METRIC`].
 const DIRECT_METRIC: u32 = 512;
+/// Behind it: the kernel takes it for sockets alone that can take no other.
+const OWN_METRIC: u32 = 2048;
+/// In a request to remove a route.
+const ANY_INTERFACE: u32 = 0;

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::message::{Action, Route, Rule, Target};
+use crate::message::{Action, Port, Route, Rule, Target};
 use crate::settings::Settings;
 use crate::view::{HostView, Prefix, Uplink};
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,7 +124,10 @@ fn plan(
         moved,
         rule(settings, settings.specific_priority(), None, MAIN_TABLE, true),
     ]);
-    wanted_rules.extend(view.uplinks.iter().map(|uplink| redirected_rule(settings, uplink)));
+    for uplink in &view.uplinks {
+        wanted_rules.extend(socket_rules(settings, uplink));
+        wanted_rules.insert(redirected_rule(settings, uplink));
+    }
     let mut wanted_routes = BTreeSet::new();
     for (slot, (prefix, uplink)) in &slots {
         let table = settings.table_of(*slot);
@@ -227,7 +230,27 @@ fn rule(
     suppress_default: bool,
 ) -> Rule {
     let action = Action::Lookup { table, suppress_default };
-    Rule { priority, from, output: None, carries: None, action, protocol: settings.protocol }
+    Rule {
+        priority,
+        from,
+        output: None,
+        carries: None,
+        port: None,
+        action,
+        protocol: settings.protocol,
+    }
+}
+
+/// Send sockets that are bound to an uplink, or that name one for a packet (`IPV6_PKTINFO`), to the tables of moved pairs,
+/// as all other sockets: otherwise their packets leave no room for a header. The kernel names the uplink for echo replies,
+/// too. A look-up for a socket has a port or a type of ICMPv6; a look-up for our programs has neither.
+fn socket_rules(settings: &Settings, uplink: &Uplink) -> [Rule; 2] {
+    [Port::Source, Port::Destination].map(|port| Rule {
+        priority: settings.socket_priority(),
+        port: Some(port),
+        action: Action::Goto(settings.moved_tcp_priority()),
+        ..redirected_rule(settings, uplink)
+    })
 }
 
 /// The programs send packets out of an uplink by way of another route lookup. Their addresses are those
@@ -239,6 +262,7 @@ fn redirected_rule(settings: &Settings, uplink: &Uplink) -> Rule {
         from: None,
         output: Some(uplink.name.clone()),
         carries: None,
+        port: None,
         action: Action::Goto(settings.specific_priority()),
         protocol: settings.protocol,
     }

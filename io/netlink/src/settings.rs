@@ -22,20 +22,24 @@ impl Settings {
     /// Prefixes that can have a rule of their own at the same time.
     pub const PREFIXES: u32 = 64;
 
-    pub(crate) const fn redirected_priority(&self) -> u32 {
+    pub(crate) const fn socket_priority(&self) -> u32 {
         self.rule_base
     }
 
-    pub(crate) const fn moved_tcp_priority(&self) -> u32 {
+    pub(crate) const fn redirected_priority(&self) -> u32 {
         self.rule_base + 1
     }
 
-    pub(crate) const fn moved_priority(&self) -> u32 {
+    pub(crate) const fn moved_tcp_priority(&self) -> u32 {
         self.rule_base + 2
     }
 
-    pub(crate) const fn specific_priority(&self) -> u32 {
+    pub(crate) const fn moved_priority(&self) -> u32 {
         self.rule_base + 3
+    }
+
+    pub(crate) const fn specific_priority(&self) -> u32 {
+        self.rule_base + 4
     }
 
     pub(crate) const fn moved_tcp_table(&self) -> u32 {
@@ -90,7 +94,7 @@ impl Default for Settings {
 /// Whether this is a priority that we use when our range starts at this base.
 pub(crate) fn is_priority_from(base: u32, priority: u32) -> bool {
     let offset = priority.checked_sub(base);
-    offset.is_some_and(|offset| offset < 4 || (10..10 + Settings::PREFIXES).contains(&offset))
+    offset.is_some_and(|offset| offset < 5 || (10..10 + Settings::PREFIXES).contains(&offset))
 }
 
 /// Alias of our links, by which they are known as ours (`ip link show` prints it).

@@ -259,14 +259,17 @@ impl Plane {
         };
         let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
         // By its session's own addresses a packet is known without it, but for what routers and hosts report.
-        let needs_nonce = is_unclear || upper.icmp(packet).is_some();
+        let kind = upper.icmp(packet);
+        let needs_nonce = is_unclear || kind.is_some_and(|kind| !is_echo(kind));
+        // An echo is like a datagram, but correspondents may expect a nonce with all of ICMPv6.
+        let is_tried = needs_nonce || kind.is_some();
         let mut has_nonce = false;
-        if entry.attach || needs_nonce {
+        if entry.attach || is_tried {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
             // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
             // That does on paths that take more than the least: no MTU is smaller than that.
             // What is lost without the nonce is tried with it: routers say if the path takes less.
-            let is_room_known = needs_nonce || entry.always && packet.len() > usize::from(MIN_MTU);
+            let is_room_known = is_tried || entry.always && packet.len() > usize::from(MIN_MTU);
             let most = if is_room_known { usize::MAX } else { MIN_MTU.into() };
             match ip6.insert(packet, header, most.min(self.settings.mtu), &mut upper) {
                 Err(reason) if needs_nonce => return Err(reason),
@@ -415,7 +418,7 @@ impl Plane {
             self.sessions.key(slot).is_some_and(|(_, nonce)| nonce.is_some())
                 && self.sessions.get(slot).is_some_and(|flow| flow.entry.settled)
         };
-        if kind.is_some()
+        if kind.is_some_and(|kind| !is_echo(kind))
             && let Some(slot) = exact.filter(|slot| is_known(*slot))
         {
             // Of one that has lost the session, it may be: then it is asked.
@@ -547,6 +550,11 @@ fn l64s(pair: IlvPair) -> [L64; 2] {
 /// Router Solicitation to Redirect (RFC 4861 s4): of the link, whatever the addresses.
 fn is_neighbour_discovery(kind: u8) -> bool {
     (133..=137).contains(&kind)
+}
+
+/// Echo request and reply (RFC 4443 s4): no control messages, as they say nothing of the session.
+fn is_echo(kind: u8) -> bool {
+    matches!(kind, 128 | 129)
 }
 
 /// Where a packet of ours has its Nonce option.

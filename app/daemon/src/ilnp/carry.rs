@@ -115,7 +115,9 @@ impl Daemon {
         let mtu = self.mtu_from(wire.local.address());
         let path_mtu = mtu.saturating_sub(room_of(entry));
         let direct = self.next_hop(wire.local.address());
-        MovedRoute { ulids: ulids(entry.pair), path_mtu, is_tcp_bare, direct }
+        let ulids = ulids(entry.pair);
+        let own = self.own_hop(ulids.local);
+        MovedRoute { ulids, path_mtu, is_tcp_bare, direct, own }
     }
 
     /// Whether its packets go by other locators than they did.

@@ -62,6 +62,7 @@ fn a_slot_that_has_gone_to_another_context_does_not_keep_the_route_of_the_one_be
         path_mtu: 1500,
         is_tcp_bare: false,
         direct: None,
+        own: None,
     };
     let [first, second, third] = [1, 2, 3].map(|id| Mover::Context(ContextId(id)));
     let (one, other) = (route("2001:db8:b::1"), route("2001:db8:b::2"));

@@ -63,11 +63,15 @@ fn each_prefix_has_a_rule_after_those_for_all_and_a_table() {
     assert_eq!(
         rules,
         [
-            "rule 5530: from all oif up3 goto 5533",
-            "rule 5530: from all oif up4 goto 5533",
-            "rule 5531: from all ipproto 6 lookup 5531",
-            "rule 5532: from all lookup 5530",
-            "rule 5533: from all lookup 254 suppress_prefixlength 0",
+            "rule 5530: from all oif up3 sport 1-65534 goto 5532",
+            "rule 5530: from all oif up3 dport 1-65534 goto 5532",
+            "rule 5530: from all oif up4 sport 1-65534 goto 5532",
+            "rule 5530: from all oif up4 dport 1-65534 goto 5532",
+            "rule 5531: from all oif up3 goto 5534",
+            "rule 5531: from all oif up4 goto 5534",
+            "rule 5532: from all ipproto 6 lookup 5531",
+            "rule 5533: from all lookup 5530",
+            "rule 5534: from all lookup 254 suppress_prefixlength 0",
             "rule 5540: from 2001:db8:1::/64 lookup 5540",
             "rule 5541: from 2001:db8:2::/64 lookup 5541",
         ]
@@ -139,6 +143,7 @@ fn rules_and_routes_of_others_are_not_in_the_plan() {
     let mut kernel = Kernel::default();
     let theirs = Rule {
         carries: None,
+        port: None,
         priority: 5541,
         from: Some(prefix("2001:db8:6::/64")),
         output: None,

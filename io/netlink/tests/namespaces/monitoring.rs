@@ -115,7 +115,8 @@ fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
         netlink.ensure_rules(&view).await.unwrap();
         netlink.add_moved(pair, 1500).await.unwrap();
         let direct = view.uplinks[0].next_hop(address("2001:db8:1::1"));
-        let moved = MovedRoute { ulids: pair, path_mtu: 1500, is_tcp_bare: false, direct };
+        let moved =
+            MovedRoute { ulids: pair, path_mtu: 1500, is_tcp_bare: false, direct, own: None };
         netlink.lead_directly(&[moved]).await.unwrap();
         assert!(netlink.lead_by_moor(&[moved]).await.unwrap());
         netlink.keep_ulid(Ulid(address("2001:db8:5::1"))).await.unwrap();

@@ -174,7 +174,8 @@ fn a_connected_socket_follows_its_pair_to_moor0_and_back_at_once() {
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1272);
 
         let ulids = pair("2001:db8:1::1", FAR);
-        let moved = MovedRoute { ulids, path_mtu: 1280, is_tcp_bare: false, direct: None };
+        let moved =
+            MovedRoute { ulids, path_mtu: 1280, is_tcp_bare: false, direct: None, own: None };
         assert!(netlink.remove_moved(&[moved]).await.unwrap());
         assert_eq!(device(&socket), "up1");
         assert!(!netlink.remove_moved(&[moved]).await.unwrap());
@@ -194,7 +195,7 @@ fn a_direct_route_is_preferred_and_goes_with_its_uplink() {
         let hop = view.uplink_of(address("2001:db8:2::1")).unwrap();
         let direct = hop.next_hop(address("2001:db8:2::1"));
         assert_eq!(direct.unwrap().gateway, address("fe80::2"));
-        let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct };
+        let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct, own: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
         assert_eq!(device(&socket), "moor0");
         netlink.lead_directly(&[moved]).await.unwrap();
@@ -234,7 +235,8 @@ fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
         let view = netlink.view().await.unwrap();
         netlink.ensure_rules(&view).await.unwrap();
         let ulids = pair("2001:db8:1::1", FAR);
-        let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: true, direct: None };
+        let moved =
+            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: true, direct: None, own: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
         let route = |protocol: &str| {
             ip(&format!("-6 route get {FAR} from 2001:db8:1::1 ipproto {protocol}"))
@@ -269,7 +271,7 @@ fn routes_of_many_pairs_are_set_and_removed_whatever_becomes_of_some() {
             let nowhere = NextHop { ifindex: 999, ..hop };
             let direct = Some(if i % 50 == 7 { nowhere } else { hop });
             let ulids = pair("2001:db8:1::1", &format!("2001:db8:9:{i:x}::1"));
-            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct }
+            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct, own: None }
         };
         let moved: Vec<_> = (0..200).map(route).collect();
         let count =
@@ -328,7 +330,7 @@ fn moved_pairs_are_found_again_after_a_restart() {
                 let ulids = UlidPair::new(Ulid(address("2001:db8:1::1")), peer);
                 let direct = (i % 4 == 0).then_some(hop);
                 let (path_mtu, is_tcp_bare) = (1300 + u32::from(i), i % 2 == 0);
-                MovedRoute { ulids, path_mtu, is_tcp_bare, direct }
+                MovedRoute { ulids, path_mtu, is_tcp_bare, direct, own: None }
             })
             .collect();
         let netlink = host.netlink();

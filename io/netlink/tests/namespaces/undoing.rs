@@ -37,7 +37,7 @@ fn undoing_leaves_the_host_as_it_was() {
         assert!(!host.has_journal());
         let told: Vec<String> = report.iter().map(ToString::to_string).collect();
         for what in [
-            "removed rule 5532: from all lookup 5530",
+            "removed rule 5533: from all lookup 5530",
             "removed rule 5541: from 2001:db8:2::/64 lookup 5541",
             "removed route to 2001:db8:9::9/128 from 2001:db8:1::1/128 in table 5530",
             "removed link moor0",

@@ -257,6 +257,7 @@ fn icmp_of_a_session_has_the_nonce_both_ways() {
     assert_eq!(packet[40..48], [58, 0, NONCE_OPTION, 4, 1, 2, 3, 4]);
     assert!(plane.poll_report().is_some());
     let mut bare = theirs(THERE, HOME, 58, 0, None);
+    bare[40] = UNREACHABLE;
     let at = NOW + USED_INTERVAL;
     let verdict = plane.handle_inbound(&mut bare, &One, at);
     assert_eq!(verdict, Inbound::Drop(DropReason::MissingOption));
@@ -265,6 +266,18 @@ fn icmp_of_a_session_has_the_nonce_both_ways() {
     let mut proved = theirs(AWAY, HOME, 58, 0, Some(THEIRS));
     assert_eq!(plane.handle_inbound(&mut proved, &One, NOW), Inbound::Deliver);
     assert!(is_for_sockets(&proved));
+}
+
+#[test]
+fn an_echo_is_known_by_the_addresses_of_its_session_and_by_no_others() {
+    let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
+    let mut bare = theirs(THERE, HOME, 58, 0, None);
+    assert_eq!(plane.handle_inbound(&mut bare, &One, NOW), Inbound::Deliver);
+    assert!(is_for_sockets(&bare));
+    let mut moved = theirs(AWAY, HOME, 58, 0, None);
+    let before = moved.clone();
+    assert_ne!(plane.handle_inbound(&mut moved, &One, NOW), Inbound::Deliver);
+    assert_eq!(moved, before);
 }
 
 #[test]
@@ -351,12 +364,14 @@ fn moved_traffic_has_the_nonce_but_for_tcp_that_a_socket_tells() {
 fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without() {
     let mut plane = plane((HOME, THERE), &[THERE]);
     plane.settings.mtu = 70;
-    let send = |plane: &mut Plane, protocol| {
+    let send_type = |plane: &mut Plane, protocol, kind: Option<u8>| {
         let mut packet = packet(pair().local, pair().remote, protocol, ACK, (HOME, THERE));
+        packet[40] = kind.unwrap_or(packet[40]);
         let verdict = plane.handle_outbound(&mut packet, &One, NOW);
         assert_eq!(packet[6], protocol, "no nonce");
         verdict
     };
+    let send = |plane: &mut Plane, protocol| send_type(plane, protocol, None);
     let entry = |wire| SessionEntry {
         id: SessionId(3),
         pair: pair(),
@@ -376,10 +391,16 @@ fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without()
     plane.handle_update(&Update::Upsert(entry((HOME, THERE))));
     assert_eq!(send(&mut plane, 6), Outbound::Send { source });
     assert_eq!(send(&mut plane, 17), Outbound::Send { source });
-    assert_eq!(send(&mut plane, 58), Outbound::Drop(DropReason::AdjustRoom));
+    assert_eq!(send(&mut plane, 58), Outbound::Send { source }, "an echo");
+    let error = send_type(&mut plane, 58, Some(UNREACHABLE));
+    assert_eq!(error, Outbound::Drop(DropReason::AdjustRoom));
     plane.handle_update(&Update::Upsert(entry((AWAY, THERE))));
     assert_eq!(send(&mut plane, 6), Outbound::Drop(DropReason::AdjustRoom));
+    assert_eq!(send(&mut plane, 58), Outbound::Drop(DropReason::AdjustRoom));
 }
+
+/// Destination Unreachable (RFC 4443 s3.1).
+const UNREACHABLE: u8 = 1;
 
 /// Its route leaves the room, but on a path that takes the least.
 #[test]

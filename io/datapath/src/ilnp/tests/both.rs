@@ -259,6 +259,9 @@ impl Both {
             }
             Inbound::Pass => (TC_ACT_UNSPEC, "passed in"),
             Inbound::Deliver if expected.len() < packet.len() => (TC_ACT_UNSPEC, "stripped"),
+            Inbound::Deliver if packet[6] == 58 && matches!(packet[40], 128 | 129) => {
+                (TC_ACT_UNSPEC, "echo without nonce")
+            }
             // All other ICMPv6 that is delivered has had a nonce in front.
             Inbound::Deliver if packet[6] == 58 => (TC_ACT_UNSPEC, "translated"),
             Inbound::Deliver => (TC_ACT_UNSPEC, "delivered"),

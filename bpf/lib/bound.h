@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sockets that are bound to an interface (SO_BINDTODEVICE). The kernel gives such a socket no packet that has
+ * come in by another interface, and answers the packet with a reset or an error. So a packet for a local
+ * address whose sockets are bound to the uplink of that address goes to the ingress of this uplink once it has
+ * no header any more.
+ *
+ * The programs learn of bound sockets from the packets that these send. A host without such sockets pays for
+ * one look at a word.
+ */
+#ifndef MOORLINE_BOUND_H
+#define MOORLINE_BOUND_H
+
+#include "handled.h"
+#include "packet.h"
+
+#define PACKET_HOST 0
+
+/* Local addresses whose sockets are bound to the uplink of this index. Not pinned: it is learned again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct address);
+	__type(value, __u32);
+} bound SEC(".maps");
+
+volatile __u32 bound_known;
+
+/* Not static, for a stack of its own; the result says nothing. */
+__noinline int bound_note(const struct address *local, __u32 ifindex)
+{
+	const __u32 *known;
+
+	if (!local)
+		return 0;
+	known = bpf_map_lookup_elem(&bound, local);
+	if (known && *known == ifindex)
+		return 0;
+	bpf_map_update_elem(&bound, local, &ifindex, BPF_ANY);
+	bound_known = 1;
+	return 0;
+}
+
+/* A packet from this address is at an uplink. */
+static __always_inline void bound_learn(const struct __sk_buff *skb, const struct address *local)
+{
+	const struct bpf_sock *sk = skb->sk;
+
+	if (unlikely(sk && sk->bound_dev_if == skb->ifindex))
+		bound_note(local, skb->ifindex);
+}
+
+/* The uplink whose ingress a packet for this address has to come by, 0: it may stay. `own` is the uplink of the
+ * address.
+ */
+static __always_inline __u32 bound_elsewhere(const struct __sk_buff *skb, const struct address *local,
+					     __u32 own)
+{
+	const __u32 *ifindex;
+
+	if (own == skb->ifindex || skb->pkt_type != PACKET_HOST)
+		return 0;
+	ifindex = bpf_map_lookup_elem(&bound, local);
+	return ifindex && *ifindex == own ? own : 0;
+}
+
+/* To the ingress of another uplink, whose programs pass a packet that `is_done`. */
+static __always_inline int bound_redirect(struct __sk_buff *skb, __u32 ifindex, bool is_done)
+{
+	set_words(skb, is_done ? HANDLED_BOUND_DONE : HANDLED_BOUND);
+	return bpf_redirect(ifindex, BPF_F_INGRESS);
+}
+
+/* At the ingress of an uplink. The kernel takes a packet that was redirected there for another host's, as it
+ * has the link layer address of another uplink.
+ */
+static __always_inline void bound_receive(struct __sk_buff *skb)
+{
+	bool is_done = has_words(skb, HANDLED_BOUND_DONE);
+
+	if (likely(!is_done && !has_words(skb, HANDLED_BOUND)))
+		return;
+	bpf_skb_change_type(skb, PACKET_HOST);
+	if (is_done)
+		set_handled_in(skb);
+	else
+		clear_words(skb);
+}
+
+#endif

@@ -1,0 +1,141 @@
+//! Sockets that are bound to an interface or name one, and packets as long as the MTU. Needs root, BPF, python3 and a built
+//! `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use common::{Protected, is_skipped, protected_with, with_ilnp};
+use moorline_api::{BlockingClient, Client, EventKind, PathRule, Scope, Taste};
+use moorline_lab::topology::HOSTS;
+use moorline_lab::workload::Direction;
+use moorline_lab::{Failure, preflight};
+
+/// Ends with the test.
+struct Script {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Script {
+    fn start(hosts: &Protected, host: &str, arguments: &[&str]) -> Self {
+        let mut command: Command = hosts.lab.namespace(host).unwrap().command("python3");
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bound.py")).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, input, output }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// What had no right answer in one more round.
+    fn round(&mut self) -> String {
+        self.input.write_all(b"go\n").unwrap();
+        self.line()
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Pairs of sockets at A and B: bound to an interface or not.
+const BOUND: [[Option<&str>; 2]; 3] =
+    [[Some("isp1"), Some("isp1")], [Some("isp1"), None], [None, Some("isp1")]];
+
+/// All questions have their answers before the addresses are left, and once others are taken.
+fn goes_on(name: &str, hosts: &mut Protected, leave: impl FnOnce(&mut Protected)) {
+    let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
+    let mut scripts = Vec::new();
+    for (index, [client, server]) in BOUND.into_iter().enumerate() {
+        let port = (7700 + index).to_string();
+        let serve = ["serve", &port].into_iter().chain(server).collect::<Vec<_>>();
+        let mut server = Script::start(hosts, "b", &serve);
+        assert_eq!(server.line(), "ready");
+        let ask = ["ask", &a, &b, &port].into_iter().chain(client).collect::<Vec<_>>();
+        let mut client = Script::start(hosts, "a", &ask);
+        assert_eq!(client.line(), "[]", "{name}, pair {index}: before");
+        scripts.push((server, client));
+    }
+    leave(hosts);
+    for daemon in &mut hosts.daemons {
+        daemon.wait_for(&EventKind::Moved, Duration::from_secs(20)).unwrap();
+    }
+    for (index, (_, client)) in scripts.iter_mut().enumerate() {
+        let lost = client.round();
+        assert_eq!(lost, "[]", "{name}, pair {index}: after\n{}", hosts.story());
+    }
+}
+
+#[test]
+fn bound_sockets_of_a_context_go_on_by_another_provider() {
+    let name = "bound sockets, Shim6";
+    if is_skipped(name, &preflight::check(&["python3"])) {
+        return;
+    }
+    let Some(mut hosts) = protected_with(name, [String::new(), String::new()]) else { return };
+    let flow = hosts.datagrams(Direction::BothWays);
+    hosts.await_context();
+    drop(flow.finish());
+    let mut fault = None;
+    goes_on(name, &mut hosts, |hosts| {
+        fault = Some(hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap());
+    });
+}
+
+#[test]
+fn bound_sockets_of_a_session_go_on_by_another_provider() {
+    let name = "bound sockets, ILNP";
+    if is_skipped(name, &preflight::check(&["python3"])) {
+        return;
+    }
+    let Some(mut hosts) = with_ilnp(name, &[], [Some(""); 2]) else { return };
+    let flow = hosts.datagrams(Direction::BothWays);
+    hosts.await_session();
+    drop(flow.finish());
+    goes_on(name, &mut hosts, |hosts| {
+        for host in HOSTS {
+            let socket = hosts.lab.directory(host).unwrap().join("moorlined.sock");
+            let client = BlockingClient::new(Client::new(socket)).unwrap();
+            let prefer = PathRule {
+                scope: Scope::All,
+                local: Some("isp2".to_owned()),
+                peer: None,
+                taste: Taste::Prefer,
+                tell_peer: false,
+                origin: String::new(),
+            };
+            client.rule(&prefer).unwrap();
+        }
+    });
+}
+
+/// What the kernel sends itself, too: an echo request has a reply of its size, in fragments or in one.
+#[test]
+fn echoes_of_all_sizes_have_their_replies_in_a_session() {
+    for nonce in ["", "ilnp-nonce = \"always\""] {
+        let name = format!("echoes of all sizes, {nonce:?}");
+        if is_skipped(&name, &preflight::check(&["python3"])) {
+            return;
+        }
+        let Some(mut hosts) = with_ilnp(&name, &[], [Some(nonce); 2]) else { return };
+        let flow = hosts.datagrams(Direction::BothWays);
+        hosts.await_session();
+        let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
+        let mut ping = Script::start(&hosts, "a", &["ping", &a, &b]);
+        assert_eq!(ping.line(), "[]", "{name}\n{}", hosts.story());
+        drop(flow.finish());
+    }
+}
