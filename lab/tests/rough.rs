@@ -53,6 +53,21 @@ fn a_link_that_goes_is_survived() {
 }
 
 #[test]
+fn a_link_that_comes_after_the_only_one_has_gone_is_moved_to() {
+    goes_on(Scenario::Roaming);
+}
+
+#[test]
+fn connections_outlive_a_daemon_that_is_started_again() {
+    goes_on(Scenario::Restart);
+}
+
+#[test]
+fn connections_that_have_moved_outlive_a_daemon_that_is_started_again() {
+    goes_on(Scenario::RestartMoved);
+}
+
+#[test]
 fn another_prefix_of_the_only_isp_is_survived() {
     goes_on(Scenario::Renumbering);
 }
