@@ -70,30 +70,35 @@ fn claim_namespace(name: &str) -> anyhow::Result<Option<UnixListener>> {
     if error.kind() != std::io::ErrorKind::AddrInUse {
         return Err(error).context("claim on this network namespace");
     }
-    let holder = holder(name);
-    // Any user can bind the name. Nobody but root, or the user of this process, runs a daemon.
-    if let Some(holder) = holder.filter(|holder| !holder.uid.is_root() && holder.uid != geteuid()) {
-        let (uid, pid) = (holder.uid.as_raw(), holder.pid.as_raw_nonzero());
-        tracing::warn!(uid, pid, "a process that is no moorlined holds the abstract name @{name}");
-        return Ok(None);
+    // Any user can bind the name, and keep others from connecting to it. Nobody but root, or the user of this process, runs
+    // a daemon, and a daemon listens.
+    let is_daemon = |holder: &UCred| holder.uid.is_root() || holder.uid == geteuid();
+    match holder(name) {
+        Ok(holder) if is_daemon(&holder) => bail!(
+            "another moorlined{} runs in this network namespace; {WHAT_TO_DO}, or run this one in \
+             another namespace",
+            in_words(Some(holder.pid.as_raw_nonzero().get()))
+        ),
+        Ok(holder) => {
+            let (uid, pid) = (holder.uid.as_raw(), holder.pid.as_raw_nonzero());
+            tracing::warn!(uid, pid, "a process that is no moorlined holds the name @{name}");
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a process that does not answer holds the name @{name}");
+        }
     }
-    let pid = holder.map(|holder| holder.pid.as_raw_nonzero().get());
-    bail!(
-        "another moorlined{} runs in this network namespace; {WHAT_TO_DO}, or run this one in \
-         another namespace",
-        in_words(pid)
-    )
+    Ok(None)
 }
 
-/// The process that bound the name; `None` if it has ended, or if too many others ask.
-fn holder(name: &str) -> Option<UCred> {
+/// The process that bound the name.
+///
+/// # Errors
+/// It does not listen, has ended, or too many others ask it.
+fn holder(name: &str) -> Result<UCred, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let asked = || -> Result<UCred, Errno> {
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-        sockopt::socket_peercred(&socket)
-    };
-    asked().ok()
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    sockopt::socket_peercred(&socket)
 }
 
 fn in_words(pid: Option<i32>) -> String {
@@ -134,5 +139,15 @@ mod tests {
         assert!(said.contains(&format!("(pid {})", std::process::id())), "{said}");
         drop(first);
         assert!(claim_namespace(&name).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_process_that_takes_the_name_and_does_not_listen_keeps_no_daemon_from_starting() {
+        let name = format!("moorlined-test-silent-{}", std::process::id());
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        rustix::net::bind(&socket, &address).unwrap();
+        assert!(claim_namespace(&name).unwrap().is_none());
     }
 }

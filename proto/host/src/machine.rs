@@ -1,4 +1,4 @@
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -39,8 +39,8 @@ pub struct Host {
     /// Keyed, for [`Active::told`].
     pub(crate) digest: SipHasher13,
     pub(crate) usable: Vec<Locator>,
-    /// Those that were among them and are not any more: the last so many.
-    pub(crate) gone: BTreeSet<Locator>,
+    /// Locators that were usable and are not any more, the oldest first.
+    pub(crate) gone: VecDeque<Locator>,
     /// Those of ours that are not to be relied on.
     pub(crate) deprecated: Vec<Locator>,
     /// The locators that the last context was told of, and those of them that are usable: contexts with
@@ -94,7 +94,7 @@ impl Host {
             active: Slots::default(),
             digest,
             usable: Vec::new(),
-            gone: BTreeSet::new(),
+            gone: VecDeque::new(),
             deprecated: Vec::new(),
             usable_of: <(Locators, Locators)>::default(),
             deadlines: Deadlines::new(),
@@ -155,15 +155,21 @@ impl Host {
         if self.usable == usable {
             return false;
         }
-        let left = self.usable.iter().filter(|locator| !usable.contains(locator));
-        self.gone.extend(left);
+        let before = core::mem::replace(&mut self.usable, usable.to_vec());
         self.gone.retain(|locator| !usable.contains(locator));
-        while self.gone.len() > MAX_GONE {
-            self.gone.pop_first();
-        }
-        self.usable = usable.to_vec();
+        self.note_gone(before);
         self.usable_of = <(Locators, Locators)>::default();
         true
+    }
+
+    /// Remembers the last [`MAX_GONE`] locators that are not usable any more.
+    pub(crate) fn note_gone(&mut self, locators: impl IntoIterator<Item = Locator>) {
+        for locator in locators {
+            if !self.usable.contains(&locator) && !self.gone.contains(&locator) {
+                self.gone.push_back(locator);
+            }
+        }
+        self.gone.drain(..self.gone.len().saturating_sub(MAX_GONE));
     }
 
     /// Whether a packet may leave with this source.
@@ -301,7 +307,7 @@ impl Host {
 /// taken to be on an interface that nobody has told us of.
 pub(crate) fn is_ours_now(
     usable: &[Locator],
-    gone: &BTreeSet<Locator>,
+    gone: &VecDeque<Locator>,
     shim6: &shim6::Machine,
     local: Locator,
 ) -> bool {

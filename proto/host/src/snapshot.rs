@@ -107,8 +107,7 @@ impl Host {
             local_tag: snapshot.local_tag,
             state: State::Established(established),
         })?;
-        let own = [ulids.local.as_locator(), local].into_iter();
-        self.gone.extend(own.filter(|own| !self.usable.contains(own)));
+        self.note_gone([ulids.local.as_locator(), local]);
         self.activate(snapshot.id, snapshot.locators, now);
         self.shim6.tell_restored(snapshot.id, now);
         self.drain_shim6(now);

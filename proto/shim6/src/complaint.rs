@@ -45,7 +45,13 @@ impl Machine {
         pointer: u16,
         now: Instant,
     ) {
-        if packet.kind() == MessageType::ERROR || self.answers.take(locators.peer, now).is_err() {
+        let context = packet.receiver_tag().and_then(|tag| self.table.by_tag(tag));
+        let established = context.and_then(Context::established);
+        //= rfc5533#10.4-3
+        // A source that the context does not have gets R1bis, and nothing besides.
+        let is_strange = established.is_some_and(|known| !known.has_locators(locators));
+        let is_error = packet.kind() == MessageType::ERROR;
+        if is_error || is_strange || self.answers.take(locators.peer, now).is_err() {
             return;
         }
         let octets = packet.octets();

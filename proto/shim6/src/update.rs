@@ -221,6 +221,7 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<PeerSet, DropReason> {
+        let is_strange = !known.locators.contains(&locators.peer);
         let mut peer = known.clone();
         match (options.locator_list(), known.generation) {
             (Some(list), Some(generation)) if list.generation == generation => {
@@ -233,6 +234,10 @@ impl Machine {
             }
             (Some(_), _) => {
                 //= rfc5533#10.4
+                if is_strange {
+                    // Sources that nobody has verified cost nothing: they share the allowance of the ULID's prefix.
+                    self.signatures.take(Locator(ulid.0), now)?;
+                }
                 let verified = self.verify_peer(ulid, packet, options, locators, now)?;
                 peer = PeerSet { send_timeout: peer.send_timeout, ..verified };
             }
@@ -264,7 +269,8 @@ impl Machine {
         locators: LocatorPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let id = self.addressed(packet, locators, now)?;
+        let has_locators = |own: &Established| own.has_locators(locators);
+        let id = self.addressed_if(packet, locators, has_locators, now)?;
         let nonce = packet.request_nonce().ok_or(DropReason::Truncated)?;
         let mut established = self.established_of(id)?.clone();
         //= rfc5533#10.5
@@ -302,12 +308,13 @@ impl Machine {
         Ok(id)
     }
 
-    /// The peer sends to a locator of ours, and so has taken over the list with it, whether or not its
-    /// acknowledgement comes.
+    /// The peer sends to a locator of ours, and so knows it, whether or not its acknowledgement comes. It may have learned
+    /// of it from an earlier list than the newest: the other locators wait for the acknowledgement.
     fn on_sent_to(&mut self, id: ContextId, local: Locator) {
         let Ok(established) = self.established_of(id) else { return };
         if !established.local_locators.contains(&local) {
-            let local_locators = established.told().clone();
+            let known = established.local_locators.iter().copied();
+            let local_locators = known.chain([local]).collect();
             let established = Established { local_locators, ..established.clone() };
             self.set_established(id, established);
             self.push_event(Event::Announced { context: id });

@@ -23,13 +23,13 @@ pub(crate) fn down(args: &Args, down: &DownArgs) -> anyhow::Result<ExitCode> {
     let daemon = find_daemon(own.as_deref(), env::var_os("PATH").as_deref())
         .context("moorlined is neither next to moorline nor on PATH: put it there")?;
     // On success this process becomes the daemon's, and its exit code is ours.
-    let error = command(&daemon, &folders).exec();
+    let error = command(&daemon, &args.socket, &folders).exec();
     Err(error).with_context(|| format!("cannot run {}", daemon.display()))
 }
 
-fn command(daemon: &Path, folders: &DownArgs) -> Command {
+fn command(daemon: &Path, socket: &Path, folders: &DownArgs) -> Command {
     let mut command = Command::new(daemon);
-    command.arg("--reset");
+    command.arg("--reset").arg("--socket").arg(socket);
     let folders = [("--state-dir", &folders.state_dir), ("--pin-dir", &folders.pin_dir)];
     for (option, folder) in folders {
         if let Some(folder) = folder {
@@ -89,15 +89,17 @@ mod tests {
         assert_eq!(find(), Some(beside.join("moorlined")));
         assert_eq!(find_daemon(None, None), None);
     }
+
     #[test]
-    fn the_daemon_is_told_its_folders_only_if_they_are_others() {
+    fn the_daemon_is_told_its_socket_and_its_folders_only_if_they_are_others() {
         let given = |state_dir: Option<&str>, pin_dir: Option<&str>| {
             let [state_dir, pin_dir] = [state_dir, pin_dir].map(|dir| dir.map(PathBuf::from));
-            let command = command(Path::new("moorlined"), &DownArgs { state_dir, pin_dir });
+            let command =
+                command(Path::new("moorlined"), Path::new("/s"), &DownArgs { state_dir, pin_dir });
             command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(given(None, None), ["--reset"]);
-        assert_eq!(given(Some("/a"), None), ["--reset", "--state-dir", "/a"]);
-        assert_eq!(given(None, Some("/b")), ["--reset", "--pin-dir", "/b"]);
+        assert_eq!(given(None, None), ["--reset", "--socket", "/s"]);
+        assert_eq!(given(Some("/a"), None), ["--reset", "--socket", "/s", "--state-dir", "/a"]);
+        assert_eq!(given(None, Some("/b")), ["--reset", "--socket", "/s", "--pin-dir", "/b"]);
     }
 }

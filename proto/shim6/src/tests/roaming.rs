@@ -84,6 +84,53 @@ fn an_update_that_does_not_prove_where_it_comes_from_is_referred_to_r1bis() {
     assert_eq!(kinds, [MessageType::R1BIS; 2]);
 }
 
+/// The request with other entries in its list.
+fn with_list(request: &Flight, change: impl FnOnce(&mut LocatorList)) -> Flight {
+    let Message::UpdateRequest(told) = &request.message else { panic!("{request:?}") };
+    let mut list = told.options.locator_list().expect("a list").clone();
+    change(&mut list);
+    let options = told.options.iter().map(|option| match option {
+        Opt::LocatorList(_) => Opt::LocatorList(list.clone()),
+        other => other.clone(),
+    });
+    let options: Vec<_> = options.collect();
+    let message = Message::UpdateRequest(UpdateRequest { options: options.into(), ..told.clone() });
+    Flight { message, ..request.clone() }
+}
+
+//= rfc5533#10.4-3 (test)
+#[test]
+fn an_update_from_a_strange_source_draws_r1bis_and_nothing_besides() {
+    let mut duo = with_one_locator();
+    let request = from_there(&mut duo);
+    let unknown = with_list(&request, |list| {
+        list.entries[0].method = VerificationMethod::new(200);
+    });
+    assert!(duo.hand(&unknown).is_err(), "a method that nobody knows");
+    duo.collect();
+    let kinds: Vec<_> = duo.under_way.iter().map(|flight| flight.message.kind()).collect();
+    assert_eq!(kinds, [MessageType::R1BIS]);
+}
+
+#[test]
+fn an_acknowledgement_of_an_update_before_the_last_one_says_nothing_of_the_last() {
+    let mut duo = with_one_locator();
+    let request = from_there(&mut duo);
+    assert_eq!(duo.hand(&request), Ok(()));
+    duo.collect();
+    let ack = duo.under_way.pop_front().expect("an acknowledgement");
+    // A longer list takes its place, with another nonce.
+    let set = hba_set(1, [1, 2]);
+    let both = set.locators().to_vec();
+    let addresses =
+        LocalAddresses { present: both.clone(), sets: alloc::vec![set], cgas: Vec::new() };
+    let now = duo.now;
+    duo.machines[0].set_addresses(&LocalProof::new(3, addresses, &[], [0; 32]), &both, now);
+    let before = duo.of_side(0).local_locators.clone();
+    assert_eq!(duo.hand(&ack), Err(DropReason::BadNonce));
+    assert_eq!(duo.of_side(0).local_locators, before);
+}
+
 #[test]
 fn what_comes_where_the_peer_was_told_that_we_are_stands_for_a_lost_acknowledgement() {
     let mut duo = with_one_locator();
