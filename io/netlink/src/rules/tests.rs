@@ -133,7 +133,7 @@ fn a_prefix_of_an_uplink_that_is_left_alone_now_has_no_rule_whoever_has_addresse
     kernel.held = vec!["2001:db8:1::1".parse().unwrap(), "2001:db8:2::1".parse().unwrap()];
     let two = Uplink { name: OTHERS.to_owned(), ..two };
     let plan = kernel.apply(&[one, two]);
-    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (2, 2), "{plan:?}");
+    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (4, 2), "{plan:?}");
     assert_eq!(kernel.table_of("2001:db8:2::/64"), None);
     assert_eq!(kernel.ways("2001:db8:1::/64"), [3]);
 }

@@ -314,7 +314,11 @@ fn what_has_to_leave_by_an_uplink_does_not_go_to_moor0_again() {
         // The lookup that `bpf_redirect_neigh` makes.
         let redirected = || ip(&format!("-6 route get {FAR} from 2001:db8:1::1 oif up1"));
         assert!(redirected().contains("via fe80::1 dev up1"), "{}", redirected());
-        ip("-6 rule del pref 5530 oif up1");
+        // The lookup for a socket that names the uplink for a packet.
+        let named =
+            ip(&format!("-6 route get {FAR} from 2001:db8:1::1 oif up1 ipproto udp dport 9"));
+        assert!(named.contains("dev moor0") && named.contains("mtu 1392"), "{named}");
+        ip("-6 rule del pref 5531 oif up1");
         assert!(redirected().contains("dev moor0"), "why the rule is there: {}", redirected());
     });
 }

@@ -259,7 +259,7 @@ impl Both {
             }
             Inbound::Pass => (TC_ACT_UNSPEC, "passed in"),
             Inbound::Deliver if expected.len() < packet.len() => (TC_ACT_UNSPEC, "stripped"),
-            Inbound::Deliver if packet[6] == 58 && matches!(packet[40], 128 | 129) => {
+            Inbound::Deliver if packet[6] == 58 && matches!(packet.get(40), Some(128 | 129)) => {
                 (TC_ACT_UNSPEC, "echo without nonce")
             }
             // All other ICMPv6 that is delivered has had a nonce in front.
