@@ -35,7 +35,10 @@ fn without_a_default_route_or_a_usable_address_it_is_none() {
         ip("-6 route add default via fe80::1 dev up1 table 77");
         ip("-6 route add unreachable default metric 4000");
         assert_eq!(names(&netlink.view().await.unwrap()), ["up2"]);
+        // A deprecated address can still be sent from (RFC 4862 s5.5.4).
         ip("-6 addr change 2001:db8:2::1/64 dev up2 preferred_lft 0");
+        assert_eq!(names(&netlink.view().await.unwrap()), ["up2"]);
+        ip("-6 addr del 2001:db8:2::1/64 dev up2");
         assert_eq!(names(&netlink.view().await.unwrap()), [""; 0]);
     });
 }
