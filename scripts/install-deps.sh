@@ -36,6 +36,7 @@ missing_to_run() {
     has ethtool || echo ethtool
     has radvd || echo radvd
     has named || echo bind9
+    has bpftool || bpftool_package
 }
 
 has() {
@@ -69,6 +70,15 @@ clang_package() {
     echo clang
 }
 
+# A package of its own in Debian, a part of another one in Ubuntu.
+bpftool_package() {
+    if apt-cache show bpftool >/dev/null 2>&1; then
+        echo bpftool
+    else
+        echo linux-tools-common
+    fi
+}
+
 as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
@@ -97,10 +107,11 @@ missing=("${build[@]}" "${run[@]}")
 [ "${#missing[@]}" = 0 ] && exit 0
 
 if has apt-get; then
-    # Which clang there is can depend on lists that are not there yet.
-    if [ "${#build[@]}" != 0 ] && ! has_clang && ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+    # The names of packages can depend on lists that are not there yet.
+    if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
         as_root apt-get update -q || true
         read -r -d '' -a build < <(missing_to_build) || true
+        read -r -d '' -a run < <(missing_to_run) || true
     fi
     install "${build[@]}" "${run[@]}" || true
 fi

@@ -77,6 +77,8 @@ impl Roaming {
         for daemon in &mut self.daemons {
             daemon.wait_for(&made, LIMIT).unwrap();
         }
+        let arrivals = self.transfer.as_ref().unwrap().arrivals();
+        eventually("the first octets", || arrivals.total() > 0);
     }
 
     /// What the connection begins at: addresses at ISP 1.

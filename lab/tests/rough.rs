@@ -4,30 +4,32 @@
 
 mod common;
 
+use std::time::Duration;
+
 use moorline_lab::preflight;
 use moorline_lab::rough::scenario::Scenario;
 use moorline_lab::rough::trial::{self, Outcome};
 
 /// Carries out a scenario with Moorline; none where a lab cannot run.
-fn run(scenario: Scenario) -> Option<Outcome> {
+fn run(scenario: Scenario, patience: Duration) -> Option<Outcome> {
     let mut reasons = preflight::check(&["radvd", "python3"]);
     reasons.extend(preflight::check_bpf());
     if common::is_skipped(scenario.plan().name, &reasons) {
         return None;
     }
-    Some(trial::run(scenario, Some(&common::daemon_options().binary)).unwrap())
+    Some(trial::run(scenario, Some(&common::daemon_options().binary), patience).unwrap())
 }
 
 /// Every program gets right answers in the end, and a new connection is made.
 fn goes_on(scenario: Scenario) {
-    let Some(outcome) = run(scenario) else { return };
+    let Some(outcome) = run(scenario, LIMIT) else { return };
     assert!(outcome.recovered(), "{:?}\n{}", outcome.seen, outcome.story);
     assert!(outcome.connects, "no new connection\n{}", outcome.story);
 }
 
 /// The network cannot carry a second path, and the daemon does not say that it can.
 fn claims_nothing(scenario: Scenario) {
-    let Some(outcome) = run(scenario) else { return };
+    let Some(outcome) = run(scenario, Duration::ZERO) else { return };
     assert!(!outcome.recovered() && !outcome.is_protected, "{:?}\n{}", outcome.seen, outcome.story);
     assert!(outcome.seen.iter().all(|(_, seen)| seen.damaged == 0), "{:?}", outcome.seen);
 }
@@ -131,3 +133,6 @@ fn a_peer_without_moorline_is_served_as_ever() {
 fn a_peer_without_moorline_survives_a_flap_as_ever() {
     goes_on(Scenario::PlainFlap);
 }
+
+/// A generous limit: the machine may be busy.
+const LIMIT: Duration = Duration::from_secs(60);

@@ -107,7 +107,7 @@ impl Experiment for Rough {
             .collect();
         let groups: Vec<_> = jobs.iter().map(|pair| &pair[..]).collect();
         let work = |job: &Job| {
-            trial::run(job.scenario, job.is_with.then_some(moorlined.as_path()))
+            trial::run(job.scenario, job.is_with.then_some(moorlined.as_path()), Duration::ZERO)
                 .map_err(|error| error.context(job.scenario.plan().name))
         };
         let name = |job: &Job| job.scenario.plan().name.to_owned();

@@ -52,12 +52,20 @@ impl Outcome {
     }
 }
 
-/// Carries out a scenario, with the daemon at this place or without any.
+/// Carries out a scenario, with the daemon at this place or without any. `patience`: how long programs that are silent are
+/// waited for, if that is longer than the window of the scenario.
 ///
 /// # Errors
 /// The network could not be built, a daemon did not start, or the run was interrupted.
-pub fn run(scenario: Scenario, moorlined: Option<&Path>) -> anyhow::Result<Outcome> {
-    let plan = scenario.plan();
+pub fn run(
+    scenario: Scenario,
+    moorlined: Option<&Path>,
+    patience: Duration,
+) -> anyhow::Result<Outcome> {
+    let mut plan = scenario.plan();
+    if !plan.is_long {
+        plan.window = plan.window.max(patience);
+    }
     let mut world = World::build(scenario, &plan, moorlined)?;
     if !scenario.is_before_daemons() {
         world.start_daemons()?;
