@@ -89,9 +89,9 @@ fn with_list(request: &Flight, change: impl FnOnce(&mut LocatorList)) -> Flight 
     let Message::UpdateRequest(told) = &request.message else { panic!("{request:?}") };
     let mut list = told.options.locator_list().expect("a list").clone();
     change(&mut list);
-    let options = told.options.iter().map(|option| match option {
-        Opt::LocatorList(_) => Opt::LocatorList(list.clone()),
-        other => other.clone(),
+    let options = told.options.iter().map(|option| {
+        let is_list = matches!(option, Opt::LocatorList(_));
+        if is_list { Opt::LocatorList(list.clone()) } else { option.clone() }
     });
     let options: Vec<_> = options.collect();
     let message = Message::UpdateRequest(UpdateRequest { options: options.into(), ..told.clone() });
