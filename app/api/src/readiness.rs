@@ -28,7 +28,7 @@ pub struct Readiness {
     pub answered_ms_ago: Option<u64>,
 }
 
-/// What the loss of an uplink would do to the contexts whose current pair uses it. Others lose nothing and are not
+/// Consequences of the loss of an uplink for the contexts whose current pair uses it. Others lose nothing and are not
 /// counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -37,7 +37,7 @@ pub struct Survival {
     pub uplink: String,
     /// Contexts whose current pair uses it.
     pub contexts: u64,
-    /// Those of them with a pair by another uplink that has answered.
+    /// Contexts among them with a pair by another uplink that has answered.
     pub survive: u64,
     /// The others, by [`Readiness::reason`]; `same-uplink`: the pair that has answered uses this uplink too.
     pub others: BTreeMap<String, u64>,

@@ -26,7 +26,7 @@ pub struct Status {
     /// How many contexts are in which state.
     #[serde(default)]
     pub contexts: ContextCounts,
-    /// What the loss of each uplink that contexts use would do.
+    /// Consequences of the loss of each uplink that contexts use.
     #[serde(default)]
     pub survival: Vec<Survival>,
     /// ILNPv6; none where it is off.
