@@ -14,8 +14,6 @@
 
 #define ICMP_UNREACHABLE 1
 #define ICMP_PACKET_TOO_BIG 2
-/* ROOM_IN_TCP of the contract, octets. */
-#define ROOM_IN_TCP 40
 
 /* Begin of an error; the quote is behind it. */
 struct icmp_error {

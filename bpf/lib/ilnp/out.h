@@ -93,10 +93,28 @@ static __always_inline bool fits_any_path(const struct __sk_buff *skb, __u32 l2,
 	return !skb->gso_size && skb->len - l2 + octets <= MIN_MTU;
 }
 
+/* What a packet has on the wire, or each segment of a super-packet has at least. Both fields are read first:
+ * the verifier refuses a choice between their places.
+ */
+static __always_inline __u32 wire_len(const struct __sk_buff *skb, __u32 l2)
+{
+	__u32 len = *(const volatile __u32 *)&skb->len, segment = *(const volatile __u32 *)&skb->gso_size;
+
+	return segment ? segment + TCP_HEADERS : len - l2;
+}
+
 /* Whether it is for paths that take more than the least. */
 static __always_inline bool exceeds_any_path(const struct __sk_buff *skb, __u32 l2)
 {
-	return (skb->gso_size ? skb->gso_size + TCP_HEADERS : skb->len - l2) > MIN_MTU;
+	return wire_len(skb, l2) > MIN_MTU;
+}
+
+/* Whether a segment of TCP that is known without a nonce leaves as much room as its route asks for. One that was cut
+ * for another route does not: routers that put such segments together would refuse them at random (decision 088).
+ */
+static __always_inline bool leaves_room(const struct __sk_buff *skb, __u32 l2, const struct exit *exit)
+{
+	return wire_len(skb, l2) + ROOM_IN_TCP <= exit->mtu;
 }
 
 /* A super-packet of TCP is given smaller segments, no other can be. Routes leave room for a nonce only on paths
@@ -106,20 +124,22 @@ static __always_inline bool exceeds_any_path(const struct __sk_buff *skb, __u32 
 static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, struct facts *facts,
 				     const struct ilnp_upper *upper, __u32 octets, bool leaves)
 {
-	bool is_always = facts->flags & ILNP_ALWAYS;
+	bool is_always = facts->flags & ILNP_ALWAYS, is_tried = is_tried_with(facts, upper);
+	bool is_tcp = upper->protocol == IPPROTO_TCP;
+	bool is_segment = is_tcp && is_always && !is_tried;
 	struct exit *exit = &facts->exit;
 
-	if (is_always && !is_tried_with(facts, upper) && !exceeds_any_path(skb, l2))
+	if (is_always && !is_tried && !exceeds_any_path(skb, l2))
 		return fits_any_path(skb, l2, octets);
-	if (skb->gso_size)
-		return upper->protocol == IPPROTO_TCP;
-	if (!is_always && !is_tried_with(facts, upper))
+	if (skb->gso_size && !is_segment)
+		return is_tcp;
+	if (!is_always && !is_tried)
 		return fits_any_path(skb, l2, octets);
 	if (!leaves && fits_any_path(skb, l2, octets))
 		return true;
 	if (!leaves && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
 		return false;
-	return fits_exit(skb, l2, exit, octets);
+	return is_segment ? leaves_room(skb, l2, exit) : fits_exit(skb, l2, exit, octets);
 }
 
 /* Writes what the packet begins with: the IPv6 header, so many octets behind it, and the link layer header in

@@ -10,6 +10,8 @@
 
 /* RFC 8200 s5: every path takes this. */
 #define MIN_MTU 1280
+/* ROOM_IN_TCP of the contract, octets. */
+#define ROOM_IN_TCP 40
 
 #define NONCE_OPTION 0x8b
 #define OPTION_PAD1 0

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_api::{ContextPaths, Proof};
+use moorline_api::{AddressInfo, AddressState, ContextPaths, Proof};
 
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::pause;
@@ -140,13 +140,17 @@ impl World {
         Ok(())
     }
 
-    /// Waits until each daemon has made its address, or for as long as that may take: not every network lets it.
+    /// Waits until each daemon has made its address, and the kernel takes it for new connections, or for as long as that may take:
+    /// not every network lets it.
     fn await_addresses(&self) -> anyhow::Result<()> {
         for daemon in self.daemons.values() {
             let is_there = || {
-                let uplinks = daemon.status()?.uplinks;
-                let mut locators = uplinks.iter().flat_map(|uplink| &uplink.locators);
-                Ok(locators.any(|one| one.proof != Proof::None && one.announced).then_some(()))
+                let interfaces = daemon.addresses()?;
+                let mut all = interfaces.iter().flat_map(|one| &one.addresses);
+                let is_taken = |one: &AddressInfo| {
+                    one.proof != Proof::None && one.state == AddressState::Preferred
+                };
+                Ok(all.any(|one| is_taken(one)).then_some(()))
             };
             // A scenario without such addresses is measured, too.
             let _ = wait_for("an address with a proof", PROOF_LIMIT, is_there);

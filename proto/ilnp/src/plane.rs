@@ -12,11 +12,13 @@ use moorline_wire::ilnp::{
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
-use crate::consts::{CANDIDATE_INTERVAL, LOOK_INTERVAL, MAX_SESSIONS, USED_INTERVAL};
+use crate::consts::{
+    CANDIDATE_INTERVAL, LOOK_INTERVAL, MAX_SESSIONS, ROOM_IN_TCP, USED_INTERVAL,
+};
 use crate::control::Control;
 use crate::datapath::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use crate::ilcc::{Class, Ilcc};
-use crate::packet::{Ip6, MIN_MTU, Upper, write_addresses};
+use crate::packet::{Ip6, MIN_MTU, TCP, Upper, write_addresses};
 use crate::policy::{Policy, Socket};
 use crate::quote::Quote;
 use whence::Whence;
@@ -270,7 +272,10 @@ impl Plane {
             // That does on paths that take more than the least: no MTU is smaller than that.
             // What is lost without the nonce is tried with it: routers say if the path takes less.
             let is_room_known = is_tried || entry.always && packet.len() > usize::from(MIN_MTU);
-            let most = if is_room_known { usize::MAX } else { MIN_MTU.into() };
+            // A segment that was cut for a route without room goes without: see `ROOM_IN_TCP`.
+            let room = if is_tried || upper.protocol != TCP { 0 } else { ROOM_IN_TCP as usize };
+            let is_segment_whole = packet.len() + room > self.settings.mtu;
+            let most = if is_room_known && !is_segment_whole { usize::MAX } else { MIN_MTU.into() };
             match ip6.insert(packet, header, most.min(self.settings.mtu), &mut upper) {
                 Err(reason) if needs_nonce => return Err(reason),
                 inserted => has_nonce = inserted.is_ok(),
