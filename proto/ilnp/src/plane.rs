@@ -12,9 +12,7 @@ use moorline_wire::ilnp::{
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
-use crate::consts::{
-    CANDIDATE_INTERVAL, LOOK_INTERVAL, MAX_SESSIONS, ROOM_IN_TCP, USED_INTERVAL,
-};
+use crate::consts::{CANDIDATE_INTERVAL, LOOK_INTERVAL, MAX_SESSIONS, ROOM_IN_TCP, USED_INTERVAL};
 use crate::control::Control;
 use crate::datapath::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use crate::ilcc::{Class, Ilcc};
