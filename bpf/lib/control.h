@@ -37,10 +37,11 @@ static __always_inline int control_run(struct __sk_buff *skb)
 		wait_forget(live);
 		break;
 	case CONTROL_ADOPTED:
-		live->idle_seen = 0;
-		live->watch_seen = 0;
-		break;
 	case CONTROL_LOOK:
+		if (op == CONTROL_ADOPTED) {
+			live->idle_seen = 0;
+			live->watch_seen = 0;
+		}
 		if (!(context->flags & CONTEXT_TIMERS)) {
 			live->first_tx = 0;
 			if (live->first_rx)

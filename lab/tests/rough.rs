@@ -35,13 +35,11 @@ fn claims_nothing(scenario: Scenario) {
 }
 
 #[test]
-#[ignore = "failed in whole runs beside builds, passed alone: the program does not recover, cause unknown"]
 fn a_silent_cut_is_survived() {
     goes_on(Scenario::SilentCut);
 }
 
 #[test]
-#[ignore = "not seen to fail: held back with the three that share its set-up"]
 fn a_flap_of_a_link_is_survived() {
     goes_on(Scenario::LinkFlap);
 }
@@ -52,13 +50,11 @@ fn a_flap_of_a_link_is_survived_by_the_addresses_of_the_kernel() {
 }
 
 #[test]
-#[ignore = "failed in whole runs beside builds, passed alone: the program does not recover, cause unknown"]
 fn a_link_that_goes_is_survived() {
     goes_on(Scenario::LinkDown);
 }
 
 #[test]
-#[ignore = "failed in whole runs beside builds, passed alone: the program does not recover, cause unknown"]
 fn a_link_that_comes_after_the_only_one_has_gone_is_moved_to() {
     goes_on(Scenario::Roaming);
 }
@@ -69,13 +65,11 @@ fn connections_outlive_a_daemon_that_is_started_again() {
 }
 
 #[test]
-#[ignore = "not seen to fail: held back with the three that share its set-up"]
 fn connections_that_have_moved_outlive_a_daemon_that_is_started_again() {
     goes_on(Scenario::RestartMoved);
 }
 
 #[test]
-#[ignore = "not seen to fail: held back with the three that share its set-up"]
 fn another_prefix_of_the_only_isp_is_survived() {
     goes_on(Scenario::Renumbering);
 }
@@ -86,19 +80,16 @@ fn addresses_of_the_kernel_outlive_short_lifetimes() {
 }
 
 #[test]
-#[ignore = "not seen to fail: held back with the three that share its set-up"]
 fn a_host_that_forwards_has_its_uplinks() {
     goes_on(Scenario::ForwardingHost);
 }
 
 #[test]
-#[ignore = "not seen to fail: held back with the three that share its set-up"]
 fn a_firewall_with_state_at_one_end_lets_moved_packets_in() {
     goes_on(Scenario::FirewallOne);
 }
 
 #[test]
-#[ignore = "not seen to fail: held back with the three that share its set-up"]
 fn firewalls_with_state_at_both_ends_let_moved_packets_in() {
     goes_on(Scenario::FirewallBoth);
 }
@@ -114,7 +105,6 @@ fn an_isp_that_drops_protocol_140_is_no_second_path() {
 }
 
 #[test]
-#[ignore = "not seen to fail: held back with the three that share its set-up"]
 fn full_size_packets_find_their_way_through_a_smaller_mtu() {
     goes_on(Scenario::Pppoe);
 }

@@ -73,6 +73,8 @@ pub(crate) struct Known {
     pub wire: IlvPair,
     /// Octets that its packets may need beyond the header of Shim6.
     pub room: u32,
+    /// Whether its packets are to have a route of their own.
+    pub is_routed: bool,
 }
 
 impl Ilnp {

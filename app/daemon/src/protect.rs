@@ -22,6 +22,8 @@ pub(crate) struct Moved {
     direct: BTreeSet<UlidPair>,
     /// What is to have one.
     waiting: BTreeSet<Mover>,
+    /// Routes that the kernel has from a run before, until what has moved by them is known.
+    left: BTreeMap<UlidPair, MovedRoute>,
 }
 
 /// What has moved.
@@ -36,6 +38,27 @@ pub(crate) enum Mover {
 impl Moved {
     pub(crate) fn get(&self, mover: Mover) -> Option<&MovedRoute> {
         self.routes.get(&mover)
+    }
+
+    /// Notes routes that the kernel has from a run before.
+    pub(crate) fn leave(&mut self, routes: Vec<MovedRoute>) {
+        self.left = routes.into_iter().map(|route| (route.ulids, route)).collect();
+    }
+
+    /// Gives each of these the route that a run before has left for its pair.
+    pub(crate) fn take_over(&mut self, movers: impl IntoIterator<Item = (Mover, UlidPair)>) {
+        for (mover, ulids) in movers {
+            if self.get(mover).is_none()
+                && let Some(route) = self.left.remove(&ulids)
+            {
+                self.set([(mover, route)]);
+            }
+        }
+    }
+
+    /// The routes that nothing has taken over; the next time there are none.
+    pub(crate) fn take_left(&mut self) -> Vec<MovedRoute> {
+        std::mem::take(&mut self.left).into_values().collect()
     }
 
     /// Whether packets of the pair are routed to the uplink of other addresses.
@@ -78,10 +101,6 @@ impl Moved {
         Some(route)
     }
 
-    /// Of all that has moved.
-    pub(crate) fn pairs(&self) -> BTreeSet<UlidPair> {
-        self.routes.values().map(|route| route.ulids).collect()
-    }
 }
 
 /// IPv6 asks for no less of any link (RFC 8200 s5).
@@ -106,7 +125,7 @@ impl Daemon {
         loop {
             let mut updates = Vec::new();
             while let Some(update) = self.host.poll_datapath() {
-                updates.push(update);
+                add_update(&mut updates, update);
             }
             if updates.is_empty() {
                 break;
@@ -156,6 +175,7 @@ impl Daemon {
     /// Moved traffic goes through `moor0`, where it is segmented before the header goes in. All routes
     /// at once: each change makes every socket of the host look its route up again.
     pub(crate) async fn route(&mut self, mut moved: Vec<(Mover, MovedRoute)>) {
+        self.moved.take_over(moved.iter().map(|(mover, route)| (*mover, route.ulids)));
         moved.retain(|(mover, route)| self.moved.get(*mover) != Some(route));
         if moved.is_empty() {
             return;
@@ -292,6 +312,18 @@ impl Daemon {
             self.rank(*context);
         }
         self.settle(event);
+    }
+}
+
+/// Adds an update behind the others, or in place of the last one if both say what the same context is now.
+fn add_update(updates: &mut Vec<Update>, update: Update) {
+    match (updates.last_mut(), update) {
+        (Some(Update::Upsert(last)), Update::Upsert(entry))
+            if (last.id, last.ulids) == (entry.id, entry.ulids) =>
+        {
+            *last = entry;
+        }
+        (_, update) => updates.push(update),
     }
 }
 

@@ -15,6 +15,8 @@ use crate::shell::Daemon;
 impl Daemon {
     /// Goes on with the contexts of a run that was killed or has handed over.
     pub(crate) async fn restore(&mut self) -> anyhow::Result<()> {
+        self.moved.leave(self.netlink.moved().await?);
+        self.moved.take_over(self.ilnp.iter().flat_map(Ilnp::routed));
         let now = clock::now();
         let mut restored = 0u32;
         for snapshot in self.store.load_contexts() {
@@ -41,15 +43,12 @@ impl Daemon {
 
     /// Routes and ULIDs that the run before kept for what is there no more: contexts and sessions not taken over.
     async fn release_left(&mut self) -> anyhow::Result<()> {
-        let mut in_use = self.moved.pairs();
-        in_use.extend(self.ilnp.iter().flat_map(Ilnp::moved_pairs));
-        for left in self.netlink.moved().await? {
-            if !in_use.contains(&left.ulids) {
-                self.netlink.remove_moved(&[left]).await?;
-            } else if !self.moved.is_direct(left.ulids) {
-                self.netlink.lead_by_moor(&[left]).await?;
-            }
+        let left = self.moved.take_left();
+        if !left.is_empty() {
+            self.netlink.remove_moved(&left).await?;
         }
+        // What was taken over may lead to a router or an uplink that is there no more.
+        self.follow_routers().await;
         self.kept = self.netlink.kept_ulids().await?.into_iter().collect();
         self.keep_ulids().await;
         Ok(())

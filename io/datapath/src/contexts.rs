@@ -1,7 +1,7 @@
 //! Contexts in the tables. Nothing is kept of them here: what must be known to change one is read back.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use libbpf_rs::Object;
 use moorline_host::datapath::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, Paths};
@@ -11,6 +11,7 @@ use crate::control;
 use crate::convert;
 use crate::error::{Error, Result};
 use crate::index::{Hashing, Index};
+use crate::plain::Plain as _;
 use crate::skel::types;
 use crate::tables::{Table, Tables};
 
@@ -26,8 +27,8 @@ pub(crate) struct Contexts {
     hashing: Hashing,
     /// The last one given out.
     generation: u32,
-    /// Slots of an earlier process that nobody has gone on with yet.
-    inherited: BTreeSet<u32>,
+    /// Contexts of an earlier process, by slot, that nobody has gone on with yet.
+    inherited: BTreeMap<u32, types::context>,
 }
 
 impl Contexts {
@@ -43,11 +44,11 @@ impl Contexts {
             by_quote: Index::of(object, "by_quote")?,
             hashing: Hashing::of(object, buckets)?,
             generation: 0,
-            inherited: BTreeSet::new(),
+            inherited: BTreeMap::new(),
         };
         for (slot, context) in found.live()? {
             found.generation = found.generation.max(context.generation);
-            found.inherited.insert(slot);
+            found.inherited.insert(slot, context);
         }
         Ok(found)
     }
@@ -74,7 +75,9 @@ impl Contexts {
         if entry.paths.len() > MAX_PATHS {
             return Err(Error::TooManyPaths(entry.id));
         }
-        let mut old = self.find(slot)?;
+        let inherited = self.inherited.remove(&slot);
+        let is_inherited = inherited.is_some();
+        let mut old = if is_inherited { inherited } else { self.find(slot)? };
         if old.is_some_and(|old| convert::ulids_back(old.ulids) != entry.ulids) {
             self.remove(tables, object, entry.id)?;
             old = None;
@@ -85,7 +88,8 @@ impl Contexts {
             None => self.add(object, entry),
             Some((old, quotes)) => self.change(object, entry, old, quotes),
         };
-        let done = done.and_then(|()| control::look(object, slot));
+        let look = if is_inherited { control::adopted } else { control::look };
+        let done = done.and_then(|()| look(object, slot));
         if done.is_err() {
             self.take_back(object, entry, before);
         }
@@ -96,7 +100,6 @@ impl Contexts {
     fn add(&mut self, object: &Object, entry: &ContextEntry) -> Result<()> {
         let slot = entry.id.0;
         self.generation = self.generation.checked_add(1).unwrap_or(1);
-        self.inherited.remove(&slot);
         control::reset(object, slot)?;
         self.write_more(slot, &convert::peers_beyond(entry))?;
         if entry.congestion {
@@ -119,6 +122,7 @@ impl Contexts {
         if let Some((other, mut before)) = before.get() {
             before.flags &= !convert::SENDS;
             self.contexts.insert_locked(&other, &before)?;
+            self.inherited.entry(other).and_modify(|inherited| *inherited = before);
         }
         Ok(())
     }
@@ -144,16 +148,15 @@ impl Contexts {
         let mut context = convert::context(entry, old.generation);
         context.path_count = self.write_paths(slot, &entry.paths);
         context.flags |= old.flags & convert::SENDS;
-        self.contexts.insert_locked(&slot, &context)?;
+        if context.as_octets() != old.as_octets() {
+            self.contexts.insert_locked(&slot, &context)?;
+        }
         if old.local_tag != context.local_tag {
             self.index_tag(slot, context.local_tag)?;
             self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
         }
         if is_other_pair {
             control::moved(object, slot)?;
-        }
-        if self.inherited.remove(&slot) {
-            control::adopted(object, slot)?;
         }
         let quotes = self.quotes(slot, &context)?;
         if old_quotes != quotes {
@@ -162,7 +165,7 @@ impl Contexts {
             // An old one may have shared its cell with a new one.
             self.index_quotes(slot, &context)?;
         }
-        if !entry.congestion {
+        if !entry.congestion && convert::has_congestion(old) {
             self.congestions.remove(&slot)?;
         }
         self.remove_paths(slot, context.path_count, old.path_count)?;

@@ -24,7 +24,7 @@ pub(crate) fn moved(object: &Object, slot: u32) -> Result<()> {
     run(object, types::control_op::CONTROL_MOVED, slot, 0)
 }
 
-/// Another process goes on with the context.
+/// Another process goes on with the context, which may have changed.
 pub(crate) fn adopted(object: &Object, slot: u32) -> Result<()> {
     run(object, types::control_op::CONTROL_ADOPTED, slot, 0)
 }

@@ -3,7 +3,6 @@
 //! Only the few attributes we need are looked at: a link with an attribute of a newer kernel that a
 //! full decoder trips over must not vanish from the view, as that would look like a dead uplink.
 
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 /// One message of an answer: its fixed header and its attributes.
@@ -11,8 +10,8 @@ use std::net::Ipv6Addr;
 pub(crate) struct Row {
     /// `RTM_NEWLINK` and so on.
     pub(crate) kind: u16,
-    header: Vec<u8>,
-    attributes: BTreeMap<u16, Vec<u8>>,
+    fixed: usize,
+    octets: Vec<u8>,
 }
 
 impl Row {
@@ -26,20 +25,19 @@ impl Row {
             RTM_NEWADDRLABEL => 12,
             _ => 0,
         };
-        let (header, rest) = payload.split_at_checked(fixed)?;
-        Some(Self { kind, header: header.to_vec(), attributes: attributes(rest) })
+        (payload.len() >= fixed).then(|| Self { kind, fixed, octets: payload.to_vec() })
     }
 
     pub(crate) fn byte(&self, offset: usize) -> u8 {
-        self.header.get(offset).copied().unwrap_or_default()
+        self.octets.get(..self.fixed).and_then(|header| header.get(offset)).copied().unwrap_or_default()
     }
 
     pub(crate) fn header_u32(&self, offset: usize) -> u32 {
-        self.header.get(offset..).and_then(read_u32).unwrap_or_default()
+        self.octets.get(offset..self.fixed).and_then(read_u32).unwrap_or_default()
     }
 
     pub(crate) fn attribute(&self, number: u16) -> Option<&[u8]> {
-        self.attributes.get(&number).map(Vec::as_slice)
+        attribute(self.octets.get(self.fixed..)?, number)
     }
 
     pub(crate) fn u32(&self, number: u16) -> Option<u32> {
@@ -59,16 +57,17 @@ impl Row {
     }
 }
 
-/// The attributes of a message or of a nested attribute, by number; a broken tail is left out.
-pub(crate) fn attributes(mut octets: &[u8]) -> BTreeMap<u16, Vec<u8>> {
-    let mut found = BTreeMap::new();
+/// An attribute of a message or of a nested attribute; what is behind a broken one is not looked at.
+pub(crate) fn attribute(mut octets: &[u8], number: u16) -> Option<&[u8]> {
     while let [l0, l1, k0, k1, ..] = *octets {
         let length = usize::from(u16::from_ne_bytes([l0, l1]));
-        let Some(value) = octets.get(4..length) else { break };
-        found.insert(u16::from_ne_bytes([k0, k1]) & NLA_TYPE_MASK, value.to_vec());
+        let value = octets.get(4..length)?;
+        if u16::from_ne_bytes([k0, k1]) & NLA_TYPE_MASK == number {
+            return Some(value);
+        }
         octets = octets.get(align(length)..).unwrap_or_default();
     }
-    found
+    None
 }
 
 /// Lengths in netlink are rounded up to four octets.
@@ -102,15 +101,14 @@ mod tests {
         let mut octets = vec![8, 0, 3, 0x80, 1, 2, 3, 4];
         octets.extend([5, 0, 4, 0, 9, 0, 0, 0]);
         octets.extend([200, 0, 5, 0, 1]);
-        let found = attributes(&octets);
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[&3], [1, 2, 3, 4]);
-        assert_eq!(found[&4], [9]);
+        let values = [3, 4, 5].map(|number| attribute(&octets, number));
+        assert_eq!(values, [Some(&[1, 2, 3, 4][..]), Some(&[9][..]), None]);
     }
 
     #[test]
     fn a_length_below_its_own_header_ends_the_list() {
-        assert!(attributes(&[2, 0, 1, 0, 0, 0, 0, 0]).is_empty());
+        assert_eq!(attribute(&[2, 0, 1, 0, 0, 0, 0, 0], 1), None);
+        assert_eq!(attribute(&[2, 0, 0, 0, 4, 0, 1, 0], 1), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Requests to the kernel, one at a time, and their answers.
 
-use crate::attributes::{Row, align, attributes, read_text};
+use crate::attributes::{Row, align, attribute, read_text};
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR,
     NetlinkBuffer, NetlinkHeader, NetlinkMessage,
@@ -194,8 +194,8 @@ fn status(message: &NetlinkBuffer<&[u8]>) -> io::Result<()> {
     let error = io::Error::from_raw_os_error(-code);
     if message.flags() & NLM_F_ACK_TLVS != 0 && message.message_type() == NLMSG_ERROR {
         // Capped acknowledgements repeat only the header of the request.
-        let told = attributes(payload.get(4 + NETLINK_HEADER..).unwrap_or_default());
-        if let Some(sentence) = told.get(&NLMSGERR_ATTR_MSG) {
+        let told = payload.get(4 + NETLINK_HEADER..).unwrap_or_default();
+        if let Some(sentence) = attribute(told, NLMSGERR_ATTR_MSG) {
             tracing::debug!(%error, reason = read_text(sentence), "netlink request refused");
         }
     }

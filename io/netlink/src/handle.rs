@@ -9,7 +9,7 @@ use crate::view::{HostView, Interfaces};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
-use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::route::{RouteAttribute, RouteMessage};
 use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::fmt::Display;
@@ -164,18 +164,26 @@ impl Netlink {
         self.dump("routes", RouteNetlinkMessage::GetRoute(message)).await
     }
 
-    /// Routes with our protocol number in our tables.
-    pub(crate) async fn our_routes(&self) -> Result<Vec<Route>, Error> {
-        let mut routes = self.routes_of(self.settings.protocol).await?;
-        routes.retain(|route| self.settings.is_our_table(route.table));
-        Ok(routes)
+    /// Our routes in a table; none if there is no such table.
+    pub(crate) async fn our_routes_in(&self, table: u32) -> Result<Vec<Route>, Error> {
+        let protocol = self.settings.protocol;
+        let routes = match self.dump_routes(protocol, Some(table)).await {
+            Err(Error::Read { source, .. }) if is_no_table(&source) => Vec::new(),
+            read => read?,
+        };
+        Ok(routes.into_iter().filter(|route| route.table == table).collect())
     }
 
     /// Routes with this protocol number.
     pub(crate) async fn routes_of(&self, protocol: u8) -> Result<Vec<Route>, Error> {
+        self.dump_routes(protocol, None).await
+    }
+
+    async fn dump_routes(&self, protocol: u8, table: Option<u32>) -> Result<Vec<Route>, Error> {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet6;
         message.header.protocol = protocol.into();
+        message.attributes.extend(table.map(RouteAttribute::Table));
         let rows = self.dump("routes", RouteNetlinkMessage::GetRoute(message)).await?;
         // A kernel without filters for dumps gives all.
         let routes = rows.iter().filter_map(Route::read);
@@ -242,6 +250,11 @@ impl Netlink {
         let made = self.exchange.change_all(messages, flags).await;
         made.map_err(|source| Error::Refused { action: "change routes".to_owned(), source })
     }
+}
+
+/// Linux has a table for as long as there are routes in it.
+fn is_no_table(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOENT)
 }
 
 fn refusal(verb: &str, route: Option<&Route>, source: io::Error) -> Error {

@@ -1,6 +1,6 @@
 //! Links by name, and how ours are known.
 
-use crate::attributes::{Row, attributes, read_text};
+use crate::attributes::{Row, attribute, read_text};
 use crate::settings::LINK_ALIAS;
 
 /// What we look at in a link.
@@ -14,12 +14,12 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn read(row: &Row) -> Option<Self> {
-        let info = row.attribute(libc::IFLA_LINKINFO).map(attributes);
+        let info = row.attribute(libc::IFLA_LINKINFO);
         Some(Self {
             ifindex: row.header_u32(4),
             name: row.text(libc::IFLA_IFNAME)?,
             alias: row.text(libc::IFLA_IFALIAS),
-            kind: info.and_then(|all| all.get(&IFLA_INFO_KIND).map(|kind| read_text(kind))),
+            kind: info.and_then(|info| attribute(info, IFLA_INFO_KIND)).map(read_text),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Rules and routes as we speak of them, and as the kernel does.
 
-use crate::attributes::Row;
+use crate::attributes::{Row, attribute, read_u32};
 use crate::view::Prefix;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
@@ -221,9 +221,8 @@ impl Route {
             return None;
         }
         let to = row.address(libc::RTA_DST).unwrap_or(Ipv6Addr::UNSPECIFIED);
-        let metrics = row.attribute(libc::RTA_METRICS).map(crate::attributes::attributes);
-        let mtu = metrics
-            .and_then(|all| all.get(&RTAX_MTU).and_then(|mtu| crate::attributes::read_u32(mtu)));
+        let metrics = row.attribute(libc::RTA_METRICS);
+        let mtu = metrics.and_then(|metrics| attribute(metrics, RTAX_MTU)).and_then(read_u32);
         let target = match row.u32(libc::RTA_OIF) {
             Some(ifindex) if row.byte(7) == libc::RTN_UNICAST => {
                 Target::Device { ifindex, gateway: row.address(libc::RTA_GATEWAY) }

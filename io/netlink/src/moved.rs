@@ -136,14 +136,11 @@ impl Netlink {
     /// # Errors
     /// The kernel's table cannot be read.
     pub async fn moved(&self) -> Result<Vec<MovedRoute>, Error> {
-        let routes = self.our_routes().await?;
-        let in_table = |table| routes.iter().filter(move |route| route.table == table);
-        let bare: BTreeSet<_> = in_table(self.settings.moved_tcp_table())
-            .map(|route| (route.source, route.destination))
-            .collect();
-        let moved = |metric| {
-            in_table(self.settings.moved_table).filter(move |route| route.metric == metric)
-        };
+        let bare = self.our_routes_in(self.settings.moved_tcp_table()).await?;
+        let bare: BTreeSet<_> =
+            bare.iter().map(|route| (route.source, route.destination)).collect();
+        let routes = self.our_routes_in(self.settings.moved_table).await?;
+        let moved = |metric| routes.iter().filter(move |route| route.metric == metric);
         let hops = |metric| -> BTreeMap<_, _> {
             let hop = |route: &Route| Some(((route.source, route.destination), next_hop(route)?));
             moved(metric).filter_map(hop).collect()

@@ -23,7 +23,7 @@ impl Netlink {
     /// The kernel refused a rule or route; those made before stay, and calling again goes on.
     pub async fn ensure_rules(&self, view: &HostView) -> Result<bool, Error> {
         let rules = self.rules().await?;
-        let routes = self.our_routes().await?;
+        let routes = self.routes_of_prefixes(view, &rules).await?;
         let held = self.held_addresses().await?;
         let plan = plan(&self.settings, view, &rules, &routes, &|prefix| {
             held.iter().any(|address| prefix.contains(*address))
@@ -63,6 +63,22 @@ impl Netlink {
         }
         self.flush_cached_routes().await?;
         Ok(true)
+    }
+
+    /// Our routes in the tables that prefixes have or may be given. Those of moved pairs may be very many.
+    async fn routes_of_prefixes(
+        &self,
+        view: &HostView,
+        rules: &[Rule],
+    ) -> Result<Vec<Route>, Error> {
+        let used = rules.iter().filter_map(|rule| self.settings.slot_of_priority(rule.priority));
+        let new = u32::try_from(prefixes(view).len()).unwrap_or(u32::MAX);
+        let slots = used.max().map_or(0, |slot| slot + 1).saturating_add(new);
+        let mut routes = Vec::new();
+        for slot in 0..slots.min(Settings::PREFIXES) {
+            routes.extend(self.our_routes_in(self.settings.table_of(slot)).await?);
+        }
+        Ok(routes)
     }
 
     /// All global addresses of the host, on our links too: those of ULIDs that are kept.

@@ -1,4 +1,4 @@
-use crate::attributes::{Row, attributes, read_address, read_u32};
+use crate::attributes::{Row, attribute, read_address, read_u32};
 use crate::settings::Settings;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -364,7 +364,7 @@ fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute
     while let [l0, l1, _, _, i0, i1, i2, i3, ..] = *hops {
         let length = usize::from(u16::from_ne_bytes([l0, l1]));
         let Some(nested) = hops.get(8..length) else { break };
-        let gateway = attributes(nested).get(&libc::RTA_GATEWAY).and_then(|a| read_address(a));
+        let gateway = attribute(nested, libc::RTA_GATEWAY).and_then(read_address);
         found.push((u32::from_ne_bytes([i0, i1, i2, i3]), route(gateway)));
         hops = hops.get(crate::attributes::align(length)..).unwrap_or_default();
     }

@@ -14,6 +14,7 @@ use super::presence::Presence;
 use super::{Ilnp, Known, locators, ulids};
 use crate::args::Args;
 use crate::clock;
+use crate::protect::Mover;
 use crate::shell::Daemon;
 
 impl Ilnp {
@@ -35,10 +36,10 @@ impl Ilnp {
         self.sessions.len()
     }
 
-    /// Pairs whose packets go by `moor0`.
-    pub(crate) fn moved_pairs(&self) -> impl Iterator<Item = UlidPair> + '_ {
-        let moved = self.sessions.values().filter(|known| known.wire != known.pair);
-        moved.map(|known| ulids(known.pair))
+    /// The sessions that are to have a route, with the pairs it is for.
+    pub(crate) fn routed(&self) -> impl Iterator<Item = (Mover, UlidPair)> + '_ {
+        let routed = self.sessions.iter().filter(|(_, known)| known.is_routed);
+        routed.map(|(id, known)| (Mover::Session(*id), ulids(known.pair)))
     }
 }
 

@@ -144,7 +144,8 @@ impl Daemon {
 
 impl Known {
     pub(super) fn of(entry: &SessionEntry) -> Self {
-        Self { pair: entry.pair, wire: entry.wire_pair(), room: room_of(entry) }
+        let (room, is_routed) = (room_of(entry), needs_route(entry));
+        Self { pair: entry.pair, wire: entry.wire_pair(), room, is_routed }
     }
 }
 
