@@ -3,11 +3,9 @@
 
 mod common;
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use common::route_monitor::RouteMonitor;
 use common::sites::{Chatter, Sites, established};
 use common::{eventually, is_skipped};
 use moorline_lab::daemon::Daemon;
@@ -18,23 +16,12 @@ use moorline_lab::{Failure, Lab, preflight};
 const SITES: Sites = Sites(32);
 
 /// The routes of the contexts of host A as they come and go.
-struct Routes {
-    told: PathBuf,
-    monitor: Child,
-}
+struct Routes(RouteMonitor);
 
 impl Routes {
-    fn watch(lab: &Lab) -> Self {
-        let told = lab.directory("a").unwrap().join("routes");
-        let mut command = lab.namespace("a").unwrap().command("ip");
-        command.args(["-6", "-ts", "-rcvbuf", "16777216", "monitor", "route"]);
-        let monitor = command.stdout(File::create(&told).unwrap()).stdin(Stdio::null());
-        Self { told, monitor: monitor.spawn().unwrap() }
-    }
-
     /// When routes of moved pairs to a device were set, or removed; not those of bound sockets.
     fn times(&self, device: &str, is_removal: bool) -> Vec<Duration> {
-        let told = fs::read_to_string(&self.told).unwrap();
+        let told = self.0.told();
         let device = format!(" dev {device} table 5530 ");
         let is_meant = |line: &&str| {
             line.contains(&device)
@@ -42,13 +29,6 @@ impl Routes {
                 && line.contains("Deleted") == is_removal
         };
         told.lines().filter(is_meant).filter_map(time_of_day).collect()
-    }
-}
-
-impl Drop for Routes {
-    fn drop(&mut self) {
-        let _ = self.monitor.kill();
-        let _ = self.monitor.wait();
     }
 }
 
@@ -87,7 +67,7 @@ fn thousands_of_contexts_leave_an_isp() {
     eventually("contexts", || established(&daemons[0]).len() == all);
     chatter.goes_on("before");
     for (isp, other) in [("isp1", "isp2"), ("isp2", "isp1")] {
-        let routes = Routes::watch(&lab);
+        let routes = Routes(RouteMonitor::start(&lab, "a"));
         let failure = Failure::CarrierDown { node: "a".into(), interface: isp.into() };
         let armed = lab.arm(failure).unwrap();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();

@@ -9,6 +9,7 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use common::route_monitor::RouteMonitor;
 use common::sites::{Chatter, Sites, established};
 use common::{daemon_options, eventually, is_skipped, story, two_by_two};
 use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
@@ -134,15 +135,16 @@ fn a_thousand_contexts_outlive_their_daemons_and_move_afterwards() {
     }
 }
 
-/// A file of contexts of A as a run before has written it, each with a peer of its own.
-fn contexts_file(count: u32) -> String {
+/// A file of contexts of A as a run before has written it, each with a peer of its own; they send by one of the ISPs.
+fn contexts_file(count: u32, sends_by: u16) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let [one, two] = [1, 2].map(|isp| host_address("a", isp));
+    let current = host_address("a", sends_by);
     let context = |id: u32| {
         let tag = u64::from(id) + 1;
-        let peer = format!("2001:db8:ffff:{:x}::{:x}", id >> 16, id & 0xffff);
+        let peer = format!("{PEERS}{:x}::{:x}", id >> 16, id & 0xffff);
         format!(
-            r#"{{"id":{id},"ulids":["{one}","{peer}"],"tags":[{tag},{tag}],"locators":["{one}","{peer}"],
+            r#"{{"id":{id},"ulids":["{one}","{peer}"],"tags":[{tag},{tag}],"locators":["{current}","{peer}"],
             "local_locators":["{one}","{two}"],"peer_locators":["{peer}"],"peer_generation":null,
             "peer_send_timeout_ms":60000,"initiator":true}}"#
         )
@@ -164,7 +166,7 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
     let file = state_directory(&lab, "a").unwrap().join("contexts.json");
     // Of the second run, the tables have more than the file.
     for count in [8192, 4096] {
-        fs::write(&file, contexts_file(count)).unwrap();
+        fs::write(&file, contexts_file(count, 1)).unwrap();
         let daemon = Daemon::start(&lab, "a", &options).unwrap();
         let known = daemon.status().unwrap().contexts.established;
         assert_eq!(known, u64::from(count), "{}", daemon.log());
@@ -172,5 +174,39 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
     }
 }
 
+/// Each change of a route makes every socket of the host look its route up again, and takes time that the daemon is silent.
+#[test]
+fn of_what_has_moved_a_restart_changes_no_route() {
+    let name = "restart with moved contexts";
+    let Some(lab) = two_by_two(name, &[]) else { return };
+    if is_skipped(name, &preflight::check_bpf()) {
+        return;
+    }
+    let count = 1024;
+    let settings = "addresses = \"off\"\n".to_owned();
+    let options = DaemonOptions { settings, ..DaemonOptions::new(daemon_options().binary, MINUTE) };
+    Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
+    let file = state_directory(&lab, "a").unwrap().join("contexts.json");
+    fs::write(&file, contexts_file(count, 2)).unwrap();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    let host = lab.namespace("a").unwrap();
+    let routes = || {
+        let all = host.ip(&["-6", "route", "show", "table", "all"]).unwrap();
+        all.lines().filter(|line| line.contains(PEERS)).count()
+    };
+    // By `moor0`, by the uplink, and for bound sockets.
+    eventually("routes", || routes() == 3 * count as usize);
+    daemon.hand_over().unwrap();
+    let monitor = RouteMonitor::start(&lab, "a");
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    assert_eq!(daemon.status().unwrap().contexts.moved, u64::from(count), "{}", daemon.log());
+    let told = monitor.told_until_now();
+    let changed = told.lines().filter(|line| line.contains(PEERS)).count();
+    assert_eq!(changed, 0, "routes were changed\n{}", daemon.log());
+    daemon.hand_over().unwrap();
+}
+
+/// What the addresses of peers that do not exist begin with.
+const PEERS: &str = "2001:db8:ffff:";
 /// Send Timeout of contexts whose peers do not exist.
 const MINUTE: Duration = Duration::from_secs(60);

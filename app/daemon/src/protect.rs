@@ -100,7 +100,6 @@ impl Moved {
         self.direct.remove(&route.ulids);
         Some(route)
     }
-
 }
 
 /// IPv6 asks for no less of any link (RFC 8200 s5).

@@ -29,7 +29,11 @@ impl Row {
     }
 
     pub(crate) fn byte(&self, offset: usize) -> u8 {
-        self.octets.get(..self.fixed).and_then(|header| header.get(offset)).copied().unwrap_or_default()
+        self.octets
+            .get(..self.fixed)
+            .and_then(|header| header.get(offset))
+            .copied()
+            .unwrap_or_default()
     }
 
     pub(crate) fn header_u32(&self, offset: usize) -> u32 {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub(crate) mod doctor;
+pub(crate) mod route_monitor;
 pub(crate) mod sites;
 pub(crate) mod twins;
 
