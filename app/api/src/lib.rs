@@ -68,6 +68,9 @@ pub const ONE_UPLINK: &str = "connections have nothing to move to";
 /// What [`Status::warnings`] says of an interface whose routers the kernel ignores, behind its name and "is".
 pub const DEAF: &str = "no uplink: this host forwards";
 
+/// Words of the warning about more prefixes than there are routing tables for.
+pub const NO_RULE: &str = "have no routing rule of their own";
+
 /// Request paths of version 1.
 pub mod paths {
     /// `GET`: [`Status`](crate::Status).

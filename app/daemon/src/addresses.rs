@@ -18,13 +18,14 @@ mod prefixes;
 mod saved;
 mod views;
 
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_cga::LocalProof;
 use moorline_host::LocalState;
-use moorline_netlink::{AdvertisedPrefixes, Advertisement, HostView};
+use moorline_netlink::{AdvertisedPrefixes, Advertisement, HostView, Prefix};
 use moorline_types::{Instant, Locator};
 
 use crate::config::{AddressPolicy, Rule};
@@ -48,6 +49,8 @@ pub(crate) struct Addresses {
     trouble: Option<String>,
     /// When to look again, whatever happens.
     due: Option<Instant>,
+    /// Prefixes that have no routing rule, as there are too many.
+    unserved: Vec<Prefix>,
 }
 
 impl Addresses {
@@ -82,6 +85,7 @@ impl Addresses {
             is_unsaved: false,
             trouble: None,
             due: None,
+            unserved: Vec::new(),
         })
     }
 
@@ -92,9 +96,21 @@ impl Addresses {
         self.look_again(now + SETTLE);
     }
 
-    /// An interface was down, if only for a moment: the kernel has taken addresses of ours from it.
-    pub(crate) fn handle_interface_down(&mut self) {
-        self.planner.on_interface_down();
+    /// Interfaces were down, if only for a moment: the kernel has taken addresses of ours from them.
+    pub(crate) fn handle_interfaces_down(&mut self, down: &BTreeSet<u32>) {
+        self.planner.on_interfaces_down(down);
+    }
+
+    /// Notes which prefixes have no routing rule. Gives a warning if all had one before.
+    pub(crate) fn handle_unserved(&mut self, unserved: Vec<Prefix>) -> Option<String> {
+        let is_news = self.unserved.is_empty();
+        self.unserved = unserved;
+        self.too_many_prefixes().filter(|_| is_news)
+    }
+
+    /// The contexts of the run before are back, or given up: from now on [`HostView::in_use`] has all ULIDs.
+    pub(crate) fn on_restored(&mut self) {
+        self.planner.on_restored();
     }
 
     /// When [`Addresses::plan`] is due, if nothing happens before.

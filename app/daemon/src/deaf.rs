@@ -1,64 +1,74 @@
 //! Interfaces that are no uplinks because this host forwards: who they are, and what to do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use moorline_api::{DEAF, EventKind};
-use moorline_netlink::{Advertisements, DeafLink, HostView};
+use moorline_netlink::{Advertisements, BareLink, HostView, is_interface};
+use moorline_types::Instant;
 
+use crate::clock;
 use crate::shell::Daemon;
 
-/// Those of the last look, and what is known of them from before.
+/// Deaf interfaces of the last look, and what is known of them from before.
 #[derive(Debug, Default)]
 pub(crate) struct Deaf {
-    links: Vec<DeafLink>,
-    /// Interfaces that were uplinks in this run.
+    links: Vec<BareLink>,
+    /// Interfaces that were uplinks in this run, and still exist.
     were_uplinks: BTreeSet<u32>,
-    /// Interfaces that people have been told of.
-    told: BTreeSet<u32>,
+    /// When people were told of an interface: it may flap, and they are not told each time.
+    told: BTreeMap<u32, Instant>,
 }
 
 impl Deaf {
     /// Takes in a new look. Gives the interfaces whose routers are to be asked: those that are new here, to learn whether
     /// there is a router, and those that the kernel hears again.
-    fn handle_links(&mut self, links: Vec<DeafLink>, view: &HostView) -> BTreeSet<u32> {
-        let of = |links: &[DeafLink]| links.iter().map(|one| one.ifindex).collect::<BTreeSet<_>>();
-        let (before, now) = (of(&self.links), of(&links));
+    fn handle_links(
+        &mut self,
+        links: Vec<BareLink>,
+        view: &HostView,
+        exists: impl Fn(u32) -> bool,
+        now: Instant,
+    ) -> BTreeSet<u32> {
+        let of = |links: &[BareLink]| links.iter().map(|one| one.ifindex).collect::<BTreeSet<_>>();
+        let (before, deaf) = (of(&self.links), of(&links));
+        self.were_uplinks.retain(|ifindex| view.uplink(*ifindex).is_some() || exists(*ifindex));
         self.were_uplinks.extend(view.uplinks.iter().map(|uplink| uplink.ifindex));
-        self.told.retain(|ifindex| now.contains(ifindex));
+        self.told.retain(|ifindex, at| deaf.contains(ifindex) || now < *at + TELL_AGAIN);
         self.links = links;
-        before.symmetric_difference(&now).copied().collect()
+        before.symmetric_difference(&deaf).copied().collect()
     }
 
     pub(crate) fn contains(&self, ifindex: u32) -> bool {
         self.links.iter().any(|one| one.ifindex == ifindex)
     }
 
-    /// Those that look like uplinks: they were, or a router has been followed or is heard there.
-    fn likely(&self, has_router: impl Fn(&DeafLink) -> bool) -> impl Iterator<Item = &DeafLink> {
+    /// Deaf interfaces that look like uplinks: they were, or a router has been followed or is heard there.
+    fn likely(&self, has_router: impl Fn(&BareLink) -> bool) -> impl Iterator<Item = &BareLink> {
         self.links.iter().filter(move |one| {
             one.has_dynamic || self.were_uplinks.contains(&one.ifindex) || has_router(one)
         })
     }
 
-    /// What people have to know now.
-    pub(crate) fn warnings(&self, has_router: impl Fn(&DeafLink) -> bool) -> Vec<String> {
+    /// A warning for each of these.
+    pub(crate) fn warnings(&self, has_router: impl Fn(&BareLink) -> bool) -> Vec<String> {
         self.likely(has_router).map(text).collect()
     }
 
-    /// The same, each once.
-    fn take_news(&mut self, has_router: impl Fn(&DeafLink) -> bool) -> Vec<String> {
-        let likely: Vec<_> = self.likely(has_router).cloned().collect();
-        likely.iter().filter(|one| self.told.insert(one.ifindex)).map(text).collect()
+    /// Gives each warning once, and again if the interface was not deaf for a while.
+    fn take_news(&mut self, has_router: impl Fn(&BareLink) -> bool, now: Instant) -> Vec<String> {
+        let mut likely: Vec<_> = self.likely(has_router).cloned().collect();
+        likely.retain(|one| self.told.insert(one.ifindex, now).is_none());
+        likely.iter().map(text).collect()
     }
 
     /// When to look again, as no notice tells of a changed `accept_ra`.
     pub(crate) fn again(&self) -> Option<Duration> {
-        (!self.told.is_empty()).then_some(LOOK_AGAIN)
+        self.links.iter().any(|one| self.told.contains_key(&one.ifindex)).then_some(LOOK_AGAIN)
     }
 }
 
-fn text(link: &DeafLink) -> String {
+fn text(link: &BareLink) -> String {
     let name = &link.name;
     format!(
         "{name} is {DEAF}, so the kernel ignores the routers there ({}). If {name} leads to the Internet: {}, and \
@@ -70,17 +80,14 @@ fn text(link: &DeafLink) -> String {
 
 impl Daemon {
     /// Looks for interfaces whose routers the kernel does not hear, asks those routers, and tells of them.
-    pub(crate) async fn follow_deaf(&mut self, routers: &mut Advertisements) {
-        let mut links = match self.netlink.deaf_links().await {
-            Ok(links) => links,
-            Err(error) => return tracing::debug!(%error, "cannot look for deaf interfaces"),
-        };
-        links.retain(|one| self.config.uses(&one.name));
-        for ifindex in self.addresses.deaf.handle_links(links, &self.view) {
+    pub(crate) fn follow_deaf(&mut self, routers: &mut Advertisements) {
+        let now = clock::now();
+        let links = self.view.bare.iter().filter(|one| one.is_deaf()).cloned().collect();
+        for ifindex in self.addresses.deaf.handle_links(links, &self.view, is_interface, now) {
             routers.solicit(ifindex);
         }
-        let has_router = |one: &DeafLink| self.addresses.advertised.has_router(one);
-        for news in self.addresses.deaf.take_news(has_router) {
+        let has_router = |one: &BareLink| self.addresses.advertised.has_router(one);
+        for news in self.addresses.deaf.take_news(has_router, now) {
             tracing::warn!("{news}");
             self.events.push(EventKind::Warning, |told| told.reason = Some(news));
         }
@@ -88,27 +95,34 @@ impl Daemon {
 }
 
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// An interface that was deaf so shortly before is not told of again.
+const TELL_AGAIN: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use moorline_netlink::Uplink;
 
-    fn link(ifindex: u32) -> DeafLink {
+    fn link(ifindex: u32) -> BareLink {
         let name = format!("wan{ifindex}");
-        DeafLink { ifindex, name, has_dynamic: false, link_locals: BTreeSet::new() }
+        BareLink { ifindex, name, has_dynamic: false, link_locals: BTreeSet::new() }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
     }
 
     #[test]
     fn an_interface_that_may_be_an_uplink_is_told_once_and_asked_again_when_it_hears() {
         let mut deaf = Deaf::default();
         let view = HostView { uplinks: vec![Uplink::new(1, "wan1")], ..HostView::default() };
-        assert!(deaf.handle_links(Vec::new(), &view).is_empty());
         let nothing = HostView::default();
-        let asked = deaf.handle_links(vec![link(1), link(2), link(3)], &nothing);
+        let mut look = |links, view, seconds| deaf.handle_links(links, view, |_| true, at(seconds));
+        assert!(look(Vec::new(), &view, 1).is_empty());
+        let asked = look(vec![link(1), link(2), link(3)], &nothing, 2);
         assert_eq!(asked, BTreeSet::from([1, 2, 3]));
-        let has_router = |one: &DeafLink| one.ifindex == 3;
-        let news = deaf.take_news(has_router);
+        let has_router = |one: &BareLink| one.ifindex == 3;
+        let news = deaf.take_news(has_router, at(2));
         assert_eq!(news.len(), 2, "one was an uplink, one has a router: {news:?}");
         assert_eq!(
             news[0],
@@ -116,11 +130,33 @@ mod tests {
              (net.ipv6.conf.wan1.forwarding = 1, accept_ra = 1). If wan1 leads to the Internet: \
              sysctl -w net.ipv6.conf.wan1.accept_ra=2, and the same in /etc/sysctl.d."
         );
-        assert!(deaf.take_news(has_router).is_empty());
+        assert!(deaf.take_news(has_router, at(2)).is_empty());
         assert_eq!(deaf.warnings(has_router), news);
         assert!(deaf.again().is_some());
-        assert_eq!(deaf.handle_links(vec![link(2)], &nothing), BTreeSet::from([1, 3]));
+        let asked = deaf.handle_links(vec![link(2)], &nothing, |_| true, at(3));
+        assert_eq!(asked, BTreeSet::from([1, 3]));
         assert!(deaf.warnings(has_router).is_empty());
         assert!(deaf.again().is_none());
+    }
+
+    #[test]
+    fn an_interface_that_flaps_is_told_once_and_one_that_is_gone_is_forgotten() {
+        let mut deaf = Deaf::default();
+        let view = HostView { uplinks: vec![Uplink::new(1, "wan1")], ..HostView::default() };
+        let nothing = HostView::default();
+        let mut news = 0;
+        deaf.handle_links(Vec::new(), &view, |_| true, at(0));
+        for second in 1..100 {
+            let links = if second % 2 == 0 { vec![link(1)] } else { Vec::new() };
+            deaf.handle_links(links, &nothing, |_| true, at(second));
+            news += deaf.take_news(|_| false, at(second)).len();
+        }
+        assert_eq!(news, 1);
+        let later = at(100) + TELL_AGAIN;
+        deaf.handle_links(Vec::new(), &nothing, |_| true, later);
+        deaf.handle_links(vec![link(1)], &nothing, |_| true, later);
+        assert_eq!(deaf.take_news(|_| false, later).len(), 1, "it heard for ten minutes");
+        deaf.handle_links(Vec::new(), &nothing, |_| false, later + TELL_AGAIN);
+        assert!(deaf.were_uplinks.is_empty() && deaf.told.is_empty());
     }
 }

@@ -268,7 +268,7 @@ impl Daemon {
         }
         // The rule of a prefix stays for as long as the host has an address in it.
         if !released.is_empty()
-            && let Err(error) = self.netlink.ensure_rules(&self.view).await
+            && let Err(error) = self.ensure_rules().await
         {
             tracing::warn!(%error, "source-address rules");
         }

@@ -16,7 +16,15 @@ impl Daemon {
     /// Of a context; none if there is no such one.
     pub(crate) fn readiness_of(&self, context: &ContextView) -> Option<Readiness> {
         let now = clock::now();
-        self.host.readiness(context.id, now).map(|readiness| told(readiness, now))
+        let readiness = self.host.readiness(context.id, now)?;
+        let mut told = told(readiness, now);
+        // Both may be because somebody has removed an address of ours.
+        if let host::Readiness::Cannot(Reason::AddressGone | Reason::OnePair) = readiness
+            && let Some(command) = self.addresses.way_back(context.ulids.local)
+        {
+            told.remedy = format!("Somebody has removed an address of ours. {command}");
+        }
+        Some(told)
     }
 
     /// For each uplink that contexts or sessions use.

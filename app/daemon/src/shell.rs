@@ -211,6 +211,7 @@ impl Daemon {
         daemon.events.push(EventKind::DaemonStarted, |_| {});
         daemon.on_view(view, &mut routers).await?;
         daemon.restore().await?;
+        daemon.addresses.on_restored();
         let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
         let reachability = daemon.netlink.reachability()?;
         privileges::reduce()?;
@@ -286,10 +287,8 @@ impl Daemon {
                 notice = sources.monitor.next() => {
                     let notice = notice.context("watching the host's addresses")?;
                     self.tell_changes(&notice);
-                    let may_lack_routes = notice.routes_taken || notice.resynced;
-                    if notice.routes_taken {
-                        self.addresses.handle_interface_down();
-                    }
+                    let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
+                    self.addresses.handle_interfaces_down(&notice.routes_taken);
                     let followed = self.on_view(notice.view, &mut sources.routers).await;
                     tell_failure(followed);
                     if may_lack_routes {

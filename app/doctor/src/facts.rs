@@ -1,5 +1,5 @@
 use moorline_api::{Context, Ilcc, IlnpStatus, Status};
-use moorline_netlink::{DeafLink, HostRule, Uplink};
+use moorline_netlink::{BareLink, HostRule, Uplink};
 
 /// What is known of the host.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct Facts {
     /// Names of interfaces with a default route that lack a global address in use.
     pub candidates: Vec<String>,
     /// Interfaces without a default route on which the kernel follows no router, because this host forwards.
-    pub deaf: Vec<DeafLink>,
+    pub deaf: Vec<BareLink>,
     /// All rules for IPv6, in order.
     pub rules: Vec<HostRule>,
     /// Rules of nftables, those of ip6tables-nft among them.

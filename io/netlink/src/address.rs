@@ -93,8 +93,7 @@ impl Netlink {
         let lent = if is_new { self.allow_optimistic(ifindex).await } else { None };
         let set = self.set_address(ifindex, &spec).await;
         if let Some(change) = lent {
-            self.restore_control(&change).await?;
-            self.forget(&change)?;
+            self.give_back(&change).await;
         }
         set.map(|()| true)
     }

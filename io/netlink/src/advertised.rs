@@ -1,6 +1,6 @@
 //! What routers advertise, and how long it holds.
 
-use crate::deaf::DeafLink;
+use crate::deaf::BareLink;
 use crate::view::{Lifetimes, Prefix};
 use moorline_types::Instant;
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ impl AdvertisedPrefixes {
 
     /// Whether another host is a default router on this interface.
     #[must_use]
-    pub fn has_router(&self, link: &DeafLink) -> bool {
+    pub fn has_router(&self, link: &BareLink) -> bool {
         let mut all = self.routers.keys();
         all.any(|(at, address)| *at == link.ifindex && !link.link_locals.contains(address))
     }

@@ -25,21 +25,56 @@ pub struct Advertisements {
     kernel: TokioSocket,
     routers: RouterSocket,
     waiting: VecDeque<Advertisement>,
-    solicited: BTreeMap<u32, Solicitation>,
+    solicitations: Solicitations,
 }
 
-/// A link that is being asked for its routers.
+/// Limits solicitations to [`MAX_SOLICITATIONS`] for each request, and to one in [`SOLICITATION_INTERVAL`] for each link.
+#[derive(Debug, Default)]
+struct Solicitations(BTreeMap<u32, Solicitation>);
+
 #[derive(Clone, Copy, Debug)]
 struct Solicitation {
-    at: Instant,
-    sent: u32,
+    /// The next one leaves no earlier.
+    next: Instant,
+    /// Solicitations that are still to be sent.
+    left: u32,
+}
+
+impl Solicitations {
+    /// Asks the routers of a link, or asks them anew.
+    fn start(&mut self, ifindex: u32, now: Instant) {
+        self.0.retain(|_, one| one.left > 0 || now < one.next);
+        let fresh = Solicitation { next: now, left: 0 };
+        self.0.entry(ifindex).or_insert(fresh).left = MAX_SOLICITATIONS;
+    }
+
+    /// The next solicitation, and its link.
+    fn due(&self) -> Option<(Instant, u32)> {
+        let waiting = self.0.iter().filter(|(_, one)| one.left > 0);
+        waiting.map(|(ifindex, one)| (one.next, *ifindex)).min()
+    }
+
+    fn on_sent(&mut self, ifindex: u32, now: Instant) {
+        if let Some(one) = self.0.get_mut(&ifindex) {
+            one.left = one.left.saturating_sub(1);
+            one.next = now + SOLICITATION_INTERVAL;
+        }
+    }
+
+    /// A router has advertised. One that did so before it was asked is asked nevertheless.
+    fn on_answer(&mut self, ifindex: u32) {
+        if let Some(one) = self.0.get_mut(&ifindex).filter(|one| one.left < MAX_SOLICITATIONS) {
+            one.left = 0;
+        }
+    }
 }
 
 impl fmt::Debug for Advertisements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waiting, solicited, .. } = self;
+        let Self { waiting, solicitations, .. } = self;
         let mut shown = f.debug_struct("Advertisements");
-        shown.field("waiting", waiting).field("solicited", solicited).finish_non_exhaustive()
+        shown.field("waiting", waiting).field("solicitations", solicitations);
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -53,15 +88,16 @@ impl Netlink {
             kernel: subscribe().map_err(Error::Open)?,
             routers: RouterSocket::open().map_err(Error::OpenRaw)?,
             waiting: VecDeque::new(),
-            solicited: BTreeMap::new(),
+            solicitations: Solicitations::default(),
         })
     }
 }
 
 impl Advertisements {
-    /// Asks the routers of a link to advertise now, up to three times until one does (RFC 4861 s6.3.7).
+    /// Asks the routers of a link to advertise, up to three times until one does (RFC 4861 s6.3.7). The first
+    /// solicitation leaves now, or 4 s after the last one of an earlier request.
     pub fn solicit(&mut self, ifindex: u32) {
-        self.solicited.insert(ifindex, Solicitation { at: Instant::now(), sent: 0 });
+        self.solicitations.start(ifindex, Instant::now());
     }
 
     /// Waits for the next. Can be cancelled.
@@ -74,15 +110,14 @@ impl Advertisements {
                 next.honors_zero = control::honors_zero(next.ifindex);
                 return Ok(next);
             }
-            let due = self.solicited.iter().map(|(ifindex, one)| (one.at, *ifindex)).min();
+            let due = self.solicitations.due();
             let (at, ifindex) = due.unwrap_or((Instant::now(), 0));
             tokio::select! {
                 notice = self.kernel.recv_from_full() => self.take_notice(notice.map(|told| told.0)),
                 heard = self.routers.receive() => {
                     let (envelope, message) = heard.map_err(Error::Routers)?;
                     let read = read_advertisement(envelope, message);
-                    // One that was on its way before we asked is no answer.
-                    self.solicited.retain(|ifindex, one| *ifindex != envelope.ifindex || one.sent == 0);
+                    self.solicitations.on_answer(envelope.ifindex);
                     self.waiting.extend(read);
                 }
                 () = sleep_until(at), if due.is_some() => self.send_solicitation(ifindex),
@@ -106,13 +141,7 @@ impl Advertisements {
             // Before the link-local address is there, or without a carrier.
             tracing::debug!(%error, ifindex, "cannot solicit routers");
         }
-        if let Some(one) = self.solicited.get_mut(&ifindex) {
-            one.sent += 1;
-            one.at += SOLICITATION_INTERVAL;
-            if one.sent >= MAX_SOLICITATIONS {
-                self.solicited.remove(&ifindex);
-            }
-        }
+        self.solicitations.on_sent(ifindex, Instant::now());
     }
 }
 
@@ -127,3 +156,54 @@ fn subscribe() -> io::Result<TokioSocket> {
 const MAX_SOLICITATIONS: u32 = 3;
 /// RFC 4861 s10: seconds; not configurable.
 const SOLICITATION_INTERVAL: Duration = Duration::from_secs(4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a link whose routers are asked each time that this says so; gives when solicitations left, in seconds.
+    fn sent(asked_at: impl Fn(u64) -> bool, answered_at: Option<u64>) -> Vec<u64> {
+        let start = Instant::now();
+        let mut solicitations = Solicitations::default();
+        let mut sent = Vec::new();
+        for second in 0..60 {
+            let now = start + Duration::from_secs(second);
+            if asked_at(second) {
+                solicitations.start(7, now);
+            }
+            if solicitations.due().is_some_and(|(at, _)| at <= now) {
+                solicitations.on_sent(7, now);
+                sent.push(second);
+            }
+            if answered_at == Some(second) {
+                solicitations.on_answer(7);
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn a_link_is_asked_three_times_four_seconds_apart_or_until_a_router_answers() {
+        assert_eq!(sent(|second| second == 0, None), [0, 4, 8]);
+        assert_eq!(sent(|second| second == 0, Some(5)), [0, 4]);
+    }
+
+    #[test]
+    fn a_link_that_flaps_is_asked_three_times_more_and_not_more_often() {
+        assert_eq!(sent(|second| second < 10, None), [0, 4, 8, 12, 16, 20]);
+        assert_eq!(sent(|second| second == 0 || second == 2, Some(1)), [0, 4, 8, 12]);
+    }
+
+    #[test]
+    fn links_that_are_not_asked_any_more_are_forgotten() {
+        let start = Instant::now();
+        let mut solicitations = Solicitations::default();
+        for ifindex in 0..100 {
+            let now = start + SOLICITATION_INTERVAL * ifindex;
+            solicitations.start(ifindex, now);
+            solicitations.on_sent(ifindex, now);
+            solicitations.on_answer(ifindex);
+        }
+        assert_eq!(solicitations.0.len(), 1);
+    }
+}

@@ -30,25 +30,43 @@ impl Control {
 }
 
 impl Netlink {
-    /// Puts back the controls that an earlier version has set. It kept the kernel from making addresses; where that
-    /// ends, the kernel makes them at the next advertisement, for which routers are asked.
+    /// Puts back all controls that the journal has: those that an earlier version has set, and those that could not be
+    /// put back when they were lent. An earlier version kept the kernel from making addresses; where that ends, the
+    /// kernel makes them at the next advertisement, for which routers are asked.
     ///
-    /// True if something was changed.
+    /// True if something was changed. If one control cannot be put back, the others are.
     ///
     /// # Errors
-    /// `/proc/sys` or the journal cannot be written, or the links cannot be read.
+    /// The first one: `/proc/sys` or the journal cannot be written, or the links cannot be read.
     pub async fn restore_controls(&self) -> Result<bool, Error> {
-        let mut restored = BTreeSet::new();
+        let (mut is_changed, mut failure) = (false, None);
+        let mut to_ask = BTreeSet::new();
         for change in self.changes() {
-            let Record::Control { ifindex, .. } = change else { continue };
-            if self.restore_control(&change).await? {
-                restored.insert(ifindex);
+            let Record::Control { ifindex, ref control, .. } = change else { continue };
+            match self.restore_and_forget(&change).await {
+                Ok(is_restored) => {
+                    is_changed |= is_restored;
+                    to_ask.extend((is_restored && control != OPTIMISTIC).then_some(ifindex));
+                }
+                Err(error) => failure = failure.or(Some(error)),
             }
-            self.forget(&change)?;
         }
-        let is_changed = !restored.is_empty();
-        restored.into_iter().for_each(solicit_for_kernel);
-        Ok(is_changed)
+        to_ask.into_iter().for_each(solicit_for_kernel);
+        failure.map_or(Ok(is_changed), Err)
+    }
+
+    async fn restore_and_forget(&self, change: &Record) -> Result<bool, Error> {
+        let is_restored = self.restore_control(change).await?;
+        self.forget(change)?;
+        Ok(is_restored)
+    }
+
+    /// Ends what [`Self::allow_optimistic`] began. On failure the journal keeps the control for
+    /// [`Self::restore_controls`].
+    pub(crate) async fn give_back(&self, lent: &Record) {
+        if let Err(error) = self.restore_and_forget(lent).await {
+            tracing::warn!("optimistic addresses stay allowed until the next try: {error}");
+        }
     }
 
     /// Lets an address be optimistic (RFC 4429) that is put on an interface next; what was set before is in the
@@ -105,6 +123,12 @@ pub(crate) fn honors_zero(ifindex: u32) -> bool {
     Control::new(&name, "ra_honor_pio_life").read().is_ok_and(|value| value == "1")
 }
 
+/// Whether the interface exists, up or down.
+#[must_use]
+pub fn is_interface(ifindex: u32) -> bool {
+    interface_name_of(ifindex).is_some()
+}
+
 fn interface_name_of(ifindex: u32) -> Option<String> {
     nix::net::if_::if_indextoname(ifindex).ok()?.into_string().ok()
 }
@@ -131,6 +155,26 @@ mod tests {
 
     fn connect(journal: &Path) -> Netlink {
         Netlink::connect(Settings::default(), Journal::open(journal).unwrap()).unwrap()
+    }
+
+    fn lent(ifindex: u32) -> Record {
+        let [before, ours] = ["0", "1"].map(str::to_owned);
+        Record::Control { ifindex, control: OPTIMISTIC.to_owned(), before, ours }
+    }
+
+    #[test]
+    fn a_lent_control_that_cannot_be_given_back_is_given_back_later() {
+        run(async |journal| {
+            let mut netlink = connect(&journal);
+            netlink.record(lent(GONE)).unwrap();
+            let works = netlink.exchange.clone();
+            netlink.exchange = Arc::new(Exchange::refusing().unwrap());
+            netlink.give_back(&lent(GONE)).await;
+            assert_eq!(netlink.changes(), [lent(GONE)], "the links could not be read");
+            netlink.exchange = works;
+            netlink.restore_controls().await.unwrap();
+            assert!(netlink.changes().is_empty());
+        });
     }
 
     fn held(ifindex: u32) -> Record {

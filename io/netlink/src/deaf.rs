@@ -2,17 +2,16 @@
 
 use crate::attributes::Row;
 use crate::control::Control;
-use crate::error::Error;
-use crate::handle::Netlink;
-use crate::settings::Settings;
-use crate::view::{AddressFlags, Interfaces};
+use crate::view::{AddressFlags, Uplink};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-/// An interface without a default route whose Router Advertisements the kernel ignores: it forwards there, and
-/// `accept_ra` is 1. When forwarding is switched on, the kernel removes the default routes of such interfaces.
+/// An interface that is up and works, and has no default route. Ports of a bridge are none.
+///
+/// The interface is *deaf* while the host forwards there and `accept_ra` is 1: then the kernel ignores Router
+/// Advertisements. When forwarding is switched on, the kernel removes the default routes of such interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeafLink {
+pub struct BareLink {
     /// Index of the interface.
     pub ifindex: u32,
     /// Name of the interface.
@@ -23,7 +22,16 @@ pub struct DeafLink {
     pub link_locals: BTreeSet<Ipv6Addr>,
 }
 
-impl DeafLink {
+impl BareLink {
+    /// Reads from the kernel whether the interface is deaf now. No notice tells of a change of `accept_ra`.
+    #[must_use]
+    pub fn is_deaf(&self) -> bool {
+        let is = |control: &str, value: &str| {
+            Control::new(&self.name, control).read().is_ok_and(|found| found == value)
+        };
+        is("forwarding", "1") && is("accept_ra", "1")
+    }
+
     /// The controls and their values.
     #[must_use]
     pub fn evidence(&self) -> String {
@@ -43,37 +51,21 @@ impl DeafLink {
     }
 }
 
-impl Netlink {
-    /// The interfaces that are up and work, have no default route, and are deaf to routers. Ports of a bridge are none.
-    ///
-    /// # Errors
-    /// The kernel's tables cannot be read.
-    pub async fn deaf_links(&self) -> Result<Vec<DeafLink>, Error> {
-        let links = self.link_rows().await?;
-        let addresses = self.address_rows().await?;
-        let routes = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
-        let mut found = candidates(&links, &addresses, &routes, &self.settings);
-        found.retain(|one| is_deaf(&one.name));
-        Ok(found)
-    }
-}
-
-fn candidates(
+/// Picks the bare ones of all interfaces that are up.
+pub(crate) fn bare_links<'a>(
+    interfaces: impl Iterator<Item = &'a Uplink>,
     links: &[Row],
     addresses: &[Row],
-    routes: &[Row],
-    settings: &Settings,
-) -> Vec<DeafLink> {
+) -> Vec<BareLink> {
     let ports: BTreeSet<u32> = links
         .iter()
         .filter(|row| row.attribute(libc::IFLA_MASTER).is_some())
         .map(|row| row.header_u32(4))
         .collect();
-    let all = Interfaces::read(links, addresses, routes, settings);
-    let bare = all.0.into_values().filter(|one| {
+    let bare = interfaces.filter(|one| {
         one.default_routes.is_empty() && one.carrier && !ports.contains(&one.ifindex)
     });
-    bare.map(|one| DeafLink {
+    bare.map(|one| BareLink {
         ifindex: one.ifindex,
         has_dynamic: one.addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT)),
         link_locals: addresses
@@ -82,16 +74,9 @@ fn candidates(
             .filter_map(|row| row.address(libc::IFA_ADDRESS))
             .filter(Ipv6Addr::is_unicast_link_local)
             .collect(),
-        name: one.name,
+        name: one.name.clone(),
     })
     .collect()
-}
-
-fn is_deaf(name: &str) -> bool {
-    let is = |control: &str, value: &str| {
-        Control::new(name, control).read().is_ok_and(|found| found == value)
-    };
-    is("forwarding", "1") && is("accept_ra", "1")
 }
 
 #[cfg(test)]
@@ -100,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_remedy_can_be_typed_for_an_interface_with_a_dot_too() {
-        let link = |name: &str| DeafLink {
+        let link = |name: &str| BareLink {
             ifindex: 2,
             name: name.to_owned(),
             has_dynamic: false,

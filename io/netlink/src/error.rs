@@ -48,15 +48,6 @@ pub enum Error {
     /// Something on the host has our number or name.
     #[error("{0}")]
     Conflict(Conflict),
-    /// More prefixes than there are tables for.
-    #[error(
-        "more than {cap} prefixes on this host: remove addresses that are no longer in use \
-         (`ip -6 addr`) or restart the daemon"
-    )]
-    TooManyPrefixes {
-        /// The cap.
-        cap: u32,
-    },
     /// [`crate::Netlink::ensure_moor`] has to come first.
     #[error("the link {0} does not exist: it has to be made first")]
     NoMoorLink(String),

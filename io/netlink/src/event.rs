@@ -88,9 +88,9 @@ impl Interfaces {
     /// What has changed on interfaces that are uplinks now or were one, bad news first.
     pub(crate) fn changes_since(&self, before: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
-        let all: BTreeSet<u32> = before.0.keys().chain(self.0.keys()).copied().collect();
+        let all: BTreeSet<u32> = before.all.keys().chain(self.all.keys()).copied().collect();
         for ifindex in all {
-            let (old, new) = (before.0.get(&ifindex), self.0.get(&ifindex));
+            let (old, new) = (before.all.get(&ifindex), self.all.get(&ifindex));
             match (old.filter(|one| is_uplink(one)), new.filter(|one| is_uplink(one))) {
                 (None, None) => {}
                 (None, Some(_)) => changes.push(Change::UplinkAdded { ifindex }),

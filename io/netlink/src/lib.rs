@@ -73,7 +73,8 @@ pub use advertised::{
 };
 pub use advertisements::Advertisements;
 pub use conflicts::Conflict;
-pub use deaf::DeafLink;
+pub use control::is_interface;
+pub use deaf::BareLink;
 pub use error::{Error, JournalError};
 pub use event::Change;
 pub use handle::Netlink;
@@ -84,6 +85,7 @@ pub use moor::MoorLinks;
 pub use moved::MovedRoute;
 pub use ndp::{Envelope, read_advertisement};
 pub use reachability::{LostNeighbor, Reachability};
+pub use rules::SourceRules;
 pub use settings::Settings;
 pub use sockets::connected_pairs_now;
 pub use undo::{Outcome, Undone};

@@ -1,4 +1,4 @@
-use crate::deaf::DeafLink;
+use crate::deaf::BareLink;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Journal;
@@ -12,7 +12,7 @@ pub struct Look {
     /// Uplinks and what could be some.
     pub view: HostView,
     /// Interfaces that could be uplinks if the kernel followed routers there.
-    pub deaf: Vec<DeafLink>,
+    pub deaf: Vec<BareLink>,
     /// All rules for IPv6, in order of their priority.
     pub rules: Vec<HostRule>,
 }
@@ -42,7 +42,7 @@ pub async fn look(settings: Settings) -> Result<Look, Error> {
     let protocol = settings.protocol;
     let netlink = Netlink::connect(settings, Journal::of_nothing())?;
     let view = netlink.view().await?;
-    let deaf = netlink.deaf_links().await?;
+    let deaf = view.bare.iter().filter(|one| one.is_deaf()).cloned().collect();
     let mut rules: Vec<_> = netlink
         .rule_rows()
         .await?

@@ -9,6 +9,7 @@ use crate::view::{HostView, Interfaces};
 use futures_util::FutureExt;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
+use std::collections::BTreeSet;
 use std::io;
 use std::mem;
 use std::time::Duration;
@@ -31,9 +32,9 @@ pub struct Notice {
     pub changes: Vec<Change>,
     /// Whether the kernel had lost notices since the last one: several changes may have become one.
     pub resynced: bool,
-    /// Whether the kernel has taken routes of ours away: an interface was down, if only for a moment that the view does not
-    /// show.
-    pub routes_taken: bool,
+    /// Interfaces whose routes of ours the kernel has taken away: each was down, if only for a moment that the view does
+    /// not show.
+    pub routes_taken: BTreeSet<u32>,
 }
 
 impl Monitor {
@@ -61,8 +62,14 @@ impl Netlink {
         let view = before.view();
         let (sender, notices) = mpsc::channel(QUEUE);
         let netlink = self.clone();
-        let watcher =
-            Watcher { netlink, socket, before, sender, resynced: false, routes_taken: false };
+        let watcher = Watcher {
+            netlink,
+            socket,
+            before,
+            sender,
+            resynced: false,
+            routes_taken: BTreeSet::new(),
+        };
         tokio::spawn(watcher.run());
         Ok(Monitor { view, notices })
     }
@@ -82,7 +89,7 @@ struct Watcher {
     sender: mpsc::Sender<Notice>,
     /// For the next notice.
     resynced: bool,
-    routes_taken: bool,
+    routes_taken: BTreeSet<u32>,
 }
 
 impl Watcher {
@@ -122,7 +129,7 @@ impl Watcher {
 
     /// False when nobody listens any more.
     async fn tell(&mut self, now: Interfaces) -> bool {
-        let must_tell = self.resynced || self.routes_taken;
+        let must_tell = self.resynced || !self.routes_taken.is_empty();
         if now == self.before && !must_tell {
             return true;
         }
@@ -143,10 +150,10 @@ impl Watcher {
         match received {
             Ok((octets, _)) => messages(&octets).fold(false, |matters, message| {
                 let row = Row::parse(message.message_type(), message.payload());
-                let is_taken = message.port_number() == KERNEL
-                    && row.as_ref().is_some_and(|r| self.is_ours(r));
-                self.routes_taken |= is_taken;
-                matters | is_taken | row.is_none_or(|row| self.is_relevant(&row))
+                let is_by_kernel = message.port_number() == KERNEL;
+                let taken = row.as_ref().filter(|_| is_by_kernel).and_then(|r| self.taken_from(r));
+                self.routes_taken.extend(taken);
+                matters | taken.is_some() | row.is_none_or(|row| self.is_relevant(&row))
             }),
             Err(error) => {
                 // ENOBUFS: the kernel had more to tell than the socket could hold.
@@ -157,9 +164,11 @@ impl Watcher {
         }
     }
 
-    /// Whether it tells of a route of ours that is gone.
-    fn is_ours(&self, row: &Row) -> bool {
-        row.kind == libc::RTM_DELROUTE && row.byte(5) == self.netlink.settings.protocol
+    /// The interface of a route of ours that is gone.
+    fn taken_from(&self, row: &Row) -> Option<u32> {
+        let is_ours =
+            row.kind == libc::RTM_DELROUTE && row.byte(5) == self.netlink.settings.protocol;
+        row.u32(libc::RTA_OIF).filter(|_| is_ours)
     }
 
     fn is_relevant(&self, row: &Row) -> bool {

@@ -10,6 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Ipv6Addr;
 
+/// What [`Netlink::ensure_rules`] has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRules {
+    /// Whether a rule or route was changed.
+    pub is_changed: bool,
+    /// Prefixes of uplinks without a rule, as there are no more tables. Packets from them leave as without us.
+    pub unserved: Vec<Prefix>,
+}
+
 impl Netlink {
     /// Makes rules and tables what this view asks for, and no more.
     ///
@@ -17,20 +26,25 @@ impl Netlink {
     /// nothing but an unreachable route in its table: better an error at once than packets that the
     /// other ISP drops as spoofed. Not so if it is the prefix of an interface that is left alone.
     ///
-    /// True if something was changed.
+    /// If there are more prefixes than [`Settings::PREFIXES`], the rest stays as the kernel has it: [`SourceRules::unserved`].
     ///
     /// # Errors
     /// The kernel refused a rule or route; those made before stay, and calling again goes on.
-    pub async fn ensure_rules(&self, view: &HostView) -> Result<bool, Error> {
+    pub async fn ensure_rules(&self, view: &HostView) -> Result<SourceRules, Error> {
         let rules = self.rules().await?;
         let routes = self.routes_of_prefixes(view, &rules).await?;
         let held = self.held_addresses().await?;
         let plan = plan(&self.settings, view, &rules, &routes, &|prefix| {
             held.iter().any(|address| prefix.contains(*address))
-        })?;
-        if plan.is_empty() {
-            return Ok(false);
+        });
+        let is_changed = !plan.is_empty();
+        if is_changed {
+            self.carry_out(&plan).await?;
         }
+        Ok(SourceRules { is_changed, unserved: plan.unserved })
+    }
+
+    async fn carry_out(&self, plan: &Plan) -> Result<(), Error> {
         let Settings { rule_base: base, protocol, .. } = *self.settings;
         self.record(Record::Rules { base, protocol })?;
         for table in &plan.tables {
@@ -61,8 +75,7 @@ impl Netlink {
         for route in left {
             self.delete_route(route).await?;
         }
-        self.flush_cached_routes().await?;
-        Ok(true)
+        self.flush_cached_routes().await
     }
 
     /// Our routes in the tables that prefixes have or may be given. Those of moved pairs may be very many.
@@ -100,6 +113,8 @@ struct Plan {
     add_rules: Vec<Rule>,
     delete_rules: Vec<Rule>,
     delete_routes: Vec<Route>,
+    /// Prefixes that stay as the kernel has them.
+    unserved: Vec<Prefix>,
 }
 
 impl Plan {
@@ -117,7 +132,7 @@ fn plan(
     rules: &[Rule],
     routes: &[Route],
     is_held: &dyn Fn(Prefix) -> bool,
-) -> Result<Plan, Error> {
+) -> Plan {
     let ours = |rule: &&Rule| {
         rule.protocol == settings.protocol && settings.is_our_priority(rule.priority)
     };
@@ -127,7 +142,7 @@ fn plan(
         others.any(|own| prefix.contains(own.address))
     };
     let is_held = |prefix: Prefix| !is_others(prefix) && is_held(prefix);
-    let slots = assign_slots(settings, &prefixes(view), &present, &is_held)?;
+    let (slots, unserved) = assign_slots(settings, view, &present, &is_held);
 
     let moved = rule(settings, settings.moved_priority(), None, settings.moved_table, false);
     let mut wanted_rules = BTreeSet::from([
@@ -153,13 +168,14 @@ fn plan(
     }
     let current: BTreeSet<Route> =
         routes.iter().filter(|route| !settings.is_moved_table(route.table)).copied().collect();
-    Ok(Plan {
+    Plan {
         tables: slots.keys().map(|slot| settings.table_of(*slot)).collect(),
         set_routes: wanted_routes.difference(&current).copied().collect(),
         add_rules: wanted_rules.difference(&present).cloned().collect(),
         delete_rules: present.difference(&wanted_rules).cloned().collect(),
         delete_routes: current.difference(&wanted_routes).copied().collect(),
-    })
+        unserved,
+    }
 }
 
 /// The prefixes of the uplinks, each with the uplink for it.
@@ -180,37 +196,66 @@ fn prefixes(view: &HostView) -> BTreeMap<Prefix, &Uplink> {
 
 /// Which uplink is the better of two on the same link: one that works, then the kernel's choice.
 fn rank(uplink: &Uplink) -> (bool, u32, u32) {
-    let metric = uplink.default_routes.first().map_or(u32::MAX, |route| route.metric);
-    (!uplink.carrier, metric, uplink.ifindex)
+    (!uplink.carrier, metric(uplink), uplink.ifindex)
+}
+
+fn metric(uplink: &Uplink) -> u32 {
+    uplink.default_routes.first().map_or(u32::MAX, |route| route.metric)
 }
 
 type Slots<'a> = BTreeMap<u32, (Prefix, Option<&'a Uplink>)>;
 
-/// Prefixes keep the slot they have; new ones take the lowest free one.
+/// Gives each prefix a slot, as long as there are some, and the prefixes that have none. A prefix keeps the slot that it
+/// has; a new one takes the lowest free one.
 fn assign_slots<'a>(
     settings: &Settings,
-    wanted: &BTreeMap<Prefix, &'a Uplink>,
+    view: &'a HostView,
     present: &BTreeSet<Rule>,
     is_held: &dyn Fn(Prefix) -> bool,
-) -> Result<Slots<'a>, Error> {
-    let mut slots = Slots::new();
-    let mut placed = BTreeSet::new();
+) -> (Slots<'a>, Vec<Prefix>) {
+    let wanted = prefixes(view);
+    let mut before = BTreeMap::new();
     for rule in present {
-        let (Some(slot), Some(prefix)) = (settings.slot_of_priority(rule.priority), rule.from)
-        else {
-            continue;
-        };
-        let uplink = wanted.get(&prefix).copied();
-        if (uplink.is_some() || is_held(prefix)) && placed.insert(prefix) {
-            slots.insert(slot, (prefix, uplink));
+        let slot = settings.slot_of_priority(rule.priority);
+        let Some((prefix, slot)) = rule.from.zip(slot) else { continue };
+        if wanted.contains_key(&prefix) || is_held(prefix) {
+            before.entry(prefix).or_insert(slot);
         }
     }
-    for (prefix, uplink) in wanted.iter().filter(|(prefix, _)| !placed.contains(prefix)) {
-        let free = (0..Settings::PREFIXES).find(|slot| !slots.contains_key(slot));
-        let slot = free.ok_or(Error::TooManyPrefixes { cap: Settings::PREFIXES })?;
-        slots.insert(slot, (*prefix, Some(uplink)));
+    let mut served = in_order(view, &wanted, before.keys().copied());
+    let unserved = served.split_off(served.len().min(SLOTS));
+    before.retain(|prefix, _| !unserved.contains(prefix));
+    let mut free: BTreeSet<u32> = (0..Settings::PREFIXES).collect();
+    free.retain(|slot| before.values().all(|taken| taken != slot));
+    let mut slots = Slots::new();
+    for prefix in served {
+        let slot = before.get(&prefix).copied().or_else(|| free.pop_first());
+        slots.extend(slot.map(|slot| (slot, (prefix, wanted.get(&prefix).copied()))));
     }
-    Ok(slots)
+    (slots, unserved)
+}
+
+/// The prefixes, those first that need a rule most: those of addresses in use, then one of each uplink in turn, the
+/// kernel's choice of the uplinks first. Prefixes without an uplink come last.
+fn in_order(
+    view: &HostView,
+    wanted: &BTreeMap<Prefix, &Uplink>,
+    before: impl Iterator<Item = Prefix>,
+) -> Vec<Prefix> {
+    let mut turns: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut place = |prefix: Prefix| {
+        let is_in_use = view.in_use.iter().any(|address| prefix.contains(*address));
+        let uplink = wanted.get(&prefix).map(|uplink| {
+            let turn = turns.entry(uplink.ifindex).or_default();
+            *turn += 1;
+            (*turn, metric(uplink), uplink.ifindex)
+        });
+        (!is_in_use, uplink.is_none(), uplink)
+    };
+    let all: BTreeSet<Prefix> = wanted.keys().copied().chain(before).collect();
+    let mut all: Vec<_> = all.into_iter().map(|prefix| (place(prefix), prefix)).collect();
+    all.sort();
+    all.into_iter().map(|(_, prefix)| prefix).collect()
 }
 
 /// The default route of the uplink, and behind it a stop: should the kernel take the first away with
@@ -284,6 +329,7 @@ fn redirected_rule(settings: &Settings, uplink: &Uplink) -> Rule {
     }
 }
 
+const SLOTS: usize = Settings::PREFIXES as usize;
 /// Protocol number.
 const TCP: u8 = 6;
 const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;

@@ -1,6 +1,7 @@
 use crate::attributes::{Row, attribute, read_address, read_u32};
+use crate::deaf::{BareLink, bare_links};
 use crate::settings::Settings;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -13,6 +14,11 @@ pub struct HostView {
     pub candidates: Vec<Uplink>,
     /// Those of either kind that are somebody else's: see [`HostView::leave_alone`].
     pub left_alone: Vec<Uplink>,
+    /// Interfaces that only lack a default route.
+    pub bare: Vec<BareLink>,
+    /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in
+    /// before [`crate::Netlink::ensure_rules`].
+    pub in_use: BTreeSet<Ipv6Addr>,
 }
 
 impl HostView {
@@ -21,6 +27,7 @@ impl HostView {
         for interfaces in [&mut self.uplinks, &mut self.candidates] {
             self.left_alone.extend(interfaces.extract_if(.., |one| !is_ours(&one.name)));
         }
+        self.bare.retain(|one| is_ours(&one.name));
     }
 
     /// The uplink with this interface index.
@@ -259,9 +266,13 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// All that was read of the interfaces that could be uplinks, by interface index.
+/// All that was read of the interfaces that could be uplinks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Interfaces(pub(crate) BTreeMap<u32, Uplink>);
+pub(crate) struct Interfaces {
+    /// By interface index.
+    pub(crate) all: BTreeMap<u32, Uplink>,
+    pub(crate) bare: Vec<BareLink>,
+}
 
 impl Interfaces {
     /// Puts together what the three dumps say.
@@ -271,34 +282,35 @@ impl Interfaces {
         routes: &[Row],
         settings: &Settings,
     ) -> Self {
-        let mut all = Self::default();
+        let mut all: BTreeMap<u32, Uplink> = BTreeMap::new();
         for row in links {
-            all.0.extend(read_link(row, settings).map(|uplink| (uplink.ifindex, uplink)));
+            all.extend(read_link(row, settings).map(|uplink| (uplink.ifindex, uplink)));
         }
         for row in addresses {
-            let Some(uplink) = all.0.get_mut(&row.header_u32(4)) else { continue };
+            let Some(uplink) = all.get_mut(&row.header_u32(4)) else { continue };
             uplink.addresses.extend(read_uplink_address(row));
         }
         for row in routes {
             for (ifindex, route) in read_default_routes(row, settings) {
-                let Some(uplink) = all.0.get_mut(&ifindex) else { continue };
+                let Some(uplink) = all.get_mut(&ifindex) else { continue };
                 uplink.default_routes.push(route);
             }
         }
-        for uplink in all.0.values_mut() {
+        for uplink in all.values_mut() {
             uplink.addresses.sort_by_key(|own| own.address);
             uplink.default_routes.sort();
             let general = uplink.default_routes.iter().find(|route| route.source.is_none());
             uplink.gateway =
                 general.or(uplink.default_routes.first()).and_then(|route| route.gateway);
         }
-        all
+        let bare = bare_links(all.values(), links, addresses);
+        Self { all, bare }
     }
 
     /// Those that are uplinks now.
     pub(crate) fn view(&self) -> HostView {
-        let mut view = HostView::default();
-        for interface in self.0.values().filter(|one| !one.default_routes.is_empty()) {
+        let mut view = HostView { bare: self.bare.clone(), ..HostView::default() };
+        for interface in self.all.values().filter(|one| !one.default_routes.is_empty()) {
             let kind = if is_uplink(interface) { &mut view.uplinks } else { &mut view.candidates };
             kind.push(interface.clone());
         }

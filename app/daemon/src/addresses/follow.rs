@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
 use anyhow::Context as _;
 use moorline_api::EventKind;
 use moorline_netlink::{AddressSpec, Advertisements, HostView};
@@ -6,6 +9,7 @@ use moorline_types::Locator;
 use super::Addresses;
 use super::plan::{Action, Note};
 use crate::clock;
+use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 
 /// Following the host's links, addresses and routers.
@@ -43,14 +47,15 @@ impl Daemon {
 
     /// Brings the host's addresses, rules and programs in step with what is known now.
     pub(crate) async fn follow(&mut self, routers: &mut Advertisements) -> anyhow::Result<()> {
-        self.follow_deaf(routers).await;
+        self.follow_deaf(routers);
         let now = clock::now();
+        self.view.in_use = self.addresses_in_use();
         let plan = self.addresses.plan(&self.view, self.view_at, &self.store, now);
         self.addresses.tell_advertisers(&mut self.view);
         for note in plan.notes {
             self.tell_note(note);
         }
-        self.netlink.ensure_rules(&self.view).await.context("source-address rules")?;
+        self.ensure_rules().await.context("source-address rules")?;
         for action in &plan.actions {
             // An interface may be gone again by now; the next view tells.
             match self.carry_out_action(action, routers).await {
@@ -60,6 +65,11 @@ impl Daemon {
                     self.addresses.look_again(clock::now() + super::RETRY);
                 }
             }
+        }
+        // Most of the time there is none: each control is back as soon as its address is there.
+        if let Err(error) = self.netlink.restore_controls().await {
+            tracing::debug!(%error, "system controls");
+            self.addresses.look_again(clock::now() + super::RETRY);
         }
         if let Err(error) = self.netlink.ensure_labels(&plan.outranked).await {
             tracing::warn!("new connections may take an address that cannot move: {error}");
@@ -75,6 +85,27 @@ impl Daemon {
         self.follow_routers().await;
         self.keep_ulids().await;
         Ok(())
+    }
+
+    /// Brings the routing rules in step with the view, and tells once of prefixes that have none.
+    pub(crate) async fn ensure_rules(&mut self) -> Result<(), moorline_netlink::Error> {
+        self.view.in_use = self.addresses_in_use();
+        let rules = self.netlink.ensure_rules(&self.view).await?;
+        if let Some(news) = self.addresses.handle_unserved(rules.unserved) {
+            tracing::warn!("{news}");
+            self.events.push(EventKind::Warning, |told| told.reason = Some(news));
+        }
+        Ok(())
+    }
+
+    /// Addresses of ours that contexts and sessions have as ULIDs or locators.
+    fn addresses_in_use(&self) -> BTreeSet<Ipv6Addr> {
+        let established = self.host.contexts().filter_map(|context| {
+            let established = context.established?;
+            Some([context.ulids.local.0, established.locators.local.0])
+        });
+        let sessions = self.ilnp.iter().flat_map(Ilnp::local_addresses).map(|ulid| ulid.0);
+        established.flatten().chain(sessions).collect()
     }
 
     async fn carry_out_action(

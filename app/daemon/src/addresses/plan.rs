@@ -39,6 +39,10 @@ pub(crate) struct Planner {
     told: BTreeMap<(u32, Ipv6Addr), Until>,
     /// What someone should look at, as of the last plan.
     warnings: Vec<String>,
+    /// Addresses that should be on an interface and that somebody has removed, as of the last plan.
+    taken_away: Vec<(String, Ipv6Addr)>,
+    /// Whether it is known which addresses contexts use.
+    is_restored: bool,
     random: ChaCha20Rng,
 }
 
@@ -132,6 +136,8 @@ impl Planner {
             placed: BTreeSet::new(),
             told: BTreeMap::new(),
             warnings: Vec::new(),
+            taken_away: Vec::new(),
+            is_restored: false,
             random: ChaCha20Rng::from_seed(seed),
         }
     }
@@ -142,6 +148,7 @@ impl Planner {
         let view = seen.view;
         let mut plan = Plan::default();
         self.warnings.clear();
+        self.taken_away.clear();
         self.forget_interfaces(view);
         let interfaces = ranked(view);
         self.ask_routers(&interfaces, &mut plan);
@@ -149,7 +156,7 @@ impl Planner {
         let places = self.places(&interfaces, seen, now);
         self.make_groups(&places);
         self.make_sets(&interfaces, &places, now, &mut plan);
-        self.make_cgas(&places, &mut plan);
+        self.make_cgas(view, &places, &mut plan);
         let wanted = self.wanted(&places);
         self.warn_of_bare(view, &places);
         for one in &wanted {
@@ -198,6 +205,16 @@ impl Planner {
 
     pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Each with the name of its interface.
+    pub(crate) fn taken_away(&self) -> &[(String, Ipv6Addr)] {
+        &self.taken_away
+    }
+
+    /// From now on views have the addresses of all contexts.
+    pub(crate) fn on_restored(&mut self) {
+        self.is_restored = true;
     }
 
     /// What is left of the lifetimes of an address in a view taken at this time.
@@ -260,9 +277,9 @@ impl Planner {
         self.known.retain(|(ifindex, _)| is_there(*ifindex));
     }
 
-    /// An interface was down for a moment that no view may show: the kernel has taken its addresses, not a person.
-    pub(crate) fn on_interface_down(&mut self) {
-        self.placed.clear();
+    /// Interfaces were down for a moment that no view may show: the kernel has taken their addresses, not a person.
+    pub(crate) fn on_interfaces_down(&mut self, down: &BTreeSet<u32>) {
+        self.placed.retain(|(ifindex, _)| !down.contains(ifindex));
     }
 
     fn ask_routers(&self, interfaces: &[&Uplink], plan: &mut Plan) {
@@ -400,7 +417,10 @@ impl Planner {
         }
     }
 
-    fn make_cgas(&mut self, places: &[Place<'_>], plan: &mut Plan) {
+    /// A laptop meets many networks. CGAs of those that it has left go when there are many, but for CGAs that contexts use.
+    fn make_cgas(&mut self, view: &HostView, places: &[Place<'_>], plan: &mut Plan) {
+        let in_use: BTreeSet<_> =
+            view.in_use.iter().map(|address| Locator(*address).prefix()).collect();
         for group in &mut self.groups {
             let rule = group.rule.clone();
             for place in places.iter().filter(|place| place.rule == rule) {
@@ -416,9 +436,10 @@ impl Planner {
                     Err(error) => self.warnings.push(not_made(&rule, error)),
                 }
             }
-            plan.is_changed |= group.limit_cgas(|prefix| {
-                places.iter().any(|place| place.rule == rule && place.prefix == prefix)
-            });
+            let is_here =
+                |prefix| places.iter().any(|place| place.rule == rule && place.prefix == prefix);
+            plan.is_changed |= self.is_restored
+                && group.limit_cgas(|prefix| in_use.contains(&prefix) || is_here(prefix));
         }
     }
 
@@ -482,6 +503,10 @@ impl Planner {
                 let has_ended = told.valid.is_some_and(|until| until <= now + GRACE);
                 if !self.placed.contains(&at) || has_ended {
                     actions.push(Action::Add { ifindex, address });
+                } else {
+                    // Its lifetimes have ended now, and do not end later.
+                    self.told.remove(&at);
+                    self.taken_away.push((wanted.interface.name.clone(), address));
                 }
             }
             Some(own) if own.flags.contains(AddressFlags::TENTATIVE) || is_duplicate(own) => {}

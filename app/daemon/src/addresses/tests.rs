@@ -61,6 +61,54 @@ fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
 }
 
 #[test]
+fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let policy = AddressPolicy::of(AddressMode::HbaCompatible);
+    let mut addresses = Addresses::open(policy, &store).unwrap();
+    let now = Instant::ZERO + Duration::from_secs(1);
+    let plan = addresses.plan(&view(), now, &store, now);
+    plan.actions.iter().for_each(|action| addresses.planner.on_done(action, now));
+    let own = added(&plan)[0];
+    let ulid = Locator(own).as_ulid();
+    assert_eq!(addresses.way_back(ulid), None);
+    addresses.plan(&view(), now, &store, now);
+    let warnings = addresses.warnings(&view(), &[ulid, ulid]);
+    let command = format!("ip -6 addr add {own}/64 dev up1 noprefixroute, or restart moorlined.");
+    let expected = format!(
+        "up1: {own}, an address of ours, was removed by a person or a network manager, and stays away, and 2 \
+         contexts use it. To have it back: {command}"
+    );
+    assert!(warnings.contains(&expected), "{warnings:?}");
+    assert_eq!(addresses.way_back(ulid), Some(command));
+}
+
+#[test]
+fn prefixes_without_a_rule_are_told_once_and_shown_as_long_as_there_are_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let policy = AddressPolicy::of(AddressMode::Off);
+    let mut addresses = Addresses::open(policy, &store).unwrap();
+    let prefixes = |numbers: std::ops::Range<u16>| {
+        let prefix = |number| Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0);
+        numbers.map(|number| Prefix::new(prefix(number), 64)).collect::<Vec<_>>()
+    };
+    let news = addresses.handle_unserved(prefixes(1..6)).unwrap();
+    assert!(
+        news.starts_with(
+            "2001:db8:1::/64, 2001:db8:2::/64, 2001:db8:3::/64 and 2 more have no routing rule of their own: \
+             moorlined keeps 64 of them."
+        ),
+        "{news}"
+    );
+    assert_eq!(addresses.handle_unserved(prefixes(1..5)), None);
+    assert!(addresses.warnings(&view(), &[]).iter().any(|one| one.contains("and 1 more have no")));
+    assert_eq!(addresses.handle_unserved(Vec::new()), None);
+    assert!(!addresses.warnings(&view(), &[]).iter().any(|one| one.contains("routing rule")));
+    assert!(addresses.handle_unserved(prefixes(1..2)).is_some());
+}
+
+#[test]
 fn a_generation_is_never_used_twice() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();

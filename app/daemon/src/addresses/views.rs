@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use moorline_api::{
-    AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, ONE_UPLINK, Proof,
-    Uplink,
+    AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
+    Proof, Uplink,
 };
-use moorline_netlink::{self as netlink, AddressFlags, HostView, UplinkAddress};
+use moorline_netlink::{self as netlink, AddressFlags, HostView, Settings, UplinkAddress};
 use moorline_types::{Instant, Locator, Ulid};
 
 use super::Addresses;
@@ -108,8 +108,51 @@ impl Addresses {
         warnings.extend(self.planner.warnings().iter().cloned());
         warnings.extend(self.keys.warnings());
         warnings.extend(self.trouble.clone());
+        warnings.extend(self.too_many_prefixes());
+        warnings.extend(self.taken_away(in_use));
         warnings.extend(self.unprovable(view, in_use));
         warnings
+    }
+
+    pub(super) fn too_many_prefixes(&self) -> Option<String> {
+        let named: Vec<_> = self.unserved.iter().take(NAMED).map(ToString::to_string).collect();
+        let rest = self.unserved.len().saturating_sub(NAMED);
+        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        (!self.unserved.is_empty()).then(|| {
+            format!(
+                "{}{more} {NO_RULE}: moorlined keeps {} of them. Packets from there leave as without Moorline, so \
+                 connections may not move there. Remove addresses that are no longer in use (`ip -6 addr`), or set \
+                 uplinks = [...].",
+                named.join(", "),
+                Settings::PREFIXES
+            )
+        })
+    }
+
+    /// Addresses of ours that somebody has removed: they stay away (decision 009).
+    fn taken_away(&self, in_use: &[Ulid]) -> Vec<String> {
+        let text = |(name, address): &(String, Ipv6Addr)| {
+            let contexts = in_use.iter().filter(|ulid| ulid.0 == *address).count();
+            let uses = match contexts {
+                0 => String::new(),
+                1 => ", and 1 context uses it".to_owned(),
+                _ => format!(", and {contexts} contexts use it"),
+            };
+            format!(
+                "{name}: {address}, an address of ours, was removed by a person or a network manager, and stays \
+                 away{uses}. To have it back: {}",
+                way_back(name, *address)
+            )
+        };
+        self.planner.taken_away().iter().map(text).collect()
+    }
+
+    /// The command that brings back an address of ours that somebody has removed: the one that a context uses, or else
+    /// another.
+    pub(crate) fn way_back(&self, ulid: Ulid) -> Option<String> {
+        let all = self.planner.taken_away();
+        let same = all.iter().find(|(_, address)| *address == ulid.0);
+        same.or(all.first()).map(|(name, address)| way_back(name, *address))
     }
 
     /// Contexts whose peers are told of no other address, why, and what to do.
@@ -158,6 +201,10 @@ impl Addresses {
     }
 }
 
+fn way_back(interface: &str, address: Ipv6Addr) -> String {
+    format!("ip -6 addr add {address}/64 dev {interface} noprefixroute, or restart moorlined.")
+}
+
 fn mode(mode: config::AddressMode) -> AddressMode {
     match mode {
         config::AddressMode::Cga => AddressMode::Cga,
@@ -178,3 +225,6 @@ fn state(own: &UplinkAddress) -> AddressState {
         AddressState::Deprecated
     }
 }
+
+/// Prefixes that a warning names.
+const NAMED: usize = 3;

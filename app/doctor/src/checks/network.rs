@@ -1,7 +1,9 @@
 //! Uplinks, addresses, routing rules, router advertisements.
 
-use moorline_api::{DEAF, ONE_UPLINK, Proof};
-use moorline_netlink::{AddressFlags, DeafLink, HostRule, Prefix};
+use std::collections::BTreeMap;
+
+use moorline_api::{DEAF, NO_RULE, ONE_UPLINK, Proof};
+use moorline_netlink::{AddressFlags, BareLink, HostRule, Prefix, Settings, UplinkAddress};
 
 use crate::facts::{Facts, UplinkFacts};
 use crate::finding::{Finding, Severity};
@@ -81,8 +83,9 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
             ));
         }
     }
-    // That of the uplinks has been said.
-    let is_told = |warning: &&String| warning.contains(ONE_UPLINK) || warning.contains(DEAF);
+    // Findings of their own tell of these.
+    let is_told =
+        |warning: &&String| [ONE_UPLINK, DEAF, NO_RULE].iter().any(|words| warning.contains(words));
     let other = answers.status.warnings.iter().filter(|warning| !is_told(warning));
     findings.extend(other.map(|warning| {
         Finding::new("daemon-warning", Severity::Warning, warning.clone())
@@ -132,21 +135,38 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
             ),
         );
     }
-    for uplink in facts.answers().iter().flat_map(|_| &facts.uplinks) {
-        for own in &uplink.link.addresses {
-            let has_rule = facts.rules.iter().any(|rule| {
-                rule.is_ours && rule.from.is_some_and(|from| from.covers(own.prefix()))
-            });
-            if !has_rule && own.prefix_len < 128 {
-                let prefix = own.prefix();
-                let what =
-                    format!("no rule sends packets from {prefix} out of {}", uplink.link.name);
-                findings.push(missing(&what));
-            }
-        }
+    if facts.answers().is_some() {
+        findings.extend(without_rule(facts));
     }
-    findings.dedup();
     findings
+}
+
+/// Prefixes of uplinks from which no rule of ours leads to the uplink.
+fn without_rule(facts: &Facts) -> Vec<Finding> {
+    let ours = || facts.rules.iter().filter(|rule| rule.is_ours).filter_map(|rule| rule.from);
+    let mut lacking = BTreeMap::new();
+    for uplink in facts.uplinks.iter().map(|uplink| &uplink.link) {
+        let prefixes = uplink.addresses.iter().filter(|own| own.prefix_len < 128);
+        let prefixes = prefixes.map(UplinkAddress::prefix);
+        let lacks = prefixes.filter(|prefix| !ours().any(|from| from.covers(*prefix)));
+        lacking.extend(lacks.map(|prefix| (prefix, uplink.name.as_str())));
+    }
+    let texts = lacking
+        .into_iter()
+        .map(|(prefix, name)| format!("no rule sends packets from {prefix} out of {name}"));
+    if ours().count() < MAX_RULES {
+        return texts.map(|what| missing(&what)).collect();
+    }
+    let mut texts = texts.peekable();
+    if texts.peek().is_none() {
+        return Vec::new();
+    }
+    let what = format!("prefixes {NO_RULE}: moorlined keeps {MAX_RULES} of them");
+    let finding = Finding::new("too-many-prefixes", Severity::Warning, what).remedy(
+        "Packets from there leave as without Moorline. Remove addresses that are no longer in use (`ip -6 addr`), or \
+         set uplinks = [...] in moorlined.toml.",
+    );
+    vec![texts.fold(finding, Finding::shown_by)]
 }
 
 fn missing(what: &str) -> Finding {
@@ -179,18 +199,19 @@ pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
 }
 
 /// A router has been followed there, or the daemon says that it was an uplink or has a router.
-fn is_likely(facts: &Facts, link: &DeafLink) -> bool {
+fn is_likely(facts: &Facts, link: &BareLink) -> bool {
     let told = format!("{} is {DEAF}", link.name);
     let warnings = facts.answers().map_or(&[][..], |answers| &answers.status.warnings);
     link.has_dynamic || warnings.iter().any(|warning| warning.starts_with(&told))
 }
 
-fn no_uplink(link: &DeafLink) -> Finding {
+fn no_uplink(link: &BareLink) -> Finding {
     let what = format!("{} is {DEAF}, so the kernel ignores the routers there", link.name);
     Finding::new("router-advertisements", Severity::Warning, what).shown_by(link.evidence()).remedy(
         format!("If it leads to the Internet: {}, and the same in /etc/sysctl.d.", link.remedy()),
     )
 }
 
+const MAX_RULES: usize = Settings::PREFIXES as usize;
 /// What any IPv6 link takes (RFC 8200 s5), and the payload header (RFC 5533 s5.1).
 const MIN_MTU: u32 = 1280 + 8;

@@ -2,10 +2,10 @@ use std::net::Ipv6Addr;
 
 use moorline_api::{
     Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Ilcc, IlnpStatus,
-    LocatorInfo, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
+    LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
 };
 use moorline_netlink::{
-    AddressFlags, DeafLink, HostRule, Lifetimes, Prefix, Uplink, UplinkAddress,
+    AddressFlags, BareLink, HostRule, Lifetimes, Prefix, Uplink, UplinkAddress,
 };
 use serde_json::json;
 
@@ -211,7 +211,7 @@ fn a_host_that_forwards_and_so_hears_no_router_is_told() {
 
 #[test]
 fn an_interface_that_is_no_uplink_because_the_host_forwards_is_told_with_the_line_to_type() {
-    let link = |has_dynamic| DeafLink {
+    let link = |has_dynamic| BareLink {
         ifindex: 4,
         name: "wan0".into(),
         has_dynamic,
@@ -232,6 +232,29 @@ fn an_interface_that_is_no_uplink_because_the_host_forwards_is_told_with_the_lin
         answers.status.warnings.push(format!("wan0 is {DEAF}, and so on"));
     });
     assert_eq!(heard, one("router-advertisements", Warning));
+}
+
+#[test]
+fn prefixes_beyond_those_with_a_rule_are_one_finding_and_no_lost_rule() {
+    let mut facts = good();
+    let of = |number: u32| Prefix::new(address(&format!("2001:db8:f{number:x}::")), 64);
+    facts.rules.extend((0..62).map(|number| our_rule(5542 + number, Some(of(number)))));
+    assert_eq!(examine(&facts), []);
+    for last in ["1", "2"] {
+        let mut own = facts.uplinks[1].link.addresses[0];
+        own.address = address(&format!("2001:db8:ee{last}::1"));
+        facts.uplinks[1].link.addresses.push(own);
+    }
+    answers(&mut facts).status.warnings.push(format!("2001:db8:ee1::/64 {NO_RULE}, and so on"));
+    let findings = examine(&facts);
+    let [found] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((found.code.as_str(), found.severity), ("too-many-prefixes", Warning));
+    assert_eq!(found.evidence.len(), 2);
+    let name = &facts.uplinks[1].link.name;
+    assert_eq!(
+        found.evidence[0],
+        format!("no rule sends packets from 2001:db8:ee1::/64 out of {name}")
+    );
 }
 
 #[test]

@@ -3,7 +3,8 @@ use crate::view::AddressFlags;
 use crate::view::tests::uplink;
 
 fn interfaces(uplinks: &[&Uplink]) -> Interfaces {
-    Interfaces(uplinks.iter().map(|uplink| (uplink.ifindex, (*uplink).clone())).collect())
+    let all = uplinks.iter().map(|uplink| (uplink.ifindex, (*uplink).clone())).collect();
+    Interfaces { all, ..Interfaces::default() }
 }
 
 fn changes(old: &[&Uplink], new: &[&Uplink]) -> Vec<Change> {

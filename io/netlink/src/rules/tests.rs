@@ -8,11 +8,13 @@ struct Kernel {
     rules: BTreeSet<Rule>,
     routes: BTreeSet<Route>,
     held: Vec<Ipv6Addr>,
+    in_use: BTreeSet<Ipv6Addr>,
 }
 
 impl Kernel {
-    fn plan(&self, uplinks: &[Uplink]) -> Result<Plan, Error> {
-        let mut view = HostView { uplinks: uplinks.to_vec(), ..HostView::default() };
+    fn plan(&self, uplinks: &[Uplink]) -> Plan {
+        let (uplinks, in_use) = (uplinks.to_vec(), self.in_use.clone());
+        let mut view = HostView { uplinks, in_use, ..HostView::default() };
         view.leave_alone(|name| name != OTHERS);
         let rules: Vec<Rule> = self.rules.iter().cloned().collect();
         let routes: Vec<Route> = self.routes.iter().copied().collect();
@@ -21,7 +23,7 @@ impl Kernel {
     }
 
     fn apply(&mut self, uplinks: &[Uplink]) -> Plan {
-        let plan = self.plan(uplinks).unwrap();
+        let plan = self.plan(uplinks);
         for route in &plan.set_routes {
             self.routes.retain(|old| (old.table, old.metric) != (route.table, route.metric));
             self.routes.insert(*route);
@@ -29,7 +31,7 @@ impl Kernel {
         self.rules.extend(plan.add_rules.iter().cloned());
         self.rules.retain(|rule| !plan.delete_rules.contains(rule));
         self.routes.retain(|route| !plan.delete_routes.contains(route));
-        assert!(self.plan(uplinks).unwrap().is_empty(), "one plan is enough");
+        assert!(self.plan(uplinks).is_empty(), "one plan is enough");
         plan
     }
 
@@ -172,14 +174,31 @@ fn routes_of_moved_pairs_stay() {
     assert!(kernel.routes.contains(&moved));
 }
 
+fn numbered(numbers: std::ops::Range<u16>) -> Vec<String> {
+    numbers.map(|number| format!("2001:db8:{number:x}::1/64")).collect()
+}
+
+fn with(ifindex: u32, addresses: &[String]) -> Uplink {
+    uplink(ifindex, &addresses.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 #[test]
-fn more_prefixes_than_tables_are_refused() {
-    let addresses: Vec<String> = (0..65).map(|i| format!("2001:db8:{i:x}::1/64")).collect();
-    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-    let kernel = Kernel::default();
-    assert!(kernel.plan(&[uplink(3, &addresses[..64])]).is_ok());
-    let error = kernel.plan(&[uplink(3, &addresses)]).unwrap_err();
-    assert!(matches!(error, Error::TooManyPrefixes { cap: 64 }), "{error}");
+fn if_there_are_more_prefixes_than_tables_the_rest_is_left_to_the_kernel() {
+    let mut kernel = Kernel::default();
+    let first = with(3, &numbered(0..64));
+    assert_eq!(kernel.apply(std::slice::from_ref(&first)).unserved, []);
+    let all = [with(3, &numbered(0..70)), uplink(4, &["2001:db8:99::1/64"])];
+    let plan = kernel.apply(&all);
+    let unserved: Vec<Prefix> =
+        (63..70).map(|number| prefix(&format!("2001:db8:{number:x}::/64"))).collect();
+    assert_eq!(plan.unserved, unserved, "an uplink with one prefix has its rule");
+    assert_eq!(kernel.ways("2001:db8:99::/64"), [4]);
+    assert_eq!(kernel.table_of("2001:db8:3::/64"), Some(5543), "the others keep their tables");
+    kernel.in_use.insert("2001:db8:45::1".parse().unwrap());
+    assert_eq!(kernel.apply(&all).unserved.len(), 7);
+    assert_eq!(kernel.ways("2001:db8:45::/64"), [3], "a context uses it");
+    assert_eq!(kernel.table_of("2001:db8:3e::/64"), None);
+    assert_eq!(kernel.apply(&[first]).unserved, []);
 }
 
 /// An interface that the settings leave alone.

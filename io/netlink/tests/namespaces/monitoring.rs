@@ -1,6 +1,7 @@
 use crate::harness::{Host, address, index, ip, next, on_host};
 use moorline_netlink::{AddressSpec, Change, MovedRoute};
 use moorline_types::{Ulid, UlidPair};
+use std::collections::BTreeSet;
 
 //= rfc5534#3.2-2 (test)
 #[test]
@@ -129,7 +130,27 @@ fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
             panic!("{:?}", notice.changes);
         };
         assert_eq!((at, added.address), (ifindex, own));
-        assert!(!notice.routes_taken);
+        assert!(notice.routes_taken.is_empty());
+    });
+}
+
+#[test]
+fn an_interface_that_has_lost_its_default_route_is_bare_until_it_has_another() {
+    on_host(async |host: Host| {
+        let mut monitor = host.netlink().monitor().await.unwrap();
+        let view = monitor.initial_view();
+        let (ifindex, before) = (index(view, "up2"), view.bare.clone());
+        assert!(before.iter().all(|one| one.ifindex != ifindex));
+        ip("-6 route del default dev up2");
+        let view = next(&mut monitor).await.view;
+        let bare = view.bare.iter().find(|one| one.ifindex == ifindex).unwrap();
+        assert!(!bare.is_deaf() && bare.link_locals.iter().all(|own| own.is_unicast_link_local()));
+        for control in ["forwarding", "accept_ra"] {
+            std::fs::write(format!("/proc/sys/net/ipv6/conf/up2/{control}"), "1").unwrap();
+        }
+        assert!(bare.is_deaf());
+        ip("-6 route add default via fe80::2 dev up2 metric 1022");
+        assert_eq!(next(&mut monitor).await.view.bare, before);
     });
 }
 
@@ -147,8 +168,8 @@ fn an_interface_that_was_down_for_a_moment_has_lost_our_routes() {
         std::fs::write(&batch, format!("link set up2 down\nlink set up2 up\n{again}\n")).unwrap();
         ip(&format!("-6 -batch {}", batch.display()));
         let notice = next(&mut monitor).await;
-        assert!(notice.routes_taken);
+        assert_eq!(notice.routes_taken, BTreeSet::from([index(&view, "up2")]));
         assert_eq!((notice.view, notice.changes), (view.clone(), vec![]));
-        assert!(netlink.ensure_rules(&view).await.unwrap(), "the way out of a prefix");
+        assert!(netlink.ensure_rules(&view).await.unwrap().is_changed, "the way out of a prefix");
     });
 }

@@ -103,7 +103,8 @@ fn another_gateway_takes_the_place_of_the_first() {
 fn a_router_that_is_heard_of_takes_the_place_of_a_way_without() {
     on_host(async |host: Host| {
         let netlink = host.netlink();
-        let ensure = async || netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let ensure =
+            async || netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap().is_changed;
         let ways = || ip("-6 route show table 5541").replace(" pref medium", "");
         ip("-6 route del default dev up2");
         ip("-6 route add default dev up2 metric 1022");
@@ -124,10 +125,10 @@ fn ensuring_twice_changes_nothing() {
         let netlink = host.netlink();
         let view = netlink.view().await.unwrap();
         let links = netlink.ensure_moor().await.unwrap();
-        assert!(netlink.ensure_rules(&view).await.unwrap());
+        assert!(netlink.ensure_rules(&view).await.unwrap().is_changed);
         let before = crate::harness::state();
         assert_eq!(netlink.ensure_moor().await.unwrap(), links);
-        assert!(!netlink.ensure_rules(&view).await.unwrap());
+        assert!(!netlink.ensure_rules(&view).await.unwrap().is_changed);
         crate::harness::assert_state(&before);
     });
 }

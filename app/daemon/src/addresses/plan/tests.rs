@@ -28,6 +28,7 @@ struct World {
     addresses: BTreeMap<(u32, Ipv6Addr), Own>,
     /// New addresses are tentative until [`World::detect`].
     is_detecting: bool,
+    in_use: BTreeSet<Ipv6Addr>,
     now: Instant,
 }
 
@@ -63,6 +64,7 @@ impl World {
             interfaces: BTreeSet::new(),
             addresses: BTreeMap::new(),
             is_detecting: false,
+            in_use: BTreeSet::new(),
             now: Instant::ZERO + Duration::from_secs(1000),
         }
     }
@@ -111,7 +113,7 @@ impl World {
     }
 
     fn view(&self) -> HostView {
-        let mut view = HostView::default();
+        let mut view = HostView { in_use: self.in_use.clone(), ..HostView::default() };
         for ifindex in &self.interfaces {
             let uplink = self.interface(*ifindex);
             let is_uplink = uplink.addresses.iter().any(|own| own.preferred);
@@ -540,14 +542,56 @@ fn an_address_that_a_person_takes_away_stays_away_until_the_interface_comes_back
     let mut world = World::with_two(AddressMode::HbaCompatible);
     let at = (1, world.only(1));
     world.addresses.remove(&at);
-    world.settle();
-    assert!(world.ours(1).is_empty());
+    for _ in 0..4 {
+        world.settle();
+        assert!(world.ours(1).is_empty(), "not when its lifetimes are over, either");
+        world.advance(1200);
+        world.advertise(1, 1, 1800, 3600);
+    }
     world.interfaces.remove(&1);
     world.settle();
     world.interfaces.insert(1);
     world.advertise(1, 1, 1800, 3600);
     world.settle();
     assert_eq!(world.only(1), at.1);
+}
+
+#[test]
+fn an_interface_that_flaps_brings_back_no_address_that_a_person_took_from_another() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    let (by_hand, by_kernel) = ((1, world.only(1)), (2, world.only(2)));
+    world.addresses.remove(&by_hand);
+    world.settle();
+    assert_eq!(world.planner.taken_away(), [("up1".to_owned(), by_hand.1)]);
+    world.addresses.remove(&by_kernel);
+    world.planner.on_interfaces_down(&BTreeSet::from([2]));
+    world.settle();
+    assert_eq!((world.ours(1), world.only(2)), (vec![], by_kernel.1));
+    assert_eq!(world.planner.taken_away().len(), 1);
+    world.set_by_hand(1, &by_hand.1.to_string());
+    world.settle();
+    assert_eq!(world.planner.taken_away(), []);
+    assert_eq!(world.left(by_hand), (1800, 3600), "it is ours again");
+}
+
+#[test]
+fn the_cga_of_an_address_in_use_outlives_many_networks() {
+    let mut world = World::with_two(AddressMode::Cga);
+    let (used, unused) = (world.only(1), world.only(2));
+    world.in_use.insert(used);
+    let roam = |world: &mut World, numbers: std::ops::Range<u16>| {
+        for number in numbers {
+            world.advance(3601);
+            world.advertise(1, number, 1800, 3600);
+            world.settle();
+        }
+    };
+    roam(&mut world, 10..50);
+    assert!(world.planner.member(unused).is_some(), "it is not known yet what is in use");
+    world.planner.on_restored();
+    roam(&mut world, 50..60);
+    assert!(world.planner.member(used).is_some());
+    assert!(world.planner.member(unused).is_none());
 }
 
 #[test]
