@@ -15,7 +15,9 @@
 
 #define PACKET_HOST 0
 
-/* Local addresses whose sockets are bound to the uplink of this index. Not pinned: it is learned again. */
+/* Local addresses whose sockets are bound to the uplink of this index. User space removes addresses that the host
+ * has no more.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -23,7 +25,8 @@ struct {
 	__type(value, __u32);
 } bound SEC(".maps");
 
-volatile __u32 bound_known;
+/* Whether the table has entries; a section of its own, which user space writes as a whole. */
+volatile __u32 bound_known SEC(".data.bound") = 0;
 
 /* Not static, for a stack of its own; the result says nothing. */
 __noinline int bound_note(const struct address *local, __u32 ifindex)
@@ -33,10 +36,11 @@ __noinline int bound_note(const struct address *local, __u32 ifindex)
 	if (!local)
 		return 0;
 	known = bpf_map_lookup_elem(&bound, local);
-	if (known && *known == ifindex)
-		return 0;
-	bpf_map_update_elem(&bound, local, &ifindex, BPF_ANY);
-	bound_known = 1;
+	if (!known || *known != ifindex)
+		bpf_map_update_elem(&bound, local, &ifindex, BPF_ANY);
+	/* Not with the entry only: user space may have found the table empty just before. */
+	if (unlikely(!bound_known))
+		bound_known = 1;
 	return 0;
 }
 

@@ -75,6 +75,8 @@ impl Datapath {
         };
         datapath.set_triggers(&settings.triggers)?;
         datapath.set_path_mark(settings.path_mark)?;
+        // The table was pinned, the word that tells of its entries was not.
+        datapath.forget_bound()?;
         Ok(datapath)
     }
 
@@ -162,7 +164,14 @@ impl Datapath {
     /// [`crate::Error::Table`].
     pub fn unset_local(&self, address: Ipv6Addr) -> Result<()> {
         self.tables.locals.remove(&convert::address(address.octets()))?;
+        self.forget_bound()?;
         self.forget_locals()
+    }
+
+    /// Forgets sockets of addresses that are not ours any more.
+    fn forget_bound(&self) -> Result<()> {
+        let locals = &self.tables.locals;
+        self.tables.bound.retain(|address| Ok(locals.lookup(address)?.is_some()))
     }
 
     /// Makes the programs look up again what they remember of the addresses.

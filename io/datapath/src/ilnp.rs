@@ -16,7 +16,7 @@
 //! | `candidates` | addresses without a session | when they were reported | programs |
 //! | `recent`, `kept`, `shown_last`, `flows_last` | hashes of addresses, slots, nonces, connections | what was found last | programs |
 //! | `hops` | hash of a locator pair | its next hop, for a moment | programs |
-//! | `bound` | local address | the uplink of that address, if sockets are bound to it | programs |
+//! | `bound` | local address | the uplink of that address, if sockets are bound to it | programs; us, of locators that are gone |
 //! | `reports`, `controls` | ring buffers: reports, and whole packets for the machine | | programs |
 //! | `drops` | reason | count | programs |
 //!

@@ -21,7 +21,7 @@
 //! | `ways` | slot | how packets that have moved leave, for a moment | programs |
 //! | `origins` | hash of a local tag | what packets with the tag come with | programs |
 //! | `hops` | hash of a locator pair | its next hop, for a moment | programs |
-//! | `bound` | local address | the uplink of that address, if sockets are bound to it | programs |
+//! | `bound` | local address | the uplink of that address, if sockets are bound to it | programs; us, of addresses that are gone |
 //! | `flows` | address pair | octets, age: the trigger | programs |
 //! | `rules` | number | a trigger rule: two sets, one in force | us |
 //! | `senders` | port | cgroups of the socket that sent from it last | programs |
@@ -40,6 +40,7 @@
 //! that wait for a retransmission timer.
 
 mod attach;
+mod bound;
 mod contexts;
 mod control;
 mod convert;

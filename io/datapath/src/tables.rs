@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object};
 
+use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::plain::Plain;
 use crate::skel::types;
@@ -17,6 +18,7 @@ const BATCH: u32 = 1024;
 pub(crate) struct Tables {
     pub(crate) lives: Table<u32, types::live>,
     pub(crate) locals: Table<types::address, u32>,
+    pub(crate) bound: Bound,
     pub(crate) flows: Table<types::pair, types::flow>,
     #[cfg(test)]
     pub(crate) segments: Table<u32, types::segment>,
@@ -31,6 +33,7 @@ impl Tables {
         Ok(Self {
             lives: Table::of(object, "lives")?,
             locals: Table::of(object, "locals")?,
+            bound: Bound::of(object)?,
             flows: Table::of(object, "flows")?,
             #[cfg(test)]
             segments: Table::of(object, "segments")?,

@@ -8,6 +8,7 @@ use moorline_ilnp::datapath::{Report, Update};
 use moorline_types::{DropReason, IlvPair, L64, Nid};
 
 use crate::attach::{self, Attachments, Hook, Place};
+use crate::bound::Bound;
 use crate::datapath::quiet_libbpf;
 use crate::device;
 use crate::error::Result;
@@ -26,6 +27,7 @@ pub struct IlnpDatapath {
     pub(crate) object: Object,
     pub(crate) sessions: Sessions,
     uplinks: Table<u64, u32>,
+    bound: Bound,
     own_nids: Table<u64, u8>,
     nids: BTreeSet<Nid>,
     drops: MapHandle,
@@ -56,6 +58,7 @@ impl IlnpDatapath {
         Ok(Self {
             sessions: Sessions::new(&object)?,
             uplinks: Table::of(&object, "uplinks")?,
+            bound: Bound::of(&object)?,
             own_nids: Table::of(&object, "own_nids")?,
             nids: BTreeSet::new(),
             drops: handle("drops")?,
@@ -157,6 +160,8 @@ impl IlnpDatapath {
     /// [`crate::Error::Table`].
     pub fn unset_locator(&mut self, l64: L64) -> Result<()> {
         self.uplinks.remove(&convert::l64(l64))?;
+        // Entries of other locators, which no uplink has, go too.
+        self.bound.retain(|address| Ok(self.uplinks.lookup(&address.word[0])?.is_some()))?;
         self.sessions.note_change()
     }
 

@@ -14,7 +14,7 @@ use super::harness::{ETHERNET, Harness};
 use crate::index::Index;
 use crate::skel::types;
 use crate::tables::Table;
-use crate::{Datapath, Error, Settings, load};
+use crate::{Datapath, Error, Settings, convert, load};
 
 pub(crate) const LOCAL: &str = "2001:db8:a::1";
 pub(crate) const PEER: &str = "2001:db8:c::1";
@@ -52,6 +52,24 @@ fn harness() -> Harness {
     harness.set_local(address("2001:db8:b::1"));
     harness.set_now(1);
     harness
+}
+
+#[test]
+fn bound_sockets_of_an_address_that_is_gone_are_forgotten() {
+    if !can_run("bound_sockets_of_an_address_that_is_gone_are_forgotten") {
+        return;
+    }
+    let harness = harness();
+    let bound = &harness.plane.tables.bound;
+    let key = |text: &str| convert::address(address(text).octets());
+    for text in [LOCAL, "2001:db8:b::1", "2001:db8:f::1"] {
+        bound.uplinks.insert(&key(text), &7).unwrap();
+    }
+    harness.plane.unset_local(address("2001:db8:b::1")).unwrap();
+    assert_eq!(bound.uplinks.keys().len(), 1, "one is gone, one was never ours");
+    assert!(bound.uplinks.lookup(&key(LOCAL)).unwrap().is_some() && bound.is_known());
+    harness.plane.unset_local(address(LOCAL)).unwrap();
+    assert!(bound.uplinks.keys().is_empty() && !bound.is_known(), "no packet is looked up");
 }
 
 /// A UDP packet with this many octets behind the IPv6 header.
