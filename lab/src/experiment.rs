@@ -106,7 +106,7 @@ pub struct Results {
     /// What the plot shows.
     #[serde(skip)]
     pub charts: Vec<Chart>,
-    /// What must not be and was measured all the same: the program says so and fails.
+    /// Results that must not occur: if there are some, the program names them and fails.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
 }

@@ -37,7 +37,7 @@ impl Script {
         line.trim_end().to_owned()
     }
 
-    /// What had no right answer in one more round.
+    /// Runs one more round, and gives the questions without a right answer.
     fn round(&mut self) -> String {
         self.input.write_all(b"go\n").unwrap();
         self.line()
@@ -122,7 +122,7 @@ fn bound_sockets_of_a_session_go_on_by_another_provider() {
     });
 }
 
-/// What the kernel sends itself, too: an echo request has a reply of its size, in fragments or in one.
+/// Echo replies, which the kernel itself sends: each has the size of its request, in fragments or in one packet.
 #[test]
 fn echoes_of_all_sizes_have_their_replies_in_a_session() {
     for nonce in ["", "ilnp-nonce = \"always\""] {

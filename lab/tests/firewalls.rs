@@ -15,7 +15,7 @@ use moorline_lab::Failure;
 use moorline_lab::topology::host_address;
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 
-/// What many servers have: what goes on, what is needed for IPv6 at all, and services; here TCP.
+/// Firewall of many servers. It accepts established connections, the ICMPv6 that IPv6 needs, and services; here TCP.
 const STATEFUL: &str = "table inet filter {
 chain input {
 type filter hook input priority 0; policy drop;
@@ -35,7 +35,7 @@ fn put_up_forgetful_firewall(hosts: &Protected, host: &str) {
     namespace.sysctl("netfilter/nf_conntrack_generic_timeout", "1").unwrap();
 }
 
-/// What `moorline doctor --fix` runs.
+/// Commands that `moorline doctor --fix` runs.
 fn open_firewall(hosts: &Protected, host: &str) {
     let fix = fixes(&facts(hosts, host));
     assert!(!fix.commands.is_empty() && fix.by_hand.is_empty(), "{fix:?}");

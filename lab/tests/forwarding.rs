@@ -20,13 +20,13 @@ fn is_uplink(daemon: &Daemon) -> bool {
     daemon.status().unwrap().uplinks.iter().any(|uplink| uplink.name == WAN)
 }
 
-/// What `moorline status` says of the interface.
+/// Warning of `moorline status` about the interface.
 fn warning(daemon: &Daemon) -> Option<String> {
     let warnings = daemon.status().unwrap().warnings;
     warnings.into_iter().find(|one| one.starts_with(&format!("{WAN} is no uplink")))
 }
 
-/// What `moorline doctor` says of it.
+/// Finding of `moorline doctor` about the interface.
 fn finding(twins: &Twins) -> Option<Finding> {
     let socket = twins.lab.directory("m").unwrap().join("moorlined.sock");
     let collect = || {

@@ -81,7 +81,7 @@ impl Roaming {
         eventually("the first octets", || arrivals.total() > 0);
     }
 
-    /// What the connection begins at: addresses at ISP 1.
+    /// Addresses at ISP 1, where the connection begins.
     fn address(&self, host: usize, protocol: Protocol) -> Ipv6Addr {
         if protocol == Protocol::Shim6 {
             return self.daemons[host].verifiable_address("isp1").unwrap();

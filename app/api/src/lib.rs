@@ -65,7 +65,7 @@ pub const SOCKET_GROUP: &str = "moorline";
 /// What [`Status::warnings`] says of a host with fewer than two uplinks, among other words.
 pub const ONE_UPLINK: &str = "connections have nothing to move to";
 
-/// What [`Status::warnings`] says of an interface whose routers the kernel ignores, behind its name and "is".
+/// Words of the warning about an interface whose routers the kernel ignores, behind its name and "is".
 pub const DEAF: &str = "no uplink: this host forwards";
 
 /// Words of the warning about more prefixes than there are routing tables for.

@@ -17,7 +17,7 @@ pub struct Readiness {
     /// The same for a person.
     #[serde(default)]
     pub why: String,
-    /// What to do about it.
+    /// Step that mends it, for a person.
     #[serde(default)]
     pub remedy: String,
     /// The pair that payload would take.

@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// What `moorline down` is told.
+    /// Lists the folders, for `moorline down`.
     pub(crate) fn folders(&self) -> Down {
         // Without a working directory there are no relative paths either.
         let absolute = |path: &PathBuf| path::absolute(path).unwrap_or_else(|_| path.clone());

@@ -1,4 +1,4 @@
-//! What one daemon alone may use at a time: its state directory and its network namespace.
+//! Claims: one daemon at a time uses a state directory, and one a network namespace.
 //!
 //! Both claims end with the process, however it ends, so nothing is left to be cleared after a crash.
 

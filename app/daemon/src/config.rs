@@ -189,38 +189,8 @@ impl Config {
     /// As [`Config::load`].
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
-        if file.keep_on_stop.is_some() {
-            tracing::warn!(
-                "keep-on-stop has no effect any more: SIGTERM always keeps everything in place, and `moorline down` restores \
-                 the host; remove the line"
-            );
-        }
         let send_timeout = duration("send-timeout", &file.send_timeout)?;
-        ensure!(
-            SEND_TIMEOUT.contains(&send_timeout),
-            "send-timeout: {} is outside 200ms to 100s",
-            file.send_timeout
-        );
-        ensure!(
-            (1..=1 << 24).contains(&file.max_contexts),
-            "max-contexts: {} is outside 1 to {}",
-            file.max_contexts,
-            1 << 24
-        );
-        ensure!(
-            MAX_FLOWS.contains(&file.max_flows),
-            "max-flows: {} is outside {} to {}",
-            file.max_flows,
-            MAX_FLOWS.start(),
-            MAX_FLOWS.end()
-        );
-        let default = DefaultPart {
-            never: file.trigger_never,
-            bytes: file.trigger_bytes,
-            packets: file.trigger_packets,
-            age: duration("trigger-age", &file.trigger_age)?,
-            eui64: file.trigger_eui64,
-        };
+        file.check(send_timeout)?;
         let profile = file.profile.with(
             file.spare_interval.as_deref(),
             file.suspicion,
@@ -229,10 +199,21 @@ impl Config {
         Ok(Self {
             send_timeout,
             profile,
-            triggers: TriggerConfig::parse(default, &file.triggers)?,
+            triggers: TriggerConfig::parse(file.default_triggers()?, &file.triggers)?,
             idle: duration("idle", &file.idle)?,
             max_contexts: file.max_contexts,
             max_flows: file.max_flows,
+            paths: paths::parse(&file.paths)?,
+            spread: file.spread,
+            congestion: file.congestion.parse()?,
+            ranker: file.ranker.as_ref().map(ranker::RankerPart::parse).transpose()?,
+            ilnp: file.ilnp_part()?.parse()?,
+            attach: match file.attach {
+                Attach::Auto => AttachMode::Auto,
+                Attach::Tcx => AttachMode::Tcx,
+                Attach::Tc => AttachMode::Tc,
+            },
+            tcp_notice: file.tcp_notice,
             uplinks: file.uplinks,
             addresses: AddressPolicy::parse(Parts {
                 mode: file.addresses,
@@ -242,30 +223,63 @@ impl Config {
                 interfaces: file.interfaces,
                 prefixes: file.prefixes,
             })?,
-            paths: paths::parse(&file.paths)?,
-            spread: file.spread,
-            congestion: file.congestion.parse()?,
-            ranker: file.ranker.as_ref().map(ranker::RankerPart::parse).transpose()?,
-            ilnp: IlnpPart {
-                switch: file.ilnp,
-                policy: file.ilnp_policy,
-                nonce: file.ilnp_nonce,
-                nonce_bits: file.ilnp_nonce_bits,
-                checksum: file.ilnp_checksum,
-                icmp_types: file.ilnp_icmp_types,
-                max_sessions: file.ilnp_max_sessions,
-                max_with_node: file.ilnp_max_with_node,
-                max_with_locator: file.ilnp_max_with_locator,
-                idle: duration("ilnp-idle", &file.ilnp_idle)?,
-                peers: file.ilnp_peers,
-            }
-            .parse()?,
-            attach: match file.attach {
-                Attach::Auto => AttachMode::Auto,
-                Attach::Tcx => AttachMode::Tcx,
-                Attach::Tc => AttachMode::Tc,
-            },
-            tcp_notice: file.tcp_notice,
+        })
+    }
+}
+
+impl File {
+    /// Checks the numbers, and warns of keys without effect.
+    fn check(&self, send_timeout: Duration) -> anyhow::Result<()> {
+        if self.keep_on_stop.is_some() {
+            tracing::warn!(
+                "keep-on-stop has no effect any more: SIGTERM always keeps everything in place, and `moorline down` restores \
+                 the host; remove the line"
+            );
+        }
+        ensure!(
+            SEND_TIMEOUT.contains(&send_timeout),
+            "send-timeout: {} is outside 200ms to 100s",
+            self.send_timeout
+        );
+        ensure!(
+            (1..=1 << 24).contains(&self.max_contexts),
+            "max-contexts: {} is outside 1 to {}",
+            self.max_contexts,
+            1 << 24
+        );
+        ensure!(
+            MAX_FLOWS.contains(&self.max_flows),
+            "max-flows: {} is outside {} to {}",
+            self.max_flows,
+            MAX_FLOWS.start(),
+            MAX_FLOWS.end()
+        );
+        Ok(())
+    }
+
+    fn default_triggers(&self) -> anyhow::Result<DefaultPart> {
+        Ok(DefaultPart {
+            never: self.trigger_never,
+            bytes: self.trigger_bytes,
+            packets: self.trigger_packets,
+            age: duration("trigger-age", &self.trigger_age)?,
+            eui64: self.trigger_eui64,
+        })
+    }
+
+    fn ilnp_part(&self) -> anyhow::Result<IlnpPart> {
+        Ok(IlnpPart {
+            switch: self.ilnp,
+            policy: self.ilnp_policy,
+            nonce: self.ilnp_nonce,
+            nonce_bits: self.ilnp_nonce_bits,
+            checksum: self.ilnp_checksum,
+            icmp_types: self.ilnp_icmp_types,
+            max_sessions: self.ilnp_max_sessions,
+            max_with_node: self.ilnp_max_with_node,
+            max_with_locator: self.ilnp_max_with_locator,
+            idle: duration("ilnp-idle", &self.ilnp_idle)?,
+            peers: self.ilnp_peers.clone(),
         })
     }
 }

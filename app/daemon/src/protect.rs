@@ -402,22 +402,12 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
             let reason = Some("renewed by the peer".to_owned());
             (EventKind::ContextEstablished, Some(*context), *ulids, reason)
         }
-        Event::Failed { ulids, failure, .. } => match failure {
-            Failure::NoAnswer => {
-                (EventKind::ContextFailed, None, *ulids, Some("no answer to I1".to_owned()))
-            }
-            Failure::NoSupport => (EventKind::PeerNoSupport, None, *ulids, None),
-            Failure::NotTaken => {
-                (EventKind::ContextFailed, None, *ulids, Some(views::NOT_TAKEN.to_owned()))
-            }
-        },
+        Event::Failed { ulids, failure, .. } => {
+            let (kind, reason) = describe_failure(*failure);
+            (kind, None, *ulids, reason.map(str::to_owned))
+        }
         Event::StateChanged { context, ulids, to, cause, .. } => {
-            let kind = match to {
-                ReapState::Operational => EventKind::Operational,
-                ReapState::Exploring => EventKind::Exploring,
-                ReapState::InboundOk => EventKind::InboundOk,
-            };
-            (kind, Some(*context), *ulids, Some(cause.to_string()))
+            (kind_of_state(*to), Some(*context), *ulids, Some(cause.to_string()))
         }
         Event::Moved { context, ulids, cause, .. } => {
             (EventKind::Moved, Some(*context), *ulids, Some(cause.to_string()))
@@ -440,15 +430,35 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
             (EventKind::Warning, Some(*context), *ulids, reason)
         }
         Event::Removed { context, ulids, removal } => {
-            let reason = match removal {
-                Removal::Idle => "idle",
-                Removal::Requested => "requested",
-                Removal::Confused => "confused",
-                Removal::NoSupport => "the peer has no Shim6 any more",
-                Removal::NotTaken => views::NOT_TAKEN,
-            };
-            (EventKind::ContextRemoved, Some(*context), *ulids, Some(reason.to_owned()))
+            let reason = Some(removal_text(*removal).to_owned());
+            (EventKind::ContextRemoved, Some(*context), *ulids, reason)
         }
+    }
+}
+
+const fn describe_failure(failure: Failure) -> (EventKind, Option<&'static str>) {
+    match failure {
+        Failure::NoAnswer => (EventKind::ContextFailed, Some("no answer to I1")),
+        Failure::NoSupport => (EventKind::PeerNoSupport, None),
+        Failure::NotTaken => (EventKind::ContextFailed, Some(views::NOT_TAKEN)),
+    }
+}
+
+const fn kind_of_state(state: ReapState) -> EventKind {
+    match state {
+        ReapState::Operational => EventKind::Operational,
+        ReapState::Exploring => EventKind::Exploring,
+        ReapState::InboundOk => EventKind::InboundOk,
+    }
+}
+
+const fn removal_text(removal: Removal) -> &'static str {
+    match removal {
+        Removal::Idle => "idle",
+        Removal::Requested => "requested",
+        Removal::Confused => "confused",
+        Removal::NoSupport => "the peer has no Shim6 any more",
+        Removal::NotTaken => views::NOT_TAKEN,
     }
 }
 

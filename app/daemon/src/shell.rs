@@ -10,7 +10,9 @@ use moorline_datapath::{Datapath, Settings};
 use moorline_host::Host;
 use moorline_host::datapath::Triggers;
 use moorline_link::{Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
-use moorline_netlink::{Advertisements, HostView, Monitor, Netlink, Reachability};
+use moorline_netlink::{
+    Advertisement, Advertisements, HostView, Monitor, Netlink, Notice, Reachability,
+};
 use moorline_types::{Instant, Ulid};
 use tokio::sync::mpsc;
 use tokio::time;
@@ -239,15 +241,11 @@ impl Daemon {
         let mut cgroups = time::interval(CGROUPS_AGAIN);
         let mut rankings = time::interval(RANK_AGAIN);
         loop {
+            self.plan_save();
             let wake = self.host.poll_timeout().map(|(at, _)| at);
-            let sessions_changed = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
-            if (self.contexts_changed || sessions_changed) && self.save_at.is_none() {
-                self.save_at = Some(time::Instant::now() + self.save_delay);
-            }
             let (save_at, lead_at) = (self.save_at, self.lead_at);
-            let answer_at = self.quiet.answer_at();
+            let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
-            let reply_at = self.steer.answer_at();
             let ilnp_at = self.ilnp.as_ref().and_then(Ilnp::poll_timeout);
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
@@ -257,55 +255,28 @@ impl Daemon {
                     Wanted::Reload => self.reload(),
                 },
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
-                ready = sources.reports.ready() => {
-                    ready?;
-                    self.take_reports()?;
-                }
+                ready = sources.reports.ready() => ready.map(|()| self.take_reports())??,
                 ready = ready(sources.sessions.as_ref()), if sources.sessions.is_some() => {
-                    ready?;
-                    self.take_ilnp_reports()?;
+                    ready.map(|()| self.take_ilnp_reports())??;
                 }
                 () = future::ready(()), if self.ilnp_waits => self.take_ilnp_reports()?,
                 () = sleep_until(ilnp_at), if ilnp_at.is_some() => self.on_ilnp_timeout(),
                 known = sources.peers.next() => self.on_known_peer(&known),
                 ready = self.shim6.ready(Queue::Established) => {
-                    ready?;
-                    self.take_messages(Queue::Established)?;
+                    ready.map(|()| self.take_messages(Queue::Established))??;
                 }
                 ready = self.shim6.ready(Queue::Strangers), if self.strangers_at.is_none() => {
-                    ready?;
-                    self.take_messages(Queue::Strangers)?;
+                    ready.map(|()| self.take_messages(Queue::Strangers))??;
                 }
-                () = until(self.strangers_at), if self.strangers_at.is_some() => {
-                    self.strangers_at = None;
-                }
-                received = sources.icmp6.receive() => {
-                    let error = received.context("raw socket of ICMPv6")?;
-                    let Unrecognized { quoted, locators, source } = error;
-                    self.host.handle_unrecognized(quoted, locators, source, clock::now());
-                }
-                notice = sources.monitor.next() => {
-                    let notice = notice.context("watching the host's addresses")?;
-                    self.tell_changes(&notice);
-                    let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
-                    self.addresses.handle_interfaces_down(&notice.routes_taken);
-                    let followed = self.on_view(notice.view, &mut sources.routers).await;
-                    tell_failure(followed);
-                    if may_lack_routes {
-                        self.look_for_direct().await;
-                    }
-                }
-                said = sources.routers.next() => {
-                    let said = said.context("listening to routers")?;
-                    self.addresses.handle_advertisement(&said, clock::now());
-                }
+                () = until(self.strangers_at), if self.strangers_at.is_some() => self.strangers_at = None,
+                received = sources.icmp6.receive() => self.on_icmp6(received)?,
+                notice = sources.monitor.next() => self.on_notice(notice, &mut sources.routers).await?,
+                said = sources.routers.next() => self.on_advertisement(said)?,
                 () = sleep_until(addresses_at), if addresses_at.is_some() => {
                     tell_failure(self.follow(&mut sources.routers).await);
                 }
                 lost = sources.reachability.next() => self.on_lost_neighbor(lost),
-                () = sleep_until(notices_at), if notices_at.is_some() => {
-                    self.notices.handle_timeout(clock::now());
-                }
+                () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
                 ranked = self.ranker.next() => self.on_ranked(ranked),
                 _ = rankings.tick(), if self.config.ranker.is_some() => self.rank_all(),
                 Some(ask) = sources.asked.recv() => if let Some(ending) = self.answer(args, ask) {
@@ -313,9 +284,7 @@ impl Daemon {
                     tokio::task::yield_now().await;
                     return Ok(ending);
                 },
-                () = sleep_until(wake), if wake.is_some() => {
-                    self.host.handle_timeout(clock::now());
-                }
+                () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
@@ -324,6 +293,44 @@ impl Daemon {
             self.follow_rules().await;
             self.pump().await;
         }
+    }
+
+    /// Sets when contexts and sessions are saved, if they differ from the store.
+    fn plan_save(&mut self) {
+        let is_unsaved = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
+        if (self.contexts_changed || is_unsaved) && self.save_at.is_none() {
+            self.save_at = Some(time::Instant::now() + self.save_delay);
+        }
+    }
+
+    fn on_icmp6(&mut self, received: std::io::Result<Unrecognized<'_>>) -> anyhow::Result<()> {
+        let Unrecognized { quoted, locators, source } = received.context("raw socket of ICMPv6")?;
+        self.host.handle_unrecognized(quoted, locators, source, clock::now());
+        Ok(())
+    }
+
+    async fn on_notice(
+        &mut self,
+        notice: Option<Notice>,
+        routers: &mut Advertisements,
+    ) -> anyhow::Result<()> {
+        let notice = notice.context("watching the host's addresses")?;
+        self.tell_changes(&notice);
+        let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
+        self.addresses.handle_interfaces_down(&notice.routes_taken);
+        tell_failure(self.on_view(notice.view, routers).await);
+        if may_lack_routes {
+            self.look_for_direct().await;
+        }
+        Ok(())
+    }
+
+    fn on_advertisement(
+        &mut self,
+        said: Result<Advertisement, moorline_netlink::Error>,
+    ) -> anyhow::Result<()> {
+        self.addresses.handle_advertisement(&said.context("listening to routers")?, clock::now());
+        Ok(())
     }
 
     /// `Some` if somebody asks for the end.

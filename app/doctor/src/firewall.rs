@@ -123,63 +123,58 @@ fn of_ilnp(interface: &str, types: Option<[u8; 2]>) -> impl Iterator<Item = Pack
 }
 
 fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
-    let Verdict { place, text, is_certain, is_reverse_path, .. } = verdict;
-    let on = packet.interface;
-    if *is_reverse_path {
-        return Finding::new(
-            "firewall-reverse-path",
-            Severity::Warning,
-            format!(
-                "the firewall drops what comes in by another interface than the one that it would answer by ({on})"
-            ),
-        )
-        .shown_by(format!("{place}: {text}"))
-        .remedy(
-            "With two ISPs that drops good packets, moved ones first. Remove the rule (firewalld: \
-             IPv6_rpfilter=no or loose), or take `iif` out of it.",
-        );
-    }
-    if packet.icmp_type == NOTICE.icmp_type {
-        return Finding::new(
-            "firewall-notice",
-            Severity::Warning,
-            format!("the firewall {} what tells TCP to go on after a move", drops(*is_certain)),
-        )
-        .shown_by(format!("{place}: {text}"))
-        .remedy(
-            "moorlined sends it from an address of this host to itself (docs/configuration.md, Notices to TCP). \
-             Accept it before that: iifname \"lo\" accept",
-        );
-    }
-    if let (Some(kind), "invalid") = (packet.icmp_type, packet.ct_state) {
+    if verdict.is_reverse_path {
+        reverse_path(packet.interface)
+    } else if packet.icmp_type == NOTICE.icmp_type {
+        notice(verdict)
+    } else if let (Some(kind), "invalid") = (packet.icmp_type, packet.ct_state) {
         return ilnp_finding(kind, packet, verdict);
+    } else if packet.protocol == ICMPV6 {
+        too_big(packet.interface, verdict)
+    } else {
+        shim6_finding(packet, verdict)
     }
-    if packet.protocol == ICMPV6 {
-        return Finding::new(
-            "firewall-packet-too-big",
-            Severity::Warning,
-            format!("the firewall {} Packet Too Big on {on}", drops(*is_certain)),
-        )
-        .shown_by(format!("{place}: {text}"))
-        .remedy(
-            "Without it, large packets vanish where a path is narrower (RFC 4890 s4.3.1). Accept it before that: \
-             icmpv6 type packet-too-big accept",
-        );
-    }
+    .shown_by(format!("{}: {}", verdict.place, verdict.text))
+}
+
+fn reverse_path(on: &str) -> Finding {
+    let what = format!(
+        "the firewall drops what comes in by another interface than the one that it would answer by ({on})"
+    );
+    Finding::new("firewall-reverse-path", Severity::Warning, what).remedy(
+        "With two ISPs that drops good packets, moved ones first. Remove the rule (firewalld: \
+         IPv6_rpfilter=no or loose), or take `iif` out of it.",
+    )
+}
+
+fn notice(verdict: &Verdict) -> Finding {
+    let drops = drops(verdict.is_certain);
+    let what = format!("the firewall {drops} what tells TCP to go on after a move");
+    Finding::new("firewall-notice", Severity::Warning, what).remedy(
+        "moorlined sends it from an address of this host to itself (docs/configuration.md, Notices to TCP). \
+         Accept it before that: iifname \"lo\" accept",
+    )
+}
+
+fn too_big(on: &str, verdict: &Verdict) -> Finding {
+    let what = format!("the firewall {} Packet Too Big on {on}", drops(verdict.is_certain));
+    Finding::new("firewall-packet-too-big", Severity::Warning, what).remedy(
+        "Without it, large packets vanish where a path is narrower (RFC 4890 s4.3.1). Accept it before that: \
+         icmpv6 type packet-too-big accept",
+    )
+}
+
+fn shim6_finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
+    let severity = if verdict.is_certain { Severity::StopsProtection } else { Severity::Warning };
     let begins = packet.ct_state == "new";
-    let severity = if *is_certain { Severity::StopsProtection } else { Severity::Warning };
     let what_of_it = if begins { " that begins something new" } else { "" };
     let direction = match packet.hook {
         "output" | "postrouting" | "egress" => "out of",
         _ => "into",
     };
-    Finding::new(
-        "firewall-shim6",
-        severity,
-        format!("the firewall {} protocol 140{what_of_it} {direction} {on}", drops(*is_certain)),
-    )
-    .shown_by(format!("{place}: {text}"))
-    .remedy(
+    let (drops, on) = (drops(verdict.is_certain), packet.interface);
+    let what = format!("the firewall {drops} protocol 140{what_of_it} {direction} {on}");
+    Finding::new("firewall-shim6", severity, what).remedy(
         "Peers begin contexts and probe other pairs by protocol 140, which connection tracking forgets after 10 idle \
          minutes. Accept it before that: meta l4proto 140 accept (`moorline doctor --fix` shows the command, asks, \
          and runs it)",

@@ -1,4 +1,4 @@
-//! What opens the host's own firewall for Moorline, and nothing else.
+//! Commands that open the host's own firewall for Moorline, and for nothing else.
 //!
 //! A rule that accepts in a table of ours would not help: a packet has to be accepted by every base chain of its hook.
 //! So the rule goes to the top of the chain that drops, by the tool which that chain belongs to. Chains of firewalld and
@@ -12,16 +12,16 @@ use serde_json::Value;
 use crate::facts::{Facts, Firewall};
 use crate::firewall::{self, Closed};
 
-/// What would open the firewall.
+/// Changes that open the firewall.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fix {
     /// Commands to run, each a program and its arguments.
     pub commands: Vec<Vec<String>>,
-    /// What only a person can do, with the exact words.
+    /// Changes that only a person can make, in the exact words.
     pub by_hand: Vec<String>,
 }
 
-/// What would let the messages of Shim6, and of ILNP where it is on, through the chains that drop them now.
+/// Finds the commands that let the messages of Shim6, and of ILNP if it is on, through the chains that drop them now.
 #[must_use]
 pub fn fixes(facts: &Facts) -> Fix {
     let Firewall::Ruleset(ruleset) = &facts.firewall else { return Fix::default() };
@@ -43,7 +43,7 @@ pub fn fixes(facts: &Facts) -> Fix {
     fix
 }
 
-/// What takes out again what was put into the ruleset by [`fixes`].
+/// Finds the commands that remove the rules of [`fixes`] from the ruleset.
 #[must_use]
 pub fn undoing(ruleset: &Value) -> Vec<Vec<String>> {
     let rules = ruleset["nftables"].as_array().into_iter().flatten().map(|object| &object["rule"]);

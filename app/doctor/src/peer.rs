@@ -6,35 +6,14 @@ use moorline_api::Pair;
 use crate::finding::{Finding, Severity};
 use crate::probe::{Kind, PairReport, PeerReport, Verdict};
 
-/// What the verdicts mean.
+/// Turns the verdicts into findings.
 #[must_use]
 pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     let pairs = &report.pairs;
-    let arrives = |kind| pairs.iter().filter(move |pair| pair.passes(kind));
-    if pairs.is_empty() {
-        return vec![
-            Finding::new(
-                "peer-no-pair",
-                Severity::StopsProtection,
-                "there is no pair of addresses to try",
-            )
-            .remedy("This host needs an uplink with IPv6, and the peer an IPv6 address."),
-        ];
+    if let Some(finding) = without_any_path(pairs) {
+        return vec![finding];
     }
     let mut findings = Vec::new();
-    if arrives(Kind::Plain).next().is_none() && arrives(Kind::Shim6).next().is_none() {
-        findings.push(
-            Finding::new(
-                "peer-unreachable",
-                Severity::StopsProtection,
-                "the peer answers on no pair",
-            )
-            .remedy(
-                "Is it up, and is this its address? It may answer neither echo requests nor Shim6.",
-            ),
-        );
-        return findings;
-    }
     findings.extend(shim6(pairs));
     findings.extend(ilnp(pairs));
     let answers = |pair: &&PairReport, kind| pair.verdicts.get(&kind).is_some_and(is_answered);
@@ -52,25 +31,35 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     for (kind, code, what, remedy) in kinds {
         findings.extend(lost(pairs, kind, code, what, Severity::Note, remedy));
     }
-    for pair in pairs.iter().filter(|pair| pair.is_black_hole) {
-        findings.push(
-            Finding::new(
-                "peer-black-hole",
-                Severity::Warning,
-                "large packets vanish, and no router says so",
-            )
-            .shown_by(format!(
-                "{}: up to {} octets arrive",
-                pair.pair,
-                pair.path_mtu.unwrap_or(1280)
-            ))
-            .remedy(
-                "Somebody drops Packet Too Big. Set the MTU of the uplink to what arrives, or \
-                     net.ipv4.tcp_mtu_probing=1 for TCP.",
-            ),
+    findings.extend(pairs.iter().filter(|pair| pair.is_black_hole).map(black_hole));
+    findings
+}
+
+/// Nothing else can be found if there is no pair, or none answers.
+fn without_any_path(pairs: &[PairReport]) -> Option<Finding> {
+    let stops = |code, what| Finding::new(code, Severity::StopsProtection, what);
+    if pairs.is_empty() {
+        let finding = stops("peer-no-pair", "there is no pair of addresses to try");
+        return Some(
+            finding.remedy("This host needs an uplink with IPv6, and the peer an IPv6 address."),
         );
     }
-    findings
+    let arrives = |pair: &PairReport| pair.passes(Kind::Plain) || pair.passes(Kind::Shim6);
+    let finding = stops("peer-unreachable", "the peer answers on no pair").remedy(
+        "Is it up, and is this its address? It may answer neither echo requests nor Shim6.",
+    );
+    (!pairs.iter().any(arrives)).then_some(finding)
+}
+
+fn black_hole(pair: &PairReport) -> Finding {
+    let what = "large packets vanish, and no router says so";
+    let path_mtu = pair.path_mtu.unwrap_or(1280);
+    Finding::new("peer-black-hole", Severity::Warning, what)
+        .shown_by(format!("{}: up to {path_mtu} octets arrive", pair.pair))
+        .remedy(
+            "Somebody drops Packet Too Big. Set the MTU of the uplink to what arrives, or \
+             net.ipv4.tcp_mtu_probing=1 for TCP.",
+        )
 }
 
 fn is_answered(verdict: &Verdict) -> bool {

@@ -19,7 +19,7 @@ use crate::skel::LAYOUT;
 const BPF_FS_MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
 /// What the names of our folders begin with.
 const PREFIX: &str = "layout-";
-/// What the names of folders end with whose tables have another size.
+/// Suffix of folders whose tables have another size.
 const ASIDE: &str = "-before";
 /// Where the system has its bpffs, or wants it.
 const SYSTEM_BPFFS: &str = "/sys/fs/bpf";

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Ipv6Addr;
 
-/// What [`Netlink::ensure_rules`] has done.
+/// Result of [`Netlink::ensure_rules`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRules {
     /// Whether a rule or route was changed.

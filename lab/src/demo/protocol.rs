@@ -68,7 +68,7 @@ impl Protocol {
         })
     }
 
-    /// What is so then.
+    /// Sentence for people: the connections can move, and why.
     pub(super) const fn protected(self) -> &'static str {
         match self {
             Self::Shim6 => "another pair of A and B has answered: the connections can move",
@@ -76,7 +76,7 @@ impl Protocol {
         }
     }
 
-    /// What moves.
+    /// Name of the state that moves a connection.
     pub(super) const fn what(self) -> &'static str {
         match self {
             Self::Shim6 => "context",

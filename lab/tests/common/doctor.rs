@@ -1,4 +1,4 @@
-//! What the doctor says on a host of the lab.
+//! The doctor on a host of the lab.
 
 use std::net::Ipv6Addr;
 
@@ -8,7 +8,7 @@ use moorline_doctor::{Facts, Report, Severity, collect, examine, examine_peer, w
 
 use super::Protected;
 
-/// What the doctor says on host A, of itself and of B by these addresses.
+/// Runs the doctor on host A, for the host and for these addresses of B.
 pub(crate) fn ask_doctor(hosts: &Protected, peers: &[Ipv6Addr]) -> Report {
     ask_doctor_on(hosts, "a", peers)
 }
@@ -34,7 +34,7 @@ pub(crate) fn ask_doctor_on(hosts: &Protected, host: &str, peers: &[Ipv6Addr]) -
         .unwrap()
 }
 
-/// What the doctor knows of a host.
+/// Collects the facts of a host.
 pub(crate) fn facts(hosts: &Protected, host: &str) -> Facts {
     let client = Client::new(hosts.lab.directory(host).unwrap().join("moorlined.sock"));
     let namespace = hosts.lab.namespace(host).unwrap();

@@ -3,7 +3,7 @@ use moorline_dns::Fqdn;
 
 use super::ilnp::MAX_TTL;
 
-/// Whose records, and how to show them.
+/// Names the host whose records are shown, and the form.
 #[derive(Clone, Debug, Args)]
 pub struct DnsRecordsArgs {
     /// Name of this host in the DNS; without it, the name that the host calls itself, if that is a full one.

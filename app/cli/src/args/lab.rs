@@ -106,7 +106,7 @@ pub enum ExperimentArgs {
     ///
     /// With the silence of the application and the packets that were lost.
     LocalEvent(LocalEventArgs),
-    /// What happens to hosts and networks that nobody tuned: the gap of a program, with and without Moorline (as root).
+    /// Faults of hosts and networks that nobody tuned: the gap of a program, with and without Moorline (as root).
     ///
     /// Independent routers, firewalls, NAT66, roaming, renumbering, restarts. It ends with a failure if a program was
     /// worse off with Moorline. With the defaults it takes some five minutes.

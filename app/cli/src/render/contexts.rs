@@ -48,7 +48,7 @@ pub(super) fn failover(readiness: Option<&Readiness>) -> String {
     format!("{state}\n{more}")
 }
 
-/// What the reasons in a table mean, each once.
+/// Explains the reasons in a table, each once.
 pub(super) fn reasons<'a>(all: impl Iterator<Item = &'a Readiness>) -> String {
     let named = all.filter_map(|one| Some((one.reason.as_ref()?, (&one.why, &one.remedy))));
     let named: BTreeMap<_, _> = named.collect();

@@ -1,4 +1,4 @@
-//! What the daemon says of its contexts: which of them survive the loss of their pair.
+//! Failover: the daemon says which contexts survive the loss of their pair.
 
 use std::collections::BTreeMap;
 

@@ -62,7 +62,7 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
 }
 
-/// What a process of another version leaves, and ours takes the place of.
+/// Pins of another version, which ours replace.
 fn moved_traffic_outlives_the_version(attach: AttachMode, tag: &str) {
     let net = Net::new(tag);
     let (pins_a, pins_b) = (Pins::new(&format!("{tag}a")), Pins::new(&format!("{tag}b")));

@@ -228,7 +228,7 @@ fn configuration() -> [String; 2] {
     ["autoconf", "use_tempaddr"].map(control)
 }
 
-/// What an earlier version left in the journal: it kept the kernel from making addresses.
+/// Journal of an earlier version, which kept the kernel from making addresses.
 fn hold_as_before(host: &Host) {
     let changes = [("autoconf", "1"), ("use_tempaddr", "2")].map(|(control, before)| {
         set_control(control, "0");

@@ -10,6 +10,24 @@ fn pair(local: &str, peer: &str) -> UlidPair {
 }
 
 #[test]
+fn seventy_prefixes_have_as_many_rules_as_there_are() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        for number in 0..70 {
+            ip(&format!("-6 addr add 2001:db8:f{number:x}::1/64 dev up1 nodad"));
+        }
+        let mut view = netlink.view().await.unwrap();
+        let used = address("2001:db8:f45::1");
+        view.in_use.insert(used);
+        let rules = netlink.ensure_rules(&view).await.unwrap();
+        assert_eq!(rules.unserved.len(), 72 - 64, "up1 and up2 have one each besides");
+        assert!(!rules.unserved.iter().any(|prefix| prefix.contains(used)));
+        assert!(!netlink.ensure_rules(&view).await.unwrap().is_changed);
+        assert_eq!(ip("-6 rule").matches("from 2001:db8:").count(), 64);
+    });
+}
+
+#[test]
 fn packets_leave_by_the_uplink_of_their_source() {
     on_host(async |host: Host| {
         let netlink = host.netlink();

@@ -52,7 +52,7 @@ impl ArtArgs {
 /// Parameters of `rough`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RoughArgs {
-    /// What happens; everything if not told.
+    /// Faults to cause; all of them if none is named.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_scenario)]
     pub scenarios: Vec<Scenario>,
     /// Networks side by side; they mostly wait.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What may happen to a host. Prefixes and interfaces by their numbers.
+/// Event at a host. Prefixes and interfaces have numbers.
 #[derive(Clone, Debug)]
 enum Op {
     /// A router advertises a prefix: preferred and valid lifetime, seconds.
