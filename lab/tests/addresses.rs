@@ -284,6 +284,38 @@ fn a_duplicate_address_is_replaced_and_told() {
     assert!(!site.has_address(taken));
 }
 
+#[test]
+fn an_address_that_a_person_removes_is_named_stays_away_and_comes_back_by_the_command_that_is_told()
+{
+    let Some(site) = Site::build("removed address") else { return };
+    let daemon = Daemon::start(&site.lab, "a", &options()).unwrap();
+    let (removed, other) =
+        (site.ours(&daemon, "isp1")[0].address, site.ours(&daemon, "isp2")[0].address);
+    let host = site.lab.namespace("a").unwrap();
+    let warning = || {
+        let warnings = daemon.status().unwrap().warnings;
+        warnings.into_iter().find(|one| one.starts_with(&format!("isp1: {removed}, an address of")))
+    };
+    assert_eq!(warning(), None);
+    host.ip(&["-6", "addr", "del", &format!("{removed}/64"), "dev", "isp1"]).unwrap();
+    eventually("a warning", || warning().is_some());
+    host.ip(&["link", "set", "isp2", "down"]).unwrap();
+    eventually("the other uplink to go", || daemon.status().unwrap().uplinks.len() == 1);
+    host.ip(&["link", "set", "isp2", "up"]).unwrap();
+    assert_eq!(site.ours(&daemon, "isp2")[0].address, other);
+    let said = warning().unwrap();
+    assert!(!site.has_address(removed), "{said}");
+    let command = said.split("To have it back: ip ").nth(1).unwrap().split(',').next().unwrap();
+    host.ip(&command.split(' ').collect::<Vec<_>>()).unwrap();
+    eventually("the address to be ours again", || {
+        let own = addresses(&daemon, "isp1").into_iter().find(|own| own.address == removed);
+        own.is_some_and(|own| own.announced && own.valid_s.is_some_and(|left| left <= 3600))
+    });
+    assert_eq!(warning(), None);
+    daemon.stop().unwrap();
+    assert!(!site.has_address(removed), "an end in order removes it");
+}
+
 /// One transfer over a cut, between hosts with addresses of these kinds.
 fn survives(kinds: [&str; 2]) -> bool {
     let name = format!("{} and {}", kinds[0], kinds[1]);
