@@ -14,7 +14,9 @@ use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::netns::{Namespace, feed};
 use crate::process::Process;
-use crate::topology::{Node, Prefix, Role, Topology};
+use crate::topology::{
+    End, Impairment, Link, LinkEmulation, Node, Prefix, Role, Topology,
+};
 
 /// A host's uplink and the router at its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +95,17 @@ impl Access {
         Advertisement { prefixes: vec![(self.prefix(1), 14_400, 86_400)], is_autonomous: true }
     }
 
+    /// The cable between the router and the core.
+    fn at_the_core(self) -> Link {
+        let end = |node: &str, interface: &str| End {
+            node: node.into(),
+            interface: interface.into(),
+            addresses: Vec::new(),
+        };
+        let ends = [end("core", self.router), end(self.router, "core")];
+        Link { ends, emulation: LinkEmulation::Direct }
+    }
+
     fn at_core(self) -> Ipv6Addr {
         Ipv6Addr::new(0x2001, 0xdb8, 0xff, self.number, 0, 0, 0, 2)
     }
@@ -109,11 +122,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// Builds the part of the network that these hosts need. The routers advertise nothing yet.
+    /// Builds the part of the network that these hosts need. The routers advertise nothing yet. `rtt`: how long a packet and its
+    /// answer take from one host to another.
     ///
     /// # Errors
     /// Not root, or a tool is missing.
-    pub fn build(hosts: &[&str]) -> anyhow::Result<Self> {
+    pub fn build(hosts: &[&str], rtt: Duration) -> anyhow::Result<Self> {
         let accesses: Vec<_> =
             ACCESSES.into_iter().filter(|access| hosts.contains(&access.host)).collect();
         let routers = accesses.iter().map(|access| (access.router, Role::Router));
@@ -124,7 +138,14 @@ impl Network {
             routes: Vec::new(),
             ingress_filters: Vec::new(),
         });
-        let lab = Lab::build(Topology { nodes: nodes.collect(), links: Vec::new() })?;
+        // Two of these cables are on the way, and two on the way back.
+        let cables = Impairment::delay(rtt / 4);
+        let links = accesses.iter().map(|access| access.at_the_core()).collect();
+        let topology = Topology { nodes: nodes.collect(), links };
+        let lab = Lab::build(match rtt.is_zero() {
+            true => topology,
+            false => topology.with_cables_of("core", cables),
+        })?;
         let network = Self { advertisers: BTreeMap::new(), started: 0, lab };
         for host in hosts {
             network.restore_defaults(host)?;
@@ -154,21 +175,15 @@ impl Network {
 
     fn lay_cables(&self, accesses: &[Access]) -> anyhow::Result<()> {
         let (mut lines, mut index) = (String::new(), FIRST_INDEX);
-        let core = self.namespace("core")?.name();
-        for access in accesses {
-            let (host, router) = (self.namespace(access.host)?, self.namespace(access.router)?);
-            let (host, router) = (host.name(), router.name());
-            for (left, one, right, other) in
-                [(access.uplink, host, "cust", router), (access.router, core, "core", router)]
-            {
-                // Ends with equal indexes would learn late that the cable has been cut.
-                writeln!(
-                    lines,
-                    "link add name {left} index {index} netns {one} type veth peer name {right} index {} netns {other}",
-                    index + 1
-                )?;
-                index += 2;
-            }
+        for Access { host, uplink, router, .. } in accesses {
+            let (host, router) = (self.namespace(host)?.name(), self.namespace(router)?.name());
+            // Ends with equal indexes would learn late that the cable has been cut.
+            writeln!(
+                lines,
+                "link add name {uplink} index {index} netns {host} type veth peer name cust index {} netns {router}",
+                index + 1
+            )?;
+            index += 2;
         }
         feed(Command::new("ip").args(["-batch", "-"]), &lines)
     }
@@ -304,5 +319,5 @@ pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>
 }
 
 /// Of interfaces; beyond those that a namespace gives to others.
-const FIRST_INDEX: usize = 1000;
+const FIRST_INDEX: usize = 2000;
 const ADDRESS_LIMIT: Duration = Duration::from_secs(10);

@@ -20,6 +20,8 @@ pub enum Scenario {
     LinkFlap,
     LinkFlapOwn,
     Roaming,
+    /// As `Roaming`, over a long way.
+    RoamingFar,
     Renumbering,
     ShortLifetimes,
     ForwardingOn,
@@ -71,6 +73,8 @@ pub struct Plan {
     pub device: Option<&'static str>,
     /// Lines of the configuration of the daemons.
     pub settings: &'static str,
+    /// How long a packet and its answer take.
+    pub rtt: Duration,
     /// How long the program is watched, from the moment when it happens.
     pub window: Duration,
     /// Whether it is watched for all of that time, and not only until the answers come again.
@@ -88,6 +92,7 @@ const USUAL: Plan = Plan {
     sizes: [64, 64],
     device: None,
     settings: "",
+    rtt: Duration::ZERO,
     window: Duration::from_secs(8),
     is_long: false,
     margin: Duration::from_millis(500),
@@ -95,12 +100,13 @@ const USUAL: Plan = Plan {
 
 impl Scenario {
     /// Every scenario, in the order of the table.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::SilentCut,
         Self::LinkDown,
         Self::LinkFlap,
         Self::LinkFlapOwn,
         Self::Roaming,
+        Self::RoamingFar,
         Self::Renumbering,
         Self::ShortLifetimes,
         Self::ForwardingOn,
@@ -168,6 +174,13 @@ impl Scenario {
             Self::Roaming => Plan {
                 name: "roaming",
                 about: "the only uplink goes, and another one with another prefix comes 3 s later",
+                window: Duration::from_secs(12),
+                ..USUAL
+            },
+            Self::RoamingFar => Plan {
+                name: "roaming-far",
+                about: "the same, with a round trip of 160 ms",
+                rtt: Duration::from_millis(160),
                 window: Duration::from_secs(12),
                 ..USUAL
             },
@@ -331,7 +344,7 @@ impl Scenario {
         let second = Access::of(TWO, 1);
         let [client, server] = self.plan().hosts;
         match self {
-            Self::Roaming => network.set_link(second, "down")?,
+            Self::Roaming | Self::RoamingFar => network.set_link(second, "down")?,
             Self::ForwardingHost => {
                 let host = network.namespace(TWO)?;
                 for interface in ["all", "default"].into_iter().chain(UPLINKS) {
@@ -414,7 +427,7 @@ impl Scenario {
                 world.network.set_link(access, "up")?;
                 return Ok(Some(now()));
             }
-            Self::Roaming => return self.roam(world).map(Some),
+            Self::Roaming | Self::RoamingFar => return roam(world).map(Some),
             Self::Renumbering => renumber(world, first)?,
             Self::ForwardingOn => {
                 world.network.namespace(TWO)?.sysctl("ipv6/conf/all/forwarding", "1")?;
@@ -436,17 +449,18 @@ impl Scenario {
         }
         Ok(None)
     }
+}
 
-    fn roam(self, world: &mut World) -> anyhow::Result<Moment> {
-        world.network.set_link(Access::of(TWO, 0), "down")?;
-        pause(Duration::from_secs(3))?;
-        let second = Access::of(TWO, 1);
-        world.network.set_link(second, "up")?;
-        let host = world.network.namespace(TWO)?;
-        wait_for("an address on the other uplink", Duration::from_secs(8), || {
-            Ok((!usable(host, second.uplink)?.is_empty()).then(now))
-        })
-    }
+/// The first uplink goes, and the second one comes; gives the moment when the host can send from it.
+fn roam(world: &mut World) -> anyhow::Result<Moment> {
+    world.network.set_link(Access::of(TWO, 0), "down")?;
+    pause(Duration::from_secs(3))?;
+    let second = Access::of(TWO, 1);
+    world.network.set_link(second, "up")?;
+    let host = world.network.namespace(TWO)?;
+    wait_for("an address on the other uplink", Duration::from_secs(8), || {
+        Ok((!usable(host, second.uplink)?.is_empty()).then(now))
+    })
 }
 
 /// The router's prefix is another one from now on, and 4 s later the old one leads nowhere.

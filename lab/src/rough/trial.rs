@@ -93,7 +93,7 @@ pub fn run(
 
 impl World {
     fn build(scenario: Scenario, plan: &Plan, moorlined: Option<&Path>) -> anyhow::Result<Self> {
-        let mut network = Network::build(&plan.hosts)?;
+        let mut network = Network::build(&plan.hosts, plan.rtt)?;
         scenario.prepare(&mut network)?;
         for host in plan.hosts {
             let access = Access::of(host, 0);
