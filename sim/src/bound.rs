@@ -102,15 +102,15 @@ pub fn loss_bound(conditions: &Conditions, is_answered: bool) -> Duration {
 /// The same where no pair is left that both ends know, and one end has locators to tell the other of.
 ///
 /// **It tells.** Update Requests go from its new locators to those of the peer that it knows, one pair after the
-/// other, at the intervals of probes; the first leaves when there is an address to send it from. Each one, and its
-/// acknowledgement, may be lost as often as `losses`.
+/// other, at the intervals of probes, each of them up to half as long again (RFC 5533 s14); the first leaves when there
+/// is an address to send it from. Each one, and its acknowledgement, may be lost as often as `losses`.
 ///
 /// **From then on** both explore, one of them for the first time with a pair to probe.
 #[must_use]
 pub(crate) fn roaming_bound(conditions: &Conditions) -> Duration {
     let exchange = (conditions.one_way + conditions.report_delay) * 4;
     let tries = conditions.pairs * (1 + conditions.losses);
-    let told = exchange + walk(probes_within(conditions.exploring), tries);
+    let told = exchange + walk(probes_within(conditions.exploring), tries) * 3 / 2;
     let exploring = conditions.exploring + told;
     told + recovery_bound(&Conditions { exploring, ..*conditions })
 }

@@ -52,7 +52,8 @@ impl Host {
     }
 
     /// The pair for a message that asks for none: the current one as long as it is all right. Else nobody knows
-    /// which one works, and each repetition takes another, first from locators that the peer does not know yet.
+    /// which one works, and each repetition takes another: first from locators that the peer knows, as it need not take an
+    /// Update Request from others (RFC 5533 s10.4).
     fn way_of(&self, id: ContextId) -> Option<LocatorPair> {
         let active = self.active.get(&id)?;
         let current = active.reap.current_pair();
@@ -62,13 +63,13 @@ impl Host {
         }
         let established = self.shim6.context(id)?.established()?;
         let own = established.told().iter().filter(|local| self.usable.contains(local));
-        let mut own: Vec<_> = own.copied().collect();
-        own.sort_by_key(|local| established.local_locators.contains(local));
-        let mut peers: Vec<_> = established.peer.locators.to_vec();
-        peers.sort_by_key(|peer| *peer != current.peer);
-        let pair = |&peer| own.iter().map(move |&local| LocatorPair::new(local, peer));
-        let pairs: Vec<_> = peers.iter().flat_map(pair).collect();
-        let nth = usize::from(established.update_tries().saturating_sub(1));
+        let peers = &established.peer.locators;
+        let pairs = own.flat_map(|&local| peers.iter().map(move |&p| LocatorPair::new(local, p)));
+        let mut pairs: Vec<_> = pairs.collect();
+        pairs.sort_by_key(|pair| {
+            (!established.local_locators.contains(&pair.local), pair.peer != current.peer)
+        });
+        let nth = usize::try_from(established.update_tries().saturating_sub(1)).unwrap_or(0);
         let in_turn = pairs.get(nth % pairs.len().max(1)).copied();
         in_turn.or(is_there.then_some(current))
     }

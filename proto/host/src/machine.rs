@@ -129,8 +129,10 @@ impl Host {
     pub fn handle_lost(&mut self, lost: &[Locator], now: Instant) {
         let left = self.usable.iter().filter(|locator| !lost.contains(locator));
         let left: Vec<_> = left.copied().collect();
-        self.shim6.set_lost(lost);
-        if self.note_usable(&left) {
+        let is_changed = self.note_usable(&left);
+        self.shim6.set_lost(lost, now);
+        self.drain_shim6(now);
+        if is_changed {
             self.refresh_all(now);
         }
     }

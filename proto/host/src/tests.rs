@@ -18,6 +18,7 @@ mod proofs;
 mod readiness;
 mod recovery;
 mod restart;
+mod roaming;
 mod spares;
 mod steer;
 

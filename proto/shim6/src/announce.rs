@@ -24,6 +24,8 @@ impl Machine {
     pub fn set_addresses(&mut self, proof: &LocalProof, usable: &[Locator], now: Instant) {
         let is_new = |locator: &&Locator| !self.usable.contains(locator);
         let gained: Vec<_> = usable.iter().filter(is_new).copied().collect();
+        let lost = self.usable.iter().filter(|locator| !usable.contains(locator));
+        let lost: Vec<_> = lost.copied().collect();
         self.usable = usable.to_vec();
         let is_known =
             self.local.as_ref().is_some_and(|known| known.generation() == proof.generation());
@@ -36,14 +38,13 @@ impl Machine {
         if !is_known {
             self.mark_retold();
         }
-        if !is_known || !gained.is_empty() {
-            self.tell_all(&gained, now);
-        }
+        self.tell_all(&gained, &lost, now);
     }
 
-    /// Addresses that can be sent from have gone.
-    pub fn set_lost(&mut self, lost: &[Locator]) {
+    /// Addresses that can be sent from have gone. A peer that knows none of the others is told of them at once.
+    pub fn set_lost(&mut self, lost: &[Locator], now: Instant) {
         self.usable.retain(|locator| !lost.contains(locator));
+        self.tell_all(&[], lost, now);
     }
 
     /// Whether peers that know us by this address can be told others.

@@ -12,11 +12,11 @@ pub const I2_TIMEOUT: Duration = Duration::from_secs(4);
 pub const I2BIS_RETRIES_MAX: u8 = 2;
 /// Nominal time before an I2bis is sent again, doubled each time (RFC 5533 s14). Configurable.
 pub const I2BIS_TIMEOUT: Duration = Duration::from_secs(4);
-/// Time before an Update Request is sent again if the peer knows no locator that we can send from: as the Initial
+/// Nominal time before an Update Request is sent again if the peer knows no locator that we can send from: the Initial
 /// Probe Timeout (RFC 5534 s7). Not configurable.
 pub const STRANDED_TIMEOUT: Duration = Duration::from_millis(500);
 /// So many of them before the backoff begins, as the Number of Initial Probes (RFC 5534 s7). Not configurable.
-pub const STRANDED_INITIAL: u8 = 4;
+pub const STRANDED_INITIAL: u32 = 4;
 /// Where that backoff ends, as the Max Probe Timeout (RFC 5534 s7). Not configurable.
 pub const MAX_STRANDED_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long "no answer to I1" is remembered (RFC 5533 s14). Configurable downwards.
@@ -57,7 +57,7 @@ pub const R1_BURST: u32 = 1000;
 /// Update Requests of one change that go out at once; the others follow at the interval below, so a
 /// change of address with N contexts takes N / 1000 s to be told.
 pub const UPDATE_BURST: u32 = 100;
-/// Time between the Update Requests of one change: 1 ms.
+/// Time between the Update Requests of one change, and between handshakes that go on from another locator: 1 ms.
 pub const UPDATE_INTERVAL: Duration = Duration::from_millis(1);
 /// Retransmissions of an Update Request or I2 that still carry Locator Preferences: a peer that drops
 /// messages with options it does not know, as LinShim6, gets the list without.

@@ -232,7 +232,7 @@ impl Established {
 
     /// How often the Update Request that waits for its acknowledgement went out.
     #[must_use]
-    pub fn update_tries(&self) -> u8 {
+    pub fn update_tries(&self) -> u32 {
         self.update.as_ref().map_or(0, |update| update.sent)
     }
 }
@@ -244,7 +244,7 @@ pub(crate) struct Update {
     /// What it tells.
     pub told: Told,
     /// How often it went out; zero: it waits for its turn.
-    pub sent: u8,
+    pub sent: u32,
     pub deadline: Instant,
 }
 

@@ -128,33 +128,6 @@ impl Machine {
         Ok(())
     }
 
-    /// Handshakes that began at a locator which has gone go on from one that is there: a validator is good for
-    /// the pair that it was made for and no other.
-    pub(crate) fn resume_handshakes(&mut self, now: Instant) {
-        let is_gone = |context: &&Context| {
-            context.awaits().is_some_and(|(_, via)| !self.usable.contains(&via.local))
-        };
-        let ids: Vec<_> = self.table.iter().filter(is_gone).map(|context| context.id).collect();
-        for id in ids {
-            let Some(state) = self.table.get(id).map(|context| context.state.clone()) else {
-                continue;
-            };
-            match state {
-                State::I1Sent(state) => {
-                    self.send_i1(id, (state.via, state.crossing), state.is_retold, 0, now);
-                }
-                State::I2Sent(state) => {
-                    self.send_i1(id, (state.via, state.crossing), state.is_retold, 0, now);
-                }
-                // The peer says once more that it has lost the context, when it hears from us.
-                State::I2bisSent(state) => {
-                    self.table.set_state(id, State::Established(state.established));
-                }
-                State::Established(_) => {}
-            }
-        }
-    }
-
     pub(crate) fn on_i1_timeout(&mut self, id: ContextId, now: Instant) {
         let Some(State::I1Sent(state)) = self.table.get(id).map(|context| &context.state) else {
             return;
@@ -255,20 +228,27 @@ impl Machine {
         retries: u8,
         now: Instant,
     ) {
-        let nonce = self.rng.next_u32();
         //= rfc5533#7.8
         let deadline = now + self.backed_off(self.config.i1_timeout, retries);
+        let (nonce, asked_at) = (0, 0);
+        let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, deadline };
+        self.send_i1_until(id, state);
+    }
+
+    /// The same with the deadline that the state has, and a nonce of its own.
+    pub(crate) fn send_i1_until(&mut self, id: ContextId, mut state: I1Sent) {
+        state.nonce = self.rng.next_u32();
+        state.asked_at = self.validators.latest();
         let Some(context) = self.table.get(id) else { return };
         let key = context.key;
-        let is_usable = self.usable.is_empty() || self.usable.contains(&via.local);
-        let via = if is_usable { via } else { self.first_pair(key.ulids) };
+        let is_usable = self.usable.is_empty() || self.usable.contains(&state.via.local);
+        state.via = if is_usable { state.via } else { self.first_pair(key.ulids) };
+        let via = state.via;
         let i1 = I1 {
             initiator_tag: context.local_tag,
-            initiator_nonce: nonce,
+            initiator_nonce: state.nonce,
             options: key.options(via).collect::<Vec<_>>().into(),
         };
-        let asked_at = self.validators.latest();
-        let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, deadline };
         self.table.set_state(id, State::I1Sent(Box::new(state)));
         self.push_transmit(Via::Pair(via), Message::I1(i1));
     }
@@ -306,7 +286,7 @@ impl Machine {
     /// Binary backoff, then a random factor of 0.5 to 1.5 (RFC 5533 s14).
     //= rfc5533#14
     pub(crate) fn backed_off(&mut self, nominal: Duration, retries: u8) -> Duration {
-        self.randomized(backoff(nominal, retries))
+        self.randomized(backoff(nominal, u32::from(retries)))
     }
 
     pub(crate) fn randomized(&mut self, nominal: Duration) -> Duration {
@@ -316,6 +296,6 @@ impl Machine {
 }
 
 /// Doubled for each retransmission.
-pub(crate) fn backoff(nominal: Duration, retries: u8) -> Duration {
+pub(crate) fn backoff(nominal: Duration, retries: u32) -> Duration {
     nominal.saturating_mul(1 << retries.min(16))
 }

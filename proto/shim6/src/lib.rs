@@ -42,6 +42,7 @@ mod negative;
 mod peer;
 mod recovery;
 mod responder;
+mod resume;
 mod table;
 mod update;
 mod validator;

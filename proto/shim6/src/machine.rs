@@ -20,6 +20,7 @@ use crate::event::{Event, Failure, Transmit, Via};
 use crate::key::Key;
 use crate::limit::RateLimit;
 use crate::negative::Negatives;
+use crate::resume::Resumption;
 use crate::table::Table;
 use crate::validator::Validators;
 
@@ -42,6 +43,7 @@ pub struct Machine {
     pub(crate) edition: u32,
     /// Restored contexts whose peers are told what is new: for the pace.
     pub(crate) restored: u32,
+    pub(crate) resumption: Resumption,
     pub(crate) table: Table,
     pub(crate) negatives: Negatives,
     /// Parameters that peers have proved themselves with.
@@ -72,6 +74,7 @@ impl Machine {
             preferences: Vec::new(),
             edition: 0,
             restored: 0,
+            resumption: Resumption::default(),
             negatives: Negatives::default(),
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS, parameters_key),
             signatures: RateLimit::new(SIGNATURE_INTERVAL, SIGNATURE_BURST),
@@ -161,6 +164,7 @@ impl Machine {
 
     /// Sends again what is due, gives up what had its retries.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.on_resumption_due(now);
         while let Some(context) = self.table.due(now) {
             let id = context.id;
             match context.state {
@@ -178,7 +182,8 @@ impl Machine {
     /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.table.next_deadline(), self.negatives.next_end()].into_iter().flatten().min()
+        let turn = self.resumption.next_turn();
+        [self.table.next_deadline(), self.negatives.next_end(), turn].into_iter().flatten().min()
     }
 
     /// The next message to send; `None` until the next `handle_*`.
@@ -258,7 +263,6 @@ pub(crate) fn is_global_unicast(address: core::net::Ipv6Addr) -> bool {
         || address.is_unicast_link_local())
 }
 
-/// Of the key under which parameters of peers are found.
 /// A key for a keyed hash: the label keeps apart what is made from the same secret.
 fn derived_key(secret: &[u8; 32], label: &[u8]) -> [u8; 16] {
     let (mut key, mut rest) = ([0; 16], [0; 16]);

@@ -23,14 +23,18 @@ impl Machine {
     /// of one that is not acknowledged yet (s10.3).
     pub(crate) fn update_all(&mut self, now: Instant) {
         self.mark_retold();
-        self.tell_all(&[], now);
+        self.tell_all(&[], &[], now);
     }
 
-    /// Tells the peers of all contexts that know something else, and again those that were told of locators
-    /// which can be sent from only now: an earlier Update Request may have found no way out.
-    pub(crate) fn tell_all(&mut self, gained: &[Locator], now: Instant) {
-        let is_to_tell =
-            |context: &&Context| self.is_outdated(context) || is_waiting_for(context, gained);
+    /// Tells the peers of all contexts that know something else. Peers are told again if they were told of locators
+    /// which can be sent from only now, as an earlier Update Request may have found no way out; and if the last
+    /// locator has been lost that they know, as the next repetition may be minutes away.
+    pub(crate) fn tell_all(&mut self, gained: &[Locator], lost: &[Locator], now: Instant) {
+        let is_to_tell = |context: &&Context| {
+            self.is_outdated(context)
+                || is_waiting_for(context, gained)
+                || self.is_stranded_by(context, lost)
+        };
         let ids: Vec<_> = self.table.iter().filter(is_to_tell).map(|context| context.id).collect();
         for (turn, id) in (0u32..).zip(ids) {
             self.tell_in_turn(id, turn, now);
@@ -118,16 +122,20 @@ impl Machine {
     }
 
     /// `sent`: how often it went out before.
-    fn send_update(&mut self, id: ContextId, nonce: u32, sent: u8, now: Instant) {
+    fn send_update(&mut self, id: ContextId, nonce: u32, sent: u32, now: Instant) {
+        let Some(context) = self.table.get(id) else { return };
         //= rfc5533#10.2
         // The backoff "stops at MAX_UPDATE_TIMEOUT", the nominal value that is randomized (s14).
-        let nominal = backoff(self.config.update_timeout, sent).min(MAX_UPDATE_TIMEOUT);
-        let wait =
-            if self.is_stranded(id) { stranded_wait(sent) } else { self.randomized(nominal) };
-        let deadline = now + wait;
+        let nominal = if self.is_stranded(context) {
+            stranded_timeout(sent)
+        } else {
+            backoff(self.config.update_timeout, sent).min(MAX_UPDATE_TIMEOUT)
+        };
+        let deadline = now + self.randomized(nominal);
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
-        let options = self.options_for(context.key.ulids.local, sent <= PREFERENCES_RETRIES_MAX);
+        let with_preferences = sent <= u32::from(PREFERENCES_RETRIES_MAX);
+        let options = self.options_for(context.key.ulids.local, with_preferences);
         let request = UpdateRequest {
             receiver_tag: established.peer_tag,
             request_nonce: nonce,
@@ -139,15 +147,22 @@ impl Machine {
 
     /// Whether the peer knows no locator that we could send from: then no probe can leave, and the Update
     /// Request is what finds out which way works.
-    fn is_stranded(&self, id: ContextId) -> bool {
-        let established = self.table.get(id).and_then(Context::established);
-        established.is_some_and(|established| {
+    fn is_stranded(&self, context: &Context) -> bool {
+        context.established().is_some_and(|established| {
             !self.usable.is_empty()
                 && !established.local_locators.iter().any(|own| self.usable.contains(own))
         })
     }
 
-    fn set_update(&mut self, id: ContextId, nonce: u32, sent: u8, deadline: Instant) {
+    /// Whether the last of our locators has gone that the peer knows, and the peer was told of others.
+    fn is_stranded_by(&self, context: &Context, lost: &[Locator]) -> bool {
+        let State::Established(established) = &context.state else { return false };
+        established.update_tries() > 0
+            && established.local_locators.iter().any(|own| lost.contains(own))
+            && self.is_stranded(context)
+    }
+
+    fn set_update(&mut self, id: ContextId, nonce: u32, sent: u32, deadline: Instant) {
         let Some(context) = self.table.get(id) else { return };
         let State::Established(established) = &context.state else { return };
         //= rfc5533#10.3
@@ -276,7 +291,7 @@ impl Machine {
         //= rfc5533#10.5
         let is_for = |update: &mut Box<Update>| update.nonce == nonce && update.sent > 0;
         let update = established.update.take_if(is_for).ok_or(DropReason::BadNonce)?;
-        let told = if update.sent > PREFERENCES_RETRIES_MAX + 1 {
+        let told = if update.sent > u32::from(PREFERENCES_RETRIES_MAX) + 1 {
             let context = self.table.get(id).ok_or(DropReason::UnknownTag)?;
             self.without_preferences(update.told, context.key.ulids.local)
         } else {
@@ -388,8 +403,9 @@ fn is_waiting_for(context: &Context, gained: &[Locator]) -> bool {
     established.update_tries() > 0 && gained.iter().any(|own| established.told().contains(own))
 }
 
-/// Time until an Update Request goes out again that does what probes cannot: as theirs (RFC 5534 s4.3).
-fn stranded_wait(sent: u8) -> Duration {
+/// Nominal time until an Update Request goes out again that does what probes cannot: the interval between probes
+/// (RFC 5534 s4.3).
+fn stranded_timeout(sent: u32) -> Duration {
     let doublings = sent.saturating_add(2).saturating_sub(STRANDED_INITIAL);
     backoff(STRANDED_TIMEOUT, doublings).min(MAX_STRANDED_TIMEOUT)
 }

@@ -25,7 +25,8 @@ impl Pace {
         let send_timeout = shortest.unwrap_or(Duration::from_secs(15)).as_secs_f64();
         // Probes come every Initial Probe Timeout at most (RFC 5534 s4.3), and jitter cuts none of the
         // first; keepalives three times in the peer's Send Timeout (s4.1); a Send Timeout brings one
-        // more; I1, I2 and Update Request wait for half of their 4 s at least (RFC 5533 s14).
+        // more; I1, I2 and Update Request wait for half of their 4 s at least (RFC 5533 s14). An Update Request
+        // that stands for probes waits for half of theirs, and no probe leaves meanwhile.
         let per_second = 1.0 / INITIAL_PROBE_TIMEOUT + 4.0 / send_timeout + 1.0 / RETRANSMISSION;
         let is_adaptive = plan.hosts.iter().any(|host| !host.profile.is_rfc());
         let (checks, trial) = if is_adaptive { (CHECKS, TRIAL) } else { (0.0, 0.0) };
