@@ -128,7 +128,9 @@ impl Host {
         }
         let id = context.id;
         self.contest(id, locators, now)?;
-        self.shim6.handle_message(packet, locators, now)
+        self.shim6.handle_message(packet, locators, now)?;
+        self.on_peer_lost(id, now);
+        Ok(())
     }
 }
 

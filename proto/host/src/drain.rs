@@ -89,6 +89,10 @@ impl Host {
                 if let Some(ulids) = self.ulids(context) {
                     self.push_event(Event::Renewed { context, ulids });
                 }
+                let established = self.shim6.context(context).and_then(|c| c.established());
+                if established.is_some_and(|established| !established.is_confirmed()) {
+                    self.on_peer_lost(context, now);
+                }
                 self.refresh_candidates(context, now);
             }
             shim6::Event::Announced { context } => self.refresh_candidates(context, now),

@@ -1,6 +1,7 @@
 use core::fmt;
 
 use moorline_reap::{Standby, State};
+use moorline_shim6 as shim6;
 use moorline_shim6::Failure;
 use moorline_types::{ContextId, Instant, LocatorPair};
 
@@ -31,6 +32,10 @@ pub enum Reason {
     Establishing,
     /// R1 has come and R2 has not, though I2 was sent again.
     HalfOpen,
+    /// The context is established here, and the peer has not shown yet that it has it.
+    Unconfirmed,
+    /// The peer has lost the context and has not answered I2bis yet.
+    Renewing,
     /// REAP is probing: the current pair is in doubt.
     Exploring,
     /// No check of another pair has left yet.
@@ -72,6 +77,8 @@ impl Reason {
         match self {
             Self::Establishing => "establishing",
             Self::HalfOpen => "half-open",
+            Self::Unconfirmed => "unconfirmed",
+            Self::Renewing => "renewing",
             Self::Exploring => "exploring",
             Self::Untried => "untried",
             Self::Trying => "trying",
@@ -91,7 +98,7 @@ impl Reason {
         }
     }
 
-    /// What is so, for a person.
+    /// One sentence for people on the state of the context.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -99,6 +106,8 @@ impl Reason {
             Self::HalfOpen => {
                 "the peer answers I1 and not I2: it may have the context, and we have not"
             }
+            Self::Unconfirmed => "the peer has not shown yet that it has the context",
+            Self::Renewing => "the peer has lost the context and has not answered I2bis yet",
             Self::Exploring => "the current pair is in doubt, and other pairs are being probed",
             Self::Untried => {
                 "no other pair has been tried yet: that takes traffic in both directions"
@@ -141,13 +150,17 @@ impl Reason {
         }
     }
 
-    /// What to do about it.
+    /// Advice for people.
     #[must_use]
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::Establishing | Self::Exploring | Self::Untried | Self::Trying | Self::Stale => {
-                "Wait; `moorline doctor PEER` tries every pair now."
-            }
+            Self::Establishing
+            | Self::Unconfirmed
+            | Self::Renewing
+            | Self::Exploring
+            | Self::Untried
+            | Self::Trying
+            | Self::Stale => "Wait; `moorline doctor PEER` tries every pair now.",
             Self::HalfOpen | Self::NoAnswer | Self::Unanswered | Self::PeerMute => {
                 "`moorline doctor PEER` as root tries each pair. Both firewalls have to accept protocol 140 \
                  (docs/doctor.md, Firewalls)."
@@ -180,7 +193,7 @@ impl fmt::Display for Reason {
 }
 
 impl Readiness {
-    /// Of a pair of ULIDs that has no context.
+    /// The readiness of a pair of ULIDs that has no context.
     #[must_use]
     pub const fn of_failure(failure: Failure) -> Self {
         Self::Cannot(match failure {
@@ -203,6 +216,7 @@ impl Host {
             return Some(Readiness::NotYet(reason));
         };
         let current = active.reap.current_pair();
+        let is_renewing = matches!(context.state, shim6::State::I2bisSent(_));
         Some(match active.reap.standby(now) {
             Standby::None if !self.usable.contains(&current.local) => {
                 Readiness::Cannot(Reason::AddressGone)
@@ -215,7 +229,11 @@ impl Host {
             }
             Standby::None => Readiness::Cannot(Reason::OnePair),
             _ if active.reap.state() != State::Operational => Readiness::NotYet(Reason::Exploring),
-            Standby::Answered { pair, at } => Readiness::Protected { by: pair, at },
+            Standby::Answered { pair, at } if established.is_confirmed() => {
+                Readiness::Protected { by: pair, at }
+            }
+            _ if is_renewing => Readiness::NotYet(Reason::Renewing),
+            Standby::Answered { .. } => Readiness::NotYet(Reason::Unconfirmed),
             Standby::Unchecked => Readiness::NotYet(Reason::ChecksOff),
             Standby::Untried => Readiness::NotYet(Reason::Untried),
             Standby::Stale => Readiness::NotYet(Reason::Stale),

@@ -106,6 +106,15 @@ impl Host {
         }
     }
 
+    /// The peer has lost a context: its answers from before do not show that it takes payload by another pair.
+    pub(crate) fn on_peer_lost(&mut self, id: ContextId, now: Instant) {
+        let Some(active) = self.active.get_mut(&id) else { return };
+        if let Some(spare) = active.reap.handle_peer_lost(now) {
+            self.spares.forget(spare);
+        }
+        self.drain_reap(id, now);
+    }
+
     pub(crate) fn on_pair_left(&mut self, pair: LocatorPair) {
         self.spares.forget(pair);
     }

@@ -166,6 +166,8 @@ pub struct Established {
     /// an I2 with this one or an older one is from before, and if it names another tag, from a life of the
     /// peer's that is over.
     pub(crate) told_at: u32,
+    /// See [`is_confirmed`](Self::is_confirmed).
+    pub(crate) is_confirmed: bool,
 }
 
 /// What a peer has been told of us.
@@ -199,7 +201,16 @@ impl Established {
         peer: PeerSet,
         role: Role,
     ) -> Self {
-        Self { peer_tag, local_locators, peer, role, edition: 0, update: None, told_at: 0 }
+        Self {
+            peer_tag,
+            local_locators,
+            peer,
+            role,
+            edition: 0,
+            update: None,
+            told_at: 0,
+            is_confirmed: false,
+        }
     }
 
     pub(crate) fn with(
@@ -210,6 +221,14 @@ impl Established {
     ) -> Self {
         let edition = told.edition;
         Self { edition, told_at, ..Self::new(peer_tag, told.locators, peer, role) }
+    }
+
+    /// Whether the peer has shown that it has the context: by an R2 for I2 or I2bis, or by a later message with our
+    /// tag. A responder does not know whether its R2 has arrived. Nor does an R2 for I1 show anything, as I1s that
+    /// cross are answered without a context (RFC 5533 s7.4).
+    #[must_use]
+    pub const fn is_confirmed(&self) -> bool {
+        self.is_confirmed
     }
 
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).

@@ -96,6 +96,7 @@ impl Machine {
             }
             State::I2bisSent(_) | State::Established(_) => None,
         };
+        let is_confirmed = !matches!(context.state, State::I1Sent(_));
         let told = self.told_to(context, locators);
         let Message::R2(r2) = packet.message()? else { return Err(DropReason::UnknownType) };
         if self.table.is_crowded(r2.responder_tag) {
@@ -114,7 +115,8 @@ impl Machine {
             self.send_i1(id, (via, Crossing::AskedAgain(named)), is_retold, retries, now);
             return Err(DropReason::StaleNonce);
         }
-        let established = Established::with((r2.responder_tag, asked_at), told, peer, role);
+        let mut established = Established::with((r2.responder_tag, asked_at), told, peer, role);
+        established.is_confirmed = is_confirmed;
         self.table.set_state(id, State::Established(established));
         self.negatives.remove(key.ulids);
         self.push_event(if was_established {

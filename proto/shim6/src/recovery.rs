@@ -5,7 +5,7 @@ use moorline_wire::{I2bis, Message, Opt, Options, Packet, R1bis};
 use rand_core::RngCore;
 
 use crate::consts::{I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
-use crate::context::{Context, Crossing, I2bisSent, State};
+use crate::context::{Context, Crossing, Established, I2bisSent, State};
 use crate::event::{Event, Via};
 use crate::key::Key;
 use crate::machine::Machine;
@@ -75,7 +75,8 @@ impl Machine {
         let State::Established(established) = &context.state else {
             return Err(DropReason::UnexpectedState);
         };
-        let (id, established) = (context.id, established.clone());
+        let id = context.id;
+        let established = Established { is_confirmed: false, ..established.clone() };
         // An I2bis of before, given up meanwhile, may still be on its way with what it said.
         let is_retold = established.update.is_some();
         let Message::R1bis(r1bis) = packet.message()? else { return Err(DropReason::UnknownType) };

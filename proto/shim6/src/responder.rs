@@ -271,6 +271,7 @@ impl Machine {
             if old.peer_tag == new.peer_tag && !is_news {
                 return;
             }
+            new.is_confirmed = old.is_confirmed && old.peer_tag == new.peer_tag;
         }
         self.table.set_state(id, State::Established(new));
         self.push_event(if old.is_some() {

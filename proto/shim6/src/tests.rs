@@ -15,6 +15,7 @@ use crate::{Config, Context, Event, Failure, Machine, Role, State, Transmit, Via
 
 mod amplification;
 mod complaints;
+mod confirmed;
 mod confusion;
 mod duo;
 mod forks;

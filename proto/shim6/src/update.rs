@@ -205,6 +205,7 @@ impl Machine {
             self.renonce_i2bis(id, now);
             self.push_event(Event::Renewed { context: id });
         }
+        self.confirm(id);
         self.push_transmit(Via::Reply(id, locators), Message::UpdateAck(ack));
         Ok(())
     }
@@ -297,6 +298,7 @@ impl Machine {
         } else {
             update.told
         };
+        established.is_confirmed = true;
         established.local_locators = told.locators;
         established.edition = told.edition;
         self.set_established(id, established);
@@ -320,6 +322,7 @@ impl Machine {
     ) -> Result<ContextId, DropReason> {
         let id = self.addressed_if(packet, locators, |own| own.has_locators(locators), now)?;
         self.on_sent_to(id, locators.local);
+        self.confirm(id);
         Ok(id)
     }
 
@@ -333,6 +336,15 @@ impl Machine {
             let established = Established { local_locators, ..established.clone() };
             self.set_established(id, established);
             self.push_event(Event::Announced { context: id });
+        }
+    }
+
+    fn confirm(&mut self, id: ContextId) {
+        if let Ok(established) = self.established_of(id)
+            && !established.is_confirmed
+        {
+            let established = Established { is_confirmed: true, ..established.clone() };
+            self.set_established(id, established);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Protected means that another pair has answered, and every context that is not says why.
 
 use super::*;
-use crate::{Profile, Readiness, Reason};
+use crate::{Profile, Readiness, Reason, Transmit};
 
 impl Pair {
     fn readiness(&self, side: usize) -> Readiness {
@@ -100,4 +100,80 @@ fn a_context_that_is_not_established_says_how_far_it_is() {
         Readiness::of_failure(moorline_shim6::Failure::NoSupport),
         Readiness::Cannot(Reason::NoSupport)
     );
+}
+
+impl Pair {
+    /// All that a side has to send now; it is not delivered.
+    fn taken(&mut self, side: usize) -> Vec<Transmit> {
+        core::iter::from_fn(|| self.hosts[side].poll_transmit()).collect()
+    }
+
+    fn deliver(&mut self, to: usize, transmits: &[Transmit]) {
+        for transmit in transmits {
+            let LocatorPair { local, peer } = transmit.locators;
+            let seen = LocatorPair::new(peer, local);
+            self.hosts[to].handle_control(&transmit.octets, seen, self.now);
+        }
+    }
+}
+
+//= rfc5533#7.18 (test)
+#[test]
+fn a_peer_that_has_lost_the_context_protects_nothing_until_it_has_answered_anew() {
+    let mut pair = default_pair([local_state(0), local_state(1)]);
+    pair.trigger(0);
+    pair.traffic();
+    assert!(matches!(pair.readiness(0), Readiness::Protected { .. }));
+    pair.now = pair.now + Duration::from_secs(5);
+    let config = Config { profile: Profile::default(), ..Config::default() };
+    pair.hosts[1] = Host::new(config, [7; 32], pair.now);
+    pair.hosts[1].handle_local(&local_state(1), pair.now);
+    pair.entries[1].clear();
+    pair.hosts[0].set_send_timeout(Duration::from_secs(7), pair.now);
+    let request = pair.taken(0);
+    pair.deliver(1, &request);
+    let r1bis = pair.taken(1);
+    pair.deliver(0, &r1bis);
+    let i2bis = pair.taken(0);
+    assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "i2bis-sent");
+    assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Renewing));
+    pair.deliver(1, &i2bis);
+    pair.settle();
+    assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "established");
+    assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Untried));
+    pair.traffic();
+    let now = pair.now;
+    assert!(matches!(pair.readiness(0), Readiness::Protected { at, .. } if at == now));
+}
+
+/// What one context has found out counts for others with the same peer, but does not show that the peer has them.
+#[test]
+fn an_answer_to_another_context_is_no_protection_before_the_peer_has_this_one() {
+    let mut pair = default_pair([local_state(0), local_state(1)]);
+    pair.trigger(0);
+    pair.traffic();
+    let ulids = pair.ulids(0);
+    let fork = pair.hosts[0].fork(ulids, pair.now).expect("room");
+    for (from, to) in [(0, 1), (1, 0), (0, 1)] {
+        let messages = pair.taken(from);
+        pair.deliver(to, &messages);
+    }
+    assert_eq!(pair.taken(1).len(), 1, "the R2, which is lost");
+    let fork_of = |pair: &Pair, side: usize| {
+        let fork = pair.hosts[side].contexts().find(|context| context.forked_instance != 0);
+        let fork = fork.expect("a fork");
+        pair.hosts[side].readiness(fork.id, pair.now).expect("there")
+    };
+    assert_eq!(pair.hosts[0].context(fork).expect("there").state, "i2-sent");
+    assert_eq!(fork_of(&pair, 1), Readiness::NotYet(Reason::Untried));
+    pair.drain(1);
+    let context = pair.entries[1].iter().map(|entry| entry.id).max().expect("two");
+    pair.hosts[1].handle_report(Report::Received { context, at: pair.now }, pair.now);
+    pair.taken(1);
+    assert_eq!(fork_of(&pair, 1), Readiness::NotYet(Reason::Unconfirmed));
+    pair.run(Duration::from_secs(8));
+    assert_eq!(pair.hosts[0].context(fork).expect("there").state, "established");
+    pair.traffic();
+    assert!(matches!(fork_of(&pair, 0), Readiness::Protected { .. }));
+    assert!(matches!(fork_of(&pair, 1), Readiness::Protected { .. }));
 }

@@ -28,7 +28,7 @@ pub enum Known {
     },
 }
 
-/// What is known of the pairs besides the current one.
+/// The pairs besides the current one, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standby {
     /// There is none.
@@ -58,7 +58,7 @@ pub enum Standby {
 }
 
 impl Machine {
-    /// What is known of the pairs besides the current one.
+    /// The pairs besides the current one, as far as they are known.
     #[must_use]
     pub fn standby(&self, now: Instant) -> Standby {
         let verified = self.vigil.as_ref().and_then(|vigil| vigil.verified);
@@ -109,6 +109,19 @@ impl Machine {
             }
             Known::Verified { .. } => self.begin_round(None, now),
         }
+    }
+
+    /// The peer has lost the context. Its answers from before do not count, and the next traffic begins a round of
+    /// checks. Gives the spare.
+    pub fn handle_peer_lost(&mut self, now: Instant) -> Option<LocatorPair> {
+        let vigil = self.vigil.as_mut()?;
+        vigil.verified = None;
+        if vigil.round == Round::Resting {
+            vigil.round = Round::Awaiting;
+        }
+        self.tidy_vigil(now);
+        self.refresh_watch();
+        self.spare()
     }
 
     /// The pair to which traffic goes back once it has worked for a while; `None`: it stays where it is.
