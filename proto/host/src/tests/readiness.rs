@@ -146,7 +146,7 @@ fn a_peer_that_has_lost_the_context_protects_nothing_until_it_has_answered_anew(
     assert!(matches!(pair.readiness(0), Readiness::Protected { at, .. } if at == now));
 }
 
-/// What one context has found out counts for others with the same peer, but does not show that the peer has them.
+/// An answer to one context counts for others with the same peer. It does not show that the peer has them.
 #[test]
 fn an_answer_to_another_context_is_no_protection_before_the_peer_has_this_one() {
     let mut pair = default_pair([local_state(0), local_state(1)]);

@@ -39,9 +39,9 @@ pub enum Standby {
     Untried,
     /// Pairs did not answer.
     Failing {
-        /// So many in a row.
+        /// Pairs in a row that did not answer.
         tried: usize,
-        /// Of this number.
+        /// All pairs besides the current one.
         pairs: usize,
         /// Nor has the current one answered a check, ever.
         is_peer_mute: bool,

@@ -25,7 +25,7 @@ fn an_r1_is_as_long_as_its_i1_but_for_the_validator() {
     assert_eq!(r1.octets().len(), i1.message.octets().len() + VALIDATOR_OPTION);
 }
 
-/// Who asks where an I1 came from learns of a translator on the way, and has no more sent than they sent.
+/// A host that asks for the source of its I1 learns of a translator on the way. The answer is as long as the question.
 #[test]
 fn an_r1_tells_the_source_of_an_i1_that_asks_for_it() {
     let mut duo = Duo::new();
