@@ -68,6 +68,20 @@ pub fn recovery_bound(conditions: &Conditions) -> Duration {
     detection + fresh + slow + exchange
 }
 
+/// The same where a host that sends calls its context protected: another pair has answered lately, and works still.
+///
+/// **Detection** takes one Send Timeout: nothing comes back any more, so the timer starts with the first payload after
+/// what was under way.
+///
+/// **Then** the payload of this host takes the other pair, and so does its first probe, by which the peer learns of
+/// it. Of probe, answer and acknowledgement each may be lost as often as `losses`.
+#[must_use]
+pub(crate) fn protected_bound(conditions: &Conditions) -> Duration {
+    let delays = (conditions.one_way + conditions.report_delay) * 6;
+    let detection = conditions.send_timeout + conditions.gap;
+    detection + delays + walk(0, 1 + conditions.losses * conditions.pairs)
+}
+
 /// The same where one of the two has lost the context and the other one sends by it (RFC 5533 s7.5).
 ///
 /// **It notices.** Payload that has moved to a pair that works both ways (`is_answered`) is answered with R1bis

@@ -236,7 +236,17 @@ impl Network {
             | What::PrefixWithdrawn(_)
             | What::Kill { .. }
             | What::Restart { .. }
-            | What::Reboot { .. } => {}
+            | What::Reboot { .. }
+            | What::Suspend { .. }
+            | What::Resume { .. }
+            | What::CutProtected { .. } => {}
+        }
+    }
+
+    /// Packets between the uplinks of two addresses vanish, both ways.
+    pub(crate) fn cut_pair(&mut self, one: Ipv6Addr, other: Ipv6Addr) {
+        if let (Some(one), Some(other)) = (self.port_of(one), self.port_of(other)) {
+            self.cut_paths.extend([(one, other), (other, one)]);
         }
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Node {
     number: usize,
     pub(crate) addresses: AddressBook,
     pub(crate) core: Option<Core>,
+    /// Nothing runs on it.
+    pub(crate) is_suspended: bool,
 }
 
 /// Core and data plane of a host.
@@ -54,14 +56,17 @@ impl Node {
             told: LocalState::default(),
             wake: None,
         });
-        let mut node = Self { number, addresses, core };
+        let mut node = Self { number, addresses, core, is_suspended: false };
         node.tell_proof();
         node
     }
 
     /// Tells core and data plane of the addresses as they are now.
     pub(crate) fn tell_local(&mut self, network: &Network, now: Instant) {
-        let Some(core) = self.core.as_mut().filter(|core| !core.is_dead()) else { return };
+        let is_awake = !self.is_suspended;
+        let Some(core) = self.core.as_mut().filter(|core| is_awake && !core.is_dead()) else {
+            return;
+        };
         let usable: Vec<_> = network.usable_of(self.number).collect();
         for gone in core.told.usable.iter().filter(|locator| !usable.contains(locator)) {
             core.plane.unset_local(*gone);

@@ -101,6 +101,8 @@ pub enum Rule {
     /// (2) While pairs work in both directions traffic flows again within [`crate::recovery_bound`], or
     /// [`crate::loss_bound`] where one host has lost the context, and goes on.
     Recovery,
+    /// (2) Of a context that a host calls protected the peer has answered by another pair, not long ago.
+    Answered,
     /// (3) A host sends to the address its socket chose, or to one that its peer has proved to be its
     /// own.
     VerifiedLocator,
@@ -134,11 +136,12 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::DeliveredAsSent,
         Self::Untouched,
         Self::StreamIntact,
         Self::Recovery,
+        Self::Answered,
         Self::VerifiedLocator,
         Self::ProbedPair,
         Self::OwnSource,
@@ -160,7 +163,7 @@ impl Rule {
     pub const fn invariant(self) -> Option<u8> {
         match self {
             Self::DeliveredAsSent | Self::Untouched | Self::StreamIntact => Some(1),
-            Self::Recovery => Some(2),
+            Self::Recovery | Self::Answered => Some(2),
             Self::VerifiedLocator | Self::ProbedPair | Self::OwnSource => Some(3),
             Self::ValidI2 | Self::WantedContext => Some(4),
             Self::ControlBound => Some(5),

@@ -294,6 +294,21 @@ pub enum What {
         /// Which host.
         host: usize,
     },
+    /// A host sleeps: nothing runs on it, and packets to it are lost.
+    Suspend {
+        /// Which host.
+        host: usize,
+    },
+    /// A host wakes up. Its clock has gone on meanwhile.
+    Resume {
+        /// Which host.
+        host: usize,
+    },
+    /// The current pair of each context that a host calls protected is cut both ways, and nothing else.
+    CutProtected {
+        /// Which host.
+        host: usize,
+    },
 }
 
 /// Direction at a host.

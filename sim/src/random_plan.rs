@@ -29,6 +29,14 @@ pub fn random_plan(seed: u64) -> Plan {
     if rng.is(Chance::percent(15)) {
         changes.extend(roaming(&mut rng, &hosts, last));
     }
+    if rng.is(Chance::percent(10)) {
+        changes.extend(sleep(&mut rng, &hosts, end_of(&changes)));
+    }
+    if rng.is(Chance::percent(15)) {
+        let at = end_of(&changes) + rng.between(Duration::from_secs(5), Duration::from_secs(100));
+        let what = What::CutProtected { host: rng.index(hosts.len()) };
+        changes.push(Change { at, what });
+    }
     Plan {
         hosts,
         workloads,
@@ -263,6 +271,23 @@ fn roaming(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Change> {
         at += gap + rng.between(Duration::from_secs(3), Duration::from_secs(90));
     }
     changes
+}
+
+/// A host sleeps for less than the idle time of a context; every other time one of its uplinks has another prefix when it wakes up.
+fn sleep(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Change> {
+    let port = port(rng, hosts);
+    let from = last + rng.between(Duration::from_secs(5), Duration::from_secs(40));
+    let at = from + Duration::from_secs(rng.pick(&[1, 10, 60, 200]).unwrap_or(10));
+    let elsewhere = [What::PrefixWithdrawn(port), What::PrefixAdded(port)];
+    let elsewhere: &[What] = if rng.is(Chance::percent(50)) { &elsewhere } else { &[] };
+    let mut changes = vec![Change { at: from, what: What::Suspend { host: port.host } }];
+    changes.extend(elsewhere.iter().map(|&what| Change { at, what }));
+    changes.push(Change { at, what: What::Resume { host: port.host } });
+    changes
+}
+
+fn end_of(changes: &[Change]) -> Duration {
+    changes.iter().map(|change| change.at).max().unwrap_or_default()
 }
 
 fn direction(rng: &mut Rng) -> Direction {

@@ -2,6 +2,7 @@
 
 mod control;
 mod messages;
+mod protection;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +15,7 @@ use crate::outcome::{Rule, Violation};
 use crate::packet::Header;
 use crate::plan::host_name;
 use control::Allowances;
+use protection::Answers;
 
 pub(crate) use control::Pace as ControlPace;
 
@@ -31,8 +33,10 @@ pub(crate) struct Rules {
     validators: BTreeSet<(usize, u32, Vec<u8>)>,
     /// Where Shim6 packets came from, as the receiver sees it: answers that take no state go back there.
     asked: BTreeSet<(usize, LocatorPair)>,
-    /// Probes, I1s and I2s that a host sent: the pair and the nonce.
-    probes: BTreeSet<(usize, LocatorPair, u32)>,
+    /// Probes, I1s and I2s that a host sent: the pair and the nonce, and when.
+    probes: BTreeMap<(usize, LocatorPair, u32), Instant>,
+    /// Evidence that the peers of a host answer, and have its contexts.
+    answers: Answers,
     /// Pairs by which the peer says that it got one of them, or echoes a validator.
     probed: BTreeSet<(usize, LocatorPair)>,
     /// The established contexts of each host.
@@ -57,7 +61,8 @@ impl Rules {
             wanted: BTreeSet::new(),
             validators: BTreeSet::new(),
             asked: BTreeSet::new(),
-            probes: BTreeSet::new(),
+            probes: BTreeMap::new(),
+            answers: Answers::default(),
             probed: BTreeSet::new(),
             established: BTreeMap::new(),
             allowances: Allowances::new(pace),

@@ -1,5 +1,13 @@
+use std::time::Duration;
+
 mod adaptive;
 mod plans;
+mod protected;
 mod roaming;
 mod scenarios;
 mod schedules;
+mod suspend;
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

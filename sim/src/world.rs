@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use moorline_host::datapath::Report;
-use moorline_types::{Instant, UlidPair};
+use moorline_types::{Instant, LocatorPair, UlidPair};
 
 use crate::chart::Trace;
 use crate::log::{Log, Way, instant, since_start};
@@ -54,6 +54,10 @@ struct World<'a> {
     workloads: BTreeMap<usize, Running>,
     outcomes: Vec<WorkloadOutcome>,
     watches: Vec<Watch>,
+    /// Reports to cores of hosts that sleep.
+    held: Vec<(usize, Report)>,
+    /// Contexts that a host called protected, and by which pair, when the current one was cut.
+    cut: Vec<(usize, UlidPair, LocatorPair)>,
     /// Since when a host's REAP is not Operational.
     troubles: BTreeMap<(usize, UlidPair), Instant>,
     /// The way that payload of a workload took last, for the trace.
@@ -140,6 +144,7 @@ impl<'a> World<'a> {
                 self.check(false, Rule::NoPanic, || errors::words_of(&*panic));
                 return;
             }
+            self.check_readiness();
             while let Some(error) = errors::next() {
                 self.check(false, Rule::NoErrorLog, || error);
             }
@@ -181,6 +186,8 @@ impl<'a> World<'a> {
             nodes,
             workloads: BTreeMap::new(),
             watches: Vec::new(),
+            held: Vec::new(),
+            cut: Vec::new(),
             troubles: BTreeMap::new(),
             ways: BTreeMap::new(),
             changes_left: schedule.len(),
@@ -234,12 +241,16 @@ impl<'a> World<'a> {
         self.has_changed = true;
         self.log.change(self.now, || format!("==== {what}"));
         self.network.apply(what);
+        self.cut.clear();
         match what {
             What::PrefixAdded(port) => self.on_prefix_added(port),
             What::PrefixWithdrawn(port) => self.on_prefix_withdrawn(port),
             What::Kill { host } | What::Restart { host } | What::Reboot { host } => {
                 self.on_core_change(host, what);
             }
+            What::Suspend { host } => self.on_sleep(host, true),
+            What::Resume { host } => self.on_sleep(host, false),
+            What::CutProtected { host } => self.cut_protected(host),
             What::Cut { .. }
             | What::CutPath { .. }
             | What::CarrierDown(_)

@@ -90,6 +90,11 @@ impl fmt::Display for What {
             Self::Kill { host } => write!(f, "kill the core of {}", host_name(*host)),
             Self::Restart { host } => write!(f, "restart the core of {}", host_name(*host)),
             Self::Reboot { host } => write!(f, "reboot {}", host_name(*host)),
+            Self::Suspend { host } => write!(f, "suspend {}", host_name(*host)),
+            Self::Resume { host } => write!(f, "resume {}", host_name(*host)),
+            Self::CutProtected { host } => {
+                write!(f, "cut the current pairs of {} that it calls protected", host_name(*host))
+            }
         }
     }
 }

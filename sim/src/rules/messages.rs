@@ -28,11 +28,14 @@ impl Rules {
         });
         for own in probe(&packet).into_iter().flat_map(|probe| probe.sent) {
             if LocatorPair::new(own.src, own.dst) == locators {
-                self.probes.insert((host, locators, own.nonce));
+                self.probes.insert((host, locators, own.nonce), now);
             }
         }
         if let Some(nonce) = packet.initiator_nonce().filter(|_| ASKS.contains(&packet.kind())) {
-            self.probes.insert((host, locators, nonce));
+            self.probes.insert((host, locators, nonce), now);
+            if packet.kind() != MessageType::I1 {
+                self.answers.on_second(host, nonce);
+            }
         }
         if is_stateless && let Some((nonce, validator)) = validator(&packet) {
             self.validators.insert((host, nonce, validator));
@@ -45,20 +48,24 @@ impl Rules {
         host: usize,
         octets: &[u8],
         locators: LocatorPair,
+        now: Instant,
     ) {
         self.allowances.on_received(host);
         self.asked.insert((host, locators));
         let Ok(packet) = Packet::parse(octets, locators.peer.0, locators.local.0) else { return };
         let answers = [MessageType::R1, MessageType::R2].contains(&packet.kind());
         let nonce = packet.initiator_nonce().filter(|_| answers);
-        let is_answer = nonce.is_some_and(|nonce| self.probes.contains(&(host, locators, nonce)));
+        let is_answer =
+            nonce.is_some_and(|nonce| self.probes.contains_key(&(host, locators, nonce)));
         if is_answer || self.is_echo(host, &packet) {
             self.probed.insert((host, locators));
         }
+        self.on_peer_heard(host, &packet);
         for report in probe(&packet).into_iter().flat_map(|probe| probe.received) {
             let pair = LocatorPair::new(report.src, report.dst);
-            if self.probes.contains(&(host, pair, report.nonce)) {
+            if let Some(&sent) = self.probes.get(&(host, pair, report.nonce)) {
                 self.probed.insert((host, pair));
+                self.answers.on_answer(host, pair, sent, now);
             }
         }
     }

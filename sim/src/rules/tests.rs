@@ -79,10 +79,10 @@ fn moved_payload_needs_a_report_of_a_probe_that_was_sent() {
     rules.on_control_sent(0, &probe(vec![report(5)], vec![]), other, now);
     rules.on_moved(0, &packet(other), &packet(ulids), now);
     assert_eq!(broken(&mut rules), [Rule::ProbedPair], "sent only");
-    rules.on_control_received(0, &probe(vec![report(1)], vec![report(6)]), other);
+    rules.on_control_received(0, &probe(vec![report(1)], vec![report(6)]), other, now);
     rules.on_moved(0, &packet(other), &packet(ulids), now);
     assert_eq!(broken(&mut rules), [Rule::ProbedPair], "another nonce");
-    rules.on_control_received(0, &probe(vec![report(2)], vec![report(5)]), other);
+    rules.on_control_received(0, &probe(vec![report(2)], vec![report(5)]), other, now);
     rules.on_moved(0, &packet(other), &packet(ulids), now);
     assert_eq!(broken(&mut rules), []);
     rules.on_moved(0, &packet(ulids), &packet(ulids), now);
@@ -142,7 +142,7 @@ fn control_packets_beyond_answers_are_bounded_over_any_time() {
     // 2 probes, 2 packets for a Send Timeout of 2 s, half a retransmission a second.
     assert_eq!(send(&mut rules, 100, 223), []);
     assert!(!send(&mut rules, 100, 180).is_empty(), "a little faster is too fast in the end");
-    (0..3).for_each(|_| rules.on_control_received(0, &[], pair));
+    (0..3).for_each(|_| rules.on_control_received(0, &[], pair, instant(Duration::ZERO)));
     assert_eq!(send(&mut rules, 3, 0), [], "answers are free");
     assert_eq!(send(&mut rules, 2, 0).len(), 2);
 }

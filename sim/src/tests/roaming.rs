@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::seconds;
 use crate::{Outcome, Plan, run, trace};
 
 /// One way, by both accesses; a round trip takes twice as long.
@@ -49,10 +50,6 @@ fn sound(seed: u64, kind: &str, changes: &str) -> Outcome {
     let outcome = run(seed, &plan);
     assert_eq!(outcome.violations, [], "seed {seed}\n{}", trace(seed, &plan));
     outcome
-}
-
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
 }
 
 #[test]

@@ -51,6 +51,8 @@ fn random_plans_have_everything() {
         ("plain IPv6", any_host(|host| !host.moorline)),
         ("killed cores", share(&|plan| has(plan, |what| matches!(what, What::Kill { .. })))),
         ("reboots", share(&|plan| has(plan, |what| matches!(what, What::Reboot { .. })))),
+        ("sleep", share(&|plan| has(plan, |what| matches!(what, What::Suspend { .. })))),
+        ("lost pairs", share(&|plan| has(plan, |what| matches!(what, What::CutProtected { .. })))),
         ("dead ISPs", share(&|plan| has(plan, |what| matches!(what, What::IspDown { .. })))),
     ] {
         assert!(count > 50, "{count} of {SEEDS} plans have {what}");

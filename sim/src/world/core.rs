@@ -33,8 +33,36 @@ impl World<'_> {
         self.troubles.retain(|&(of, _), _| of != host);
     }
 
+    /// A host sleeps, or wakes up with the reports that came before.
+    pub(super) fn on_sleep(&mut self, host: usize, is_suspended: bool) {
+        let Some(node) = self.nodes.get_mut(host) else { return };
+        node.is_suspended = is_suspended;
+        if !is_suspended {
+            let held = std::mem::take(&mut self.held);
+            for (of, report) in held {
+                self.on_report(of, report);
+            }
+        }
+    }
+
+    /// Checks the readiness that hosts tell of their contexts, after each step.
+    pub(super) fn check_readiness(&mut self) {
+        for (host, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.is_suspended) {
+            let Some(core) = node.core.as_ref().filter(|core| !core.is_dead()) else { continue };
+            let lifetime = self.plan.hosts[host].profile.spare_interval * 2;
+            for context in core.host.contexts() {
+                let Some(readiness) = core.host.readiness(context.id, self.now) else { continue };
+                let readiness = self.mutant_readiness(&context, readiness);
+                self.rules.on_readiness(host, &context, readiness, lifetime, self.now);
+            }
+        }
+    }
+
     pub(super) fn tell_local(&mut self) {
         for host in 0..self.nodes.len() {
+            if self.nodes[host].is_suspended {
+                continue;
+            }
             self.nodes[host].tell_local(&self.network, self.now);
             self.rules.on_local_change(host);
             self.settle(host);
@@ -43,9 +71,8 @@ impl World<'_> {
 
     pub(super) fn on_wake(&mut self, host: usize) {
         let (now, sleeps_in) = (self.now, self.is(Mutant::SleepsIn));
-        let Some(core) = self.nodes.get_mut(host).and_then(|node| node.core.as_mut()) else {
-            return;
-        };
+        let awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
+        let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
         // Served already, or moved to an earlier time.
         if core.wake != Some(now) {
             return;
@@ -69,6 +96,10 @@ impl World<'_> {
 
     pub(super) fn on_report(&mut self, host: usize, report: Report) {
         let now = self.now;
+        if self.nodes.get(host).is_some_and(|node| node.is_suspended) {
+            self.held.push((host, report));
+            return;
+        }
         if let Some(core) = living_core(&mut self.nodes, host) {
             core.host.handle_report(report, now);
         }

@@ -12,6 +12,7 @@ use crate::plan::{Kind, Pace};
 use crate::recovery::{End, Expectation, Late, Watch};
 use crate::workload::{Running, Side};
 
+mod protected;
 mod regain;
 mod roam;
 
@@ -106,10 +107,12 @@ impl World<'_> {
         let ulids = workload.ulids_of(to.other()).as_locators();
         let in_use = views[0].as_ref().map_or(ulids, |view| view.locators);
         let mut is_lost = false;
-        let is_protected = views.iter().all(Option::is_some) && self.is_mutual(workload);
+        let is_mutual = views.iter().all(Option::is_some) && self.is_mutual(workload);
         let deadline = match &views {
-            [Some(sender), Some(receiver)] if is_protected => {
-                self.protected_deadline(workload, [sender, receiver])
+            [Some(sender), Some(receiver)] if is_mutual => {
+                let protected = self.protected_deadline(workload, [sender, receiver]);
+                let deadline = self.mutual_deadline(workload, [sender, receiver]);
+                deadline.map(|at| protected.map_or(at, |sooner| sooner.min(at)))
             }
             // One side alone: its traffic must not have moved, as the other would not know the tag.
             [sender, receiver] => {
@@ -126,21 +129,10 @@ impl World<'_> {
                 })
             }
         };
-        // A retransmission that was backed off in the silence comes after as long again, at most.
-        let reverts = is_protected && self.plan.reverts_backoff;
-        let backoff = match (workload.plan.kind, deadline) {
-            (Kind::Stream { .. }, Some(deadline)) if !reverts => {
-                let last = workload.progress().map_or(last, |progress| progress.min(last));
-                let silence = deadline.since(last) + Duration::from_secs(2);
-                let retransmissions = if self.network.is_lossy() { 1 + BAD_LUCK } else { 1 };
-                silence.min(MAX_BACKOFF) * retransmissions
-            }
-            (Kind::Stream { .. }, _) => patience,
-            (Kind::Requests { .. } | Kind::Datagrams { .. }, _) => Duration::ZERO,
-        };
+        let backoff = self.backoff(workload, deadline, last, is_mutual);
         let is_headless = Side::BOTH.into_iter().any(|side| {
-            let core = self.nodes[workload.host(side)].core.as_ref();
-            core.is_some_and(Core::is_dead)
+            let node = &self.nodes[workload.host(side)];
+            node.is_suspended || node.core.as_ref().is_some_and(Core::is_dead)
         });
         let overhears = self.plan.attack.is_some_and(|attack| attack.overhears);
         let is_at_mercy = views.iter().any(Option::is_some) && overhears;
@@ -154,6 +146,28 @@ impl World<'_> {
         }
     }
 
+    /// How much later than the deadline a stream may flow: a retransmission that was backed off in the silence comes
+    /// after as long again, at most.
+    fn backoff(
+        &self,
+        workload: &Running,
+        deadline: Option<Instant>,
+        last: Instant,
+        is_mutual: bool,
+    ) -> Duration {
+        let reverts = is_mutual && self.plan.reverts_backoff;
+        match (workload.plan.kind, deadline) {
+            (Kind::Stream { .. }, Some(deadline)) if !reverts => {
+                let last = workload.progress().map_or(last, |progress| progress.min(last));
+                let silence = deadline.since(last) + Duration::from_secs(2);
+                let retransmissions = if self.network.is_lossy() { 1 + BAD_LUCK } else { 1 };
+                silence.min(MAX_BACKOFF) * retransmissions
+            }
+            (Kind::Stream { .. }, _) => self.patience(workload.plan.kind),
+            (Kind::Requests { .. } | Kind::Datagrams { .. }, _) => Duration::ZERO,
+        }
+    }
+
     /// Whether the contexts of the two sides are one: each sends the tag that the other one expects.
     fn is_mutual(&self, workload: &Running) -> bool {
         let tags =
@@ -162,7 +176,7 @@ impl World<'_> {
     }
 
     /// When traffic of a context that both ends have must flow, if some pair works each way.
-    fn protected_deadline(
+    fn mutual_deadline(
         &self,
         workload: &Running,
         [sender, receiver]: [&EstablishedView; 2],

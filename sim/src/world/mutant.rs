@@ -1,7 +1,7 @@
 //! Faults that a run can be given on purpose: what shows that each rule can fail.
 
 use moorline_host::datapath::{Report, Update};
-use moorline_host::{ContextSnapshot, Role};
+use moorline_host::{ContextSnapshot, ContextView, Readiness, Role};
 use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
@@ -50,6 +50,8 @@ pub(crate) enum Mutant {
     CriesWolf,
     /// What a core has stored comes back changed.
     SpoilsStore,
+    /// A core calls each context protected by its current pair.
+    ClaimsProtection,
 }
 
 impl World<'_> {
@@ -106,6 +108,16 @@ impl World<'_> {
             Some(Mutant::StealsSource) => entry.locators.local = ulids.peer,
             Some(Mutant::SharesTag) => entry.peer_tag = ContextTag::from_bits(7),
             Some(_) | None => {}
+        }
+    }
+
+    /// The readiness that a core tells of a context.
+    pub(super) fn mutant_readiness(&self, context: &ContextView, said: Readiness) -> Readiness {
+        match &context.established {
+            Some(established) if self.is(Mutant::ClaimsProtection) => {
+                Readiness::Protected { by: established.locators, at: self.now }
+            }
+            Some(_) | None => said,
         }
     }
 

@@ -12,6 +12,7 @@ use super::{Occurrence, Parcel, World};
 use crate::chart::Fate;
 use crate::describe;
 use crate::log::{Way, since_start};
+use crate::node::Node;
 use crate::outcome::{Pause, Rule};
 use crate::packet::{self, Header};
 use crate::plan::{Port, host_name};
@@ -25,7 +26,8 @@ impl World<'_> {
         if !to.is_some_and(|to| self.network.receives(to)) {
             return;
         }
-        let Some(node) = self.nodes.get_mut(host) else { return };
+        let awake = |node: &&mut Node| !node.is_suspended;
+        let Some(node) = self.nodes.get_mut(host).filter(awake) else { return };
         let mut octets = parcel.octets.clone();
         let Some(core) = &mut node.core else {
             return self.on_plain_arrival(host, &octets, parcel);
@@ -63,7 +65,7 @@ impl World<'_> {
         let pair = header.receiver_pair().as_locators();
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         let message = packet::payload(octets);
-        self.rules.on_control_received(host, message, pair);
+        self.rules.on_control_received(host, message, pair, now);
         let before = core.host.contexts().count();
         core.host.handle_control(message, pair, now);
         self.mutate_responder(host, message, pair);
@@ -142,7 +144,8 @@ impl World<'_> {
         let now = self.now;
         let original = Rc::new(packet);
         let mut octets = original.to_vec();
-        let Some(core) = self.nodes.get_mut(host).map(|node| &mut node.core) else { return };
+        let awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
+        let Some(core) = awake.map(|node| &mut node.core) else { return };
         if let Some(core) = core {
             match core.plane.handle_outbound(&mut octets, now) {
                 Outbound::Pass => {

@@ -40,6 +40,9 @@ impl ChangePart {
             WhatName::Kill => What::Kill { host: place.take_host()? },
             WhatName::Restart => What::Restart { host: place.take_host()? },
             WhatName::Reboot => What::Reboot { host: place.take_host()? },
+            WhatName::Suspend => What::Suspend { host: place.take_host()? },
+            WhatName::Resume => What::Resume { host: place.take_host()? },
+            WhatName::CutProtected => What::CutProtected { host: place.take_host()? },
         };
         place.is_used_up()?;
         Ok(Change { at: self.at.0.0, what })
@@ -70,6 +73,9 @@ impl ChangePart {
             What::Kill { host } => (WhatName::Kill, Place::host_of(host)),
             What::Restart { host } => (WhatName::Restart, Place::host_of(host)),
             What::Reboot { host } => (WhatName::Reboot, Place::host_of(host)),
+            What::Suspend { host } => (WhatName::Suspend, Place::host_of(host)),
+            What::Resume { host } => (WhatName::Resume, Place::host_of(host)),
+            What::CutProtected { host } => (WhatName::CutProtected, Place::host_of(host)),
         };
         let Place { uplink, to_uplink, direction, isp, to_isp, host } = place;
         let at = Text(Span(change.at));

@@ -108,7 +108,12 @@ impl Known {
             | What::Heal(port) => self.port(port),
             What::IspDown { isp } | What::IspUp { isp } => self.isp(isp),
             What::CutTransit { from, to } => self.isp(from).and_then(|()| self.isp(to)),
-            What::Kill { host } | What::Restart { host } | What::Reboot { host } => {
+            What::Kill { host }
+            | What::Restart { host }
+            | What::Reboot { host }
+            | What::Suspend { host }
+            | What::Resume { host }
+            | What::CutProtected { host } => {
                 let is_there = host < self.hosts;
                 is_there
                     .then_some(())

@@ -183,6 +183,9 @@ pub(super) enum WhatName {
     Kill,
     Restart,
     Reboot,
+    Suspend,
+    Resume,
+    CutProtected,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -84,7 +84,7 @@ impl World<'_> {
 }
 
 /// Whether this side sends although nothing comes in.
-const fn sends_alone(kind: Kind, side: Side) -> bool {
+pub(super) const fn sends_alone(kind: Kind, side: Side) -> bool {
     match (kind, side) {
         (_, Side::From) => true,
         (Kind::Datagrams { both_ways, .. }, Side::To) => both_ways,

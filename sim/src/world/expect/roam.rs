@@ -6,13 +6,13 @@ use super::{World, u32_of};
 use crate::bound::roaming_bound;
 use crate::workload::{Running, Side};
 
-/// What a side has, and what it knows of the other one.
+/// The locators that a side has, and that it knows of the other side.
 struct View {
     /// Locators that it can prove and send from.
     own: BTreeSet<Locator>,
     /// None of them is known to the other side.
     is_stranded: bool,
-    /// Those of the other side that it knows.
+    /// Locators of the other side that it knows.
     peer: BTreeSet<Locator>,
 }
 

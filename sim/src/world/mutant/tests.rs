@@ -78,6 +78,7 @@ fn each_rule_is_broken_by_a_fault() {
         (Mutant::DamagesControl, Rule::HonestDrops),
         (Mutant::CriesWolf, Rule::FalseAlarm),
         (Mutant::SpoilsStore, Rule::Restored),
+        (Mutant::ClaimsProtection, Rule::Answered),
     ];
     for (mutant, rule) in faults {
         let broken = broken_by(Some(mutant));

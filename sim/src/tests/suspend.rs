@@ -1,0 +1,65 @@
+//! A host sleeps, and its clock has gone on meanwhile.
+
+use std::time::Duration;
+
+use super::seconds;
+use crate::plan::{Change, Port, What};
+use crate::{Plan, random_plan, run, trace};
+
+/// A random network in which one host sleeps for so long, and nothing else happens.
+fn plan(seed: u64, asleep: Duration) -> Plan {
+    let random = random_plan(seed);
+    let host =
+        random.workloads[usize::try_from(seed).unwrap_or(0) % random.workloads.len()].to.host;
+    let from = seconds(5) + Duration::from_millis(seed * 7919 % 30_000);
+    let changes = [(from, What::Suspend { host }), (from + asleep, What::Resume { host })];
+    Plan {
+        changes: changes.map(|(at, what)| Change { at, what }).into(),
+        flaps: Vec::new(),
+        renumberings: Vec::new(),
+        attack: None,
+        duration: asleep + seconds(3600),
+        ..random
+    }
+}
+
+/// The same; while it sleeps, each of its uplinks gets another prefix in place of the one that it had.
+fn plan_elsewhere(seed: u64, asleep: Duration) -> Plan {
+    let mut plan = plan(seed, asleep);
+    let [Change { what: What::Suspend { host }, .. }, resume] = plan.changes[..] else {
+        panic!("{:?}", plan.changes)
+    };
+    let at = resume.at;
+    let ports = (0..plan.hosts[host].uplinks.len()).map(|uplink| Port { host, uplink });
+    let changes = ports.flat_map(|port| [What::PrefixWithdrawn(port), What::PrefixAdded(port)]);
+    let changes = changes.map(|what| Change { at: at - Duration::from_millis(1), what });
+    plan.changes.splice(1..1, changes);
+    plan
+}
+
+/// Plays so many seeds for each span; how often traffic recovered.
+fn recovered(seeds: u64, plan: impl Fn(u64, Duration) -> Plan) -> u32 {
+    let mut recovered = 0;
+    for asleep in [10, 600, 7200].map(seconds) {
+        for seed in SEED..SEED + seeds {
+            let plan = plan(seed, asleep);
+            let outcome = run(seed, &plan);
+            assert_eq!(outcome.violations, [], "seed {seed}\n{}", trace(seed, &plan));
+            recovered += outcome.recovered;
+        }
+    }
+    recovered
+}
+
+#[test]
+fn a_host_that_wakes_up_with_the_same_links_goes_on() {
+    recovered(SEEDS, plan);
+}
+
+#[test]
+fn a_host_that_wakes_up_with_other_links_goes_on() {
+    assert!(recovered(SEEDS, plan_elsewhere) > 0);
+}
+
+const SEED: u64 = 70_000;
+const SEEDS: u64 = 70;

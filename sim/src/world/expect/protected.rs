@@ -1,0 +1,49 @@
+use moorline_host::{EstablishedView, Readiness};
+use moorline_types::{Instant, LocatorPair};
+
+use super::regain::sends_alone;
+use super::{World, pairs, u32_of};
+use crate::bound::protected_bound;
+use crate::workload::{Running, Side};
+
+/// Contexts that a host called protected when their current pair was cut.
+impl World<'_> {
+    /// Cuts the current pair of each context that a host calls protected.
+    pub(in crate::world) fn cut_protected(&mut self, host: usize) {
+        let Some(core) = self.nodes.get(host).and_then(|node| node.core.as_ref()) else { return };
+        for context in core.host.contexts().filter(|_| !core.is_dead()) {
+            if let Some(Readiness::Protected { by, .. }) = core.host.readiness(context.id, self.now)
+                && let Some(established) = &context.established
+            {
+                let current = established.locators;
+                self.network.cut_pair(current.local.0, current.peer.0);
+                self.cut.push((host, context.ulids, by));
+            }
+        }
+    }
+
+    /// When traffic must flow of a context whose sender called it protected, if the other pair works still. A host
+    /// that sends only answers notices nothing by itself: the other end does, and may not be protected. If payload
+    /// takes another way back, the host goes on hearing it, and the other end notices.
+    pub(super) fn protected_deadline(
+        &self,
+        workload: &Running,
+        [sender, receiver]: [&EstablishedView; 2],
+    ) -> Option<Instant> {
+        let back = receiver.locators;
+        if sender.locators != LocatorPair::new(back.peer, back.local) {
+            return None;
+        }
+        let is_cut = |side: &Side| {
+            self.cut.iter().any(|&(host, ulids, by)| {
+                (host, ulids) == (workload.host(*side), workload.ulids_of(*side))
+                    && self.works(by.local, by.peer)
+                    && self.works(by.peer, by.local)
+            })
+        };
+        let kind = workload.plan.kind;
+        Side::BOTH.iter().filter(|side| sends_alone(kind, **side)).find(|side| is_cut(side))?;
+        let pairs = u32_of(pairs(sender).count());
+        Some(self.now + protected_bound(&self.conditions(workload, pairs, 1, 1)))
+    }
+}
