@@ -38,13 +38,17 @@ impl Machine {
         if !is_known {
             self.mark_retold();
         }
-        self.tell_all(&gained, &lost, now);
+        if !is_known || !gained.is_empty() || !lost.is_empty() {
+            self.tell_all(&gained, &lost, now);
+        }
     }
 
     /// Addresses that can be sent from have gone. A peer that knows none of the others is told of them at once.
     pub fn set_lost(&mut self, lost: &[Locator], now: Instant) {
-        self.usable.retain(|locator| !lost.contains(locator));
-        self.tell_all(&[], lost, now);
+        let gone = self.usable.iter().filter(|locator| lost.contains(locator));
+        let gone: Vec<_> = gone.copied().collect();
+        self.usable.retain(|locator| !gone.contains(locator));
+        self.tell_all(&[], &gone, now);
     }
 
     /// Whether peers that know us by this address can be told others.

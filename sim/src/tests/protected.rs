@@ -13,7 +13,7 @@ fn plan(seed: u64) -> Plan {
     let mut plan = random_plan(seed);
     plan.hosts.iter_mut().for_each(|host| host.profile = Profile::default());
     let workload = plan.workloads[0];
-    let host = if seed % 2 == 0 { workload.from.host } else { workload.to.host };
+    let host = if seed.is_multiple_of(2) { workload.from.host } else { workload.to.host };
     let at = seconds(2) + Duration::from_millis(seed * 7919 % 70_000);
     let again = at + seconds(150);
     let changes = [

@@ -183,7 +183,9 @@ fn an_update_goes_out_at_once_when_the_last_locator_goes_that_the_peer_knows() {
         }
         duo.collect();
         assert_eq!(duo.kinds().last(), Some(&MessageType::UPDATE_REQUEST));
-        assert_eq!(duo.under_way.len(), 1, "at once");
+        duo.machines[0].set_lost(&locators(1)[..1], now);
+        duo.collect();
+        assert_eq!(duo.under_way.len(), 1, "at once, and once");
         assert!(waits(&mut duo, 3).iter().all(|wait| *wait <= Duration::from_millis(750)));
     }
 }
