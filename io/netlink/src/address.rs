@@ -94,6 +94,7 @@ impl Netlink {
         let set = self.set_address(ifindex, &spec).await;
         if let Some(change) = lent {
             self.give_back(&change).await;
+            self.untold.notify_one();
         }
         set.map(|()| true)
     }

@@ -17,6 +17,7 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// The host's network: what it is like, and the changes we make to it.
 ///
@@ -27,6 +28,8 @@ pub struct Netlink {
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) settings: Arc<Settings>,
     journal: Arc<Mutex<Journal>>,
+    /// For the monitor: the kernel tells nobody of an optimistic address before detection of duplicates is over.
+    pub(crate) untold: Arc<Notify>,
     /// Index of the first link of our pair; zero while it does not exist.
     moor: Arc<AtomicU32>,
 }
@@ -41,6 +44,7 @@ impl Netlink {
             exchange: Arc::new(Exchange::open().map_err(Error::Open)?),
             settings: Arc::new(settings),
             journal: Arc::new(Mutex::new(journal)),
+            untold: Arc::default(),
             moor: Arc::default(),
         })
     }

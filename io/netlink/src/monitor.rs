@@ -96,11 +96,11 @@ impl Watcher {
     async fn run(mut self) {
         let mut read_at = Instant::now() - MIN_INTERVAL;
         loop {
-            let first = tokio::select! {
-                first = self.socket.recv_from_full() => first,
+            let mut matters = tokio::select! {
+                first = self.socket.recv_from_full() => self.look_at(first),
+                () = self.netlink.untold.notified() => true,
                 () = self.sender.closed() => return,
             };
-            let mut matters = self.look_at(first);
             if matters {
                 // The first of a burst is read at once, the rest of it together a little later.
                 sleep_until(read_at + MIN_INTERVAL).await;

@@ -106,6 +106,10 @@ impl Access {
         Link { ends, emulation: LinkEmulation::Direct }
     }
 
+    fn of_core(self) -> Ipv6Addr {
+        Ipv6Addr::new(0x2001, 0xdb8, 0xff, self.number, 0, 0, 0, 1)
+    }
+
     fn at_core(self) -> Ipv6Addr {
         Ipv6Addr::new(0x2001, 0xdb8, 0xff, self.number, 0, 0, 0, 2)
     }
@@ -151,10 +155,26 @@ impl Network {
             network.restore_defaults(host)?;
         }
         network.lay_cables(&accesses)?;
-        for access in accesses {
+        for &access in &accesses {
             network.configure(access).with_context(|| format!("router {}", access.router))?;
         }
+        network.acquaint(&accesses)?;
         Ok(network)
+    }
+
+    /// Has the routers and the core find each other's addresses on the link, which takes as long as a round trip on a cable with
+    /// delay: those of an ISP that carries traffic know them.
+    fn acquaint(&self, accesses: &[Access]) -> anyhow::Result<()> {
+        for access in accesses {
+            let core = access.of_core().to_string();
+            let router = self.namespace(access.router)?;
+            wait_for("the core", CORE_LIMIT, || {
+                let mut ping = router.command("ping");
+                let asked = ping.args(["-c", "1", "-W", "1", &core]).stdout(Stdio::null()).status();
+                Ok(asked.context("ping")?.success().then_some(()))
+            })?;
+        }
+        Ok(())
     }
 
     /// Hosts are as the kernel makes them, whatever a lab does elsewhere.
@@ -189,8 +209,8 @@ impl Network {
     }
 
     fn configure(&self, access: Access) -> anyhow::Result<()> {
-        let Access { router, uplink, number, .. } = access;
-        let core = Ipv6Addr::new(0x2001, 0xdb8, 0xff, number, 0, 0, 0, 1);
+        let Access { router, uplink, .. } = access;
+        let core = access.of_core();
         let (own, block) = (access.at_core(), access.block());
         self.namespace("core")?
             .ip_batch(&format!("addr add {core}/64 dev {router} nodad\nlink set {router} up\n"))?;
@@ -310,14 +330,18 @@ impl Network {
 /// # Errors
 /// What `ip` said.
 pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>> {
-    let text =
-        host.ip(&["-j", "-6", "addr", "show", "dev", interface, "scope", "global", "-tentative"])?;
+    let text = host.ip(&["-j", "-6", "addr", "show", "dev", interface, "scope", "global"])?;
     let all: Value = serde_json::from_str(&text).context("what ip printed")?;
     let entries = all.as_array().into_iter().flatten();
     let addresses = entries.flat_map(|entry| entry["addr_info"].as_array().into_iter().flatten());
-    Ok(addresses.filter_map(|one| one["local"].as_str()?.parse().ok()).collect())
+    let is = |one: &Value, flag: &str| one[flag] == Value::Bool(true);
+    let is_usable = |one: &&Value| {
+        !is(one, "dadfailed") && (!is(one, "tentative") || is(one, "optimistic"))
+    };
+    Ok(addresses.filter(is_usable).filter_map(|one| one["local"].as_str()?.parse().ok()).collect())
 }
 
 /// Of interfaces; beyond those that a namespace gives to others.
 const FIRST_INDEX: usize = 2000;
+const CORE_LIMIT: Duration = Duration::from_secs(10);
 const ADDRESS_LIMIT: Duration = Duration::from_secs(10);

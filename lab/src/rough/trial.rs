@@ -150,7 +150,7 @@ impl World {
                 let is_taken = |one: &AddressInfo| {
                     one.proof != Proof::None && one.state == AddressState::Preferred
                 };
-                Ok(all.any(|one| is_taken(one)).then_some(()))
+                Ok(all.any(is_taken).then_some(()))
             };
             // A scenario without such addresses is measured, too.
             let _ = wait_for("an address with a proof", PROOF_LIMIT, is_there);

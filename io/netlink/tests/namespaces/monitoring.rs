@@ -1,7 +1,8 @@
 use crate::harness::{Host, address, index, ip, next, on_host};
-use moorline_netlink::{AddressSpec, Change, MovedRoute};
+use moorline_netlink::{AddressFlags, AddressSpec, Change, MovedRoute};
 use moorline_types::{Ulid, UlidPair};
 use std::collections::BTreeSet;
+use std::fs;
 
 //= rfc5534#3.2-2 (test)
 #[test]
@@ -35,6 +36,27 @@ fn address_removed_and_another_added() {
             panic!("{:?}", notice.changes);
         };
         assert_eq!((at, added.address, added.preferred), (ifindex, address("2001:db8:1::3"), true));
+    });
+}
+
+/// The kernel tells nobody of an optimistic address before detection of duplicates is over.
+#[test]
+fn an_optimistic_address_of_ours_is_told_of_while_duplicates_are_looked_for() {
+    on_host(async |host: Host| {
+        for (control, value) in [("accept_dad", "1"), ("dad_transmits", "5")] {
+            fs::write(format!("/proc/sys/net/ipv6/conf/up1/{control}"), value).unwrap();
+        }
+        let netlink = host.netlink();
+        let mut monitor = netlink.monitor().await.unwrap();
+        let ifindex = index(monitor.initial_view(), "up1");
+        let new = address("2001:db8:1::7");
+        let spec = AddressSpec { optimistic: true, ..AddressSpec::new(new, 64) };
+        netlink.add_address_with(ifindex, spec).await.unwrap();
+        let view = next(&mut monitor).await.view;
+        let addresses = &view.uplink(ifindex).unwrap().addresses;
+        let own = addresses.iter().find(|own| own.address == new).expect("the address");
+        let in_doubt = AddressFlags(AddressFlags::TENTATIVE.0 | AddressFlags::OPTIMISTIC.0);
+        assert!(own.flags.contains(in_doubt) && own.flags.is_preferred(), "{:?}", own.flags);
     });
 }
 
@@ -95,7 +117,7 @@ fn a_burst_larger_than_the_socket_ends_in_the_right_view() {
         let batch = host.folder.path().join("batch");
         let line = |i: u32, verb: &str| format!("route {verb} 2001:db8:ffff:{i:x}::/64 dev up2\n");
         let lines: String = (0..4000).map(|i| line(i, "add") + &line(i, "del")).collect();
-        std::fs::write(&batch, lines).unwrap();
+        fs::write(&batch, lines).unwrap();
         ip(&format!("-6 -batch {}", batch.display()));
         ip("-6 addr del 2001:db8:1::1/64 dev up1");
         let notice = next(&mut monitor).await;
@@ -146,7 +168,7 @@ fn an_interface_that_has_lost_its_default_route_is_bare_until_it_has_another() {
         let bare = view.bare.iter().find(|one| one.ifindex == ifindex).unwrap();
         assert!(!bare.is_deaf() && bare.link_locals.iter().all(|own| own.is_unicast_link_local()));
         for control in ["forwarding", "accept_ra"] {
-            std::fs::write(format!("/proc/sys/net/ipv6/conf/up2/{control}"), "1").unwrap();
+            fs::write(format!("/proc/sys/net/ipv6/conf/up2/{control}"), "1").unwrap();
         }
         assert!(bare.is_deaf());
         ip("-6 route add default via fe80::2 dev up2 metric 1022");
@@ -157,7 +179,7 @@ fn an_interface_that_has_lost_its_default_route_is_bare_until_it_has_another() {
 #[test]
 fn an_interface_that_was_down_for_a_moment_has_lost_our_routes() {
     on_host(async |host: Host| {
-        std::fs::write("/proc/sys/net/ipv6/conf/up2/keep_addr_on_down", "1").unwrap();
+        fs::write("/proc/sys/net/ipv6/conf/up2/keep_addr_on_down", "1").unwrap();
         let netlink = host.netlink();
         let mut monitor = netlink.monitor().await.unwrap();
         let view = monitor.initial_view().clone();
@@ -165,7 +187,7 @@ fn an_interface_that_was_down_for_a_moment_has_lost_our_routes() {
         // On this runtime the monitor cannot run in between.
         let batch = host.folder.path().join("batch");
         let again = "route add default via fe80::2 dev up2 metric 1022";
-        std::fs::write(&batch, format!("link set up2 down\nlink set up2 up\n{again}\n")).unwrap();
+        fs::write(&batch, format!("link set up2 down\nlink set up2 up\n{again}\n")).unwrap();
         ip(&format!("-6 -batch {}", batch.display()));
         let notice = next(&mut monitor).await;
         assert_eq!(notice.routes_taken, BTreeSet::from([index(&view, "up2")]));
