@@ -14,9 +14,7 @@ use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::netns::{Namespace, feed};
 use crate::process::Process;
-use crate::topology::{
-    End, Impairment, Link, LinkEmulation, Node, Prefix, Role, Topology,
-};
+use crate::topology::{End, Impairment, Link, LinkEmulation, Node, Prefix, Role, Topology};
 
 /// A host's uplink and the router at its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,9 +333,8 @@ pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>
     let entries = all.as_array().into_iter().flatten();
     let addresses = entries.flat_map(|entry| entry["addr_info"].as_array().into_iter().flatten());
     let is = |one: &Value, flag: &str| one[flag] == Value::Bool(true);
-    let is_usable = |one: &&Value| {
-        !is(one, "dadfailed") && (!is(one, "tentative") || is(one, "optimistic"))
-    };
+    let is_usable =
+        |one: &&Value| !is(one, "dadfailed") && (!is(one, "tentative") || is(one, "optimistic"));
     Ok(addresses.filter(is_usable).filter_map(|one| one["local"].as_str()?.parse().ok()).collect())
 }
 

@@ -58,7 +58,7 @@ impl Host {
                 self.shim6.handle_message(&packet, locators, now)?;
                 // There may be other locators to probe from now on.
                 self.drain_shim6(now);
-                self.on_control_heard(&packet, now)
+                self.on_control_heard(&packet, locators, now)
             }
             MessageType::R1BIS => self.on_r1bis(&packet, locators, now),
             MessageType::I2 | MessageType::I2BIS => {
@@ -102,11 +102,20 @@ impl Host {
 
     //= rfc5534#6.1
     // "Shim6 control messages other than the Keepalive and Probe messages are treated the same".
-    fn on_control_heard(&mut self, packet: &Packet<'_>, now: Instant) -> Result<(), DropReason> {
+    fn on_control_heard(
+        &mut self,
+        packet: &Packet<'_>,
+        locators: LocatorPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
         let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
         let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
         let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
         active.reap.handle_control(now);
+        let nonce = packet.request_nonce().filter(|_| packet.kind() == MessageType::UPDATE_ACK);
+        if nonce.is_some_and(|nonce| self.asked.is_proof(id, nonce, locators)) {
+            active.reap.handle_answered(locators, now);
+        }
         self.push_update(Update::Heard { context: id, at: now });
         self.drain_reap(id, now);
         Ok(())

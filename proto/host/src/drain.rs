@@ -40,6 +40,9 @@ impl Host {
         if !self.may_send_from(locators.local) {
             return;
         }
+        if let (Some(id), Message::UpdateRequest(request)) = (context, message) {
+            self.asked.note(id, request.request_nonce, locators);
+        }
         self.push_transmit(control::emit(locators, message));
         //= rfc5534#6.2
         if let Some(id) = context
@@ -136,6 +139,7 @@ impl Host {
             self.steering.forget(id);
             self.congestion.forget(id);
             self.contests.forget(id);
+            self.asked.forget(id);
             self.push_update(Update::Remove { context: id });
         }
     }

@@ -26,6 +26,7 @@
 extern crate alloc;
 
 mod active;
+mod asked;
 mod config;
 mod congestion;
 mod contest;

@@ -13,6 +13,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
+use crate::asked::Asked;
 use crate::config::Config;
 use crate::congestion::Congestion;
 use crate::contest::Contests;
@@ -55,6 +56,7 @@ pub struct Host {
     pub(crate) steering: Steering,
     pub(crate) congestion: Congestion,
     pub(crate) contests: Contests,
+    pub(crate) asked: Asked,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) updates: VecDeque<Update>,
     pub(crate) events: VecDeque<Event>,
@@ -105,6 +107,7 @@ impl Host {
             steering: Steering::default(),
             congestion: Congestion::default(),
             contests: Contests::default(),
+            asked: Asked::default(),
             transmits: VecDeque::new(),
             updates: VecDeque::new(),
             events: VecDeque::new(),

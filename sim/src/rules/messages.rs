@@ -37,6 +37,9 @@ impl Rules {
                 self.answers.on_second(host, nonce);
             }
         }
+        if let Some(nonce) = request_nonce(&packet, MessageType::UPDATE_REQUEST) {
+            self.probes.insert((host, locators, nonce), now);
+        }
         if is_stateless && let Some((nonce, validator)) = validator(&packet) {
             self.validators.insert((host, nonce, validator));
         }
@@ -55,6 +58,7 @@ impl Rules {
         let Ok(packet) = Packet::parse(octets, locators.peer.0, locators.local.0) else { return };
         let answers = [MessageType::R1, MessageType::R2].contains(&packet.kind());
         let nonce = packet.initiator_nonce().filter(|_| answers);
+        let nonce = nonce.or(request_nonce(&packet, MessageType::UPDATE_ACK));
         let is_answer =
             nonce.is_some_and(|nonce| self.probes.contains_key(&(host, locators, nonce)));
         if is_answer || self.is_echo(host, &packet) {
@@ -103,6 +107,11 @@ const SECOND: [MessageType; 2] = [MessageType::I2, MessageType::I2BIS];
 fn validator(packet: &Packet<'_>) -> Option<(u32, Vec<u8>)> {
     let validator = packet.raw_option(OptionType::RESPONDER_VALIDATOR)?;
     Some((packet.responder_nonce()?, validator.to_vec()))
+}
+
+/// The nonce of an Update Request or of its acknowledgement, which shows as much as a probe and its report do.
+fn request_nonce(packet: &Packet<'_>, kind: MessageType) -> Option<u32> {
+    packet.request_nonce().filter(|_| packet.kind() == kind)
 }
 
 fn probe(packet: &Packet<'_>) -> Option<Probe> {

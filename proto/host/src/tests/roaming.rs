@@ -1,6 +1,9 @@
 //! Update Requests that find no way.
 
+use moorline_wire::MessageType;
+
 use super::*;
+use crate::event::Transmit;
 
 /// A pair of which side 1 knows the first locator of side 0 and no other, and nothing that side 0 sends arrives.
 fn cut_off() -> Pair {
@@ -24,20 +27,8 @@ fn told(usable: &[Locator]) -> LocalState {
 
 /// The pairs that the next `count` Update Requests of side 0 take.
 fn ways(pair: &mut Pair, count: usize) -> Vec<LocatorPair> {
-    let mut ways = Vec::new();
-    while ways.len() < count {
-        while let Some(transmit) = pair.hosts[0].poll_transmit() {
-            let LocatorPair { local, peer } = transmit.locators;
-            let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
-            let kind = packet.expect("ours").kind();
-            if kind == moorline_wire::MessageType::UPDATE_REQUEST {
-                ways.push(transmit.locators);
-            }
-        }
-        pair.now = pair.now.max(pair.hosts[0].poll_timeout().expect("a timer").0);
-        pair.hosts[0].handle_timeout(pair.now);
-    }
-    ways
+    let next = |_| next_of(pair, 0, MessageType::UPDATE_REQUEST).locators;
+    (0..count).map(next).collect()
 }
 
 #[test]
@@ -67,4 +58,52 @@ fn all_pairs_go_on_having_their_turn_however_long_it_takes() {
     for (at, way) in all.iter().enumerate() {
         assert_eq!(*way, LocatorPair::new(own, peers[at % 2]), "the {at}th");
     }
+}
+
+/// Side 0 has one address, which side 1 does not know, and has asked side 1 `requests` times to take it: the last one
+/// arrives, and of what side 1 says the acknowledgement alone. Gives what side 0 sends by then, and the pair of that request.
+fn acknowledged(requests: usize) -> [LocatorPair; 2] {
+    let mut pair = cut_off();
+    let own = local_state(0).usable[1];
+    pair.hosts[0].handle_local(&told(&[own]), pair.now);
+    let mut sent = None;
+    for _ in 0..requests {
+        sent = Some(next_of(&mut pair, 0, MessageType::UPDATE_REQUEST));
+    }
+    let request = sent.expect("a request");
+    let way = request.locators;
+    let back = LocatorPair::new(way.peer, way.local);
+    pair.hosts[1].handle_control(&request.octets, back, pair.now);
+    let answer = next_of(&mut pair, 1, MessageType::UPDATE_ACK);
+    assert_eq!(answer.locators, back);
+    pair.hosts[0].handle_control(&answer.octets, way, pair.now);
+    pair.drain(0);
+    [pair.entries[0][0].locators, way]
+}
+
+/// The next message of this kind that a side sends.
+fn next_of(pair: &mut Pair, side: usize, kind: MessageType) -> Transmit {
+    loop {
+        while let Some(transmit) = pair.hosts[side].poll_transmit() {
+            let LocatorPair { local, peer } = transmit.locators;
+            let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
+            if packet.expect("ours").kind() == kind {
+                return transmit;
+            }
+        }
+        pair.now = pair.now.max(pair.hosts[side].poll_timeout().expect("a timer").0);
+        pair.hosts[side].handle_timeout(pair.now);
+    }
+}
+
+#[test]
+fn payload_goes_by_the_pair_that_an_acknowledgement_proves() {
+    let [current, way] = acknowledged(1);
+    assert_eq!(current, way);
+}
+
+#[test]
+fn the_acknowledgement_of_a_request_that_went_by_several_pairs_proves_none() {
+    let [current, way] = acknowledged(2);
+    assert_ne!(current, way);
 }

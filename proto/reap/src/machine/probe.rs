@@ -91,8 +91,16 @@ impl Machine {
         Ok(())
     }
 
-    /// A check of another pair was answered after its trial was over. It works, but the peer knows nothing of an
-    /// exploration yet: that goes on.
+    /// The peer has answered another message than a probe, which went by this pair, by the way back. The pair works, but the
+    /// peer knows nothing of an exploration yet: that goes on.
+    pub fn handle_answered(&mut self, pair: LocatorPair, now: Instant) {
+        let has_none = self.state == State::InboundOk && self.is_current_down;
+        if (self.state == State::Exploring || has_none) && self.is_candidate(pair) {
+            self.move_to(pair, Cause::ControlReceived, now);
+        }
+    }
+
+    /// A check of another pair was answered after its trial was over: as [`Self::handle_answered`].
     fn on_late_answer(&mut self, check: Check, now: Instant) {
         if self.state == State::Exploring && self.is_candidate(check.pair) {
             self.move_to(check.pair, Cause::ProbeOperational, now);
