@@ -99,6 +99,7 @@ impl Host {
                 self.refresh_candidates(context, now);
             }
             shim6::Event::Announced { context } => self.refresh_candidates(context, now),
+            shim6::Event::Confirmed { context } => self.on_confirmed(context, now),
             shim6::Event::Lapsed { context } => self.deactivate(context),
             shim6::Event::Confused { context, ulids } => {
                 self.on_removed(context, ulids, Removal::Confused);

@@ -115,6 +115,13 @@ impl Host {
         self.drain_reap(id, now);
     }
 
+    pub(crate) fn on_confirmed(&mut self, id: ContextId, now: Instant) {
+        if let Some(active) = self.active.get_mut(&id) {
+            active.reap.handle_confirmed();
+            self.drain_reap(id, now);
+        }
+    }
+
     pub(crate) fn on_pair_left(&mut self, pair: LocatorPair) {
         self.spares.forget(pair);
     }

@@ -52,6 +52,11 @@ pub enum Event {
         /// The context.
         context: ContextId,
     },
+    /// The peer has shown that it has the context, which it had not when this half of it was made.
+    Confirmed {
+        /// The context.
+        context: ContextId,
+    },
     /// The peer has lost the context and could not make it anew: back to I1-SENT, where payload goes
     /// untouched. `Established` or `Failed` follows.
     Lapsed {

@@ -298,10 +298,10 @@ impl Machine {
         } else {
             update.told
         };
-        established.is_confirmed = true;
         established.local_locators = told.locators;
         established.edition = told.edition;
         self.set_established(id, established);
+        self.confirm(id);
         self.push_event(Event::Announced { context: id });
         Ok(())
     }
@@ -345,6 +345,7 @@ impl Machine {
         {
             let established = Established { is_confirmed: true, ..established.clone() };
             self.set_established(id, established);
+            self.push_event(Event::Confirmed { context: id });
         }
     }
 

@@ -37,7 +37,7 @@ fn finding(reason: &str, readiness: &Readiness, pairs: &[Pair]) -> Finding {
     let cannot = readiness.state == ReadinessState::Cannot;
     let severity = match reason {
         _ if cannot => Severity::StopsProtection,
-        "half-open" | "peer-mute" => Severity::Warning,
+        "half-open" | "peer-mute" | "unconfirmed" => Severity::Warning,
         _ => Severity::Note,
     };
     let (count, noun) = match pairs.len() {

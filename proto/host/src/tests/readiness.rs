@@ -177,3 +177,34 @@ fn an_answer_to_another_context_is_no_protection_before_the_peer_has_this_one() 
     assert!(matches!(fork_of(&pair, 0), Readiness::Protected { .. }));
     assert!(matches!(fork_of(&pair, 1), Readiness::Protected { .. }));
 }
+
+/// Both begin at the same moment, and a firewall drops what one of them sends: the other has the context first, and gets no answer
+/// to its checks.
+#[test]
+fn a_peer_that_has_the_context_later_is_checked_with_the_next_traffic() {
+    let mut pair = default_pair([local_state(0), local_state(1)]);
+    let [ours, theirs] = [0, 1].map(|side| pair.locators[side][0]);
+    for side in 0..2 {
+        let ulids = pair.ulids(side);
+        pair.hosts[side].handle_report(Report::Trigger { ulids }, pair.now);
+    }
+    assert_eq!(pair.taken(1).len(), 1, "the I1 that is lost");
+    for (from, to) in [(0, 1), (1, 0)] {
+        let messages = pair.taken(from);
+        pair.deliver(to, &messages);
+    }
+    pair.dead.insert((theirs, ours));
+    let state_of =
+        |pair: &Pair, side: usize| pair.hosts[side].contexts().next().expect("one").state;
+    pair.talk(6);
+    assert_eq!([0, 1].map(|side| state_of(&pair, side)), ["established", "i1-sent"]);
+    assert!(matches!(pair.readiness(0), Readiness::NotYet(_)));
+    pair.dead.clear();
+    while state_of(&pair, 1) == "i1-sent" {
+        pair.run(Duration::from_millis(100));
+    }
+    // The checks of the other tell that it has the context.
+    pair.traffic();
+    pair.traffic();
+    assert!(matches!(pair.readiness(0), Readiness::Protected { at, .. } if at == pair.now));
+}

@@ -124,6 +124,17 @@ impl Machine {
         self.spare()
     }
 
+    /// The peer has the context from now on. That it did not answer before says nothing of the pairs, and the next traffic
+    /// begins a round of checks.
+    pub fn handle_confirmed(&mut self) {
+        let Some(vigil) = &mut self.vigil else { return };
+        vigil.failed = 0;
+        if vigil.round == Round::Resting {
+            vigil.round = Round::Awaiting;
+        }
+        self.refresh_watch();
+    }
+
     /// The pair to which traffic goes back once it has worked for a while; `None`: it stays where it is.
     /// Until then it is the pair that the context began with.
     pub fn handle_preferred(&mut self, pair: Option<LocatorPair>, now: Instant) {
