@@ -24,7 +24,26 @@ impl Daemon {
         {
             told.remedy = format!("Somebody has removed an address of ours. {command}");
         }
+        if let host::Readiness::Protected { by, .. } = readiness
+            && let Some(uplink) = self.shared_uplink(context, by)
+        {
+            told.state = ReadinessState::NotYet;
+            told.reason = Some(SAME_UPLINK.to_owned());
+            told.why = format!(
+                "the pair that answers leaves by {uplink}, as the current one does: no pair by another uplink has answered"
+            );
+            told.remedy = "`moorline doctor PEER` as root tries each pair.".to_owned();
+        }
         Some(told)
+    }
+
+    /// The uplink that both the current pair of a context and this one leave by, if the host has another.
+    fn shared_uplink(&self, context: &ContextView, by: LocatorPair) -> Option<&str> {
+        let current = context.established.as_ref()?.locators.local.0;
+        let uplink = self.view.uplink_of(current)?;
+        let beside = self.view.uplink_of(by.local.0)?;
+        let is_shared = uplink.ifindex == beside.ifindex && self.view.uplinks.len() > 1;
+        is_shared.then_some(uplink.name.as_str())
     }
 
     /// For each uplink that contexts or sessions use.

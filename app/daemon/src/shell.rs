@@ -211,6 +211,9 @@ impl Daemon {
         };
         daemon.restore_sessions(args, &view).await?;
         daemon.events.push(EventKind::DaemonStarted, |_| {});
+        // Before anything is routed.
+        daemon.moved.leave(daemon.netlink.moved().await?);
+        daemon.moved.take_over(daemon.ilnp.iter().flat_map(Ilnp::routed));
         daemon.on_view(view, &mut routers).await?;
         daemon.restore().await?;
         daemon.addresses.on_restored();

@@ -9,14 +9,11 @@ use tokio::time;
 
 use crate::clock;
 use crate::config::Config;
-use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 
 impl Daemon {
     /// Goes on with the contexts of a run that was killed or has handed over.
     pub(crate) async fn restore(&mut self) -> anyhow::Result<()> {
-        self.moved.leave(self.netlink.moved().await?);
-        self.moved.take_over(self.ilnp.iter().flat_map(Ilnp::routed));
         let now = clock::now();
         let mut restored = 0u32;
         for snapshot in self.store.load_contexts() {

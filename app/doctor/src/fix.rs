@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::facts::{Facts, Firewall};
 use crate::firewall::{self, Closed};
@@ -48,6 +48,7 @@ pub fn fixes(facts: &Facts) -> Fix {
 pub fn undoing(ruleset: &Value) -> Vec<Vec<String>> {
     let rules = ruleset["nftables"].as_array().into_iter().flatten().map(|object| &object["rule"]);
     let ours = rules.filter(|rule| rule["comment"] == COMMENT || is_xt_comment(rule));
+    let ours = ours.filter(|rule| looks_at_messages_alone(rule));
     let delete = |rule: &Value| {
         let text = |key: &str| rule[key].as_str().unwrap_or_default().to_owned();
         let handle = rule["handle"].as_u64()?.to_string();
@@ -97,6 +98,20 @@ fn has_ufw(ruleset: &Value) -> bool {
     objects
         .filter_map(|object| object["chain"]["name"].as_str())
         .any(|name| name.starts_with("ufw6-"))
+}
+
+/// Whether each match of a rule is one of [`fixes`]: a rule of somebody else may have the same comment.
+fn looks_at_messages_alone(rule: &Value) -> bool {
+    let protocols = [json!(SHIM6), json!("shim6"), json!(58), json!("icmpv6"), json!("ipv6-icmp")];
+    let is_message = |test: &Value| {
+        let (left, right) = (&test["left"], &test["right"]);
+        let is_protocol = left["meta"]["key"] == "l4proto" || left["payload"]["field"] == "nexthdr";
+        let is_type = left["payload"]["protocol"] == "icmpv6" && left["payload"]["field"] == "type";
+        is_type || is_protocol && protocols.contains(right)
+    };
+    let statements = rule["expr"].as_array().into_iter().flatten();
+    let tests: Vec<_> = statements.filter_map(|one| one.get("match")).collect();
+    !tests.is_empty() && tests.into_iter().all(is_message)
 }
 
 /// nft prints a comment of ip6tables as a comment of the rule, or as a match that it does not look into.

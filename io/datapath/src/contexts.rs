@@ -196,6 +196,7 @@ impl Contexts {
 
     pub(crate) fn remove(&mut self, tables: &Tables, object: &Object, id: ContextId) -> Result<()> {
         let slot = id.0;
+        self.inherited.remove(&slot);
         let old = self.find(slot)?.ok_or(Error::UnknownContext(id))?;
         self.clear(object, slot, &old, &self.quotes(slot, &old)?)?;
         tables.flows.remove(&old.ulids)

@@ -164,12 +164,11 @@ impl Datapath {
     /// [`crate::Error::Table`].
     pub fn unset_local(&self, address: Ipv6Addr) -> Result<()> {
         self.tables.locals.remove(&convert::address(address.octets()))?;
-        self.forget_bound()?;
         self.forget_locals()
     }
 
     /// Forgets sockets of addresses that are not ours any more.
-    fn forget_bound(&self) -> Result<()> {
+    pub(crate) fn forget_bound(&self) -> Result<()> {
         let locals = &self.tables.locals;
         self.tables.bound.retain(|address| Ok(locals.lookup(address)?.is_some()))
     }

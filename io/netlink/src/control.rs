@@ -135,7 +135,7 @@ fn interface_name_of(ifindex: u32) -> Option<String> {
 
 const ROOT: &str = "/proc/sys/net/ipv6/conf";
 /// Whether addresses of an interface may be used before it is known that nobody else has them.
-const OPTIMISTIC: &str = "optimistic_dad";
+pub(crate) const OPTIMISTIC: &str = "optimistic_dad";
 
 #[cfg(test)]
 mod tests {

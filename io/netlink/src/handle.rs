@@ -171,10 +171,7 @@ impl Netlink {
     /// Our routes in a table; none if there is no such table.
     pub(crate) async fn our_routes_in(&self, table: u32) -> Result<Vec<Route>, Error> {
         let protocol = self.settings.protocol;
-        let routes = match self.dump_routes(protocol, Some(table)).await {
-            Err(Error::Read { source, .. }) if is_no_table(&source) => Vec::new(),
-            read => read?,
-        };
+        let routes = self.dump_routes(protocol, Some(table)).await?;
         Ok(routes.into_iter().filter(|route| route.table == table).collect())
     }
 
@@ -254,11 +251,6 @@ impl Netlink {
         let made = self.exchange.change_all(messages, flags).await;
         made.map_err(|source| Error::Refused { action: "change routes".to_owned(), source })
     }
-}
-
-/// Linux has a table for as long as there are routes in it.
-fn is_no_table(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOENT)
 }
 
 fn refusal(verb: &str, route: Option<&Route>, source: io::Error) -> Error {

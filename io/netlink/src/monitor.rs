@@ -51,7 +51,7 @@ impl Monitor {
 }
 
 impl Netlink {
-    /// Starts watching. Changes that this handle makes itself to uplinks (addresses) are told, too.
+    /// Starts watching; a host has one monitor. Changes that this handle makes itself to uplinks (addresses) are told, too.
     ///
     /// # Errors
     /// No socket, or the kernel's tables cannot be read.

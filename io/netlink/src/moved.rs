@@ -142,7 +142,9 @@ impl Netlink {
         let routes = self.our_routes_in(self.settings.moved_table).await?;
         let moved = |metric| routes.iter().filter(move |route| route.metric == metric);
         let hops = |metric| -> BTreeMap<_, _> {
-            let hop = |route: &Route| Some(((route.source, route.destination), next_hop(route)?));
+            let hop = |route: &Route| {
+                Some(((route.source, route.destination), (next_hop(route)?, route.mtu)))
+            };
             moved(metric).filter_map(hop).collect()
         };
         let (direct, own) = (hops(DIRECT_METRIC), hops(OWN_METRIC));
@@ -151,8 +153,11 @@ impl Netlink {
             let ulids = UlidPair::new(local, Ulid(route.destination.address()));
             let path_mtu = route.mtu.unwrap_or_default().saturating_add(MovedRoute::HEADER);
             let is_tcp_bare = bare.contains(&(route.source, route.destination));
-            let [direct, own] =
-                [&direct, &own].map(|hops| hops.get(&(route.source, route.destination)).copied());
+            // The kernel changes the MTU of a route to that of its uplink: such a route has to be set again.
+            let [direct, own] = [&direct, &own].map(|hops| {
+                let (hop, mtu) = hops.get(&(route.source, route.destination))?;
+                Some(*hop).filter(|_| *mtu == route.mtu)
+            });
             Some(MovedRoute { ulids, path_mtu, is_tcp_bare, direct, own })
         };
         Ok(moved(Route::METRIC).filter_map(read).collect())

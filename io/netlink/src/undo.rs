@@ -1,6 +1,7 @@
 //! Undoing: what the journal has, then whatever else bears our marks.
 
 use crate::address::IFA_PROTO;
+use crate::control::OPTIMISTIC;
 use crate::control::solicit_for_kernel;
 use crate::error::Error;
 use crate::handle::Netlink;
@@ -164,7 +165,7 @@ impl Netlink {
             let Record::Control { ifindex, ref control, ref ours, .. } = change else { continue };
             let what = format!("{control} = {ours} of interface {ifindex}");
             let done = self.restore_control(&change).await;
-            if matches!(done, Ok(true)) {
+            if matches!(done, Ok(true)) && control != OPTIMISTIC {
                 interfaces.insert(ifindex);
             }
             report.push(Undone::new(what, done));

@@ -1,4 +1,4 @@
-//! What an Update Acknowledgement proves of the pair that the Update Request went by.
+//! Update Acknowledgements prove the pair that the Update Request went by.
 
 use alloc::collections::BTreeMap;
 

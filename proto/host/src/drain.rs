@@ -55,8 +55,9 @@ impl Host {
     }
 
     /// The pair for a message that asks for none: the current one as long as it is all right. Else nobody knows
-    /// which one works, and each repetition takes another: first from locators that the peer knows, as it need not take an
-    /// Update Request from others (RFC 5533 s10.4).
+    /// which one works, and each repetition takes another: to each locator of the peer first from those of ours that it does not
+    /// know, as by the others REAP finds a way without a request. A peer that takes no request from an unknown source asks by
+    /// R1bis at once.
     fn way_of(&self, id: ContextId) -> Option<LocatorPair> {
         let active = self.active.get(&id)?;
         let current = active.reap.current_pair();
@@ -70,7 +71,7 @@ impl Host {
         let pairs = own.flat_map(|&local| peers.iter().map(move |&p| LocatorPair::new(local, p)));
         let mut pairs: Vec<_> = pairs.collect();
         pairs.sort_by_key(|pair| {
-            (!established.local_locators.contains(&pair.local), pair.peer != current.peer)
+            (pair.peer != current.peer, pair.peer, established.local_locators.contains(&pair.local))
         });
         let nth = usize::try_from(established.update_tries().saturating_sub(1)).unwrap_or(0);
         let in_turn = pairs.get(nth % pairs.len().max(1)).copied();

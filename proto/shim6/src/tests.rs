@@ -560,7 +560,7 @@ fn a_newer_list_is_verified_taken_and_acknowledged() {
     deliver(&mut b, &request, NOW).expect("newer");
     let taken = b.contexts().next().and_then(|c| c.established()).expect("b");
     assert_eq!(taken.peer.locators, [locators(1)[0]]);
-    assert_eq!(events(&mut b), [Event::Renewed { context }]);
+    assert_eq!(events(&mut b), [Event::Renewed { context }, Event::Confirmed { context }]);
     assert!(matches!(
         only(&mut b).message,
         Message::UpdateAck(UpdateAck { request_nonce: 99, .. })

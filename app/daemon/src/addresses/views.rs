@@ -147,12 +147,14 @@ impl Addresses {
         self.planner.taken_away().iter().map(text).collect()
     }
 
-    /// The command that brings back an address of ours that somebody has removed: the one that a context uses, or else
-    /// another.
+    /// The command that brings back an address of ours that somebody has removed: this one, or one that has the same proof.
     pub(crate) fn way_back(&self, ulid: Ulid) -> Option<String> {
         let all = self.planner.taken_away();
+        let set_of = |address| self.planner.member(address).map(|member| member.rule.set.clone());
+        let own = set_of(ulid.0);
         let same = all.iter().find(|(_, address)| *address == ulid.0);
-        same.or(all.first()).map(|(name, address)| way_back(name, *address))
+        let beside = || all.iter().find(|(_, address)| own.is_some() && set_of(*address) == own);
+        same.or_else(beside).map(|(name, address)| way_back(name, *address))
     }
 
     /// Contexts whose peers are told of no other address, why, and what to do.

@@ -134,7 +134,6 @@ impl Daemon {
         match ilnp.sessions.get(&entry.id) {
             Some(known) if known.wire == entry.wire_pair() => {
                 let route = self.moved.get(Mover::Session(entry.id));
-                // Without one it has moved under a daemon before this one.
                 route.is_none_or(|route| route.is_tcp_bare)
             }
             _ => !ilnp.leaves_what_is_lost(entry),

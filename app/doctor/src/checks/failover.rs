@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use moorline_api::{Context, ContextState, Pair, Readiness, ReadinessState};
+use moorline_api::{Context, ContextState, Pair, Readiness, ReadinessState, SAME_UPLINK};
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
@@ -37,6 +37,7 @@ fn finding(reason: &str, readiness: &Readiness, pairs: &[Pair]) -> Finding {
     let cannot = readiness.state == ReadinessState::Cannot;
     let severity = match reason {
         _ if cannot => Severity::StopsProtection,
+        SAME_UPLINK => Severity::StopsProtection,
         "half-open" | "peer-mute" | "unconfirmed" => Severity::Warning,
         _ => Severity::Note,
     };

@@ -40,6 +40,15 @@ fn what_accepts_needs_nothing() {
         ]
     }});
     ruleset["nftables"].as_array_mut().unwrap().push(accept);
+    // Of somebody else, who calls it the same.
+    let other = json!({"rule": {
+        "family": "inet", "table": "filter", "chain": "input", "handle": 8, "comment": "moorline",
+        "expr": [
+            {"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}},
+            {"accept": null}
+        ]
+    }});
+    ruleset["nftables"].as_array_mut().unwrap().push(other);
     assert_eq!(opened(&ruleset), []);
     let undone = undoing(&ruleset);
     assert_eq!(undone.len(), 1);

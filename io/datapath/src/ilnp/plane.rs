@@ -27,7 +27,6 @@ pub struct IlnpDatapath {
     pub(crate) object: Object,
     pub(crate) sessions: Sessions,
     uplinks: Table<u64, u32>,
-    bound: Bound,
     own_nids: Table<u64, u8>,
     nids: BTreeSet<Nid>,
     drops: MapHandle,
@@ -55,10 +54,12 @@ impl IlnpDatapath {
         if let Some(pins) = &pins {
             pins::create(pins)?;
         }
+        let uplinks = Table::<u64, u32>::of(&object, "uplinks")?;
+        // The table was pinned, the word that tells of its entries was not.
+        Bound::of(&object)?.retain(|address| Ok(uplinks.lookup(&address.word[0])?.is_some()))?;
         Ok(Self {
             sessions: Sessions::new(&object)?,
-            uplinks: Table::of(&object, "uplinks")?,
-            bound: Bound::of(&object)?,
+            uplinks,
             own_nids: Table::of(&object, "own_nids")?,
             nids: BTreeSet::new(),
             drops: handle("drops")?,
@@ -160,8 +161,6 @@ impl IlnpDatapath {
     /// [`crate::Error::Table`].
     pub fn unset_locator(&mut self, l64: L64) -> Result<()> {
         self.uplinks.remove(&convert::l64(l64))?;
-        // Entries of other locators, which no uplink has, go too.
-        self.bound.retain(|address| Ok(self.uplinks.lookup(&address.word[0])?.is_some()))?;
         self.sessions.note_change()
     }
 

@@ -49,7 +49,7 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     drop(a);
     transfer(&mut client, &mut server, 100_000);
     let plane = open(&net.a, "a", &pins_a.settings(attach));
-    assert_eq!(plane.contexts().unwrap(), [entry]);
+    assert_eq!(plane.contexts().unwrap(), [entry.clone()]);
     assert!(plane.counters(ID).unwrap().tx_bytes >= before.tx_bytes + 100_000);
     transfer(&mut client, &mut server, 100_000);
 
@@ -57,6 +57,10 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     let mut plane = plane;
     plane.apply(&Update::Remove { context: ID }).unwrap();
     assert_eq!(plane.contexts().unwrap(), []);
+    // Another context in its slot, as packets find it too.
+    plane.apply(&Update::Upsert(entry)).unwrap();
+    transfer(&mut client, &mut server, 100_000);
+    plane.apply(&Update::Remove { context: ID }).unwrap();
     net.a.run(|| plane.close().unwrap());
     assert!(!pins_a.0.exists());
     assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
