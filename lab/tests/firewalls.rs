@@ -50,11 +50,12 @@ fn run(hosts: &Protected, host: &str, commands: &[Vec<String>]) {
     }
 }
 
-/// A transfer goes on when ISP 1 dies, after the second pair has answered.
+/// A transfer goes on when ISP 1 dies, after the second pair has answered. That takes traffic, and some seconds if I1s cross: the firewall
+/// drops the one that comes before ours has left, and it is repeated after up to 6 s.
 fn tcp_survives(hosts: &mut Protected) {
     let [client, server] = hosts.ends.clone();
     let options =
-        TcpOptions { client, server, sender: Sender::Server, bytes: 24_000_000, rate: 4_000_000 };
+        TcpOptions { client, server, sender: Sender::Server, bytes: 60_000_000, rate: 4_000_000 };
     let transfer = TcpTransfer::start(&options).unwrap();
     hosts.await_context();
     await_spare(&hosts.lab);

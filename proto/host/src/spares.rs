@@ -117,7 +117,7 @@ impl Host {
 
     pub(crate) fn on_confirmed(&mut self, id: ContextId, now: Instant) {
         if let Some(active) = self.active.get_mut(&id) {
-            active.reap.handle_confirmed();
+            active.reap.handle_confirmed(now);
             self.drain_reap(id, now);
         }
     }

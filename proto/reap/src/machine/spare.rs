@@ -124,14 +124,15 @@ impl Machine {
         self.spare()
     }
 
-    /// The peer has the context from now on. That it did not answer before says nothing of the pairs, and the next traffic
-    /// begins a round of checks.
-    pub fn handle_confirmed(&mut self) {
-        let Some(vigil) = &mut self.vigil else { return };
+    /// The peer has the context from now on. That it did not answer before says nothing of the pairs: the next traffic begins
+    /// a round of checks with the best of them.
+    pub fn handle_confirmed(&mut self, now: Instant) {
+        let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.verified.is_none()) else {
+            return;
+        };
         vigil.failed = 0;
-        if vigil.round == Round::Resting {
-            vigil.round = Round::Awaiting;
-        }
+        self.keep_spare(None);
+        self.refresh_spare(now);
         self.refresh_watch();
     }
 

@@ -8,7 +8,7 @@ use moorline_datapath::AttachMode;
 
 use super::super::net::{Net, address};
 use super::super::{can_run, connect, transfer};
-use super::{Node, hand_off, with_all_nonces};
+use super::{Node, hand_off, with_room_for_nonces};
 
 /// Of the router's link to `b` on ISP 1.
 const SMALLER: u16 = 1400;
@@ -50,7 +50,7 @@ fn where_all_packets_have_the_nonce_tcp_finds_the_mtu_of_its_path() {
     }
     for (tag, path, found) in [("iy", SMALLER, 1360), ("iz", 1280, 1280)] {
         let net = Net::new(tag);
-        let nodes = with_all_nonces(&net);
+        let nodes = with_room_for_nonces(&net);
         let (mut client, mut server) = connect(&net);
         net.r.sh(&format!("ip link set b1 mtu {path}"));
         transfer(&mut client, &mut server, 300_000);
