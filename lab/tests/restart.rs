@@ -206,7 +206,7 @@ fn of_what_has_moved_a_restart_changes_no_route() {
     daemon.hand_over().unwrap();
 }
 
-/// What the addresses of peers that do not exist begin with.
+/// Begin of the addresses of peers that do not exist.
 const PEERS: &str = "2001:db8:ffff:";
 /// Send Timeout of contexts whose peers do not exist.
 const MINUTE: Duration = Duration::from_secs(60);

@@ -44,7 +44,7 @@ impl Daemon {
         if !left.is_empty() {
             self.netlink.remove_moved(&left).await?;
         }
-        // What was taken over may lead to a router or an uplink that is there no more.
+        // A route of the run before may lead to a router or an uplink that has gone.
         self.follow_routers().await;
         self.kept = self.netlink.kept_ulids().await?.into_iter().collect();
         self.keep_ulids().await;

@@ -93,8 +93,8 @@ static __always_inline bool fits_any_path(const struct __sk_buff *skb, __u32 l2,
 	return !skb->gso_size && skb->len - l2 + octets <= MIN_MTU;
 }
 
-/* What a packet has on the wire, or each segment of a super-packet has at least. Both fields are read first:
- * the verifier refuses a choice between their places.
+/* Length of a packet on the wire, or the least length of the segments of a super-packet. Both fields are read
+ * first: the verifier refuses a choice between their places.
  */
 static __always_inline __u32 wire_len(const struct __sk_buff *skb, __u32 l2)
 {

@@ -78,7 +78,7 @@ impl Netlink {
         self.flush_cached_routes().await
     }
 
-    /// Our routes in the tables that prefixes have or may be given. Those of moved pairs may be very many.
+    /// Our routes in the tables that prefixes have or may be given. The routes of moved pairs, which may be very many, are not read.
     async fn routes_of_prefixes(
         &self,
         view: &HostView,

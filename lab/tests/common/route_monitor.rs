@@ -27,12 +27,12 @@ impl RouteMonitor {
         started
     }
 
-    /// What it has told so far, a line for each route with the time of day in front.
+    /// The changes so far, a line for each route with the time of day in front.
     pub(crate) fn told(&self) -> String {
         fs::read_to_string(&self.told).unwrap()
     }
 
-    /// What it tells of all changes that were made before the call: it tells them in order, and the last is ours.
+    /// All changes that were made before the call: `ip monitor` tells them in order, and the last is ours.
     pub(crate) fn told_until_now(&self) -> String {
         let before = self.told().len();
         eventually("the monitor", || {
