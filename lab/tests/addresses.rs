@@ -68,6 +68,17 @@ impl Site {
         })
     }
 
+    /// The address of the kernel's own on an uplink of A, once it can be used: ours is sooner.
+    fn of_kernel(&self, daemon: &Daemon, isp: &str) -> Ipv6Addr {
+        let found = moorline_lab::interrupt::wait_for("an address of the kernel's", LIMIT, || {
+            let is_used = |own: &AddressInfo| {
+                own.proof == Proof::None && own.state == AddressState::Preferred
+            };
+            Ok(addresses(daemon, isp).into_iter().find(is_used))
+        });
+        found.unwrap().address
+    }
+
     fn controls(&self) -> Vec<String> {
         let names = ["isp1", "isp2"].into_iter().flat_map(|isp| {
             ["autoconf", "use_tempaddr", "accept_ra"].map(|name| format!("{isp}/{name}"))
@@ -145,8 +156,7 @@ fn an_uplink_that_the_next_run_leaves_out_is_as_without_a_daemon() {
     let b = Daemon::start(&site.lab, "b", &options()).unwrap();
     let address = site.ours(&a, "isp2")[0].address;
     site.ours(&a, "isp1");
-    let of_kernel = addresses(&a, "isp2").into_iter().find(|own| own.proof == Proof::None);
-    let of_kernel = of_kernel.unwrap().address;
+    let of_kernel = site.of_kernel(&a, "isp2");
     let client = Endpoint { namespace: site.lab.namespace("a").unwrap().clone(), address };
     let namespace = site.lab.namespace("b").unwrap().clone();
     let server = Endpoint { namespace, address: b.verifiable_address("isp1").unwrap() };

@@ -267,10 +267,11 @@ impl Daemon {
             }
         }
         // The rule of a prefix stays for as long as the host has an address in it.
-        if !released.is_empty()
-            && let Err(error) = self.ensure_rules().await
-        {
-            tracing::warn!(%error, "source-address rules");
+        if !released.is_empty() {
+            self.view.in_use = self.addresses_in_use();
+            if let Err(error) = self.ensure_rules().await {
+                tracing::warn!(%error, "source-address rules");
+            }
         }
         for ulid in needed.difference(&self.kept).copied().collect::<Vec<_>>() {
             if let Err(error) = self.netlink.keep_ulid(ulid).await {

@@ -43,7 +43,7 @@ struct Point {
     margin_s: f64,
     without: Side,
     with: Side,
-    /// Whether a second pair had answered before it happened.
+    /// Whether the daemon said that its contexts are protected, before it happened.
     protected: &'static str,
     verdict: Verdict,
 }

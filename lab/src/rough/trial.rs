@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_api::{AddressInfo, AddressState, ContextPaths, Proof};
+use moorline_api::{AddressInfo, AddressState, Context, Proof, ReadinessState};
 
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::pause;
@@ -38,7 +38,7 @@ pub struct Outcome {
     pub watched: Duration,
     /// Whether a new connection to the same address was made afterwards.
     pub connects: bool,
-    /// Whether the host had a context with a second pair that has answered, before it happened.
+    /// Whether the daemon of the host said that its contexts are protected, before it happened.
     pub is_protected: bool,
     /// What the programs complained about, and the last lines of the daemons' logs.
     pub story: String,
@@ -209,16 +209,13 @@ impl World {
     }
 }
 
-/// Whether every context of a daemon has a pair that has answered and leaves by another uplink than the current one.
+/// Whether a daemon says of every context that it is protected.
 fn is_protected(daemon: &Daemon) -> anyhow::Result<bool> {
-    let paths = daemon.paths()?.contexts;
-    let has_second = |paths: &ContextPaths| {
-        // The first is the current one.
-        let current = paths.paths.first().and_then(|path| path.uplink.as_ref());
-        let others = paths.paths.iter().filter(|path| path.uplink.as_ref() != current);
-        current.is_some() && others.into_iter().any(|path| path.answered_ms_ago.is_some())
+    let contexts = daemon.contexts()?;
+    let is_ready = |context: &Context| {
+        context.readiness.as_ref().is_some_and(|one| one.state == ReadinessState::Protected)
     };
-    Ok(!paths.is_empty() && paths.iter().all(has_second))
+    Ok(!contexts.is_empty() && contexts.iter().all(is_ready))
 }
 
 fn first_answer(apps: &[App]) -> anyhow::Result<Duration> {

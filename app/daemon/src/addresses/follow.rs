@@ -87,9 +87,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Brings the routing rules in step with the view, and tells once of prefixes that have none.
+    /// Brings the routing rules in step with the view and the addresses in use, and tells once of prefixes that have none.
     pub(crate) async fn ensure_rules(&mut self) -> Result<(), moorline_netlink::Error> {
-        self.view.in_use = self.addresses_in_use();
         let rules = self.netlink.ensure_rules(&self.view).await?;
         if let Some(news) = self.addresses.handle_unserved(rules.unserved) {
             tracing::warn!("{news}");
@@ -99,7 +98,7 @@ impl Daemon {
     }
 
     /// Addresses of ours that contexts and sessions have as ULIDs or locators.
-    fn addresses_in_use(&self) -> BTreeSet<Ipv6Addr> {
+    pub(crate) fn addresses_in_use(&self) -> BTreeSet<Ipv6Addr> {
         let established = self.host.contexts().filter_map(|context| {
             let established = context.established?;
             Some([context.ulids.local.0, established.locators.local.0])

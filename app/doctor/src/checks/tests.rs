@@ -324,6 +324,8 @@ fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do
     assert_eq!(not_yet("untried"), one("failover-untried", Note));
     assert_eq!(not_yet("half-open"), one("failover-half-open", Warning));
     assert_eq!(not_yet("peer-mute"), one("failover-peer-mute", Warning));
+    assert_eq!(not_yet("unconfirmed"), one("failover-unconfirmed", Warning));
+    assert_eq!(not_yet("same-uplink"), one("failover-same-uplink", Stops));
     assert_eq!(with_readiness(ReadinessState::Protected, ""), []);
 }
 

@@ -267,14 +267,7 @@ fn where_all_packets_have_the_nonce_large_ones_have_it_too() {
     }
     let net = Net::new("ia");
     let nodes = with_room_for_nonces(&net);
-    let capture = Capture::begin(&net.r, "a1");
-    for _ in 0..16 {
-        let (mut client, mut server) = connect(&net);
-        transfer(&mut client, &mut server, 200_000);
-        transfer(&mut server, &mut client, 200_000);
-    }
-    let seen = capture.end();
-    let len = |packet: &[u8]| 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]));
+    let seen = seen_of_transfers(&net);
     let has_nonce = |packet: &&Vec<u8>| next_header(packet) == DESTINATION_OPTIONS;
     for end in ["a", "b"] {
         let source = address(end, 1).octets();
@@ -297,14 +290,7 @@ fn where_all_packets_are_to_have_the_nonce_segments_without_room_go_without() {
     }
     let net = Net::new("iw");
     let nodes = with_all_nonces(&net);
-    let capture = Capture::begin(&net.r, "a1");
-    for _ in 0..16 {
-        let (mut client, mut server) = connect(&net);
-        transfer(&mut client, &mut server, 200_000);
-        transfer(&mut server, &mut client, 200_000);
-    }
-    let seen = capture.end();
-    let len = |packet: &[u8]| 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]));
+    let seen = seen_of_transfers(&net);
     let full = seen.iter().filter(|packet| next_header(packet) == TCP && len(packet) > 1460);
     assert!(full.count() > 100, "of {}", seen.len());
     let small = |packet: &&Vec<u8>| len(packet) <= 1272;
@@ -312,6 +298,22 @@ fn where_all_packets_are_to_have_the_nonce_segments_without_room_go_without() {
     assert_eq!(bare.count(), 0, "of {}", seen.len());
     assert_eq!(refused_by_router(&net), 0);
     nodes.iter().for_each(Node::check_drops);
+}
+
+/// The packets at A's first router of 16 connections, each with a transfer either way.
+fn seen_of_transfers(net: &Net) -> Vec<Vec<u8>> {
+    let capture = Capture::begin(&net.r, "a1");
+    for _ in 0..16 {
+        let (mut client, mut server) = connect(net);
+        transfer(&mut client, &mut server, 200_000);
+        transfer(&mut server, &mut client, 200_000);
+    }
+    capture.end()
+}
+
+/// Length of a packet on the wire.
+fn len(packet: &[u8]) -> usize {
+    40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]))
 }
 
 /// How many packets were too big for the router.
