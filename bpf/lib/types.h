@@ -348,6 +348,7 @@ enum report_kind {
 	REPORT_IDLE = 5,
 	REPORT_SUSPECTED = 6,
 	REPORT_CONGESTED = 7,
+	REPORT_NO_ROOM = 8,
 };
 
 enum doubt {

@@ -1,13 +1,15 @@
 """Sockets that are bound to an interface, or that name one for each packet.
 
-    bound.py serve PORT [DEVICE]                  echoes TCP and UDP
+    bound.py serve PORT [DEVICE] [plain]          echoes TCP and UDP
     bound.py ask LOCAL PEER PORT [DEVICE]         a round of questions, and one more for each line of input;
                                                   in between it goes on asking
 
-The server without DEVICE answers datagrams with IPV6_PKTINFO, with address and interface index. Each round is a line of
+The server answers datagrams with IPV6_PKTINFO, with address and interface index; a plain one names no source. Each round is a line of
 JSON: which questions had no right answer.
 
     bound.py ping LOCAL PEER                      one round of echo requests
+    bound.py unbound LOCAL PEER PORT              full datagrams of new sockets without an address of their own: connected
+                                                  ones, ones that are not, and an echo request
 """
 
 import errno
@@ -44,7 +46,7 @@ def echo(connection):
         connection.sendall(octets)
 
 
-def serve(port, device):
+def serve(port, device, is_plain):
     listener = open_socket(socket.SOCK_STREAM, device)
     listener.bind(("::", port))
     listener.listen()
@@ -61,7 +63,7 @@ def serve(port, device):
     threading.Thread(target=accept, daemon=True).start()
     while True:
         octets, ancillary, _, source = datagrams.recvmsg(65536, 256)
-        told = [one for one in ancillary if one[1] == PKTINFO]
+        told = [one for one in ancillary if one[1] == PKTINFO and not is_plain]
         try:
             datagrams.sendmsg([octets], told, 0, source)
         except OSError as error:
@@ -152,6 +154,32 @@ def ping(local, peer):
     print(json.dumps(lost), flush=True)
 
 
+def unbound(local, peer, port):
+    lost = []
+    connected = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    connected.connect((peer, port))
+    name = connected.getsockname()[0]
+    lost += [f"the kernel takes {name}"] if name != local else []
+    # The first may be lost: it is how the daemon learns of such sockets.
+    for number in range(100):
+        if is_answered(connected, number, 1452, 0.2):
+            break
+    answers = [is_answered(connected, number, 1452, 5) for number in range(REPEAT)]
+    lost += [f"connected: {answers}"] if answers != [True] * REPEAT else []
+    answers = []
+    for number in range(REPEAT):
+        one = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        one.sendto(pattern(number, 1452), (peer, port))
+        ready = select.select([one], [], [], 5)[0]
+        answers.append(bool(ready) and one.recv(65536) == pattern(number, 1452))
+    lost += [f"not connected: {answers}"] if answers != [True] * REPEAT else []
+    echo = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+    rest = struct.pack("!HH", 7, 1) + pattern(1, 1452)
+    echo.sendto(struct.pack("!BBH", ECHO_REQUEST, 0, 0) + rest, (peer, 0))
+    lost += [] if is_replied(echo, rest) else ["echo"]
+    print(json.dumps(lost), flush=True)
+
+
 def is_replied(one, rest):
     end = time.monotonic() + 5
     while (left := end - time.monotonic()) > 0 and select.select([one], [], [], left)[0]:
@@ -164,8 +192,10 @@ def is_replied(one, rest):
 if __name__ == "__main__":
     mode, *rest = sys.argv[1:]
     if mode == "serve":
-        serve(int(rest[0]), rest[1] if len(rest) > 1 else "")
+        serve(int(rest[0]), rest[1] if len(rest) > 1 else "", "plain" in rest[2:])
     elif mode == "ping":
         ping(rest[0], rest[1])
+    elif mode == "unbound":
+        unbound(rest[0], rest[1], int(rest[2]))
     else:
         ask(rest[0], rest[1], int(rest[2]), rest[3] if len(rest) > 3 else "")

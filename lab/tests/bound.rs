@@ -105,21 +105,81 @@ fn bound_sockets_of_a_session_go_on_by_another_provider() {
     let flow = hosts.datagrams(Direction::BothWays);
     hosts.await_session();
     drop(flow.finish());
-    goes_on(name, &mut hosts, |hosts| {
-        for host in HOSTS {
-            let socket = hosts.lab.directory(host).unwrap().join("moorlined.sock");
-            let client = BlockingClient::new(Client::new(socket)).unwrap();
-            let prefer = PathRule {
-                scope: Scope::All,
-                local: Some("isp2".to_owned()),
-                peer: None,
-                taste: Taste::Prefer,
-                tell_peer: false,
-                origin: String::new(),
-            };
-            client.rule(&prefer).unwrap();
+    goes_on(name, &mut hosts, leave_isp1);
+}
+
+/// Both hosts prefer the second provider.
+fn leave_isp1(hosts: &mut Protected) {
+    for host in HOSTS {
+        let socket = hosts.lab.directory(host).unwrap().join("moorlined.sock");
+        let client = BlockingClient::new(Client::new(socket)).unwrap();
+        let prefer = PathRule {
+            scope: Scope::All,
+            local: Some("isp2".to_owned()),
+            peer: None,
+            taste: Taste::Prefer,
+            tell_peer: false,
+            origin: String::new(),
+        };
+        client.rule(&prefer).unwrap();
+    }
+}
+
+/// Port and kind of a server: for all interfaces, for one, and for one without saying what source it answers from.
+const SERVERS: [(&str, &[&str]); 3] =
+    [("7700", &[]), ("7701", &["isp1"]), ("7702", &["isp1", "plain"])];
+
+/// Sockets that have no address when they ask for a route leave room for a header like all others, once the first of their
+/// packets had none.
+fn leave_room_without_an_address(name: &str, hosts: &mut Protected) {
+    let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
+    let mut servers = Vec::new();
+    for (port, kind) in SERVERS {
+        let mut server = Script::start(hosts, "b", &[&["serve", port], kind].concat());
+        assert_eq!(server.line(), "ready");
+        servers.push(server);
+    }
+    let ask = |hosts: &mut Protected| {
+        for (port, kind) in SERVERS {
+            let mut client = Script::start(hosts, "a", &["unbound", &a, &b, port]);
+            assert_eq!(client.line(), "[]", "{name}, {kind:?}\n{}", hosts.story());
         }
-    });
+    };
+    ask(hosts);
+    leave_isp1(hosts);
+    for daemon in &mut hosts.daemons {
+        daemon.wait_for(&EventKind::Moved, Duration::from_secs(20)).unwrap();
+    }
+    ask(hosts);
+    let routes = hosts.lab.namespace("a").unwrap().ip(&["-6", "route", "show", "table", "5532"]);
+    let routes = routes.unwrap();
+    assert!(routes.lines().count() == 2 && routes.contains(&b), "{routes}");
+}
+
+#[test]
+fn sockets_without_an_address_leave_room_for_the_header_of_a_context() {
+    let name = "unbound sockets, Shim6";
+    if is_skipped(name, &preflight::check(&["python3"])) {
+        return;
+    }
+    let Some(mut hosts) = protected_with(name, [String::new(), String::new()]) else { return };
+    let flow = hosts.datagrams(Direction::BothWays);
+    hosts.await_context();
+    leave_room_without_an_address(name, &mut hosts);
+    drop(flow.finish());
+}
+
+#[test]
+fn sockets_without_an_address_leave_room_for_the_nonce_of_a_session() {
+    let name = "unbound sockets, ILNP";
+    if is_skipped(name, &preflight::check(&["python3"])) {
+        return;
+    }
+    let Some(mut hosts) = with_ilnp(name, &[], [Some(""); 2]) else { return };
+    let flow = hosts.datagrams(Direction::BothWays);
+    hosts.await_session();
+    leave_room_without_an_address(name, &mut hosts);
+    drop(flow.finish());
 }
 
 /// Echo replies, which the kernel itself sends: each has the size of its request, in fragments or in one packet.

@@ -77,6 +77,7 @@ impl Daemon {
     /// Routers and uplinks may be others now.
     pub(crate) async fn follow_routers(&mut self) {
         self.follow_mtus().await;
+        self.follow_default_ways().await;
         let movers = self.moved.movers().into_iter();
         let others: Vec<_> = movers.filter_map(|mover| self.other_route(mover)).collect();
         let by_moor = others.iter().filter(|(_, route)| route.direct.is_none());

@@ -38,6 +38,8 @@ use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, SessionId, Ulid, UlidPair}
 
 use crate::clock;
 use crate::config::IlnpConfig;
+use crate::protect::Mover;
+use crate::room::Room;
 use crate::shell::Daemon;
 pub(crate) use owner::Owned;
 use owner::Postponed;
@@ -154,9 +156,13 @@ impl Ilnp {
     pub(crate) fn take_reports(
         &mut self,
         is_shim6: &dyn Fn(IlvPair) -> bool,
+        room: &mut Room,
     ) -> anyhow::Result<bool> {
         let machine = &mut self.machine;
         let has_reports = self.datapath.drain_reports(&mut |report| {
+            if let Report::NoRoom { session } = report {
+                room.note(Mover::Session(session));
+            }
             let is_of_shim6 = matches!(report, Report::Candidate { pair, .. } if is_shim6(pair));
             if !is_of_shim6 {
                 machine.handle_report(report, clock::now());
@@ -191,7 +197,7 @@ impl Daemon {
     pub(crate) fn take_ilnp_reports(&mut self) -> anyhow::Result<()> {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
         let owned = &self.owned;
-        self.ilnp_waits = ilnp.take_reports(&|pair| owned.contains(pair))?;
+        self.ilnp_waits = ilnp.take_reports(&|pair| owned.contains(pair), &mut self.room)?;
         Ok(())
     }
 

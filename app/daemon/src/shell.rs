@@ -31,6 +31,7 @@ use crate::paths::Steer;
 use crate::privileges;
 use crate::protect::Moved;
 use crate::ranker::Ranker;
+use crate::room::Room;
 use crate::server::{self, Ask};
 use crate::shim6::host_config;
 use crate::signals::{Signals, Wanted};
@@ -72,6 +73,7 @@ pub(crate) struct Daemon {
     pub(crate) save_delay: Duration,
     /// When direct routes are set that wait for it.
     pub(crate) lead_at: Option<time::Instant>,
+    pub(crate) room: Room,
     /// Until then strangers wait.
     pub(crate) strangers_at: Option<time::Instant>,
     pub(crate) quiet: Quiet,
@@ -198,6 +200,7 @@ impl Daemon {
             save_at: None,
             save_delay: save_delay(Duration::ZERO),
             lead_at: None,
+            room: Room::default(),
             strangers_at: None,
             config_path: args.config.clone(),
             triggers: settings.triggers,
@@ -246,7 +249,8 @@ impl Daemon {
         loop {
             self.plan_save();
             let wake = self.host.poll_timeout().map(|(at, _)| at);
-            let (save_at, lead_at) = (self.save_at, self.lead_at);
+            let (save_at, lead_at, room_at) =
+                (self.save_at, self.lead_at, self.room.poll_timeout());
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
             let ilnp_at = self.ilnp.as_ref().and_then(Ilnp::poll_timeout);
@@ -290,6 +294,7 @@ impl Daemon {
                 () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
+                () = until(room_at), if room_at.is_some() => self.leave_room().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
                 () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }

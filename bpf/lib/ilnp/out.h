@@ -6,6 +6,7 @@
 #include "../bound.h"
 #include "../handled.h"
 #include "../hops.h"
+#include "../room.h"
 #include "checksum.h"
 #include "session.h"
 
@@ -183,12 +184,16 @@ static __always_inline bool put(struct __sk_buff *skb, __u32 l2, const struct ip
 }
 
 /* There is no room for a nonce that is necessary: in the segments of a super-packet there may be. */
-static __always_inline int segment(struct __sk_buff *skb, __u32 l2, enum place place)
+static __always_inline int segment(struct __sk_buff *skb, __u32 l2, __u8 protocol, __u32 slot, enum place place,
+				   __u64 now)
 {
 	__u32 ifindex = count_of(ILNP_SEGMENT);
 
-	if (!skb->gso_size || place == AT_MOOR1)
+	if (!skb->gso_size || place == AT_MOOR1) {
+		if (is_no_room_due(protocol, now))
+			report_no_room(slot, now);
 		return drop(DROP_ADJUST_ROOM);
+	}
 	if (place == AT_MOOR0)
 		return TC_ACT_UNSPEC;
 	return l2 && ifindex ? bpf_redirect(ifindex, 0) : drop(DROP_ADJUST_ROOM);
@@ -198,7 +203,7 @@ static __always_inline int segment(struct __sk_buff *skb, __u32 l2, enum place p
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1
 //= rfc6741#11.1-9 rfc6741#11.1-10
 static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct departure *departure,
-				struct facts *facts, struct ilnp_live *live, enum place place, __u64 now)
+				struct facts *facts, struct ilnp_live *live, __u32 slot, enum place place, __u64 now)
 {
 	const struct ilnp_upper *upper = &departure->upper;
 	bool leaves = place != AT_UPLINK || is_moved(facts);
@@ -221,7 +226,7 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	}
 	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len, leaves)) {
 		if (is_lost_without(facts, upper) || (skb->gso_size && upper->protocol != IPPROTO_TCP))
-			return segment(skb, l2, place);
+			return segment(skb, l2, upper->protocol, slot, place, now);
 		need = NEEDS_NO_NONCE;
 	}
 	if (need == MAY_HAVE_NONCE && !fits_any_path(skb, l2, len))
@@ -256,7 +261,7 @@ __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct dep
 	if (!facts || !pair_eq(&facts->pair, &departure->pair))
 		return TC_ACT_UNSPEC;
 	note_used(live, slot, now);
-	return send(skb, l2, departure, facts, live, place, now);
+	return send(skb, l2, departure, facts, live, slot, place, now);
 }
 
 /* A packet of a session that has not moved, and with nothing to put in. */

@@ -291,6 +291,16 @@ static __always_inline void note_used(const struct ilnp_live *live, __u32 slot, 
 		report_used(slot, now);
 }
 
+/* A packet had no room for a nonce that is necessary. The same. */
+__noinline int report_no_room(__u32 slot, __u64 now)
+{
+	struct found found;
+
+	if (find_slot(slot, &found))
+		report_session(ILNP_NO_ROOM, &found, NULL, now);
+	return 0;
+}
+
 /* A packet with the right nonce came for a session that is watched. Not static, so that it is in no other's
  * way; the result says nothing.
  */

@@ -210,6 +210,7 @@ enum ilnp_report_kind {
 	ILNP_LEARNED = 2,
 	ILNP_AUTHENTICATED = 3,
 	ILNP_USED = 4,
+	ILNP_NO_ROOM = 5,
 };
 
 enum ilnp_socket {

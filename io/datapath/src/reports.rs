@@ -72,6 +72,7 @@ pub(crate) fn report(raw: &types::report) -> Option<Report> {
         types::report_kind::REPORT_CONGESTED => {
             Some(Report::Congested { context, at, ce: raw.ce, ece: raw.ece })
         }
+        types::report_kind::REPORT_NO_ROOM => Some(Report::NoRoom { context }),
         _ => None,
     }
 }

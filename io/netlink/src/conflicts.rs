@@ -2,6 +2,7 @@ use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Route, Rule};
+use crate::settings::UNBOUND_PRIORITY;
 use std::fmt;
 
 /// Something on the host that is not ours and has one of our numbers or names.
@@ -40,7 +41,9 @@ impl Netlink {
         let settings = &self.settings;
         let mut found = Vec::new();
         for rule in self.rules().await? {
-            if rule.protocol != settings.protocol && settings.is_our_priority(rule.priority) {
+            let is_in_the_way =
+                settings.is_our_priority(rule.priority) && rule.priority != UNBOUND_PRIORITY;
+            if rule.protocol != settings.protocol && is_in_the_way {
                 found.push(rule_conflict(&rule));
             }
         }

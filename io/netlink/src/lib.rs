@@ -23,14 +23,17 @@
 //! [`Netlink::undo_all`] leaves the host as it was, whether it is called at exit or, after a crash,
 //! by another process.
 //!
-//! **Routing.** Five kinds of rules, looked at in this order:
+//! **Routing.** These kinds of rules, looked at in this order:
 //!
 //! | priority | rule | why |
 //! |---|---|---|
-//! | base | to leave by an uplink: go on at base + 2 | what the programs redirect there has been to `moor0` |
-//! | base + 1 | all: table of moved pairs | a moved ULID pair goes to `moor0`, whatever else holds |
-//! | base + 2 | all: main table, but not its default routes | connected and specific routes stay in force |
+//! | base | of a socket that is bound to an uplink: go on at base + 2 | its packets may have moved, too |
+//! | base + 1 | to leave by an uplink: go on at base + 4 | what the programs redirect there has been to `moor0` |
+//! | base + 2 | TCP: table of moved pairs whose TCP has no header | its segments may be as long as ever |
+//! | base + 3 | all: table of moved pairs | a moved ULID pair goes to `moor0`, whatever else holds |
+//! | base + 4 | all: main table, but not its default routes | connected and specific routes stay in force |
 //! | base + 10 + i | from prefix i: table i | RFC 8028: the uplink that the source belongs to, else unreachable |
+//! | 32765 | all but TCP: table of peers of moved pairs, `from ::/128` | sockets without an address leave room for a header |
 //! | 32766 | all: main table | sources that are none of ours |
 //!
 //! The kernel caches routes in sockets, and a route added to one table does not invalidate what was
@@ -63,6 +66,7 @@ mod router_socket;
 mod rules;
 mod settings;
 mod sockets;
+mod unbound;
 mod undo;
 mod view;
 mod waiting;
@@ -88,6 +92,7 @@ pub use reachability::{LostNeighbor, Reachability};
 pub use rules::SourceRules;
 pub use settings::Settings;
 pub use sockets::connected_pairs_now;
+pub use unbound::DefaultWays;
 pub use undo::{Outcome, Undone};
 pub use view::{
     AddressFlags, DefaultRoute, HostView, Lifetimes, NextHop, Prefix, Uplink, UplinkAddress,

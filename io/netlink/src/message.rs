@@ -7,7 +7,9 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
     RouteType,
 };
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
+use netlink_packet_route::rule::{
+    RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
+};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -20,14 +22,21 @@ pub(crate) struct Rule {
     pub(crate) from: Option<Prefix>,
     /// Name of the interface that the packet has to leave by; any if none.
     pub(crate) output: Option<String>,
-    /// The protocol that it is for; all if none.
-    pub(crate) carries: Option<u8>,
+    /// The protocols that it is for; all if none.
+    pub(crate) carries: Option<Carried>,
     /// The port that a packet has to have; the rule is for all packets if none.
     pub(crate) port: Option<Port>,
     /// What it does.
     pub(crate) action: Action,
     /// Who made it.
     pub(crate) protocol: u8,
+}
+
+/// What a packet carries: a protocol number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Carried {
+    This(u8),
+    AllBut(u8),
 }
 
 /// A port from 1 to [`LAST_PORT`].
@@ -65,8 +74,12 @@ impl Rule {
         if let Some(name) = &self.output {
             message.attributes.push(RuleAttribute::Oifname(name.clone()));
         }
-        if let Some(protocol) = self.carries {
+        if let Some(Carried::This(protocol) | Carried::AllBut(protocol)) = self.carries {
             message.attributes.push(RuleAttribute::IpProtocol(protocol.into()));
+        }
+        // It turns the whole rule around: such a rule looks at nothing else.
+        if let Some(Carried::AllBut(_)) = self.carries {
+            message.header.flags |= RuleFlags::Invert;
         }
         let range = RulePortRange { start: 1, end: LAST_PORT };
         message.attributes.extend(self.port.map(|port| match port {
@@ -91,11 +104,10 @@ impl Rule {
 
     /// Whether it looks at more of a packet than its source.
     pub(crate) fn is_selective(row: &Row) -> bool {
-        let (to_len, tos, inverted) =
-            (row.byte(1), row.byte(3), row.header_u32(8) & FIB_RULE_INVERT);
+        let (to_len, tos) = (row.byte(1), row.byte(3));
         to_len > 0
             || tos > 0
-            || inverted != 0
+            || is_inverted(row)
             || FRA_SELECTORS.iter().any(|number| row.attribute(*number).is_some())
     }
 
@@ -105,7 +117,10 @@ impl Rule {
             priority: row.u32(FRA_PRIORITY).unwrap_or_default(),
             from: row.address(FRA_SRC).map(|from| Prefix::new(from, row.byte(2))),
             output: row.text(FRA_OIFNAME),
-            carries: row.u8(FRA_IP_PROTO),
+            carries: row.u8(FRA_IP_PROTO).map(match is_inverted(row) {
+                true => Carried::AllBut,
+                false => Carried::This,
+            }),
             port: [(FRA_SPORT_RANGE, Port::Source), (FRA_DPORT_RANGE, Port::Destination)]
                 .into_iter()
                 .find_map(|(number, port)| row.attribute(number).map(|_| port)),
@@ -131,8 +146,10 @@ impl fmt::Display for Rule {
         if let Some(name) = &self.output {
             write!(f, " oif {name}")?;
         }
-        if let Some(protocol) = self.carries {
-            write!(f, " ipproto {protocol}")?;
+        match self.carries {
+            Some(Carried::This(protocol)) => write!(f, " ipproto {protocol}")?,
+            Some(Carried::AllBut(protocol)) => write!(f, " not ipproto {protocol}")?,
+            None => {}
         }
         match self.port {
             Some(Port::Source) => f.write_str(" sport 1-65534")?,
@@ -157,6 +174,8 @@ pub(crate) struct Route {
     pub(crate) source: Option<Prefix>,
     pub(crate) metric: u32,
     pub(crate) target: Target,
+    /// The source of sockets that have none.
+    pub(crate) preferred_source: Option<Ipv6Addr>,
     pub(crate) mtu: Option<u32>,
     pub(crate) protocol: u8,
 }
@@ -209,6 +228,9 @@ impl Route {
                 }
             }
         }
+        if let Some(source) = self.preferred_source {
+            message.attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet6(source)));
+        }
         if let Some(mtu) = self.mtu {
             message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)]));
         }
@@ -235,6 +257,7 @@ impl Route {
             source: row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2))),
             metric: row.u32(libc::RTA_PRIORITY).unwrap_or_default(),
             target,
+            preferred_source: row.address(libc::RTA_PREFSRC),
             mtu,
             protocol: row.byte(5),
         })
@@ -249,6 +272,10 @@ impl fmt::Display for Route {
         }
         write!(f, " in table {}", self.table)
     }
+}
+
+fn is_inverted(row: &Row) -> bool {
+    row.header_u32(8) & FIB_RULE_INVERT != 0
 }
 
 const FIB_RULE_INVERT: u32 = 2;

@@ -206,6 +206,7 @@ impl Netlink {
             source: Some(Prefix::new(moved.ulids.local.0, 128)),
             metric: Route::METRIC,
             target: Target::Device { ifindex, gateway: None },
+            preferred_source: None,
             // Not locked: what the path says later still counts.
             mtu: Some(moved.mtu()),
             protocol: self.settings.protocol,
@@ -225,4 +226,4 @@ const DIRECT_METRIC: u32 = 512;
 /// Behind it: the kernel takes it for sockets alone that can take no other.
 const OWN_METRIC: u32 = 2048;
 /// In a request to remove a route.
-const ANY_INTERFACE: u32 = 0;
+pub(crate) const ANY_INTERFACE: u32 = 0;

@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::message::{Action, Port, Route, Rule, Target};
-use crate::settings::Settings;
+use crate::message::{Action, Carried, Port, Route, Rule, Target};
+use crate::settings::{Settings, UNBOUND_PRIORITY};
 use crate::view::{HostView, Prefix, Uplink};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -148,8 +148,14 @@ fn plan(
     let mut wanted_rules = BTreeSet::from([
         Rule {
             priority: settings.moved_tcp_priority(),
-            carries: Some(TCP),
+            carries: Some(Carried::This(TCP)),
             action: Action::Lookup { table: settings.moved_tcp_table(), suppress_default: false },
+            ..moved.clone()
+        },
+        Rule {
+            priority: UNBOUND_PRIORITY,
+            carries: Some(Carried::AllBut(TCP)),
+            action: Action::Lookup { table: settings.unbound_table(), suppress_default: false },
             ..moved.clone()
         },
         moved,
@@ -272,6 +278,7 @@ fn table_routes(
         source: None,
         metric: u32::MAX,
         target: Target::Unreachable,
+        preferred_source: None,
         mtu: None,
         protocol: settings.protocol,
     };

@@ -6,9 +6,11 @@
 pub struct Settings {
     /// `protocol`: mark on routes, rules and addresses (`rtm_protocol`, `FRA_PROTOCOL`, `IFA_PROTO`).
     pub protocol: u8,
-    /// `rule-base`: priority of the first rule; the range up to base + 10 + [`Self::PREFIXES`] is ours.
+    /// `rule-base`: priority of the first rule; the range up to base + 10 + [`Self::PREFIXES`] is ours, and
+    /// 32765, just before the main table.
     pub rule_base: u32,
-    /// `moved-table`: routing table of moved ULID pairs; the next one is for their TCP, where that has a route of its own.
+    /// `moved-table`: routing table of moved ULID pairs; the next one is for their TCP, where that has a route of its own, and
+    /// the one behind that for sockets without an address of their own.
     pub moved_table: u32,
     /// `prefix-table`: first of [`Self::PREFIXES`] routing tables, one for each prefix.
     pub prefix_table: u32,
@@ -46,8 +48,12 @@ impl Settings {
         self.moved_table + 1
     }
 
+    pub(crate) const fn unbound_table(&self) -> u32 {
+        self.moved_table + 2
+    }
+
     pub(crate) const fn is_moved_table(&self, table: u32) -> bool {
-        table == self.moved_table || table == self.moved_tcp_table()
+        self.moved_table <= table && table <= self.unbound_table()
     }
 
     pub(crate) const fn prefix_priority(&self, slot: u32) -> u32 {
@@ -78,7 +84,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Protocol 139, rules from 5530, tables 5530, 5531 and from 5540, `moor0` and `moor1`.
+    /// Protocol 139, rules from 5530, tables 5530 to 5532 and from 5540, `moor0` and `moor1`.
     fn default() -> Self {
         Self {
             protocol: 139,
@@ -95,7 +101,11 @@ impl Default for Settings {
 pub(crate) fn is_priority_from(base: u32, priority: u32) -> bool {
     let offset = priority.checked_sub(base);
     offset.is_some_and(|offset| offset < 5 || (10..10 + Settings::PREFIXES).contains(&offset))
+        || priority == UNBOUND_PRIORITY
 }
+
+/// Just before that of the main table: rules of others, such as those of a VPN, come first. They may have it, too.
+pub(crate) const UNBOUND_PRIORITY: u32 = 32765;
 
 /// Alias of our links, by which they are known as ours (`ip link show` prints it).
 pub(crate) const LINK_ALIAS: &str = "moorline";

@@ -128,6 +128,8 @@ pub struct DefaultRoute {
     pub gateway: Option<Ipv6Addr>,
     /// The sources that it is for, if not for all.
     pub source: Option<Prefix>,
+    /// The source that sockets without one take, if the route says.
+    pub preferred_source: Option<Ipv6Addr>,
 }
 
 /// A global address of an uplink.
@@ -367,7 +369,8 @@ fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute
     }
     let metric = row.u32(libc::RTA_PRIORITY).unwrap_or_default();
     let source = row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2)));
-    let route = |gateway| DefaultRoute { metric, gateway, source };
+    let preferred_source = row.address(libc::RTA_PREFSRC);
+    let route = |gateway| DefaultRoute { metric, gateway, source, preferred_source };
     let mut found = Vec::new();
     if let Some(ifindex) = row.u32(libc::RTA_OIF) {
         found.push((ifindex, route(row.address(libc::RTA_GATEWAY))));

@@ -112,6 +112,12 @@ pub enum Report {
         /// TCP segments received with ECN-Echo since the last such report.
         ece: u32,
     },
+    /// A socket has left no room for a header in a packet that needs one. It is for those who own the routes of sockets:
+    /// the core has nothing to do.
+    NoRoom {
+        /// On which context.
+        context: ContextId,
+    },
 }
 
 /// Why a data plane doubts a pair.

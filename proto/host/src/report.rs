@@ -14,6 +14,7 @@ impl Host {
 
     fn on_report(&mut self, report: Report, now: Instant) -> Result<(), DropReason> {
         let context = match report {
+            Report::NoRoom { .. } => return Ok(()),
             Report::Trigger { ulids } => return self.shim6.handle_trigger(ulids, now),
             Report::Idle { context, since } => return self.on_idle(context, since, now),
             Report::SendExpired { context, .. }
@@ -34,7 +35,10 @@ impl Host {
             Report::Suspected { doubt, since, usual, .. } => {
                 active.reap.handle_suspicion(doubt_of(doubt), since, usual, now);
             }
-            Report::Trigger { .. } | Report::Idle { .. } | Report::Congested { .. } => {}
+            Report::Trigger { .. }
+            | Report::Idle { .. }
+            | Report::Congested { .. }
+            | Report::NoRoom { .. } => {}
         }
         self.drain_reap(context, now);
         Ok(())

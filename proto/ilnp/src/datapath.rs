@@ -68,6 +68,12 @@ pub enum Report {
         /// When.
         at: Instant,
     },
+    /// A socket has left no room for a nonce in a packet that needs one. It is for those who own the routes of sockets: the
+    /// sessions have nothing to do.
+    NoRoom {
+        /// The session.
+        session: SessionId,
+    },
 }
 
 /// What the sessions tell a data plane.

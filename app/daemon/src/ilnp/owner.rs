@@ -64,6 +64,9 @@ impl Daemon {
             ilnp.postponed.0.insert(*ulids);
             return;
         }
+        if let Report::NoRoom { context } = report {
+            self.room.note(Mover::Context(context));
+        }
         self.host.handle_report(report, clock::now());
     }
 

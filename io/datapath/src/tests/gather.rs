@@ -1,6 +1,6 @@
 //! Which packets go to be put together once their header is out, and which to be cut before it goes in.
 
-use moorline_host::datapath::{ContextEntry, Triggers, Update};
+use moorline_host::datapath::{ContextEntry, Report, Triggers, Update};
 use moorline_types::{ContextId, DropReason};
 
 use super::can_run;
@@ -132,4 +132,33 @@ fn super_packets_that_have_moved_go_to_be_cut() {
     let outcome = harness.run_of("uplink_egress", &super_packet, origin);
     assert_eq!(outcome.action, TC_ACT_SHOT);
     assert_eq!(harness.plane.drops().unwrap(), [(DropReason::AdjustRoom, 1)]);
+}
+
+#[test]
+fn of_what_has_no_room_but_tcp_the_core_is_told_every_millisecond() {
+    if !can_run("of_what_has_no_room_but_tcp_the_core_is_told_every_millisecond") {
+        return;
+    }
+    let mut harness = harness();
+    let mut datagrams = packet(LOCAL, PEER, 8 + 2800);
+    datagrams[6] = 17;
+    let mut segments = datagrams.clone();
+    segments[6] = TCP;
+    segments[40 + 12] = 5 << 4;
+    let moved = entry(4, PEER);
+    let told = [Report::NoRoom { context: moved.id }];
+    harness.apply(&Update::Upsert(moved));
+    // The kernel could not cut it with the header in.
+    let reports_at = |now: u64, packet: &[u8]| {
+        harness.set_now(now);
+        assert_eq!(harness.run("moor_ingress", packet, 2).action, TC_ACT_SHOT);
+        let mut reports = harness.reports();
+        reports.retain(|report| matches!(report, Report::NoRoom { .. }));
+        reports
+    };
+    let begin = 1_000_000_000;
+    assert_eq!(reports_at(begin, &segments), [], "its socket is told the MTU");
+    assert_eq!(reports_at(begin, &datagrams), told);
+    assert_eq!(reports_at(begin + 999_999, &datagrams), []);
+    assert_eq!(reports_at(begin + 1_000_000, &datagrams), told);
 }

@@ -76,6 +76,7 @@ fn each_prefix_has_a_rule_after_those_for_all_and_a_table() {
             "rule 5534: from all lookup 254 suppress_prefixlength 0",
             "rule 5540: from 2001:db8:1::/64 lookup 5540",
             "rule 5541: from 2001:db8:2::/64 lookup 5541",
+            "rule 32765: from all not ipproto 6 lookup 5532",
         ]
     );
     assert_eq!(
@@ -166,6 +167,7 @@ fn routes_of_moved_pairs_stay() {
         source: Some(prefix("2001:db8:1::1/128")),
         metric: Route::METRIC,
         target: Target::Device { ifindex: 9, gateway: None },
+        preferred_source: None,
         mtu: Some(1492),
         protocol: 139,
     };

@@ -280,6 +280,85 @@ fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
 }
 
 #[test]
+fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let view = netlink.view().await.unwrap();
+        netlink.ensure_rules(&view).await.unwrap();
+        let ulids = pair("2001:db8:1::1", FAR);
+        let moved =
+            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct: None, own: None };
+        netlink.add_all_moved(&[moved]).await.unwrap();
+        let route = |to: &str| ip(&format!("-6 route get {to}"));
+        let before = route(FAR);
+        assert!(before.contains("dev up1") && !before.contains("mtu"), "{before}");
+        let connected = UdpSocket::bind("[::]:0").unwrap();
+        connected.connect((FAR, 9)).unwrap();
+        let mtu = || {
+            connected.send(b"x").unwrap();
+            rustix::net::sockopt::ipv6_mtu(&connected).unwrap()
+        };
+        assert_eq!(mtu(), 1500);
+
+        netlink.leave_room(&[moved], &view).await.unwrap();
+        assert_eq!(mtu(), 1392, "it looks its route up again");
+        let udp = format!("{FAR} ipproto udp");
+        assert!(["dev up1", "mtu 1392"].iter().all(|part| route(&udp).contains(part)));
+        assert!(route(&format!("{FAR} oif up2")).contains("dev up2"));
+        let away = [
+            format!("{FAR} ipproto tcp"),
+            format!("{FAR} from 2001:db8:2::1"),
+            "2001:db8:9::8".to_owned(),
+        ];
+        for other in &away {
+            assert!(!route(other).contains("mtu"), "{}", route(other));
+        }
+        // What others want for all that leaves the host comes first.
+        ip("-6 rule add priority 20000 lookup 77");
+        ip("-6 route add default dev up2 table 77");
+        assert!(!route(&udp).contains("mtu"), "{}", route(&udp));
+        ip("-6 rule del priority 20000");
+        ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
+        assert!(!route(&udp).contains("mtu"), "{}", route(&udp));
+        ip("-6 route del 2001:db8:9::/48");
+        // The router of the first provider is gone: as without us, the second one has what has no source yet.
+        ip("link set up1 down");
+        assert!(route(&udp).contains("dev up2"), "{}", route(&udp));
+
+        netlink.need_no_room(&[ulids.peer]).await.unwrap();
+        let table = || ip("-6 route show table 5532");
+        assert_eq!(table(), "");
+        netlink.leave_room(&[moved], &netlink.view().await.unwrap()).await.unwrap();
+        assert_eq!(table().lines().count(), 1);
+        netlink.need_no_room_at_all().await.unwrap();
+        assert_eq!(table(), "");
+    });
+}
+
+#[test]
+fn a_default_route_that_names_the_source_names_it_to_sockets_that_leave_room() {
+    on_host(async |host: Host| {
+        ip("-6 addr add 2001:db8:1::7/64 dev up1 nodad");
+        ip("-6 route del default dev up1");
+        ip("-6 route add default via fe80::1 dev up1 metric 1021 src 2001:db8:1::7");
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let view = netlink.view().await.unwrap();
+        netlink.ensure_rules(&view).await.unwrap();
+        let ulids = pair("2001:db8:1::1", FAR);
+        let moved =
+            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct: None, own: None };
+        netlink.leave_room(&[moved], &view).await.unwrap();
+        let route = ip(&format!("-6 route get {FAR}"));
+        assert!(
+            ["src 2001:db8:1::7", "mtu 1392"].iter().all(|part| route.contains(part)),
+            "{route}"
+        );
+    });
+}
+
+#[test]
 fn routes_of_many_pairs_are_set_and_removed_whatever_becomes_of_some() {
     on_host(async |host: Host| {
         let netlink = host.netlink();

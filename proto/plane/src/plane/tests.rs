@@ -324,7 +324,8 @@ fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
             | Report::Received { .. }
             | Report::Idle { .. }
             | Report::Suspected { .. }
-            | Report::Congested { .. } => panic!("{report:?}"),
+            | Report::Congested { .. }
+            | Report::NoRoom { .. } => panic!("{report:?}"),
         })
         .collect();
     assert_eq!(ids, (0..50).collect::<Vec<_>>());
@@ -418,7 +419,8 @@ proptest! {
                     Report::Received { .. }
                     | Report::Idle { .. }
                     | Report::Suspected { .. }
-                    | Report::Congested { .. } => prop_assert!(false, "not asked for"),
+                    | Report::Congested { .. }
+                    | Report::NoRoom { .. } => prop_assert!(false, "not asked for"),
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::net::{Ipv6Addr, UdpSocket};
 
 use libbpf_rs::ProgramInput;
-use moorline_ilnp::datapath::{ChecksumMode, SessionEntry, Update};
+use moorline_ilnp::datapath::{ChecksumMode, Report, SessionEntry, Update};
 use moorline_types::{DropReason, Ilv, IlvPair, Nonce, SessionId};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
@@ -133,6 +133,7 @@ fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
     sh(SETUP);
     let mut plane = plane();
     let at = |plane: &IlnpDatapath, program, interface| output(plane, program, interface, 4);
+    plane.set_now(1_000_000_000);
     // Nowhere to go.
     assert_eq!(at(&plane, "ilnp_egress", "up0").0, TC_ACT_SHOT);
     plane.attach_moor(ifindex("moor0"), ifindex("moor1")).unwrap();
@@ -140,6 +141,11 @@ fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
     assert_eq!(at(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_UNSPEC, datagram()));
     assert_eq!(at(&plane, "ilnp_moor_ingress", "moor1").0, TC_ACT_SHOT);
     assert_eq!(plane.drops().unwrap(), [(DropReason::AdjustRoom, 2)]);
+    let mut reports = Vec::new();
+    plane.drain_reports(&mut |report| reports.push(report)).unwrap();
+    let told = reports.iter().filter(|report| matches!(report, Report::NoRoom { .. }));
+    // That of a segment; the segmentation path itself asks its sockets for nothing.
+    assert_eq!(told.collect::<Vec<_>>(), [&Report::NoRoom { session: SessionId(1) }]);
 }
 
 fn moved() -> SessionEntry {
