@@ -5,9 +5,9 @@ use super::*;
 
 fn moved(mover: Mover) -> Option<MovedRoute> {
     let Mover::Context(ContextId(number)) = mover else { return None };
+    let number = u16::try_from(number).ok()?;
     // Two contexts of each peer.
-    let address =
-        |site: u16, host: u32| Ulid([0x2001, 0xdb8, site, 0, 0, 0, 0, host as u16].into());
+    let address = |site: u16, host: u16| Ulid([0x2001, 0xdb8, site, 0, 0, 0, 0, host].into());
     let ulids = UlidPair::new(address(1, number), address(2, number / 2));
     Some(MovedRoute { ulids, path_mtu: 1500, is_tcp_bare: false, direct: None, own: None })
 }
