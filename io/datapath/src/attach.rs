@@ -107,8 +107,22 @@ impl Attachments {
             AttachMode::Tc => self.attach_tc(&program, ifindex, hook),
             AttachMode::Auto => self.attach_auto(&program, ifindex, hook),
         }?;
+        self.take_off_other(ifindex, hook, &held);
         self.held.push((ifindex, hook, held));
         Ok(())
+    }
+
+    /// What an earlier process attached there by the other kind of hook goes.
+    fn take_off_other(&mut self, ifindex: u32, hook: Hook, held: &Held) {
+        let Some(pins) = self.pins.as_deref() else { return };
+        let other = match held {
+            Held::Link(_) => self.filter_path(pins, ifindex, hook),
+            Held::Filter => link_path(pins, ifindex, hook),
+        };
+        if other.exists() {
+            detach(mark(other).into_iter());
+            self.qdiscs.leave(ifindex);
+        }
     }
 
     /// tcx; if this kernel has none, classic tc from now on.
@@ -147,13 +161,16 @@ impl Attachments {
         let mut filter = tc_hook(program.as_fd(), ifindex, hook, self.place);
         self.qdiscs.ensure(ifindex)?;
         // Before the filter: one without a mark would not be found again.
-        self.mark(&format!("{}-{ifindex}-{}", self.place.as_str(), hook.as_str()))?;
+        if let Some(pins) = self.pins.as_deref() {
+            pins::create(&self.filter_path(pins, ifindex, hook))?;
+        }
         filter.attach().map_err(|source| failed("attach to", ifindex, source))?;
         Ok(Held::Filter)
     }
 
-    fn mark(&self, name: &str) -> Result<()> {
-        self.pins.as_deref().map_or(Ok(()), |pins| pins::create(&pins.join(name)))
+    /// The mark of a filter.
+    fn filter_path(&self, pins: &Path, ifindex: u32, hook: Hook) -> PathBuf {
+        pins.join(format!("{}-{ifindex}-{}", self.place.as_str(), hook.as_str()))
     }
 
     /// Takes our programs off the interface; no error if there are none, or no interface.

@@ -22,8 +22,8 @@ fn filters(host: &Namespace, name: &str) -> (usize, usize) {
     (count("direct-action"), count("bytecode"))
 }
 
-fn open_ilnp(namespace: &Namespace, pins: &Pins) -> IlnpDatapath {
-    let (pin_dir, attach) = (Some(pins.0.clone()), AttachMode::Tc);
+fn open_ilnp(namespace: &Namespace, pins: &Pins, attach: AttachMode) -> IlnpDatapath {
+    let pin_dir = Some(pins.0.clone());
     let settings = IlnpSettings { max_sessions: 64, pin_dir, attach, ..IlnpSettings::default() };
     namespace.run(|| {
         let mut plane = IlnpDatapath::open(&settings).unwrap();
@@ -80,7 +80,7 @@ fn a_reset_takes_what_a_killed_process_left_and_no_more() {
     let net = Net::new("fr");
     let pins = Pins::new("fr");
     drop(open(&net.a, "a", &pins.settings(AttachMode::Tc)));
-    drop(open_ilnp(&net.a, &pins));
+    drop(open_ilnp(&net.a, &pins, AttachMode::Tc));
     net.a.sh(ADD_FILTER);
     assert_eq!([filters(&net.a, "up1"), filters(&net.a, "up2")], [(4, 1), (2, 0)]);
     net.a.run(|| Datapath::remove_pins(&pins.0).unwrap());
@@ -98,7 +98,7 @@ fn the_qdisc_goes_with_the_last_program_of_either_kind() {
     let pins = Pins::new("fl");
     for is_shim6_first in [true, false] {
         let up1 = net.a.ifindex("up1");
-        let mut ilnp = open_ilnp(&net.a, &pins);
+        let mut ilnp = open_ilnp(&net.a, &pins, AttachMode::Tc);
         let mut shim6 = open(&net.a, "a", &pins.settings(AttachMode::Tc));
         let mut detach = |is_shim6: bool| {
             net.a.run(|| if is_shim6 { shim6.detach_uplink(up1) } else { ilnp.detach_uplink(up1) });
@@ -111,6 +111,33 @@ fn the_qdisc_goes_with_the_last_program_of_either_kind() {
         net.a.run(|| shim6.close().unwrap());
         assert!(!pins.0.exists());
     }
+}
+
+/// As after a change of `attach`: nothing sees a packet twice.
+#[test]
+fn programs_of_an_earlier_process_give_way_to_the_other_kind_of_hook() {
+    if !can_run("programs_of_an_earlier_process_give_way_to_the_other_kind_of_hook") {
+        return;
+    }
+    let net = Net::new("fk");
+    let pins = Pins::new("fk");
+    let links = || {
+        let pinned = std::fs::read_dir(&pins.0)
+            .unwrap()
+            .flatten()
+            .flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
+        pinned.filter(|one| one.file_name().to_string_lossy().starts_with("link-")).count()
+    };
+    for (attach, filters_of_ours) in
+        [(AttachMode::Tc, 4), (AttachMode::Tcx, 0), (AttachMode::Tc, 4)]
+    {
+        drop(open(&net.a, "a", &pins.settings(attach)));
+        drop(open_ilnp(&net.a, &pins, attach));
+        assert_eq!(filters(&net.a, "up1"), (filters_of_ours, 0), "{attach:?}");
+        assert_eq!(has_qdisc(&net.a, "up1"), filters_of_ours > 0, "{attach:?}");
+        assert_eq!(links() > 0, filters_of_ours == 0, "{attach:?}: {}", links());
+    }
+    net.a.run(|| Datapath::remove_pins(&pins.0).unwrap());
 }
 
 #[test]
