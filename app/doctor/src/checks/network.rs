@@ -79,7 +79,9 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
                 finding.shown_by(format!("{}: proof none", own.address))
             });
             findings.push(finding.remedy(
-                "Set addresses = \"hba-compatible\" in moorlined.toml; `moorline addr list` shows what became of it.",
+                "Set addresses = \"hba-compatible\" in moorlined.toml. If it is set already: addresses are made in prefixes of \
+                 64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128). \
+                 `moorline addr list` shows what became of it.",
             ));
         }
     }
