@@ -65,6 +65,17 @@ fn again(hosts: &mut Protected, traffic: &Traffic, host: usize, end: End) {
         End::HandedOver => daemon.hand_over().unwrap(),
     }
     traffic.goes_on(&format!("while {} has no daemon, {end:?}", HOSTS[host]));
+    starts(hosts, traffic, host, &before, &format!("{end:?}"));
+}
+
+/// The daemon of a host starts again, with the session of the run before.
+fn starts(
+    hosts: &mut Protected,
+    traffic: &Traffic,
+    host: usize,
+    before: &Correspondent,
+    what: &str,
+) {
     let settings = "addresses = \"off\"\nilnp = \"on\"\n".to_owned();
     let options = DaemonOptions { settings, ..daemon_options() };
     let daemon = Daemon::start(&hosts.lab, HOSTS[host], &options).unwrap();
@@ -73,12 +84,12 @@ fn again(hosts: &mut Protected, traffic: &Traffic, host: usize, end: End) {
     let same = |one: &Correspondent| {
         (one.addresses, one.via, one.moved, one.state.clone(), one.why.clone(), one.nonces.clone())
     };
-    assert_eq!(same(&before), same(&after), "{end:?}");
+    assert_eq!(same(before), same(&after), "{what}");
     hosts.daemons[host]
         .wait_for(&EventKind::LocatorsAcknowledged, Duration::from_secs(20))
         .unwrap();
-    traffic.goes_on(&format!("with another daemon of {}, {end:?}", HOSTS[host]));
-    assert_eq!(same(&before), same(&session(hosts, host)), "{end:?}");
+    traffic.goes_on(&format!("with another daemon of {}, {what}", HOSTS[host]));
+    assert_eq!(same(before), same(&session(hosts, host)), "{what}");
 }
 
 fn loses_isp1(hosts: &mut Protected, traffic: &Traffic, host: usize) {
@@ -88,6 +99,22 @@ fn loses_isp1(hosts: &mut Protected, traffic: &Traffic, host: usize) {
     traffic.goes_on(&format!("after the cut at {node}"));
     let via = session(hosts, host).via.local;
     assert_eq!(Prefix::of(via), Prefix::of(host_address(node, 2)), "{}", hosts.story());
+}
+
+/// Both ends have moved. The first that is back finds a correspondent that does not answer yet.
+fn both_are_gone_for_a_while(hosts: &mut Protected, traffic: &Traffic) {
+    let before = [0, 1].map(|host| session(hosts, host));
+    for daemon in hosts.daemons.drain(..) {
+        daemon.hand_over().unwrap();
+    }
+    traffic.goes_on("while there is no daemon");
+    let settings = "addresses = \"off\"\nilnp = \"on\"\n".to_owned();
+    let options = DaemonOptions { settings, ..daemon_options() };
+    hosts.daemons.push(Daemon::start(&hosts.lab, "a", &options).unwrap());
+    traffic.goes_on("while only a has a daemon");
+    assert_eq!(session(hosts, 0).via, before[0].via);
+    starts(hosts, traffic, 1, &before[1], "both were gone");
+    assert_eq!(session(hosts, 0).via, before[0].via);
 }
 
 #[test]
@@ -105,6 +132,7 @@ fn sessions_outlive_their_daemons_moved_or_not_and_move_afterwards() {
     again(&mut hosts, &traffic, 0, End::Killed);
     // The new ones protect what they found.
     loses_isp1(&mut hosts, &traffic, 1);
+    both_are_gone_for_a_while(&mut hosts, &traffic);
     let kept = state_directory(&hosts.lab, "a").unwrap().join("sessions.json");
     assert_eq!(fs::metadata(kept).unwrap().permissions().mode() & 0o777, 0o600);
     // Octets are checked as they arrive.
