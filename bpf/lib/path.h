@@ -24,7 +24,7 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 	__u64 now = clock_about();
 	int action = shim6_insert(skb, l2, ip6, way, now);
 
-	if (action == -1 - DROP_ADJUST_ROOM && is_no_room_due(ip6->next, now))
+	if (action == -1 - DROP_ADJUST_ROOM && is_no_room_due(ip6->next, found->slot, now))
 		report(REPORT_NO_ROOM, found->slot, found->context->generation, now, NULL);
 	if (action < TC_ACT_UNSPEC)
 		return drop(-1 - action);

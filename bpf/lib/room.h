@@ -7,18 +7,24 @@
 
 #include "packet.h"
 
-/* Between two reports, of all contexts or sessions together: 1 ms. */
-#define NO_ROOM_INTERVAL 1000000ULL
+/* Between two reports of a context or session: 100 ms. */
+#define NO_ROOM_INTERVAL 100000000LL
+/* A power of two. */
+#define NO_ROOM_PLACES 256
 
-/* When the last report was made. Two processors may make one each: no harm. */
-volatile __u64 no_room_at SEC(".data.room") = 0;
+/* When the last report was made, by the slot of the context or session. Those that share a place share the interval.
+ * Two processors may make one report each: no harm.
+ */
+volatile __u64 no_room_at[NO_ROOM_PLACES] SEC(".data.room") = {};
 
 /* Whether a packet without room is to be reported. A segment of TCP is not: its socket is told the MTU. */
-static __always_inline bool is_no_room_due(__u8 protocol, __u64 now)
+static __always_inline bool is_no_room_due(__u8 protocol, __u32 slot, __u64 now)
 {
-	if (protocol == IPPROTO_TCP || now - no_room_at < NO_ROOM_INTERVAL)
+	volatile __u64 *at = &no_room_at[slot & (NO_ROOM_PLACES - 1)];
+
+	if (protocol == IPPROTO_TCP || (__s64)(now - *at) < NO_ROOM_INTERVAL)
 		return false;
-	no_room_at = now;
+	*at = now;
 	return true;
 }
 

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use common::{Protected, is_skipped, protected_with, with_ilnp};
+use common::{Protected, is_skipped, protected, protected_with, with_ilnp};
 use moorline_api::{BlockingClient, Client, EventKind, PathRule, Scope, Taste};
 use moorline_lab::topology::HOSTS;
 use moorline_lab::workload::Direction;
@@ -180,6 +180,40 @@ fn sockets_without_an_address_leave_room_for_the_nonce_of_a_session() {
     hosts.await_session();
     leave_room_without_an_address(name, &mut hosts);
     drop(flow.finish());
+}
+
+/// To a peer without Moorline, over a path that takes less than the uplink, as without Moorline.
+#[test]
+fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
+    let name = "unbound sockets, path MTU";
+    let Some(mut hosts) = protected(name, &["a"], &["python3"]) else { return };
+    let narrow = |node: &str, interface: &str, mtu: &str| {
+        hosts
+            .lab
+            .namespace(node)
+            .unwrap()
+            .ip(&["link", "set", "dev", interface, "mtu", mtu])
+            .unwrap();
+    };
+    narrow("isp1", "b", "1400");
+    narrow("b", "isp1", "1400");
+    let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
+    let mut server = Script::start(&hosts, "b", &["serve", "7700"]);
+    assert_eq!(server.line(), "ready");
+    let mut client = Script::start(&hosts, "a", &["unbound", &a, &b, "7700"]);
+    assert_eq!(client.line(), "[]", "{}", hosts.story());
+    // A path that has become narrower still.
+    narrow("b", "isp1", "1300");
+    narrow("isp1", "b", "1300");
+    let mut client = Script::start(&hosts, "a", &["unbound", &a, &b, "7700"]);
+    assert_eq!(client.line(), "[]", "{}", hosts.story());
+    let routes = || {
+        let host = hosts.lab.namespace("a").unwrap();
+        host.ip(&["-6", "route", "show", "table", "5532"]).unwrap()
+    };
+    assert!(routes().contains("mtu 1300"), "{}", routes());
+    hosts.daemons.remove(0).hand_over().unwrap();
+    assert_eq!(routes(), "", "nobody would follow the default routes of the host");
 }
 
 /// Echo replies, which the kernel itself sends: each has the size of its request, in fragments or in one packet.

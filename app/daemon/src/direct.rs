@@ -111,6 +111,7 @@ impl Daemon {
             Ok(there) => self.moved.keep_direct(&there),
             Err(error) => return tracing::warn!(%error, "direct routes of what has moved"),
         }
+        self.doubt_unbound();
         self.follow_routers().await;
     }
 

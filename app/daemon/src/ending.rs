@@ -66,6 +66,10 @@ impl Daemon {
         // What the programs have told so far is in the contexts that are kept.
         let told = self.take_reports().and_then(|()| self.take_last_ilnp_reports());
         self.pump().await;
+        // Nobody would follow the default routes of the host.
+        if let Err(error) = self.netlink.remove_all_unbound().await {
+            tracing::warn!(%error, "unbound routes");
+        }
         let contexts = self.store.save_contexts(self.host.snapshot());
         let sessions = self.save_sessions();
         let count = self.ilnp.as_ref().map_or(0, |ilnp| ilnp.machine.session_count());

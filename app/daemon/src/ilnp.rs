@@ -39,8 +39,8 @@ use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, SessionId, Ulid, UlidPair}
 use crate::clock;
 use crate::config::IlnpConfig;
 use crate::protect::Mover;
-use crate::room::Room;
 use crate::shell::Daemon;
+use crate::unbound::Unbound;
 pub(crate) use owner::Owned;
 use owner::Postponed;
 pub(crate) use peers::Peers;
@@ -156,12 +156,12 @@ impl Ilnp {
     pub(crate) fn take_reports(
         &mut self,
         is_shim6: &dyn Fn(IlvPair) -> bool,
-        room: &mut Room,
+        unbound: &mut Unbound,
     ) -> anyhow::Result<bool> {
         let machine = &mut self.machine;
         let has_reports = self.datapath.drain_reports(&mut |report| {
             if let Report::NoRoom { session } = report {
-                room.note(Mover::Session(session));
+                unbound.on_no_room(Mover::Session(session));
             }
             let is_of_shim6 = matches!(report, Report::Candidate { pair, .. } if is_shim6(pair));
             if !is_of_shim6 {
@@ -197,7 +197,7 @@ impl Daemon {
     pub(crate) fn take_ilnp_reports(&mut self) -> anyhow::Result<()> {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
         let owned = &self.owned;
-        self.ilnp_waits = ilnp.take_reports(&|pair| owned.contains(pair), &mut self.room)?;
+        self.ilnp_waits = ilnp.take_reports(&|pair| owned.contains(pair), &mut self.unbound)?;
         Ok(())
     }
 

@@ -15,7 +15,7 @@
 //! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
 //! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
-//! | `room` | has sockets without an address leave room for a header |
+//! | `unbound` | has sockets without an address know the MTU of a path |
 //! | `paths` | what people and programs want of paths: put, pin, prefer, avoid |
 //! | `ranker` | asks somebody outside for the order of pairs |
 //! | `triggers` | which traffic earns a context, read again while running |
@@ -44,13 +44,13 @@ mod privileges;
 mod protect;
 mod ranker;
 mod readiness;
-mod room;
 mod server;
 mod shell;
 mod shim6;
 mod signals;
 mod store;
 mod triggers;
+mod unbound;
 mod uplinks;
 mod usage;
 mod views;

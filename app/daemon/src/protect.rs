@@ -250,7 +250,7 @@ impl Daemon {
         {
             tracing::warn!(%error, "routes of what had moved");
         }
-        self.need_no_room(&routes).await;
+        self.forget_unbound(&routes).await;
     }
 
     /// A ULID whose address has left the host stays on `moor0` as long as a context or session needs it.

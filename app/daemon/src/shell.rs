@@ -9,7 +9,7 @@ use moorline_api::EventKind;
 use moorline_datapath::{Datapath, Settings};
 use moorline_host::Host;
 use moorline_host::datapath::Triggers;
-use moorline_link::{Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
+use moorline_link::{Icmp6Error, Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
 use moorline_netlink::{
     Advertisement, Advertisements, HostView, Monitor, Netlink, Notice, Reachability,
 };
@@ -31,11 +31,11 @@ use crate::paths::Steer;
 use crate::privileges;
 use crate::protect::Moved;
 use crate::ranker::Ranker;
-use crate::room::Room;
 use crate::server::{self, Ask};
 use crate::shim6::host_config;
 use crate::signals::{Signals, Wanted};
 use crate::store::Store;
+use crate::unbound::Unbound;
 use crate::usage::Quiet;
 
 /// Everything the main loop owns.
@@ -73,7 +73,7 @@ pub(crate) struct Daemon {
     pub(crate) save_delay: Duration,
     /// When direct routes are set that wait for it.
     pub(crate) lead_at: Option<time::Instant>,
-    pub(crate) room: Room,
+    pub(crate) unbound: Unbound,
     /// Until then strangers wait.
     pub(crate) strangers_at: Option<time::Instant>,
     pub(crate) quiet: Quiet,
@@ -200,7 +200,7 @@ impl Daemon {
             save_at: None,
             save_delay: save_delay(Duration::ZERO),
             lead_at: None,
-            room: Room::default(),
+            unbound: Unbound::default(),
             strangers_at: None,
             config_path: args.config.clone(),
             triggers: settings.triggers,
@@ -249,8 +249,8 @@ impl Daemon {
         loop {
             self.plan_save();
             let wake = self.host.poll_timeout().map(|(at, _)| at);
-            let (save_at, lead_at, room_at) =
-                (self.save_at, self.lead_at, self.room.poll_timeout());
+            let (save_at, lead_at) = (self.save_at, self.lead_at);
+            let unbound_at = self.unbound.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
             let ilnp_at = self.ilnp.as_ref().and_then(Ilnp::poll_timeout);
@@ -294,7 +294,7 @@ impl Daemon {
                 () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
-                () = until(room_at), if room_at.is_some() => self.leave_room().await,
+                () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
                 () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }
@@ -311,9 +311,13 @@ impl Daemon {
         }
     }
 
-    fn on_icmp6(&mut self, received: std::io::Result<Unrecognized<'_>>) -> anyhow::Result<()> {
-        let Unrecognized { quoted, locators, source } = received.context("raw socket of ICMPv6")?;
-        self.host.handle_unrecognized(quoted, locators, source, clock::now());
+    fn on_icmp6(&mut self, received: std::io::Result<Icmp6Error<'_>>) -> anyhow::Result<()> {
+        match received.context("raw socket of ICMPv6")? {
+            Icmp6Error::Unrecognized(Unrecognized { quoted, locators, source }) => {
+                self.host.handle_unrecognized(quoted, locators, source, clock::now());
+            }
+            Icmp6Error::TooBig { addresses } => self.on_too_big(addresses),
+        }
         Ok(())
     }
 

@@ -60,12 +60,7 @@ mod tests {
 
     fn uplink(ifindex: u32, metric: u32, addresses: &[UplinkAddress]) -> Uplink {
         Uplink {
-            default_routes: vec![DefaultRoute {
-                metric,
-                gateway: None,
-                source: None,
-                preferred_source: None,
-            }],
+            default_routes: vec![DefaultRoute { metric, gateway: None, source: None }],
             addresses: addresses.to_vec(),
             ..Uplink::new(ifindex, format!("isp{ifindex}"))
         }

@@ -190,7 +190,7 @@ static __always_inline int segment(struct __sk_buff *skb, __u32 l2, __u8 protoco
 	__u32 ifindex = count_of(ILNP_SEGMENT);
 
 	if (!skb->gso_size || place == AT_MOOR1) {
-		if (is_no_room_due(protocol, now))
+		if (is_no_room_due(protocol, slot, now))
 			report_no_room(slot, now);
 		return drop(DROP_ADJUST_ROOM);
 	}

@@ -6,11 +6,23 @@ use moorline_types::{Locator, LocatorPair};
 
 use crate::socket::{RawSocket, raw_socket, send_by, set_option};
 
-/// Listens for ICMPv6 Parameter Problem, Unrecognized Next Header, that quotes protocol 140.
+/// Listens for ICMPv6 errors: Parameter Problem, Unrecognized Next Header, that quotes protocol 140, and Packet Too Big.
 #[derive(Debug)]
 pub struct Icmp6Socket {
     socket: RawSocket,
     buffer: Vec<u8>,
+}
+
+/// An error that was received.
+#[derive(Debug)]
+pub enum Icmp6Error<'a> {
+    /// A peer knows no Shim6.
+    Unrecognized(Unrecognized<'a>),
+    /// A packet, not of TCP, was too long for its path. The kernel has its own opinion on whether that is true.
+    TooBig {
+        /// Source and destination of the quoted packet.
+        addresses: LocatorPair,
+    },
 }
 
 /// A peer's word that it knows no Shim6; as hostile as anything unsigned from the network.
@@ -35,7 +47,7 @@ impl Icmp6Socket {
     /// Without CAP_NET_RAW, or without IPv6.
     pub fn open() -> io::Result<Self> {
         let socket = RawSocket::open(libc::IPPROTO_ICMPV6)?;
-        pass_only(&socket, PARAMETER_PROBLEM)?;
+        pass_only(&socket, &[PARAMETER_PROBLEM, PACKET_TOO_BIG])?;
         Ok(Self { socket, buffer: vec![0; MAX_ERROR] })
     }
 
@@ -43,12 +55,16 @@ impl Icmp6Socket {
     ///
     /// # Errors
     /// Those of recvmsg(2).
-    pub async fn receive(&mut self) -> io::Result<Unrecognized<'_>> {
+    pub async fn receive(&mut self) -> io::Result<Icmp6Error<'_>> {
         loop {
             let received = self.socket.receive(&mut self.buffer).await?;
             let (len, source) = (received.len, Locator(received.source));
+            if let Some(addresses) = too_big(&self.buffer[..len]) {
+                return Ok(Icmp6Error::TooBig { addresses });
+            }
             if let Some((start, locators)) = quoted(&self.buffer[..len]) {
-                return Ok(Unrecognized { quoted: &self.buffer[start..len], locators, source });
+                let quoted = &self.buffer[start..len];
+                return Ok(Icmp6Error::Unrecognized(Unrecognized { quoted, locators, source }));
             }
         }
     }
@@ -118,22 +134,36 @@ fn quoted(message: &[u8]) -> Option<(usize, LocatorPair)> {
         && header[4..QUOTE] == NEXT_HEADER_AT.to_be_bytes()
         && header[QUOTE] >> 4 == 6
         && header[QUOTE + 6] == SHIM6;
+    is_ours.then(|| (QUOTE + IPV6_HEADER, addresses(header)))
+}
+
+/// The addresses of the packet that a Packet Too Big quotes. A socket of TCP learns from the kernel.
+fn too_big(message: &[u8]) -> Option<LocatorPair> {
+    let header: &[u8; QUOTE + IPV6_HEADER] = message.first_chunk()?;
+    let is_one = header[0] == PACKET_TOO_BIG && header[QUOTE] >> 4 == 6 && header[QUOTE + 6] != TCP;
+    is_one.then(|| addresses(header))
+}
+
+fn addresses(header: &[u8; QUOTE + IPV6_HEADER]) -> LocatorPair {
     let address = |at: usize| {
-        let octets: [u8; 16] = header[at..at + 16].try_into().ok()?;
-        Some(Locator(Ipv6Addr::from(octets)))
+        let octets: [u8; 16] = std::array::from_fn(|place| header[QUOTE + at + place]);
+        Locator(Ipv6Addr::from(octets))
     };
-    let locators = LocatorPair::new(address(QUOTE + 8)?, address(QUOTE + 24)?);
-    is_ours.then_some((QUOTE + IPV6_HEADER, locators))
+    LocatorPair::new(address(8), address(24))
 }
 
 /// Has the kernel drop all other types before they wake us (RFC 3542 s3.2).
-fn pass_only(socket: &RawSocket, kind: u8) -> io::Result<()> {
+fn pass_only(socket: &RawSocket, kinds: &[u8]) -> io::Result<()> {
     // A set bit blocks a type: struct icmp6_filter of linux/icmpv6.h.
     let mut filter = [u32::MAX; 8];
-    filter[usize::from(kind >> 5)] &= !(1 << (kind & 31));
+    for kind in kinds {
+        filter[usize::from(kind >> 5)] &= !(1 << (kind & 31));
+    }
     set_option(socket.fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, &filter)
 }
 
+/// Type of Packet Too Big (RFC 4443 s3.2).
+const PACKET_TOO_BIG: u8 = 2;
 /// Type of Parameter Problem (RFC 4443 s3.4).
 const PARAMETER_PROBLEM: u8 = 4;
 /// Its code for a next header that is not known.
@@ -144,6 +174,8 @@ const NEXT_HEADER_AT: u32 = 6;
 const QUOTE: usize = 8;
 /// Octets of the fixed IPv6 header.
 const IPV6_HEADER: usize = 40;
+/// Next header value of TCP.
+const TCP: u8 = 6;
 /// Next header value of Shim6.
 const SHIM6: u8 = 140;
 /// Octets of a payload header (RFC 5533 s5.2).
@@ -180,6 +212,16 @@ mod tests {
         assert_eq!((quoted, by), (&[59, 1][..], source));
         assert_eq!(locators.local.octets(), [0x20; 16]);
         assert_eq!(locators.peer.octets(), [0x21; 16]);
+    }
+
+    #[test]
+    fn finds_the_addresses_of_a_packet_that_was_too_long() {
+        let found = too_big(&error_quoting(17, 2, 0)).expect("one of UDP");
+        assert_eq!(found.local.octets(), [0x20; 16]);
+        assert_eq!(found.peer.octets(), [0x21; 16]);
+        assert!(too_big(&error_quoting(6, 2, 0)).is_none(), "TCP");
+        assert!(too_big(&error_quoting(17, 4, 0)).is_none());
+        assert!(too_big(&error_quoting(17, 2, 0)[..47]).is_none());
     }
 
     #[test]

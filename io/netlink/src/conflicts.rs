@@ -2,7 +2,6 @@ use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Route, Rule};
-use crate::settings::UNBOUND_PRIORITY;
 use std::fmt;
 
 /// Something on the host that is not ours and has one of our numbers or names.
@@ -41,9 +40,7 @@ impl Netlink {
         let settings = &self.settings;
         let mut found = Vec::new();
         for rule in self.rules().await? {
-            let is_in_the_way =
-                settings.is_our_priority(rule.priority) && rule.priority != UNBOUND_PRIORITY;
-            if rule.protocol != settings.protocol && is_in_the_way {
+            if rule.protocol != settings.protocol && settings.is_our_priority(rule.priority) {
                 found.push(rule_conflict(&rule));
             }
         }

@@ -77,6 +77,12 @@ impl Exchange {
         Ok(refused)
     }
 
+    /// Asks for one thing.
+    pub(crate) async fn get(&self, message: RouteNetlinkMessage) -> io::Result<Vec<Row>> {
+        let mut inner = self.inner.lock().await;
+        inner.ask(message, NLM_F_ACK).await.map(|answer| answer.rows)
+    }
+
     /// Reads a whole table, again if it changed underneath.
     pub(crate) async fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<Row>> {
         let mut inner = self.inner.lock().await;

@@ -177,6 +177,8 @@ pub(crate) struct Route {
     /// The source of sockets that have none.
     pub(crate) preferred_source: Option<Ipv6Addr>,
     pub(crate) mtu: Option<u32>,
+    /// Seconds after which the kernel removes it; none: it stays.
+    pub(crate) expires: Option<u32>,
     pub(crate) protocol: u8,
 }
 
@@ -231,6 +233,7 @@ impl Route {
         if let Some(source) = self.preferred_source {
             message.attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet6(source)));
         }
+        message.attributes.extend(self.expires.map(RouteAttribute::Expires));
         if let Some(mtu) = self.mtu {
             message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)]));
         }
@@ -259,6 +262,8 @@ impl Route {
             target,
             preferred_source: row.address(libc::RTA_PREFSRC),
             mtu,
+            // What is left of it changes all the time.
+            expires: None,
             protocol: row.byte(5),
         })
     }
@@ -294,5 +299,5 @@ const FRA_IP_PROTO: u16 = 22;
 const LAST_PORT: u16 = u16::MAX - 1;
 const FRA_SPORT_RANGE: u16 = 23;
 const FRA_DPORT_RANGE: u16 = 24;
-const RTAX_MTU: u16 = 2;
+pub(crate) const RTAX_MTU: u16 = 2;
 const RTM_F_CLONED: u32 = 0x200;

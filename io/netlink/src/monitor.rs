@@ -164,10 +164,12 @@ impl Watcher {
         }
     }
 
-    /// The interface of a route of ours that is gone.
+    /// The interface of a route of ours that is gone. Routes that expire say nothing of their interface.
     fn taken_from(&self, row: &Row) -> Option<u32> {
+        let settings = &self.netlink.settings;
+        let is_lasting = row.u32(libc::RTA_TABLE) != Some(settings.unbound_table());
         let is_ours =
-            row.kind == libc::RTM_DELROUTE && row.byte(5) == self.netlink.settings.protocol;
+            row.kind == libc::RTM_DELROUTE && row.byte(5) == settings.protocol && is_lasting;
         row.u32(libc::RTA_OIF).filter(|_| is_ours)
     }
 

@@ -207,6 +207,7 @@ impl Netlink {
             metric: Route::METRIC,
             target: Target::Device { ifindex, gateway: None },
             preferred_source: None,
+            expires: None,
             // Not locked: what the path says later still counts.
             mtu: Some(moved.mtu()),
             protocol: self.settings.protocol,
@@ -226,4 +227,4 @@ const DIRECT_METRIC: u32 = 512;
 /// Behind it: the kernel takes it for sockets alone that can take no other.
 const OWN_METRIC: u32 = 2048;
 /// In a request to remove a route.
-pub(crate) const ANY_INTERFACE: u32 = 0;
+const ANY_INTERFACE: u32 = 0;

@@ -134,7 +134,8 @@ fn plan(
     is_held: &dyn Fn(Prefix) -> bool,
 ) -> Plan {
     let ours = |rule: &&Rule| {
-        rule.protocol == settings.protocol && settings.is_our_priority(rule.priority)
+        let is_of_base = settings.is_our_priority(rule.priority);
+        rule.protocol == settings.protocol && (is_of_base || rule.priority == UNBOUND_PRIORITY)
     };
     let present: BTreeSet<Rule> = rules.iter().filter(ours).cloned().collect();
     let is_others = |prefix: Prefix| {
@@ -279,6 +280,7 @@ fn table_routes(
         metric: u32::MAX,
         target: Target::Unreachable,
         preferred_source: None,
+        expires: None,
         mtu: None,
         protocol: settings.protocol,
     };

@@ -6,8 +6,8 @@
 pub struct Settings {
     /// `protocol`: mark on routes, rules and addresses (`rtm_protocol`, `FRA_PROTOCOL`, `IFA_PROTO`).
     pub protocol: u8,
-    /// `rule-base`: priority of the first rule; the range up to base + 10 + [`Self::PREFIXES`] is ours, and
-    /// 32765, just before the main table.
+    /// `rule-base`: priority of the first rule; the range up to base + 10 + [`Self::PREFIXES`] is ours. One more
+    /// rule has [`UNBOUND_PRIORITY`].
     pub rule_base: u32,
     /// `moved-table`: routing table of moved ULID pairs; the next one is for their TCP, where that has a route of its own, and
     /// the one behind that for sockets without an address of their own.
@@ -101,11 +101,11 @@ impl Default for Settings {
 pub(crate) fn is_priority_from(base: u32, priority: u32) -> bool {
     let offset = priority.checked_sub(base);
     offset.is_some_and(|offset| offset < 5 || (10..10 + Settings::PREFIXES).contains(&offset))
-        || priority == UNBOUND_PRIORITY
 }
 
-/// Just before that of the main table: rules of others, such as those of a VPN, come first. They may have it, too.
-pub(crate) const UNBOUND_PRIORITY: u32 = 32765;
+/// Priority of the rule for sockets without an address, just before that of the main table: rules of others, such as those
+/// of a VPN, come first. Others may use this priority, too.
+pub const UNBOUND_PRIORITY: u32 = 32765;
 
 /// Alias of our links, by which they are known as ours (`ip link show` prints it).
 pub(crate) const LINK_ALIAS: &str = "moorline";

@@ -1,20 +1,30 @@
-//! Routes for sockets without an address of their own, to peers of pairs that have moved.
+//! Unbound routes: for sockets that have no address when they ask for a route.
 //!
-//! Such a socket asks for a route before it has a source, so it never meets the routes of moved pairs, which are for packets
-//! from a ULID. It would leave no room for a header. A route `from ::/128` is met by such sockets alone. These routes lead
-//! where the default routes of the host lead, in the same order: all that they change is the MTU.
+//! The kernel looks for the route of such a socket first, and chooses the source address by that route. The rules and routes of
+//! Moorline are `from` an address, so the look-up misses them. What the kernel knows of the path from that address, the socket
+//! does not know: the room that a header takes, and the MTU that a Packet Too Big has told. An unbound route is `from
+//! ::/128`, which only a look-up without a source finds. It leads to one peer, and it is a copy of a default route of the
+//! host with the MTU that is known. So the router and the source address of such a socket stay what they are.
 
-use moorline_types::Ulid;
+use moorline_types::{Ulid, UlidPair};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 
+use crate::attributes::{Row, attribute, read_u32};
+use crate::control::Control;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::message::{Route, Target};
-use crate::moved::{ANY_INTERFACE, MovedRoute};
-use crate::view::{DefaultRoute, HostView, Prefix};
-use std::net::Ipv6Addr;
+use crate::message::{RTAX_MTU, Route, Target};
+use crate::settings::Settings;
+use crate::view::{DefaultRoute, HostView, Prefix, is_default_route};
 
-/// The default routes that sockets without an address have, each with its interface: the first is the kernel's choice.
+/// The default routes of the host, each with its interface.
 pub type DefaultWays = Vec<(u32, DefaultRoute)>;
 
 impl HostView {
@@ -27,82 +37,192 @@ impl HostView {
             .filter(|(_, route)| route.source.is_none())
             .collect();
         ways.sort_by_key(|(ifindex, route)| (route.metric, *ifindex, route.gateway));
-        ways.truncate(MOST);
         ways
     }
 }
 
+/// A default route of the main table.
+#[derive(Clone, Debug)]
+struct DefaultWay {
+    ifindex: u32,
+    gateway: Option<Ipv6Addr>,
+    metric: u32,
+    preference: u8,
+    preferred_source: Option<Ipv6Addr>,
+    mtu: Option<u32>,
+}
+
 impl Netlink {
-    /// Sockets without an address leave room for a header in what they send to the peers of these pairs, from now on.
+    /// Sets unbound routes to the peers of these pairs, with the MTU that the kernel knows of the path between the addresses of the
+    /// pair. Each pair comes with the MTU that its unbound route has by now. Result: the peers that have unbound routes, and the MTU.
+    ///
+    /// A peer that the host does not send to by a plain default route has none: a VPN, a route of its own.
     ///
     /// # Errors
-    /// The kernel refuses a route; the others are set.
-    pub async fn leave_room(&self, moved: &[MovedRoute], view: &HostView) -> Result<(), Error> {
+    /// The kernel's tables cannot be read, or the kernel refuses a route; the others are set.
+    pub async fn set_unbound(
+        &self,
+        pairs: &[(UlidPair, Option<u32>)],
+    ) -> Result<Vec<(Ulid, u32)>, Error> {
+        let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
+        let ways: Vec<_> = rows.iter().filter_map(|row| read_way(row, &self.settings)).collect();
+        let links = self.links().await?;
+        let names: BTreeMap<_, _> =
+            links.into_iter().map(|link| (link.ifindex, link.name)).collect();
+        let (mut routes, mut set, mut has_news) = (Vec::new(), Vec::new(), false);
+        for (pair, before) in pairs {
+            let Some(first) = self.choice(pair.peer, &ways).await? else { continue };
+            let Some(mtu) = self.path_mtu(*pair).await? else { continue };
+            let mtu = mtu.min(first.mtu.unwrap_or(mtu)).min(interface_mtu(&names, first.ifindex));
+            routes.extend(self.copies(pair.peer, mtu, &first, &ways));
+            set.push((pair.peer, mtu));
+            has_news |= *before != Some(mtu);
+        }
+        if routes.is_empty() {
+            return Ok(set);
+        }
         let (table, protocol) = (self.settings.unbound_table(), self.settings.protocol);
         self.record(Record::Table { table, protocol })?;
-        let ways = view.default_ways();
-        let routes = moved.iter().flat_map(|one| {
-            let own = view.uplink_of(one.ulids.local.0).map(|uplink| uplink.ifindex);
-            let mut ways = ways.clone();
-            // Of several with the same metric the kernel has chosen this one.
-            ways.sort_by_key(|(ifindex, route)| (route.metric, Some(*ifindex) != own));
-            let ways = (0..).zip(ways);
-            ways.map(|(place, way)| self.unbound_route(one, place, way)).collect::<Vec<_>>()
-        });
-        let set = self.replace_routes(&routes.collect::<Vec<_>>()).await;
-        // Connected sockets have an address by now, and find the route of the pair.
-        self.flush_cached_routes().await?;
-        set
+        self.replace_routes(&routes).await?;
+        if has_news {
+            // A connected socket has an address by now, and finds the route from that address.
+            self.flush_cached_routes().await?;
+        }
+        Ok(set)
     }
 
-    /// What they send to these peers needs no room any more.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub async fn need_no_room(&self, peers: &[Ulid]) -> Result<(), Error> {
-        let routes = peers.iter().flat_map(|peer| {
-            (Route::METRIC..).take(MOST).map(|metric| Route {
-                metric,
-                target: Target::Device { ifindex: ANY_INTERFACE, gateway: None },
-                ..self.any_unbound_route(*peer)
-            })
-        });
-        self.delete_routes(&routes.collect::<Vec<_>>()).await.map(drop)
-    }
-
-    /// The same of all peers.
+    /// Removes the unbound routes to these peers.
     ///
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses.
-    pub async fn need_no_room_at_all(&self) -> Result<(), Error> {
-        let routes = self.our_routes_in(self.settings.unbound_table()).await?;
+    pub async fn remove_unbound(&self, peers: &BTreeSet<Ulid>) -> Result<(), Error> {
+        self.remove_unbound_if(|peer| peers.contains(&peer)).await
+    }
+
+    /// Removes all unbound routes.
+    ///
+    /// # Errors
+    /// The kernel's table cannot be read, or the kernel refuses.
+    pub async fn remove_all_unbound(&self) -> Result<(), Error> {
+        self.remove_unbound_if(|_| true).await
+    }
+
+    async fn remove_unbound_if(&self, is_gone: impl Fn(Ulid) -> bool) -> Result<(), Error> {
+        let mut routes = self.our_routes_in(self.settings.unbound_table()).await?;
+        routes.retain(|route| is_gone(Ulid(route.destination.address())));
         self.delete_routes(&routes).await.map(drop)
     }
 
-    fn unbound_route(&self, moved: &MovedRoute, place: u32, way: (u32, DefaultRoute)) -> Route {
-        let (ifindex, DefaultRoute { gateway, preferred_source, .. }) = way;
-        Route {
-            metric: Route::METRIC + place,
-            target: Target::Device { ifindex, gateway },
-            preferred_source,
-            mtu: Some(moved.mtu()),
-            ..self.any_unbound_route(moved.ulids.peer)
+    /// The default route that the kernel chooses for a socket without an address. None if the choice is another route.
+    async fn choice(&self, peer: Ulid, ways: &[DefaultWay]) -> Result<Option<DefaultWay>, Error> {
+        let look_up = self.look_up(None, peer, RouteFlags::FibMatch);
+        let Some(row) = look_up.await? else { return Ok(None) };
+        let (table, ifindex) = (row.u32(libc::RTA_TABLE), row.u32(libc::RTA_OIF));
+        let is_ours = table == Some(self.settings.unbound_table());
+        if !is_ours && !is_default_route(&row, &self.settings) {
+            return Ok(None);
+        }
+        let gateway = row.address(libc::RTA_GATEWAY);
+        let is_chosen = |way: &&DefaultWay| Some(way.ifindex) == ifindex && way.gateway == gateway;
+        Ok(ways.iter().find(is_chosen).cloned())
+    }
+
+    /// The MTU that the kernel knows of the path between these addresses. None if it is no other than that of the interface.
+    async fn path_mtu(&self, pair: UlidPair) -> Result<Option<u32>, Error> {
+        let row = self.look_up(Some(pair.local), pair.peer, RouteFlags::empty()).await?;
+        Ok(row.as_ref().and_then(read_mtu).filter(|mtu| *mtu >= LEAST_MTU))
+    }
+
+    /// The route of a datagram; none if the host has none.
+    async fn look_up(
+        &self,
+        from: Option<Ulid>,
+        to: Ulid,
+        flags: RouteFlags,
+    ) -> Result<Option<Row>, Error> {
+        let mut message = RouteMessage::default();
+        message.header = RouteHeader {
+            address_family: AddressFamily::Inet6,
+            destination_prefix_length: 128,
+            source_prefix_length: if from.is_some() { 128 } else { 0 },
+            flags,
+            ..RouteHeader::default()
+        };
+        let from = from.map(|from| RouteAttribute::Source(RouteAddress::Inet6(from.0)));
+        message.attributes.extend(from);
+        message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet6(to.0)));
+        message.attributes.push(RouteAttribute::IpProto(UDP));
+        match self.exchange.get(RouteNetlinkMessage::GetRoute(message)).await {
+            Ok(rows) => Ok(rows.into_iter().next()),
+            Err(error) if is_unreachable(&error) => Ok(None),
+            Err(source) => Err(Error::Read { what: "route", source }),
         }
     }
 
-    fn any_unbound_route(&self, peer: Ulid) -> Route {
-        Route {
+    /// One copy for each default route: the kernel passes over a router that does not answer.
+    fn copies(&self, peer: Ulid, mtu: u32, first: &DefaultWay, ways: &[DefaultWay]) -> Vec<Route> {
+        let mut ways = ways.to_vec();
+        let place = |way: &DefaultWay| (way.ifindex, way.gateway);
+        ways.sort_by_key(|way| {
+            let is_first = place(way) == place(first);
+            (Reverse(is_first), way.metric, way.preference, way.ifindex, way.gateway)
+        });
+        let ways = (Route::METRIC..).zip(ways).take(MOST);
+        ways.map(|(metric, way)| Route {
             table: self.settings.unbound_table(),
             destination: Prefix::new(peer.0, 128),
             source: Some(Prefix::new(Ipv6Addr::UNSPECIFIED, 128)),
-            metric: Route::METRIC,
-            target: Target::Unreachable,
-            preferred_source: None,
-            mtu: None,
+            metric,
+            target: Target::Device { ifindex: way.ifindex, gateway: way.gateway },
+            preferred_source: way.preferred_source,
+            mtu: Some(mtu),
+            expires: Some(EXPIRES),
             protocol: self.settings.protocol,
-        }
+        })
+        .collect()
     }
 }
 
-/// Default routes that count: more of them would be no choice of anybody's.
+/// A default route for all sources, by one router. Neither a multipath route nor a tunnel can be copied.
+fn read_way(row: &Row, settings: &Settings) -> Option<DefaultWay> {
+    let is_plain = row.attribute(RTA_ENCAP).is_none() && row.address(libc::RTA_SRC).is_none();
+    let ifindex = row.u32(libc::RTA_OIF).filter(|_| is_plain && is_default_route(row, settings))?;
+    Some(DefaultWay {
+        ifindex,
+        gateway: row.address(libc::RTA_GATEWAY),
+        metric: row.u32(libc::RTA_PRIORITY).unwrap_or_default(),
+        // RFC 4191 s2.1: 01 high, 00 medium, 11 low.
+        preference: match row.u8(RTA_PREF) {
+            Some(1) => 0,
+            Some(3) => 2,
+            _ => 1,
+        },
+        preferred_source: row.address(libc::RTA_PREFSRC),
+        mtu: read_mtu(row),
+    })
+}
+
+fn read_mtu(row: &Row) -> Option<u32> {
+    attribute(row.attribute(libc::RTA_METRICS)?, RTAX_MTU).and_then(read_u32)
+}
+
+/// What routers say of the link (RFC 4861 s4.6.4) may be less than what the interface takes.
+fn interface_mtu(names: &BTreeMap<u32, String>, ifindex: u32) -> u32 {
+    let told = names.get(&ifindex).and_then(|name| Control::new(name, "mtu").read().ok());
+    told.and_then(|text| text.parse().ok()).unwrap_or(u32::MAX)
+}
+
+fn is_unreachable(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES))
+}
+
+/// Copies for one peer.
 const MOST: usize = 8;
+/// Seconds, as the kernel keeps what a Packet Too Big has told (`net.ipv6.route.mtu_expires`).
+const EXPIRES: u32 = 600;
+/// IPv6 asks for no less of any link (RFC 8200 s5).
+const LEAST_MTU: u32 = 1280;
+/// Protocol number.
+const UDP: u8 = 17;
+const RTA_PREF: u16 = 20;
+const RTA_ENCAP: u16 = 22;

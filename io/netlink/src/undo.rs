@@ -6,7 +6,7 @@ use crate::control::solicit_for_kernel;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::settings::is_priority_from;
+use crate::settings::{UNBOUND_PRIORITY, is_priority_from};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -96,7 +96,8 @@ impl Netlink {
         let mut report = Vec::new();
         for rule in self.rules().await? {
             let ours = ranges.iter().any(|(base, protocol)| {
-                rule.protocol == *protocol && is_priority_from(*base, rule.priority)
+                let is_of_base = is_priority_from(*base, rule.priority);
+                rule.protocol == *protocol && (is_of_base || rule.priority == UNBOUND_PRIORITY)
             });
             if ours {
                 let done = self.delete_rule(&rule).await;

@@ -128,8 +128,6 @@ pub struct DefaultRoute {
     pub gateway: Option<Ipv6Addr>,
     /// The sources that it is for, if not for all.
     pub source: Option<Prefix>,
-    /// The source that sockets without one take, if the route says.
-    pub preferred_source: Option<Ipv6Addr>,
 }
 
 /// A global address of an uplink.
@@ -355,22 +353,25 @@ fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
     Some(UplinkAddress::new(address, prefix_len, flags, lifetimes))
 }
 
-/// The default routes in a row of the main table, each with its interface: more than one if multipath.
-fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute)> {
+/// Whether a row is a default route of the main table that is not ours.
+pub(crate) fn is_default_route(row: &Row, settings: &Settings) -> bool {
     let table = row.u32(libc::RTA_TABLE).unwrap_or_else(|| row.byte(4).into());
-    let is_default = i32::from(row.byte(0)) == libc::AF_INET6
+    i32::from(row.byte(0)) == libc::AF_INET6
         && row.byte(1) == 0
         && table == u32::from(libc::RT_TABLE_MAIN)
         && row.byte(7) == libc::RTN_UNICAST
         && row.byte(5) != settings.protocol
-        && row.header_u32(8) & RTM_F_CLONED == 0;
-    if !is_default {
+        && row.header_u32(8) & RTM_F_CLONED == 0
+}
+
+/// The default routes in a row of the main table, each with its interface: more than one if multipath.
+fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute)> {
+    if !is_default_route(row, settings) {
         return Vec::new();
     }
     let metric = row.u32(libc::RTA_PRIORITY).unwrap_or_default();
     let source = row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2)));
-    let preferred_source = row.address(libc::RTA_PREFSRC);
-    let route = |gateway| DefaultRoute { metric, gateway, source, preferred_source };
+    let route = |gateway| DefaultRoute { metric, gateway, source };
     let mut found = Vec::new();
     if let Some(ifindex) = row.u32(libc::RTA_OIF) {
         found.push((ifindex, route(row.address(libc::RTA_GATEWAY))));

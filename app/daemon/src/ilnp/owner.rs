@@ -65,7 +65,7 @@ impl Daemon {
             return;
         }
         if let Report::NoRoom { context } = report {
-            self.room.note(Mover::Context(context));
+            self.unbound.on_no_room(Mover::Context(context));
         }
         self.host.handle_report(report, clock::now());
     }

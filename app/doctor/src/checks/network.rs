@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use moorline_api::{DEAF, NO_RULE, ONE_UPLINK, Proof};
-use moorline_netlink::{AddressFlags, BareLink, HostRule, Prefix, Settings, UplinkAddress};
+use moorline_netlink::{
+    AddressFlags, BareLink, HostRule, Prefix, Settings, UNBOUND_PRIORITY, UplinkAddress,
+};
 
 use crate::facts::{Facts, UplinkFacts};
 use crate::finding::{Finding, Severity};
@@ -109,7 +111,9 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
         }
         return findings;
     };
-    let last = facts.rules.iter().filter(|rule| rule.is_ours).map(|rule| rule.priority).max();
+    // What comes behind the rules of prefixes takes nothing that these would have.
+    let ours = facts.rules.iter().filter(|rule| rule.is_ours && rule.priority < UNBOUND_PRIORITY);
+    let last = ours.map(|rule| rule.priority).max();
     let foreign = |rule: &&HostRule| {
         let before = rule.priority > 0 && last.is_some_and(|last| rule.priority <= last);
         !rule.is_ours && before && !rule.suppresses_default

@@ -5,7 +5,7 @@ use moorline_api::{
     LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
 };
 use moorline_netlink::{
-    AddressFlags, BareLink, HostRule, Lifetimes, Prefix, Uplink, UplinkAddress,
+    AddressFlags, BareLink, HostRule, Lifetimes, Prefix, UNBOUND_PRIORITY, Uplink, UplinkAddress,
 };
 use serde_json::json;
 
@@ -85,6 +85,7 @@ fn good() -> Facts {
             our_rule(5531, None),
             our_rule(5540, prefix(&uplinks[0])),
             our_rule(5541, prefix(&uplinks[1])),
+            our_rule(UNBOUND_PRIORITY, None),
             HostRule { is_ours: false, ..our_rule(32766, None) },
         ],
         uplinks,

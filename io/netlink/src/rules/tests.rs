@@ -168,6 +168,7 @@ fn routes_of_moved_pairs_stay() {
         metric: Route::METRIC,
         target: Target::Device { ifindex: 9, gateway: None },
         preferred_source: None,
+        expires: None,
         mtu: Some(1492),
         protocol: 139,
     };

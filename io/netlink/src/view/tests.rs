@@ -15,12 +15,7 @@ pub(crate) fn uplink(ifindex: u32, addresses: &[&str]) -> Uplink {
     };
     Uplink {
         gateway,
-        default_routes: vec![DefaultRoute {
-            metric: 1024,
-            gateway,
-            source: None,
-            preferred_source: None,
-        }],
+        default_routes: vec![DefaultRoute { metric: 1024, gateway, source: None }],
         addresses: addresses.iter().map(address).collect(),
         ..Uplink::new(ifindex, format!("up{ifindex}"))
     }
@@ -65,7 +60,6 @@ fn a_default_route_for_the_source_comes_before_the_general_one() {
         metric: 2000,
         gateway: Some("fe80::99".parse().unwrap()),
         source: Some(prefix("2001:db8:2::/48")),
-        preferred_source: None,
     };
     both.default_routes.push(special);
     assert_eq!(both.gateway_for(prefix("2001:db8:2::/64")), Some(&special));
@@ -78,12 +72,7 @@ fn a_default_route_for_the_source_comes_before_the_general_one() {
 fn of_two_routers_the_one_that_advertises_the_prefix_is_taken() {
     let mut both = uplink(1, &["2001:db8:1::1/64", "2001:db8:2::1/64"]);
     let other: Ipv6Addr = "fe80::99".parse().unwrap();
-    both.default_routes.push(DefaultRoute {
-        metric: 2000,
-        gateway: Some(other),
-        source: None,
-        preferred_source: None,
-    });
+    both.default_routes.push(DefaultRoute { metric: 2000, gateway: Some(other), source: None });
     both.advertisers.push((prefix("2001:db8:2::/64"), other));
     // One that advertises and is no default router any more.
     both.advertisers.push((prefix("2001:db8:1::/64"), "fe80::77".parse().unwrap()));

@@ -1,6 +1,7 @@
 use crate::harness::{Host, address, ip, on_host, route_device, sent};
 use moorline_netlink::{MovedRoute, NextHop};
 use moorline_types::{Ulid, UlidPair};
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
 
 const FAR: &str = "2001:db8:9::9";
@@ -301,7 +302,8 @@ fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
         };
         assert_eq!(mtu(), 1500);
 
-        netlink.leave_room(&[moved], &view).await.unwrap();
+        let set = netlink.set_unbound(&[(ulids, None)]).await.unwrap();
+        assert_eq!(set, [(ulids.peer, 1392)]);
         assert_eq!(mtu(), 1392, "it looks its route up again");
         let udp = format!("{FAR} ipproto udp");
         assert!(["dev up1", "mtu 1392"].iter().all(|part| route(&udp).contains(part)));
@@ -326,12 +328,13 @@ fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
         ip("link set up1 down");
         assert!(route(&udp).contains("dev up2"), "{}", route(&udp));
 
-        netlink.need_no_room(&[ulids.peer]).await.unwrap();
+        netlink.remove_unbound(&BTreeSet::from([ulids.peer])).await.unwrap();
         let table = || ip("-6 route show table 5532");
         assert_eq!(table(), "");
-        netlink.leave_room(&[moved], &netlink.view().await.unwrap()).await.unwrap();
+        netlink.set_unbound(&[(ulids, None)]).await.unwrap();
         assert_eq!(table().lines().count(), 1);
-        netlink.need_no_room_at_all().await.unwrap();
+        assert!(table().contains("expires"), "{}", table());
+        netlink.remove_all_unbound().await.unwrap();
         assert_eq!(table(), "");
     });
 }
@@ -349,12 +352,45 @@ fn a_default_route_that_names_the_source_names_it_to_sockets_that_leave_room() {
         let ulids = pair("2001:db8:1::1", FAR);
         let moved =
             MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct: None, own: None };
-        netlink.leave_room(&[moved], &view).await.unwrap();
+        netlink.add_all_moved(&[moved]).await.unwrap();
+        netlink.set_unbound(&[(ulids, None)]).await.unwrap();
         let route = ip(&format!("-6 route get {FAR}"));
         assert!(
             ["src 2001:db8:1::7", "mtu 1392"].iter().all(|part| route.contains(part)),
             "{route}"
         );
+    });
+}
+
+#[test]
+fn an_unbound_route_takes_no_more_than_the_host_says_of_the_way() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let ulids = pair("2001:db8:1::1", FAR);
+        let set = async || netlink.set_unbound(&[(ulids, None)]).await.unwrap();
+        assert_eq!(set().await, [], "the kernel knows of no other MTU");
+        netlink.add_moved(ulids, 1400).await.unwrap();
+        ip("-6 route replace default via fe80::1 dev up1 metric 1021 mtu 1350");
+        assert_eq!(set().await, [(ulids.peer, 1350)]);
+        // What a router says of the link.
+        std::fs::write("/proc/sys/net/ipv6/conf/up1/mtu", "1320").unwrap();
+        assert_eq!(set().await, [(ulids.peer, 1320)]);
+
+        netlink.remove_all_unbound().await.unwrap();
+        // What is no plain default route is left alone: another route, a rule of others, a multipath route.
+        ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
+        assert_eq!(set().await, []);
+        ip("-6 route del 2001:db8:9::/48");
+        ip("-6 rule add priority 20000 lookup 77");
+        ip("-6 route add default dev up2 table 77");
+        assert_eq!(set().await, []);
+        ip("-6 rule del priority 20000");
+        ip("-6 route add default metric 1 nexthop via fe80::1 dev up1 nexthop via fe80::2 dev up2");
+        assert_eq!(set().await, []);
+        ip("-6 route del default metric 1");
+        assert_eq!(set().await, [(ulids.peer, 1320)]);
     });
 }
 

@@ -135,7 +135,6 @@ impl World {
                 metric: 1024 * ifindex,
                 gateway: None,
                 source: None,
-                preferred_source: None,
             }],
             addresses: addresses.collect(),
             ..Uplink::new(ifindex, format!("up{ifindex}"))
