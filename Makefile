@@ -43,17 +43,17 @@ deps: ## Install what building needs from the distribution's packages.
 # No build here: `sudo make install` must not run cargo as root with the user's files.
 install: ## Install what `make build` built: binaries, and the systemd unit where there is systemd.
 	@test -x $(TARGET)/release/moorlined || { echo "Run make build first." >&2; exit 1; }
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(TARGET)/release/moorline $(TARGET)/release/moorlined
+	install -D -m 755 -t "$(DESTDIR)$(PREFIX)/bin" $(TARGET)/release/moorline $(TARGET)/release/moorlined
 ifneq ($(UNITDIR),)
-	install -d $(DESTDIR)$(UNITDIR)
-	sed 's|@PREFIX@|$(PREFIX)|' packaging/moorlined.service > $(DESTDIR)$(UNITDIR)/moorlined.service
+	install -d "$(DESTDIR)$(UNITDIR)"
+	sed 's|@PREFIX@|$(PREFIX)|' packaging/moorlined.service > "$(DESTDIR)$(UNITDIR)/moorlined.service"
 endif
 
 uninstall: ## End Moorline on this host, and remove what `make install` installed.
 	@test -n "$(DESTDIR)" || ! test -x $(PREFIX)/bin/moorline || $(PREFIX)/bin/moorline down
-	rm -f $(DESTDIR)$(PREFIX)/bin/moorline $(DESTDIR)$(PREFIX)/bin/moorlined
+	rm -f "$(DESTDIR)$(PREFIX)/bin/moorline" "$(DESTDIR)$(PREFIX)/bin/moorlined"
 ifneq ($(UNITDIR),)
-	rm -f $(DESTDIR)$(UNITDIR)/moorlined.service
+	rm -f "$(DESTDIR)$(UNITDIR)/moorlined.service"
 endif
 
 clean: ## Remove what was built.

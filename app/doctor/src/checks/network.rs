@@ -135,7 +135,7 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
         findings.push(
             Finding::new("foreign-rule", severity, what).shown_by(rule.text.clone()).remedy(
                 format!(
-                    "Give it a priority above {} if that packets may go on using both ISPs.",
+                    "Give it a priority above {} if those packets are to use both ISPs.",
                     last.unwrap_or(first)
                 ),
             ),
