@@ -15,6 +15,7 @@ use crate::timers::{Timer, Timers};
 use crate::vigil::Vigil;
 
 mod checks;
+mod keepalives;
 mod paths;
 mod place;
 mod probe;
@@ -176,7 +177,7 @@ impl Machine {
             }
         }
         self.heard = now;
-        self.on_current_answered(now);
+        self.on_keepalive(now);
         self.on_traffic();
         self.step(Input::KeepaliveReceived, Cause::KeepaliveReceived, None, now);
         self.refresh_watch();

@@ -111,6 +111,15 @@ pub(crate) struct Trial {
     pub(crate) end: Instant,
 }
 
+/// A keepalive came in, and the current pair is checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// When the answer is due.
+    pub(crate) due: Instant,
+    /// Checks sent.
+    pub(crate) tries: u8,
+}
+
 /// What is there only while checks are under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
@@ -119,6 +128,7 @@ pub(crate) struct Flight {
     pub(crate) trial: Option<Trial>,
     /// A suspicion that came too soon after a trial.
     pub(crate) deferred: Option<Suspicion>,
+    pub(crate) asked: Option<Asked>,
     pub(crate) answers: VecDeque<Transmit>,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -165,7 +175,9 @@ impl Vigil {
             (trial.next.unwrap_or(due).min(due), Timer::Trial)
         });
         let deferred = self.deferred().map(|_| (self.quiet_until(), Timer::Trial));
-        [round, trial.or(deferred)].into_iter().flatten().min_by_key(|&(at, _)| at)
+        let asked = self.flight.as_ref().and_then(|flight| flight.asked);
+        let answer = asked.map(|asked| (asked.due, Timer::Answer));
+        [round, trial.or(deferred), answer].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
     pub(crate) fn trial(&self) -> Option<&Trial> {
@@ -238,6 +250,7 @@ impl Flight {
             checks: Vec::new(),
             trial: None,
             deferred: None,
+            asked: None,
             answers: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -293,6 +306,7 @@ impl Flight {
         self.checks.is_empty()
             && self.trial.is_none()
             && self.deferred.is_none()
+            && self.asked.is_none()
             && self.answers.is_empty()
             && self.transmits.is_empty()
             && self.events.is_empty()
@@ -315,7 +329,12 @@ impl Rtt {
 
     /// Whether it tells of the queues of now.
     pub(crate) fn is_fresh(self, now: Instant) -> bool {
-        self.known().is_some() && seconds(now).wrapping_sub(self.at) <= RTT_FRESH
+        self.is_within(RTT_FRESH, now)
+    }
+
+    /// Whether the last sample is no older than that, to a second.
+    pub(crate) fn is_within(self, age: Duration, now: Instant) -> bool {
+        self.known().is_some() && u64::from(seconds(now).wrapping_sub(self.at)) <= age.as_secs()
     }
 
     /// Whether no more is waited than a steady path wants.
@@ -352,7 +371,7 @@ const FORGIVE: Duration = Duration::from_secs(60);
 /// Checks whose answers are waited for.
 const MAX_CHECKS: usize = 32;
 /// Queues fill and empty in some seconds: 10.
-const RTT_FRESH: u32 = 10;
+const RTT_FRESH: Duration = Duration::from_secs(10);
 /// For the hosts themselves, on top of half a round trip.
 const MARGIN: Duration = Duration::from_millis(10);
 const LEAST_DUE: Duration = Duration::from_millis(20);

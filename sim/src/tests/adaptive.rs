@@ -63,6 +63,27 @@ fn a_silent_cut_is_noticed_long_before_the_send_timeout() {
     }
 }
 
+/// Only the way of the payload fails, when a check has been answered. The receiver goes on with keepalives for a Keepalive
+/// Timeout.
+#[test]
+fn one_way_payload_leaves_a_pair_that_loses_it_within_the_send_timeout() {
+    let send_timeout = Duration::from_secs(10);
+    for interval in [10, 100, 700, 2_000].map(Duration::from_millis) {
+        for seed in 0..12 {
+            let kind = Kind::Datagrams { pace: Pace { octets: 200, interval }, both_ways: false };
+            let mut plan = plan(kind, Duration::from_millis(40));
+            plan.hosts.iter_mut().for_each(|host| host.send_timeout = send_timeout);
+            let at = CUT * 2 + Duration::from_millis(seed * 900);
+            let Workload { from, to, .. } = plan.workloads[0];
+            plan.changes.push(Change { at, what: What::CutPath { from, to } });
+            let outcome = sound(seed, &plan);
+            let pause = outcome.workloads[0].longest_pause.expect("a pause");
+            let late = pause.to.saturating_sub(at);
+            assert!(late <= send_timeout + interval, "{interval:?}, seed {seed}: {late:?}");
+        }
+    }
+}
+
 /// 5 % of the packets lost each way, and queues that fill and empty: nothing has failed.
 #[test]
 fn loss_and_full_queues_move_nothing_in_an_hour() {
@@ -71,6 +92,7 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
         Kind::Stream { bytes: u64::MAX, pace: Some(pace) },
         Kind::Requests { pace },
         Kind::Datagrams { pace, both_ways: true },
+        Kind::Datagrams { pace, both_ways: false },
     ];
     let mut doubts = 0;
     for (seed, kind) in (0..).zip(kinds) {

@@ -283,6 +283,7 @@ impl Machine {
         if let Some(flight) = &mut vigil.flight {
             flight.transmits.clear();
             flight.checks.clear();
+            flight.asked = None;
             if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
                 trial.give_up_checks();
             } else if let Some(trial) = flight.trial.take() {
@@ -338,7 +339,7 @@ impl Machine {
         vigil.current_rtt = if is_spare { vigil.spare_rtt } else { Default::default() };
         (vigil.failed, vigil.spare) = (0, None);
         if let Some(flight) = &mut vigil.flight {
-            (flight.trial, flight.deferred) = (None, None);
+            (flight.trial, flight.deferred, flight.asked) = (None, None, None);
         }
         let past = vigil.past_mut(from);
         (past.home_since, past.is_home_asked) = (None, false);

@@ -40,6 +40,12 @@ impl Machine {
             self.flight().deferred.get_or_insert(suspicion);
             return self.refresh_watch();
         }
+        self.try_pair(suspicion, now);
+    }
+
+    /// Puts the current pair to the test at once, whatever the damping.
+    pub(super) fn try_pair(&mut self, suspicion: Suspicion, now: Instant) {
+        let doubt = suspicion.doubt;
         let others = match doubt {
             Doubt::Unreachable => Vec::new(),
             Doubt::Retransmission | Doubt::Silence => self.trial_pairs(now),
@@ -110,7 +116,7 @@ impl Machine {
     fn begin_trial(&mut self, trial: Trial) {
         let (doubt, now) = (trial.suspicion.doubt, trial.started);
         let flight = self.flight();
-        flight.deferred = None;
+        (flight.deferred, flight.asked) = (None, None);
         flight.tell(Event::Suspected { doubt });
         flight.trial = Some(trial);
         self.on_trial_timeout(now);
@@ -202,15 +208,26 @@ impl Machine {
             // it knows, is what RFC 5534 s3.2 has an ICMPv6 error lead to at most.
             None if self.knows_checks() || doubt == Doubt::Unreachable => {
                 self.step(Input::PathGone, cause, None, now);
+                self.forget_checks();
             }
             None => self.tell(Event::Cleared { doubt, after: now.since(started) }),
+        }
+    }
+
+    /// No pair answers checks. Perhaps the peer does not answer checks any more. It is taken for a peer that knows none, until it
+    /// has answered one more. The next traffic begins a round.
+    fn forget_checks(&mut self) {
+        let Some(vigil) = &mut self.vigil else { return };
+        (vigil.current_rtt, vigil.spare_rtt) = Default::default();
+        if vigil.round == Round::Resting {
+            vigil.round = Round::Awaiting;
         }
     }
 
     /// The current pair has answered a check, or something else was heard.
     pub(super) fn on_current_answered(&mut self, now: Instant) {
         if let Some(flight) = self.vigil.as_mut().and_then(|vigil| vigil.flight.as_mut()) {
-            flight.deferred = None;
+            (flight.deferred, flight.asked) = (None, None);
         }
         let Some(trial) = self.trial_mut() else { return };
         let (doubt, started) = (trial.suspicion.doubt, trial.started);
@@ -262,7 +279,7 @@ impl Machine {
     /// Exploration finds out what the trial was to find out.
     pub(super) fn drop_trial(&mut self) {
         if let Some(flight) = self.vigil.as_mut().and_then(|vigil| vigil.flight.as_mut()) {
-            (flight.trial, flight.deferred) = (None, None);
+            (flight.trial, flight.deferred, flight.asked) = (None, None, None);
         }
     }
 
@@ -280,11 +297,11 @@ impl Machine {
     }
 
     /// Whether the peer has answered a check by the current pair.
-    fn knows_checks(&self) -> bool {
+    pub(super) fn knows_checks(&self) -> bool {
         self.vigil.as_ref().is_some_and(|vigil| vigil.current_rtt.known().is_some())
     }
 
-    fn trial_mut(&mut self) -> Option<&mut Trial> {
+    pub(super) fn trial_mut(&mut self) -> Option<&mut Trial> {
         self.vigil.as_mut()?.flight.as_mut()?.trial.as_mut()
     }
 

@@ -16,7 +16,7 @@ use crate::timers::Timer;
 /// Transitions.
 impl Machine {
     /// How many timers there are, and so how many can run out at once.
-    pub(super) const TIMERS: usize = 8;
+    pub(super) const TIMERS: usize = 9;
 
     pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
         match timer {
@@ -28,6 +28,7 @@ impl Machine {
             Timer::Forget => self.on_forget(now),
             Timer::Spare => self.on_round_timeout(now),
             Timer::Trial => self.on_trial_timeout(now),
+            Timer::Answer => self.on_answer_timeout(now),
             Timer::Put => self.on_put_timeout(now),
             Timer::Paths => self.on_paths_timeout(now),
         }

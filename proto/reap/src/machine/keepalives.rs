@@ -1,0 +1,59 @@
+//! Keepalives that come in. A keepalive says that payload has reached the peer within the Keepalive Timeout, which may have been
+//! before a failure. A check says whether payload reaches the peer now (decision 117).
+
+use moorline_types::Instant;
+
+use super::Machine;
+use crate::event::Doubt;
+use crate::state::State;
+use crate::vigil::{Asked, Suspicion};
+
+impl Machine {
+    /// A keepalive came in. It stops the Send Timer. If the peer answers checks by the current pair, only such an
+    /// answer ends a trial.
+    pub(super) fn on_keepalive(&mut self, now: Instant) {
+        if self.state != State::Operational || !self.suspects() || !self.knows_checks() {
+            return self.on_current_answered(now);
+        }
+        match self.trial_mut() {
+            Some(trial) => trial.expires = None,
+            None => self.ask_current(now),
+        }
+    }
+
+    /// Checks the current pair, unless it has answered in the last half of a Send Timeout.
+    fn ask_current(&mut self, now: Instant) {
+        let period = self.config.send_timeout / 2;
+        let Some(vigil) = &self.vigil else { return };
+        let is_asked = vigil.flight.as_ref().is_some_and(|flight| flight.asked.is_some());
+        if !is_asked && !vigil.current_rtt.is_within(period, now) {
+            self.send_question(1, now);
+        }
+    }
+
+    /// The answer to a check of the current pair is due.
+    pub(super) fn on_answer_timeout(&mut self, now: Instant) {
+        let Some(flight) = self.vigil.as_mut().and_then(|vigil| vigil.flight.as_mut()) else {
+            return;
+        };
+        let Some(Asked { tries, .. }) = flight.asked.take() else { return };
+        if tries < TRIES {
+            return self.send_question(tries + 1, now);
+        }
+        // Damping is for the data plane's doubts, which cost nobody anything. This one has cost three checks.
+        let usual = Default::default();
+        self.try_pair(Suspicion { doubt: Doubt::Silence, since: now, usual }, now);
+        self.tidy_vigil(now);
+    }
+
+    fn send_question(&mut self, tries: u8, now: Instant) {
+        let Some(due) = self.vigil.as_ref().and_then(|vigil| vigil.current_rtt.due()) else {
+            return;
+        };
+        self.flight().asked = Some(Asked { due: now + due, tries });
+        self.send_check(self.current(), now);
+    }
+}
+
+/// Checks before the pair is doubted: with one packet in twenty lost each way, all of them get lost once in a thousand times.
+const TRIES: u8 = 3;
