@@ -72,11 +72,12 @@ impl Host {
     pub fn restore(&mut self, snapshot: ContextSnapshot, now: Instant) -> Result<(), DropReason> {
         let ulids = snapshot.ulids;
         let local = snapshot.locators.local;
-        // While what the peer was told is not certain, payload may leave from another locator of ours.
-        if !(snapshot.local_locators.contains(&local) || self.usable.contains(&local))
-            || !snapshot.peer_locators.contains(&snapshot.locators.peer)
-            || !snapshot.peer_locators.contains(&ulids.peer.as_locator())
-        {
+        // While what the peer was told is not certain, payload may leave from another locator of ours. A pair stays current until
+        // another one is found, even if its local locator has gone or the peer has withdrawn its own: REAP looks for another at once.
+        let is_ours = snapshot.local_locators.contains(&local)
+            || self.usable.contains(&local)
+            || self.shim6.proves(local.as_ulid());
+        if !is_ours || !snapshot.peer_locators.contains(&ulids.peer.as_locator()) {
             return Err(DropReason::WrongLocators);
         }
         if snapshot.told_preferences {

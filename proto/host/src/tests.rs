@@ -306,6 +306,27 @@ fn a_snapshot_may_send_from_an_address_that_the_peer_is_perhaps_not_told_of() {
 }
 
 #[test]
+fn a_snapshot_may_send_from_an_address_that_has_gone_and_that_the_peer_does_not_know_any_more() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let mut snapshot = pair.hosts[0].snapshot().next().expect("a context");
+    let ulid = snapshot.ulids.local.as_locator();
+    snapshot.local_locators = Vec::from([ulid]);
+    snapshot.locators.local = pair.locators[0][1];
+    let mut host = Host::new(Config::default(), [9; 32], pair.now);
+    let mut local = local_state(0);
+    let mut addresses = local.proof.addresses().clone();
+    (addresses.present, local.usable) = (Vec::from([ulid]), Vec::from([ulid]));
+    local.proof = LocalProof::new(2, addresses, &[], [0; 32]);
+    host.handle_local(&local, pair.now);
+    host.restore(snapshot, pair.now).expect("restored");
+    pair.hosts[0] = host;
+    pair.settle();
+    pair.run(Duration::from_secs(3));
+    assert_eq!(pair.entries[0][0].locators.local, ulid);
+}
+
+#[test]
 fn a_restored_context_tells_of_addresses_that_came_since() {
     let mut pair = Pair::new();
     pair.trigger(0);

@@ -144,3 +144,48 @@ fn restored_contexts_are_told_of_at_a_bounded_pace() {
     host.handle_timeout(pair.now + UPDATE_INTERVAL * 50);
     assert_eq!(sent(&mut host), 40);
 }
+
+/// A pair that has moved to the second locators of both, of which those of side 0 in `gone` go then. Side 1 hears of that, and
+/// nothing that side 1 sends arrives.
+fn withdrawn(gone: &[usize]) -> Pair {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let [own, peers] = pair.locators.clone();
+    for (&one, &other) in own.iter().flat_map(|own| peers.iter().map(move |peer| (own, peer))) {
+        if (one, other) != (own[1], peers[1]) {
+            pair.dead.extend([(one, other), (other, one)]);
+        }
+    }
+    pair.send_expired(0);
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.entries[1][0].locators, LocatorPair::new(peers[1], own[1]));
+    pair.dead = peers.iter().flat_map(|&peer| own.iter().map(move |&own| (peer, own))).collect();
+    let mut local = local_state(0);
+    let is_left = |at: &usize| !gone.contains(at);
+    local.usable = (0..2).filter(is_left).map(|at| own[at]).collect();
+    let mut addresses = local.proof.addresses().clone();
+    addresses.present.clone_from(&local.usable);
+    local.proof = LocalProof::new(2, addresses, &[], [0; 32]);
+    pair.tell(0, &local);
+    pair.settle();
+    pair.run(Duration::from_secs(5));
+    pair
+}
+
+#[test]
+fn a_context_goes_on_by_a_pair_whose_peer_locator_has_been_withdrawn() {
+    let mut pair = withdrawn(&[1]);
+    let before = pair.entries[1][0].clone();
+    assert!(!before.peer_locators.contains(&before.locators.peer), "there was no other way");
+    pair.restart(1, config(Duration::from_secs(2)));
+    pair.settle();
+    assert_eq!(pair.entries[1][0].locators, before.locators);
+    assert!(pair.entries[1][0].timers.is_none(), "it looks for another pair");
+    pair.dead.clear();
+    pair.run(Duration::from_secs(10));
+    for side in 0..2 {
+        let entry = &pair.entries[side][0];
+        assert!(entry.timers.is_some(), "side {side}");
+        assert!(entry.peer_locators.contains(&entry.locators.peer), "side {side}");
+    }
+}
