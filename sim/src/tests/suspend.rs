@@ -61,5 +61,15 @@ fn a_host_that_wakes_up_with_other_links_goes_on() {
     assert!(recovered(SEEDS, plan_elsewhere) > 0);
 }
 
+/// Reports of the data planes are under way when the host falls asleep, and their cores take them when it wakes up.
+#[test]
+fn a_host_that_wakes_up_sends_nothing_from_an_address_that_went_while_it_slept() {
+    for seed in SEED..SEED + 12 {
+        let mut plan = plan_elsewhere(seed, seconds(10));
+        plan.hosts.iter_mut().for_each(|host| host.report_delay = Duration::from_millis(300));
+        assert_eq!(run(seed, &plan).violations, [], "seed {seed}\n{}", trace(seed, &plan));
+    }
+}
+
 const SEED: u64 = 70_000;
 const SEEDS: u64 = 70;

@@ -34,10 +34,15 @@ impl World<'_> {
     }
 
     /// A host sleeps, or wakes up with the reports that came before.
+    ///
+    /// A core hears of its addresses first. A report that comes before them may have the core send from an address that went while
+    /// the host slept, and the kernel of a host refuses such a packet.
     pub(super) fn on_sleep(&mut self, host: usize, is_suspended: bool) {
         let Some(node) = self.nodes.get_mut(host) else { return };
         node.is_suspended = is_suspended;
         if !is_suspended {
+            node.tell_local(&self.network, self.now);
+            self.settle(host);
             let held = std::mem::take(&mut self.held);
             for (of, report) in held {
                 self.on_report(of, report);
