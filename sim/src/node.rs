@@ -3,7 +3,7 @@ use std::time::Duration;
 use moorline_host::datapath::TriggerPolicy;
 use moorline_host::{Config, ContextSnapshot, EstablishedView, Host, LocalState};
 use moorline_plane::{Plane, Settings};
-use moorline_types::{Instant, Ulid, UlidPair};
+use moorline_types::{Instant, Locator, Ulid, UlidPair};
 
 use crate::addresses::{AddressBook, Changed};
 use crate::network::Network;
@@ -139,6 +139,12 @@ impl Core {
     /// Whether there is only the data plane.
     pub(crate) fn is_dead(&self) -> bool {
         self.stored.is_some()
+    }
+
+    /// Whether its data plane is left with this address of ours: the core told it so, and has been killed before it could say that the
+    /// address has gone. Such a data plane goes on as it was told (decision 110).
+    pub(crate) fn is_left_to_plane(&self, address: Locator) -> bool {
+        self.is_dead() && self.told.usable.contains(&address)
     }
 
     /// See [`crate::Outcome::extents`].

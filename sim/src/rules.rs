@@ -117,7 +117,8 @@ impl Rules {
     }
 
     /// A packet leaves a host. `chosen` are the addresses that a socket chose, if one did, and `is_there` says
-    /// whether the host has the source now. A socket may go on with a source that has gone, as without us.
+    /// whether the host has the source now, or had it when its core was killed. A socket may go on with a source that has
+    /// gone, as without us.
     pub(crate) fn on_wire(
         &mut self,
         host: usize,

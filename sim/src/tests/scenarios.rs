@@ -156,6 +156,27 @@ fn without_moorline_the_same_failure_is_the_end() {
     }
 }
 
+/// Nobody tells a data plane without a core that an address has gone. The next core does, before it sends anything.
+#[test]
+fn a_data_plane_without_a_core_goes_on_with_the_addresses_that_it_was_told_of() {
+    for host in 0..2 {
+        let cut = What::Cut { port: port(host, 0), direction: Direction::Both };
+        let mut plan = plan(stream(), &[cut]);
+        let rest = [
+            (50, What::Kill { host }),
+            (52, What::PrefixWithdrawn(port(host, 1))),
+            (54, What::HealAll),
+            (56, What::Restart { host }),
+        ];
+        plan.changes.extend(rest.map(|(at, what)| Change { at: Duration::from_secs(at), what }));
+        let has_moved = |event: &Event| matches!(event, Event::Moved { .. });
+        for seed in 0..4 {
+            let outcome = sound(seed, &plan);
+            assert!(first(&outcome, has_moved) < Duration::from_secs(50));
+        }
+    }
+}
+
 #[test]
 fn a_core_that_is_killed_goes_on_with_its_contexts() {
     for host in 0..2 {

@@ -175,7 +175,9 @@ impl World<'_> {
         let chosen = parcel.original.as_deref().and_then(|original| Header::read(original));
         let chosen = chosen
             .map(|header| LocatorPair::new(Locator(header.source), Locator(header.destination)));
-        let is_there = self.network.has_address(header.source);
+        let core = self.nodes.get(host).and_then(|node| node.core.as_ref());
+        let is_there = self.network.has_address(header.source)
+            || core.is_some_and(|core| core.is_left_to_plane(locators.local));
         self.rules.on_wire(host, locators, chosen, is_there, now);
         self.log.packet(&parcel.octets, now);
         let ports = [header.source, header.destination].map(|a| self.network.port_of(a));
