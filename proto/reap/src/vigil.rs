@@ -28,6 +28,8 @@ pub(crate) struct Vigil {
     pub(crate) tries: u8,
     /// Pairs in a row that have not answered.
     pub(crate) failed: u8,
+    /// A trial that a keepalive gave rise to has begun, and the current pair has answered no check since.
+    pub(crate) is_asked_in_vain: bool,
     pub(crate) answers: Answers,
     /// `None`: all of it is as [`Past::new`] has it, with the current pair.
     past: Option<Box<Past>>,
@@ -159,6 +161,7 @@ impl Vigil {
             due: Instant::ZERO,
             tries: 0,
             failed: 0,
+            is_asked_in_vain: false,
             answers: Answers::default(),
             past: None,
             flight: None,

@@ -83,18 +83,25 @@ impl Machine {
         confirmed.into_iter().max_by_key(|check| check.at)
     }
 
-    /// The peer has answered a check, and we are in Operational.
-    pub(super) fn on_check_answered(&mut self, check: Check, is_way_back: bool, now: Instant) {
-        if is_way_back {
+    /// The peer has reported a check in `probe`, and we are in Operational.
+    ///
+    /// A report in a probe of an exploration proves the pair and no more: that probe left when its own timer ran out, and
+    /// peers that know no checks send such reports too.
+    pub(super) fn on_check_answered(&mut self, check: Check, probe: &ProbeIn<'_>, now: Instant) {
+        if is_way_back(probe) {
             return self.on_way_back(check);
         }
         let rtt = now.since(check.at);
+        let is_answer = is_answer(probe);
         self.on_path_answered(check);
         let current = self.current();
         let interval = self.round_interval();
         let Some(vigil) = &mut self.vigil else { return };
         if check.pair == current {
-            vigil.current_rtt.observe(rtt, now);
+            if is_answer {
+                vigil.current_rtt.observe(rtt, now);
+                vigil.is_asked_in_vain = false;
+            }
             if check.data == CHECK_CURRENT {
                 self.heard = now;
                 self.on_current_answered(now);
@@ -103,7 +110,9 @@ impl Machine {
         let is_spare = self.spare() == Some(check.pair);
         let Some(vigil) = &mut self.vigil else { return };
         if is_spare {
-            vigil.spare_rtt.observe(rtt, now);
+            if is_answer {
+                vigil.spare_rtt.observe(rtt, now);
+            }
             vigil.verified = Some(check.at);
             vigil.failed = 0;
             if vigil.round == Round::Checking {
@@ -183,6 +192,12 @@ impl Machine {
 /// Whether the peer's payload takes another pair than this answer to a check of our current one.
 pub(super) fn is_way_back(probe: &ProbeIn<'_>) -> bool {
     !probe.received.is_empty() && probe.sent.first().is_some_and(|report| report.data == CHECK)
+}
+
+/// Whether this probe has the form of an answer to a check: an RFC peer reports probes of an exploration beside it, if it reports
+/// a check at all.
+pub(super) fn is_answer(probe: &ProbeIn<'_>) -> bool {
+    probe.state == State::Operational && probe.received.len() == 1
 }
 
 fn is_of_check(data: u32) -> bool {

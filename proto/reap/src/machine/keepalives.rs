@@ -22,11 +22,14 @@ impl Machine {
     }
 
     /// Checks the current pair, unless it has answered in the last half of a Send Timeout.
+    ///
+    /// If payload ends the trial of a pair that has answered no check, each keepalive could begin another trial. So there are no
+    /// more of these checks until the pair has answered another one, such as that of a round.
     fn ask_current(&mut self, now: Instant) {
         let period = self.config.send_timeout / 2;
         let Some(vigil) = &self.vigil else { return };
         let is_asked = vigil.flight.as_ref().is_some_and(|flight| flight.asked.is_some());
-        if !is_asked && !vigil.current_rtt.is_within(period, now) {
+        if !is_asked && !vigil.is_asked_in_vain && !vigil.current_rtt.is_within(period, now) {
             self.send_question(1, now);
         }
     }
@@ -40,6 +43,7 @@ impl Machine {
         if tries < TRIES {
             return self.send_question(tries + 1, now);
         }
+        self.vigil_mut().is_asked_in_vain = true;
         // Damping is for the data plane's doubts, which cost nobody anything. This one has cost three checks.
         let usual = Default::default();
         self.try_pair(Suspicion { doubt: Doubt::Silence, since: now, usual }, now);

@@ -2,7 +2,7 @@
 
 use moorline_types::{DropReason, Instant, LocatorPair};
 
-use super::checks::is_way_back;
+use super::checks::{is_answer, is_way_back};
 use super::{CHECK, Machine};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
@@ -47,8 +47,8 @@ impl Machine {
         if let Some(check) = checked
             && self.state == State::Operational
         {
-            self.on_check_answered(check, is_way_back, now);
-            if probe.state == State::Operational && probe.received.len() == 1 {
+            self.on_check_answered(check, probe, now);
+            if is_answer(probe) {
                 return Ok(());
             }
         }

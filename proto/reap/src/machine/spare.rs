@@ -337,7 +337,7 @@ impl Machine {
         let is_spare = self.spare() == Some(self.current());
         let Some(vigil) = &mut self.vigil else { return };
         vigil.current_rtt = if is_spare { vigil.spare_rtt } else { Default::default() };
-        (vigil.failed, vigil.spare) = (0, None);
+        (vigil.failed, vigil.spare, vigil.is_asked_in_vain) = (0, None, false);
         if let Some(flight) = &mut vigil.flight {
             (flight.trial, flight.deferred, flight.asked) = (None, None, None);
         }

@@ -669,3 +669,50 @@ fn without_room_for_checks_a_keepalive_is_believed() {
     machine.handle_checks_refused(now);
     assert!(machine.poll_timeout().is_none_or(|(_, timer)| timer != Timer::Answer));
 }
+
+/// Keepalives say that payload arrives, payload ends the trials, and checks have no answers.
+#[test]
+fn checks_that_keepalives_give_rise_to_end_with_a_trial_in_vain() {
+    let mut net = one_way(&config());
+    net.hosts[0].payload = None;
+    net.run_for(SEND_TIMEOUT);
+    net.hosts[1].machine.handle_config(Config::default());
+    let sent = net.hosts[0].probes_sent;
+    for _ in 0..100 {
+        net.run_for(SEND_TIMEOUT / 2 + ms(1_000));
+        let now = net.now;
+        net.hosts[0].machine.handle_keepalive(now).unwrap();
+        net.flush(0);
+        net.run_for(ms(150));
+        let now = net.now;
+        net.hosts[0].machine.handle_payload(now, now);
+        net.flush(0);
+    }
+    let checks = net.hosts[0].probes_sent - sent;
+    assert!(causes(&net, 0).is_empty());
+    // Three checks, a trial of 14, and the rounds of a quarter of an hour.
+    assert!((17..=80).contains(&checks), "{checks}");
+    net.hosts[1].machine.handle_config(config());
+    net.hosts[0].payload = Some(ms(50));
+    net.run_for(ms(400_000));
+    assert!(!net.hosts[0].machine.vigil.as_ref().unwrap().is_asked_in_vain, "answers count again");
+}
+
+#[test]
+fn a_report_of_a_check_in_an_exploration_is_no_answer_to_checks() {
+    let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
+    machine.handle_candidates(
+        &[locator(A, 1), locator(A, 2)],
+        &[locator(B, 1), locator(B, 2)],
+        at(0),
+    );
+    machine.handle_payload(at(1), at(1));
+    machine.handle_known(Known::Nothing, at(1));
+    let checks = drain(&mut machine).0;
+    let check =
+        checks.iter().find(|check| check.pair == ab(1, 1)).expect("one of the current pair");
+    let Message::Probe(check) = &check.message else { panic!("{check:?}") };
+    deliver(&mut machine, ba(1, 1), State::InboundOk, 0xb0b, &check.sent, at(300)).unwrap();
+    assert_eq!(machine.heard(), at(300));
+    assert!(!machine.knows_checks());
+}
