@@ -229,10 +229,10 @@ impl Host {
             }
             Standby::None => Readiness::Cannot(Reason::OnePair),
             _ if active.reap.state() != State::Operational => Readiness::NotYet(Reason::Exploring),
+            _ if is_renewing => Readiness::NotYet(Reason::Renewing),
             Standby::Answered { pair, at } if established.is_confirmed() => {
                 Readiness::Protected { by: pair, at }
             }
-            _ if is_renewing => Readiness::NotYet(Reason::Renewing),
             Standby::Answered { .. } => Readiness::NotYet(Reason::Unconfirmed),
             Standby::Unchecked => Readiness::NotYet(Reason::ChecksOff),
             Standby::Untried => Readiness::NotYet(Reason::Untried),

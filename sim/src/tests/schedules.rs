@@ -27,6 +27,25 @@ fn two_thousand_random_schedules_hold_every_rule() {
     assert!(total.regained > SEEDS / 50, "hardly a context was lost: {total:?}");
 }
 
+/// Each of these has broken a rule: too many checks, a restart without a context, sources that were gone, a context called
+/// protected while its peer was asked for it anew.
+#[test]
+fn schedules_that_broke_a_rule_hold_it() {
+    let seeds = [
+        9_100_001_845,
+        9_100_012_766,
+        9_100_009_025,
+        9_100_009_278,
+        9_100_017_312,
+        9_200_011_292,
+        9_200_012_149,
+    ];
+    for seed in seeds {
+        let plan = random_plan(seed);
+        assert_eq!(run(seed, &plan).violations, [], "seed {seed}\n{}", trace(seed, &plan));
+    }
+}
+
 /// What the plans are made of: none of it may be missing by accident.
 #[test]
 fn random_plans_have_everything() {
