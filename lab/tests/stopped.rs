@@ -68,18 +68,17 @@ fn a_peer_without_shim6_gets_plain_ipv6_from_who_has_moved() {
         let total = || flow.arrivals()[0].total();
         let before = total();
         eventually("datagrams after the move", || total() > before + 5_000);
+        let mut flow = Some(flow);
         if matches!(end, End::Stopped) {
             // Nothing but its word: no packet of A is answered.
-            flow.finish().unwrap();
-            go(&mut hosts, end);
-        } else {
-            go(&mut hosts, end);
-            flow.finish().unwrap();
+            drop(flow.take().map(|flow| flow.finish().unwrap()));
         }
+        go(&mut hosts, end);
         let removed = hosts.daemons[0]
             .wait_for(&EventKind::ContextRemoved, Duration::from_secs(10))
             .unwrap_or_else(|error| panic!("{end:?}: {error:#}\n{}", hosts.story()));
         assert_eq!(removed.reason.as_deref(), Some("the peer has no Shim6 any more"));
+        drop(flow.map(|flow| flow.finish().unwrap()));
         hosts.lab.heal(fault).unwrap();
         let [client, server] = hosts.ends.clone();
         let options =
