@@ -28,16 +28,18 @@ struct {
 /* Whether the table has entries; a section of its own, which user space writes as a whole. */
 volatile __u32 bound_known SEC(".data.bound") = 0;
 
-/* Not static, for a stack of its own; the result says nothing. */
+/* Not static, for a stack of its own; the result says nothing. In Linux 6.1 the key of a table has to be on it. */
 __noinline int bound_note(const struct address *local, __u32 ifindex)
 {
+	struct address key;
 	const __u32 *known;
 
 	if (!local)
 		return 0;
-	known = bpf_map_lookup_elem(&bound, local);
+	key = *local;
+	known = bpf_map_lookup_elem(&bound, &key);
 	if (!known || *known != ifindex)
-		bpf_map_update_elem(&bound, local, &ifindex, BPF_ANY);
+		bpf_map_update_elem(&bound, &key, &ifindex, BPF_ANY);
 	/* Not with the entry only: user space may have found the table empty just before. */
 	if (unlikely(!bound_known))
 		bound_known = 1;

@@ -140,7 +140,13 @@ static __always_inline int find_origin(struct origin *origin, __u64 tag, const s
  */
 __noinline int elsewhere_of(struct __sk_buff *skb, __u32 l2, const struct address *local)
 {
-	return local && l2 ? bound_elsewhere(skb, local, uplink_of(local)) : 0;
+	struct address key;
+
+	if (!local || !l2)
+		return 0;
+	/* In Linux 6.1 the key of a table has to be on the stack. */
+	key = *local;
+	return bound_elsewhere(skb, &key, uplink_of(&key));
 }
 
 /* An error whose quote has been translated. */

@@ -87,8 +87,14 @@ static __always_inline void note_heard(struct ilnp_live *live, __u32 slot, __u64
  */
 __noinline int deliver_bound(struct __sk_buff *skb, __u32 l2, const struct address *local)
 {
-	__u32 elsewhere = local && l2 ? bound_elsewhere(skb, local, uplink_of(local)) : 0;
+	struct address key = {};
+	__u32 elsewhere = 0;
 
+	/* In Linux 6.1 the key of a table has to be on the stack. */
+	if (local && l2) {
+		key = *local;
+		elsewhere = bound_elsewhere(skb, &key, uplink_of(&key));
+	}
 	if (elsewhere)
 		return bound_redirect(skb, elsewhere, true);
 	set_handled_in(skb);
