@@ -26,7 +26,7 @@ pub(crate) struct Unbound {
     next: Option<Instant>,
 }
 
-/// What is known of a peer.
+/// A peer that the daemon has set routes to, or has found to need none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     /// MTU of the unbound routes; none if the peer has none.
@@ -91,11 +91,12 @@ impl Unbound {
             let pause = known.map_or(PAUSE, |known| (known.pause * 2).min(EXPIRES));
             self.peers.insert(*peer, Known { mtu, since: now, pause });
         }
-        let mut by_age: Vec<_> =
-            self.peers.iter().map(|(peer, known)| (known.since, *peer)).collect();
+        // Peers without routes go first: anybody can name such peers, and no peer with routes makes room for them.
+        let age = |(peer, known): (&Ulid, &Known)| (known.mtu.is_some(), known.since, *peer);
+        let mut by_age: Vec<_> = self.peers.iter().map(age).collect();
         by_age.sort();
         by_age.truncate(self.peers.len().saturating_sub(MAX_PEERS));
-        self.forget(by_age.into_iter().map(|(_, peer)| peer))
+        self.forget(by_age.into_iter().map(|(_, _, peer)| peer))
     }
 
     /// Forgets these peers. Result: those of them that had routes.
@@ -173,7 +174,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const EXPIRES: Duration = Duration::from_secs(600);
 /// Peers that have unbound routes at the same time: the eldest makes room for another.
 const MAX_PEERS: usize = 1024;
-/// Of each kind. What finds no room is reported again.
+/// Waiting reports of each kind. A report that finds the queue full is lost, and the next packet brings another.
 const MAX_WAITING: usize = 256;
 
 #[cfg(test)]

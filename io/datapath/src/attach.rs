@@ -112,7 +112,7 @@ impl Attachments {
         Ok(())
     }
 
-    /// What an earlier process attached there by the other kind of hook goes.
+    /// Takes off the program that an earlier process attached there by the other kind of hook.
     fn take_off_other(&mut self, ifindex: u32, hook: Hook, held: &Held) {
         let Some(pins) = self.pins.as_deref() else { return };
         let other = match held {

@@ -33,7 +33,7 @@
 //! | base + 3 | all: table of moved pairs | a moved ULID pair goes to `moor0`, whatever else holds |
 //! | base + 4 | all: main table, but not its default routes | connected and specific routes stay in force |
 //! | base + 10 + i | from prefix i: table i | RFC 8028: the uplink that the source belongs to, else unreachable |
-//! | 32765 | all but TCP: table of peers of moved pairs, `from ::/128` | sockets without an address know the MTU of a path |
+//! | 32765 | all but TCP: table of unbound routes, `from ::/128` | sockets without an address know the MTU of a path |
 //! | 32766 | all: main table | sources that are none of ours |
 //!
 //! The kernel caches routes in sockets, and a route added to one table does not invalidate what was

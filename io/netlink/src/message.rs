@@ -32,7 +32,7 @@ pub(crate) struct Rule {
     pub(crate) protocol: u8,
 }
 
-/// What a packet carries: a protocol number.
+/// Protocols that a rule is for, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Carried {
     This(u8),
@@ -262,7 +262,7 @@ impl Route {
             target,
             preferred_source: row.address(libc::RTA_PREFSRC),
             mtu,
-            // What is left of it changes all the time.
+            // The kernel gives the time that is left, which is another in each answer.
             expires: None,
             protocol: row.byte(5),
         })

@@ -1,8 +1,8 @@
 //! Unbound routes: for sockets that have no address when they ask for a route.
 //!
 //! The kernel looks for the route of such a socket first, and chooses the source address by that route. The rules and routes of
-//! Moorline are `from` an address, so the look-up misses them. What the kernel knows of the path from that address, the socket
-//! does not know: the room that a header takes, and the MTU that a Packet Too Big has told. An unbound route is `from
+//! Moorline are `from` an address, so the look-up misses them. The kernel notes two facts at a route from an address: the room that
+//! a header takes, and the MTU that a Packet Too Big has told. The socket learns neither. An unbound route is `from
 //! ::/128`, which only a look-up without a source finds. It leads to one peer, and it is a copy of a default route of the
 //! host with the MTU that is known. So the router and the source address of such a socket stay what they are.
 
@@ -64,19 +64,26 @@ impl Netlink {
         &self,
         pairs: &[(UlidPair, Option<u32>)],
     ) -> Result<Vec<(Ulid, u32)>, Error> {
+        let mut known = Vec::new();
+        for (pair, before) in pairs {
+            known.extend(self.path_mtu(*pair).await?.map(|mtu| (pair.peer, mtu, *before)));
+        }
+        // A forged Packet Too Big ends here.
+        if known.is_empty() {
+            return Ok(Vec::new());
+        }
         let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
         let ways: Vec<_> = rows.iter().filter_map(|row| read_way(row, &self.settings)).collect();
         let links = self.links().await?;
         let names: BTreeMap<_, _> =
             links.into_iter().map(|link| (link.ifindex, link.name)).collect();
         let (mut routes, mut set, mut has_news) = (Vec::new(), Vec::new(), false);
-        for (pair, before) in pairs {
-            let Some(first) = self.choice(pair.peer, &ways).await? else { continue };
-            let Some(mtu) = self.path_mtu(*pair).await? else { continue };
+        for (peer, mtu, before) in known {
+            let Some(first) = self.choice(peer, &ways).await? else { continue };
             let mtu = mtu.min(first.mtu.unwrap_or(mtu)).min(interface_mtu(&names, first.ifindex));
-            routes.extend(self.copies(pair.peer, mtu, &first, &ways));
-            set.push((pair.peer, mtu));
-            has_news |= *before != Some(mtu);
+            routes.extend(self.copies(peer, mtu, &first, &ways));
+            set.push((peer, mtu));
+            has_news |= before != Some(mtu);
         }
         if routes.is_empty() {
             return Ok(set);

@@ -117,3 +117,18 @@ fn the_peers_that_had_routes_first_make_room_for_others() {
     }
     assert_eq!(unbound.take_due(now, moved).len(), MAX_WAITING);
 }
+
+#[test]
+fn peers_that_a_stranger_names_push_out_no_peer_with_routes() {
+    let mut unbound = Unbound::default();
+    let mut now = Instant::now();
+    unbound.on_no_room(context(0));
+    assert_eq!(unbound.set_all(now, Some(1492)), [address(2, 0)]);
+    for host in 0..2 * u32::try_from(MAX_PEERS).unwrap() {
+        now += Duration::from_millis(1);
+        unbound.on_too_long(UlidPair::new(address(1, 0), address(4, host)));
+        let due = unbound.take_due(now, moved);
+        assert_eq!(unbound.on_set(&due, &[], now), BTreeSet::new(), "no routes to remove");
+    }
+    assert!(unbound.peers.contains_key(&address(2, 0)) && unbound.peers.len() == MAX_PEERS);
+}

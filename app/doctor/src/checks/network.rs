@@ -111,7 +111,7 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
         }
         return findings;
     };
-    // What comes behind the rules of prefixes takes nothing that these would have.
+    // A rule of others behind the rules of prefixes takes no packet that one of these would have.
     let ours = facts.rules.iter().filter(|rule| rule.is_ours && rule.priority < UNBOUND_PRIORITY);
     let last = ours.map(|rule| rule.priority).max();
     let foreign = |rule: &&HostRule| {

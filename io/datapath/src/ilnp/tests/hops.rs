@@ -144,7 +144,7 @@ fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
     let mut reports = Vec::new();
     plane.drain_reports(&mut |report| reports.push(report)).unwrap();
     let told = reports.iter().filter(|report| matches!(report, Report::NoRoom { .. }));
-    // That of a segment; the segmentation path itself asks its sockets for nothing.
+    // The report is about the segment. A super-packet on its way to the segmentation path brings no report.
     assert_eq!(told.collect::<Vec<_>>(), [&Report::NoRoom { session: SessionId(1) }]);
 }
 
