@@ -10,6 +10,8 @@ JSON: which questions had no right answer.
     bound.py ping LOCAL PEER                      one round of echo requests
     bound.py unbound LOCAL PEER PORT              full datagrams of new sockets without an address of their own: connected
                                                   ones, ones that are not, and an echo request
+    bound.py narrow LOCAL PEER PORT [DEVICE]      full datagrams of a socket with an address and echo requests: the path may
+                                                  have become narrower, so the first of each may be lost
 """
 
 import errno
@@ -182,8 +184,39 @@ def unbound(local, peer, port):
     print(json.dumps(lost), flush=True)
 
 
-def is_replied(one, rest):
-    end = time.monotonic() + 5
+def narrow(local, peer, port, device):
+    datagrams = open_socket(socket.SOCK_DGRAM, device)
+    datagrams.bind((local, 0))
+    datagrams.connect((peer, port))
+    datagrams.setsockopt(socket.IPPROTO_IPV6, MTU_DISCOVER, 1)
+    echo = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+    echo.bind((local, 0))
+
+    def is_pinged(number, timeout):
+        rest = struct.pack("!HH", 8, number) + pattern(number, 1452)
+        echo.sendto(struct.pack("!BBH", ECHO_REQUEST, 0, 0) + rest, (peer, 0))
+        return is_replied(echo, rest, timeout)
+
+    def is_asked(number, timeout):
+        return is_answered(datagrams, number, 1452, timeout)
+
+    lost = []
+    connection = open_socket(socket.SOCK_STREAM, device)
+    connection.bind((local, 0))
+    connection.connect((peer, port))
+    connection.setblocking(False)
+    lost += [] if is_echoed(connection, 7, BULK) else ["TCP"]
+    for name, is_right in [("datagrams", is_asked), ("echoes", is_pinged)]:
+        for number in range(100):
+            if is_right(number, 0.2) is True:
+                break
+        answers = [is_right(100 + number, 5) for number in range(REPEAT)]
+        lost += [f"{name}: {answers}"] if answers != [True] * REPEAT else []
+    print(json.dumps(lost), flush=True)
+
+
+def is_replied(one, rest, timeout=5):
+    end = time.monotonic() + timeout
     while (left := end - time.monotonic()) > 0 and select.select([one], [], [], left)[0]:
         came = one.recv(65536)
         if came[0] == ECHO_REPLY and came[4:] == rest:
@@ -197,6 +230,8 @@ if __name__ == "__main__":
         serve(int(rest[0]), rest[1] if len(rest) > 1 else "", "plain" in rest[2:])
     elif mode == "ping":
         ping(rest[0], rest[1])
+    elif mode == "narrow":
+        narrow(rest[0], rest[1], int(rest[2]), rest[3] if len(rest) > 3 else "")
     elif mode == "unbound":
         unbound(rest[0], rest[1], int(rest[2]))
     else:

@@ -187,24 +187,16 @@ fn sockets_without_an_address_leave_room_for_the_nonce_of_a_session() {
 fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
     let name = "unbound sockets, path MTU";
     let Some(mut hosts) = protected(name, &["a"], &["python3"]) else { return };
-    let narrow = |node: &str, interface: &str, mtu: &str| {
-        hosts
-            .lab
-            .namespace(node)
-            .unwrap()
-            .ip(&["link", "set", "dev", interface, "mtu", mtu])
-            .unwrap();
-    };
-    narrow("isp1", "b", "1400");
-    narrow("b", "isp1", "1400");
+    narrow(&hosts, "isp1", "b", "1400");
+    narrow(&hosts, "b", "isp1", "1400");
     let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
     let mut server = Script::start(&hosts, "b", &["serve", "7700"]);
     assert_eq!(server.line(), "ready");
     let mut client = Script::start(&hosts, "a", &["unbound", &a, &b, "7700"]);
     assert_eq!(client.line(), "[]", "{}", hosts.story());
     // A path that has become narrower still.
-    narrow("b", "isp1", "1300");
-    narrow("isp1", "b", "1300");
+    narrow(&hosts, "b", "isp1", "1300");
+    narrow(&hosts, "isp1", "b", "1300");
     let mut client = Script::start(&hosts, "a", &["unbound", &a, &b, "7700"]);
     assert_eq!(client.line(), "[]", "{}", hosts.story());
     let routes = || {
@@ -214,6 +206,63 @@ fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
     assert!(routes().contains("mtu 1300"), "{}", routes());
     hosts.daemons.remove(0).hand_over().unwrap();
     assert_eq!(routes(), "", "nobody would follow the default routes of the host");
+}
+
+fn narrow(hosts: &Protected, node: &str, interface: &str, mtu: &str) {
+    let node = hosts.lab.namespace(node).unwrap();
+    node.ip(&["link", "set", "dev", interface, "mtu", mtu]).unwrap();
+}
+
+/// Sockets that are bound to an interface, and echo replies, learn the MTU of a path that is narrower than the uplink.
+fn learns_the_mtu_of_the_path(name: &str, hosts: &mut Protected) {
+    let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
+    leave_isp1(hosts);
+    for daemon in &mut hosts.daemons {
+        daemon.wait_for(&EventKind::Moved, Duration::from_secs(20)).unwrap();
+    }
+    let mut servers = HOSTS.map(|host| Script::start(hosts, host, &["serve", "7700"]));
+    for server in &mut servers {
+        assert_eq!(server.line(), "ready");
+    }
+    for mtu in ["1500", "1400", "1280"] {
+        // The uplink of `a` takes 1,500 octets all the time.
+        narrow(hosts, "isp2", "b", mtu);
+        narrow(hosts, "b", "isp2", mtu);
+        for (host, arguments) in [
+            ("a", &["narrow", &a, &b, "7700", "isp1"] as &[_]),
+            ("a", &["narrow", &a, &b, "7700"]),
+            ("b", &["narrow", &b, &a, "7700"]),
+        ] {
+            let mut script = Script::start(hosts, host, arguments);
+            assert_eq!(script.line(), "[]", "{name}, {mtu}, {arguments:?}\n{}", hosts.story());
+        }
+    }
+}
+
+#[test]
+fn bound_sockets_and_echo_replies_learn_the_mtu_of_the_path_of_a_context() {
+    let name = "path MTU after a move, Shim6";
+    if is_skipped(name, &preflight::check(&["python3"])) {
+        return;
+    }
+    let Some(mut hosts) = protected_with(name, [String::new(), String::new()]) else { return };
+    let flow = hosts.datagrams(Direction::BothWays);
+    hosts.await_context();
+    learns_the_mtu_of_the_path(name, &mut hosts);
+    drop(flow.finish());
+}
+
+#[test]
+fn bound_sockets_and_echo_replies_learn_the_mtu_of_the_path_of_a_session() {
+    let name = "path MTU after a move, ILNP";
+    if is_skipped(name, &preflight::check(&["python3"])) {
+        return;
+    }
+    let Some(mut hosts) = with_ilnp(name, &[], [Some(""); 2]) else { return };
+    let flow = hosts.datagrams(Direction::BothWays);
+    hosts.await_session();
+    learns_the_mtu_of_the_path(name, &mut hosts);
+    drop(flow.finish());
 }
 
 /// Echo replies, which the kernel itself sends: each has the size of its request, in fragments or in one packet.

@@ -76,20 +76,25 @@ impl Daemon {
 
     /// Routers and uplinks may be others now.
     pub(crate) async fn follow_routers(&mut self) {
-        self.follow_mtus().await;
         self.follow_default_ways().await;
-        let movers = self.moved.movers().into_iter();
+        self.reroute(self.moved.movers()).await;
+    }
+
+    /// Gives each of these the route that it should have, if it has another.
+    pub(crate) async fn reroute(&mut self, movers: Vec<Mover>) {
+        self.follow_mtus(&movers).await;
+        let movers = movers.into_iter();
         let others: Vec<_> = movers.filter_map(|mover| self.other_route(mover)).collect();
         let by_moor = others.iter().filter(|(_, route)| route.direct.is_none());
         self.lead_by_moor(by_moor.map(|(mover, _)| *mover)).await;
         self.lead_soon(others);
     }
 
-    /// Uplinks may take longer packets now, or no longer such long ones. The kernel changes the MTU of routes that lead
+    /// Uplinks and paths may take longer packets now, or no longer such long ones. The kernel changes the MTU of routes that lead
     /// there to that of the uplink, without room for a header: they are set again, too.
-    async fn follow_mtus(&mut self) {
+    async fn follow_mtus(&mut self, movers: &[Mover]) {
         let (mut others, mut smaller) = (Vec::new(), Vec::new());
-        for mover in self.moved.movers() {
+        for mover in movers.iter().copied() {
             let Some((now, path_mtu)) = self.moved.get(mover).zip(self.path_mtu(mover)) else {
                 continue;
             };
@@ -125,15 +130,22 @@ impl Daemon {
 
     /// That of the path that its packets take now, as long as there are uplinks for it.
     fn path_mtu(&self, mover: Mover) -> Option<u32> {
-        match mover {
+        let uplink_mtu = match mover {
             Mover::Context(id) => {
                 let entry = self.host.entry_of(id)?;
-                entry.pairs().map(|pair| self.uplink_mtu(pair.local.0)).min().flatten()
+                entry.pairs().map(|pair| self.uplink_mtu(pair.local.0)).min().flatten()?
             }
-            Mover::Session(id) => {
-                let mtu = self.uplink_mtu(self.source_of(mover)?)?;
-                Some(mtu.saturating_sub(self.ilnp.as_ref()?.room_of(id)?))
-            }
+            Mover::Session(_) => self.uplink_mtu(self.source_of(mover)?)?,
+        };
+        let mtu = self.path_mtus.of(mover).map_or(uplink_mtu, |known| known.min(uplink_mtu));
+        Some(mtu.saturating_sub(self.room_of(mover)?))
+    }
+
+    /// Octets that its packets may need beyond the header of Shim6.
+    pub(crate) fn room_of(&self, mover: Mover) -> Option<u32> {
+        match mover {
+            Mover::Context(_) => Some(0),
+            Mover::Session(id) => self.ilnp.as_ref()?.room_of(id),
         }
     }
 

@@ -15,6 +15,7 @@
 //! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
 //! | `uplinks` | programs on the uplinks, and what is told of them |
 //! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
+//! | `path_mtu` | has the routes of moved pairs know the MTU of a path |
 //! | `unbound` | has sockets without an address know the MTU of a path |
 //! | `paths` | what people and programs want of paths: put, pin, prefer, avoid |
 //! | `ranker` | asks somebody outside for the order of pairs |
@@ -39,6 +40,7 @@ mod ilnp;
 mod introduce;
 mod neighbors;
 mod notice;
+mod path_mtu;
 mod paths;
 mod privileges;
 mod protect;

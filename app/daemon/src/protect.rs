@@ -71,6 +71,12 @@ impl Moved {
         self.routes.keys().copied().collect()
     }
 
+    /// Those that have moved, of these pairs.
+    pub(crate) fn movers_of(&self, pairs: &BTreeSet<UlidPair>) -> Vec<Mover> {
+        let moved = self.routes.iter().filter(|(_, route)| pairs.contains(&route.ulids));
+        moved.map(|(mover, _)| *mover).collect()
+    }
+
     /// What waits for a direct route; taken out, it waits no more.
     pub(crate) fn waiting(&mut self) -> &mut BTreeSet<Mover> {
         &mut self.waiting
@@ -154,6 +160,7 @@ impl Daemon {
         };
         let moved: Vec<_> =
             entries.values().map(|entry| (Mover::Context(entry.id), route(entry))).collect();
+        self.path_mtus.forget(moved.iter().map(|(mover, _)| *mover));
         self.route(moved.clone()).await;
         let back = back_in(updates);
         self.lead_by_moor(back.iter().map(|id| Mover::Context(*id))).await;
@@ -241,6 +248,7 @@ impl Daemon {
         let mut routes = Vec::new();
         for mover in movers {
             let route = self.moved.remove(mover);
+            self.path_mtus.forget([mover]);
             // What a session leaves to a context that has moved is the context's.
             let is_left = |route: &MovedRoute| !self.is_left_to_context(mover, route.ulids);
             routes.extend(route.filter(is_left));

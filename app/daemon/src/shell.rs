@@ -27,6 +27,7 @@ use crate::events::Events;
 use crate::ilnp::{Ilnp, Owned, Peers};
 use crate::introduce::Introductions;
 use crate::notice::Notices;
+use crate::path_mtu::PathMtus;
 use crate::paths::Steer;
 use crate::privileges;
 use crate::protect::Moved;
@@ -73,6 +74,7 @@ pub(crate) struct Daemon {
     pub(crate) save_delay: Duration,
     /// When direct routes are set that wait for it.
     pub(crate) lead_at: Option<time::Instant>,
+    pub(crate) path_mtus: PathMtus,
     pub(crate) unbound: Unbound,
     /// Until then strangers wait.
     pub(crate) strangers_at: Option<time::Instant>,
@@ -200,6 +202,7 @@ impl Daemon {
             save_at: None,
             save_delay: save_delay(Duration::ZERO),
             lead_at: None,
+            path_mtus: PathMtus::default(),
             unbound: Unbound::default(),
             strangers_at: None,
             config_path: args.config.clone(),
@@ -251,6 +254,7 @@ impl Daemon {
             let wake = self.host.poll_timeout().map(|(at, _)| at);
             let (save_at, lead_at) = (self.save_at, self.lead_at);
             let unbound_at = self.unbound.poll_timeout();
+            let path_mtus_at = self.path_mtus.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
             let ilnp_at = self.ilnp.as_ref().and_then(Ilnp::poll_timeout);
@@ -295,6 +299,7 @@ impl Daemon {
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
                 () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
+                () = until(path_mtus_at), if path_mtus_at.is_some() => self.forget_path_mtus().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
                 () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }
@@ -316,7 +321,7 @@ impl Daemon {
             Icmp6Error::Unrecognized(Unrecognized { quoted, locators, source }) => {
                 self.host.handle_unrecognized(quoted, locators, source, clock::now());
             }
-            Icmp6Error::TooBig { addresses } => self.on_too_big(addresses),
+            Icmp6Error::TooBig(told) => self.on_too_big(told),
         }
         Ok(())
     }

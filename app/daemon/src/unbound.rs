@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use moorline_netlink::{DefaultWays, MovedRoute};
-use moorline_types::{LocatorPair, Ulid, UlidPair};
+use moorline_types::{Ulid, UlidPair};
 use tokio::time::Instant;
 
 use crate::protect::Mover;
@@ -44,11 +44,14 @@ impl Unbound {
         }
     }
 
-    /// A router says that a packet was too long. Anybody may say so: the kernel is asked whether it believes it.
-    fn on_too_long(&mut self, pair: UlidPair) {
-        if self.too_long.len() < MAX_WAITING {
+    /// A router says that a packet was too long. Anybody may say so: the kernel is asked whether it believes it. Result: whether
+    /// there is room for the report.
+    pub(crate) fn on_too_long(&mut self, pair: UlidPair) -> bool {
+        let has_room = self.too_long.len() < MAX_WAITING;
+        if has_room {
             self.too_long.insert(pair);
         }
+        has_room
     }
 
     /// When [`Daemon::set_unbound`] is due.
@@ -108,17 +111,11 @@ impl Unbound {
 }
 
 impl Daemon {
-    /// A router says that a packet was too long.
-    pub(crate) fn on_too_big(&mut self, addresses: LocatorPair) {
-        if self.view.uplink_of(addresses.local.0).is_some() {
-            self.unbound
-                .on_too_long(UlidPair::new(addresses.local.as_ulid(), addresses.peer.as_ulid()));
-        }
-    }
-
     /// Sets the unbound routes that are due, all at once: each change makes every socket of the host look its route up again.
     pub(crate) async fn set_unbound(&mut self) {
         let now = Instant::now();
+        let too_long = self.unbound.too_long.clone();
+        self.learn_path_mtus(&too_long).await;
         let due = self.unbound.take_due(now, |mover| self.moved.get(mover).copied());
         if due.is_empty() {
             return;

@@ -18,11 +18,18 @@ pub struct Icmp6Socket {
 pub enum Icmp6Error<'a> {
     /// A peer knows no Shim6.
     Unrecognized(Unrecognized<'a>),
-    /// A packet, not of TCP, was too long for its path. The kernel has its own opinion on whether that is true.
-    TooBig {
-        /// Source and destination of the quoted packet.
-        addresses: LocatorPair,
-    },
+    /// A packet was too long for its path. The kernel has its own opinion on whether that is true.
+    TooBig(TooBig),
+}
+
+/// A router's word that a packet was too long. Of TCP, whose sockets learn from the kernel, only what the kernel ignores is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooBig {
+    /// Source and destination of the quoted packet.
+    pub addresses: LocatorPair,
+    /// Whether the kernel ignores it, as the MTU is less than IPv6 allows (RFC 8200 s5). A path with the least MTU has less
+    /// once the octets of a header are taken off.
+    pub is_ignored: bool,
 }
 
 /// A peer's word that it knows no Shim6; as hostile as anything unsigned from the network.
@@ -59,8 +66,8 @@ impl Icmp6Socket {
         loop {
             let received = self.socket.receive(&mut self.buffer).await?;
             let (len, source) = (received.len, Locator(received.source));
-            if let Some(addresses) = too_big(&self.buffer[..len]) {
-                return Ok(Icmp6Error::TooBig { addresses });
+            if let Some(told) = too_big(&self.buffer[..len]) {
+                return Ok(Icmp6Error::TooBig(told));
             }
             if let Some((start, locators)) = quoted(&self.buffer[..len]) {
                 let quoted = &self.buffer[start..len];
@@ -137,11 +144,13 @@ fn quoted(message: &[u8]) -> Option<(usize, LocatorPair)> {
     is_ours.then(|| (QUOTE + IPV6_HEADER, addresses(header)))
 }
 
-/// The addresses of the packet that a Packet Too Big quotes. A socket of TCP learns from the kernel.
-fn too_big(message: &[u8]) -> Option<LocatorPair> {
+fn too_big(message: &[u8]) -> Option<TooBig> {
     let header: &[u8; QUOTE + IPV6_HEADER] = message.first_chunk()?;
-    let is_one = header[0] == PACKET_TOO_BIG && header[QUOTE] >> 4 == 6 && header[QUOTE + 6] != TCP;
-    is_one.then(|| addresses(header))
+    let is_one = header[0] == PACKET_TOO_BIG && header[QUOTE] >> 4 == 6;
+    let mtu = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    let is_ignored = mtu < LEAST_MTU;
+    let is_of_use = header[QUOTE + 6] != TCP || is_ignored;
+    (is_one && is_of_use).then(|| TooBig { addresses: addresses(header), is_ignored })
 }
 
 fn addresses(header: &[u8; QUOTE + IPV6_HEADER]) -> LocatorPair {
@@ -185,6 +194,8 @@ const PAYLOAD_LEN: u8 = 8;
 const HOPS: u8 = 64;
 /// Octets of what a [`RefusalSocket`] sends.
 const REFUSAL: usize = QUOTE + IPV6_HEADER + SHIM6_HEADER;
+/// IPv6 asks for no less of any link (RFC 8200 s5).
+const LEAST_MTU: u32 = 1280;
 /// An error message fits the minimum IPv6 MTU (RFC 4443 s2.4).
 const MAX_ERROR: usize = 2048;
 /// Socket option of linux/icmpv6.h; `libc` has it for other systems only.
@@ -216,10 +227,18 @@ mod tests {
 
     #[test]
     fn finds_the_addresses_of_a_packet_that_was_too_long() {
-        let found = too_big(&error_quoting(17, 2, 0)).expect("one of UDP");
-        assert_eq!(found.local.octets(), [0x20; 16]);
-        assert_eq!(found.peer.octets(), [0x21; 16]);
-        assert!(too_big(&error_quoting(6, 2, 0)).is_none(), "TCP");
+        let quoting = |next_header: u8, mtu: u32| {
+            let mut message = error_quoting(next_header, 2, 0);
+            message[4..8].copy_from_slice(&mtu.to_be_bytes());
+            too_big(&message)
+        };
+        let found = quoting(17, 1280).expect("one of UDP");
+        assert_eq!(found.addresses.local.octets(), [0x20; 16]);
+        assert_eq!(found.addresses.peer.octets(), [0x21; 16]);
+        assert!(!found.is_ignored);
+        assert!(quoting(17, 1279).expect("one of UDP").is_ignored);
+        assert!(quoting(6, 1280).is_none(), "the socket of TCP learns it from the kernel");
+        assert!(quoting(6, 1279).expect("one that the kernel ignores").is_ignored);
         assert!(too_big(&error_quoting(17, 4, 0)).is_none());
         assert!(too_big(&error_quoting(17, 2, 0)[..47]).is_none());
     }

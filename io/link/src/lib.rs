@@ -23,7 +23,7 @@ mod whole;
 mod wire;
 
 pub use frames::{FrameReceiver, FrameSender};
-pub use icmp6::{Icmp6Error, Icmp6Socket, RefusalSocket, Unrecognized};
+pub use icmp6::{Icmp6Error, Icmp6Socket, RefusalSocket, TooBig, Unrecognized};
 pub use impairment::{Channel, Impairment};
 pub use neighbor::{Introduction, NeighborSocket};
 pub use notice::{NoticeSocket, Segment};

@@ -66,7 +66,7 @@ impl Netlink {
     ) -> Result<Vec<(Ulid, u32)>, Error> {
         let mut known = Vec::new();
         for (pair, before) in pairs {
-            known.extend(self.path_mtu(*pair).await?.map(|mtu| (pair.peer, mtu, *before)));
+            known.extend(self.path_mtu(*pair, None).await?.map(|mtu| (pair.peer, mtu, *before)));
         }
         // A forged Packet Too Big ends here.
         if known.is_empty() {
@@ -122,7 +122,7 @@ impl Netlink {
 
     /// The default route that the kernel chooses for a socket without an address. None if the choice is another route.
     async fn choice(&self, peer: Ulid, ways: &[DefaultWay]) -> Result<Option<DefaultWay>, Error> {
-        let look_up = self.look_up(None, peer, RouteFlags::FibMatch);
+        let look_up = self.look_up(None, peer, None, RouteFlags::FibMatch);
         let Some(row) = look_up.await? else { return Ok(None) };
         let (table, ifindex) = (row.u32(libc::RTA_TABLE), row.u32(libc::RTA_OIF));
         let is_ours = table == Some(self.settings.unbound_table());
@@ -134,9 +134,17 @@ impl Netlink {
         Ok(ways.iter().find(is_chosen).cloned())
     }
 
-    /// The MTU that the kernel knows of the path between these addresses. None if it is no other than that of the interface.
-    async fn path_mtu(&self, pair: UlidPair) -> Result<Option<u32>, Error> {
-        let row = self.look_up(Some(pair.local), pair.peer, RouteFlags::empty()).await?;
+    /// The MTU that the kernel knows of the path between these addresses, for sockets that are bound to this interface or to
+    /// none. None if it is no other than that of the interface.
+    ///
+    /// # Errors
+    /// The kernel's tables cannot be read.
+    pub async fn path_mtu(
+        &self,
+        pair: UlidPair,
+        ifindex: Option<u32>,
+    ) -> Result<Option<u32>, Error> {
+        let row = self.look_up(Some(pair.local), pair.peer, ifindex, RouteFlags::empty()).await?;
         Ok(row.as_ref().and_then(read_mtu).filter(|mtu| *mtu >= LEAST_MTU))
     }
 
@@ -145,6 +153,7 @@ impl Netlink {
         &self,
         from: Option<Ulid>,
         to: Ulid,
+        ifindex: Option<u32>,
         flags: RouteFlags,
     ) -> Result<Option<Row>, Error> {
         let mut message = RouteMessage::default();
@@ -157,6 +166,7 @@ impl Netlink {
         };
         let from = from.map(|from| RouteAttribute::Source(RouteAddress::Inet6(from.0)));
         message.attributes.extend(from);
+        message.attributes.extend(ifindex.map(RouteAttribute::Oif));
         message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet6(to.0)));
         message.attributes.push(RouteAttribute::IpProto(UDP));
         match self.exchange.get(RouteNetlinkMessage::GetRoute(message)).await {

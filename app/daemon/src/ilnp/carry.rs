@@ -62,6 +62,7 @@ impl Daemon {
                 routes.push((Mover::Session(entry.id), self.route_of(entry)));
             }
         }
+        self.path_mtus.forget(routes.iter().map(|(mover, _)| *mover));
         self.route(routes.clone()).await;
         routes
     }
