@@ -39,7 +39,7 @@ complain 'has a version of its own: move it to [workspace.dependencies]' < <(
 for manifest in $(git ls-files 'proto/*/Cargo.toml'); do
     complain "is used by $manifest: proto/ uses proto/ only" < <(
         sed -n '/^\[dependencies\]/,/^\[dev-dep/p' "$manifest" |
-            sed -nE 's/^(moorline-(datapath|netlink|link|api|sim|lab))\b.*/\1/p')
+            sed -nE 's/^(moorline-(bpf|netlink|link|api|sim|lab))\b.*/\1/p')
     grep -q '^#!\[no_std\]' "$(dirname "$manifest")/src/lib.rs" ||
         { echo "$(dirname "$manifest") is not no_std" >&2; fail=1; }
 done

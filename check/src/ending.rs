@@ -1,4 +1,4 @@
-use moorline_host::datapath::Report;
+use moorline_datapath::shim6::Report;
 
 use crate::world::World;
 

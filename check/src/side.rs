@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_host::datapath::{ContextEntry, Report, Update};
+use moorline_datapath::shim6::{ContextEntry, Report, Update};
 use moorline_host::{Config, Host, LocalState, Transmit};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 

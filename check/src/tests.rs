@@ -1,4 +1,4 @@
-use moorline_host::datapath::Report as FromPlane;
+use moorline_datapath::shim6::Report as FromPlane;
 use moorline_types::{ContextTag, LocatorPair, UlidPair};
 
 use super::*;

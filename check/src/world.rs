@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use moorline_host::datapath::Report;
+use moorline_datapath::shim6::Report;
 use moorline_types::{ContextTag, LocatorPair};
 use moorline_wire::{MessageType, OptionType, Packet, PayloadHeader};
 
@@ -260,7 +260,7 @@ impl World {
     /// As a data plane would: the tag finds the context, or the core gets the packet.
     fn deliver_moved(&mut self, from: usize, tag: ContextTag, pair: LocatorPair) {
         let to = 1 - from;
-        let of_tag = |entry: &&moorline_host::datapath::ContextEntry| entry.local_tag == tag;
+        let of_tag = |entry: &&moorline_datapath::shim6::ContextEntry| entry.local_tag == tag;
         let Some(entry) = self.sides[to].entries.values().find(of_tag).cloned() else {
             let header = PayloadHeader { next_header: 59, tag };
             self.sides[to].control(&header.emit(), pair);

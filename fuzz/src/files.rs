@@ -1,8 +1,8 @@
 use std::io::Cursor;
 use std::time::Duration;
 
+use moorline_datapath::ilnp::Update;
 use moorline_host::{Config, Host};
-use moorline_ilnp::datapath::Update;
 use moorline_ilnp::{LocalLocator, LocalState, Machine};
 use moorline_types::{Instant, L64, Nid};
 use moorlined::{SavedState, read_state, write_state};

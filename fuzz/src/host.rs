@@ -2,7 +2,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_host::datapath::{Doubt, Report, Update};
+use moorline_datapath::shim6::{Doubt, Report, Update};
 use moorline_host::{Config, Host, LocalState, Removal, Transmit};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum};

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use moorline_ilnp::datapath::{ChecksumMode, Report, SessionEntry, Update};
+use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Update};
 use moorline_ilnp::{
     Config, LocalLocator, LocalState, Machine, NonceLen, NonceMode, Open, Socket, Transmit,
 };

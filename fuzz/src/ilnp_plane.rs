@@ -3,7 +3,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use moorline_ilnp::datapath::{ChecksumMode, SessionEntry, Update};
+use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update};
 use moorline_ilnp::{Admit, Inbound, Open, Outbound, Plane, Policy, Settings, Socket};
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_host::datapath::{ContextEntry, ReapTimers, Update};
+use moorline_datapath::shim6::{ContextEntry, ReapTimers, Update};
 use moorline_plane::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 

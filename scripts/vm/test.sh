@@ -87,10 +87,10 @@ build() {
         strip --strip-debug -o "$work/overlay/bin/$program" "$target/release/$program"
     done
     # One call: of other sets of crates cargo would build other variants.
-    $cargo test --locked --quiet --no-run -p moorline-datapath -p moorline-netlink -p moorline-lab \
+    $cargo test --locked --quiet --no-run -p moorline-bpf -p moorline-netlink -p moorline-lab \
         --message-format=json >"$work/cargo.json"
-    test_program datapath io/datapath/src/lib.rs
-    test_program datapath-namespaces io/datapath/tests/namespaces/main.rs
+    test_program datapath io/bpf/src/lib.rs
+    test_program datapath-namespaces io/bpf/tests/namespaces/main.rs
     test_program netlink-namespaces io/netlink/tests/namespaces/main.rs
     test_program lab-survival lab/tests/survival.rs
     test_program lab-harmless lab/tests/harmless.rs

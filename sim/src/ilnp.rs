@@ -14,7 +14,7 @@ mod world;
 
 use std::time::Duration;
 
-use moorline_ilnp::datapath::ChecksumMode;
+use moorline_datapath::ilnp::ChecksumMode;
 use moorline_ilnp::{NonceLen, NonceMode};
 
 /// What is played.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_host::datapath::TriggerPolicy;
+use moorline_datapath::shim6::TriggerPolicy;
 use moorline_host::{Config, ContextSnapshot, EstablishedView, Host, LocalState};
 use moorline_plane::{Plane, Settings};
 use moorline_types::{Instant, Locator, Ulid, UlidPair};

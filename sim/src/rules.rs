@@ -7,7 +7,7 @@ mod protection;
 use std::collections::{BTreeMap, BTreeSet};
 
 use moorline_cga::LocalProof;
-use moorline_host::datapath::{ContextEntry, Update};
+use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::log::since_start;

@@ -3,7 +3,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::Duration;
 
-use moorline_host::datapath::Report;
+use moorline_datapath::shim6::Report;
 use moorline_types::{Instant, LocatorPair, UlidPair};
 
 use crate::chart::Trace;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_datapath::AttachMode;
+use moorline_bpf::AttachMode;
 use moorline_host::Profile;
 use serde::Deserialize;
 

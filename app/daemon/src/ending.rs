@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_datapath::Datapath;
+use moorline_bpf::Datapath;
 use moorline_netlink::{self as netlink, Journal, Netlink};
 use tokio::time::Instant;
 

@@ -29,8 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use anyhow::Context as _;
-use moorline_datapath::ilnp::IlnpDatapath;
-use moorline_ilnp::datapath::{Report, Sockets};
+use moorline_bpf::ilnp::IlnpDatapath;
+use moorline_datapath::ilnp::{Report, Sockets};
 use moorline_ilnp::{Machine, Socket};
 use moorline_link::{PacketSocket, Readiness};
 use moorline_netlink::{HostView, connected_pairs_now};
@@ -84,7 +84,7 @@ impl Ilnp {
     /// until [`Self::attach`].
     pub(crate) fn open(
         config: &IlnpConfig,
-        shared: &moorline_datapath::Settings,
+        shared: &moorline_bpf::Settings,
         moors: [u32; 2],
     ) -> anyhow::Result<(Self, Readiness)> {
         let settings = config.datapath(shared);

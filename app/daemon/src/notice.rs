@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_datapath::{StalledSocket, StalledSockets};
+use moorline_bpf::{StalledSocket, StalledSockets};
 use moorline_link::{NoticeSocket, Segment};
 use moorline_types::{Instant, UlidPair};
 

@@ -287,7 +287,7 @@ impl Daemon {
                 return view.map(|_| vec![id]).ok_or_else(|| Refusal::NoContext(id).into());
             }
             Scope::Peer(net) => rules::prefix(net),
-            Scope::All => moorline_host::datapath::Prefix::ALL,
+            Scope::All => moorline_datapath::shim6::Prefix::ALL,
         };
         let established = self.host.contexts().filter(|view| view.established.is_some());
         let ids = established.map(|view| view.id).filter(|id| self.host.is_with(*id, prefix));

@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_api::{EventKind, Pair};
-use moorline_datapath::Error;
-use moorline_host::datapath::{ContextEntry, Update};
+use moorline_bpf::Error;
+use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_host::{Event, Failure, Host, ReapState, Removal};
 use moorline_netlink::MovedRoute;
 use moorline_types::{ContextId, LocatorPair, SessionId, UlidPair};

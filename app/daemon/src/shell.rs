@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_api::EventKind;
-use moorline_datapath::{Datapath, Settings};
+use moorline_bpf::{Datapath, Settings};
+use moorline_datapath::shim6::Triggers;
 use moorline_host::Host;
-use moorline_host::datapath::Triggers;
 use moorline_link::{Icmp6Error, Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
 use moorline_netlink::{
     Advertisement, Advertisements, HostView, Monitor, Netlink, Notice, Reachability,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_host::datapath::Update;
+use moorline_datapath::shim6::Update;
 use moorline_link::{Queue, RefusalSocket};
 use tokio::time;
 

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use moorline_api::EventKind;
-use moorline_datapath::has_link_layer;
+use moorline_bpf::has_link_layer;
 use moorline_netlink::{Change, Netlink, Notice};
 
 use crate::shell::Daemon;

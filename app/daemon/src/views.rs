@@ -4,7 +4,7 @@ use std::time::Duration;
 use moorline_api::{
     Context, ContextCounts, ContextState, DataPlane, InterfaceAddresses, ReapState, Role, Status,
 };
-use moorline_host::datapath::ContextCounters;
+use moorline_datapath::shim6::ContextCounters;
 use moorline_host::{ContextView, EstablishedView, Failure, NegativeView, Readiness};
 use moorline_types::{Instant, Locator, Ulid};
 

@@ -1,5 +1,5 @@
 use crate::cost::{Peers, Responder, Security};
-use moorline_host::datapath::Report;
+use moorline_datapath::shim6::Report;
 use moorline_host::{Config, Host, Removal};
 use moorline_types::{ContextId, Instant, LocatorPair, UlidPair};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 use crate::cost::peers::Peer;
 use anyhow::{Context as _, bail};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_host::datapath::Update;
+use moorline_datapath::shim6::Update;
 use moorline_host::{Config, Host, LocalState, Profile, Removal, Transmit};
 use moorline_types::{ContextId, Instant, LocatorPair, Ulid};
 use moorline_wire::{Message, Packet};

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use moorline_host::datapath::TriggerPolicy;
+use moorline_datapath::shim6::TriggerPolicy;
 use moorline_plane::{Flows, MAX_FLOWS};
 use moorline_types::{Instant, Ulid, UlidPair};
 

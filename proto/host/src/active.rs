@@ -3,13 +3,13 @@ use core::hash::{Hash, Hasher};
 use core::num::NonZeroU32;
 use core::time::Duration;
 
+use moorline_datapath::shim6::{ContextEntry, Paths, ReapTimers};
 use moorline_reap as reap;
 use moorline_shim6::{Context, Established};
 use moorline_types::{Instant, LocatorPair, UlidPair};
 use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
-use crate::datapath::{ContextEntry, Paths, ReapTimers};
 use crate::event::Cause;
 
 /// An established context's other half: reachability, and what the data plane was last told.

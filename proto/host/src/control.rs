@@ -1,12 +1,12 @@
 use alloc::vec::Vec;
 
+use moorline_datapath::shim6::Update;
 use moorline_reap as reap;
 use moorline_types::{ContextTag, DropReason, Instant, Locator, LocatorPair};
 use moorline_wire::{
     Keepalive, Message, MessageType, Options, Packet, PayloadHeader, Probe, ProbeReport, ProbeState,
 };
 
-use crate::datapath::Update;
 use crate::drain::Pace;
 use crate::event::Transmit;
 use crate::machine::Host;

@@ -1,6 +1,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
 use moorline_shim6::Via;
@@ -10,7 +11,6 @@ use rand_core::RngCore;
 
 use crate::active::{self, Active};
 use crate::control;
-use crate::datapath::{ContextEntry, Update};
 use crate::event::{Cause, Event, Removal};
 use crate::machine::{Host, is_ours_now};
 

@@ -1,10 +1,10 @@
 use alloc::collections::BTreeSet;
 
+use moorline_datapath::shim6::ContextEntry;
 use moorline_shim6::Failure;
 use moorline_types::{DropReason, Instant, Locator, LocatorPair};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PayloadHeader};
 
-use crate::datapath::ContextEntry;
 use crate::event::Removal;
 use crate::machine::Host;
 

@@ -31,9 +31,7 @@ mod config;
 mod congestion;
 mod contest;
 mod control;
-pub mod datapath;
 mod drain;
-mod drops;
 mod ending;
 mod event;
 mod machine;
@@ -53,7 +51,6 @@ mod tests;
 
 pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
 pub use congestion::{CONGESTED_EVERY, CongestionPolicy, MAX_HOLD};
-pub use drops::DropCounters;
 pub use event::{Cause, Doubt, Event, Removal, TimerKind, Transmit};
 pub use machine::{Host, LocalState};
 pub use moorline_reap::{FAIL_BACK, Profile, SPARE_INTERVAL, State as ReapState};

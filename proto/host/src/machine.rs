@@ -17,14 +17,14 @@ use crate::asked::Asked;
 use crate::config::Config;
 use crate::congestion::Congestion;
 use crate::contest::Contests;
-use crate::datapath::Update;
-use crate::drops::DropCounters;
 use crate::event::{Event, Removal, TimerKind, Transmit};
 use crate::pacer::{Learned, Pacer};
 use crate::question::Questions;
 use crate::slots::Slots;
 use crate::spares::Spares;
 use crate::steer::Steering;
+use moorline_datapath::shim6::Update;
+use moorline_types::DropCounters;
 
 /// The root machine: every context of a host, and what its data plane has to know.
 ///

@@ -1,7 +1,7 @@
+use moorline_datapath::shim6::{Doubt, Report};
 use moorline_reap as reap;
 use moorline_types::{DropReason, Instant};
 
-use crate::datapath::{self, Report};
 use crate::machine::Host;
 
 impl Host {
@@ -45,10 +45,10 @@ impl Host {
     }
 }
 
-const fn doubt_of(doubt: datapath::Doubt) -> reap::Doubt {
+const fn doubt_of(doubt: Doubt) -> reap::Doubt {
     match doubt {
-        datapath::Doubt::Retransmission => reap::Doubt::Retransmission,
-        datapath::Doubt::Silence => reap::Doubt::Silence,
-        datapath::Doubt::Unreachable => reap::Doubt::Unreachable,
+        Doubt::Retransmission => reap::Doubt::Retransmission,
+        Doubt::Silence => reap::Doubt::Silence,
+        Doubt::Unreachable => reap::Doubt::Unreachable,
     }
 }

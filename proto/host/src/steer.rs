@@ -4,10 +4,10 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use moorline_datapath::shim6::{MAX_PATHS, Prefix};
 use moorline_reap::Cause;
 use moorline_types::{ContextId, Instant, Locator, LocatorPair};
 
-use crate::datapath::{MAX_PATHS, Prefix};
 use crate::drain::rank;
 use crate::machine::Host;
 

@@ -4,9 +4,9 @@ use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
+use moorline_datapath::shim6::{ContextEntry, Report, Update};
 use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
 
-use crate::datapath::{ContextEntry, Report, Update};
 use crate::{Config, Event, Host, LocalState};
 
 mod congestion;

@@ -1,10 +1,10 @@
 use alloc::vec::Vec;
 
+use moorline_datapath::shim6::ContextEntry;
 use moorline_reap::State;
 use moorline_shim6::{Failure, Role};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 
-use crate::datapath::ContextEntry;
 use crate::event::Cause;
 use crate::machine::Host;
 

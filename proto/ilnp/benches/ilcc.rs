@@ -2,7 +2,7 @@
 //! takes; and what a packet costs that `admit` wants nothing to do with. Run with `ILCC_MAX=10000000` for all.
 
 use divan::Bencher;
-use moorline_ilnp::datapath::Sockets;
+use moorline_datapath::ilnp::Sockets;
 use moorline_ilnp::{Admit, Class, Ilcc, Inbound, Plane, Settings, Socket};
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce};
 use moorline_wire::ilnp::NonceHeader;

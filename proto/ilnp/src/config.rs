@@ -2,11 +2,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use moorline_datapath::ilnp::ChecksumMode;
 use moorline_types::{L64, Nid};
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::consts::{IDLE_TIMEOUT, LOCATOR_LIFETIME, MAX_SESSIONS, MAX_WITH_NODE};
-use crate::datapath::ChecksumMode;
 use crate::policy::{Admit, Policy};
 
 /// When packets carry the nonce.

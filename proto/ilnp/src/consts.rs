@@ -72,19 +72,8 @@ pub const CHECK_TRIES: u32 = 3;
 /// Quiet time after which a session without sockets is forgotten: 5 minutes (RFC 6741 s5.2: "several
 /// minutes"). Configurable.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-/// A data plane says at most this often that a session is in use: every 10 s. Not configurable.
-pub const USED_INTERVAL: Duration = Duration::from_secs(10);
-/// A data plane reports a pair without a session at most this often: every 10 s. Not configurable.
-pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
-/// Time between two looks for the socket of a packet that came from a stranger: at least 1 s. All data planes alike, not
-/// configurable.
-pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Life of a secret behind validators: 30 s, so that one is good for 30 to 60 s (decision 004). Not
 /// configurable.
 pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
 /// Lifetime of our locators in Locator Updates, where nothing shorter is known: an hour. Not configurable.
 pub const LOCATOR_LIFETIME: u16 = 3600;
-/// Octets that a route leaves of the MTU where TCP has a nonce: for that, and so that a Linux router which has put segments
-/// together, and looks for their TCP header where the nonce is, does not find them too long (decision 088): 40. All data
-/// planes alike, not configurable.
-pub const ROOM_IN_TCP: u32 = 40;

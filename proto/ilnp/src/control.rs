@@ -1,10 +1,10 @@
 use core::net::Ipv6Addr;
 
+use moorline_datapath::ilnp::Sockets;
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6, LOCATOR_UPDATE};
 use moorline_wire::ilnp::{Admission, AdmissionTypes, NONCE_OPTION, OptionsHeader};
 
-use crate::datapath::Sockets;
 use crate::event::{Cause, Classic};
 use crate::machine::{IP6_LEN, Machine};
 use crate::session::Opening;

@@ -37,7 +37,7 @@
 //!
 //! [`Machine`] holds all sessions of a host and has neither clock nor randomness of its own. What happens
 //! to each packet is [`Plane`]'s business, the data plane in user space; between the two is the contract in
-//! [`datapath`].
+//! [`moorline_datapath::ilnp`].
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -47,7 +47,6 @@ extern crate std;
 mod config;
 pub mod consts;
 mod control;
-pub mod datapath;
 mod event;
 mod ilcc;
 mod known;
@@ -71,7 +70,8 @@ pub use control::Control;
 pub use event::{Cause, Classic, Event, Transmit};
 pub use ilcc::{Class, Ilcc, Removed};
 pub use machine::Machine;
+pub use moorline_datapath::ilnp::Socket;
 pub use plane::{Inbound, Outbound, Plane, Settings};
-pub use policy::{Admit, Candidate, Decision, Open, Policy, Socket, Stage, Why, share_of_locator};
+pub use policy::{Admit, Candidate, Decision, Open, Policy, Stage, Why, share_of_locator};
 pub use session::{RemoteLocator, SessionView, State, Validity};
 pub use snapshot::SessionSnapshot;

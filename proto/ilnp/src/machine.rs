@@ -11,14 +11,15 @@ use rand_core::{RngCore, SeedableRng};
 use crate::config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
 use crate::consts::{NEGATIVE_LIFETIME, NONCE_AFTER_AGREEMENT};
 use crate::control::Control;
-use crate::datapath::{Report, Sockets, Update};
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::ilcc::{Class, Ilcc, Removed};
 use crate::negative::{Answers, Hints, Negatives};
-use crate::policy::{Candidate, Socket, Stage};
+use crate::policy::{Candidate, Stage};
 use crate::proposal::Proposal;
 use crate::session::{Opening, Session, SessionView};
 use crate::validator::Validators;
+use moorline_datapath::ilnp::Socket;
+use moorline_datapath::ilnp::{Report, Sockets, Update};
 
 /// All ILNP sessions of a host.
 ///

@@ -12,13 +12,15 @@ use moorline_wire::ilnp::{
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
-use crate::consts::{CANDIDATE_INTERVAL, LOOK_INTERVAL, MAX_SESSIONS, ROOM_IN_TCP, USED_INTERVAL};
+use crate::consts::MAX_SESSIONS;
 use crate::control::Control;
-use crate::datapath::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use crate::ilcc::{Class, Ilcc};
 use crate::packet::{Ip6, MIN_MTU, TCP, Upper, write_addresses};
-use crate::policy::{Policy, Socket};
+use crate::policy::Policy;
 use crate::quote::Quote;
+use moorline_datapath::ilnp::Socket;
+use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, LOOK_INTERVAL, ROOM_IN_TCP, USED_INTERVAL};
+use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use whence::Whence;
 
 /// Settings of a [`Plane`].

@@ -1,19 +1,9 @@
 use core::fmt;
 
+use moorline_datapath::ilnp::Socket;
 use moorline_wire::ilnp::Refusal;
 
 use crate::consts::{LOCATORS_THAT_FILL, MAX_SESSIONS, MAX_WITH_NODE};
-
-/// What the sockets of a host have for a packet or a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Socket {
-    /// Nothing would take it.
-    None,
-    /// One that takes packets of anybody, such as a server's; or a connection that is not there yet or no more.
-    Unconnected,
-    /// One that talks with this correspondent alone.
-    Connected,
-}
 
 /// At which point a session is thought of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

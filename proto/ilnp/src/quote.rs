@@ -7,9 +7,9 @@ use moorline_types::{IlvPair, L64};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
 use moorline_wire::ilnp::{ChecksumDelta, OptionsHeader};
 
-use crate::consts::ROOM_IN_TCP;
-use crate::datapath::{SessionEntry, Sockets};
 use crate::packet::{Ip6, MIN_MTU, Upper, write_addresses};
+use moorline_datapath::ilnp::ROOM_IN_TCP;
+use moorline_datapath::ilnp::{SessionEntry, Sockets};
 
 /// A packet of ours that an error quotes, as it was on the wire.
 #[derive(Debug)]

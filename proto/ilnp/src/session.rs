@@ -3,6 +3,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use moorline_datapath::ilnp::{ChecksumMode, SessionEntry};
 use moorline_types::{IlvPair, Instant, L64, Nonce, Rtt, SessionId};
 use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 
@@ -10,7 +11,6 @@ use crate::consts::{
     CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS,
     MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
 };
-use crate::datapath::{ChecksumMode, SessionEntry};
 use crate::policy::Why;
 
 /// How far a session has come.

@@ -1,10 +1,10 @@
 use alloc::vec::Vec;
 
+use moorline_datapath::ilnp::ChecksumMode;
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, Rtt, SessionId};
 use moorline_wire::ilnp::AdmissionFlags;
 
 use crate::consts::MAX_REMOTE_LOCATORS;
-use crate::datapath::ChecksumMode;
 use crate::ilcc::Class;
 use crate::machine::Machine;
 use crate::policy::Why;

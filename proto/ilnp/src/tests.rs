@@ -14,6 +14,7 @@ use core::time::Duration;
 use std::vec::Vec;
 
 use duo::{Duo, NOW, control, of_session};
+use moorline_datapath::ilnp::Update;
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
 use moorline_wire::ilnp::{
     Admission, AdmissionFlags, AdmissionTypes, Flow, L64Entry, LocatorUpdate, Operation, Propose,
@@ -22,7 +23,6 @@ use moorline_wire::ilnp::{
 use crate::consts::{
     ALL_ANSWERS_BURST, ALL_ANSWERS_INTERVAL, ANSWER_BURST, IDLE_TIMEOUT, PROPOSAL_TRIES,
 };
-use crate::datapath::Update;
 use crate::{
     Admit, Cause, Classic, Config, Event, LocalLocator, NonceLen, NonceMode, Socket, State,
 };
@@ -272,8 +272,10 @@ fn a_locator_update_without_the_right_nonce_or_of_old_changes_nothing() {
     let (from, to) = (duo.ilv(0), duo.ilv(1));
     let evil = update_of(&[(0x2001_0db8_6666_0000, 0)]);
     let before = duo.session(1);
-    let wrong =
-        crate::datapath::SessionEntry { send_nonce: Nonce::Short([1, 2, 3, 4]), ..good.clone() };
+    let wrong = moorline_datapath::ilnp::SessionEntry {
+        send_nonce: Nonce::Short([1, 2, 3, 4]),
+        ..good.clone()
+    };
     let theirs = duo.entry(1);
     let packets = [
         (of_session(&wrong, from, to, Some(1000), &evil), DropReason::BadNonce),

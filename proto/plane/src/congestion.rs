@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use moorline_host::datapath::{CONGESTED_INTERVAL, PathCounters, Report};
+use moorline_datapath::shim6::{CONGESTED_INTERVAL, PathCounters, Report};
 use moorline_types::{ContextId, Instant};
 
 use crate::reports::Reports;

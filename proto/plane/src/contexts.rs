@@ -1,7 +1,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use moorline_host::datapath::{ContextEntry, MAX_PEER_LOCATORS};
+use moorline_datapath::shim6::{ContextEntry, MAX_PEER_LOCATORS};
 use moorline_index::Deadlines;
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
 

@@ -10,7 +10,7 @@
 
 use core::time::Duration;
 
-use moorline_host::datapath::{ContextEntry, Doubt, Report};
+use moorline_datapath::shim6::{ContextEntry, Doubt, Report};
 use moorline_types::Instant;
 
 use crate::live::REPORT_RETRY;

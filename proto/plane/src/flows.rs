@@ -1,7 +1,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use moorline_host::datapath::TriggerPolicy;
+use moorline_datapath::shim6::TriggerPolicy;
 use moorline_types::{Instant, UlidPair};
 
 /// Traffic of address pairs without a context, at most a fixed number of pairs.

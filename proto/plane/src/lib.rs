@@ -1,4 +1,4 @@
-//! The user-space data plane: the contract of [`moorline_host::datapath`] in safe Rust.
+//! The user-space data plane: the contract of [`moorline_datapath::shim6`] in safe Rust.
 //!
 //! [`Plane`] stands between the sockets and the network and sees every IPv6 packet of the host:
 //!

@@ -5,7 +5,7 @@
 //! | Silence | payload sent that wants an answer, if none is waited for | payload received, `Heard`, timers taken away, other locators | `Suspected` |
 //! | Idle | the context's birth, each packet | removal | `Idle`, once for each last packet |
 
-use moorline_host::datapath::{ContextCounters, ContextEntry, ReapTimers, Report};
+use moorline_datapath::shim6::{ContextCounters, ContextEntry, ReapTimers, Report};
 use moorline_types::Instant;
 
 use core::time::Duration;

@@ -1,6 +1,6 @@
 //! Several locator pairs of one context at once.
 
-use moorline_host::datapath::{ContextEntry, PathMark};
+use moorline_datapath::shim6::{ContextEntry, PathMark};
 use moorline_types::LocatorPair;
 
 use crate::packet::{IP6_LEN, Ip6, TCP, UDP};

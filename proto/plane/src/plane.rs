@@ -1,10 +1,10 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use moorline_host::DropCounters;
-use moorline_host::datapath::{
+use moorline_datapath::shim6::{
     ContextCounters, PathCounters, PathMark, Report, Traffic, Triggers, Update,
 };
+use moorline_types::DropCounters;
 use moorline_types::{ContextId, DropReason, Instant, Locator};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
 

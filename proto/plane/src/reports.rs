@@ -1,5 +1,5 @@
 use alloc::collections::VecDeque;
-use moorline_host::datapath::Report;
+use moorline_datapath::shim6::Report;
 
 use crate::settings::MAX_REPORTS;
 

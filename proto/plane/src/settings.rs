@@ -1,4 +1,4 @@
-use moorline_host::datapath::{PathMark, TriggerPolicy};
+use moorline_datapath::shim6::{PathMark, TriggerPolicy};
 
 /// Address pairs without a context that are counted at a time: 65,536, some 10 MB. Configurable.
 pub const MAX_FLOWS: usize = 65_536;

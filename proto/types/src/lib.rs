@@ -5,6 +5,7 @@ extern crate alloc;
 
 mod address;
 mod drop_reason;
+mod drops;
 mod ilnp;
 mod locators;
 mod rtt;
@@ -13,6 +14,7 @@ mod time;
 
 pub use address::{Locator, LocatorPair, Ulid, UlidPair};
 pub use drop_reason::DropReason;
+pub use drops::DropCounters;
 pub use ilnp::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};
 pub use locators::Locators;
 pub use rtt::Rtt;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use moorline_ilnp::datapath::Sockets;
+use moorline_datapath::ilnp::Sockets;
 use moorline_ilnp::{
     Admit, Config, Event, Inbound, LocalLocator, LocalState, Machine, Open, Outbound, Plane,
     Policy, Settings, State,

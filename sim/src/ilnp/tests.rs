@@ -1,5 +1,6 @@
 use super::*;
-use moorline_ilnp::consts::{CANDIDATE_INTERVAL, CHECK_INTERVAL, REFUSAL_LIFETIME, USED_INTERVAL};
+use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, USED_INTERVAL};
+use moorline_ilnp::consts::{CHECK_INTERVAL, REFUSAL_LIFETIME};
 use moorline_types::DropReason;
 
 const RTT: Duration = Duration::from_millis(40);

@@ -1,4 +1,4 @@
-use moorline_host::datapath::{Report, Update};
+use moorline_datapath::shim6::{Report, Update};
 use moorline_host::{Event, ReapState, Transmit};
 use moorline_types::UlidPair;
 use moorline_wire::PROTOCOL;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_host::datapath::{
+use moorline_datapath::shim6::{
     ContextEntry, Doubt, PathCounters, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule,
     Triggers,
 };

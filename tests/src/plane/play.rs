@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use moorline_host::datapath::{ContextEntry, Report, Update};
+use moorline_datapath::shim6::{ContextEntry, Report, Update};
 use moorline_plane::{Inbound, Outbound, Plane, Sender, Settings};
 use moorline_types::{ContextId, Instant, Locator};
 

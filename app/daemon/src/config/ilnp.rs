@@ -2,9 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use moorline_datapath::ilnp::{IlnpSettings, Wanted};
+use moorline_bpf::ilnp::{IlnpSettings, Wanted};
+use moorline_datapath::ilnp::ChecksumMode;
 use moorline_ilnp::consts::MAX_WITH_NODE;
-use moorline_ilnp::datapath::ChecksumMode;
 use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy, share_of_locator};
 use moorline_wire::ilnp::AdmissionTypes;
 use serde::Deserialize;
@@ -178,7 +178,7 @@ impl IlnpConfig {
     }
 
     /// For the data plane, with what it shares with that of Shim6.
-    pub(crate) fn datapath(&self, shared: &moorline_datapath::Settings) -> IlnpSettings {
+    pub(crate) fn datapath(&self, shared: &moorline_bpf::Settings) -> IlnpSettings {
         IlnpSettings {
             max_sessions: self.max_sessions,
             wanted: match self.policy {

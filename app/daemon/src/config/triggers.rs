@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_host::datapath::{Prefix, TriggerPolicy, TriggerRule, Triggers};
+use moorline_datapath::shim6::{Prefix, TriggerPolicy, TriggerRule, Triggers};
 use serde::Deserialize;
 
 /// When traffic deserves a context, with cgroups by name.

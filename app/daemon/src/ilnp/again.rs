@@ -4,9 +4,9 @@
 //! know the sessions. Its addresses for sessions stay, and so do routes of what has moved.
 
 use anyhow::Context as _;
-use moorline_datapath::ilnp::IlnpDatapath;
+use moorline_bpf::ilnp::IlnpDatapath;
+use moorline_datapath::ilnp::Update;
 use moorline_ilnp::SessionSnapshot;
-use moorline_ilnp::datapath::Update;
 use moorline_netlink::HostView;
 use moorline_types::UlidPair;
 
@@ -80,7 +80,7 @@ impl Daemon {
 
 #[cfg(test)]
 mod tests {
-    use moorline_ilnp::datapath::ChecksumMode;
+    use moorline_datapath::ilnp::ChecksumMode;
     use moorline_ilnp::{Cause, Config, Event, Machine, RemoteLocator, Why};
     use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce};
     use moorline_wire::ilnp::AdmissionFlags;
@@ -116,7 +116,7 @@ mod tests {
             return;
         }
         let config = config::Config::parse("ilnp = \"on\"\nilnp-max-sessions = 2").unwrap();
-        let shared = moorline_datapath::Settings::default();
+        let shared = moorline_bpf::Settings::default();
         let (mut ilnp, _reports) =
             Ilnp::open(config.ilnp.as_ref().unwrap(), &shared, [0, 0]).unwrap();
         ilnp.machine = Machine::new(Config::default(), [1; 32], clock::now());

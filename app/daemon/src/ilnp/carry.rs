@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::iter;
 
-use moorline_ilnp::consts::ROOM_IN_TCP;
-use moorline_ilnp::datapath::{SessionEntry, Update};
+use moorline_datapath::ilnp::ROOM_IN_TCP;
+use moorline_datapath::ilnp::{SessionEntry, Update};
 use moorline_ilnp::{Event, Transmit};
 use moorline_netlink::MovedRoute;
 use moorline_types::{Nonce, SessionId};

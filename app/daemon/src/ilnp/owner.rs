@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use moorline_datapath::shim6::{Report, Update};
 use moorline_host::Removal;
-use moorline_host::datapath::{Report, Update};
 use moorline_types::{ContextId, Ilv, IlvPair, LocatorPair, UlidPair};
 
 use super::ulids;

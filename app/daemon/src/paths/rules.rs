@@ -1,8 +1,8 @@
 use std::cmp::Reverse;
 
 use moorline_api::{Net, PathAnswer, PathRule, Scope, Taste};
+use moorline_datapath::shim6::Prefix;
 use moorline_host as host;
-use moorline_host::datapath::Prefix;
 use moorline_types::{ContextId, Locator};
 use moorline_wire::LocatorPreference;
 

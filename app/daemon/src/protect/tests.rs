@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_host::datapath::Paths;
+use moorline_datapath::shim6::Paths;
 use moorline_host::{ContextSnapshot, LocalState, Role};
 use moorline_types::{ContextTag, Locator, Ulid};
 

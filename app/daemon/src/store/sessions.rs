@@ -1,6 +1,6 @@
 use std::net::Ipv6Addr;
 
-use moorline_ilnp::datapath::ChecksumMode;
+use moorline_datapath::ilnp::ChecksumMode;
 use moorline_ilnp::{RemoteLocator, SessionSnapshot, Why};
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nonce};
 use moorline_wire::ilnp::AdmissionFlags;

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::ensure;
-use moorline_host::datapath::Report;
+use moorline_datapath::shim6::Report;
 use moorline_host::{Config, Host, LocalState};
 use moorline_plane::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time;
 
-use moorline_ilnp::datapath::Sockets;
+use moorline_datapath::ilnp::Sockets;
 use moorline_ilnp::{
     Admit, Config, Inbound, LocalLocator, LocalState, Machine, Open, Outbound, Plane, Policy,
     Settings, Socket,

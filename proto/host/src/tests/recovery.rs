@@ -1,11 +1,11 @@
 //! Contexts that one side has lost, and control messages as signs of life.
 
+use moorline_datapath::shim6::Prefix;
 use moorline_shim6::{ANSWER_BURST, I2BIS_RETRIES_MAX};
 use moorline_types::DropReason;
 use moorline_wire::{Message, Opt, Options, PayloadHeader, R1bis};
 
 use super::*;
-use crate::datapath::Prefix;
 use crate::{PathRule, Scope, Taste};
 
 impl Pair {

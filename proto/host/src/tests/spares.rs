@@ -1,7 +1,8 @@
 //! Beyond RFC 5534: spare pairs, local events, suspicion.
 
+use moorline_datapath::shim6::Doubt;
+
 use super::*;
-use crate::datapath::Doubt;
 use crate::{Cause, Profile};
 
 impl Pair {

@@ -1,7 +1,7 @@
+use moorline_datapath::shim6::Prefix;
 use moorline_wire::LocatorPreference;
 
 use super::*;
-use crate::datapath::Prefix;
 use crate::{Cause, PathRule, Placed, Refusal, Scope, Taste};
 
 const ID: ContextId = ContextId(0);

@@ -1,7 +1,7 @@
+use moorline_datapath::ilnp::Sockets;
 use moorline_types::{IlvPair, SessionId};
 
 use super::{Flow, Plane};
-use crate::datapath::Sockets;
 use crate::packet::Upper;
 
 /// Where a packet comes from that shows no session by its nonce or its addresses.

@@ -3,10 +3,10 @@ use alloc::sync::Arc;
 use core::net::Ipv6Addr;
 use std::vec::Vec;
 
+use moorline_datapath::ilnp::{ChecksumMode, Update};
 use moorline_types::{Ilv, Instant, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};
 
-use crate::datapath::{ChecksumMode, Update};
 use crate::{Admit, Inbound, Plane, Settings, Socket};
 
 const NOW: Instant = Instant::from_nanos(1);

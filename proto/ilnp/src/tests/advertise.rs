@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::vec;
 use std::vec::Vec;
 
+use moorline_datapath::ilnp::Report;
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
 use moorline_wire::ilnp::{LocatorUpdate, Operation};
 
 use super::duo::{Always, Duo, NOW, of_session};
 use super::{ilv, update_of};
 use crate::control::Control;
-use crate::datapath::Report;
 use crate::{Config, LocalLocator, LocalState, Machine, Socket};
 
 /// With the number of the correspondent that they are for or from.

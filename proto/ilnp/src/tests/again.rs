@@ -1,10 +1,10 @@
 use std::vec;
 use std::vec::Vec;
 
+use moorline_datapath::ilnp::Update;
 use moorline_types::{DropReason, L64, Nid, Nonce};
 
 use super::duo::Duo;
-use crate::datapath::Update;
 use crate::tests::ilv;
 use crate::{Cause, Config, Event, LocalLocator, Machine, SessionSnapshot, State};
 

@@ -2,11 +2,11 @@ use core::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
+use moorline_datapath::ilnp::{Report, SessionEntry, Sockets, Update};
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, L64};
 use moorline_wire::ilnp::{Admission, AdmissionTypes, LocatorUpdate, NonceHeader};
 
 use super::ilv;
-use crate::datapath::{Report, SessionEntry, Sockets, Update};
 use crate::{Config, Event, LocalLocator, LocalState, Machine, SessionView, Socket};
 
 pub(super) const NOW: Instant = Instant::from_nanos(1_000_000_000);

@@ -6,9 +6,10 @@ use moorline_types::{DropReason, IlvPair, Nonce};
 
 use super::duo::{Duo, of_session};
 use super::{Cause, Classic, Event, Socket, ilv, update_of};
-use crate::consts::{CHECK_INTERVAL, CHECK_TRIES, REFUSAL_LIFETIME, USED_INTERVAL};
-use crate::datapath::{Report, SessionEntry};
+use crate::consts::{CHECK_INTERVAL, CHECK_TRIES, REFUSAL_LIFETIME};
 use crate::{Config, LocalLocator, LocalState, Machine};
+use moorline_datapath::ilnp::USED_INTERVAL;
+use moorline_datapath::ilnp::{Report, SessionEntry};
 
 /// The data plane of the first host says that the session is in use.
 fn in_use(duo: &mut Duo) {

@@ -1,10 +1,10 @@
 //! A session that has moved to the addresses of another one.
 
+use moorline_datapath::ilnp::{Report, SessionEntry, Update};
 use moorline_types::{IlvPair, L64, SessionId};
 
 use super::duo::Duo;
 use super::{Socket, ilv};
-use crate::datapath::{Report, SessionEntry, Update};
 
 const ELSEWHERE: u64 = 0x2001_0db8_00aa_0000;
 

@@ -9,11 +9,12 @@ use moorline_wire::ilnp::Refusal;
 
 use super::duo::{Always, NOW};
 use super::ilv;
-use crate::consts::{IDLE_TIMEOUT, USED_INTERVAL};
-use crate::datapath::{Report, Update};
+use crate::consts::IDLE_TIMEOUT;
 use crate::{
     Admit, Cause, Class, Config, Event, LocalLocator, LocalState, Machine, SessionSnapshot, Socket,
 };
+use moorline_datapath::ilnp::USED_INTERVAL;
+use moorline_datapath::ilnp::{Report, Update};
 
 /// A server whose socket takes packets of anybody.
 struct Server {

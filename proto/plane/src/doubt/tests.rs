@@ -1,6 +1,6 @@
 use std::vec::Vec;
 
-use moorline_host::datapath::Paths;
+use moorline_datapath::shim6::Paths;
 use moorline_types::{ContextId, ContextTag, Locator, LocatorPair};
 
 use super::*;
@@ -20,7 +20,7 @@ fn entry() -> ContextEntry {
         peer_tag: ContextTag::from_bits(2),
         locators: LocatorPair::new(a, b),
         peer_locators: (&[b]).into(),
-        timers: Some(moorline_host::datapath::ReapTimers {
+        timers: Some(moorline_datapath::shim6::ReapTimers {
             send: Duration::from_secs(10),
             keepalive_interval: Duration::from_secs(3),
             keepalive_timeout: Duration::ZERO,

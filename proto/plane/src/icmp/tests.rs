@@ -1,7 +1,7 @@
 use super::*;
 use alloc::vec;
 use core::time::Duration;
-use moorline_host::datapath::{ContextEntry, Paths, Update};
+use moorline_datapath::shim6::{ContextEntry, Paths, Update};
 use moorline_types::{ContextId, Instant, Ulid};
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-use moorline_host::datapath::Paths;
+use moorline_datapath::shim6::Paths;
 
 use super::*;
 use alloc::vec;

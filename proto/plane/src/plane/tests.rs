@@ -1,7 +1,7 @@
 use super::*;
 use alloc::vec;
 use core::time::Duration;
-use moorline_host::datapath::{ContextEntry, Paths, ReapTimers};
+use moorline_datapath::shim6::{ContextEntry, Paths, ReapTimers};
 use moorline_types::{ContextTag, LocatorPair, Ulid, UlidPair};
 use proptest::prelude::*;
 

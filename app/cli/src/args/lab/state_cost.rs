@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use humantime::parse_duration;
-use moorline_host::datapath::TriggerPolicy;
+use moorline_datapath::shim6::TriggerPolicy;
 use moorline_lab::experiment::StateCost;
 use moorline_lab::trace::Campus;
 

@@ -1,0 +1,347 @@
+//! Contexts in the tables. Nothing is kept of them here: what must be known to change one is read back.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use libbpf_rs::Object;
+use moorline_datapath::shim6::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, Paths};
+use moorline_types::{ContextId, Locator, LocatorPair};
+
+use crate::control;
+use crate::convert;
+use crate::error::{Error, Result};
+use crate::index::{Hashing, Index};
+use crate::plain::Plain as _;
+use crate::skel::types;
+use crate::tables::{Table, Tables};
+
+/// The tables that hold contexts.
+pub(crate) struct Contexts {
+    contexts: Table<u32, types::context>,
+    pub(crate) more_peers: Table<u32, types::more_peers>,
+    pub(crate) paths: Table<types::path_key, types::path>,
+    pub(crate) congestions: Table<u32, types::congestion>,
+    pub(crate) by_ulids: Index,
+    pub(crate) by_tag: Index,
+    pub(crate) by_quote: Index,
+    hashing: Hashing,
+    /// The last one given out.
+    generation: u32,
+    /// Contexts of an earlier process, by slot, that nobody has gone on with yet.
+    inherited: BTreeMap<u32, types::context>,
+}
+
+impl Contexts {
+    /// With what an earlier process left in them.
+    pub(crate) fn found_in(object: &Object, buckets: u32) -> Result<Self> {
+        let mut found = Self {
+            contexts: Table::of(object, "contexts")?,
+            more_peers: Table::of(object, "more_peers")?,
+            paths: Table::of(object, "paths")?,
+            congestions: Table::of(object, "congestions")?,
+            by_ulids: Index::of(object, "by_ulids")?,
+            by_tag: Index::of(object, "by_tag")?,
+            by_quote: Index::of(object, "by_quote")?,
+            hashing: Hashing::of(object, buckets)?,
+            generation: 0,
+            inherited: BTreeMap::new(),
+        };
+        for (slot, context) in found.live()? {
+            found.generation = found.generation.max(context.generation);
+            found.inherited.insert(slot, context);
+        }
+        Ok(found)
+    }
+
+    /// Whether a report with this generation is about the context that has the slot now.
+    pub(crate) fn is_current(&self, slot: u32, generation: u32) -> Result<bool> {
+        Ok(self.find(slot)?.is_some_and(|context| context.generation == generation))
+    }
+
+    /// After a failure there is no context in the slot, and nothing of it in the tables.
+    pub(crate) fn upsert(
+        &mut self,
+        tables: &Tables,
+        object: &Object,
+        entry: &ContextEntry,
+    ) -> Result<()> {
+        let slot = entry.id.0;
+        if slot >= self.contexts.max_entries() {
+            return Err(Error::TooManyContexts(entry.id));
+        }
+        if entry.peer_locators.len() > MAX_PEER_LOCATORS {
+            return Err(Error::TooManyLocators(entry.id));
+        }
+        if entry.paths.len() > MAX_PATHS {
+            return Err(Error::TooManyPaths(entry.id));
+        }
+        let inherited = self.inherited.remove(&slot);
+        let is_inherited = inherited.is_some();
+        let mut old = if is_inherited { inherited } else { self.find(slot)? };
+        if old.is_some_and(|old| convert::ulids_back(old.ulids) != entry.ulids) {
+            self.remove(tables, object, entry.id)?;
+            old = None;
+        }
+        let before =
+            old.map(|old| self.quotes(slot, &old).map(|quotes| (old, quotes))).transpose()?;
+        let done = match &before {
+            None => self.add(object, entry),
+            Some((old, quotes)) => self.change(object, entry, old, quotes),
+        };
+        let look = if is_inherited { control::adopted } else { control::look };
+        let done = done.and_then(|()| look(object, slot));
+        if done.is_err() {
+            self.take_back(object, entry, before);
+        }
+        done
+    }
+
+    /// The indices come last: until then no packet finds the slot.
+    fn add(&mut self, object: &Object, entry: &ContextEntry) -> Result<()> {
+        let slot = entry.id.0;
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
+        control::reset(object, slot)?;
+        self.write_more(slot, &convert::peers_beyond(entry))?;
+        if entry.congestion {
+            self.count_congestion(slot);
+        }
+        let mut context = convert::context(entry, self.generation);
+        context.path_count = self.write_paths(slot, &entry.paths);
+        context.flags |= convert::SENDS;
+        self.contexts.insert_locked(&slot, &context)?;
+        self.index_tag(slot, context.local_tag)?;
+        self.index_quotes(slot, &context)?;
+        let hash = self.hashing.ulids(entry.ulids);
+        let before = Cell::new(None);
+        self.by_ulids.insert(&self.hashing, hash, slot, |other| {
+            let found = self.find(other)?;
+            let found = found.filter(|found| convert::ulids_back(found.ulids) == entry.ulids);
+            before.set(found.map(|found| (other, found)));
+            Ok(found.is_some())
+        })?;
+        if let Some((other, mut before)) = before.get() {
+            before.flags &= !convert::SENDS;
+            self.contexts.insert_locked(&other, &before)?;
+            self.inherited.entry(other).and_modify(|inherited| *inherited = before);
+        }
+        Ok(())
+    }
+
+    /// New locators and tag first, old ones last: packets under way find either.
+    fn change(
+        &mut self,
+        object: &Object,
+        entry: &ContextEntry,
+        old: &types::context,
+        old_quotes: &[(LocatorPair, u64)],
+    ) -> Result<()> {
+        let slot = entry.id.0;
+        let is_other_pair = convert::locators(old) != entry.locators;
+        let before: BTreeSet<Locator> = self.more(slot, old)?.into_iter().collect();
+        let after = convert::peers_beyond(entry);
+        let mut both = after.clone();
+        both.extend(before.iter().filter(|locator| !after.contains(locator)));
+        self.write_more(slot, &both)?;
+        if entry.congestion && (is_other_pair || !convert::has_congestion(old)) {
+            self.count_congestion(slot);
+        }
+        let mut context = convert::context(entry, old.generation);
+        context.path_count = self.write_paths(slot, &entry.paths);
+        context.flags |= old.flags & convert::SENDS;
+        if context.as_octets() != old.as_octets() {
+            self.contexts.insert_locked(&slot, &context)?;
+        }
+        if old.local_tag != context.local_tag {
+            self.index_tag(slot, context.local_tag)?;
+            self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
+        }
+        if is_other_pair {
+            control::moved(object, slot)?;
+        }
+        let quotes = self.quotes(slot, &context)?;
+        if old_quotes != quotes {
+            self.index_quotes(slot, &context)?;
+            self.unindex_quotes(slot, old_quotes.iter().filter(|old| !quotes.contains(old)))?;
+            // An old one may have shared its cell with a new one.
+            self.index_quotes(slot, &context)?;
+        }
+        if !entry.congestion && convert::has_congestion(old) {
+            self.congestions.remove(&slot)?;
+        }
+        self.remove_paths(slot, context.path_count, old.path_count)?;
+        match after.is_empty() {
+            _ if both == after => Ok(()),
+            true => self.more_peers.remove(&slot),
+            false => self.write_more(slot, &after),
+        }
+    }
+
+    /// What an upsert that failed has left, and the context as it was before.
+    fn take_back(
+        &self,
+        object: &Object,
+        entry: &ContextEntry,
+        before: Option<(types::context, Vec<(LocatorPair, u64)>)>,
+    ) {
+        let mut after = convert::context(entry, 0);
+        after.path_count = u8::try_from(entry.paths.len()).unwrap_or(u8::MAX);
+        let pairs = entry.pairs().filter(|&pair| pair != entry.ulids.as_locators());
+        let quotes = pairs.map(|pair| (pair, after.peer_tag)).collect();
+        for (context, quotes) in before.into_iter().chain([(after, quotes)]) {
+            if let Err(error) = self.clear(object, entry.id.0, &context, &quotes) {
+                tracing::debug!(%error, context = %entry.id, "left of an update that failed");
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, tables: &Tables, object: &Object, id: ContextId) -> Result<()> {
+        let slot = id.0;
+        self.inherited.remove(&slot);
+        let old = self.find(slot)?.ok_or(Error::UnknownContext(id))?;
+        self.clear(object, slot, &old, &self.quotes(slot, &old)?)?;
+        tables.flows.remove(&old.ulids)
+    }
+
+    /// Takes away what there is of a context. The indices go first: from then on the traffic is plain.
+    fn clear(
+        &self,
+        object: &Object,
+        slot: u32,
+        old: &types::context,
+        quotes: &[(LocatorPair, u64)],
+    ) -> Result<()> {
+        let ulids = convert::ulids_back(old.ulids);
+        self.by_ulids.remove(&self.hashing, self.hashing.ulids(ulids), slot)?;
+        self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
+        self.unindex_quotes(slot, quotes)?;
+        self.contexts.insert_locked(&slot, &types::context::default())?;
+        control::cancel(object, slot)?;
+        if usize::from(old.peer_count) > convert::INLINE_PEERS {
+            self.more_peers.remove(&slot)?;
+        }
+        self.remove_paths(slot, 0, old.path_count)?;
+        self.congestions.remove(&slot)
+    }
+
+    /// The contexts that are in the tables, by slot.
+    pub(crate) fn entries(&self) -> Result<Vec<ContextEntry>> {
+        let mut entries = Vec::new();
+        for (slot, context) in self.live()? {
+            let (more, paths) = (self.more(slot, &context)?, self.paths_of(slot, &context)?);
+            entries.push(convert::entry(slot, &context, more, paths));
+        }
+        Ok(entries)
+    }
+
+    fn index_tag(&self, slot: u32, tag: u64) -> Result<()> {
+        self.by_tag.insert(&self.hashing, self.hashing.tag(tag), slot, |other| {
+            Ok(self.find(other)?.is_some_and(|other| other.local_tag == tag))
+        })
+    }
+
+    /// Locators and tag that packets of the context show, those of all paths: only what has moved shows its tag.
+    fn quotes(&self, slot: u32, context: &types::context) -> Result<Vec<(LocatorPair, u64)>> {
+        let ulids = convert::ulids_back(context.ulids).as_locators();
+        let paths = self.paths_of(slot, context)?;
+        let pairs = core::iter::once(convert::locators(context)).chain(paths.iter().copied());
+        Ok(pairs.filter(|&pair| pair != ulids).map(|pair| (pair, context.peer_tag)).collect())
+    }
+
+    fn index_quotes(&self, slot: u32, context: &types::context) -> Result<()> {
+        for (locators, peer_tag) in self.quotes(slot, context)? {
+            let hash = self.hashing.quote(locators, peer_tag);
+            let inserted = self.by_quote.insert(&self.hashing, hash, slot, |other| {
+                Ok(self.find(other)?.is_some_and(|other| {
+                    other.peer_tag == peer_tag && convert::locators(&other) == locators
+                }))
+            });
+            match inserted {
+                // The peer chose the tag, and may have chosen one for many contexts: its errors are not translated.
+                Ok(()) | Err(Error::IndexFull) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn unindex_quotes<'a>(
+        &self,
+        slot: u32,
+        quotes: impl IntoIterator<Item = &'a (LocatorPair, u64)>,
+    ) -> Result<()> {
+        for &(locators, peer_tag) in quotes {
+            let hash = self.hashing.quote(locators, peer_tag);
+            self.by_quote.remove(&self.hashing, hash, slot)?;
+        }
+        Ok(())
+    }
+
+    /// From zero. One for which there is no room is not counted.
+    fn count_congestion(&self, slot: u32) {
+        if let Err(error) = self.congestions.insert(&slot, &types::congestion::default()) {
+            tracing::debug!(%error, slot, "congestion is not counted");
+        }
+    }
+
+    fn paths_of(&self, slot: u32, context: &types::context) -> Result<Paths> {
+        let mut paths = Vec::new();
+        for number in 0..context.path_count.into() {
+            let path = self.paths.lookup(&types::path_key { slot, number })?;
+            paths.push(convert::path_back(&path.unwrap_or_default()));
+        }
+        Ok(paths.into())
+    }
+
+    /// How many there was room for: the others are not taken, and the context is none the worse protected.
+    fn write_paths(&self, slot: u32, paths: &Paths) -> u8 {
+        for (number, &path) in (0u8..).zip(paths.iter()) {
+            let key = types::path_key { slot, number: number.into() };
+            if let Err(error) = self.paths.insert(&key, &convert::path(path)) {
+                tracing::debug!(%error, slot, "no room for all paths");
+                return number;
+            }
+        }
+        u8::try_from(paths.len()).unwrap_or(u8::MAX)
+    }
+
+    fn remove_paths(&self, slot: u32, kept: u8, count: u8) -> Result<()> {
+        for number in kept.into()..count.into() {
+            self.paths.remove(&types::path_key { slot, number })?;
+        }
+        Ok(())
+    }
+
+    fn find(&self, slot: u32) -> Result<Option<types::context>> {
+        if slot >= self.contexts.max_entries() {
+            return Ok(None);
+        }
+        Ok(self.contexts.lookup(&slot)?.filter(convert::is_live))
+    }
+
+    fn live(&self) -> Result<Vec<(u32, types::context)>> {
+        let all = self.contexts.all()?;
+        Ok((0..).zip(all).filter(|(_, context)| convert::is_live(context)).collect())
+    }
+
+    /// Peer locators that found no room in the context.
+    fn more(&self, slot: u32, context: &types::context) -> Result<Vec<Locator>> {
+        let count = usize::from(context.peer_count).saturating_sub(convert::INLINE_PEERS);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let more = self.more_peers.lookup(&slot)?.unwrap_or_default();
+        Ok(more.locator.into_iter().take(count).map(convert::locator_back).collect())
+    }
+
+    /// In place of those that there were, as many as find room.
+    fn write_more(&self, slot: u32, locators: &[Locator]) -> Result<()> {
+        if locators.is_empty() {
+            return Ok(());
+        }
+        let mut more = types::more_peers::default();
+        for (to, locator) in more.locator.iter_mut().zip(locators) {
+            *to = convert::address(locator.octets());
+        }
+        self.more_peers.insert(&slot, &more)
+    }
+}

@@ -1,0 +1,293 @@
+//! Between the core's types and the programs'.
+
+use core::net::Ipv6Addr;
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+use moorline_datapath::shim6::{
+    ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, PathCounters, PathMark, Paths,
+    ReapTimers, TriggerPolicy, TriggerRule, Triggers,
+};
+use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Ulid, UlidPair};
+
+use crate::skel::types;
+
+/// Rules in one of the two sets.
+pub(crate) const MAX_RULES: u16 = 64;
+const _: () = assert!(MAX_RULES as u32 == types::sizes::MAX_RULES.0);
+const _: () = assert!(MAX_RULES as usize == MAX_TRIGGER_RULES);
+
+/// Peer locators that a context has room for.
+pub(crate) const INLINE_PEERS: usize = types::sizes::INLINE_PEERS.0 as usize;
+/// Others that a context may have.
+pub(crate) const MORE_PEERS: usize = types::sizes::MORE_PEERS.0 as usize;
+/// Flag of the context that packets between its ULIDs leave by.
+#[expect(clippy::cast_possible_truncation, reason = "flags have 16 bits")]
+pub(crate) const SENDS: u16 = types::context_flags::CONTEXT_SENDS.0 as u16;
+const _: () = assert!(SENDS as u32 == types::context_flags::CONTEXT_SENDS.0);
+const _: () = assert!(types::sizes::MAX_PATHS.0 as usize == MAX_PATHS);
+// All of the others, and a current one that is not among them.
+const _: () = assert!(INLINE_PEERS + MORE_PEERS > MAX_PEER_LOCATORS);
+
+pub(crate) fn address(octets: [u8; 16]) -> types::address {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = octets;
+    types::address {
+        word: [
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+            u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+        ],
+    }
+}
+
+pub(crate) fn octets(address: types::address) -> [u8; 16] {
+    let mut octets = [0; 16];
+    let (upper, lower) = octets.split_at_mut(8);
+    upper.copy_from_slice(&address.word[0].to_ne_bytes());
+    lower.copy_from_slice(&address.word[1].to_ne_bytes());
+    octets
+}
+
+pub(crate) fn ulids(pair: UlidPair) -> types::pair {
+    types::pair { local: address(pair.local.octets()), peer: address(pair.peer.octets()) }
+}
+
+pub(crate) fn ulids_back(pair: types::pair) -> UlidPair {
+    UlidPair::new(Ulid::from(octets(pair.local)), Ulid::from(octets(pair.peer)))
+}
+
+pub(crate) fn locator_back(address: types::address) -> Locator {
+    Locator::from(octets(address))
+}
+
+/// Saturates: half a millennium is for ever.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1)
+}
+
+/// In microseconds, and rounded up: a timer must not run out early.
+fn micros(duration: Duration) -> u32 {
+    u32::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u32::MAX)
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn is_live(context: &types::context) -> bool {
+    has(context, types::context_flags::CONTEXT_LIVE)
+}
+
+fn has(context: &types::context, flag: types::context_flags) -> bool {
+    u32::from(context.flags) & flag.0 != 0
+}
+
+/// The peer's locators but its ULID, the current one first.
+fn other_peers(entry: &ContextEntry) -> Vec<Locator> {
+    let ulid = entry.ulids.peer.as_locator();
+    let current = entry.locators.peer;
+    let mut peers = Vec::with_capacity(entry.peer_locators.len() + 1);
+    if current != ulid {
+        peers.push(current);
+    }
+    let others = entry.peer_locators.iter().copied();
+    peers.extend(others.filter(|&locator| locator != ulid && locator != current));
+    peers
+}
+
+/// Those of them that find no room in the context.
+pub(crate) fn peers_beyond(entry: &ContextEntry) -> Vec<Locator> {
+    other_peers(entry).into_iter().skip(INLINE_PEERS).collect()
+}
+
+/// With its paths still to be written.
+pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
+    let timers = entry.timers.unwrap_or(ReapTimers {
+        send: Duration::ZERO,
+        keepalive_interval: Duration::ZERO,
+        keepalive_timeout: Duration::ZERO,
+    });
+    let others = other_peers(entry);
+    let mut peers = [types::address::default(); INLINE_PEERS];
+    for (to, locator) in peers.iter_mut().zip(&others) {
+        *to = address(locator.octets());
+    }
+    types::context {
+        lock: types::bpf_spin_lock::default(),
+        generation,
+        ulids: ulids(entry.ulids),
+        local_locator: address(entry.locators.local.octets()),
+        peers,
+        local_tag: entry.local_tag.bits(),
+        peer_tag: entry.peer_tag.bits(),
+        send: micros(timers.send),
+        keepalive_interval: micros(timers.keepalive_interval),
+        keepalive_timeout: micros(timers.keepalive_timeout),
+        idle: millis(entry.idle),
+        watch: entry.watch,
+        flags: flags(entry),
+        peer_count: u8::try_from(others.len()).unwrap_or(u8::MAX),
+        path_count: 0,
+    }
+}
+
+fn flags(entry: &ContextEntry) -> u16 {
+    let ulid = entry.ulids.peer.as_locator();
+    let current = entry.locators.peer;
+    let is_accepted = |locator| entry.peer_locators.contains(&locator);
+    let all = [
+        (types::context_flags::CONTEXT_LIVE, true),
+        (types::context_flags::CONTEXT_MOVED, entry.locators != entry.ulids.as_locators()),
+        (types::context_flags::CONTEXT_TIMERS, entry.timers.is_some()),
+        (types::context_flags::CONTEXT_AT_ULID, current == ulid),
+        (types::context_flags::CONTEXT_FROM_ULID, is_accepted(ulid)),
+        (types::context_flags::CONTEXT_NOT_FROM_FIRST, current != ulid && !is_accepted(current)),
+        (types::context_flags::CONTEXT_SUSPECTS, entry.suspects),
+        (types::context_flags::CONTEXT_CONGESTION, entry.congestion),
+        (types::context_flags::CONTEXT_SPREAD, entry.spread),
+    ];
+    let set = all.into_iter().filter(|(_, is_set)| *is_set);
+    let bits = set.fold(0, |bits, (flag, _)| bits | flag.0);
+    u16::try_from(bits).unwrap_or(u16::MAX)
+}
+
+/// Whether its congestion is counted.
+pub(crate) fn has_congestion(context: &types::context) -> bool {
+    has(context, types::context_flags::CONTEXT_CONGESTION)
+}
+
+pub(crate) fn path(locators: LocatorPair) -> types::path {
+    let [local, peer] = [locators.local, locators.peer].map(|locator| address(locator.octets()));
+    types::path { locators: types::pair { local, peer } }
+}
+
+pub(crate) fn path_back(path: &types::path) -> LocatorPair {
+    let types::pair { local, peer } = path.locators;
+    LocatorPair::new(locator_back(local), locator_back(peer))
+}
+
+/// Zero octets stand for no time.
+pub(crate) fn path_counters(congestion: &types::congestion) -> PathCounters {
+    PathCounters {
+        received: congestion.received,
+        ce: congestion.ce,
+        ece: congestion.ece,
+        cwr: congestion.cwr,
+        segments: congestion.segments,
+        retransmissions: congestion.retransmissions,
+        rtt: (congestion.srtt != 0).then(|| Duration::from_nanos(congestion.srtt)),
+    }
+}
+
+/// The current locators.
+pub(crate) fn locators(context: &types::context) -> LocatorPair {
+    let at_ulid = has(context, types::context_flags::CONTEXT_AT_ULID);
+    let peer = if at_ulid { context.ulids.peer } else { context.peers[0] };
+    LocatorPair::new(locator_back(context.local_locator), locator_back(peer))
+}
+
+/// What [`context`] was made from, with the peer locators that found no room in it, which come back in order, and the
+/// paths.
+pub(crate) fn entry(
+    slot: u32,
+    context: &types::context,
+    more: Vec<Locator>,
+    paths: Paths,
+) -> ContextEntry {
+    let ulids = ulids_back(context.ulids);
+    let inline = context.peers.map(locator_back).into_iter().take(context.peer_count.into());
+    let mut peers: Vec<Locator> = inline.chain(more).collect();
+    let peer = match peers.first() {
+        Some(first) if !has(context, types::context_flags::CONTEXT_AT_ULID) => *first,
+        Some(_) | None => ulids.peer.as_locator(),
+    };
+    if has(context, types::context_flags::CONTEXT_NOT_FROM_FIRST) {
+        peers.remove(0);
+    }
+    if has(context, types::context_flags::CONTEXT_FROM_ULID) {
+        peers.push(ulids.peer.as_locator());
+    }
+    peers.sort_unstable();
+    let micros = |micros: u32| Duration::from_micros(micros.into());
+    let has_timers = has(context, types::context_flags::CONTEXT_TIMERS);
+    ContextEntry {
+        id: ContextId(slot),
+        ulids,
+        local_tag: ContextTag::from_bits(context.local_tag),
+        peer_tag: ContextTag::from_bits(context.peer_tag),
+        locators: LocatorPair::new(locator_back(context.local_locator), peer),
+        peer_locators: peers.into(),
+        timers: has_timers.then(|| ReapTimers {
+            send: micros(context.send),
+            keepalive_interval: micros(context.keepalive_interval),
+            keepalive_timeout: micros(context.keepalive_timeout),
+        }),
+        watch: context.watch,
+        idle: Duration::from_millis(context.idle.into()),
+        suspects: has(context, types::context_flags::CONTEXT_SUSPECTS),
+        congestion: has_congestion(context),
+        paths,
+        spread: has(context, types::context_flags::CONTEXT_SPREAD),
+    }
+}
+
+pub(crate) fn with_path_mark(old: &types::settings, mark: PathMark) -> types::settings {
+    let shift = mark.mask.trailing_zeros() % u32::BITS;
+    types::settings { path_mask: mark.mask, path_shift: shift, ..*old }
+}
+
+pub(crate) fn policy(policy: &TriggerPolicy) -> types::policy {
+    let mut flags = 0;
+    if policy.is_never() {
+        flags |= types::policy_flags::POLICY_NEVER.0;
+    }
+    if policy.eui64 {
+        flags |= types::policy_flags::POLICY_EUI64.0;
+    }
+    types::policy {
+        bytes: policy.bytes,
+        age: nanos(policy.age),
+        idle: nanos(policy.idle),
+        packets: policy.packets,
+        flags,
+    }
+}
+
+pub(crate) fn rule(rule: &TriggerRule) -> types::rule {
+    let pair = |local: Ipv6Addr, peer: Ipv6Addr| types::pair {
+        local: address(local.octets()),
+        peer: address(peer.octets()),
+    };
+    let ports = |range: &Option<RangeInclusive<u16>>| {
+        range.as_ref().map_or([0, u16::MAX], |range| [*range.start(), *range.end()])
+    };
+    let flags = if rule.has_ports() { types::rule_flags::RULE_PORTS.0 } else { 0 };
+    types::rule {
+        addresses: pair(rule.local.address(), rule.peer.address()),
+        mask: pair(rule.local.mask(), rule.peer.mask()),
+        cgroup: rule.cgroup.unwrap_or(0),
+        local_ports: ports(&rule.local_ports),
+        peer_ports: ports(&rule.peer_ports),
+        policy: policy(&rule.policy),
+        protocol: rule.protocol.map_or(u16::MAX, u16::from),
+        flags: u16::try_from(flags).unwrap_or(0),
+        zero: 0,
+    }
+}
+
+/// Of the rules from this index on.
+pub(crate) fn settings(
+    triggers: &Triggers,
+    first_rule: u16,
+    old: &types::settings,
+) -> types::settings {
+    let rules = triggers.rules();
+    let has_cgroups = rules.iter().any(|rule| rule.cgroup.is_some());
+    let flags = if has_cgroups { types::settings_flags::SETTINGS_CGROUPS.0 } else { 0 };
+    types::settings {
+        trigger: policy(triggers.default_policy()),
+        first_rule,
+        rules: u16::try_from(rules.len()).unwrap_or(0),
+        flags,
+        ..*old
+    }
+}

@@ -1,0 +1,397 @@
+use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::Object;
+use moorline_datapath::shim6::{
+    ContextCounters, ContextEntry, PathCounters, PathMark, Report, Triggers, Update,
+};
+use moorline_types::{ContextId, DropReason, Instant};
+
+use crate::attach::{self, Attachments, Hook, Place};
+use crate::contexts::Contexts;
+use crate::control;
+use crate::convert;
+use crate::device;
+use crate::error::Result;
+use crate::index;
+use crate::load;
+use crate::pins;
+use crate::qdisc;
+use crate::reports::{self, Reports};
+use crate::settings::{AttachMode, Settings};
+use crate::skel::types;
+use crate::tables::Tables;
+
+/// The loaded programs and their tables.
+///
+/// With a pin folder, dropping it (or being killed) leaves programs and tables at work, for the next
+/// [`Datapath::open`] to take over; [`Datapath::close`] ends them.
+pub struct Datapath {
+    pub(crate) object: Object,
+    pub(crate) tables: Tables,
+    reports: Reports,
+    pub(crate) contexts: Contexts,
+    attachments: Attachments,
+    pin_dir: Option<PathBuf>,
+    /// Folders of what an earlier process pinned and this one cannot take over.
+    stale: Vec<PathBuf>,
+}
+
+impl Datapath {
+    /// Loads the programs, or new programs over the tables that an earlier process pinned.
+    ///
+    /// Programs of another version or size, with the contexts in their tables, go on beside these until
+    /// [`Datapath::remove_stale`]. Of what is taken over, the caller
+    /// should look at [`Datapath::contexts`], [`Datapath::locals`] and [`Datapath::attached_before`], and take
+    /// away what holds no longer: until then all of it is in force.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Load`] without the privileges or the kernel for it; [`crate::Error::Pins`] if the pin folder cannot be
+    /// made.
+    pub fn open(settings: &Settings) -> Result<Self> {
+        Self::open_with(settings, false)
+    }
+
+    pub(crate) fn open_with(settings: &Settings, virtual_clock: bool) -> Result<Self> {
+        quiet_libbpf();
+        let (object, pins, stale) = match settings.pin_dir.as_deref() {
+            None => (load::load(settings, None, virtual_clock)?, None, Vec::new()),
+            Some(dir) => {
+                let (pins, mut stale) = pins::prepare(dir)?;
+                (load_over(settings, &pins, &mut stale, virtual_clock)?, Some(pins), stale)
+            }
+        };
+        let tables = Tables::of(&object)?;
+        let datapath = Self {
+            reports: Reports::new(&tables.reports)?,
+            contexts: Contexts::found_in(&object, index::buckets(load::contexts(settings)))?,
+            attachments: Attachments::new(settings.attach, Place::Last, pins),
+            pin_dir: settings.pin_dir.clone(),
+            stale,
+            object,
+            tables,
+        };
+        datapath.set_triggers(&settings.triggers)?;
+        datapath.set_path_mark(settings.path_mark)?;
+        // The table was pinned, the word that tells of its entries was not.
+        datapath.forget_bound()?;
+        Ok(datapath)
+    }
+
+    /// Changes when traffic deserves a context: from the next packet on, for all of the rules at once. What was
+    /// counted so far, and what was reported, stays so.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn set_triggers(&self, triggers: &Triggers) -> Result<()> {
+        let settings = &self.tables.settings;
+        let old = settings.lookup(&0)?.unwrap_or_default();
+        // Into the half that is not in force.
+        let half = convert::MAX_RULES;
+        let first = if old.first_rule == 0 { half } else { 0 };
+        for (index, rule) in (u32::from(first)..).zip(triggers.rules()) {
+            self.tables.rules.insert(&index, &convert::rule(rule))?;
+        }
+        settings.insert(&0, &convert::settings(triggers, first, &old))
+    }
+
+    fn set_path_mark(&self, mark: PathMark) -> Result<()> {
+        let settings = &self.tables.settings;
+        let old = settings.lookup(&0)?.unwrap_or_default();
+        settings.insert(&0, &convert::with_path_mark(&old, mark))
+    }
+
+    /// Puts the programs on an uplink.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Attach`].
+    pub fn attach_uplink(&mut self, ifindex: u32) -> Result<()> {
+        let (ingress, egress) = if device::has_link_layer(ifindex)? {
+            ("uplink_ingress", "uplink_egress")
+        } else {
+            ("uplink_ingress_l3", "uplink_egress_l3")
+        };
+        self.attachments.attach(&self.object, ingress, ifindex, Hook::Ingress)?;
+        self.attachments.attach(&self.object, egress, ifindex, Hook::Egress)
+    }
+
+    /// Takes the programs off an uplink; none there is no error.
+    pub fn detach_uplink(&mut self, ifindex: u32) {
+        self.attachments.detach(ifindex);
+    }
+
+    /// Puts the programs on the segmentation path: on `moor0`, for packets that need no segmenting, and on `moor1`,
+    /// where those come out that the kernel has segmented. If the kernel `gathers` what goes the other way (GRO on
+    /// `moor0`), TCP whose header was taken out is sent there, to come back to its uplink put together.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Attach`], [`crate::Error::Table`].
+    pub fn attach_moor(&mut self, moor0: u32, moor1: u32, gathers: bool) -> Result<()> {
+        self.attachments.attach(&self.object, "moor_ingress", moor1, Hook::Ingress)?;
+        self.attachments.attach(&self.object, "moor_egress", moor0, Hook::Egress)?;
+        self.attachments.attach(&self.object, "moor_gathered", moor0, Hook::Ingress)?;
+        let settings = &self.tables.settings;
+        let old = settings.lookup(&0)?.unwrap_or_default();
+        let gather = if gathers { moor1 } else { 0 };
+        settings.insert(&0, &types::settings { gather, segment: moor0, ..old })
+    }
+
+    /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
+    #[must_use]
+    pub fn attached_before(&self) -> Vec<u32> {
+        self.attachments.pinned()
+    }
+
+    /// Tells that an address is ours, and which uplink packets from it leave by.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn set_local(&self, address: Ipv6Addr, ifindex: u32) -> Result<()> {
+        self.tables.locals.insert(&convert::address(address.octets()), &ifindex)?;
+        self.forget_locals()
+    }
+
+    /// Tells that an address is no longer ours.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn unset_local(&self, address: Ipv6Addr) -> Result<()> {
+        self.tables.locals.remove(&convert::address(address.octets()))?;
+        self.forget_locals()
+    }
+
+    /// Forgets sockets of addresses that are not ours any more.
+    pub(crate) fn forget_bound(&self) -> Result<()> {
+        let locals = &self.tables.locals;
+        self.tables.bound.retain(|address| Ok(locals.lookup(address)?.is_some()))
+    }
+
+    /// Makes the programs look up again what they remember of the addresses.
+    fn forget_locals(&self) -> Result<()> {
+        let settings = &self.tables.settings;
+        let old = settings.lookup(&0)?.unwrap_or_default();
+        let locals = old.locals.checked_add(1).unwrap_or(1);
+        settings.insert(&0, &types::settings { locals, ..old })
+    }
+
+    /// All addresses that were set, with those that an earlier process set.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn locals(&self) -> Result<Vec<(Ipv6Addr, u32)>> {
+        let mut locals = Vec::new();
+        for key in self.tables.locals.keys() {
+            if let Some(ifindex) = self.tables.locals.lookup(&key)? {
+                locals.push((Ipv6Addr::from(convert::octets(key)), ifindex));
+            }
+        }
+        locals.sort_unstable();
+        Ok(locals)
+    }
+
+    /// Does what the core decided.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`] when a table is full, and the errors about the context that is named.
+    pub fn apply(&mut self, update: &Update) -> Result<()> {
+        match update {
+            Update::Upsert(entry) => self.contexts.upsert(&self.tables, &self.object, entry),
+            Update::Heard { context, at } => control::heard(&self.object, context.0, *at),
+            Update::Remove { context } => {
+                self.contexts.remove(&self.tables, &self.object, *context)
+            }
+            Update::Rearm { ulids } => self.tables.flows.remove(&convert::ulids(*ulids)),
+        }
+    }
+
+    /// Takes off the programs of another version or size that an earlier process left, and removes their tables: once the
+    /// tables here have the contexts.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Pins`].
+    pub fn remove_stale(&mut self) -> Result<()> {
+        let Some(ours) = self.attachments.pins() else { return Ok(()) };
+        self.stale.iter().try_for_each(|stale| pins::remove_stale(stale, ours))?;
+        self.stale.clear();
+        Ok(())
+    }
+
+    /// Traffic without a context counts from zero: what an earlier process was told of is reported again.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn forget_traffic(&self) -> Result<()> {
+        let pairs = self.tables.flows.keys();
+        pairs.iter().try_for_each(|pair| self.tables.flows.remove(pair))
+    }
+
+    /// Contexts in the tables: after [`Datapath::open`], those of the process before.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn contexts(&self) -> Result<Vec<ContextEntry>> {
+        self.contexts.entries()
+    }
+
+    /// Readable when there are reports.
+    #[must_use]
+    pub fn poll_fd(&self) -> BorrowedFd<'_> {
+        self.reports.fd()
+    }
+
+    /// Hands over the reports there are. Those about contexts that are gone are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<()> {
+        for raw in self.reports.take()? {
+            let Some(report) = reports::report(&raw) else { continue };
+            if matches!(report, Report::Trigger { .. })
+                || self.contexts.is_current(raw.slot, raw.generation)?
+            {
+                sink(report);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counters of a context; zero if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn counters(&self, context: ContextId) -> Result<ContextCounters> {
+        let live = self.tables.lives.lookup(&context.0)?.unwrap_or_default();
+        Ok(ContextCounters {
+            tx_packets: live.tx_packets,
+            tx_bytes: live.tx_bytes,
+            rx_packets: live.rx_packets,
+            rx_bytes: live.rx_bytes,
+            last_tx: Instant::from_nanos(live.last_tx),
+            last_rx: Instant::from_nanos(live.last_rx),
+        })
+    }
+
+    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for, or too many were.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn path_counters(&self, context: ContextId) -> Result<Option<PathCounters>> {
+        let congestion = self.contexts.congestions.lookup(&context.0)?;
+        Ok(congestion.as_ref().map(convert::path_counters))
+    }
+
+    /// What the programs dropped, all reasons that are not zero.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
+        let mut drops = Vec::new();
+        for reason in DropReason::ALL {
+            let count = self.tables.drop_count(*reason as u32)?;
+            if count != 0 {
+                drops.push((*reason, count));
+            }
+        }
+        Ok(drops)
+    }
+
+    /// Kind of hook in use: `tcx`, `tc`, or `auto` before the first is attached.
+    #[must_use]
+    pub fn mode(&self) -> &'static str {
+        match self.attachments.mode() {
+            AttachMode::Auto => "auto",
+            AttachMode::Tcx => "tcx",
+            AttachMode::Tc => "tc",
+        }
+    }
+
+    /// Takes all programs off all interfaces; tables stay.
+    pub fn detach_all(&mut self) {
+        self.attachments.detach_all();
+    }
+
+    /// Ends it: no programs, no pins.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Pins`].
+    pub fn close(mut self) -> Result<()> {
+        self.detach_all();
+        match self.pin_dir.take() {
+            Some(dir) => Self::remove_pins(&dir),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes off and removes all that a process pinned in the folder: for `moorline down`.
+    ///
+    /// Programs of classic tc are found in the network namespace of the caller only.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Pins`].
+    pub fn remove_pins(pin_dir: &Path) -> Result<()> {
+        for folder in pins::folders(pin_dir)? {
+            attach::detach_pinned(&folder);
+            pins::remove_tree(&folder)?;
+        }
+        qdisc::forget_marked(pin_dir);
+        pins::remove_root(pin_dir)
+    }
+}
+
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        // Links end by themselves, filters of classic tc do not.
+        if !self.attachments.is_pinned() {
+            self.attachments.detach_all();
+        }
+    }
+}
+
+impl AsFd for Datapath {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll_fd()
+    }
+}
+
+/// Loads over pinned tables; if they do not fit, sets them aside and makes others.
+fn load_over(
+    settings: &Settings,
+    pins: &Path,
+    stale: &mut Vec<PathBuf>,
+    virtual_clock: bool,
+) -> Result<Object> {
+    load::load(settings, Some(pins), virtual_clock).or_else(|error| {
+        tracing::info!(%error, "pinned tables do not fit: making others");
+        let aside = pins::set_aside(pins)?;
+        stale.retain(|folder| *folder != aside);
+        stale.push(aside);
+        load::load(settings, Some(pins), virtual_clock)
+    })
+}
+
+/// libbpf writes to standard error; what it says belongs in the log.
+pub(crate) fn quiet_libbpf() {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
+        tracing::debug!(target: "libbpf", "{}", text.trim_end());
+        #[cfg(test)]
+        eprintln!("libbpf: {}", text.trim_end());
+    })));
+}

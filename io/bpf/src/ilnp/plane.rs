@@ -1,0 +1,296 @@
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapHandle, Object, ProgramInput};
+use moorline_datapath::ilnp::{Report, Update};
+use moorline_ilnp::Socket;
+use moorline_types::{DropReason, IlvPair, L64, Nid};
+
+use crate::attach::{self, Attachments, Hook, Place};
+use crate::bound::Bound;
+use crate::datapath::quiet_libbpf;
+use crate::device;
+use crate::error::Result;
+use crate::ilnp::convert;
+use crate::ilnp::rings::Rings;
+use crate::ilnp::sessions::Sessions;
+use crate::ilnp::settings::IlnpSettings;
+use crate::pins;
+use crate::tables::{self, Table};
+
+/// The loaded programs and their tables.
+///
+/// With a pin folder the programs stay on their interfaces when this value goes, with the tables as they are then,
+/// until [`IlnpDatapath::close`], or another process attaches its own in their place.
+pub struct IlnpDatapath {
+    pub(crate) object: Object,
+    pub(crate) sessions: Sessions,
+    uplinks: Table<u64, u32>,
+    own_nids: Table<u64, u8>,
+    nids: BTreeSet<Nid>,
+    drops: MapHandle,
+    rings: Rings,
+    attachments: Attachments,
+    /// Where links are pinned.
+    pins: Option<PathBuf>,
+}
+
+impl IlnpDatapath {
+    /// Loads the programs.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Load`] without the privileges or the kernel for it.
+    pub fn open(settings: &IlnpSettings) -> Result<Self> {
+        Self::open_with(settings, false)
+    }
+
+    pub(crate) fn open_with(settings: &IlnpSettings, virtual_clock: bool) -> Result<Self> {
+        quiet_libbpf();
+        let object = super::load::load(settings, virtual_clock)?;
+        let handle = |name| tables::handle(&object, name);
+        let pins = settings.pin_dir.as_deref().map(pins::of_ilnp);
+        if let Some(pins) = &pins {
+            pins::create(pins)?;
+        }
+        let uplinks = Table::<u64, u32>::of(&object, "uplinks")?;
+        // The table was pinned, the word that tells of its entries was not.
+        Bound::of(&object)?.retain(|address| Ok(uplinks.lookup(&address.word[0])?.is_some()))?;
+        Ok(Self {
+            sessions: Sessions::new(&object)?,
+            uplinks,
+            own_nids: Table::of(&object, "own_nids")?,
+            nids: BTreeSet::new(),
+            drops: handle("drops")?,
+            rings: Rings::new(&handle("reports")?, &handle("controls")?)?,
+            attachments: Attachments::new(settings.attach, Place::First, pins.clone()),
+            pins,
+            object,
+        })
+    }
+
+    /// Puts the programs on an uplink, in front of those of Shim6.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Attach`].
+    pub fn attach_uplink(&mut self, ifindex: u32) -> Result<()> {
+        let (ingress, egress) = if device::has_link_layer(ifindex)? {
+            ("ilnp_ingress", "ilnp_egress")
+        } else {
+            ("ilnp_ingress_l3", "ilnp_egress_l3")
+        };
+        self.attachments.attach(&self.object, ingress, ifindex, Hook::Ingress)?;
+        self.attachments.attach(&self.object, egress, ifindex, Hook::Egress)
+    }
+
+    /// Takes the programs off an uplink; none there is no error.
+    pub fn detach_uplink(&mut self, ifindex: u32) {
+        self.attachments.detach(ifindex);
+    }
+
+    /// Puts the programs on the segmentation path, which packets of moved sessions take too: super-packets of TCP
+    /// leave it whole, at `moor0`, and only those of UDP are segmented.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Attach`].
+    pub fn attach_moor(&mut self, moor0: u32, moor1: u32) -> Result<()> {
+        self.attachments.attach(&self.object, "ilnp_moor_ingress", moor1, Hook::Ingress)?;
+        self.attachments.attach(&self.object, "ilnp_moor_egress", moor0, Hook::Egress)?;
+        self.sessions.set_segment(moor0)
+    }
+
+    /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
+    #[must_use]
+    pub fn attached_before(&self) -> Vec<u32> {
+        self.attachments.pinned()
+    }
+
+    /// Takes off what an earlier process attached: for a process without ILNP.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Pins`].
+    pub fn remove_left(pin_dir: &Path) -> Result<()> {
+        let left = pins::of_ilnp(pin_dir);
+        attach::detach_pinned(&left);
+        pins::remove_tree(&left)
+    }
+
+    /// Takes all programs off all interfaces; tables stay.
+    pub fn detach_all(&mut self) {
+        self.attachments.detach_all();
+    }
+
+    /// Tells the identifiers of this host, those that only sessions still have among them. Options and control messages in
+    /// packets for any other are left alone: those are forwarded.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn set_nids(&mut self, nids: &BTreeSet<Nid>) -> Result<()> {
+        for nid in nids.difference(&self.nids) {
+            self.own_nids.insert(&convert::nid(*nid), &1)?;
+        }
+        for nid in self.nids.difference(nids) {
+            self.own_nids.remove(&convert::nid(*nid))?;
+        }
+        if self.nids == *nids {
+            return Ok(());
+        }
+        self.nids.clone_from(nids);
+        self.sessions.note_change()
+    }
+
+    /// Tells which uplink packets with this source locator leave by.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn set_locator(&mut self, l64: L64, ifindex: u32) -> Result<()> {
+        self.uplinks.insert(&convert::l64(l64), &ifindex)?;
+        self.sessions.note_change()
+    }
+
+    /// Tells that no uplink has this locator.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn unset_locator(&mut self, l64: L64) -> Result<()> {
+        self.uplinks.remove(&convert::l64(l64))?;
+        self.sessions.note_change()
+    }
+
+    /// Does what the sessions decided.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`] when a table is full; [`crate::Error::TooManySessions`] and [`crate::Error::TooManyWithNode`].
+    pub fn apply(&mut self, update: &Update) -> Result<()> {
+        match update {
+            Update::Upsert(entry) => self.sessions.upsert(entry),
+            Update::Remove { session } => self.sessions.remove(*session),
+        }
+    }
+
+    /// Sessions in the tables.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Readable when there are reports or control packets.
+    #[must_use]
+    pub fn poll_fd(&self) -> BorrowedFd<'_> {
+        self.rings.fd()
+    }
+
+    /// Hands over a batch of the reports there are. Those about sessions that are gone are left out. Whether there may
+    /// be more, of which [`Self::poll_fd`] says nothing again.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<bool> {
+        let (reports, is_full) = self.rings.take_reports()?;
+        for raw in reports {
+            let Some(report) = convert::report(&raw) else { continue };
+            if matches!(report, Report::Candidate { .. })
+                || self.sessions.is_current(raw.slot, raw.generation)
+            {
+                sink(report);
+            }
+        }
+        Ok(is_full)
+    }
+
+    /// Hands over a batch of the packets there are for [`moorline_ilnp::Machine::handle_control`], whole, from the IPv6
+    /// header on. The stack does not see them. Whether there may be more, of which [`Self::poll_fd`] says nothing again.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn drain_control(&self, sink: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let (controls, is_full) = self.rings.take_controls()?;
+        controls.iter().for_each(|packet| sink(packet));
+        Ok(is_full)
+    }
+
+    /// The best socket of this network namespace for a packet of this protocol between these addresses and ports,
+    /// ours first: what [`moorline_datapath::ilnp::Sockets::kind`] asks for. Takes some microseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Control`].
+    pub fn socket_kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<Socket> {
+        self.socket_of(pair, protocol, ports).map(convert::socket)
+    }
+
+    /// As the programs have it: `enum ilnp_socket`.
+    pub(crate) fn socket_of(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<u32> {
+        let packet = arriving(pair, protocol, ports);
+        let input = ProgramInput { data_in: Some(&packet), ..ProgramInput::default() };
+        let output = crate::load::run(&self.object, "ilnp_socket", input)?;
+        Ok(output.return_value)
+    }
+
+    /// What the programs dropped, all reasons that are not zero.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Table`].
+    pub fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
+        let mut drops = Vec::new();
+        for reason in DropReason::ALL {
+            let count = tables::drop_count(&self.drops, *reason as u32)?;
+            if count != 0 {
+                drops.push((*reason, count));
+            }
+        }
+        Ok(drops)
+    }
+
+    /// Ends it: no programs, no marks.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Pins`].
+    pub fn close(mut self) -> Result<()> {
+        self.attachments.detach_all();
+        self.pins.take().map_or(Ok(()), |pins| pins::remove_tree(&pins))
+    }
+}
+
+impl Drop for IlnpDatapath {
+    fn drop(&mut self) {
+        // Links end by themselves, filters of classic tc do not.
+        if !self.attachments.is_pinned() {
+            self.attachments.detach_all();
+        }
+    }
+}
+
+impl AsFd for IlnpDatapath {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll_fd()
+    }
+}
+
+/// An Ethernet frame that comes in, as far as a look for its socket reads it.
+fn arriving(pair: IlvPair, protocol: u8, (local, remote): (u16, u16)) -> Vec<u8> {
+    let mut frame = vec![0; ETHERNET_LEN];
+    frame[12..].copy_from_slice(&0x86dd_u16.to_be_bytes());
+    frame.extend([0x60, 0, 0, 0, 0, UPPER_LEN, protocol, 64]);
+    frame.extend(pair.remote.address().octets());
+    frame.extend(pair.local.address().octets());
+    frame.extend(remote.to_be_bytes());
+    frame.extend(local.to_be_bytes());
+    frame.resize(ETHERNET_LEN + 40 + usize::from(UPPER_LEN), 0);
+    frame
+}
+
+const ETHERNET_LEN: usize = 14;
+const UPPER_LEN: u8 = 20;

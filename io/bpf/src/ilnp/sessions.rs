@@ -1,0 +1,214 @@
+use std::collections::BTreeMap;
+
+use libbpf_rs::Object;
+use moorline_datapath::ilnp::SessionEntry;
+use moorline_types::{IlvPair, Nid, Nonce, SessionId};
+
+use crate::error::{Error, Result};
+use crate::ilnp::convert;
+use crate::skel::ilnp::types;
+use crate::tables::Table;
+
+/// Sessions in the tables.
+pub(crate) struct Sessions {
+    table: Table<u32, types::ilnp_session>,
+    pub(crate) lives: Table<u32, types::ilnp_live>,
+    by_pair: Table<types::pair, u32>,
+    by_nonce: Table<types::nonce_key, u32>,
+    by_nids: Table<types::nids, types::node>,
+    counts: Table<u32, u32>,
+    remotes: Table<u32, types::named>,
+    known: BTreeMap<SessionId, Known>,
+    nodes: BTreeMap<(Nid, Nid), Vec<SessionId>>,
+    generations: u32,
+    serials: u32,
+    changes: u32,
+}
+
+/// What was written about a session.
+#[derive(Clone, Debug)]
+struct Known {
+    pair: IlvPair,
+    generation: u32,
+    /// What we were told.
+    nonce: Option<Nonce>,
+}
+
+impl Sessions {
+    pub(crate) fn new(object: &Object) -> Result<Self> {
+        Ok(Self {
+            table: Table::of(object, "sessions")?,
+            lives: Table::of(object, "lives")?,
+            by_pair: Table::of(object, "by_pair")?,
+            by_nonce: Table::of(object, "by_nonce")?,
+            by_nids: Table::of(object, "by_nids")?,
+            counts: Table::of(object, "counts")?,
+            remotes: Table::of(object, "remotes")?,
+            known: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            generations: 0,
+            serials: 0,
+            changes: 0,
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether a report is about the session that has the slot now.
+    pub(crate) fn is_current(&self, slot: u32, generation: u32) -> bool {
+        let known = self.known.get(&SessionId(slot));
+        known.is_some_and(|known| known.generation == generation)
+    }
+
+    /// If it fails, a session that was not there is not there, and one that was is what it was.
+    pub(crate) fn upsert(&mut self, entry: &SessionEntry) -> Result<()> {
+        if entry.id.0 >= self.table.max_entries() {
+            return Err(Error::TooManySessions(entry.id));
+        }
+        let same = self.known.get(&entry.id).filter(|known| known.pair == entry.pair).cloned();
+        if let Some(known) = same {
+            return self.write(entry, known);
+        }
+        self.remove(entry.id)?;
+        let done = self.add(entry);
+        if done.is_err() {
+            // Part of it may be there; what went wrong first is what is told.
+            let _ = self.remove(entry.id);
+        }
+        done
+    }
+
+    /// Goes on where a table fails, so that as little is left as can be.
+    pub(crate) fn remove(&mut self, id: SessionId) -> Result<()> {
+        let Some(known) = self.known.remove(&id) else { return Ok(()) };
+        let done = [
+            self.forget_pair(id, known.pair),
+            self.leave_node(id, known.pair),
+            self.forget_nonces(id, &known, None),
+            // Last of what programs remember, so that none of it is remembered again.
+            self.write_session(id, &types::ilnp_session::default()),
+            self.remotes.insert_locked(&id.0, &types::named::default()),
+        ];
+        done.into_iter().collect()
+    }
+
+    /// A session in a slot that has none.
+    fn add(&mut self, entry: &SessionEntry) -> Result<()> {
+        let others = self.nodes.get(&entry.pair.nids()).map_or(0, Vec::len);
+        if others >= WITH_NODE {
+            return Err(Error::TooManyWithNode(entry.id));
+        }
+        self.lives.insert(&entry.id.0, &types::ilnp_live::default())?;
+        self.generations = self.generations.wrapping_add(1).max(1);
+        let known = Known { pair: entry.pair, generation: self.generations, nonce: None };
+        self.known.insert(entry.id, known.clone());
+        self.write(entry, known)?;
+        self.join_node(entry.id, entry.pair)?;
+        self.by_pair.insert(&convert::pair(entry.pair), &entry.id.0)
+    }
+
+    /// What is decided about a session; what is known of it goes by it.
+    fn write(&mut self, entry: &SessionEntry, known: Known) -> Result<()> {
+        if let Some(nonce) = entry.receive_nonce {
+            self.by_nonce.insert(&convert::nonce_key(entry.pair, nonce), &entry.id.0)?;
+        }
+        // We may have been told less than we know.
+        let receive = entry.receive_nonce.or(known.nonce);
+        self.serials = self.serials.wrapping_add(1).max(1);
+        let session = convert::session(entry, known.generation, self.serials, receive);
+        let remotes = convert::remotes(&entry.remote, known.generation);
+        self.known.insert(entry.id, Known { nonce: receive, ..known.clone() });
+        self.remotes.insert_locked(&entry.id.0, &remotes)?;
+        self.write_session(entry.id, &session)?;
+        match entry.receive_nonce {
+            Some(nonce) => self.forget_nonces(entry.id, &known, Some(nonce)),
+            None => Ok(()),
+        }
+    }
+
+    fn forget_pair(&self, id: SessionId, pair: IlvPair) -> Result<()> {
+        let pair = convert::pair(pair);
+        if self.by_pair.lookup(&pair)? == Some(id.0) {
+            self.by_pair.remove(&pair)?;
+        }
+        Ok(())
+    }
+
+    /// What we were told and what the programs have learned, but for the one that is in use.
+    fn forget_nonces(&self, id: SessionId, known: &Known, but: Option<Nonce>) -> Result<()> {
+        let learned = self.lives.lookup(&id.0)?.and_then(|live| convert::nonce_back(live.learned));
+        for nonce in [known.nonce, learned].into_iter().flatten() {
+            if but != Some(nonce) {
+                self.forget_nonce(id, known.pair, nonce)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_nonce(&self, id: SessionId, pair: IlvPair, nonce: Nonce) -> Result<()> {
+        let key = convert::nonce_key(pair, nonce);
+        if self.by_nonce.lookup(&key)? == Some(id.0) {
+            self.by_nonce.remove(&key)?;
+        }
+        Ok(())
+    }
+
+    fn join_node(&mut self, id: SessionId, pair: IlvPair) -> Result<()> {
+        self.nodes.entry(pair.nids()).or_default().push(id);
+        self.write_node(pair)
+    }
+
+    fn leave_node(&mut self, id: SessionId, pair: IlvPair) -> Result<()> {
+        if let Some(all) = self.nodes.get_mut(&pair.nids()) {
+            all.retain(|other| *other != id);
+        }
+        self.write_node(pair)
+    }
+
+    fn write_node(&mut self, pair: IlvPair) -> Result<()> {
+        let key = convert::nids(pair.nids());
+        let all = self.nodes.get(&pair.nids()).map_or(&[][..], Vec::as_slice);
+        if all.is_empty() {
+            self.nodes.remove(&pair.nids());
+            self.by_nids.remove(&key)?;
+            return self.write_node_count();
+        }
+        let mut node =
+            types::node { count: u32::try_from(all.len()).unwrap_or(0), ..Default::default() };
+        for (slot, id) in node.slot.iter_mut().zip(all) {
+            *slot = id.0;
+        }
+        self.by_nids.insert(&key, &node)?;
+        self.write_node_count()
+    }
+
+    fn write_node_count(&self) -> Result<()> {
+        let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        self.counts.insert(&types::ilnp_count::ILNP_NODES.0, &count)
+    }
+
+    /// Writes a session; copies that programs have of it are no longer true.
+    fn write_session(&mut self, id: SessionId, session: &types::ilnp_session) -> Result<()> {
+        self.table.insert_locked(&id.0, session)?;
+        self.note_change()
+    }
+
+    /// What programs remember of sessions is no longer true.
+    pub(crate) fn note_change(&mut self) -> Result<()> {
+        self.changes = self.changes.wrapping_add(1).max(1);
+        self.counts.insert(&types::ilnp_count::ILNP_CHANGES.0, &self.changes)
+    }
+
+    /// Where the kernel segments packets; 0: nowhere.
+    pub(crate) fn set_segment(&self, ifindex: u32) -> Result<()> {
+        self.counts.insert(&types::ilnp_count::ILNP_SEGMENT.0, &ifindex)
+    }
+}
+
+const WITH_NODE: usize = types::ilnp_sizes::ILNP_WITH_NODE.0 as usize;
+const _: () = assert!(WITH_NODE == moorline_ilnp::consts::MAX_WITH_NODE);
+const _: () = assert!(
+    types::ilnp_sizes::ILNP_REMOTES.0 as usize == moorline_ilnp::consts::MAX_REMOTE_LOCATORS
+);

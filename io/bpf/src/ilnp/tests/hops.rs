@@ -1,0 +1,167 @@
+//! Next hops of sessions that have moved: learned, used and learned again as those of contexts.
+
+use std::net::{Ipv6Addr, UdpSocket};
+
+use libbpf_rs::ProgramInput;
+use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Update};
+use moorline_types::{DropReason, Ilv, IlvPair, Nonce, SessionId};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+
+use crate::ilnp::{IlnpDatapath, IlnpSettings};
+use crate::load;
+use crate::skel::types;
+use crate::tests::can_run;
+use crate::tests::harness::{ETHERNET, Namespace};
+use crate::tests::hops::{FRESH, LOCATOR, PEER_LOCATOR, SETUP, ifindex, learned, sh};
+use crate::tests::tables::{LOCAL, PEER};
+
+const TC_ACT_UNSPEC: i32 = -1;
+const TC_ACT_SHOT: i32 = 2;
+const TC_ACT_REDIRECT: i32 = 7;
+
+fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn ilv(text: &str) -> Ilv {
+    Ilv::of(address(text))
+}
+
+/// A datagram of the session.
+fn datagram() -> Vec<u8> {
+    let mut frame = [&ETHERNET[..], &[0x60, 0, 0, 0, 0, 8, 17, 64]].concat();
+    frame.extend(address(LOCAL).octets());
+    frame.extend(address(PEER).octets());
+    frame.extend([0x10, 0, 0, 9, 0, 8, 0, 0]);
+    frame
+}
+
+/// It leaves by an interface, as segments of so many octets: what the program says, and what is left of it.
+fn output(
+    plane: &IlnpDatapath,
+    program: &'static str,
+    interface: &str,
+    segment: u32,
+) -> (i32, Vec<u8>) {
+    let frame = datagram();
+    let mut context = [0; size_of::<types::__sk_buff>()];
+    for (at, value) in [
+        (core::mem::offset_of!(types::__sk_buff, ifindex), ifindex(interface)),
+        (core::mem::offset_of!(types::__sk_buff, gso_size), segment),
+    ] {
+        context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+    let mut out = vec![0; frame.len() + 64];
+    let input = ProgramInput {
+        context_in: Some(&mut context),
+        data_in: Some(&frame),
+        data_out: Some(&mut out),
+        ..ProgramInput::default()
+    };
+    let output = load::run(&plane.object, program, input).unwrap();
+    (output.return_value.cast_signed(), output.data.unwrap().to_vec())
+}
+
+/// What the program says of a datagram, and the last octet of the link-layer destination that it has then.
+fn run(plane: &IlnpDatapath, program: &'static str, interface: &str) -> (i32, u8) {
+    let (action, frame) = output(plane, program, interface, 0);
+    assert_eq!(frame[12..14], ETHERNET[12..]);
+    assert_eq!(frame[22..38], address(LOCATOR).octets());
+    assert_eq!(frame[38..54], address(PEER_LOCATOR).octets());
+    assert_eq!(frame[54..62], [17, 0, 0x8b, 4, b'o', b'u', b'r', b's']);
+    (action, frame[5])
+}
+
+fn plane() -> IlnpDatapath {
+    let settings = IlnpSettings { max_sessions: 4, ..IlnpSettings::default() };
+    let mut plane = IlnpDatapath::open_with(&settings, true).unwrap();
+    for local in [LOCAL, LOCATOR] {
+        plane.set_locator(ilv(local).l64, ifindex("up0")).unwrap();
+    }
+    plane.apply(&Update::Upsert(moved())).unwrap();
+    plane
+}
+
+#[test]
+fn next_hops_of_sessions_are_remembered_for_a_moment() {
+    if !can_run("next_hops_of_sessions_are_remembered_for_a_moment") {
+        return;
+    }
+    let _namespace = Namespace::new();
+    sh(SETUP);
+    // Each processor learns for itself.
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here).unwrap();
+    let mut plane = plane();
+    plane.attach_uplink(ifindex("up0")).unwrap();
+    plane.attach_moor(ifindex("moor0"), ifindex("moor1")).unwrap();
+    let socket = UdpSocket::bind((address(LOCAL), 0)).unwrap();
+    let send_at = |plane: &IlnpDatapath, now: u64| {
+        plane.set_now(now);
+        for _ in 0..3 {
+            socket.send_to(b"moved", (address(PEER), 9)).unwrap();
+        }
+        learned(&plane.object)
+    };
+    let begin = 1_000_000_000;
+    plane.set_now(begin);
+    let unknown = ETHERNET[5];
+    assert_eq!(run(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_REDIRECT, unknown));
+    assert_eq!(send_at(&plane, begin), (begin + FRESH, 0x98));
+    assert_eq!(run(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_REDIRECT, 0x98));
+    assert_eq!(run(&plane, "ilnp_moor_ingress", "moor1"), (TC_ACT_REDIRECT, 0x98));
+    // A route may lead it to the right uplink at once, and to another router there.
+    assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_UNSPEC, 0x98));
+    sh("ip -6 route replace default via fe80::99 dev up0");
+    plane.set_now(begin + FRESH);
+    assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, unknown));
+    assert_eq!(send_at(&plane, begin + FRESH), (begin + 2 * FRESH, 0x99));
+    assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_UNSPEC, 0x99));
+    // What is known is of this uplink.
+    plane.set_locator(ilv(LOCATOR).l64, ifindex("lo")).unwrap();
+    assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, unknown));
+    assert_eq!(plane.drops().unwrap(), []);
+}
+
+#[test]
+fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
+    if !can_run("super_packets_of_datagrams_are_segmented_wherever_they_come") {
+        return;
+    }
+    let _namespace = Namespace::new();
+    sh(SETUP);
+    let mut plane = plane();
+    let at = |plane: &IlnpDatapath, program, interface| output(plane, program, interface, 4);
+    plane.set_now(1_000_000_000);
+    // Nowhere to go.
+    assert_eq!(at(&plane, "ilnp_egress", "up0").0, TC_ACT_SHOT);
+    plane.attach_moor(ifindex("moor0"), ifindex("moor1")).unwrap();
+    assert_eq!(at(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, datagram()));
+    assert_eq!(at(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_UNSPEC, datagram()));
+    assert_eq!(at(&plane, "ilnp_moor_ingress", "moor1").0, TC_ACT_SHOT);
+    assert_eq!(plane.drops().unwrap(), [(DropReason::AdjustRoom, 2)]);
+    let mut reports = Vec::new();
+    plane.drain_reports(&mut |report| reports.push(report)).unwrap();
+    let told = reports.iter().filter(|report| matches!(report, Report::NoRoom { .. }));
+    // The report is about the segment. A super-packet on its way to the segmentation path brings no report.
+    assert_eq!(told.collect::<Vec<_>>(), [&Report::NoRoom { session: SessionId(1) }]);
+}
+
+fn moved() -> SessionEntry {
+    SessionEntry {
+        id: SessionId(1),
+        pair: IlvPair::new(ilv(LOCAL), ilv(PEER)),
+        wire: (ilv(LOCATOR).l64, ilv(PEER_LOCATOR).l64),
+        send_nonce: Nonce::Short(*b"ours"),
+        attach: false,
+        always: false,
+        maps_tcp: true,
+        settled: true,
+        receive_nonce: Some(Nonce::Short(*b"them")),
+        remote: [ilv(PEER).l64, ilv(PEER_LOCATOR).l64].into(),
+        checksum: ChecksumMode::NidOnly,
+        confirming: false,
+        watch: false,
+    }
+}

@@ -1,0 +1,159 @@
+//! What is in the tables, of all sessions that there is room for and of those that there is none for.
+
+use libbpf_rs::MapCore;
+use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update};
+use moorline_ilnp::consts::MAX_REMOTE_LOCATORS;
+use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};
+
+use super::harness::HOME;
+use crate::Error;
+use crate::ilnp::{IlnpDatapath, IlnpSettings, convert};
+use crate::plain::Plain;
+use crate::skel::ilnp::types;
+use crate::tables::Table;
+use crate::tests::can_run;
+use crate::tests::memory::octets_of;
+
+const SESSIONS: u32 = 64;
+
+fn plane(max_sessions: u32) -> IlnpDatapath {
+    let settings = IlnpSettings { max_sessions, ..IlnpSettings::default() };
+    IlnpDatapath::open_with(&settings, true).unwrap()
+}
+
+/// Each with a node of its own.
+fn pair(id: u32) -> IlvPair {
+    let nid = Nid(0x0200_00ff_fe00_0000 + u64::from(id));
+    IlvPair::new(Ilv::new(HOME, Nid(0x0200_00ff_fe99_0001)), Ilv::new(theirs(id, 0), nid))
+}
+
+fn theirs(id: u32, locator: u32) -> L64 {
+    L64(0x2001_0db8_0000_0000 + (u64::from(id) << 16) + u64::from(locator))
+}
+
+fn nonce(id: u32) -> Nonce {
+    Nonce::Short(id.to_be_bytes())
+}
+
+/// With as many locators as a correspondent may name.
+fn entry(id: u32) -> SessionEntry {
+    let pair = pair(id);
+    let most = u32::try_from(MAX_REMOTE_LOCATORS).unwrap();
+    SessionEntry {
+        id: SessionId(id),
+        pair,
+        wire: (pair.local.l64, pair.remote.l64),
+        send_nonce: Nonce::Short(*b"ours"),
+        attach: false,
+        always: false,
+        maps_tcp: true,
+        settled: true,
+        receive_nonce: Some(nonce(id)),
+        remote: (0..most).map(|locator| theirs(id, locator)).collect(),
+        checksum: ChecksumMode::NidOnly,
+        confirming: false,
+        watch: false,
+    }
+}
+
+/// Keys of the hash maps that sessions are found by, and locators in all slots.
+fn left(plane: &IlnpDatapath) -> [usize; 4] {
+    let remotes = Table::<u32, types::named>::of(&plane.object, "remotes").unwrap();
+    let count = |named: types::named| usize::try_from(named.count).unwrap();
+    [
+        table::<types::pair>(plane, "by_pair").keys().len(),
+        table::<types::nonce_key>(plane, "by_nonce").keys().len(),
+        keys_of_nodes(plane),
+        remotes.all().unwrap().into_iter().map(count).sum(),
+    ]
+}
+
+fn keys_of_nodes(plane: &IlnpDatapath) -> usize {
+    Table::<types::nids, types::node>::of(&plane.object, "by_nids").unwrap().keys().len()
+}
+
+fn table<K: Plain>(plane: &IlnpDatapath, name: &'static str) -> Table<K, u32> {
+    Table::of(&plane.object, name).unwrap()
+}
+
+fn is_live(plane: &IlnpDatapath, id: u32) -> bool {
+    let sessions = Table::<u32, types::ilnp_session>::of(&plane.object, "sessions").unwrap();
+    u32::from(sessions.lookup(&id).unwrap().unwrap().flags) & types::ilnp_flags::ILNP_LIVE.0 != 0
+}
+
+#[test]
+fn all_sessions_may_have_all_locators_and_leave_nothing() {
+    if !can_run("all_sessions_may_have_all_locators_and_leave_nothing") {
+        return;
+    }
+    let mut plane = plane(SESSIONS);
+    let all = usize::try_from(SESSIONS).unwrap();
+    for id in 0..SESSIONS {
+        plane.apply(&Update::Upsert(entry(id))).unwrap();
+    }
+    assert_eq!(left(&plane), [all, all, all, all * MAX_REMOTE_LOCATORS]);
+    // Other nonces and fewer locators, in place of what they had.
+    for id in 0..SESSIONS {
+        let receive_nonce = Some(nonce(id + SESSIONS));
+        let remote = [theirs(id, 0), theirs(id, 40)].into();
+        plane.apply(&Update::Upsert(SessionEntry { receive_nonce, remote, ..entry(id) })).unwrap();
+    }
+    assert_eq!(left(&plane), [all, all, all, 2 * all]);
+    for id in 0..SESSIONS {
+        plane.apply(&Update::Remove { session: SessionId(id) }).unwrap();
+    }
+    assert_eq!(left(&plane), [0; 4]);
+}
+
+/// Others have taken the room in a table.
+#[test]
+fn of_a_session_that_there_is_no_room_for_nothing_is_left() {
+    if !can_run("of_a_session_that_there_is_no_room_for_nothing_is_left") {
+        return;
+    }
+    let mut plane = plane(1);
+    let other = convert::pair(pair(1));
+    table(&plane, "by_pair").insert(&other, &9).unwrap();
+    let error = plane.apply(&Update::Upsert(entry(0))).unwrap_err();
+    assert!(matches!(error, Error::Table { table: "by_pair", .. }), "{error:?}");
+    assert_eq!((left(&plane), plane.session_count()), ([1, 0, 0, 0], 0));
+    assert!(!is_live(&plane, 0));
+    table(&plane, "by_pair").remove(&other).unwrap();
+    plane.apply(&Update::Upsert(entry(0))).unwrap();
+    assert_eq!((left(&plane), is_live(&plane, 0)), ([1, 1, 1, MAX_REMOTE_LOCATORS], true));
+}
+
+#[test]
+fn a_session_that_cannot_change_stays_what_it_was() {
+    if !can_run("a_session_that_cannot_change_stays_what_it_was") {
+        return;
+    }
+    let mut plane = plane(1);
+    plane.apply(&Update::Upsert(entry(0))).unwrap();
+    let other = convert::nonce_key(pair(1), nonce(1));
+    table(&plane, "by_nonce").insert(&other, &9).unwrap();
+    let changed = SessionEntry { receive_nonce: Some(nonce(2)), remote: [].into(), ..entry(0) };
+    let error = plane.apply(&Update::Upsert(changed)).unwrap_err();
+    assert!(matches!(error, Error::Table { table: "by_nonce", .. }), "{error:?}");
+    assert_eq!((left(&plane), is_live(&plane, 0)), ([1, 2, 1, MAX_REMOTE_LOCATORS], true));
+    plane.apply(&Update::Remove { session: SessionId(0) }).unwrap();
+    assert_eq!((left(&plane), is_live(&plane, 0)), ([0, 1, 0, 0], false));
+}
+
+/// Told and not asserted: `cargo test -p moorline-bpf --lib -- --ignored --nocapture ilnp_memory`.
+#[test]
+#[ignore = "a measurement"]
+fn ilnp_memory() {
+    if !can_run("ilnp_memory") {
+        return;
+    }
+    let settings = IlnpSettings::default();
+    let plane = plane(settings.max_sessions);
+    let mut sum = 0;
+    for map in plane.object.maps() {
+        let octets = octets_of(&map);
+        println!("{:12} {octets:10}", map.name().to_string_lossy());
+        sum += octets;
+    }
+    println!("{:12} {sum:10}, {} sessions", "all", settings.max_sessions);
+}

@@ -1,0 +1,81 @@
+//! Time of the programs, told and not asserted: `cargo test -p moorline-bpf -- --ignored --nocapture cost`.
+
+use libbpf_rs::ProgramInput;
+use moorline_datapath::shim6::{
+    ContextEntry, MAX_TRIGGER_RULES, TriggerPolicy, TriggerRule, Triggers, Update,
+};
+use moorline_types::LocatorPair;
+
+use super::can_run;
+use super::harness::ETHERNET;
+use super::tables::{LOCAL, PEER, entry, packet};
+use crate::{Datapath, Settings, load};
+
+const REPEAT: u32 = 2_000_000;
+
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    if !can_run("cost") {
+        return;
+    }
+    let settings = Settings { max_contexts: 64, max_flows: 64, ..Settings::default() };
+    let mut plane = Datapath::open(&settings).unwrap();
+    let unmoved = entry(1, PEER);
+    let locators =
+        LocatorPair::new(unmoved.ulids.local.as_locator(), unmoved.ulids.peer.as_locator());
+    plane.apply(&Update::Upsert(ContextEntry { locators, ..unmoved })).unwrap();
+    let stranger = "2001:db8:ffff::1";
+    for (what, program, packet) in [
+        // What the measurement itself costs, to be taken off all others.
+        ("nothing", "moor_gathered", packet(LOCAL, PEER, 1400)),
+        ("control message", "uplink_egress", packet_of(140)),
+        ("no context", "uplink_egress", packet(LOCAL, stranger, 1400)),
+        ("no context", "uplink_ingress", packet(stranger, LOCAL, 1400)),
+        ("context not moved", "uplink_egress", packet(LOCAL, PEER, 1400)),
+        ("context not moved", "uplink_ingress", packet(PEER, LOCAL, 1400)),
+    ] {
+        tell(&plane, what, program, &packet);
+    }
+    // The same segment each time is a retransmission, which costs no less than one that is none.
+    let mut packets = [packet(LOCAL, PEER, 1400), packet(PEER, LOCAL, 1400)];
+    for packet in &mut packets {
+        packet[6] = 6;
+        packet[40 + 12] = 5 << 4;
+    }
+    for suspects in [false, true] {
+        let unmoved = entry(1, PEER);
+        plane.apply(&Update::Upsert(ContextEntry { locators, suspects, ..unmoved })).unwrap();
+        let what = if suspects { "TCP, suspecting" } else { "TCP" };
+        for (program, packet) in ["uplink_egress", "uplink_ingress"].into_iter().zip(&packets) {
+            tell(&plane, what, program, packet);
+        }
+    }
+    tell(&plane, "datagram, suspecting", "uplink_egress", &packet(LOCAL, PEER, 1400));
+    let mut rule = TriggerRule::any(TriggerPolicy::NEVER);
+    rule.peer_ports = Some(1..=2);
+    for (what, cgroup) in [("64 rules, none fits", None), ("the same with cgroups", Some(1 << 40))]
+    {
+        let rules = vec![TriggerRule { cgroup, ..rule.clone() }; MAX_TRIGGER_RULES];
+        let triggers = Triggers::new(TriggerPolicy::default(), rules).unwrap();
+        plane.set_triggers(&triggers).unwrap();
+        for program in ["uplink_egress", "uplink_ingress"] {
+            let (from, to) =
+                if program == "uplink_egress" { (LOCAL, stranger) } else { (stranger, LOCAL) };
+            tell(&plane, what, program, &packet(from, to, 1400));
+        }
+    }
+}
+
+fn tell(plane: &Datapath, what: &str, program: &'static str, packet: &[u8]) {
+    let frame = [&ETHERNET, packet].concat();
+    let input = ProgramInput { data_in: Some(&frame), repeat: REPEAT, ..ProgramInput::default() };
+    let output = load::run(&plane.object, program, input).unwrap();
+    println!("{program:16} {what:22} {:4} ns", output.duration.as_nanos());
+}
+
+fn packet_of(next: u8) -> Vec<u8> {
+    let mut packet = packet(LOCAL, PEER, 40);
+    packet[6] = next;
+    packet
+}

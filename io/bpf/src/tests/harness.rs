@@ -1,0 +1,163 @@
+//! A data plane on a virtual clock, in a network namespace with an interface of 1,500 octets.
+
+use std::fs::File;
+use std::net::Ipv6Addr;
+use std::os::fd::AsFd;
+use std::process::{Child, Command};
+
+use libbpf_rs::ProgramInput;
+use moorline_datapath::shim6::{Report, Triggers, Update};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::skel::types;
+use crate::{Datapath, Settings, control, load};
+
+pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
+/// The loopback, which is the first interface of any namespace.
+pub(crate) const IFINDEX: u32 = 1;
+
+/// A namespace that this thread is in; it ends with the process that holds it.
+pub(crate) struct Namespace {
+    holder: Child,
+    home: File,
+}
+
+impl Namespace {
+    pub(crate) fn new() -> Self {
+        let home = File::open("/proc/thread-self/ns/net").unwrap();
+        let script = "ip link set lo mtu 1500 && echo ready && exec sleep 1000";
+        let mut holder = Command::new("unshare")
+            .args(["--net", "sh", "-c", script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 6];
+        std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
+        assert_eq!(&said, b"ready\n");
+        let there = File::open(format!("/proc/{}/ns/net", holder.id())).unwrap();
+        move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        Self { holder, home }
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = move_into_link_name_space(self.home.as_fd(), Some(LinkNameSpaceType::Network));
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// What a program did with a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) action: i32,
+    pub(crate) packet: Vec<u8>,
+}
+
+/// What a packet comes with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) segments: u32,
+    /// Octets in each, 0: it is no super-packet that is still to be cut.
+    pub(crate) segment_size: u32,
+    pub(crate) cgroup: u32,
+    pub(crate) mark: u32,
+}
+
+pub(crate) struct Harness {
+    pub(crate) plane: Datapath,
+    _namespace: Namespace,
+}
+
+impl Harness {
+    pub(crate) fn new(triggers: &Triggers) -> Self {
+        let namespace = Namespace::new();
+        // In older kernels (6.1 for one) each processor takes 128 entries of an LRU table for itself, and a
+        // smaller table forgets early.
+        let triggers = triggers.clone();
+        let settings =
+            Settings { max_contexts: 64, max_flows: 4096, triggers, ..Settings::default() };
+        let plane = Datapath::open_with(&settings, true).unwrap();
+        Self { plane, _namespace: namespace }
+    }
+
+    /// As it was when it was new: loading the programs takes longer than most tests.
+    pub(crate) fn clear(&mut self, triggers: &Triggers) {
+        for entry in self.plane.contexts().unwrap() {
+            self.apply(&Update::Remove { context: entry.id });
+        }
+        for flow in self.plane.tables.flows.keys() {
+            self.plane.tables.flows.remove(&flow).unwrap();
+        }
+        for (local, _) in self.plane.locals().unwrap() {
+            self.plane.unset_local(local).unwrap();
+        }
+        for (place, segment) in (0..).zip(self.plane.tables.segments.all().unwrap()) {
+            if segment.flow != 0 {
+                self.plane.tables.segments.insert(&place, &types::segment::default()).unwrap();
+            }
+        }
+        self.plane.tables.clear_drops().unwrap();
+        self.reports();
+        self.plane.set_triggers(triggers).unwrap();
+    }
+
+    pub(crate) fn set_local(&self, address: Ipv6Addr) {
+        self.plane.set_local(address, IFINDEX).unwrap();
+    }
+
+    /// The time that the programs see, in nanoseconds.
+    pub(crate) fn set_now(&self, now: u64) {
+        let table = &self.plane.tables.settings;
+        let settings = table.lookup(&0).unwrap().unwrap();
+        table.insert(&0, &types::settings { virtual_now: now, ..settings }).unwrap();
+    }
+
+    pub(crate) fn apply(&mut self, update: &Update) {
+        self.plane.apply(update).unwrap();
+    }
+
+    /// Looks at the timers of all contexts, in order of their ids.
+    pub(crate) fn tick(&self) {
+        for entry in self.plane.contexts().unwrap() {
+            control::look(&self.plane.object, entry.id.0).unwrap();
+        }
+    }
+
+    pub(crate) fn reports(&self) -> Vec<Report> {
+        let mut reports = Vec::new();
+        self.plane.drain_reports(&mut |report| reports.push(report)).unwrap();
+        reports
+    }
+
+    /// Runs a program on an IPv6 packet, of so many segments.
+    pub(crate) fn run(&self, program: &'static str, packet: &[u8], segments: u32) -> Outcome {
+        self.run_of(program, packet, Origin { segments, ..Origin::default() })
+    }
+
+    /// The same, with all that it comes with.
+    pub(crate) fn run_of(&self, program: &'static str, packet: &[u8], origin: Origin) -> Outcome {
+        let frame = [&ETHERNET, packet].concat();
+        let mut out = vec![0; frame.len() + 64];
+        let mut context = [0; size_of::<types::__sk_buff>()];
+        for (offset, value) in [
+            (core::mem::offset_of!(types::__sk_buff, gso_segs), origin.segments),
+            (core::mem::offset_of!(types::__sk_buff, gso_size), origin.segment_size),
+            (core::mem::offset_of!(types::__sk_buff, cb), origin.cgroup),
+            (core::mem::offset_of!(types::__sk_buff, mark), origin.mark),
+        ] {
+            context[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let input = ProgramInput {
+            context_in: Some(&mut context),
+            data_in: Some(&frame),
+            data_out: Some(&mut out),
+            ..ProgramInput::default()
+        };
+        let output = load::run(&self.plane.object, program, input).unwrap();
+        let frame = output.data.unwrap();
+        assert_eq!(frame[..14], ETHERNET, "link layer header changed");
+        Outcome { action: output.return_value.cast_signed(), packet: frame[14..].to_vec() }
+    }
+}

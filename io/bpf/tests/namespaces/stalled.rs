@@ -1,0 +1,163 @@
+//! TCP sockets that wait for their timers are found, and go on at a notice (RFC 6069).
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use moorline_bpf::{StalledSocket, StalledSockets};
+use moorline_link::{NoticeSocket, Segment};
+use moorline_types::{Ulid, UlidPair};
+
+use crate::net::{Net, address};
+use crate::{can_run, connect};
+
+struct Host<'a> {
+    net: &'a Net,
+    sockets: StalledSockets,
+    notices: NoticeSocket,
+}
+
+impl Host<'_> {
+    fn list(&self) -> Vec<StalledSocket> {
+        self.net.a.run(|| self.sockets.list().unwrap())
+    }
+
+    /// The one socket there is, once its timer was doubled so often.
+    fn wait_for_backoff(&self, backoff: u8) -> StalledSocket {
+        let begin = Instant::now();
+        loop {
+            let listed = self.list();
+            if let Some(socket) = listed.iter().find(|socket| socket.backoff >= backoff) {
+                assert_eq!(listed.len(), 1, "{listed:?}");
+                return *socket;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(30), "{listed:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn notify(&self, socket: &StalledSocket, sequence: u32) {
+        let segment = Segment {
+            source: socket.ulids.local.0,
+            destination: socket.ulids.peer.0,
+            source_port: socket.local_port,
+            destination_port: socket.peer_port,
+            sequence,
+        };
+        self.notices.unreachable(&segment).unwrap();
+    }
+}
+
+fn ulids() -> UlidPair {
+    UlidPair::new(Ulid(address("a", 1)), Ulid(address("b", 1)))
+}
+
+fn host(net: &Net) -> Host<'_> {
+    let (sockets, notices) =
+        net.a.run(|| (StalledSockets::open().unwrap(), NoticeSocket::open().unwrap()));
+    Host { net, sockets, notices }
+}
+
+/// Loses, silently, what goes to the peer.
+fn cut(net: &Net, how: &str) {
+    net.r.sh(&format!("ip -6 route {how} blackhole {}/128", address("b", 1)));
+}
+
+#[test]
+fn a_notice_takes_back_the_doubling_of_the_timer() {
+    if !can_run("notices to TCP") {
+        return;
+    }
+    let net = Net::new("st");
+    let (mut client, mut server) = connect(&net);
+    let host = host(&net);
+    host.sockets.watch(ulids()).unwrap();
+    assert_eq!(host.list(), [], "nothing waits yet");
+
+    cut(&net, "add");
+    client.write_all(b"moorline").unwrap();
+    let socket = host.wait_for_backoff(3);
+    assert_eq!(socket.ulids, ulids());
+    assert_eq!(
+        SocketAddr::from((address("a", 1), socket.local_port)),
+        client.local_addr().unwrap()
+    );
+    assert_eq!(socket.peer_port, 7);
+    assert_eq!(socket.snd_nxt.wrapping_sub(socket.snd_una), 8);
+    assert!(socket.retransmits >= 3, "{socket:?}");
+
+    // The timer runs for more than a second yet: what changes now, notices have changed.
+    host.notify(&socket, socket.snd_una.wrapping_add(1));
+    assert_eq!(host.list(), [socket], "a notice that quotes something else");
+    for backoff in (0..socket.backoff).rev() {
+        host.notify(&socket, socket.snd_una);
+        let [now] = host.list()[..] else { panic!("{:?}", host.list()) };
+        // The shorter timer may have run out already: then it has sent again, and doubled.
+        let sent_again = now.retransmits > socket.retransmits;
+        assert!(now.backoff == backoff || sent_again, "{now:?} after {socket:?}");
+    }
+
+    cut(&net, "del");
+    let mut octets = [0; 8];
+    server.read_exact(&mut octets).unwrap();
+    assert_eq!(&octets, b"moorline");
+    let begin = Instant::now();
+    while !host.list().is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", host.list());
+    }
+}
+
+#[test]
+fn only_sockets_that_are_watched_and_ask_for_no_errors_are_listed() {
+    if !can_run("TCP sockets that wait") {
+        return;
+    }
+    let net = Net::new("sw");
+    let host = host(&net);
+    let (mut client, _server) = connect(&net);
+    cut(&net, "add");
+    client.write_all(b"moorline").unwrap();
+    host.sockets.watch(ulids()).unwrap();
+    host.wait_for_backoff(1);
+    ask_for_errors(&client, 1);
+    assert_eq!(host.list(), [], "it would be told of an error");
+    ask_for_errors(&client, 0);
+    assert_eq!(host.list().len(), 1);
+    host.sockets.unwatch(ulids()).unwrap();
+    assert_eq!(host.list(), []);
+    host.sockets.unwatch(ulids()).unwrap();
+}
+
+fn ask_for_errors(stream: &TcpStream, value: libc::c_int) {
+    let length = libc::socklen_t::try_from(size_of_val(&value)).unwrap();
+    // SAFETY: `value` is live and of the length that is passed.
+    let outcome = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_IPV6,
+            libc::IPV6_RECVERR,
+            (&raw const value).cast(),
+            length,
+        )
+    };
+    assert_eq!(outcome, 0);
+}
+
+#[test]
+fn a_notice_from_an_address_that_is_not_ours_is_refused() {
+    if !can_run("notices from others") {
+        return;
+    }
+    let net = Net::new("sf");
+    let host = host(&net);
+    let segment = Segment {
+        source: address("b", 1),
+        destination: address("a", 1),
+        source_port: 1,
+        destination_port: 2,
+        sequence: 3,
+    };
+    assert!(host.notices.unreachable(&segment).is_err());
+}
