@@ -210,6 +210,7 @@ def narrow(local, peer, port, device):
         for number in range(100):
             if is_right(number, 0.2) is True:
                 break
+            time.sleep(0.05)
         answers = [is_right(100 + number, 5) for number in range(REPEAT)]
         lost += [f"{name}: {answers}"] if answers != [True] * REPEAT else []
     print(json.dumps(lost), flush=True)

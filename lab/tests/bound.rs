@@ -213,7 +213,7 @@ fn narrow(hosts: &Protected, node: &str, interface: &str, mtu: &str) {
     node.ip(&["link", "set", "dev", interface, "mtu", mtu]).unwrap();
 }
 
-/// Sockets that are bound to an interface, and echo replies, learn the MTU of a path that is narrower than the uplink.
+/// Sockets of all kinds, and echo replies, learn the MTU of a path that is narrower than the uplink.
 fn learns_the_mtu_of_the_path(name: &str, hosts: &mut Protected) {
     let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
     leave_isp1(hosts);
@@ -231,6 +231,7 @@ fn learns_the_mtu_of_the_path(name: &str, hosts: &mut Protected) {
         for (host, arguments) in [
             ("a", &["narrow", &a, &b, "7700", "isp1"] as &[_]),
             ("a", &["narrow", &a, &b, "7700"]),
+            ("a", &["unbound", &a, &b, "7700"]),
             ("b", &["narrow", &b, &a, "7700"]),
         ] {
             let mut script = Script::start(hosts, host, arguments);
@@ -240,7 +241,7 @@ fn learns_the_mtu_of_the_path(name: &str, hosts: &mut Protected) {
 }
 
 #[test]
-fn bound_sockets_and_echo_replies_learn_the_mtu_of_the_path_of_a_context() {
+fn all_sockets_learn_the_mtu_of_the_path_of_a_context() {
     let name = "path MTU after a move, Shim6";
     if is_skipped(name, &preflight::check(&["python3"])) {
         return;
@@ -253,7 +254,7 @@ fn bound_sockets_and_echo_replies_learn_the_mtu_of_the_path_of_a_context() {
 }
 
 #[test]
-fn bound_sockets_and_echo_replies_learn_the_mtu_of_the_path_of_a_session() {
+fn all_sockets_learn_the_mtu_of_the_path_of_a_session() {
     let name = "path MTU after a move, ILNP";
     if is_skipped(name, &preflight::check(&["python3"])) {
         return;

@@ -112,33 +112,35 @@ impl Daemon {
 
     /// The kernel takes a direct route away with its uplink, which may be up again before anybody has seen it down.
     pub(crate) async fn look_for_direct(&mut self) {
+        self.doubt_unbound();
         match self.netlink.moved().await {
             Ok(there) => self.moved.keep_direct(&there),
             Err(error) => return tracing::warn!(%error, "direct routes of what has moved"),
         }
-        self.doubt_unbound();
         self.follow_routers().await;
     }
 
     /// The route that it should have, if it has another.
     fn other_route(&self, mover: Mover) -> Option<(Mover, MovedRoute)> {
         let now = self.moved.get(mover)?;
-        let (direct, own) = (self.next_hop(self.source_of(mover)?), self.own_hop(now.ulids.local));
+        let (direct, own) =
+            (self.next_hop(self.path_of(mover)?.local.0), self.own_hop(now.ulids.local));
         let route = MovedRoute { direct, own, ..*now };
         (route != *now).then_some((mover, route))
     }
 
-    /// That of the path that its packets take now, as long as there are uplinks for it.
+    /// The MTU of the path that its packets take now, as long as there are uplinks for it.
     fn path_mtu(&self, mover: Mover) -> Option<u32> {
+        let path = self.path_of(mover)?;
         let uplink_mtu = match mover {
             Mover::Context(id) => {
                 let entry = self.host.entry_of(id)?;
                 entry.pairs().map(|pair| self.uplink_mtu(pair.local.0)).min().flatten()?
             }
-            Mover::Session(_) => self.uplink_mtu(self.source_of(mover)?)?,
+            Mover::Session(_) => self.uplink_mtu(path.local.0)?,
         };
-        let mtu = self.path_mtus.of(mover).map_or(uplink_mtu, |known| known.min(uplink_mtu));
-        Some(mtu.saturating_sub(self.room_of(mover)?))
+        let told = self.path_mtus.of(mover, path);
+        Some(uplink_mtu.min(told.unwrap_or(u32::MAX)).saturating_sub(self.room_of(mover)?))
     }
 
     /// Octets that its packets may need beyond the header of Shim6.
@@ -149,11 +151,11 @@ impl Daemon {
         }
     }
 
-    /// What its packets have for a source on the wire.
-    fn source_of(&self, mover: Mover) -> Option<Ipv6Addr> {
+    /// The locators of its packets.
+    pub(crate) fn path_of(&self, mover: Mover) -> Option<LocatorPair> {
         match mover {
-            Mover::Context(id) => Some(self.host.context(id)?.established?.locators.local.0),
-            Mover::Session(id) => self.ilnp.as_ref()?.source_of(id),
+            Mover::Context(id) => Some(self.host.context(id)?.established?.locators),
+            Mover::Session(id) => self.ilnp.as_ref()?.path_of(id),
         }
     }
 

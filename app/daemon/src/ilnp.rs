@@ -34,7 +34,7 @@ use moorline_datapath::ilnp::{Report, Sockets};
 use moorline_ilnp::{Machine, Socket};
 use moorline_link::{PacketSocket, Readiness};
 use moorline_netlink::{HostView, connected_pairs_now};
-use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, SessionId, Ulid, UlidPair};
+use moorline_types::{Ilv, IlvPair, Instant, L64, LocatorPair, Nid, SessionId, Ulid, UlidPair};
 
 use crate::clock;
 use crate::config::IlnpConfig;
@@ -278,9 +278,9 @@ impl Ilnp {
         self.locators.clone_from(uplinks);
     }
 
-    /// What packets of a session have for a source.
-    pub(crate) fn source_of(&self, session: SessionId) -> Option<Ipv6Addr> {
-        self.sessions.get(&session).map(|known| known.wire.local.address())
+    /// The locators of the packets of a session.
+    pub(crate) fn path_of(&self, session: SessionId) -> Option<LocatorPair> {
+        self.sessions.get(&session).map(|known| ulids(known.wire).as_locators())
     }
 
     /// Octets that packets of a session may need beyond the header of Shim6.

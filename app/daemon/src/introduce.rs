@@ -108,7 +108,7 @@ mod tests {
 
     fn uplink(addresses: &[UplinkAddress], gateways: &[Option<&str>]) -> Uplink {
         let gateway = |text: &Option<&str>| text.map(|text| text.parse().expect("an address"));
-        let route = |text| DefaultRoute { metric: 1, gateway: gateway(text), source: None };
+        let route = |text| DefaultRoute::new(1, gateway(text));
         Uplink {
             default_routes: gateways.iter().map(route).collect(),
             addresses: addresses.to_vec(),

@@ -5,6 +5,8 @@
 //! asks the kernel what it knows and gives the MTU to the routes of the pair (decision 118).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_link::TooBig;
@@ -18,8 +20,7 @@ use crate::shell::Daemon;
 /// What routers have told of the paths of moved pairs.
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
-    /// The MTU of the path, with the header in, and until when it counts.
-    known: BTreeMap<Mover, (u32, Instant)>,
+    known: BTreeMap<Mover, Known>,
     /// When the next MTU is to be forgotten, or an earlier time.
     expires: Option<Instant>,
     /// Pairs of packets that were too long for a path with the least MTU. The kernel ignores what routers say of these: less
@@ -27,35 +28,49 @@ pub(crate) struct PathMtus {
     least: BTreeSet<UlidPair>,
 }
 
+/// The MTU of one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    path: LocatorPair,
+    /// Octets, with the header in.
+    mtu: u32,
+    /// When it no longer counts.
+    until: Instant,
+    /// How often routers have told of a smaller one.
+    told: u32,
+}
+
 impl PathMtus {
-    /// The MTU that the path of `mover` has, if it is known to be less than that of the uplink.
-    pub(crate) fn of(&self, mover: Mover) -> Option<u32> {
-        self.known.get(&mover).map(|(mtu, _)| *mtu)
+    /// The MTU that routers have told of the path that `mover` takes.
+    pub(crate) fn of(&self, mover: Mover, path: LocatorPair) -> Option<u32> {
+        self.known.get(&mover).filter(|known| known.path == path).map(|known| known.mtu)
     }
 
-    /// Whether that is news.
-    fn note(&mut self, mover: Mover, mtu: u32, now: Instant) -> bool {
+    /// Notes an MTU that is less than the one before.
+    fn note(&mut self, mover: Mover, path: LocatorPair, mtu: u32, now: Instant) {
         let until = now + EXPIRES;
         self.expires.get_or_insert(until);
-        self.known.insert(mover, (mtu, until)).is_none_or(|(before, _)| before != mtu)
+        let before = self.known.get(&mover).filter(|known| known.path == path);
+        let told = before.map_or(1, |known| known.told + 1);
+        // A stranger who tells of ever smaller ones comes to the end soon.
+        let mtu = if told < MAX_TOLD { mtu } else { LEAST_MTU };
+        self.known.insert(mover, Known { path, mtu, until, told });
     }
 
-    /// These take another path, or have none.
-    pub(crate) fn forget(&mut self, movers: impl IntoIterator<Item = Mover>) {
-        for mover in movers {
-            self.known.remove(&mover);
-        }
+    /// `mover` no longer takes another path than its own.
+    pub(crate) fn forget(&mut self, mover: Mover) {
+        self.known.remove(&mover);
     }
 
     pub(crate) const fn poll_timeout(&self) -> Option<Instant> {
         self.expires
     }
 
-    /// Those whose MTU is too old to count; nothing is known of them any more.
+    /// Forgets each MTU that is too old to count. Result: whose MTU that was.
     fn take_expired(&mut self, now: Instant) -> Vec<Mover> {
-        let expired = self.known.extract_if(.., |_, (_, until)| *until <= now);
+        let expired = self.known.extract_if(.., |_, known| known.until <= now);
         let expired = expired.map(|(mover, _)| mover).collect();
-        self.expires = self.known.values().map(|(_, until)| *until).min();
+        self.expires = self.known.values().map(|known| known.until).min();
         expired
     }
 }
@@ -75,26 +90,26 @@ impl Daemon {
     pub(crate) async fn learn_path_mtus(&mut self, pairs: &BTreeSet<UlidPair>) {
         let mut news = Vec::new();
         for mover in self.moved.movers_of(pairs) {
-            let Some(mtu) = self.ask_path_mtu(mover).await else { continue };
-            if self.path_mtus.note(mover, mtu, Instant::now()) {
-                news.push(mover);
-            }
+            let Some(path) = self.path_of(mover) else { continue };
+            let Some(mtu) = self.ask_path_mtu(mover, path).await else { continue };
+            self.path_mtus.note(mover, path, mtu, Instant::now());
+            news.push(mover);
         }
         self.path_mtus.least.clear();
         self.reroute(news).await;
     }
 
-    /// The MTU of the path, with the header in. None if the kernel knows of none.
-    async fn ask_path_mtu(&self, mover: Mover) -> Option<u32> {
+    /// The MTU of the path, with the header in. None if the kernel knows of none that is less than that of the route.
+    async fn ask_path_mtu(&self, mover: Mover, path: LocatorPair) -> Option<u32> {
         let route = *self.moved.get(mover)?;
         let header = MovedRoute::HEADER + self.room_of(mover)?;
         if self.path_mtus.least.contains(&route.ulids) {
             return (route.mtu() > LEAST_MTU - header).then_some(LEAST_MTU);
         }
-        let hops = [None, route.own, route.direct];
-        let interfaces: BTreeSet<_> = hops.map(|hop| hop.map(|hop| hop.ifindex)).into();
+        let uplinks = [route.ulids.local.0, path.local.0].map(|source| self.ifindex_of(source));
+        let interfaces: BTreeSet<_> = uplinks.into_iter().flatten().collect();
         let mut mtu: Option<u32> = None;
-        for interface in interfaces {
+        for interface in iter::once(None).chain(interfaces.into_iter().map(Some)) {
             match self.netlink.path_mtu(route.ulids, interface).await {
                 Ok(known) => mtu = mtu.into_iter().chain(known).min(),
                 Err(error) => tracing::debug!(%error, "path MTU"),
@@ -103,6 +118,13 @@ impl Daemon {
         let mtu = mtu.filter(|mtu| *mtu < route.mtu())?;
         // The kernel takes 1,280 for anything less, so the path may take no more than this with the header in.
         Some(if mtu <= LEAST_MTU { LEAST_MTU } else { mtu + header })
+    }
+
+    /// The uplink that packets with this source leave by.
+    fn ifindex_of(&self, source: Ipv6Addr) -> Option<u32> {
+        let of_locator = || self.ilnp.as_ref().map(|ilnp| ilnp.uplink_of(source));
+        let uplink = self.view.uplink_of(source).map(|uplink| uplink.ifindex);
+        uplink.or_else(of_locator).filter(|ifindex| *ifindex != 0)
     }
 
     /// The MTU of a path does not count for ever: it may have become wider.
@@ -114,6 +136,8 @@ impl Daemon {
 
 /// As the kernel keeps what a Packet Too Big has told (`net.ipv6.route.mtu_expires`).
 const EXPIRES: Duration = Duration::from_secs(600);
+/// A path that becomes narrower so often while its MTU counts has the least MTU.
+const MAX_TOLD: u32 = 5;
 /// IPv6 asks for no less of any link (RFC 8200 s5).
 const LEAST_MTU: u32 = 1280;
 

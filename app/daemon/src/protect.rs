@@ -71,7 +71,7 @@ impl Moved {
         self.routes.keys().copied().collect()
     }
 
-    /// Those that have moved, of these pairs.
+    /// Contexts and sessions that have moved and are between the ULIDs of these pairs.
     pub(crate) fn movers_of(&self, pairs: &BTreeSet<UlidPair>) -> Vec<Mover> {
         let moved = self.routes.iter().filter(|(_, route)| pairs.contains(&route.ulids));
         moved.map(|(mover, _)| *mover).collect()
@@ -160,7 +160,6 @@ impl Daemon {
         };
         let moved: Vec<_> =
             entries.values().map(|entry| (Mover::Context(entry.id), route(entry))).collect();
-        self.path_mtus.forget(moved.iter().map(|(mover, _)| *mover));
         self.route(moved.clone()).await;
         let back = back_in(updates);
         self.lead_by_moor(back.iter().map(|id| Mover::Context(*id))).await;
@@ -225,7 +224,9 @@ impl Daemon {
     }
 
     fn mtu_of(&self, entry: &ContextEntry) -> u32 {
-        entry.pairs().map(|pair| self.mtu_from(pair.local.0)).min().unwrap_or(MIN_MTU)
+        let told = self.path_mtus.of(Mover::Context(entry.id), entry.locators);
+        let uplinks = entry.pairs().map(|pair| self.mtu_from(pair.local.0));
+        uplinks.chain(told).min().unwrap_or(MIN_MTU)
     }
 
     /// Of the uplink that packets with this source leave by; the least there is if that is not known.
@@ -248,7 +249,7 @@ impl Daemon {
         let mut routes = Vec::new();
         for mover in movers {
             let route = self.moved.remove(mover);
-            self.path_mtus.forget([mover]);
+            self.path_mtus.forget(mover);
             // What a session leaves to a context that has moved is the context's.
             let is_left = |route: &MovedRoute| !self.is_left_to_context(mover, route.ulids);
             routes.extend(route.filter(is_left));

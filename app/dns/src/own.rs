@@ -60,7 +60,7 @@ mod tests {
 
     fn uplink(ifindex: u32, metric: u32, addresses: &[UplinkAddress]) -> Uplink {
         Uplink {
-            default_routes: vec![DefaultRoute { metric, gateway: None, source: None }],
+            default_routes: vec![DefaultRoute::new(metric, None)],
             addresses: addresses.to_vec(),
             ..Uplink::new(ifindex, format!("isp{ifindex}"))
         }

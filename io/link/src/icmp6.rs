@@ -149,6 +149,8 @@ fn too_big(message: &[u8]) -> Option<TooBig> {
     let is_one = header[0] == PACKET_TOO_BIG && header[QUOTE] >> 4 == 6;
     let mtu = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
     let is_ignored = mtu < LEAST_MTU;
+    // TCP behind the nonce of a session passes for something else. The data plane of ILNP never tells of less than 1,280, so the
+    // kernel alone would do, and to ask it once more does no harm.
     let is_of_use = header[QUOTE + 6] != TCP || is_ignored;
     (is_one && is_of_use).then(|| TooBig { addresses: addresses(header), is_ignored })
 }

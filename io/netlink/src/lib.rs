@@ -92,7 +92,7 @@ pub use reachability::{LostNeighbor, Reachability};
 pub use rules::SourceRules;
 pub use settings::{Settings, UNBOUND_PRIORITY};
 pub use sockets::connected_pairs_now;
-pub use unbound::DefaultWays;
+pub use unbound::{DefaultWays, UnboundPeer};
 pub use undo::{Outcome, Undone};
 pub use view::{
     AddressFlags, DefaultRoute, HostView, Lifetimes, NextHop, Prefix, Uplink, UplinkAddress,

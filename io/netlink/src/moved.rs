@@ -190,7 +190,7 @@ impl Netlink {
         moved.iter().flat_map(|one| self.routes_by(one, one.own, OWN_METRIC)).collect()
     }
 
-    /// That of TCP is the second.
+    /// The route of TCP, if it has one, is the second.
     fn routes_by(&self, moved: &MovedRoute, hop: Option<NextHop>, metric: u32) -> Vec<Route> {
         let Some(NextHop { ifindex, gateway }) = hop else { return Vec::new() };
         let target = Target::Device { ifindex, gateway: Some(gateway) };

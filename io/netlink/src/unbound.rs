@@ -15,16 +15,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
-use crate::attributes::{Row, attribute, read_u32};
+use crate::attributes::Row;
 use crate::control::Control;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::message::{RTAX_MTU, Route, Target};
+use crate::message::{Route, Target};
 use crate::settings::Settings;
-use crate::view::{DefaultRoute, HostView, Prefix, is_default_route};
+use crate::view::{
+    DefaultRoute, HostView, Prefix, is_default_route, read_default_routes, read_mtu,
+};
 
-/// The default routes of the host, each with its interface.
+/// Default routes of the host, each with its interface.
 pub type DefaultWays = Vec<(u32, DefaultRoute)>;
 
 impl HostView {
@@ -41,49 +43,42 @@ impl HostView {
     }
 }
 
-/// A default route of the main table.
-#[derive(Clone, Debug)]
-struct DefaultWay {
-    ifindex: u32,
-    gateway: Option<Ipv6Addr>,
-    metric: u32,
-    preference: u8,
-    preferred_source: Option<Ipv6Addr>,
-    mtu: Option<u32>,
+/// A peer that is to have unbound routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnboundPeer {
+    /// The peer.
+    pub peer: Ulid,
+    /// The MTU that the kernel knows of the path to it.
+    pub path_mtu: u32,
+    /// The MTU of the unbound routes that it has by now.
+    pub before: Option<u32>,
 }
 
 impl Netlink {
-    /// Sets unbound routes to the peers of these pairs, with the MTU that the kernel knows of the path between the addresses of the
-    /// pair. Each pair comes with the MTU that its unbound route has by now. Result: the peers that have unbound routes, and the MTU.
+    /// Sets unbound routes to these peers. Result: the peers that have unbound routes, and the MTU.
     ///
     /// A peer that the host does not send to by a plain default route has none: a VPN, a route of its own.
     ///
     /// # Errors
     /// The kernel's tables cannot be read, or the kernel refuses a route; the others are set.
-    pub async fn set_unbound(
-        &self,
-        pairs: &[(UlidPair, Option<u32>)],
-    ) -> Result<Vec<(Ulid, u32)>, Error> {
-        let mut known = Vec::new();
-        for (pair, before) in pairs {
-            known.extend(self.path_mtu(*pair, None).await?.map(|mtu| (pair.peer, mtu, *before)));
-        }
-        // A forged Packet Too Big ends here.
-        if known.is_empty() {
+    pub async fn set_unbound(&self, wanted: &[UnboundPeer]) -> Result<Vec<(Ulid, u32)>, Error> {
+        if wanted.is_empty() {
             return Ok(Vec::new());
         }
         let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
-        let ways: Vec<_> = rows.iter().filter_map(|row| read_way(row, &self.settings)).collect();
+        let ways: DefaultWays =
+            rows.iter().filter_map(|row| read_way(row, &self.settings)).collect();
         let links = self.links().await?;
         let names: BTreeMap<_, _> =
             links.into_iter().map(|link| (link.ifindex, link.name)).collect();
         let (mut routes, mut set, mut has_news) = (Vec::new(), Vec::new(), false);
-        for (peer, mtu, before) in known {
-            let Some(first) = self.choice(peer, &ways).await? else { continue };
-            let mtu = mtu.min(first.mtu.unwrap_or(mtu)).min(interface_mtu(&names, first.ifindex));
-            routes.extend(self.copies(peer, mtu, &first, &ways));
-            set.push((peer, mtu));
-            has_news |= before != Some(mtu);
+        for UnboundPeer { peer, path_mtu, before } in wanted {
+            let Some((ifindex, first)) = self.choice(*peer, &ways).await? else { continue };
+            let of_route = first.mtu.unwrap_or(u32::MAX);
+            let mtu = (*path_mtu).min(of_route).min(interface_mtu(&names, ifindex));
+            routes.extend(self.copies(*peer, mtu, &(ifindex, first), &ways));
+            set.push((*peer, mtu));
+            has_news |= *before != Some(mtu);
         }
         if routes.is_empty() {
             return Ok(set);
@@ -121,7 +116,11 @@ impl Netlink {
     }
 
     /// The default route that the kernel chooses for a socket without an address. None if the choice is another route.
-    async fn choice(&self, peer: Ulid, ways: &[DefaultWay]) -> Result<Option<DefaultWay>, Error> {
+    async fn choice(
+        &self,
+        peer: Ulid,
+        ways: &DefaultWays,
+    ) -> Result<Option<(u32, DefaultRoute)>, Error> {
         let look_up = self.look_up(None, peer, None, RouteFlags::FibMatch);
         let Some(row) = look_up.await? else { return Ok(None) };
         let (table, ifindex) = (row.u32(libc::RTA_TABLE), row.u32(libc::RTA_OIF));
@@ -130,12 +129,13 @@ impl Netlink {
             return Ok(None);
         }
         let gateway = row.address(libc::RTA_GATEWAY);
-        let is_chosen = |way: &&DefaultWay| Some(way.ifindex) == ifindex && way.gateway == gateway;
-        Ok(ways.iter().find(is_chosen).cloned())
+        let is_chosen =
+            |(by, way): &&(u32, DefaultRoute)| Some(*by) == ifindex && way.gateway == gateway;
+        Ok(ways.iter().find(is_chosen).copied())
     }
 
     /// The MTU that the kernel knows of the path between these addresses, for sockets that are bound to this interface or to
-    /// none. None if it is no other than that of the interface.
+    /// none. None if the route has no MTU of its own.
     ///
     /// # Errors
     /// The kernel's tables cannot be read.
@@ -145,7 +145,7 @@ impl Netlink {
         ifindex: Option<u32>,
     ) -> Result<Option<u32>, Error> {
         let row = self.look_up(Some(pair.local), pair.peer, ifindex, RouteFlags::empty()).await?;
-        Ok(row.as_ref().and_then(read_mtu).filter(|mtu| *mtu >= LEAST_MTU))
+        Ok(row.as_ref().and_then(read_mtu))
     }
 
     /// The route of a datagram; none if the host has none.
@@ -177,20 +177,25 @@ impl Netlink {
     }
 
     /// One copy for each default route: the kernel passes over a router that does not answer.
-    fn copies(&self, peer: Ulid, mtu: u32, first: &DefaultWay, ways: &[DefaultWay]) -> Vec<Route> {
-        let mut ways = ways.to_vec();
-        let place = |way: &DefaultWay| (way.ifindex, way.gateway);
-        ways.sort_by_key(|way| {
-            let is_first = place(way) == place(first);
-            (Reverse(is_first), way.metric, way.preference, way.ifindex, way.gateway)
+    fn copies(
+        &self,
+        peer: Ulid,
+        mtu: u32,
+        first: &(u32, DefaultRoute),
+        ways: &DefaultWays,
+    ) -> Vec<Route> {
+        let mut ways = ways.clone();
+        ways.sort_by_key(|(ifindex, way)| {
+            let is_first = (*ifindex, way.gateway) == (first.0, first.1.gateway);
+            (Reverse(is_first), way.metric, way.preference, *ifindex, way.gateway)
         });
         let ways = (Route::METRIC..).zip(ways).take(MOST);
-        ways.map(|(metric, way)| Route {
+        ways.map(|(metric, (ifindex, way))| Route {
             table: self.settings.unbound_table(),
             destination: Prefix::new(peer.0, 128),
             source: Some(Prefix::new(Ipv6Addr::UNSPECIFIED, 128)),
             metric,
-            target: Target::Device { ifindex: way.ifindex, gateway: way.gateway },
+            target: Target::Device { ifindex, gateway: way.gateway },
             preferred_source: way.preferred_source,
             mtu: Some(mtu),
             expires: Some(EXPIRES),
@@ -201,26 +206,10 @@ impl Netlink {
 }
 
 /// A default route for all sources, by one router. Neither a multipath route nor a tunnel can be copied.
-fn read_way(row: &Row, settings: &Settings) -> Option<DefaultWay> {
-    let is_plain = row.attribute(RTA_ENCAP).is_none() && row.address(libc::RTA_SRC).is_none();
-    let ifindex = row.u32(libc::RTA_OIF).filter(|_| is_plain && is_default_route(row, settings))?;
-    Some(DefaultWay {
-        ifindex,
-        gateway: row.address(libc::RTA_GATEWAY),
-        metric: row.u32(libc::RTA_PRIORITY).unwrap_or_default(),
-        // RFC 4191 s2.1: 01 high, 00 medium, 11 low.
-        preference: match row.u8(RTA_PREF) {
-            Some(1) => 0,
-            Some(3) => 2,
-            _ => 1,
-        },
-        preferred_source: row.address(libc::RTA_PREFSRC),
-        mtu: read_mtu(row),
-    })
-}
-
-fn read_mtu(row: &Row) -> Option<u32> {
-    attribute(row.attribute(libc::RTA_METRICS)?, RTAX_MTU).and_then(read_u32)
+fn read_way(row: &Row, settings: &Settings) -> Option<(u32, DefaultRoute)> {
+    let is_plain = row.attribute(RTA_ENCAP).is_none() && row.u32(libc::RTA_OIF).is_some();
+    let ways = read_default_routes(row, settings).into_iter();
+    ways.into_iter().find(|(_, way)| is_plain && way.source.is_none())
 }
 
 /// What routers say of the link (RFC 4861 s4.6.4) may be less than what the interface takes.
@@ -237,9 +226,6 @@ fn is_unreachable(error: &std::io::Error) -> bool {
 const MOST: usize = 8;
 /// Seconds, as the kernel keeps what a Packet Too Big has told (`net.ipv6.route.mtu_expires`).
 const EXPIRES: u32 = 600;
-/// IPv6 asks for no less of any link (RFC 8200 s5).
-const LEAST_MTU: u32 = 1280;
 /// Protocol number.
 const UDP: u8 = 17;
-const RTA_PREF: u16 = 20;
 const RTA_ENCAP: u16 = 22;

@@ -1,5 +1,6 @@
 use crate::attributes::{Row, attribute, read_address, read_u32};
 use crate::deaf::{BareLink, bare_links};
+use crate::message::RTAX_MTU;
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -128,6 +129,20 @@ pub struct DefaultRoute {
     pub gateway: Option<Ipv6Addr>,
     /// The sources that it is for, if not for all.
     pub source: Option<Prefix>,
+    /// What the router says of it (RFC 4191 s2.1): 0 high, 1 medium, 2 low.
+    pub preference: u8,
+    /// The source address of a socket that has none.
+    pub preferred_source: Option<Ipv6Addr>,
+    /// The MTU of the route, if it has one of its own.
+    pub mtu: Option<u32>,
+}
+
+impl DefaultRoute {
+    /// A route for all sources of which nothing more is known.
+    #[must_use]
+    pub const fn new(metric: u32, gateway: Option<Ipv6Addr>) -> Self {
+        Self { metric, gateway, source: None, preference: 1, preferred_source: None, mtu: None }
+    }
 }
 
 /// A global address of an uplink.
@@ -365,13 +380,23 @@ pub(crate) fn is_default_route(row: &Row, settings: &Settings) -> bool {
 }
 
 /// The default routes in a row of the main table, each with its interface: more than one if multipath.
-fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute)> {
+pub(crate) fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute)> {
     if !is_default_route(row, settings) {
         return Vec::new();
     }
     let metric = row.u32(libc::RTA_PRIORITY).unwrap_or_default();
     let source = row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2)));
-    let route = |gateway| DefaultRoute { metric, gateway, source };
+    let route = |gateway| DefaultRoute {
+        source,
+        preference: match row.u8(RTA_PREF) {
+            Some(1) => 0,
+            Some(3) => 2,
+            _ => 1,
+        },
+        preferred_source: row.address(libc::RTA_PREFSRC),
+        mtu: read_mtu(row),
+        ..DefaultRoute::new(metric, gateway)
+    };
     let mut found = Vec::new();
     if let Some(ifindex) = row.u32(libc::RTA_OIF) {
         found.push((ifindex, route(row.address(libc::RTA_GATEWAY))));
@@ -387,6 +412,11 @@ fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute
     found
 }
 
+pub(crate) fn read_mtu(row: &Row) -> Option<u32> {
+    attribute(row.attribute(libc::RTA_METRICS)?, RTAX_MTU).and_then(read_u32)
+}
+
+const RTA_PREF: u16 = 20;
 const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 const IFF_LOOPBACK: u32 = libc::IFF_LOOPBACK.cast_unsigned();
 const IFF_LOWER_UP: u32 = 1 << 16;

@@ -8,7 +8,7 @@ use crate::config::AddressMode;
 /// Two uplinks with an address each that a person has set.
 fn view() -> HostView {
     let uplink = |ifindex: u32| Uplink {
-        default_routes: vec![DefaultRoute { metric: ifindex, gateway: None, source: None }],
+        default_routes: vec![DefaultRoute::new(ifindex, None)],
         addresses: vec![UplinkAddress::new(
             format!("2001:db8:{ifindex}::5").parse().unwrap(),
             64,

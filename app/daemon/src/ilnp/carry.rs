@@ -62,7 +62,6 @@ impl Daemon {
                 routes.push((Mover::Session(entry.id), self.route_of(entry)));
             }
         }
-        self.path_mtus.forget(routes.iter().map(|(mover, _)| *mover));
         self.route(routes.clone()).await;
         routes
     }
@@ -113,7 +112,8 @@ impl Daemon {
     fn route_of(&self, entry: &SessionEntry) -> MovedRoute {
         let wire = entry.wire_pair();
         let is_tcp_bare = entry.maps_tcp && !entry.always && self.is_tcp_whole(entry);
-        let mtu = self.mtu_from(wire.local.address());
+        let told = self.path_mtus.of(Mover::Session(entry.id), ulids(wire).as_locators());
+        let mtu = self.mtu_from(wire.local.address()).min(told.unwrap_or(u32::MAX));
         let path_mtu = mtu.saturating_sub(room_of(entry));
         let direct = self.next_hop(wire.local.address());
         let ulids = ulids(entry.pair);

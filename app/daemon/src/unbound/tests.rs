@@ -8,11 +8,22 @@ fn address(site: u16, host: u32) -> Ulid {
     Ulid(Ipv6Addr::from(0x2001_0db8 << 96 | u128::from(site) << 80 | u128::from(host)))
 }
 
+fn pair(peer: Ulid) -> UlidPair {
+    UlidPair::new(address(1, 0), peer)
+}
+
+const ROUTE: MovedRoute = MovedRoute {
+    ulids: UlidPair::new(Ulid(Ipv6Addr::UNSPECIFIED), Ulid(Ipv6Addr::UNSPECIFIED)),
+    path_mtu: 1500,
+    is_tcp_bare: false,
+    direct: None,
+    own: None,
+};
+
 /// Two contexts of each peer.
 fn moved(mover: Mover) -> Option<MovedRoute> {
     let Mover::Context(ContextId(number)) = mover else { return None };
-    let ulids = UlidPair::new(address(1, number), address(2, number / 2));
-    Some(MovedRoute { ulids, path_mtu: 1500, is_tcp_bare: false, direct: None, own: None })
+    Some(MovedRoute { ulids: pair(address(2, number / 2)), ..ROUTE })
 }
 
 fn context(number: u32) -> Mover {
@@ -20,14 +31,26 @@ fn context(number: u32) -> Mover {
 }
 
 impl Unbound {
-    /// As the daemon does it; the kernel knows this MTU.
-    fn set_all(&mut self, now: Instant, mtu: Option<u32>) -> Vec<Ulid> {
-        let due = self.take_due(now, moved);
-        let peers: Vec<_> = due.iter().map(|(pair, _)| pair.peer).collect();
-        let set: Vec<_> =
-            mtu.into_iter().flat_map(|mtu| peers.iter().map(move |peer| (*peer, mtu))).collect();
-        assert_eq!(self.on_set(&due, &set, now), BTreeSet::new());
-        peers
+    /// As the daemon does it; the kernel knows this MTU. Result: the peers that have new routes, and those whose routes go.
+    fn set_all(&mut self, now: Instant, mtu: Option<u32>) -> (Vec<Ulid>, BTreeSet<Ulid>) {
+        let (mut tried, mut set) = (Vec::new(), BTreeMap::new());
+        let mut room = self.room_for_told(now);
+        for (one, known) in self.take_due(now, moved) {
+            let mtu = mtu.filter(|mtu| one.is_reason(known, *mtu, &mut room));
+            set.extend(mtu.map(|mtu| (one.pair.peer, mtu)));
+            if mtu.is_some() || one.why != Why::TooLong {
+                tried.push((one, mtu));
+            }
+        }
+        let gone = self.on_set(&tried, &set, now);
+        (set.into_keys().collect(), gone)
+    }
+
+    /// The peers that have new routes; none have lost theirs.
+    fn set(&mut self, now: Instant, mtu: Option<u32>) -> Vec<Ulid> {
+        let (set, gone) = self.set_all(now, mtu);
+        assert_eq!(gone, BTreeSet::new());
+        set
     }
 }
 
@@ -35,100 +58,108 @@ impl Unbound {
 fn each_peer_has_routes_once_and_again_ever_more_rarely_while_that_changes_nothing() {
     let mut unbound = Unbound::default();
     assert_eq!(unbound.poll_timeout(), None);
-    let start = Instant::now();
     (0..4).for_each(|number| unbound.on_no_room(context(number)));
-    assert!(unbound.poll_timeout().is_some());
-    assert_eq!(unbound.set_all(start, Some(1492)), [address(2, 0), address(2, 1)]);
+    let start = unbound.poll_timeout().unwrap();
+    assert_eq!(unbound.set(start, Some(1492)), [address(2, 0), address(2, 1)]);
     assert_eq!(unbound.poll_timeout(), None);
     unbound.on_no_room(context(1));
-    assert_eq!(
-        unbound.poll_timeout(),
-        Some(start + PAUSE),
-        "all sockets look their routes up again"
-    );
-    assert_eq!(unbound.set_all(start + PAUSE - Duration::from_millis(1), Some(1492)), []);
+    let next = Some(start + PAUSE);
+    assert_eq!(unbound.poll_timeout(), next, "all sockets look their routes up again");
+    assert_eq!(unbound.set(start + PAUSE - Duration::from_millis(1), Some(1492)), []);
+    unbound.on_no_room(context(1));
+    let next = unbound.poll_timeout();
+    while unbound.on_too_long(pair(address(4, u32::try_from(unbound.too_long.len()).unwrap()))) {}
+    assert_eq!(unbound.poll_timeout(), next, "a flood of reports puts off nothing");
+    unbound.take_due(start, |_| None);
 
     let mut sets = 0;
     for millisecond in 50..=10_000 {
         unbound.on_no_room(context(1));
-        sets += unbound.set_all(start + Duration::from_millis(millisecond), Some(1492)).len();
+        sets += unbound.set(start + Duration::from_millis(millisecond), Some(1492)).len();
     }
     assert!((5..=8).contains(&sets), "{sets}");
-    // Another MTU is news.
-    let later = start + Duration::from_secs(30);
-    unbound.on_too_long(UlidPair::new(address(1, 0), address(2, 0)));
-    assert_eq!(unbound.set_all(later, Some(1400)), [address(2, 0)]);
-    unbound.on_too_long(UlidPair::new(address(1, 0), address(2, 0)));
-    assert_eq!(unbound.set_all(later + PAUSE, Some(1300)), [address(2, 0)]);
 }
 
 #[test]
-fn a_peer_whose_packets_the_kernel_knows_nothing_of_costs_no_routes() {
-    let mut unbound = Unbound::default();
-    let pair = UlidPair::new(address(1, 0), address(2, 0));
-    unbound.on_too_long(pair);
-    let now = Instant::now();
-    assert_eq!(unbound.set_all(now, None), [address(2, 0)]);
-    assert_eq!(unbound.forget([address(2, 0)]), BTreeSet::new(), "nothing to remove");
+fn another_mtu_is_news_whoever_told_of_the_last() {
+    let (mut unbound, start) = (Unbound::default(), Instant::now());
+    unbound.on_no_room(context(0));
+    assert_eq!(unbound.set(start, Some(1492)), [address(2, 0)]);
+    unbound.on_too_long(pair(address(2, 0)));
+    assert_eq!(unbound.set(start, Some(1492)), []);
+    unbound.on_too_long(pair(address(2, 0)));
+    assert_eq!(unbound.set(start, Some(1400)), [address(2, 0)]);
+
+    // The pair moves to another path.
+    unbound.on_no_room(context(0));
+    let narrow = |mover| moved(mover).map(|route| MovedRoute { path_mtu: 1300, ..route });
+    let due = unbound.take_due(start, narrow);
+    assert_eq!(due.len(), 1, "no pause: {due:?}");
+}
+
+#[test]
+fn what_a_stranger_says_keeps_no_report_of_the_data_plane_waiting() {
+    let (mut unbound, mut now) = (Unbound::default(), Instant::now());
+    for _ in 0..100 {
+        unbound.on_too_long(pair(address(2, 0)));
+        assert_eq!(unbound.set(now, None), []);
+        now += PAUSE;
+    }
+    assert_eq!(unbound.peers.len(), 0, "the kernel does not believe it");
+    unbound.on_no_room(context(0));
+    assert_eq!(unbound.set(now, Some(1492)), [address(2, 0)]);
 }
 
 #[test]
 fn what_is_no_longer_moved_has_no_routes() {
-    let mut unbound = Unbound::default();
+    let (mut unbound, now) = (Unbound::default(), Instant::now());
     unbound.on_no_room(context(0));
-    assert_eq!(unbound.take_due(Instant::now(), |_| None), []);
+    assert_eq!(unbound.take_due(now, |_| None), []);
     assert_eq!(unbound.poll_timeout(), None);
     unbound.on_no_room(context(0));
-    let later = Instant::now() + PAUSE;
-    assert_eq!(unbound.set_all(later, Some(1492)), [address(2, 0)]);
+    let later = now + PAUSE;
+    assert_eq!(unbound.set(later, Some(1492)), [address(2, 0)]);
     assert_eq!(unbound.forget([address(2, 0), address(2, 1)]), BTreeSet::from([address(2, 0)]));
     unbound.on_no_room(context(0));
-    assert_eq!(unbound.set_all(later, Some(1492)), [address(2, 0)], "at once");
+    assert_eq!(unbound.set(later, Some(1492)), [address(2, 0)], "at once");
+    unbound.on_no_room(context(0));
+    let gone = unbound.set_all(later + PAUSE, None).1;
+    assert_eq!(gone, BTreeSet::from([address(2, 0)]), "the kernel has forgotten the MTU");
 }
 
 #[test]
 fn routes_that_have_expired_are_set_again() {
-    let mut unbound = Unbound::default();
-    let mut now = Instant::now();
+    let (mut unbound, mut now) = (Unbound::default(), Instant::now());
     for _ in 0..20 {
         unbound.on_no_room(context(0));
-        unbound.set_all(now, Some(1492));
+        unbound.set(now, Some(1492));
         now += EXPIRES;
     }
     unbound.on_no_room(context(0));
-    assert_eq!(unbound.take_due(now, moved).len(), 1);
+    assert_eq!(unbound.set(now, Some(1492)), [address(2, 0)]);
+    unbound.on_too_long(pair(address(2, 0)));
+    assert_eq!(unbound.set(now + EXPIRES, Some(1492)), [address(2, 0)]);
 }
 
+/// The kernel believes a Packet Too Big that quotes an echo reply.
 #[test]
-fn the_peers_that_had_routes_first_make_room_for_others() {
-    let mut unbound = Unbound::default();
-    let mut now = Instant::now();
-    let most = u32::try_from(MAX_PEERS).unwrap();
-    let mut gone = BTreeSet::new();
-    for host in 0..most + 3 {
-        unbound.on_too_long(UlidPair::new(address(1, 0), address(3, host)));
-        let due = unbound.take_due(now, moved);
-        gone.extend(unbound.on_set(&due, &[(address(3, host), 1400)], now));
-        now += PAUSE;
-    }
-    assert_eq!(gone, (0..3).map(|host| address(3, host)).collect());
-    for host in 0..most {
-        unbound.on_too_long(UlidPair::new(address(1, 0), address(4, host)));
-    }
-    assert_eq!(unbound.take_due(now, moved).len(), MAX_WAITING);
-}
-
-#[test]
-fn peers_that_a_stranger_names_push_out_no_peer_with_routes() {
-    let mut unbound = Unbound::default();
-    let mut now = Instant::now();
+fn peers_that_a_stranger_names_are_few_and_push_out_none_that_the_data_plane_reports() {
+    let (mut unbound, start) = (Unbound::default(), Instant::now());
     unbound.on_no_room(context(0));
-    assert_eq!(unbound.set_all(now, Some(1492)), [address(2, 0)]);
-    for host in 0..2 * u32::try_from(MAX_PEERS).unwrap() {
-        now += Duration::from_millis(1);
-        unbound.on_too_long(UlidPair::new(address(1, 0), address(4, host)));
-        let due = unbound.take_due(now, moved);
-        assert_eq!(unbound.on_set(&due, &[], now), BTreeSet::new(), "no routes to remove");
+    assert_eq!(unbound.set(start, Some(1492)), [address(2, 0)]);
+    let (mut now, mut named, mut sets) = (start, 0, 0);
+    let mut gone = BTreeSet::new();
+    while unbound.peers.len() < MAX_PEERS || gone.is_empty() {
+        while unbound.on_too_long(pair(address(4, named))) {
+            named += 1;
+        }
+        let (set, without) = unbound.set_all(now, Some(1300));
+        sets += set.len();
+        gone.extend(without);
+        now += Duration::from_secs(1);
+        let most = MAX_LATELY * usize::try_from(1 + (now - start).as_secs() / 10).unwrap();
+        assert!(sets <= most, "{sets}");
     }
-    assert!(unbound.peers.contains_key(&address(2, 0)) && unbound.peers.len() == MAX_PEERS);
+    assert!(!gone.contains(&address(2, 0)) && unbound.peers.contains_key(&address(2, 0)));
+    assert_eq!(unbound.peers.len(), MAX_PEERS);
 }

@@ -15,7 +15,7 @@ pub(crate) fn uplink(ifindex: u32, addresses: &[&str]) -> Uplink {
     };
     Uplink {
         gateway,
-        default_routes: vec![DefaultRoute { metric: 1024, gateway, source: None }],
+        default_routes: vec![DefaultRoute::new(1024, gateway)],
         addresses: addresses.iter().map(address).collect(),
         ..Uplink::new(ifindex, format!("up{ifindex}"))
     }
@@ -56,11 +56,9 @@ fn an_address_in_doubt_is_not_preferred_unless_it_is_optimistic() {
 #[test]
 fn a_default_route_for_the_source_comes_before_the_general_one() {
     let mut both = uplink(1, &["2001:db8:1::1/64", "2001:db8:2::1/64"]);
-    let special = DefaultRoute {
-        metric: 2000,
-        gateway: Some("fe80::99".parse().unwrap()),
-        source: Some(prefix("2001:db8:2::/48")),
-    };
+    let gateway = Some("fe80::99".parse().unwrap());
+    let source = Some(prefix("2001:db8:2::/48"));
+    let special = DefaultRoute { source, ..DefaultRoute::new(2000, gateway) };
     both.default_routes.push(special);
     assert_eq!(both.gateway_for(prefix("2001:db8:2::/64")), Some(&special));
     assert_eq!(both.gateway_for(prefix("2001:db8:1::/64")).unwrap().gateway, both.gateway);
@@ -72,7 +70,7 @@ fn a_default_route_for_the_source_comes_before_the_general_one() {
 fn of_two_routers_the_one_that_advertises_the_prefix_is_taken() {
     let mut both = uplink(1, &["2001:db8:1::1/64", "2001:db8:2::1/64"]);
     let other: Ipv6Addr = "fe80::99".parse().unwrap();
-    both.default_routes.push(DefaultRoute { metric: 2000, gateway: Some(other), source: None });
+    both.default_routes.push(DefaultRoute::new(2000, Some(other)));
     both.advertisers.push((prefix("2001:db8:2::/64"), other));
     // One that advertises and is no default router any more.
     both.advertisers.push((prefix("2001:db8:1::/64"), "fe80::77".parse().unwrap()));

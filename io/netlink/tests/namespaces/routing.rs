@@ -1,5 +1,5 @@
 use crate::harness::{Host, address, ip, on_host, route_device, sent};
-use moorline_netlink::{MovedRoute, NextHop};
+use moorline_netlink::{MovedRoute, Netlink, NextHop, UnboundPeer};
 use moorline_types::{Ulid, UlidPair};
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -280,6 +280,12 @@ fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
     });
 }
 
+/// As the daemon does it.
+async fn set_unbound(netlink: &Netlink, ulids: UlidPair) -> Vec<(Ulid, u32)> {
+    let Some(path_mtu) = netlink.path_mtu(ulids, None).await.unwrap() else { return Vec::new() };
+    netlink.set_unbound(&[UnboundPeer { peer: ulids.peer, path_mtu, before: None }]).await.unwrap()
+}
+
 #[test]
 fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
     on_host(async |host: Host| {
@@ -302,7 +308,7 @@ fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
         };
         assert_eq!(mtu(), 1500);
 
-        let set = netlink.set_unbound(&[(ulids, None)]).await.unwrap();
+        let set = set_unbound(&netlink, ulids).await;
         assert_eq!(set, [(ulids.peer, 1392)]);
         assert_eq!(mtu(), 1392, "it looks its route up again");
         let udp = format!("{FAR} ipproto udp");
@@ -331,7 +337,7 @@ fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
         netlink.remove_unbound(&BTreeSet::from([ulids.peer])).await.unwrap();
         let table = || ip("-6 route show table 5532");
         assert_eq!(table(), "");
-        netlink.set_unbound(&[(ulids, None)]).await.unwrap();
+        set_unbound(&netlink, ulids).await;
         assert_eq!(table().lines().count(), 1);
         assert!(table().contains("expires"), "{}", table());
         netlink.remove_all_unbound().await.unwrap();
@@ -353,7 +359,7 @@ fn a_default_route_that_names_the_source_names_it_to_sockets_that_leave_room() {
         let moved =
             MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct: None, own: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
-        netlink.set_unbound(&[(ulids, None)]).await.unwrap();
+        set_unbound(&netlink, ulids).await;
         let route = ip(&format!("-6 route get {FAR}"));
         assert!(
             ["src 2001:db8:1::7", "mtu 1392"].iter().all(|part| route.contains(part)),
@@ -369,7 +375,7 @@ fn an_unbound_route_takes_no_more_than_the_host_says_of_the_way() {
         netlink.ensure_moor().await.unwrap();
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         let ulids = pair("2001:db8:1::1", FAR);
-        let set = async || netlink.set_unbound(&[(ulids, None)]).await.unwrap();
+        let set = async || set_unbound(&netlink, ulids).await;
         assert_eq!(set().await, [], "the kernel knows of no other MTU");
         netlink.add_moved(ulids, 1400).await.unwrap();
         ip("-6 route replace default via fe80::1 dev up1 metric 1021 mtu 1350");

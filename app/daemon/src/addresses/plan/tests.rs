@@ -131,11 +131,7 @@ impl World {
             shown
         });
         Uplink {
-            default_routes: vec![DefaultRoute {
-                metric: 1024 * ifindex,
-                gateway: None,
-                source: None,
-            }],
+            default_routes: vec![DefaultRoute::new(1024 * ifindex, None)],
             addresses: addresses.collect(),
             ..Uplink::new(ifindex, format!("up{ifindex}"))
         }
