@@ -26,11 +26,21 @@ static __always_inline void count_drop(__u32 reason)
 		*counter += 1;
 }
 
-/* The one exit for packets that go no further. */
+/* The exit for packets that have come in and go no further. */
 static __always_inline int drop(enum drop_reason reason)
 {
 	count_drop(reason);
 	return TC_ACT_SHOT;
+}
+
+/* The exit for packets of this host that go no further: a redirection to no interface, which the kernel drops. The sender takes
+ * the packet for lost on the way. TC_ACT_SHOT would tell TCP that a queue of this host is full: TCP tries again each 0.5 s without backing
+ * off, and gives the connection up after 15 tries.
+ */
+static __always_inline int lose(enum drop_reason reason)
+{
+	count_drop(reason);
+	return bpf_redirect(0, 0);
 }
 
 #endif

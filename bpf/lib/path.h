@@ -27,7 +27,7 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 	if (action == -1 - DROP_ADJUST_ROOM && is_no_room_due(ip6->next, found->slot, now))
 		report(REPORT_NO_ROOM, found->slot, found->context->generation, now, NULL);
 	if (action < TC_ACT_UNSPEC)
-		return drop(-1 - action);
+		return lose(-1 - action);
 	note_tx(skb, found, where, 1, octets, now);
 	return action;
 }
@@ -64,7 +64,7 @@ static __always_inline int segment(__u32 l2)
 	const struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 
 	if (!l2 || !set || !set->segment)
-		return drop(DROP_ADJUST_ROOM);
+		return lose(DROP_ADJUST_ROOM);
 	return bpf_redirect(set->segment, 0);
 }
 
@@ -264,7 +264,7 @@ static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 	if (way)
 		return send_moved(skb, l2, &ip6, way, &found);
 	ifindex = uplink_of(&ip6.source);
-	return ifindex ? bpf_redirect_neigh(ifindex, NULL, 0, 0) : drop(DROP_NO_UPLINK);
+	return ifindex ? bpf_redirect_neigh(ifindex, NULL, 0, 0) : lose(DROP_NO_UPLINK);
 }
 
 #endif

@@ -4,51 +4,17 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use common::script::Script;
 use common::{Protected, is_skipped, protected, protected_with, with_ilnp};
 use moorline_api::{BlockingClient, Client, EventKind, PathRule, Scope, Taste};
 use moorline_lab::topology::HOSTS;
 use moorline_lab::workload::Direction;
 use moorline_lab::{Failure, preflight};
 
-/// Ends with the test.
-struct Script {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Script {
-    fn start(hosts: &Protected, host: &str, arguments: &[&str]) -> Self {
-        let mut command: Command = hosts.lab.namespace(host).unwrap().command("python3");
-        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bound.py")).args(arguments);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// Runs one more round, and gives the questions without a right answer.
-    fn round(&mut self) -> String {
-        self.input.write_all(b"go\n").unwrap();
-        self.line()
-    }
-}
-
-impl Drop for Script {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn script(hosts: &Protected, host: &str, arguments: &[&str]) -> Script {
+    Script::start(&hosts.lab, host, "bound.py", arguments)
 }
 
 /// Pairs of sockets at A and B: bound to an interface or not.
@@ -62,10 +28,10 @@ fn goes_on(name: &str, hosts: &mut Protected, leave: impl FnOnce(&mut Protected)
     for (index, [client, server]) in BOUND.into_iter().enumerate() {
         let port = (7700 + index).to_string();
         let serve = ["serve", &port].into_iter().chain(server).collect::<Vec<_>>();
-        let mut server = Script::start(hosts, "b", &serve);
+        let mut server = script(hosts, "b", &serve);
         assert_eq!(server.line(), "ready");
         let ask = ["ask", &a, &b, &port].into_iter().chain(client).collect::<Vec<_>>();
-        let mut client = Script::start(hosts, "a", &ask);
+        let mut client = script(hosts, "a", &ask);
         assert_eq!(client.line(), "[]", "{name}, pair {index}: before");
         scripts.push((server, client));
     }
@@ -74,7 +40,7 @@ fn goes_on(name: &str, hosts: &mut Protected, leave: impl FnOnce(&mut Protected)
         daemon.wait_for(&EventKind::Moved, Duration::from_secs(20)).unwrap();
     }
     for (index, (_, client)) in scripts.iter_mut().enumerate() {
-        let lost = client.round();
+        let lost = client.step();
         assert_eq!(lost, "[]", "{name}, pair {index}: after\n{}", hosts.story());
     }
 }
@@ -135,13 +101,13 @@ fn leave_room_without_an_address(name: &str, hosts: &mut Protected) {
     let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
     let mut servers = Vec::new();
     for (port, kind) in SERVERS {
-        let mut server = Script::start(hosts, "b", &[&["serve", port], kind].concat());
+        let mut server = script(hosts, "b", &[&["serve", port], kind].concat());
         assert_eq!(server.line(), "ready");
         servers.push(server);
     }
     let ask = |hosts: &mut Protected| {
         for (port, kind) in SERVERS {
-            let mut client = Script::start(hosts, "a", &["unbound", &a, &b, port]);
+            let mut client = script(hosts, "a", &["unbound", &a, &b, port]);
             assert_eq!(client.line(), "[]", "{name}, {kind:?}\n{}", hosts.story());
         }
     };
@@ -190,14 +156,14 @@ fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
     narrow(&hosts, "isp1", "b", "1400");
     narrow(&hosts, "b", "isp1", "1400");
     let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
-    let mut server = Script::start(&hosts, "b", &["serve", "7700"]);
+    let mut server = script(&hosts, "b", &["serve", "7700"]);
     assert_eq!(server.line(), "ready");
-    let mut client = Script::start(&hosts, "a", &["unbound", &a, &b, "7700"]);
+    let mut client = script(&hosts, "a", &["unbound", &a, &b, "7700"]);
     assert_eq!(client.line(), "[]", "{}", hosts.story());
     // A path that has become narrower still.
     narrow(&hosts, "b", "isp1", "1300");
     narrow(&hosts, "isp1", "b", "1300");
-    let mut client = Script::start(&hosts, "a", &["unbound", &a, &b, "7700"]);
+    let mut client = script(&hosts, "a", &["unbound", &a, &b, "7700"]);
     assert_eq!(client.line(), "[]", "{}", hosts.story());
     let routes = || {
         let host = hosts.lab.namespace("a").unwrap();
@@ -220,7 +186,7 @@ fn learns_the_mtu_of_the_path(name: &str, hosts: &mut Protected) {
     for daemon in &mut hosts.daemons {
         daemon.wait_for(&EventKind::Moved, Duration::from_secs(20)).unwrap();
     }
-    let mut servers = HOSTS.map(|host| Script::start(hosts, host, &["serve", "7700"]));
+    let mut servers = HOSTS.map(|host| script(hosts, host, &["serve", "7700"]));
     for server in &mut servers {
         assert_eq!(server.line(), "ready");
     }
@@ -234,7 +200,7 @@ fn learns_the_mtu_of_the_path(name: &str, hosts: &mut Protected) {
             ("a", &["unbound", &a, &b, "7700"]),
             ("b", &["narrow", &b, &a, "7700"]),
         ] {
-            let mut script = Script::start(hosts, host, arguments);
+            let mut script = script(hosts, host, arguments);
             assert_eq!(script.line(), "[]", "{name}, {mtu}, {arguments:?}\n{}", hosts.story());
         }
     }
@@ -278,7 +244,7 @@ fn echoes_of_all_sizes_have_their_replies_in_a_session() {
         let flow = hosts.datagrams(Direction::BothWays);
         hosts.await_session();
         let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
-        let mut ping = Script::start(&hosts, "a", &["ping", &a, &b]);
+        let mut ping = script(&hosts, "a", &["ping", &a, &b]);
         assert_eq!(ping.line(), "[]", "{name}\n{}", hosts.story());
         drop(flow.finish());
     }

@@ -7,10 +7,12 @@ mod common;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use common::script::Script;
 use common::{daemon_options, eventually, story, two_by_two};
 use moorline_api::EventKind;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::interrupt::wait_for;
+use moorline_lab::netns::output;
 use moorline_lab::router::{Advertised, Advertiser};
 use moorline_lab::topology::{Prefix, host_address};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
@@ -196,6 +198,37 @@ fn a_daemon_that_has_slept_through_the_change_goes_on_from_where_it_wakes() {
         roaming.signal(0, Signal::CONT);
         roaming.goes_on(before, &test);
         roaming.ends_well();
+    }
+}
+
+/// A moved connection without a way out backs off as any other does: a quiet one, whose application says something while no link
+/// is there, was given up after 8 s.
+#[test]
+fn a_question_that_is_asked_while_no_link_is_there_has_its_answer_by_the_next() {
+    for protocol in BOTH {
+        let test = format!("quiet, {protocol:?}");
+        let Some(mut roaming) = Roaming::start(&test, protocol, 4 * RATE) else { return };
+        let [a, b] = [0, 1].map(|host| roaming.address(host, protocol).to_string());
+        let mut server = Script::start(&roaming.lab, "b", "quiet.py", &["serve", &b, "7710"]);
+        assert_eq!(server.line(), "ready");
+        let mut client = Script::start(&roaming.lab, "a", "quiet.py", &["ask", &a, &b, "7710"]);
+        assert_eq!([client.step(), client.step()], ["sent", "answered"]);
+        roaming.lose(0, "isp1");
+        roaming.comes("isp2");
+        assert_eq!([client.step(), client.step()], ["sent", "answered"], "it has moved");
+        roaming.lose(0, "isp2");
+        assert_eq!(client.step(), "sent");
+        let backs_off = || {
+            let host = roaming.lab.namespace("a").unwrap();
+            let asked = ["-Htno", "state", "established", "dport = :7710"];
+            let shown = output(host.command("ss").args(asked)).unwrap();
+            // A retransmission timer, the time left, and how often the segment was sent again.
+            let timer = shown.trim().rsplit_once("timer:(on,").map(|(_, timer)| timer);
+            timer.is_some_and(|timer| ["3)", "4)", "5)"].iter().any(|end| timer.ends_with(end)))
+        };
+        eventually("a retransmission timer that backs off", backs_off);
+        set_link(&roaming.lab, "a", "isp1", "up");
+        assert_eq!(client.step(), "answered", "{}", story(&mut roaming.daemons));
     }
 }
 

@@ -481,7 +481,8 @@ fn log(event: &Event) {
             tracing::info!(%context, ?role, "context established");
             tracing::debug!(%context, %ulids, "established");
         }
-        Event::Renewed { context, .. } => tracing::info!(%context, "context renewed by the peer"),
+        // As often as the peer likes.
+        Event::Renewed { context, .. } => tracing::debug!(%context, "context renewed by the peer"),
         Event::Failed { failure, ulids, .. } => tracing::debug!(?failure, %ulids, "no context"),
         Event::StateChanged { context, from, to, cause, .. } => {
             tracing::debug!(%context, ?from, ?to, %cause, "reachability");

@@ -192,11 +192,11 @@ static __always_inline int segment(struct __sk_buff *skb, __u32 l2, __u8 protoco
 	if (!skb->gso_size || place == AT_MOOR1) {
 		if (is_no_room_due(protocol, slot, now))
 			report_no_room(slot, now);
-		return drop(DROP_ADJUST_ROOM);
+		return lose(DROP_ADJUST_ROOM);
 	}
 	if (place == AT_MOOR0)
 		return TC_ACT_UNSPEC;
-	return l2 && ifindex ? bpf_redirect(ifindex, 0) : drop(DROP_ADJUST_ROOM);
+	return l2 && ifindex ? bpf_redirect(ifindex, 0) : lose(DROP_ADJUST_ROOM);
 }
 
 /* A packet of a session. */
@@ -215,13 +215,13 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	__u8 next = departure->ip6.next;
 
 	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
-		return drop(DROP_NO_UPLINK);
+		return lose(DROP_NO_UPLINK);
 	/* Without a link layer header it can leave from where it is and from nowhere else. */
 	if (leaves && !l2 && exit->ifindex != skb->ifindex)
-		return drop(DROP_NO_UPLINK);
+		return lose(DROP_NO_UPLINK);
 	if (need && (next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING)) {
 		if (is_lost_without(facts, upper))
-			return drop(DROP_HEADER_CHAIN);
+			return lose(DROP_HEADER_CHAIN);
 		need = NEEDS_NO_NONCE;
 	}
 	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len, leaves)) {
@@ -234,7 +234,7 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	if (need || is_moved(facts) || !(facts->flags & ILNP_CONFIRMING))
 		fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);
 	if ((need || is_moved(facts)) && !put(skb, l2, &departure->ip6, facts, need, is_known))
-		return drop(DROP_ADJUST_ROOM);
+		return lose(DROP_ADJUST_ROOM);
 	if (need && !live->has_sent)
 		live->has_sent = 1;
 	set_handled_out(skb);

@@ -3,6 +3,7 @@
 
 pub(crate) mod doctor;
 pub(crate) mod route_monitor;
+pub(crate) mod script;
 pub(crate) mod sites;
 pub(crate) mod twins;
 

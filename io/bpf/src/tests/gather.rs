@@ -9,7 +9,8 @@ use super::tables::{LOCAL, PEER, entry, packet};
 use crate::skel::types;
 
 const TC_ACT_UNSPEC: i32 = -1;
-const TC_ACT_SHOT: i32 = 2;
+/// A redirection to no interface. The counters of drops tell it from others.
+const LOST: i32 = TC_ACT_REDIRECT;
 const TC_ACT_REDIRECT: i32 = 7;
 const TCP: u8 = 6;
 const ACK: u8 = 0x10;
@@ -130,7 +131,7 @@ fn super_packets_that_have_moved_go_to_be_cut() {
     assert_eq!(harness.plane.drops().unwrap(), []);
     segment_at(&harness, 0);
     let outcome = harness.run_of("uplink_egress", &super_packet, origin);
-    assert_eq!(outcome.action, TC_ACT_SHOT);
+    assert_eq!(outcome.action, LOST);
     assert_eq!(harness.plane.drops().unwrap(), [(DropReason::AdjustRoom, 1)]);
 }
 
@@ -151,7 +152,7 @@ fn of_what_has_no_room_but_tcp_the_core_is_told_ten_times_a_second() {
     // The kernel could not cut it with the header in.
     let reports_at = |now: u64, packet: &[u8]| {
         harness.set_now(now);
-        assert_eq!(harness.run("moor_ingress", packet, 2).action, TC_ACT_SHOT);
+        assert_eq!(harness.run("moor_ingress", packet, 2).action, LOST);
         let mut reports = harness.reports();
         reports.retain(|report| matches!(report, Report::NoRoom { .. }));
         reports

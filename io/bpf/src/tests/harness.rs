@@ -7,7 +7,9 @@ use std::process::{Child, Command};
 
 use libbpf_rs::ProgramInput;
 use moorline_datapath::shim6::{Report, Triggers, Update};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{
+    CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getcpu, sched_setaffinity,
+};
 
 use crate::skel::types;
 use crate::{Datapath, Settings, control, load};
@@ -24,6 +26,7 @@ pub(crate) struct Namespace {
 
 impl Namespace {
     pub(crate) fn new() -> Self {
+        stay_on_this_processor();
         let home = File::open("/proc/thread-self/ns/net").unwrap();
         let script = "ip link set lo mtu 1500 && echo ready && exec sleep 1000";
         let mut holder = Command::new("unshare")
@@ -160,4 +163,11 @@ impl Harness {
         assert_eq!(frame[..14], ETHERNET, "link layer header changed");
         Outcome { action: output.return_value.cast_signed(), packet: frame[14..].to_vec() }
     }
+}
+
+/// Next hops are known to each processor by itself: a test that is moved to another one would find other actions.
+fn stay_on_this_processor() {
+    let mut processors = CpuSet::new();
+    processors.set(sched_getcpu());
+    sched_setaffinity(None, &processors).unwrap();
 }
