@@ -201,11 +201,13 @@ def narrow(local, peer, port, device):
         return is_answered(datagrams, number, 1452, timeout)
 
     lost = []
-    connection = open_socket(socket.SOCK_STREAM, device)
-    connection.bind((local, 0))
-    connection.connect((peer, port))
-    connection.setblocking(False)
-    lost += [] if is_echoed(connection, 7, BULK) else ["TCP"]
+    for has_address in [True, False]:
+        connection = open_socket(socket.SOCK_STREAM, device)
+        if has_address:
+            connection.bind((local, 0))
+        connection.connect((peer, port))
+        connection.setblocking(False)
+        lost += [] if is_echoed(connection, 7, BULK) else [f"TCP, {has_address}"]
     for name, is_right in [("datagrams", is_asked), ("echoes", is_pinged)]:
         for number in range(100):
             if is_right(number, 0.2) is True:

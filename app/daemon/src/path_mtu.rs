@@ -14,6 +14,7 @@ use moorline_netlink::MovedRoute;
 use moorline_types::{LocatorPair, UlidPair};
 use tokio::time::Instant;
 
+use crate::clock;
 use crate::protect::Mover;
 use crate::shell::Daemon;
 
@@ -23,6 +24,8 @@ pub(crate) struct PathMtus {
     known: BTreeMap<Mover, Known>,
     /// When the next MTU is to be forgotten, or an earlier time.
     expires: Option<Instant>,
+    /// When sockets may be told again that their route is not the one of the moved pair.
+    tell_after: Option<Instant>,
     /// Pairs of packets that were too long for a path with the least MTU. The kernel ignores what routers say of these: less
     /// than the least MTU is left of it once the octets of the header are taken off.
     least: BTreeSet<UlidPair>,
@@ -88,15 +91,41 @@ impl Daemon {
 
     /// Asks the kernel for the MTU of the paths of these pairs, if they have moved, and gives it to their routes.
     pub(crate) async fn learn_path_mtus(&mut self, pairs: &BTreeSet<UlidPair>) {
-        let mut news = Vec::new();
+        let (mut news, mut known) = (Vec::new(), Vec::new());
         for mover in self.moved.movers_of(pairs) {
             let Some(path) = self.path_of(mover) else { continue };
-            let Some(mtu) = self.ask_path_mtu(mover, path).await else { continue };
-            self.path_mtus.note(mover, path, mtu, Instant::now());
-            news.push(mover);
+            match self.ask_path_mtu(mover, path).await {
+                Some(mtu) => {
+                    self.path_mtus.note(mover, path, mtu, Instant::now());
+                    news.push(mover);
+                }
+                None => known.push(mover),
+            }
         }
+        known.retain(|mover| {
+            let route = self.moved.get(*mover);
+            route.is_some_and(|route| self.path_mtus.least.contains(&route.ulids))
+        });
         self.path_mtus.least.clear();
         self.reroute(news).await;
+        self.tell_tcp(&known).await;
+    }
+
+    /// The routes of these have the least MTU, and a router says that a packet was too long all the same. A connection of TCP that has begun
+    /// without an address keeps the route that it had then, and the kernel ignores the router: the connection has to look its route up
+    /// again, and to be told.
+    async fn tell_tcp(&mut self, movers: &[Mover]) {
+        let now = Instant::now();
+        if movers.is_empty() || self.path_mtus.tell_after.is_some_and(|at| now < at) {
+            return;
+        }
+        self.path_mtus.tell_after = Some(now + TELL_GAP);
+        if let Err(error) = self.netlink.flush_cached_routes().await {
+            return tracing::debug!(%error, "routes of sockets");
+        }
+        for route in movers.iter().filter_map(|mover| self.moved.get(*mover)) {
+            self.notices.on_moved(route.ulids, Some(route.tcp_mtu()), clock::now());
+        }
     }
 
     /// The MTU of the path, with the header in. None if the kernel knows of none that is less than that of the route.
@@ -134,6 +163,8 @@ impl Daemon {
     }
 }
 
+/// Anybody can send a Packet Too Big, and each time all sockets of the host look their routes up.
+const TELL_GAP: Duration = Duration::from_millis(500);
 /// As the kernel keeps what a Packet Too Big has told (`net.ipv6.route.mtu_expires`).
 const EXPIRES: Duration = Duration::from_secs(600);
 /// A path that becomes narrower so often while its MTU counts has the least MTU.

@@ -163,7 +163,10 @@ impl Netlink {
     ///
     /// A route added to one table does not invalidate what was found in another; removing any IPv6
     /// address invalidates everything.
-    pub(crate) async fn flush_cached_routes(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub async fn flush_cached_routes(&self) -> Result<(), Error> {
         let Some(ifindex) = self.moor_ifindex() else { return Ok(()) };
         let spec = AddressSpec { detect_duplicates: false, ..AddressSpec::new(FLUSHER, 128) };
         self.set_address(ifindex, &spec).await?;
