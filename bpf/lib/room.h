@@ -12,9 +12,9 @@
 /* A power of two. */
 #define NO_ROOM_PLACES 256
 
-/* When the last report was made, by the slot of the context or session. Slots with the same place share the interval: of two whose packets have no room all the time, one may wait
- * until the other has routes.
- * Two processors may make one report each: no harm.
+/* When the last report was made, by the slot of the context or session. Slots with the same place share the interval: if the
+ * packets of both have no room all the time, one may wait until the other has routes. Two processors may make one report
+ * each: no harm.
  */
 volatile __u64 no_room_at[NO_ROOM_PLACES] SEC(".data.room") = {};
 

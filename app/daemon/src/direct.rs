@@ -80,7 +80,7 @@ impl Daemon {
         self.reroute(self.moved.movers()).await;
     }
 
-    /// Gives each of these the route that it should have, if it has another.
+    /// Gives each of these movers the route that it should have, if it has another.
     pub(crate) async fn reroute(&mut self, movers: Vec<Mover>) {
         self.follow_mtus(&movers).await;
         let movers = movers.into_iter();
@@ -151,7 +151,7 @@ impl Daemon {
         }
     }
 
-    /// The locators of its packets.
+    /// The locators of the packets of `mover`.
     pub(crate) fn path_of(&self, mover: Mover) -> Option<LocatorPair> {
         match mover {
             Mover::Context(id) => Some(self.host.context(id)?.established?.locators),

@@ -15,10 +15,10 @@ use moorline_types::{LocatorPair, UlidPair};
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::protect::Mover;
+use crate::protect::{MIN_MTU, Mover};
 use crate::shell::Daemon;
 
-/// What routers have told of the paths of moved pairs.
+/// The MTUs of the paths of moved pairs, as routers have told them.
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
     known: BTreeMap<Mover, Known>,
@@ -56,7 +56,7 @@ impl PathMtus {
         let before = self.known.get(&mover).filter(|known| known.path == path);
         let told = before.map_or(1, |known| known.told + 1);
         // A stranger who tells of ever smaller ones comes to the end soon.
-        let mtu = if told < MAX_TOLD { mtu } else { LEAST_MTU };
+        let mtu = if told < MAX_TOLD { mtu } else { MIN_MTU };
         self.known.insert(mover, Known { path, mtu, until, told });
     }
 
@@ -111,7 +111,7 @@ impl Daemon {
         self.tell_tcp(&known).await;
     }
 
-    /// The routes of these have the least MTU, and a router says that a packet was too long all the same. A connection of TCP that has begun
+    /// The routes of these movers have the least MTU, and a router says that a packet was too long all the same. A connection of TCP that has begun
     /// without an address keeps the route that it had then, and the kernel ignores the router: the connection has to look its route up
     /// again, and to be told.
     async fn tell_tcp(&mut self, movers: &[Mover]) {
@@ -133,7 +133,7 @@ impl Daemon {
         let route = *self.moved.get(mover)?;
         let header = MovedRoute::HEADER + self.room_of(mover)?;
         if self.path_mtus.least.contains(&route.ulids) {
-            return (route.mtu() > LEAST_MTU - header).then_some(LEAST_MTU);
+            return (route.mtu() > MIN_MTU - header).then_some(MIN_MTU);
         }
         let uplinks = [route.ulids.local.0, path.local.0].map(|source| self.ifindex_of(source));
         let interfaces: BTreeSet<_> = uplinks.into_iter().flatten().collect();
@@ -146,7 +146,7 @@ impl Daemon {
         }
         let mtu = mtu.filter(|mtu| *mtu < route.mtu())?;
         // The kernel takes 1,280 for anything less, so the path may take no more than this with the header in.
-        Some(if mtu <= LEAST_MTU { LEAST_MTU } else { mtu + header })
+        Some(if mtu <= MIN_MTU { MIN_MTU } else { mtu + header })
     }
 
     /// The uplink that packets with this source leave by.
@@ -169,8 +169,6 @@ const TELL_GAP: Duration = Duration::from_millis(500);
 const EXPIRES: Duration = Duration::from_secs(600);
 /// A path that becomes narrower so often while its MTU counts has the least MTU.
 const MAX_TOLD: u32 = 5;
-/// IPv6 asks for no less of any link (RFC 8200 s5).
-const LEAST_MTU: u32 = 1280;
 
 #[cfg(test)]
 mod tests;

@@ -109,7 +109,7 @@ impl Moved {
 }
 
 /// IPv6 asks for no less of any link (RFC 8200 s5).
-const MIN_MTU: u32 = 1280;
+pub(crate) const MIN_MTU: u32 = 1280;
 
 impl Daemon {
     /// Carries out everything the machines have decided, until they have nothing more to say.
@@ -481,7 +481,7 @@ fn log(event: &Event) {
             tracing::info!(%context, ?role, "context established");
             tracing::debug!(%context, %ulids, "established");
         }
-        // As often as the peer likes.
+        // A peer renews a context as often as it likes: at a higher level it could fill the log.
         Event::Renewed { context, .. } => tracing::debug!(%context, "context renewed by the peer"),
         Event::Failed { failure, ulids, .. } => tracing::debug!(?failure, %ulids, "no context"),
         Event::StateChanged { context, from, to, cause, .. } => {

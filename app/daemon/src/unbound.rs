@@ -154,7 +154,7 @@ impl Unbound {
             let before = self.fresh(*peer, now);
             let is_same = |known: &Known| known.mtu == mtu && known.why == *why;
             let pause = before.filter(is_same).map_or(PAUSE, |known| known.pause * 2).min(EXPIRES);
-            // What the data plane has reported stays known, whatever routers say.
+            // A report of the data plane stays known, whatever routers say.
             let why = before.filter(|_| *why == Why::TooLong).map_or(*why, |known| known.why);
             let known = Known { why, mtu, path_mtu, since: now, pause };
             let replaced = self.peers.insert(*peer, known);
@@ -211,7 +211,7 @@ impl Daemon {
             Err(error) => {
                 tracing::debug!(%error, "unbound routes");
                 tried.iter_mut().for_each(|(_, path_mtu)| *path_mtu = None);
-                // Those that the kernel did not refuse are set.
+                // The kernel has set the routes that it did not refuse.
                 wanted.iter().map(|one| (one.peer, one.path_mtu)).collect()
             }
         };
@@ -229,7 +229,7 @@ impl Daemon {
         if !peers.is_empty()
             && let Err(error) = self.netlink.remove_unbound(peers).await
         {
-            // They expire.
+            // The routes expire.
             tracing::warn!(%error, "unbound routes");
         }
     }

@@ -129,7 +129,7 @@ pub struct DefaultRoute {
     pub gateway: Option<Ipv6Addr>,
     /// The sources that it is for, if not for all.
     pub source: Option<Prefix>,
-    /// What the router says of it (RFC 4191 s2.1): 0 high, 1 medium, 2 low.
+    /// The preference that the router gives itself (RFC 4191 s2.1): 0 high, 1 medium, 2 low.
     pub preference: u8,
     /// The source address of a socket that has none.
     pub preferred_source: Option<Ipv6Addr>,

@@ -41,7 +41,7 @@ fn a_stranger_who_tells_of_ever_smaller_ones_comes_to_an_end() {
         assert_eq!(mtus.of(CONTEXT, path(1)), Some(mtu));
     }
     mtus.note(CONTEXT, path(1), 1488, now);
-    assert_eq!(mtus.of(CONTEXT, path(1)), Some(LEAST_MTU));
+    assert_eq!(mtus.of(CONTEXT, path(1)), Some(MIN_MTU));
     mtus.note(CONTEXT, path(2), 1492, now);
     assert_eq!(mtus.of(CONTEXT, path(2)), Some(1492), "another path");
 }
