@@ -172,6 +172,11 @@ fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
     assert!(routes().contains("mtu 1300"), "{}", routes());
     hosts.daemons.remove(0).hand_over().unwrap();
     assert_eq!(routes(), "", "nobody would follow the default routes of the host");
+    // The rules of a stopped daemon stay, but not that of the prefix that the main table serves as well.
+    narrow(&hosts, "b", "isp1", "1280");
+    narrow(&hosts, "isp1", "b", "1280");
+    let mut client = script(&hosts, "a", &["unbound", &a, &b, "7700"]);
+    assert_eq!(client.line(), "[]", "{}", hosts.story());
 }
 
 fn narrow(hosts: &Protected, node: &str, interface: &str, mtu: &str) {

@@ -70,6 +70,9 @@ impl Daemon {
         if let Err(error) = self.netlink.remove_all_unbound().await {
             tracing::warn!(%error, "unbound routes");
         }
+        if let Err(error) = self.netlink.leave_to_main_table(&self.view).await {
+            tracing::warn!(%error, "source-address rules");
+        }
         let contexts = self.store.save_contexts(self.host.snapshot());
         let sessions = self.save_sessions();
         let count = self.ilnp.as_ref().map_or(0, |ilnp| ilnp.machine.session_count());

@@ -6,6 +6,7 @@ use crate::journal::Record;
 use crate::message::{Action, Carried, Port, Route, Rule, Target};
 use crate::settings::{Settings, UNBOUND_PRIORITY};
 use crate::view::{HostView, Prefix, Uplink};
+use moorline_types::Ulid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Ipv6Addr;
@@ -31,10 +32,36 @@ impl Netlink {
     /// # Errors
     /// The kernel refused a rule or route; those made before stay, and calling again goes on.
     pub async fn ensure_rules(&self, view: &HostView) -> Result<SourceRules, Error> {
+        self.ensure_rules_but(view, &BTreeSet::new()).await
+    }
+
+    /// Removes the rules of the prefixes whose packets the main table sends to the same router, for the time when nobody sets
+    /// unbound routes: the kernel then notes the MTU of a path where sockets without an address look for it. The other
+    /// prefixes keep their rules, and [`Netlink::ensure_rules`] brings these back.
+    ///
+    /// # Errors
+    /// The kernel refused a rule or route, or its tables cannot be read.
+    pub async fn leave_to_main_table(&self, view: &HostView) -> Result<(), Error> {
+        let first = self.first_way(ANY_PEER).await?;
+        let first = first.map(|(ifindex, way)| (ifindex, way.gateway));
+        let is_same = |(prefix, uplink): &(Prefix, &Uplink)| {
+            let way = uplink.gateway_for(*prefix).map(|route| (uplink.ifindex, route.gateway));
+            way.is_some() && way == first
+        };
+        let left = prefixes(view).into_iter().filter(is_same).map(|(prefix, _)| prefix);
+        self.ensure_rules_but(view, &left.collect()).await.map(drop)
+    }
+
+    /// As [`Netlink::ensure_rules`], but no rule for the prefixes that are `left` to the main table.
+    async fn ensure_rules_but(
+        &self,
+        view: &HostView,
+        left: &BTreeSet<Prefix>,
+    ) -> Result<SourceRules, Error> {
         let rules = self.rules().await?;
         let routes = self.routes_of_prefixes(view, &rules).await?;
         let held = self.held_addresses().await?;
-        let plan = plan(&self.settings, view, &rules, &routes, &|prefix| {
+        let plan = plan(&self.settings, view, left, &rules, &routes, &|prefix| {
             held.iter().any(|address| prefix.contains(*address))
         });
         let is_changed = !plan.is_empty();
@@ -129,6 +156,7 @@ impl Plan {
 fn plan(
     settings: &Settings,
     view: &HostView,
+    left: &BTreeSet<Prefix>,
     rules: &[Rule],
     routes: &[Route],
     is_held: &dyn Fn(Prefix) -> bool,
@@ -142,8 +170,10 @@ fn plan(
         let mut others = view.left_alone.iter().flat_map(|one| &one.addresses);
         others.any(|own| prefix.contains(own.address))
     };
-    let is_held = |prefix: Prefix| !is_others(prefix) && is_held(prefix);
-    let (slots, unserved) = assign_slots(settings, view, &present, &is_held);
+    let is_held = |prefix| !left.contains(&prefix) && !is_others(prefix) && is_held(prefix);
+    let mut wanted = prefixes(view);
+    wanted.retain(|prefix, _| !left.contains(prefix));
+    let (slots, unserved) = assign_slots(settings, view, &wanted, &present, &is_held);
 
     let moved = rule(settings, settings.moved_priority(), None, settings.moved_table, false);
     let mut wanted_rules = BTreeSet::from([
@@ -216,11 +246,11 @@ type Slots<'a> = BTreeMap<u32, (Prefix, Option<&'a Uplink>)>;
 /// has; a new one takes the lowest free one.
 fn assign_slots<'a>(
     settings: &Settings,
-    view: &'a HostView,
+    view: &HostView,
+    wanted: &BTreeMap<Prefix, &'a Uplink>,
     present: &BTreeSet<Rule>,
     is_held: &dyn Fn(Prefix) -> bool,
 ) -> (Slots<'a>, Vec<Prefix>) {
-    let wanted = prefixes(view);
     let mut before = BTreeMap::new();
     for rule in present {
         let slot = settings.slot_of_priority(rule.priority);
@@ -229,7 +259,7 @@ fn assign_slots<'a>(
             before.entry(prefix).or_insert(slot);
         }
     }
-    let mut served = in_order(view, &wanted, before.keys().copied());
+    let mut served = in_order(view, wanted, before.keys().copied());
     let unserved = served.split_off(served.len().min(SLOTS));
     before.retain(|prefix, _| !unserved.contains(prefix));
     let mut free: BTreeSet<u32> = (0..Settings::PREFIXES).collect();
@@ -338,6 +368,9 @@ fn redirected_rule(settings: &Settings, uplink: &Uplink) -> Rule {
     }
 }
 
+/// An address that no route but a default route is likely to lead to: the subnet-router anycast address of all global unicast
+/// addresses.
+const ANY_PEER: Ulid = Ulid(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0));
 const SLOTS: usize = Settings::PREFIXES as usize;
 /// Protocol number.
 const TCP: u8 = 6;

@@ -65,9 +65,7 @@ impl Netlink {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
-        let ways: DefaultWays =
-            rows.iter().filter_map(|row| read_way(row, &self.settings)).collect();
+        let ways = self.plain_ways().await?;
         let links = self.links().await?;
         let names: BTreeMap<_, _> =
             links.into_iter().map(|link| (link.ifindex, link.name)).collect();
@@ -113,6 +111,18 @@ impl Netlink {
         let mut routes = self.our_routes_in(self.settings.unbound_table()).await?;
         routes.retain(|route| is_gone(Ulid(route.destination.address())));
         self.delete_routes(&routes).await.map(drop)
+    }
+
+    /// The default route of the main table that the kernel chooses for a socket without an address. None if the choice is
+    /// another route.
+    pub(crate) async fn first_way(&self, peer: Ulid) -> Result<Option<(u32, DefaultRoute)>, Error> {
+        self.choice(peer, &self.plain_ways().await?).await
+    }
+
+    /// The default routes of the main table that can be copied.
+    async fn plain_ways(&self) -> Result<DefaultWays, Error> {
+        let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
+        Ok(rows.iter().filter_map(|row| read_way(row, &self.settings)).collect())
     }
 
     /// The default route that the kernel chooses for a socket without an address. None if the choice is another route.

@@ -8,6 +8,7 @@ struct Kernel {
     rules: BTreeSet<Rule>,
     routes: BTreeSet<Route>,
     held: Vec<Ipv6Addr>,
+    left: BTreeSet<Prefix>,
     in_use: BTreeSet<Ipv6Addr>,
 }
 
@@ -19,7 +20,7 @@ impl Kernel {
         let rules: Vec<Rule> = self.rules.iter().cloned().collect();
         let routes: Vec<Route> = self.routes.iter().copied().collect();
         let is_held = |one: Prefix| self.held.iter().any(|address| one.contains(*address));
-        plan(&self.settings, &view, &rules, &routes, &is_held)
+        plan(&self.settings, &view, &self.left, &rules, &routes, &is_held)
     }
 
     fn apply(&mut self, uplinks: &[Uplink]) -> Plan {
@@ -139,6 +140,23 @@ fn a_prefix_of_an_uplink_that_is_left_alone_now_has_no_rule_whoever_has_addresse
     assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (4, 2), "{plan:?}");
     assert_eq!(kernel.table_of("2001:db8:2::/64"), None);
     assert_eq!(kernel.ways("2001:db8:1::/64"), [3]);
+}
+
+#[test]
+fn a_prefix_that_is_left_to_the_main_table_has_neither_rule_nor_table_until_it_is_ours_again() {
+    let mut kernel = Kernel::default();
+    let both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
+    kernel.held = vec!["2001:db8:1::1".parse().unwrap(), "2001:db8:2::1".parse().unwrap()];
+    kernel.apply(&both);
+    let before = (kernel.rules.clone(), kernel.routes.clone());
+    kernel.left.insert(prefix("2001:db8:1::/64"));
+    let plan = kernel.apply(&both);
+    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (1, 2), "{plan:?}");
+    assert_eq!(kernel.table_of("2001:db8:1::/64"), None);
+    assert_eq!(kernel.ways("2001:db8:2::/64"), [4]);
+    kernel.left.clear();
+    kernel.apply(&both);
+    assert_eq!((kernel.rules, kernel.routes), before);
 }
 
 #[test]
