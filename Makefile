@@ -11,13 +11,13 @@ UNITDIR ?= $(shell test -d /etc/systemd/system && echo /etc/systemd/system)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 
-.PHONY: help demo test test-vm check conformance build deps install uninstall clean
+.PHONY: help demo test test-vm check conformance build deps install install-lab uninstall clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: build ## Show a TCP transfer that survives the death of its ISP (root for the real thing).
-	@$(TARGET)/release/moorline demo
+	@$(TARGET)/release/moorline-lab demo
 
 test: deps ## Run every test and say what ran (root for those with namespaces and BPF).
 	@scripts/test.sh
@@ -33,7 +33,7 @@ conformance: ## Write docs/conformance.md anew from the markers in code and test
 	@$(CARGO) run --quiet --locked -p moorline-conformance
 
 build: deps ## Build the release binaries.
-	@$(CARGO) build --release --locked -p moorline -p moorlined
+	@$(CARGO) build --release --locked -p moorline -p moorlined -p moorline-lab
 
 deps: ## Install what building needs from the distribution's packages.
 	@command -v $(firstword $(CARGO)) >/dev/null || \
@@ -41,17 +41,21 @@ deps: ## Install what building needs from the distribution's packages.
 	@scripts/install-deps.sh
 
 # No build here: `sudo make install` must not run cargo as root with the user's files.
-install: ## Install what `make build` built: binaries, and the systemd unit where there is systemd.
+install: ## Install what `make build` built: moorline, moorlined, and the systemd unit where there is systemd.
 	@test -x $(TARGET)/release/moorlined || { echo "Run make build first." >&2; exit 1; }
-	install -D -m 755 -t "$(DESTDIR)$(PREFIX)/bin" $(TARGET)/release/moorline $(TARGET)/release/moorlined
+	install -D -s -m 755 -t "$(DESTDIR)$(PREFIX)/bin" $(TARGET)/release/moorline $(TARGET)/release/moorlined
 ifneq ($(UNITDIR),)
 	install -d "$(DESTDIR)$(UNITDIR)"
 	sed 's|@PREFIX@|$(PREFIX)|' packaging/moorlined.service > "$(DESTDIR)$(UNITDIR)/moorlined.service"
 endif
 
+install-lab: ## Install demo, simulator and experiments: moorline-lab.
+	@test -x $(TARGET)/release/moorline-lab || { echo "Run make build first." >&2; exit 1; }
+	install -D -s -m 755 -t "$(DESTDIR)$(PREFIX)/bin" $(TARGET)/release/moorline-lab
+
 uninstall: ## End Moorline on this host, and remove what `make install` installed.
 	@test -n "$(DESTDIR)" || ! test -x $(PREFIX)/bin/moorline || $(PREFIX)/bin/moorline down
-	rm -f "$(DESTDIR)$(PREFIX)/bin/moorline" "$(DESTDIR)$(PREFIX)/bin/moorlined"
+	rm -f $(foreach program,moorline moorlined moorline-lab,"$(DESTDIR)$(PREFIX)/bin/$(program)")
 ifneq ($(UNITDIR),)
 	rm -f "$(DESTDIR)$(UNITDIR)/moorlined.service"
 endif

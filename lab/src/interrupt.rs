@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM and SIGHUP become an error that unwinds, so that every `Drop` cleans up.
 
+use moorline_term::EXIT_INTERRUPTED;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -23,9 +24,6 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Exit status of an interrupted run, as a shell gives it for SIGINT.
-pub const EXIT_INTERRUPTED: i32 = 130;
-
 /// Takes over the three signals. A second signal ends the process at once; the guardian of the
 /// running lab then does the cleaning.
 ///
@@ -37,7 +35,7 @@ pub fn install() -> anyhow::Result<()> {
     }
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED, Arc::clone(&flag))
+        flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED.into(), Arc::clone(&flag))
             .and_then(|_| flag::register(signal, Arc::clone(&flag)))
             .context("install signal handlers")?;
     }

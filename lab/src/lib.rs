@@ -8,12 +8,13 @@
 //! measured one: from the cut to the next byte.
 //!
 //! [`demo`] is one scenario on top; [`timeline`] draws it, or any other run that gives it samples.
-//! [`experiment`]s measure, and give points and plots.
+//! [`experiment`]s measure, and give points and plots. [`cli`] is the program `moorline-lab`.
 //!
 //! What makes a network needs root; [`preflight::check`] says what is missing.
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod cli;
 pub mod clock;
 pub mod cost;
 pub mod daemon;

@@ -82,8 +82,8 @@ unpack_kernel() {
 build() {
     local program
     mkdir -p "$work/overlay"/{bin,tests}
-    $cargo build --release --locked --quiet -p moorline -p moorlined
-    for program in moorline moorlined; do
+    $cargo build --release --locked --quiet -p moorline -p moorlined -p moorline-lab
+    for program in moorline moorlined moorline-lab; do
         strip --strip-debug -o "$work/overlay/bin/$program" "$target/release/$program"
     done
     # One call: of other sets of crates cargo would build other variants.

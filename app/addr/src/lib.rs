@@ -37,7 +37,7 @@ pub use keys::{generate_key, read_key, write_key};
 pub use params::{params_from_hex, read_params};
 pub use prefix::{parse_prefix, prefix_text};
 pub use progress::Progress;
-pub use request::Request;
+pub use request::{Request, parse_sec};
 pub use search::{Found, Search};
 pub use shard::Shard;
 pub use verdict::Verdict;

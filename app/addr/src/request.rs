@@ -22,6 +22,15 @@ pub struct Request {
     pub shard: Shard,
 }
 
+/// The security parameter of an address that people may make.
+///
+/// # Errors
+/// It has no hash function.
+pub fn parse_sec(text: &str) -> Result<Sec, &'static str> {
+    let sec = text.parse().ok().and_then(Sec::new).filter(|sec| sec.is_sha1());
+    sec.ok_or("Sec is 0, 1 or 2; the others stand for no hash function yet (RFC 4982)")
+}
+
 impl Request {
     /// Settles what is open, from the state file if it is there, else with random octets.
     ///

@@ -3,7 +3,6 @@ mod addr;
 mod dns_records;
 #[cfg(feature = "dns")]
 mod ilnp;
-mod lab;
 mod path;
 
 pub(crate) use addr::{
@@ -14,14 +13,12 @@ pub(crate) use addr::{
 pub(crate) use dns_records::DnsRecordsArgs;
 #[cfg(feature = "dns")]
 pub(crate) use ilnp::{IlnpCommand, IlnpRecordsArgs, LookupArgs};
-pub(crate) use lab::{ExperimentArgs, LabCommand, LoadArgs, ReportArgs, RunArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
 
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
-use moorline_lab::demo::{DemoOptions, Protocol};
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Keeps connections alive while the addresses under them change.
 #[derive(Clone, Debug, Parser)]
@@ -72,26 +69,27 @@ pub enum Command {
     /// stopped or killed leaves everything in place for the next run.
     #[command(alias = "reset")]
     Down(DownArgs),
-    /// Show a TCP transfer that survives the death of its ISP, and one that does not.
-    ///
-    /// Two hosts with two ISPs each are made out of network namespaces; nothing of this machine's
-    /// network is touched. Needs root; without it the simulator runs the same scenario.
-    Demo(DemoArgs),
-    /// Play networks that fail in the simulator: the same seed gives the same run.
-    ///
-    /// Networks, traffic and failures are made up from the seed, or come from a plan. Each run is held
-    /// against what Moorline promises; one that breaks a rule is told, and a single one is shown as a
-    /// message sequence chart. Ends with 1 if a rule was broken.
-    Sim(SimArgs),
+    /// Show a TCP transfer that survives the death of its ISP, and one that does not (a part of moorline-lab).
+    Demo(LabArgs),
+    /// Play networks that fail in the simulator: the same seed gives the same run (a part of moorline-lab).
+    Sim(LabArgs),
     /// Make, verify and show addresses that prove whose they are.
     #[command(subcommand)]
     Addr(AddrCommand),
     /// Make, show and import the keys of such addresses.
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Carry out experiments that measure Moorline, and plot them.
-    #[command(subcommand)]
-    Lab(LabCommand),
+    /// Carry out experiments that measure Moorline, and plot them (a part of moorline-lab).
+    Lab(LabArgs),
+}
+
+/// What goes to `moorline-lab` as it is.
+#[derive(Clone, Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct LabArgs {
+    /// Its arguments; `--help` shows them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub args: Vec<OsString>,
 }
 
 /// How to show it.
@@ -144,62 +142,4 @@ pub struct DownArgs {
     /// `--pin-dir` of the daemon.
     #[arg(long, value_name = "DIR")]
     pub pin_dir: Option<PathBuf>,
-}
-
-/// How to run the demo.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub struct DemoArgs {
-    /// What keeps the connections alive: shim6, over an ISP that dies silently, or ilnp, on a host that is cut off from its
-    /// ISP.
-    #[arg(long, value_name = "PROTOCOL", default_value_t)]
-    pub protocol: Protocol,
-    /// Silence that counts as failure (RFC 5534: Send Timeout); of no account for ilnp.
-    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = send_timeout)]
-    pub send_timeout: Duration,
-    /// Octets a second of each program, for machines that are slow or emulated.
-    #[arg(long, value_name = "OCTETS", default_value_t = DemoOptions::RATE, hide = true)]
-    pub rate: u64,
-    /// Use the simulator even where the real thing could run.
-    #[arg(long)]
-    pub simulated: bool,
-    /// Print the result as one JSON object, and nothing while it runs.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// What to simulate.
-#[derive(Clone, Debug, clap::Args)]
-pub struct SimArgs {
-    /// How many runs.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub seeds: u64,
-    /// Seed of the first; the next ones count up.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub first_seed: u64,
-    /// Play this plan (TOML, see docs/simulator.md) with each seed, not one made up from it.
-    #[arg(long, value_name = "FILE")]
-    pub plan: Option<PathBuf>,
-    /// Print the plan of the first seed as TOML, to change it and play it again; plays nothing.
-    #[arg(long, conflicts_with_all = ["json", "trace", "mermaid"])]
-    pub print_plan: bool,
-    /// Print the message sequence chart of the first seed even if it broke no rule.
-    #[arg(long, conflicts_with = "json")]
-    pub trace: bool,
-    /// Print charts as Mermaid.
-    #[arg(long, conflicts_with = "json")]
-    pub mermaid: bool,
-    /// Print the result as one JSON object, and nothing while it runs.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// A Send Timeout that the daemon takes too.
-fn send_timeout(text: &str) -> Result<Duration, String> {
-    let span = humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; write for example 500ms"))?;
-    if (Duration::from_millis(200)..=Duration::from_secs(100)).contains(&span) {
-        Ok(span)
-    } else {
-        Err("outside 200ms to 100s".into())
-    }
 }

@@ -1,6 +1,5 @@
 mod addr;
 mod addr_list;
-mod demo;
 #[cfg(feature = "dns")]
 mod dns_records;
 mod doctor;
@@ -10,13 +9,11 @@ mod ilnp;
 mod key;
 mod lab;
 mod path;
-mod sim;
-mod simulated;
+mod programs;
 
 #[cfg(test)]
 pub(crate) use addr::GeneratedAddress;
 pub(crate) use addr::{Generated, addr};
-pub(crate) use demo::demo;
 #[cfg(feature = "dns")]
 pub(crate) use dns_records::dns_records;
 pub(crate) use doctor::doctor;
@@ -24,15 +21,14 @@ pub(crate) use down::down;
 #[cfg(feature = "dns")]
 pub(crate) use ilnp::ilnp;
 pub(crate) use key::key;
-pub(crate) use lab::{Listed, lab};
+pub(crate) use lab::lab;
 pub(crate) use path::path;
-pub(crate) use sim::sim;
 
 use crate::args::{Args, EventsArgs, FormatArgs};
 use crate::render;
 use anyhow::{Context, bail};
 use moorline_api::{BlockingClient, Client, EventsQuery};
-use serde::Serialize;
+use moorline_term::write_json;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -105,10 +101,6 @@ pub(crate) fn events(
 
 fn client(args: &Args) -> anyhow::Result<BlockingClient> {
     BlockingClient::new(Client::new(&args.socket)).context("cannot wait for the socket")
-}
-
-fn write_json(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Result<()> {
-    Ok(writeln!(out, "{}", serde_json::to_string_pretty(value)?)?)
 }
 
 fn now_unix_ms() -> u64 {

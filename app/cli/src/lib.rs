@@ -1,4 +1,4 @@
-//! The Moorline command line: shows what the daemon does, undoes it, runs the demo.
+//! The Moorline command line: shows what the daemon does, undoes it, makes addresses.
 //!
 //! Commands that read take `--json`; the JSON is that of `moorline-api`, so scripts may use either.
 //! What a person reads is made in [`render`], from values alone, so that tests can fix every line.
@@ -11,7 +11,7 @@ pub mod render;
 
 pub use args::{Args, Command};
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Carries out the command; what it shows goes to `out`.
@@ -31,19 +31,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Ilnp(command) => commands::ilnp(args, command, out),
         Command::Doctor(doctor) => commands::doctor(args, doctor, out),
         Command::Down(down) => commands::down(args, down),
-        Command::Demo(demo) => commands::demo(demo, out),
-        Command::Sim(sim) => commands::sim(sim, out),
+        Command::Demo(lab) => commands::lab(Some("demo"), lab),
+        Command::Sim(lab) => commands::lab(Some("sim"), lab),
         Command::Addr(command) => commands::addr(args, command, out),
         Command::Key(command) => commands::key(command, out),
-        Command::Lab(command) => commands::lab(command, out),
+        Command::Lab(lab) => commands::lab(None, lab),
     }
-}
-
-/// Whether the error is that of a reader gone, as in `moorline events | head`: not worth a word.
-#[must_use]
-pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -8,11 +8,8 @@ mod events;
 mod ilcc;
 #[cfg(feature = "dns")]
 mod ilnp;
-mod lab;
 mod paths;
 mod status;
-mod table;
-pub mod units;
 
 pub(crate) use addr::{generated, key, params, progress, rates, verdict};
 pub use addresses::addresses;
@@ -22,10 +19,8 @@ pub use events::event;
 pub use ilcc::ilcc;
 #[cfg(feature = "dns")]
 pub use ilnp::found;
-pub(crate) use lab::{experiments, results, sent};
 pub use paths::{path_answer, paths};
 pub use status::status;
-pub(crate) use units::count;
 
 #[cfg(test)]
 mod tests;

@@ -201,23 +201,3 @@ fn a_mistyped_command_is_usage_not_failure() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("similar subcommand exists: 'status'"));
 }
-
-#[test]
-fn a_send_timeout_that_no_daemon_takes_is_refused_before_anything_is_built() {
-    for (span, part) in [("2", "for example 500ms"), ("1ms", "200ms"), ("3min", "100s")] {
-        let output = run(Path::new("/nonexistent.sock"), &["demo", "--send-timeout", span]);
-        assert_eq!(output.status.code(), Some(2), "{span}");
-        assert!(text(&output.stderr).contains(part), "{}", text(&output.stderr));
-    }
-}
-
-#[test]
-fn the_simulated_demo_in_json_is_one_object_and_a_success() {
-    let socket = Path::new("/nonexistent.sock");
-    let output = run(socket, &["demo", "--simulated", "--json", "--send-timeout", "500ms"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(output.status.success(), "{report}");
-    assert_eq!((&report["survived"], &report["bytes_ok"]), (&json!(true), &json!(true)));
-    assert_eq!(report["without_moorline_survived"], json!(false));
-    assert_eq!(report["send_timeout_ms"], json!(500));
-}

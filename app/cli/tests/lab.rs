@@ -1,77 +1,38 @@
-//! `moorline lab`, as people and scripts call it.
-#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+//! `moorline demo`, `sim` and `lab`. Alone in its program: a fork of another test could hold the files open that are written here, and
+//! they could not be run then.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
-
-fn moorline(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_moorline"));
-    command.args(line.split(' ')).stdin(Stdio::null());
-    command
-}
-
-fn stdout(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 #[test]
-fn the_list_says_what_there_is() {
-    let json = stdout(&moorline("lab list --json").output().unwrap());
-    let list: Value = serde_json::from_str(&json).unwrap();
-    let names: Vec<_> = list.as_array().unwrap().iter().map(|one| &one["name"]).collect();
-    assert!(names.contains(&&Value::from("addr-cost")), "{json}");
-    let text = stdout(&moorline("lab list").output().unwrap());
-    assert!(text.starts_with("EXPERIMENT") && text.contains("\naddr-cost "), "{text}");
-}
-
-#[test]
-fn a_run_prints_one_object_and_writes_two_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("results");
-    let line = "lab run addr-cost --secs 0 --trials 2 --threads 1 --sizes 2,3 --size-trials 1";
-    let output = moorline(line).arg("--json").arg("--out").arg(&out).output().unwrap();
-    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(
-        (&json["experiment"], &json["parameters"]["trials"]),
-        (&"addr-cost".into(), &2.into())
-    );
-    assert_eq!(json["points"].as_array().unwrap().len(), 2 + 4);
-    let written = std::fs::read_to_string(out.join("addr-cost.json")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), json);
-    assert!(std::fs::read_to_string(out.join("addr-cost.svg")).unwrap().starts_with("<svg "));
-    let stages = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(
-        stages.lines().count(),
-        6,
-        "a line for each stage where there is no terminal: {stages}"
-    );
-}
-
-#[test]
-fn ctrl_c_ends_a_run_at_once_with_nothing_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("results");
-    let mut command = moorline("lab run addr-cost --secs 2 --sec-2-trials 1000 --sizes none");
-    command.arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-    // The first stage begins after the signals are caught.
-    assert!(said.next().unwrap().unwrap().contains("Sec 2"));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let last = said.last().unwrap().unwrap();
-    assert_eq!(last, "moorline: interrupted; nothing was written");
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0);
-}
-
-#[test]
-fn a_folder_that_takes_no_files_is_told_before_the_run() {
-    let output = moorline("lab run addr-cost --secs 2 --out /dev/null/results").output().unwrap();
+fn the_lab_is_a_program_of_its_own_that_takes_its_arguments_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let moorline = dir.path().join("moorline");
+    std::fs::copy(env!("CARGO_BIN_EXE_moorline"), &moorline).unwrap();
+    let run = |args: &[&str]| {
+        Command::new(&moorline).args(args).env("PATH", dir.path()).output().unwrap()
+    };
+    let output = run(&["demo"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, "moorline: cannot make /dev/null/results: Not a directory (os error 20)\n");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("make install-lab"),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+
+    let lab = dir.path().join("moorline-lab");
+    std::fs::write(&lab, "#!/bin/sh\necho \"$@\"\nexit 3\n").unwrap();
+    std::fs::set_permissions(&lab, PermissionsExt::from_mode(0o755)).unwrap();
+    for (args, given) in [
+        (&["demo", "--json"] as &[_], "demo --json\n"),
+        (&["sim", "--help"], "sim --help\n"),
+        (&["lab", "run", "rough", "--out", "here"], "run rough --out here\n"),
+    ] {
+        let output = run(args);
+        assert_eq!(
+            (String::from_utf8_lossy(&output.stdout).as_ref(), output.status.code()),
+            (given, Some(3))
+        );
+    }
 }

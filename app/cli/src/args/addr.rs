@@ -37,7 +37,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "hba")]
     pub key: Option<PathBuf>,
     /// Security parameter: each step makes a forger, and the search, 65,536 times slower.
-    #[arg(long, value_name = "0-2", default_value = "1", value_parser = parse_sec)]
+    #[arg(long, value_name = "0-2", default_value = "1", value_parser = moorline_addr::parse_sec)]
     pub sec: Sec,
     /// Threads; all processors if not told. The result does not depend on it.
     #[arg(long, value_name = "N")]
@@ -218,11 +218,6 @@ impl FromStr for ParamsSource {
             None => Ok(Self::File(Path::new(text).to_owned())),
         }
     }
-}
-
-pub(super) fn parse_sec(text: &str) -> Result<Sec, &'static str> {
-    let sec = text.parse().ok().and_then(Sec::new).filter(|sec| sec.is_sha1());
-    sec.ok_or("Sec is 0, 1 or 2; the others stand for no hash function yet (RFC 4982)")
 }
 
 fn parse_octets<const N: usize>(text: &str) -> Result<Octets<N>, String> {

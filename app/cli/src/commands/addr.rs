@@ -1,5 +1,4 @@
 use super::addr_list::addr_list;
-use super::write_json;
 use crate::args::{
     AddrCommand, Args, BenchArgs, ConvertArgs, Form, GenerateArgs, ShowArgs, VerifyArgs,
 };
@@ -11,7 +10,7 @@ use moorline_addr::{
     check_public, read_key, write_public,
 };
 use moorline_cga::Sec;
-use moorline_lab::interrupt::EXIT_INTERRUPTED;
+use moorline_term::{EXIT_INTERRUPTED, units, write_json};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
@@ -98,8 +97,8 @@ fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
 fn interrupted(tries: u64, has_state: bool) -> ExitCode {
     let again =
         if has_state { "the same command goes on" } else { "--state FILE would let it go on" };
-    eprintln!("moorline: interrupted after {} tries; {again}", render::count(tries));
-    u8::try_from(EXIT_INTERRUPTED).map_or(ExitCode::FAILURE, ExitCode::from)
+    eprintln!("moorline: interrupted after {} tries; {again}", units::count(tries));
+    ExitCode::from(EXIT_INTERRUPTED)
 }
 
 fn after_collisions(found: &Found, count: u8) -> Result<Addresses, Error> {

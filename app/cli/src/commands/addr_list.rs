@@ -1,6 +1,7 @@
-use super::{client, write_json};
+use super::client;
 use crate::args::{Args, FormatArgs};
 use crate::render;
+use moorline_term::write_json;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,7 +1,8 @@
-use super::{client, write_json};
+use super::client;
 use crate::args::{Args, DnsRecordsArgs};
 use moorline_api::{AddressInfo, AddressMode, AddressState, InterfaceAddresses, Proof};
 use moorline_dns::Fqdn;
+use moorline_term::write_json;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write;

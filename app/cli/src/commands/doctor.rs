@@ -22,7 +22,7 @@ pub(crate) fn doctor(
     match look(args, doctor) {
         Ok(report) => {
             if doctor.json {
-                super::write_json(out, &report)?;
+                moorline_term::write_json(out, &report)?;
             } else {
                 out.write_all(render::doctor(&report).as_bytes())?;
             }

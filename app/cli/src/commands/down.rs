@@ -1,10 +1,9 @@
+use super::programs::find_program;
 use crate::args::{Args, DownArgs};
 use anyhow::{Context, bail};
 use moorline_api::{BlockingClient, Client, Down, EventsQuery};
-use std::env;
-use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Has a running daemon restore the host and end, then runs `moorlined --reset` for what is left: the daemon wrote the journal
@@ -19,8 +18,7 @@ pub(crate) fn down(args: &Args, down: &DownArgs) -> anyhow::Result<ExitCode> {
         }
         None => down.clone(),
     };
-    let own = env::current_exe().ok();
-    let daemon = find_daemon(own.as_deref(), env::var_os("PATH").as_deref())
+    let daemon = find_program("moorlined")
         .context("moorlined is neither next to moorline nor on PATH: put it there")?;
     // On success this process becomes the daemon's, and its exit code is ours.
     let error = command(&daemon, &args.socket, &folders).exec();
@@ -54,41 +52,10 @@ fn end_running(args: &Args) -> anyhow::Result<Option<Down>> {
     Ok(Some(folders))
 }
 
-/// The daemon that was installed together with this program comes before others on the path.
-fn find_daemon(own: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
-    let beside = own.and_then(Path::parent).map(Path::to_owned);
-    let on_path = path.map(|path| env::split_paths(path).collect()).unwrap_or_default();
-    beside
-        .into_iter()
-        .chain::<Vec<_>>(on_path)
-        .map(|folder| folder.join("moorlined"))
-        .find(|candidate| candidate.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{File, create_dir};
-
-    #[test]
-    fn the_daemon_beside_comes_first_then_the_path_then_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let [beside, first, second] = ["beside", "first", "second"].map(|name| {
-            let folder = dir.path().join(name);
-            create_dir(&folder).unwrap();
-            folder
-        });
-        let own = beside.join("moorline");
-        let path = env::join_paths([&first, &second]).unwrap();
-        let find = || find_daemon(Some(&own), Some(&path));
-
-        assert_eq!(find(), None);
-        File::create(second.join("moorlined")).unwrap();
-        assert_eq!(find(), Some(second.join("moorlined")));
-        File::create(beside.join("moorlined")).unwrap();
-        assert_eq!(find(), Some(beside.join("moorlined")));
-        assert_eq!(find_daemon(None, None), None);
-    }
+    use std::path::PathBuf;
 
     #[test]
     fn the_daemon_is_told_its_socket_and_its_folders_only_if_they_are_others() {

@@ -12,9 +12,9 @@ use moorline_wire::ilnp::LpRecord;
 use serde::Serialize;
 
 use super::dns_records::owner;
-use super::write_json;
 use crate::args::{Args, IlnpCommand, IlnpRecordsArgs, LookupArgs};
 use crate::render;
+use moorline_term::write_json;
 
 pub(crate) fn ilnp(
     args: &Args,

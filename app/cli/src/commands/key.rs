@@ -1,8 +1,8 @@
-use super::write_json;
 use crate::args::{KeyCommand, KeyGenerateArgs, KeyImportArgs, KeyShowArgs};
 use crate::render;
 use moorline_addr::{KeyView, generate_key, public_key_pem, read_key, write_key, write_new_public};
 use moorline_cga::{KeyFile, PublicKey, Signer};
+use moorline_term::write_json;
 use std::io::Write;
 use std::process::ExitCode;
 

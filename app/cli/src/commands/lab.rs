@@ -1,121 +1,15 @@
-use super::write_json;
-use crate::args::{ExperimentArgs, LabCommand, LoadArgs, ReportArgs, RunArgs};
-use crate::progress::StageBar;
-use crate::render;
-use moorline_lab::experiment::{self, Experiment};
-use moorline_lab::interrupt::{EXIT_INTERRUPTED, Interrupted};
-use serde::Serialize;
-use serde_json::json;
-use std::io::Write;
-use std::process::ExitCode;
+use super::programs::find_program;
+use crate::args::LabArgs;
+use anyhow::Context;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
-pub(crate) fn lab(command: &LabCommand, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    match command {
-        LabCommand::List(format) => {
-            let experiments: Vec<_> =
-                experiment::all().iter().map(|one| Listed::new(one.as_ref())).collect();
-            if format.json {
-                write_json(out, &experiments)?;
-            } else {
-                out.write_all(render::experiments(&experiments).as_bytes())?;
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        LabCommand::Run(args) => run(args, out),
-        LabCommand::Load(args) => load(args, out),
-        LabCommand::Report(args) => report(args, out),
-    }
-}
-
-/// A line of `moorline lab list`.
-#[derive(Debug, Serialize)]
-pub(crate) struct Listed {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-    /// Why it cannot run here; empty when it can.
-    pub(crate) obstacles: Vec<String>,
-}
-
-impl Listed {
-    fn new(experiment: &dyn Experiment) -> Self {
-        let obstacles = experiment.obstacles();
-        Self { name: experiment.name(), about: experiment.about(), obstacles }
-    }
-}
-
-fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let report = experiment::report(&args.out)?;
-    if args.json {
-        let told = json!({"report": report.file, "experiments": report.experiments});
-        write_json(out, &told)?;
-    } else {
-        writeln!(out, "report       {}", report.file.display())?;
-        writeln!(out, "experiments  {}", report.experiments.join(", "))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn load(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let mut bar = StageBar::new();
-    let sent = args.load().run(&mut bar);
-    drop(bar);
-    let sent = match sent {
-        Err(error) if error.is::<Interrupted>() => return Ok(interrupted("sending has ended")),
-        sent => sent?,
-    };
-    if args.json {
-        write_json(out, &sent)?;
-    } else {
-        out.write_all(render::sent(&sent).as_bytes())?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-pub(super) fn interrupted(what: &str) -> ExitCode {
-    eprintln!("moorline: interrupted; {what}");
-    u8::try_from(EXIT_INTERRUPTED).map_or(ExitCode::FAILURE, ExitCode::from)
-}
-
-fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let experiment: Box<dyn Experiment> = match &args.experiment {
-        ExperimentArgs::AddrCost(args) => Box::new(args.experiment()),
-        ExperimentArgs::Negotiation(args) => Box::new(args.experiment()),
-        ExperimentArgs::I2Cost(args) => Box::new(args.experiment()),
-        ExperimentArgs::IspLoss(args) => Box::new(args.experiment()),
-        ExperimentArgs::Art(args) => Box::new(args.experiment()),
-        ExperimentArgs::Peers(args) => Box::new(args.experiment()),
-        ExperimentArgs::Throughput(args) => Box::new(args.experiment()),
-        ExperimentArgs::LocalEvent(args) => Box::new(args.experiment()),
-        ExperimentArgs::Rough(args) => Box::new(args.experiment()),
-        ExperimentArgs::Handoff(args) => Box::new(args.experiment()),
-        ExperimentArgs::StateCost(args) => Box::new(args.experiment()),
-        ExperimentArgs::I1Flood(args) => Box::new(args.experiment()),
-        ExperimentArgs::Ilcc(args) => Box::new(args.experiment()),
-        ExperimentArgs::IlnpFlood(args) => Box::new(args.experiment()),
-    };
-    if let Some(folder) = &args.out {
-        // A folder that cannot be made is better known now.
-        experiment::check_folder(folder)?;
-    }
-    let mut bar = StageBar::new();
-    let results = experiment::run(experiment.as_ref(), &mut bar);
-    drop(bar);
-    let results = match results {
-        Err(error) if error.is::<Interrupted>() => {
-            return Ok(interrupted("nothing was written"));
-        }
-        results => results?,
-    };
-    let written = args.out.as_deref().map(|folder| results.write(folder)).transpose();
-    if args.json {
-        write_json(out, &results)?;
-    } else {
-        let files = written.as_ref().ok().and_then(Option::as_ref);
-        out.write_all(render::results(&results, files).as_bytes())?;
-    }
-    written?;
-    for fault in &results.faults {
-        eprintln!("moorline: {fault}");
-    }
-    Ok(if results.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+/// Becomes `moorline-lab`. Demo, simulator and experiments are a program of their own, which a server does not need.
+pub(crate) fn lab(command: Option<&str>, args: &LabArgs) -> anyhow::Result<ExitCode> {
+    let program = find_program("moorline-lab").context(
+        "demo, simulator and experiments are a program of their own, moorline-lab, which is neither next to moorline nor on \
+         PATH: in the source tree, `make build` makes it and `make install-lab` installs it",
+    )?;
+    let error = Command::new(&program).args(command).args(&args.args).exec();
+    Err(error).with_context(|| format!("cannot run {}", program.display()))
 }

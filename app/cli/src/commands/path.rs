@@ -5,9 +5,10 @@ use moorline_api::{
     Pair, PathAnswer, PathResult, PathRule, PutRequest, SpreadRequest, Taste, UnpinRequest,
 };
 
-use super::{client, write_json};
+use super::client;
 use crate::args::{Args, PathCommand, RuleArgs};
 use crate::render;
+use moorline_term::write_json;
 
 pub(crate) fn path(
     args: &Args,

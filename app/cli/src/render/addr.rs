@@ -1,7 +1,7 @@
-use super::table::table;
-use super::units::{count, span};
 use crate::commands::Generated;
 use moorline_addr::{EngineRate, ExtensionView, KeyView, ParamsView, Progress, Verdict};
+use moorline_term::table;
+use moorline_term::units::{count, span};
 use std::path::Path;
 use std::time::Duration;
 

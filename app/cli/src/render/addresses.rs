@@ -1,6 +1,6 @@
-use super::table::table;
-use super::units;
 use moorline_api::{AddressInfo, InterfaceAddresses};
+use moorline_term::table;
+use moorline_term::units;
 use std::time::Duration;
 
 /// The addresses of the uplinks, one row each.

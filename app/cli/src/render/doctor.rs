@@ -1,6 +1,6 @@
-use super::table::table;
 use moorline_doctor::probe::{Kind, PairReport, PeerReport, Verdict};
 use moorline_doctor::{Finding, Report, Severity};
+use moorline_term::table;
 use std::fmt::Write;
 
 /// Findings, the worst first, and what came of test packets.

@@ -1,5 +1,5 @@
-use super::units;
 use moorline_api::Event;
+use moorline_term::units;
 use std::fmt::Write;
 
 /// One line: when, what, which context or session, from where to where, why.

@@ -1,7 +1,7 @@
 use super::contexts;
-use super::table::table;
-use super::units;
 use moorline_api::{Correspondent, Ilcc, RemoteLocator};
+use moorline_term::table;
+use moorline_term::units;
 
 /// Our locators, and a table of correspondents by number.
 #[must_use]

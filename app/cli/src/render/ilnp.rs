@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use moorline_dns::Found;
 
-use super::table::table;
+use moorline_term::table;
 
 /// What a name says of its owner.
 #[must_use]

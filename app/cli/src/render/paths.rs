@@ -1,9 +1,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::table::table;
-use super::units;
 use moorline_api::{ContextPaths, PathAnswer, PathInfo, PathRule, Paths, Taste};
+use moorline_term::table;
+use moorline_term::units;
 
 /// The pairs of every context, and the rules.
 #[must_use]

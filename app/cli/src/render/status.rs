@@ -1,6 +1,6 @@
-use super::table::table;
-use super::units;
 use moorline_api::{ContextCounts, IlnpStatus, Status, Survival, Uplink};
+use moorline_term::table;
+use moorline_term::units;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 use super::*;
-use moorline_lab::timeline::{Silent, Style, Timeline};
+use crate::timeline::{Silent, Style, Timeline};
 
 fn timeline() -> (Report, String) {
     let mut view = Timeline::new(Vec::new(), Style::PLAIN);

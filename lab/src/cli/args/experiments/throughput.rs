@@ -1,6 +1,6 @@
 use super::failures::parse_count;
-use moorline_lab::experiment::{Protocol, Throughput};
-use moorline_lab::workload::Traffic;
+use crate::experiment::{Protocol, Throughput};
+use crate::workload::Traffic;
 use std::time::Duration;
 
 /// Parameters of `throughput`.

@@ -1,9 +1,9 @@
-//! Options of `moorline lab load`.
+//! Options of `moorline-lab load`.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_lab::load::{ECHO_PORT, Load, Rate, Victim};
+use crate::load::{ECHO_PORT, Load, Rate, Victim};
 
 /// What is sent, where to and for how long.
 #[derive(Clone, Debug, clap::Args)]
@@ -78,36 +78,35 @@ fn parse_rate(text: &str) -> Result<PacketRate, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::LabCommand;
-    use crate::{Args, Command};
+    use crate::cli::{Args, Command};
     use clap::Parser as _;
 
     fn load(line: &str) -> Load {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
-        let Command::Lab(LabCommand::Load(args)) = args.command else { panic!("{line}") };
+        let Command::Load(args) = args.command else { panic!("{line}") };
         args.load()
     }
 
     #[test]
     fn a_rank_has_the_rates_of_the_study_and_they_can_be_others() {
-        let default = load("moorline lab load");
+        let default = load("moorline-lab load");
         assert_eq!((default.echo, default.made_up), (1280, Rate::PerSecond(660)));
         assert_eq!((default.length, default.port), (Duration::from_secs(60), 7));
-        let first = load("moorline lab load --rank 1 --seconds 2");
+        let first = load("moorline-lab load --rank 1 --seconds 2");
         assert_eq!((first.made_up, first.length.as_secs()), (Rate::PerSecond(65), 2));
-        let other = load("moorline lab load --rate 50000 --echo 0");
+        let other = load("moorline-lab load --rate 50000 --echo 0");
         assert_eq!((other.echo, other.made_up), (0, Rate::PerSecond(50_000)));
-        let line = load("moorline lab load --rate max --threads 2");
+        let line = load("moorline-lab load --rate max --threads 2");
         assert_eq!(line.made_up, Rate::Line { threads: 2 });
     }
 
     #[test]
     fn a_namespace_and_an_address_go_together() {
-        let given = load("moorline lab load --from moor-1-a --to 2001:db8::1");
+        let given = load("moorline-lab load --from moor-1-a --to 2001:db8::1");
         let victim = Victim { from: "moor-1-a".into(), to: "2001:db8::1".parse().unwrap() };
         assert_eq!(given.to, Some(victim));
         for wrong in ["--from moor-1-a", "--to 2001:db8::1", "--rate lots", "--seconds 0"] {
-            let line = format!("moorline lab load {wrong}");
+            let line = format!("moorline-lab load {wrong}");
             assert!(Args::try_parse_from(line.split(' ')).is_err(), "{line}");
         }
     }

@@ -2,7 +2,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 /// Columns two spaces apart, no lines, capitals on top, nothing at the ends of lines.
-pub(super) fn table(
+#[must_use]
+pub fn table(
     header: &[&str],
     right_aligned: &[usize],
     rows: impl IntoIterator<Item = Vec<String>>,

@@ -1,8 +1,8 @@
-//! Options of `moorline lab run ilcc` and `ilnp-flood`.
+//! Options of `moorline-lab run ilcc` and `ilnp-flood`.
 
 use std::time::Duration;
 
-use moorline_lab::experiment::{IlccStudy, IlnpFlood, Layer, PlaneName, PolicyName};
+use crate::experiment::{IlccStudy, IlnpFlood, Layer, PlaneName, PolicyName};
 
 /// Parameters of `ilcc`.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_lab::experiment::FloodCost;
+use crate::experiment::FloodCost;
 
 /// Parameters of `i1-flood`.
 #[derive(Clone, Debug, clap::Args)]

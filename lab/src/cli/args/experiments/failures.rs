@@ -1,9 +1,7 @@
 //! Options of the experiments about failures.
 
-use moorline_lab::experiment::{
-    Art, ArtFlow, HandOff, LocalEvent, PeerFlow, PeerSystem, Peers, Rough,
-};
-use moorline_lab::rough::scenario::Scenario;
+use crate::experiment::{Art, ArtFlow, HandOff, LocalEvent, PeerFlow, PeerSystem, Peers, Rough};
+use crate::rough::scenario::Scenario;
 use std::time::Duration;
 
 /// Parameters of `art`.

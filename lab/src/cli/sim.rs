@@ -1,15 +1,15 @@
-use super::lab::interrupted;
-use super::write_json;
-use crate::args::SimArgs;
+use super::args::SimArgs;
+use super::experiments::interrupted;
+use crate::interrupt::{self, Interrupted};
 use anyhow::Context;
-use moorline_lab::interrupt::{self, Interrupted};
 use moorline_sim::{Outcome, Plan, random_plan, run_many, trace};
+use moorline_term::write_json;
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Result of a batch of seeds; `moorline sim --json` prints it.
+/// Result of a batch of seeds; `moorline-lab sim --json` prints it.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     first_seed: u64,
@@ -142,7 +142,9 @@ impl Report {
         if let Some(first) = self.failures.first() {
             let plan = args.plan.as_ref().map(|path| format!(" --plan {}", path.display()));
             let (seed, plan) = (first.seed, plan.unwrap_or_default());
-            text.push_str(&format!("again: moorline sim --seeds 1 --first-seed {seed}{plan}\n"));
+            text.push_str(&format!(
+                "again: moorline-lab sim --seeds 1 --first-seed {seed}{plan}\n"
+            ));
         }
         text
     }
@@ -217,7 +219,7 @@ mod tests {
             Report { first_seed: 1, seeds: 10, violations: 1, failures, ..Report::default() };
         let text = report.text(&args(10, 1));
         assert!(text.contains(": 1 violations\n"), "{text}");
-        assert!(text.ends_with("again: moorline sim --seeds 1 --first-seed 9\n"), "{text}");
+        assert!(text.ends_with("again: moorline-lab sim --seeds 1 --first-seed 9\n"), "{text}");
         let with_plan = SimArgs { plan: Some("my.toml".into()), ..args(10, 1) };
         let text = report.text(&with_plan);
         assert!(text.ends_with("--first-seed 9 --plan my.toml\n"), "{text}");

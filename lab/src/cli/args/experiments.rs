@@ -8,37 +8,18 @@ mod throughput;
 use failures::{ArtArgs, HandOffArgs, LocalEventArgs, PeersArgs, RoughArgs};
 use throughput::ThroughputArgs;
 
+use crate::experiment::{AddrCost, I2Cost, IspLoss, Negotiation, Security};
 use clap::Subcommand;
 use moorline_cga::Sec;
-use moorline_lab::experiment::{AddrCost, I2Cost, IspLoss, Negotiation, Security};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use super::FormatArgs;
-use super::addr::parse_sec;
 use i1_flood::I1FloodArgs;
 use ilcc::{IlccArgs, IlnpFloodArgs};
 pub(crate) use load::LoadArgs;
 use state_cost::StateCostArgs;
-
-/// What `moorline lab` can do.
-#[derive(Clone, Debug, Subcommand)]
-pub enum LabCommand {
-    /// List the experiments.
-    List(FormatArgs),
-    /// Carry out an experiment and print what was measured.
-    Run(RunArgs),
-    /// Send the traffic of correspondents of ILNPv6, real and made up, into the network of a lab (as root).
-    ///
-    /// The generator of the ILCC study: echo requests from a fixed source, and datagrams of which each has
-    /// another identifier, all with a Nonce option and the checksum of ILNP. It goes into network namespaces of
-    /// labs and nowhere else; without --from, into one made for it.
-    Load(LoadArgs),
-    /// Make one page, report.html, of the results in a folder.
-    Report(ReportArgs),
-}
 
 /// Where the results are.
 #[derive(Clone, Debug, clap::Args)]
@@ -203,7 +184,7 @@ pub struct AddrCostArgs {
     #[arg(long, value_name = "N", default_value_t = AddrCost::default().sec_2_trials)]
     pub sec_2_trials: usize,
     /// Security parameters.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2", value_parser = parse_sec)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2", value_parser = moorline_addr::parse_sec)]
     pub secs: Vec<Sec>,
     /// Numbers of threads; `all` for as many as there are processors.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,all", value_parser = parse_threads)]
@@ -292,70 +273,70 @@ fn parse_sizes(text: &str) -> Result<Sizes, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Args;
+    use crate::cli::{Args, Command};
+    use crate::experiment::{Art, HandOff, LocalEvent, Peers, Rough, StateCost, Throughput};
     use clap::Parser;
-    use moorline_lab::experiment::{Art, HandOff, LocalEvent, Peers, Rough, StateCost, Throughput};
 
     fn run(line: &str) -> RunArgs {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
-        let crate::Command::Lab(LabCommand::Run(run)) = args.command else { panic!("{line}") };
+        let Command::Run(run) = args.command else { panic!("{line}") };
         run
     }
 
     #[test]
     fn the_defaults_are_those_of_the_experiment() {
-        let RunArgs { json, out, experiment } = run("moorline lab run addr-cost");
+        let RunArgs { json, out, experiment } = run("moorline-lab run addr-cost");
         assert_eq!((json, out), (false, None));
         let ExperimentArgs::AddrCost(args) = experiment else { panic!() };
         let (given, default) = (args.experiment(), AddrCost::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let state_cost = run("moorline lab run state-cost");
-        let run = run("moorline lab run negotiation");
+        let state_cost = run("moorline-lab run state-cost");
+        let run = run("moorline-lab run negotiation");
         let ExperimentArgs::Negotiation(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), Negotiation::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
         let ExperimentArgs::StateCost(args) = state_cost.experiment else { panic!() };
         let (given, default) = (args.experiment(), StateCost::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let ExperimentArgs::I1Flood(args) = self::run("moorline lab run i1-flood").experiment
+        let ExperimentArgs::I1Flood(args) = self::run("moorline-lab run i1-flood").experiment
         else {
             panic!()
         };
-        let (given, default) = (args.experiment(), moorline_lab::experiment::FloodCost::default());
+        let (given, default) = (args.experiment(), crate::experiment::FloodCost::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let ExperimentArgs::Ilcc(args) = self::run("moorline lab run ilcc").experiment else {
+        let ExperimentArgs::Ilcc(args) = self::run("moorline-lab run ilcc").experiment else {
             panic!()
         };
-        let (given, default) = (args.experiment(), moorline_lab::experiment::IlccStudy::default());
+        let (given, default) = (args.experiment(), crate::experiment::IlccStudy::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let ExperimentArgs::IlnpFlood(args) = self::run("moorline lab run ilnp-flood").experiment
+        let ExperimentArgs::IlnpFlood(args) = self::run("moorline-lab run ilnp-flood").experiment
         else {
             panic!()
         };
-        let (given, default) = (args.experiment(), moorline_lab::experiment::IlnpFlood::default());
+        let (given, default) = (args.experiment(), crate::experiment::IlnpFlood::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let ExperimentArgs::Art(args) = self::run("moorline lab run art").experiment else {
+        let ExperimentArgs::Art(args) = self::run("moorline-lab run art").experiment else {
             panic!()
         };
         let (given, default) = (args.experiment(), Art::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let run = self::run("moorline lab run throughput");
+        let run = self::run("moorline-lab run throughput");
         let ExperimentArgs::Throughput(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), Throughput::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let run = self::run("moorline lab run local-event");
+        let run = self::run("moorline-lab run local-event");
         let ExperimentArgs::LocalEvent(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), LocalEvent::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let run = self::run("moorline lab run rough");
+        let run = self::run("moorline-lab run rough");
         let ExperimentArgs::Rough(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), Rough::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let run = self::run("moorline lab run handoff");
+        let run = self::run("moorline-lab run handoff");
         let ExperimentArgs::Handoff(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), HandOff::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
-        let run = self::run("moorline lab run peers");
+        let run = self::run("moorline-lab run peers");
         let ExperimentArgs::Peers(args) = run.experiment else { panic!() };
         let (given, default) = (args.experiment(), Peers::default());
         assert_eq!(format!("{given:?}"), format!("{default:?}"));
@@ -363,7 +344,7 @@ mod tests {
 
     #[test]
     fn art_takes_what_the_documentation_shows() {
-        let line = "moorline lab run art --send-timeouts 1,2 --repetitions 3 \
+        let line = "moorline-lab run art --send-timeouts 1,2 --repetitions 3 \
                     --flows tcp,tcp-no-notice,udp-oneway,udp-bidir --json";
         let ExperimentArgs::Art(args) = run(line).experiment else { panic!() };
         let art = args.experiment();
@@ -373,8 +354,8 @@ mod tests {
     #[test]
     fn options_of_all_experiments_stand_anywhere() {
         for line in [
-            "moorline lab run --json --out here addr-cost",
-            "moorline lab run addr-cost --out here --json",
+            "moorline-lab run --json --out here addr-cost",
+            "moorline-lab run addr-cost --out here --json",
         ] {
             let args = run(line);
             assert!(args.json && args.out == Some(PathBuf::from("here")), "{line}");

@@ -1,10 +1,11 @@
-use super::{simulated, write_json};
-use crate::args::DemoArgs;
+use super::args::DemoArgs;
+use super::simulated;
+use crate::demo::{self, DemoOptions, Protocol, Report};
+use crate::interrupt::Interrupted;
+use crate::preflight;
+use crate::timeline::{Silent, Style, Timeline, View};
 use anyhow::{Context, ensure};
-use moorline_lab::demo::{self, DemoOptions, Protocol, Report};
-use moorline_lab::interrupt::{EXIT_INTERRUPTED, Interrupted};
-use moorline_lab::preflight;
-use moorline_lab::timeline::{Silent, Style, Timeline, View};
+use moorline_term::{EXIT_INTERRUPTED, write_json};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,8 +19,8 @@ pub(crate) fn demo(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<ExitC
     };
     let report = match report {
         Err(error) if error.is::<Interrupted>() => {
-            eprintln!("moorline: interrupted; everything the demo made is gone");
-            return Ok(exit_code(EXIT_INTERRUPTED));
+            eprintln!("moorline-lab: interrupted; everything the demo made is gone");
+            return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
         report => report?,
     };
@@ -61,8 +62,4 @@ fn simulated(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
     let is_watched = !args.json && Style::of_stdout().live;
     let step = if is_watched { Duration::from_millis(25) } else { Duration::ZERO };
     simulated::demo(args.send_timeout, step, view)
-}
-
-fn exit_code(code: i32) -> ExitCode {
-    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -1,11 +1,11 @@
 //! The demo in the simulator: the run is over before it is shown, so it is shown as fast as suits.
 
+use crate::demo::{Mode, Protocol, Report};
+use crate::interrupt;
+use crate::timeline::{LAG, Lane, MarkKind, Span, View};
+use crate::topology::Prefix;
 use moorline_api::Pair;
 use moorline_host::{Event, ReapState};
-use moorline_lab::demo::{Mode, Protocol, Report};
-use moorline_lab::interrupt;
-use moorline_lab::timeline::{LAG, Lane, MarkKind, Span, View};
-use moorline_lab::topology::Prefix;
 use moorline_sim::{DemoConfig, DemoRun, Mark, demo_scenario};
 use moorline_types::LocatorPair;
 use std::thread;

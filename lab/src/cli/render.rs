@@ -1,7 +1,7 @@
-use super::table::table;
-use crate::commands::Listed;
-use moorline_lab::experiment::Results;
-use moorline_lab::load::Sent;
+use super::experiments::Listed;
+use crate::experiment::Results;
+use crate::load::Sent;
+use moorline_term::table;
 use serde_json::Value;
 use std::path::PathBuf;
 

@@ -2,10 +2,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::experiment::StateCost;
+use crate::trace::Campus;
 use humantime::parse_duration;
 use moorline_datapath::shim6::TriggerPolicy;
-use moorline_lab::experiment::StateCost;
-use moorline_lab::trace::Campus;
 
 /// Parameters of `state-cost`.
 #[derive(Clone, Debug, clap::Args)]

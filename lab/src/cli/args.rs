@@ -1,0 +1,113 @@
+//! What `moorline-lab` takes.
+
+mod experiments;
+
+pub(super) use experiments::{ExperimentArgs, LoadArgs, ReportArgs, RunArgs};
+
+use crate::demo::{DemoOptions, Protocol};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Demo, simulator and experiments of Moorline.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "moorline-lab", version, max_term_width = 100)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `moorline-lab` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Show a TCP transfer that survives the death of its ISP, and one that does not.
+    ///
+    /// Two hosts with two ISPs each are made out of network namespaces; nothing of this machine's
+    /// network is touched. Needs root; without it the simulator runs the same scenario.
+    Demo(DemoArgs),
+    /// Play networks that fail in the simulator: the same seed gives the same run.
+    ///
+    /// Networks, traffic and failures are made up from the seed, or come from a plan. Each run is held
+    /// against what Moorline promises; one that breaks a rule is told, and a single one is shown as a
+    /// message sequence chart. Ends with 1 if a rule was broken.
+    Sim(SimArgs),
+    /// List the experiments.
+    List(FormatArgs),
+    /// Carry out an experiment and print what was measured.
+    Run(RunArgs),
+    /// Send the traffic of correspondents of ILNPv6, real and made up, into the network of a lab (as root).
+    ///
+    /// The generator of the ILCC study: echo requests from a fixed source, and datagrams of which each has
+    /// another identifier, all with a Nonce option and the checksum of ILNP. It goes into network namespaces of
+    /// labs and nowhere else; without --from, into one made for it.
+    Load(LoadArgs),
+    /// Make one page, report.html, of the results in a folder.
+    Report(ReportArgs),
+}
+
+/// How to show it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct FormatArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How to run the demo.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct DemoArgs {
+    /// What keeps the connections alive: shim6, over an ISP that dies silently, or ilnp, on a host that is cut off from its
+    /// ISP.
+    #[arg(long, value_name = "PROTOCOL", default_value_t)]
+    pub protocol: Protocol,
+    /// Silence that counts as failure (RFC 5534: Send Timeout); of no account for ilnp.
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = send_timeout)]
+    pub send_timeout: Duration,
+    /// Octets a second of each program, for machines that are slow or emulated.
+    #[arg(long, value_name = "OCTETS", default_value_t = DemoOptions::RATE, hide = true)]
+    pub rate: u64,
+    /// Use the simulator even where the real thing could run.
+    #[arg(long)]
+    pub simulated: bool,
+    /// Print the result as one JSON object, and nothing while it runs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to simulate.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SimArgs {
+    /// How many runs.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub seeds: u64,
+    /// Seed of the first; the next ones count up.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub first_seed: u64,
+    /// Play this plan (TOML, see docs/simulator.md) with each seed, not one made up from it.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Print the plan of the first seed as TOML, to change it and play it again; plays nothing.
+    #[arg(long, conflicts_with_all = ["json", "trace", "mermaid"])]
+    pub print_plan: bool,
+    /// Print the message sequence chart of the first seed even if it broke no rule.
+    #[arg(long, conflicts_with = "json")]
+    pub trace: bool,
+    /// Print charts as Mermaid.
+    #[arg(long, conflicts_with = "json")]
+    pub mermaid: bool,
+    /// Print the result as one JSON object, and nothing while it runs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A Send Timeout that the daemon takes too.
+fn send_timeout(text: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write for example 500ms"))?;
+    if (Duration::from_millis(200)..=Duration::from_secs(100)).contains(&span) {
+        Ok(span)
+    } else {
+        Err("outside 200ms to 100s".into())
+    }
+}
