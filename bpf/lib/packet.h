@@ -176,7 +176,6 @@ static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const st
 				       struct upper *upper)
 {
 	__u32 offset = l2 + sizeof(*ip6);
-	bool later_fragment = false;
 	__u8 header[4];
 
 	*upper = (struct upper){ .protocol = ip6->next };
@@ -188,12 +187,13 @@ static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const st
 			break;
 		if (bpf_skb_load_bytes(skb, offset, header, sizeof(header)))
 			return;
-		if (next == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
-			later_fragment = true;
-		offset += next == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
 		upper->protocol = header[0];
+		/* A later fragment has no header of the upper layer. */
+		if (next == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
+			return;
+		offset += next == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
 	}
-	if (wants_ports && !later_fragment)
+	if (wants_ports)
 		load_ports(skb, offset, upper);
 }
 

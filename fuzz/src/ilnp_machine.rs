@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Update};
+use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Socket, Update};
 use moorline_ilnp::{
-    Config, LocalLocator, LocalState, Machine, NonceLen, NonceMode, Open, Socket, Transmit,
+    Config, LocalLocator, LocalState, Machine, NonceLen, NonceMode, Open, Transmit,
 };
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update};
-use moorline_ilnp::{Admit, Inbound, Open, Outbound, Plane, Policy, Settings, Socket};
+use moorline_datapath::ilnp::{Socket, Wanted};
+use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};
 
@@ -39,13 +39,12 @@ struct World {
 
 impl World {
     fn new(flags: u8) -> Self {
-        let policy: Arc<dyn Policy> =
-            if flags & 1 == 0 { Arc::new(Admit::default()) } else { Arc::new(Open) };
-        let mut settings = Settings { max_sessions: 6, mtu: 200, ..Settings::new(policy) };
+        let wanted = if flags & 1 == 0 { Wanted::Connected } else { Wanted::All };
+        let mut settings = Settings { wanted, max_sessions: 6, mtu: 200, ..Settings::default() };
         if flags >> 1 & 1 == 1 {
             settings.checksum = ChecksumMode::Full;
         }
-        let mut plane = Plane::new(settings.clone(), [1; 32]);
+        let mut plane = Plane::new(settings.clone(), [1; 16]);
         plane.set_nids([OURS].into());
         Self {
             plane,

@@ -3,7 +3,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_datapath::shim6::{ContextEntry, ReapTimers, Update};
-use moorline_plane::{Inbound, Outbound, Plane, Settings};
+use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
 use crate::input::Input;

@@ -2,8 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::Sockets;
-use moorline_ilnp::Socket;
 use moorline_types::IlvPair;
 
 /// All that is polled: as many as `limit`, more than a step may ever bring, mean that it does not come to an end.

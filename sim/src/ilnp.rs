@@ -1,5 +1,5 @@
 //! Two ILNP hosts on a virtual clock: the real [`moorline_ilnp::Machine`] over the real
-//! [`moorline_ilnp::Plane`], sockets whose checksums are looked at, a network that delays, loses and reorders,
+//! [`moorline_plane::ilnp::Plane`], sockets whose checksums are looked at, a network that delays, loses and reorders,
 //! and somebody who wishes them ill.
 //!
 //! [`run`] plays an [`IlnpPlan`]; equal plans give equal runs. What it finds wrong is in

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_host::{Config, ContextSnapshot, EstablishedView, Host, LocalState};
-use moorline_plane::{Plane, Settings};
+use moorline_plane::shim6::{Plane, Settings};
 use moorline_types::{Instant, Locator, Ulid, UlidPair};
 
 use crate::addresses::{AddressBook, Changed};

@@ -109,7 +109,7 @@ impl Moved {
 }
 
 /// IPv6 asks for no less of any link (RFC 8200 s5).
-pub(crate) const MIN_MTU: u32 = 1280;
+pub(crate) const MIN_MTU: u32 = moorline_wire::ip6::MIN_MTU as u32;
 
 impl Daemon {
     /// Carries out everything the machines have decided, until they have nothing more to say.

@@ -35,4 +35,4 @@ mod settings;
 mod tests;
 
 pub use plane::IlnpDatapath;
-pub use settings::{IlnpSettings, Wanted};
+pub use settings::IlnpSettings;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use moorline_datapath::shim6::TriggerPolicy;
-use moorline_plane::{Flows, MAX_FLOWS};
+use moorline_plane::shim6::{Flows, MAX_FLOWS};
 use moorline_types::{Instant, Ulid, UlidPair};
 
 use crate::trace::Packet;

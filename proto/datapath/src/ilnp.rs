@@ -16,6 +16,16 @@ pub enum Socket {
     Connected,
 }
 
+/// Which packets without a session are reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those of connected sockets: `admit`.
+    #[default]
+    Connected,
+    /// All, even without a socket: `open`.
+    All,
+}
+
 /// What a host's sockets have: the transport layer's part in a decision.
 pub trait Sockets {
     /// The best socket for a packet of this protocol between these addresses and ports, ours first. One of a
@@ -153,3 +163,9 @@ pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// together, and looks for their TCP header where the nonce is, does not find them too long (decision 088): 40. All data
 /// planes alike, not configurable.
 pub const ROOM_IN_TCP: u32 = 40;
+/// Sessions of a host: 65,536. Configurable.
+pub const MAX_SESSIONS: usize = 65_536;
+/// Sessions with one node, each for another pair of addresses: 16. Configurable.
+pub const MAX_WITH_NODE: usize = 16;
+/// Locators of a correspondent that are kept, the preferred ones: 32. Not configurable.
+pub const MAX_REMOTE_LOCATORS: usize = 32;

@@ -2,15 +2,11 @@
 
 use core::time::Duration;
 
-/// Sessions of a host: 65,536. Configurable.
-pub const MAX_SESSIONS: usize = 65_536;
-/// Sessions with one node, each for another pair of addresses: 16. Configurable.
-pub const MAX_WITH_NODE: usize = 16;
+pub use moorline_datapath::ilnp::{MAX_REMOTE_LOCATORS, MAX_SESSIONS, MAX_WITH_NODE};
+
 /// Locators whose correspondents fill the cache, if they propose as many sessions as one may: 16. What is one's share can be
 /// configured.
 pub const LOCATORS_THAT_FILL: usize = 16;
-/// Locators of a correspondent that are kept, the preferred ones: 32. Not configurable.
-pub const MAX_REMOTE_LOCATORS: usize = 32;
 /// Proposals that wait for an answer: 1,024. Not configurable.
 pub const MAX_PROPOSALS: usize = 1024;
 /// Correspondents remembered as not speaking ILNP: 4,096. Not configurable.

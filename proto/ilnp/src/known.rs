@@ -8,11 +8,13 @@ use moorline_wire::ilnp::{NONCE_OPTION, NonceHeader};
 use moorline_wire::upper_layer_checksum;
 
 use crate::consts::CHECK_INTERVAL;
-use crate::control::{Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION};
 use crate::event::Cause;
-use crate::machine::{IP6_LEN, Machine, ip6_header};
-use crate::packet::MIN_MTU;
+use crate::machine::{Machine, ip6_header};
 use crate::session::{Opening, Session};
+use moorline_wire::ilnp::{
+    Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION,
+};
+use moorline_wire::ip6::{IP6_LEN, MIN_MTU};
 
 impl Session {
     /// The correspondent has not shown for a while that it knows the session.

@@ -14,7 +14,7 @@
 //!    <-- acknowledgement ---------------------------
 //! ```
 //!
-//! **Admission.** Every new correspondent could have an entry in the cache ([`Ilcc`]), and in the St Andrews
+//! **Admission.** Every new correspondent could have an entry in the cache ([`moorline_index::Ilcc`]), and in the St Andrews
 //! kernel has; whoever makes up identifiers fills it. Here a [`Policy`] decides: [`Admit`] wants a socket,
 //! a connected one at either end, room, and the correspondent's agreement, and costs a host nothing for what
 //! it does not want. [`Open`] is there for comparison. Either way the cache is bounded.
@@ -36,8 +36,7 @@
 //! remembered, and gets classic IPv6.
 //!
 //! [`Machine`] holds all sessions of a host and has neither clock nor randomness of its own. What happens
-//! to each packet is [`Plane`]'s business, the data plane in user space; between the two is the contract in
-//! [`moorline_datapath::ilnp`].
+//! to each packet is the business of a data plane; between the two is the contract in [`moorline_datapath::ilnp`].
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -48,16 +47,12 @@ mod config;
 pub mod consts;
 mod control;
 mod event;
-mod ilcc;
 mod known;
 mod locator_update;
 mod machine;
 mod negative;
-mod packet;
-mod plane;
 mod policy;
 mod proposal;
-mod quote;
 mod session;
 mod snapshot;
 mod validator;
@@ -66,12 +61,9 @@ mod validator;
 mod tests;
 
 pub use config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
-pub use control::Control;
 pub use event::{Cause, Classic, Event, Transmit};
-pub use ilcc::{Class, Ilcc, Removed};
 pub use machine::Machine;
 pub use moorline_datapath::ilnp::Socket;
-pub use plane::{Inbound, Outbound, Plane, Settings};
 pub use policy::{Admit, Candidate, Decision, Open, Policy, Stage, Why, share_of_locator};
 pub use session::{RemoteLocator, SessionView, State, Validity};
 pub use snapshot::SessionSnapshot;

@@ -10,11 +10,11 @@ use crate::config::{LocalLocator, LocalState};
 use crate::consts::{
     CHECK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_AFTER_CHANGE, NONCE_ROUND_TRIPS, UPDATE_LIFETIME,
 };
-use crate::control::Control;
 use crate::event::{Cause, Classic, Event};
-use crate::ilcc::Class;
 use crate::machine::Machine;
 use crate::session::{Advertisement, Opening};
+use moorline_index::Class;
+use moorline_wire::ilnp::Control;
 
 impl Machine {
     pub(crate) fn on_local(&mut self, state: &LocalState, now: Instant) {

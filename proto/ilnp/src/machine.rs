@@ -10,9 +10,7 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
 use crate::consts::{NEGATIVE_LIFETIME, NONCE_AFTER_AGREEMENT};
-use crate::control::Control;
 use crate::event::{Cause, Classic, Event, Transmit};
-use crate::ilcc::{Class, Ilcc, Removed};
 use crate::negative::{Answers, Hints, Negatives};
 use crate::policy::{Candidate, Stage};
 use crate::proposal::Proposal;
@@ -20,6 +18,9 @@ use crate::session::{Opening, Session, SessionView};
 use crate::validator::Validators;
 use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Sockets, Update};
+use moorline_index::{Class, Ilcc, Removed};
+use moorline_wire::ilnp::Control;
+use moorline_wire::ip6::IP6_LEN;
 
 /// All ILNP sessions of a host.
 ///
@@ -66,7 +67,9 @@ impl Machine {
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        let ilcc = Ilcc::new(config.max_sessions, &mut rng);
+        let mut key = [0; 16];
+        rng.fill_bytes(&mut key);
+        let ilcc = Ilcc::new(config.max_sessions, key);
         let validators = Validators::new(&mut rng, now);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
@@ -522,5 +525,4 @@ pub(crate) fn ip6_header(pair: IlvPair, next_header: u8, payload_len: usize) -> 
     packet
 }
 
-pub(crate) const IP6_LEN: usize = 40;
 const HOP_LIMIT: u8 = 64;

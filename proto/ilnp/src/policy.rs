@@ -1,6 +1,6 @@
 use core::fmt;
 
-use moorline_datapath::ilnp::Socket;
+use moorline_datapath::ilnp::{Socket, Wanted};
 use moorline_wire::ilnp::Refusal;
 
 use crate::consts::{LOCATORS_THAT_FILL, MAX_SESSIONS, MAX_WITH_NODE};
@@ -82,9 +82,9 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Decides. Is asked for packets, so it has to be quick.
     fn decide(&self, candidate: &Candidate) -> Decision;
 
-    /// Whether a data plane needs to report a packet between addresses without a session, whose socket is
-    /// this one: what it does not report makes no entry, and costs nothing.
-    fn wants(&self, socket: Socket) -> bool;
+    /// Which packets between addresses without a session a data plane is to report: what it does not report makes no entry, and
+    /// costs nothing.
+    fn wanted(&self) -> Wanted;
 }
 
 /// Each new correspondent's packet makes an entry, as in the St Andrews kernel. For comparison.
@@ -102,8 +102,8 @@ impl Policy for Open {
         }
     }
 
-    fn wants(&self, _socket: Socket) -> bool {
-        true
+    fn wanted(&self) -> Wanted {
+        Wanted::All
     }
 }
 
@@ -169,8 +169,8 @@ impl Policy for Admit {
         }
     }
 
-    fn wants(&self, socket: Socket) -> bool {
-        socket == Socket::Connected
+    fn wanted(&self) -> Wanted {
+        Wanted::Connected
     }
 }
 
@@ -219,9 +219,6 @@ mod tests {
             assert_eq!(decide(Socket::Unconnected), Decision::Refuse(Refusal::NOT_CONNECTED));
             assert_eq!(decide(Socket::None), Decision::Refuse(Refusal::NO_SOCKET));
         }
-        let admit = Admit::default();
-        assert!(admit.wants(Socket::Connected));
-        assert!(!admit.wants(Socket::Unconnected) && !admit.wants(Socket::None));
     }
 
     #[test]

@@ -10,12 +10,12 @@ use rand_core::RngCore;
 use crate::config::NonceMode;
 use crate::consts::{MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
 use crate::event::{Cause, Classic};
-use crate::ilcc::Class;
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
 use crate::session::{Confirming, Opening, RemoteLocator, Retry, Session};
 use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{ChecksumMode, Sockets};
+use moorline_index::Class;
 
 /// A session that we have proposed.
 #[derive(Clone, Debug)]

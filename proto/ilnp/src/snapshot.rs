@@ -5,10 +5,10 @@ use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, Rtt, SessionId};
 use moorline_wire::ilnp::AdmissionFlags;
 
 use crate::consts::MAX_REMOTE_LOCATORS;
-use crate::ilcc::Class;
 use crate::machine::Machine;
 use crate::policy::Why;
 use crate::session::{Opening, RemoteLocator, Session};
+use moorline_index::Class;
 
 /// All it takes to go on with an established session in another run. It holds the nonces, so it is as secret as
 /// they are.

@@ -19,6 +19,8 @@
 //! [`FloodLimit`] is for answers to strangers, by the prefix that they say they come from, in memory that no
 //! flood can fill.
 //!
+//! [`Ilcc`] is the correspondent cache of ILNP (RFC 6741 s5), made of the first two: bounded, and what a flood makes up goes first.
+//!
 //! What the others find is hashed by the caller, with a key of his own where peers can choose what is hashed. Nothing here
 //! has an order that could be seen: an index is asked for one hash at a time, and equal deadlines come by slot.
 #![no_std]
@@ -28,10 +30,12 @@ extern crate alloc;
 
 mod deadlines;
 mod flood;
+mod ilcc;
 mod index;
 mod segments;
 
 pub use deadlines::Deadlines;
 pub use flood::FloodLimit;
+pub use ilcc::{Class, Ilcc, Removed};
 pub use index::{Candidates, Index};
 pub use segments::Segments;

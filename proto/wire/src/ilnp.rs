@@ -3,12 +3,14 @@
 //! * [`NonceHeader`]: the Destination Options header with the Nonce option (RFC 6744 s2).
 //! * [`LocatorUpdate`]: the ICMPv6 message that tells correspondents of locators (RFC 6743 s2).
 //! * [`Admission`]: the ICMPv6 messages by which two hosts agree on a session (decision 070).
+//! * [`Control`]: a packet with one of these messages, taken apart.
 //! * [`ChecksumDelta`]: what a change of locators does to the checksum of TCP or UDP (RFC 6741 s4.2).
 //! * [`NidRecord`], [`L32Record`], [`L64Record`], [`LpRecord`]: RDATA of the DNS records (RFC 6742 s2).
 
 mod admission;
 mod checksum;
 pub mod consts;
+mod control;
 mod dns;
 mod icmp;
 mod locator_update;
@@ -18,6 +20,7 @@ pub use admission::{
     Accept, Admission, AdmissionFlags, AdmissionTypes, Confirm, Flow, Propose, Refusal, Refuse,
 };
 pub use checksum::{ChecksumDelta, checksum_at, transport_checksum};
+pub use control::{Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION};
 pub use dns::{DomainName, L32Record, L64Record, LpRecord, NidRecord};
 pub use locator_update::{L64Entry, LocatorUpdate, Operation};
 pub use nonce::{NONCE_OPTION, NonceHeader, OptionsHeader};

@@ -21,7 +21,7 @@
 //! The CGA Parameters data structure is an opaque option here; [`CgaParameters`] takes it apart
 //! (RFC 3972 s3, RFC 4581 s2, RFC 5535 s5). What it hashes to is `moorline-cga`'s concern.
 //!
-//! [`ilnp`] has the messages and options of ILNPv6 (RFC 6742 to 6744).
+//! [`ip6`] has the IPv6 header and the walk behind it. [`ilnp`] has the messages and options of ILNPv6 (RFC 6742 to 6744).
 //!
 //! Nothing here panics on any input, and nothing allocates by a length that is claimed rather than
 //! present. All caps are in [`consts`].
@@ -34,6 +34,7 @@ mod checksum;
 pub mod consts;
 mod error;
 pub mod ilnp;
+pub mod ip6;
 mod locators;
 mod message;
 mod numbers;

@@ -2,10 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use moorline_datapath::ilnp::Sockets;
-use moorline_ilnp::{
-    Admit, Config, Event, Inbound, LocalLocator, LocalState, Machine, Open, Outbound, Plane,
-    Policy, Settings, State,
-};
+use moorline_ilnp::{Admit, Config, Event, LocalLocator, LocalState, Machine, Open, Policy, State};
+use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
 
 use super::sockets::{NoSockets, SimSocket, ip6, read};
@@ -51,7 +49,7 @@ impl Core {
             false => Arc::new(Admit::of(plan.max_sessions)),
         };
         let config = Config {
-            policy: policy.clone(),
+            policy: Arc::clone(&policy),
             max_sessions: plan.max_sessions,
             nonce: plan.nonce,
             nonce_len: plan.nonce_len,
@@ -61,10 +59,12 @@ impl Core {
         let settings = Settings {
             max_sessions: plan.max_sessions,
             checksum: plan.checksum,
-            ..Settings::new(policy)
+            wanted: policy.wanted(),
+            ..Settings::default()
         };
         let machine = Machine::new(config, seed, now);
-        Self { machine, plane: Plane::new(settings, seed) }
+        let key = std::array::from_fn(|at| seed[at]);
+        Self { machine, plane: Plane::new(settings, key) }
     }
 }
 

@@ -1,5 +1,5 @@
+use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::Sockets;
-use moorline_ilnp::Socket;
 use moorline_types::{Ilv, IlvPair};
 use moorline_wire::ilnp::{checksum_at, transport_checksum};
 

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use moorline_ilnp::Socket;
+use moorline_datapath::ilnp::Socket;
 use moorline_types::{DropReason, IlvPair, Instant};
 
 use super::attack::{EVIL, guessed_update, is_locator_update, made_up};

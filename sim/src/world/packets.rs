@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use moorline_plane::{Inbound, Outbound};
+use moorline_plane::shim6::{Inbound, Outbound};
 use moorline_types::{Locator, LocatorPair};
 use moorline_wire::PROTOCOL;
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
-use moorline_plane::{Inbound, Outbound, Plane, Sender, Settings};
+use moorline_plane::shim6::{Inbound, Outbound, Plane, Sender, Settings};
 use moorline_types::{ContextId, Instant, Locator};
 
 use super::case::{Case, Check, CountersText, Hook, Input, PathCountersText, Step, ulids};

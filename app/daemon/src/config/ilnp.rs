@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use moorline_bpf::ilnp::{IlnpSettings, Wanted};
-use moorline_datapath::ilnp::ChecksumMode;
+use moorline_bpf::ilnp::IlnpSettings;
+use moorline_datapath::ilnp::{ChecksumMode, Wanted};
 use moorline_ilnp::consts::MAX_WITH_NODE;
 use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy, share_of_locator};
 use moorline_wire::ilnp::AdmissionTypes;

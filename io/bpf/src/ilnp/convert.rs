@@ -2,8 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry};
-use moorline_ilnp::Socket;
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::ChecksumDelta;
 

@@ -6,8 +6,9 @@ use libbpf_rs::{Object, ObjectBuilder, OpenObject};
 use moorline_datapath::ilnp::ChecksumMode;
 
 use crate::error::{Error, Result};
-use crate::ilnp::settings::{IlnpSettings, Wanted};
+use crate::ilnp::settings::IlnpSettings;
 use crate::skel::{self, ilnp::types};
+use moorline_datapath::ilnp::Wanted;
 
 /// # Errors
 ///

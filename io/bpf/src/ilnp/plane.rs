@@ -3,8 +3,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapHandle, Object, ProgramInput};
+use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Update};
-use moorline_ilnp::Socket;
 use moorline_types::{DropReason, IlvPair, L64, Nid};
 
 use crate::attach::{self, Attachments, Hook, Place};
@@ -207,7 +207,7 @@ impl IlnpDatapath {
         Ok(is_full)
     }
 
-    /// Hands over a batch of the packets there are for [`moorline_ilnp::Machine::handle_control`], whole, from the IPv6
+    /// Hands over a batch of the packets there are for the machine of the sessions, whole, from the IPv6
     /// header on. The stack does not see them. Whether there may be more, of which [`Self::poll_fd`] says nothing again.
     ///
     /// # Errors

@@ -208,7 +208,7 @@ impl Sessions {
 }
 
 const WITH_NODE: usize = types::ilnp_sizes::ILNP_WITH_NODE.0 as usize;
-const _: () = assert!(WITH_NODE == moorline_ilnp::consts::MAX_WITH_NODE);
+const _: () = assert!(WITH_NODE == moorline_datapath::ilnp::MAX_WITH_NODE);
 const _: () = assert!(
-    types::ilnp_sizes::ILNP_REMOTES.0 as usize == moorline_ilnp::consts::MAX_REMOTE_LOCATORS
+    types::ilnp_sizes::ILNP_REMOTES.0 as usize == moorline_datapath::ilnp::MAX_REMOTE_LOCATORS
 );

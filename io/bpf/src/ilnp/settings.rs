@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use moorline_datapath::ilnp::ChecksumMode;
+use moorline_datapath::ilnp::{ChecksumMode, Wanted};
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::settings::AttachMode;
@@ -34,14 +34,4 @@ impl Default for IlnpSettings {
             attach: AttachMode::Auto,
         }
     }
-}
-
-/// Which packets without a session are reported: what the policy says of each [`moorline_ilnp::Socket`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
-    /// Those of connected sockets: `admit`.
-    #[default]
-    Connected,
-    /// All, even without a socket: `open`.
-    All,
 }

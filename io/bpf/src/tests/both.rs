@@ -8,7 +8,7 @@ use std::time::Duration;
 use moorline_datapath::shim6::{
     ContextEntry, Paths, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers, Update,
 };
-use moorline_plane::{Inbound, Outbound, Plane, Sender};
+use moorline_plane::shim6::{Inbound, Outbound, Plane, Sender};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
 use super::can_run;
@@ -140,14 +140,17 @@ fn both_planes_do_the_same_with_random_traffic() {
 impl Both {
     fn new() -> Self {
         let kernel = Harness::new(&Triggers::default());
-        let user = Plane::new(moorline_plane::Settings::default());
+        let user = Plane::new(moorline_plane::shim6::Settings::default());
         Self { kernel, user, now: 0, live: Vec::new(), forks: BTreeSet::new(), forked: 0 }
     }
 
     fn clear(&mut self) {
         let trigger = TriggerPolicy { bytes: 3000, ..TriggerPolicy::default() };
         self.kernel.clear(&trigger.into());
-        let settings = moorline_plane::Settings { trigger, ..moorline_plane::Settings::default() };
+        let settings = moorline_plane::shim6::Settings {
+            trigger,
+            ..moorline_plane::shim6::Settings::default()
+        };
         self.user = Plane::new(settings);
         for local in LOCALS {
             self.kernel.set_local(local.parse().unwrap());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use moorline_bpf::AttachMode;
 use moorline_datapath::shim6::{ContextEntry, Doubt, ReapTimers, Report, Update};
-use moorline_plane::{Outbound, Plane};
+use moorline_plane::shim6::{Outbound, Plane};
 use moorline_types::{Locator, LocatorPair};
 
 use super::capture::Capture;
@@ -194,7 +194,7 @@ fn flows_of_one_pair_take_the_paths_that_marks_or_ports_say() {
 
 /// Whether the flow from this port is sent by another path than the current one.
 fn takes_a_path(entry: &ContextEntry, port: u16) -> bool {
-    let mut plane = Plane::new(moorline_plane::Settings::default());
+    let mut plane = Plane::new(moorline_plane::shim6::Settings::default());
     entry.pairs().for_each(|pair| plane.set_local(pair.local));
     plane.handle_update(&Update::Upsert(entry.clone()), now());
     let mut packet = vec![0x60, 0, 0, 0, 0, 8, 17, 64];

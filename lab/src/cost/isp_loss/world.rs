@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use moorline_datapath::shim6::Report;
 use moorline_host::{Config, Host, LocalState};
-use moorline_plane::{Inbound, Outbound, Plane, Settings};
+use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, PROTOCOL, Packet};
 

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time;
 
+use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::Sockets;
-use moorline_ilnp::{
-    Admit, Config, Inbound, LocalLocator, LocalState, Machine, Open, Outbound, Plane, Policy,
-    Settings, Socket,
-};
+use moorline_ilnp::{Admit, Config, LocalLocator, LocalState, Machine, Open, Policy};
+use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{Ilv, IlvPair, Instant};
 use moorline_wire::ilnp::transport_checksum;
 
@@ -49,13 +48,14 @@ impl Host {
             PolicyName::Open => Arc::new(Open),
             PolicyName::Admit => Arc::new(Admit::of(room)),
         };
-        let settings = Settings { max_sessions: room, ..Settings::new(Arc::clone(&policy)) };
+        let settings =
+            Settings { max_sessions: room, wanted: policy.wanted(), ..Settings::default() };
         let config = Config { policy, max_sessions: room, ..Config::default() };
         let mut machine = Machine::new(config, SEED, START);
         let locators = vec![LocalLocator::new(me.l64)];
         machine.handle_local(&LocalState { nids: vec![me.nid], locators }, START);
         let sockets = Service { port };
-        let mut plane = Plane::new(settings, SEED);
+        let mut plane = Plane::new(settings, KEY);
         plane.set_nids([me.nid].into());
         Self { machine, plane, sockets, begin: time::Instant::now() }
     }
@@ -141,6 +141,7 @@ impl Host {
 }
 
 const SEED: [u8; 32] = [7; 32];
+const KEY: [u8; 16] = [1; 16];
 const START: Instant = Instant::from_nanos(1_000_000_000);
 const UDP: u8 = 17;
 const IP6_LEN: usize = 40;

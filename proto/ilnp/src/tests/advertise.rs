@@ -10,8 +10,8 @@ use moorline_wire::ilnp::{LocatorUpdate, Operation};
 
 use super::duo::{Always, Duo, NOW, of_session};
 use super::{ilv, update_of};
-use crate::control::Control;
 use crate::{Config, LocalLocator, LocalState, Machine, Socket};
+use moorline_wire::ilnp::Control;
 
 /// With the number of the correspondent that they are for or from.
 type Packets = Vec<(usize, Vec<u8>)>;

@@ -11,10 +11,11 @@ use super::duo::{Always, NOW};
 use super::ilv;
 use crate::consts::IDLE_TIMEOUT;
 use crate::{
-    Admit, Cause, Class, Config, Event, LocalLocator, LocalState, Machine, SessionSnapshot, Socket,
+    Admit, Cause, Config, Event, LocalLocator, LocalState, Machine, SessionSnapshot, Socket,
 };
 use moorline_datapath::ilnp::USED_INTERVAL;
 use moorline_datapath::ilnp::{Report, Update};
+use moorline_index::Class;
 
 /// A server whose socket takes packets of anybody.
 struct Server {

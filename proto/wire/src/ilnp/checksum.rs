@@ -1,6 +1,7 @@
 use moorline_types::{Ilv, L64, Nid};
 
 use crate::checksum::{fold, upper_layer_checksum};
+use crate::ip6::{DCCP, TCP, UDP, UDP_LITE};
 
 /// What turns the checksum of a transport over some locators into the one over others, without a look
 /// at the packet (RFC 1624 eqn. 3).
@@ -87,8 +88,3 @@ fn sum([a, b]: [L64; 2]) -> u16 {
 fn fold_word(word: u64) -> u16 {
     fold((word >> 32) + (word & 0xffff_ffff))
 }
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const DCCP: u8 = 33;
-const UDP_LITE: u8 = 136;

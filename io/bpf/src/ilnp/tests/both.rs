@@ -1,11 +1,12 @@
-//! Random traffic and updates through the eBPF programs and through [`moorline_ilnp::Plane`]: equal in every octet,
+//! Random traffic and updates through the eBPF programs and through [`moorline_plane::ilnp::Plane`]: equal in every octet,
 //! verdict and report.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Sockets as _, Update};
-use moorline_ilnp::{Admit, Inbound, Open, Outbound, Plane, Policy, Settings, Socket};
+use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, checksum_at};
 
@@ -13,9 +14,10 @@ use super::harness::{
     AWAY, ELSEWHERE, HOME, Harness, NEVER_NAMED, OURS, PAIRS, THEIR_PORT, THERE, UNCONNECTED,
     our_port,
 };
-use crate::ilnp::{IlnpSettings, Wanted};
+use crate::ilnp::IlnpSettings;
 use crate::tests::both::Random;
 use crate::tests::can_run;
+use moorline_datapath::ilnp::Wanted;
 
 /// Of those that errors tell.
 const LARGEST_MTU: usize = 0x0500 + 120;
@@ -111,12 +113,8 @@ struct Both {
 
 impl Both {
     fn new(kernel: Harness, wanted: Wanted, checksum: ChecksumMode) -> Self {
-        let policy: Arc<dyn Policy> = match wanted {
-            Wanted::Connected => Arc::new(Admit::default()),
-            Wanted::All => Arc::new(Open),
-        };
-        let settings = Settings { checksum, max_sessions: 64, ..Settings::new(policy) };
-        let mut user = Plane::new(settings.clone(), [0; 32]);
+        let settings = Settings { wanted, checksum, max_sessions: 64, ..Settings::default() };
+        let mut user = Plane::new(settings.clone(), [0; 16]);
         user.set_nids([OURS].into());
         Self { kernel, user, settings, now: 0, live: BTreeMap::new() }
     }
@@ -126,7 +124,7 @@ impl Both {
             self.kernel.plane.apply(&Update::Remove { session }).unwrap();
         }
         self.kernel.clear();
-        self.user = Plane::new(self.settings.clone(), [seed.to_be_bytes()[7]; 32]);
+        self.user = Plane::new(self.settings.clone(), [seed.to_be_bytes()[7]; 16]);
         self.user.set_nids([OURS].into());
     }
 

@@ -5,8 +5,8 @@ use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
 use libbpf_rs::ProgramInput;
+use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Sockets};
-use moorline_ilnp::Socket;
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid};
 
 use crate::ilnp::{IlnpDatapath, IlnpSettings};

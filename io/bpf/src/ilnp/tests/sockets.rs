@@ -3,8 +3,8 @@ use std::net::{SocketAddrV6, TcpListener};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Sockets, Update};
-use moorline_ilnp::Socket;
 use moorline_types::{IlvPair, Nonce, SessionId};
 
 use super::harness::{

@@ -1,8 +1,8 @@
 //! What is in the tables, of all sessions that there is room for and of those that there is none for.
 
 use libbpf_rs::MapCore;
+use moorline_datapath::ilnp::MAX_REMOTE_LOCATORS;
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update};
-use moorline_ilnp::consts::MAX_REMOTE_LOCATORS;
 use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};
 
 use super::harness::HOME;

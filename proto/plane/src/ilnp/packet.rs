@@ -1,0 +1,120 @@
+//! What the plane reads and writes in a packet.
+
+use alloc::vec::Vec;
+use moorline_types::{DropReason, Ilv, IlvPair};
+use moorline_wire::PROTOCOL;
+use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, OptionsHeader, checksum_at};
+use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6, IP6_LEN, Upper, write_lengths};
+
+/// An IPv6 header, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ip6 {
+    pub(crate) source: Ilv,
+    pub(crate) destination: Ilv,
+    pub(crate) header: ip6::Ip6,
+}
+
+impl Ip6 {
+    /// `None` for what is too short, another version, or not between global unicast addresses; and for what Shim6
+    /// has made.
+    pub(crate) fn read(packet: &[u8]) -> Option<Self> {
+        Self::parse(packet).filter(|ip6| ip6.source.l64.is_global_unicast())
+    }
+
+    /// The same of what comes from an address of the link, as what a router next to us has to say may.
+    pub(crate) fn read_from_link(packet: &[u8]) -> Option<Self> {
+        Self::parse(packet).filter(|ip6| ip6.source.l64.is_link_local())
+    }
+
+    fn parse(packet: &[u8]) -> Option<Self> {
+        let header = ip6::Ip6::read(packet).filter(|header| header.next_header != PROTOCOL)?;
+        let destination = Ilv::of(header.destination);
+        destination.l64.is_global_unicast().then_some(())?;
+        Some(Self { source: Ilv::of(header.source), destination, header })
+    }
+
+    /// False for most packets, at one look: an ICMPv6 message is the first thing in it, or behind options.
+    pub(crate) fn may_be_control(&self, packet: &[u8]) -> bool {
+        let behind_options = || packet.get(IP6_LEN) == Some(&ICMPV6);
+        self.header.next_header == ICMPV6
+            || self.header.next_header == DESTINATION_OPTIONS && behind_options()
+    }
+
+    /// Whether the first header is of Destination Options.
+    pub(crate) const fn has_options(&self) -> bool {
+        self.header.next_header == DESTINATION_OPTIONS
+    }
+
+    /// The Destination Options header, if it is the first.
+    pub(crate) fn options(&self, packet: &[u8]) -> Result<Option<OptionsHeader>, DropReason> {
+        if !self.has_options() {
+            return Ok(None);
+        }
+        Ok(Some(OptionsHeader::parse(self.header.payload(packet))?))
+    }
+
+    pub(crate) fn upper(&self, packet: &[u8]) -> Upper {
+        self.header.upper(packet)
+    }
+
+    /// The same behind the first Destination Options header.
+    pub(crate) fn upper_behind(packet: &[u8], options: &OptionsHeader) -> Upper {
+        Upper::read(packet, options.next_header, IP6_LEN + options.len)
+    }
+
+    /// Puts a nonce in front of everything.
+    //= rfc6744#8-1
+    pub(crate) fn insert(
+        &self,
+        packet: &mut Vec<u8>,
+        header: NonceHeader,
+        mtu: usize,
+        upper: &mut Upper,
+    ) -> Result<(), DropReason> {
+        if self.header.is_behind_others() {
+            return Err(DropReason::HeaderChain);
+        }
+        let octets = NonceHeader { next_header: self.header.next_header, ..header }.emit();
+        let more = u16::try_from(octets.len()).map_err(|_| DropReason::AdjustRoom)?;
+        let len = self.header.payload_len.checked_add(more).ok_or(DropReason::AdjustRoom)?;
+        if packet.len() + octets.len() > mtu {
+            return Err(DropReason::AdjustRoom);
+        }
+        upper.at = upper.at.map(|at| at + octets.len());
+        packet.splice(IP6_LEN..IP6_LEN, octets);
+        write_lengths(packet, len, DESTINATION_OPTIONS);
+        Ok(())
+    }
+
+    /// Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it.
+    pub(crate) fn strip(&self, packet: &mut Vec<u8>, options: &OptionsHeader, upper: &mut Upper) {
+        if options.has_others {
+            options.void_nonce(packet.get_mut(IP6_LEN..).unwrap_or(&mut []));
+            return;
+        }
+        packet.drain(IP6_LEN..IP6_LEN + options.len);
+        upper.at = upper.at.map(|at| at - options.len);
+        let len = u16::try_from(options.len).unwrap_or(u16::MAX);
+        write_lengths(packet, self.header.payload_len.saturating_sub(len), options.next_header);
+    }
+}
+
+/// Changes the checksum of the upper layer: by `delta` that of a transport, by `icmp` that of ICMPv6.
+pub(crate) fn fix(upper: &Upper, packet: &mut [u8], delta: ChecksumDelta, icmp: ChecksumDelta) {
+    let (offset, delta) = match checksum_at(upper.protocol) {
+        Some(offset) => (offset, delta),
+        None if upper.protocol == ICMPV6 => (ICMP_CHECKSUM_AT, icmp),
+        None => return,
+    };
+    let Some(at) = upper.at.map(|at| at + offset) else { return };
+    if let Some(field) = packet.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<2>) {
+        *field = delta.apply(upper.protocol, u16::from_be_bytes(*field)).to_be_bytes();
+    }
+}
+
+/// Writes the addresses of a packet from `pair.local` to `pair.remote`.
+pub(crate) fn write_addresses(packet: &mut [u8], pair: IlvPair) {
+    ip6::write_addresses(packet, pair.local.address(), pair.remote.address());
+}
+
+const ICMP_CHECKSUM_AT: usize = 2;

@@ -1,0 +1,555 @@
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
+use moorline_wire::ilnp::{
+    AdmissionTypes, ChecksumDelta, NONCE_OPTION, NonceHeader, OptionsHeader,
+};
+
+use super::packet::{Ip6, fix, write_addresses};
+use super::quote::Quote;
+use super::whence::Whence;
+use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, LOOK_INTERVAL, ROOM_IN_TCP, USED_INTERVAL};
+use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Sockets, Update};
+use moorline_datapath::ilnp::{MAX_SESSIONS, Socket, Wanted};
+use moorline_index::{Class, Ilcc};
+use moorline_wire::ilnp::{Control, NONCE_AT};
+use moorline_wire::ip6::{MIN_MTU, TCP, Upper};
+
+/// Settings of a [`Plane`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which packets without a session are reported.
+    pub wanted: Wanted,
+    /// Sessions: as many as the machine's.
+    pub max_sessions: usize,
+    /// ICMPv6 types of the handshake.
+    pub types: AdmissionTypes,
+    /// Of packets that have a nonce and no session.
+    pub checksum: ChecksumMode,
+    /// Largest packet in octets.
+    pub mtu: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            wanted: Wanted::Connected,
+            max_sessions: MAX_SESSIONS,
+            types: AdmissionTypes::default(),
+            checksum: ChecksumMode::NidOnly,
+            mtu: 1500,
+        }
+    }
+}
+
+/// What becomes of a packet that the sockets send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// Goes its way untouched.
+    Pass,
+    /// Rewritten; leaves by the uplink of this address, its new source.
+    Send {
+        /// The source.
+        source: Ipv6Addr,
+    },
+    /// Gone, and counted.
+    Drop(DropReason),
+}
+
+/// What becomes of a packet that comes from the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// Goes to the sockets untouched.
+    Pass,
+    /// Rewritten; goes to the sockets.
+    Deliver,
+    /// Untouched, to the machine of the sessions.
+    Up,
+    /// Gone, and counted.
+    Drop(DropReason),
+}
+
+/// The data plane of ILNP in user space: executes what the machine decided, for each packet of the host.
+///
+/// **Outbound.** The addresses find the session. Its locators replace those of the sockets, the transport's
+/// checksum follows by a delta, and the nonce goes in where it has to. Where it is of use and not necessary, a packet
+/// goes without that would be larger with it than its path may take: than any path does, or, if all packets have it for
+/// good, than ours.
+///
+/// **Inbound.** A nonce finds its session, wherever the packet comes from (RFC 6741 s5.4); it comes out, and the
+/// locators that the sockets have go back in. Without one, addresses that are a session's own find it, and
+/// a TCP segment finds it by its socket. A wrong nonce is a drop, and so is none from a locator that the correspondent never
+/// named (RFC 6744 s4); but from there, what claims no socket of the session is another node's, with the same identifier.
+///
+/// **Errors of routers** quote packets as they were on the wire. Those of sessions that have moved get the addresses back that
+/// the sockets have; an MTU, for a packet with a nonce, is one without it.
+///
+/// **Neither.** Packets of sockets that the policy wants to hear of are reported, each pair of addresses
+/// at times. A packet with a nonce that nobody agreed to is delivered as classic IPv6 (decision 071).
+#[derive(Debug)]
+pub struct Plane {
+    settings: Settings,
+    /// Of this host.
+    nids: BTreeSet<Nid>,
+    pub(super) sessions: Ilcc<Flow>,
+    /// By slots of the machine: ours.
+    slots: BTreeMap<SessionId, SessionId>,
+    reported: BTreeMap<IlvPair, Instant>,
+    /// When a socket was last looked for on behalf of a stranger.
+    looked: Option<Instant>,
+    reports: VecDeque<Report>,
+    drops: BTreeMap<DropReason, u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) entry: SessionEntry,
+    used: Option<Instant>,
+    /// When a packet of the correspondent came in.
+    heard: Option<Instant>,
+    /// Whether a packet with our nonce has gone out.
+    has_sent: bool,
+}
+
+impl Plane {
+    /// A plane without sessions, and with a drawn key for its tables.
+    #[must_use]
+    pub fn new(settings: Settings, key: [u8; 16]) -> Self {
+        let sessions = Ilcc::new(settings.max_sessions, key);
+        Self {
+            settings,
+            nids: BTreeSet::new(),
+            sessions,
+            slots: BTreeMap::new(),
+            reported: BTreeMap::new(),
+            looked: None,
+            reports: VecDeque::new(),
+            drops: BTreeMap::new(),
+        }
+    }
+
+    /// Tells the identifiers of this host, those that only sessions still have among them. Options and control messages in
+    /// packets for any other are left alone: those are forwarded.
+    pub fn set_nids(&mut self, nids: BTreeSet<Nid>) {
+        self.nids = nids;
+    }
+
+    /// What the machine has decided.
+    pub fn handle_update(&mut self, update: &Update) {
+        match update {
+            Update::Upsert(entry) => self.upsert(entry),
+            Update::Remove { session } => {
+                if let Some(slot) = self.slots.remove(session) {
+                    self.sessions.remove(slot);
+                }
+            }
+        }
+    }
+
+    /// A packet that a socket sends, from its IPv6 header on.
+    pub fn handle_outbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Outbound {
+        self.on_outbound(packet, sockets, now).unwrap_or_else(|reason| {
+            *self.drops.entry(reason).or_default() += 1;
+            Outbound::Drop(reason)
+        })
+    }
+
+    /// A packet from the network, from its IPv6 header on.
+    pub fn handle_inbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Inbound {
+        self.on_inbound(packet, sockets, now).unwrap_or_else(|reason| {
+            *self.drops.entry(reason).or_default() += 1;
+            Inbound::Drop(reason)
+        })
+    }
+
+    /// The next report to the machine; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_report(&mut self) -> Option<Report> {
+        self.reports.pop_front()
+    }
+
+    /// What was dropped, by reason.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        self.drops.iter().map(|(reason, count)| (*reason, *count))
+    }
+
+    /// Sessions.
+    #[must_use]
+    pub const fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn upsert(&mut self, entry: &SessionEntry) {
+        let slot = self.slots.get(&entry.id).copied();
+        let same = slot
+            .filter(|slot| self.sessions.key(*slot).is_some_and(|(pair, _)| pair == entry.pair));
+        let Some(slot) = same else {
+            if let Some(old) = slot {
+                self.sessions.remove(old);
+            }
+            let flow = Flow { entry: entry.clone(), used: None, heard: None, has_sent: false };
+            let (slot, evicted) =
+                self.sessions.insert(entry.pair, entry.receive_nonce, Class::Proven, flow);
+            if let Some(evicted) = evicted {
+                self.slots.remove(&evicted.value.entry.id);
+            }
+            self.slots.insert(entry.id, slot);
+            return;
+        };
+        if let Some(nonce) = entry.receive_nonce {
+            self.sessions.set_nonce(slot, nonce);
+        }
+        if let Some(flow) = self.sessions.get_mut(slot) {
+            flow.entry = entry.clone();
+        }
+    }
+
+    //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1 rfc6744#3-1
+    //= rfc6741#11.1-9 rfc6741#11.1-10
+    fn on_outbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<Outbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
+        let pair = IlvPair::new(ip6.source, ip6.destination);
+        let mut upper = ip6.upper(packet);
+        let is_discovery = upper.icmp(packet).is_some_and(is_neighbour_discovery);
+        // What the machine sends has all that it needs.
+        if is_discovery
+            || ip6.may_be_control(packet) && Control::is_ours(packet, self.settings.types)
+        {
+            return Ok(Outbound::Pass);
+        }
+        let Some(slot) = self.sessions.find_pair(pair) else {
+            self.consider(pair, &upper, (Origin::Here, None), sockets, now);
+            return Ok(Outbound::Pass);
+        };
+        self.note_used(slot, now);
+        let Some(Flow { entry, .. }) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
+        let wire = entry.wire_pair();
+        let full = ChecksumDelta::new(l64s(pair), l64s(wire));
+        let delta = match entry.checksum {
+            ChecksumMode::Full => full,
+            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(l64s(pair)),
+        };
+        let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
+        // By its session's own addresses a packet is known without it, but for what routers and hosts report.
+        let kind = upper.icmp(packet);
+        let needs_nonce = is_unclear || kind.is_some_and(|kind| !is_echo(kind));
+        // An echo is like a datagram, but correspondents may expect a nonce with all of ICMPv6.
+        let is_tried = needs_nonce || kind.is_some();
+        let mut has_nonce = false;
+        if entry.attach || is_tried {
+            let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
+            // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
+            // That does on paths that take more than the least: no MTU is smaller than that.
+            // What is lost without the nonce is tried with it: routers say if the path takes less.
+            let is_room_known = is_tried || entry.always && packet.len() > usize::from(MIN_MTU);
+            // A segment that was cut for a route without room goes without: see `ROOM_IN_TCP`.
+            let room = if is_tried || upper.protocol != TCP { 0 } else { ROOM_IN_TCP as usize };
+            let is_segment_whole = packet.len() + room > self.settings.mtu;
+            let most = if is_room_known && !is_segment_whole { usize::MAX } else { MIN_MTU.into() };
+            match ip6.insert(packet, header, most.min(self.settings.mtu), &mut upper) {
+                Err(reason) if needs_nonce => return Err(reason),
+                inserted => has_nonce = inserted.is_ok(),
+            }
+        }
+        if has_nonce || wire != pair || !entry.confirming {
+            fix(&upper, packet, delta, full);
+        }
+        write_addresses(packet, wire);
+        if has_nonce && let Some(flow) = self.sessions.get_mut(slot) {
+            flow.has_sent = true;
+        }
+        Ok(Outbound::Send { source: wire.local.address() })
+    }
+
+    fn on_inbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else {
+            let is_error = Ip6::read_from_link(packet)
+                .is_some_and(|ip6| self.translate_error(packet, &ip6, sockets));
+            return Ok(if is_error { Inbound::Deliver } else { Inbound::Pass });
+        };
+        let is_for_us = || self.nids.contains(&ip6.destination.nid);
+        if ip6.has_options() && !is_for_us() {
+            return Ok(Inbound::Pass);
+        }
+        // An error about a nonce is not for the sockets, which sent none and would give up.
+        let is_about_nonce = || {
+            let quoted = Control::quoted_by_parameter_problem(packet);
+            quoted.is_some_and(|quoted| quoted.get(NONCE_AT as usize) == Some(&NONCE_OPTION))
+        };
+        if ip6.may_be_control(packet)
+            && (Control::is_ours(packet, self.settings.types) || is_about_nonce())
+        {
+            return match Control::is_bare_update(packet) {
+                _ if !is_for_us() => Ok(Inbound::Pass),
+                true => Err(DropReason::MissingOption),
+                false => Ok(Inbound::Up),
+            };
+        }
+        let pair = IlvPair::new(ip6.destination, ip6.source);
+        let options = ip6.options(packet)?;
+        match options.and_then(|options| Some((options, options.nonce?))) {
+            Some((options, nonce)) => {
+                self.on_nonce(packet, (ip6, pair), (options, nonce), sockets, now)
+            }
+            None if self.translate_error(packet, &ip6, sockets) => Ok(Inbound::Deliver),
+            None => self.on_plain(packet, (ip6, pair), sockets, now),
+        }
+    }
+
+    /// Whether it is an error of a router about a packet of a session that has moved or showed a nonce, which is one about
+    /// the socket's packet now.
+    fn translate_error(&self, packet: &mut [u8], ip6: &Ip6, sockets: &dyn Sockets) -> bool {
+        let Some(quote) = Quote::read(packet, ip6) else { return false };
+        let (local, remote) = quote.pair.nids();
+        let all = self.sessions.between(local, remote).filter_map(|slot| self.sessions.get(slot));
+        let Some(flow) = all.into_iter().find(|flow| quote.is_of(&flow.entry, sockets)) else {
+            return false;
+        };
+        quote.translate(packet, flow.entry.pair);
+        true
+    }
+
+    /// RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple".
+    //= rfc6744#3-1
+    //= rfc6741#5.4-1 rfc6741#11.1-12
+    fn on_nonce(
+        &mut self,
+        packet: &mut Vec<u8>,
+        (ip6, pair): (Ip6, IlvPair),
+        (options, nonce): (OptionsHeader, Nonce),
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let mut upper = Ip6::upper_behind(packet, &options);
+        let (local, remote) = pair.nids();
+        let found = self.sessions.find_nonce(local, remote, nonce);
+        // Of a stranger, whom a flood is made of, this look says that there is nothing more to look for.
+        let is_between = found.is_some() || self.sessions.between(local, remote).next().is_some();
+        let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
+        if let Some(slot) = found {
+            self.note_used(slot, now);
+            ip6.strip(packet, &options, &mut upper);
+            self.deliver(packet, (ip6, &upper), slot, true, now);
+            return Ok(Inbound::Deliver);
+        }
+        // Of a session it would be a forgery; of a stranger it is a first packet.
+        let is_forged = is_between
+            && (self.sessions.find_pair(pair).is_some()
+                || self.whence(packet, pair, &upper, sockets) != Whence::Elsewhere);
+        if is_forged {
+            if self.has_lost(pair, now) {
+                self.consider(pair, &upper.reversed(), (Origin::Lost, None), sockets, now);
+            }
+            return Err(DropReason::BadNonce);
+        }
+        self.consider(pair, &upper.reversed(), (Origin::Stranger, Some(nonce)), sockets, now);
+        ip6.strip(packet, &options, &mut upper);
+        if self.settings.checksum == ChecksumMode::NidOnly {
+            let delta = ChecksumDelta::to_nid_only(l64s(pair)).inverse();
+            fix(&upper, packet, delta, ChecksumDelta::default());
+        }
+        Ok(Inbound::Deliver)
+    }
+
+    /// Whether nothing but wrong nonces has come on a session for a while.
+    fn has_lost(&mut self, pair: IlvPair, now: Instant) -> bool {
+        let slot = self.sessions.find_pair(pair);
+        let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
+        now.since(*flow.heard.get_or_insert(now)) >= CANDIDATE_INTERVAL
+    }
+
+    /// The first nonce of a correspondent that we have offered ours, from where we have offered it.
+    fn learn(&mut self, pair: IlvPair, nonce: Nonce) -> Option<SessionId> {
+        let slot = self.sessions.find_pair(pair)?;
+        let (_, None) = self.sessions.key(slot)? else { return None };
+        let id = self.sessions.get(slot)?.entry.id;
+        self.sessions.set_nonce(slot, nonce);
+        self.reports.push_back(Report::Learned { session: id, nonce });
+        Some(slot)
+    }
+
+    //= rfc6744#7-3
+    //= rfc6741#5.4-2 rfc6741#11.1-11
+    fn on_plain(
+        &mut self,
+        packet: &mut [u8],
+        (ip6, pair): (Ip6, IlvPair),
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let upper = ip6.upper(packet);
+        let kind = upper.icmp(packet);
+        if kind.is_some_and(is_neighbour_discovery) {
+            return Ok(Inbound::Pass);
+        }
+        let exact = self.sessions.find_pair(pair);
+        // Who has not shown its nonce may still be sending classic IPv6.
+        let is_known = |slot| {
+            self.sessions.key(slot).is_some_and(|(_, nonce)| nonce.is_some())
+                && self.sessions.get(slot).is_some_and(|flow| flow.entry.settled)
+        };
+        if kind.is_some_and(|kind| !is_echo(kind))
+            && let Some(slot) = exact.filter(|slot| is_known(*slot))
+        {
+            // Of one that has lost the session, it may be: then it is asked.
+            self.note_used(slot, now);
+            // RFC 6744 s7: "MUST be discarded as forgeries".
+            return Err(DropReason::MissingOption);
+        }
+        let slot = match exact.filter(|slot| is_known(*slot)) {
+            Some(slot) => Some(slot),
+            None => match self.whence(packet, pair, &upper, sockets) {
+                Whence::Session(slot) => Some(slot),
+                Whence::Nowhere => return Err(DropReason::WrongLocators),
+                Whence::Named | Whence::Elsewhere => None,
+            },
+        };
+        let Some(slot) = slot else {
+            if exact.is_none() {
+                self.consider(pair, &upper.reversed(), (Origin::Stranger, None), sockets, now);
+            }
+            return Ok(Inbound::Pass);
+        };
+        self.note_used(slot, now);
+        self.deliver(packet, (ip6, &upper), slot, false, now);
+        Ok(Inbound::Deliver)
+    }
+
+    /// Puts back what the sockets have.
+    fn deliver(
+        &mut self,
+        packet: &mut [u8],
+        (ip6, upper): (Ip6, &Upper),
+        slot: SessionId,
+        authenticated: bool,
+        now: Instant,
+    ) {
+        let Some(flow) = self.sessions.get_mut(slot) else { return };
+        flow.heard = Some(now);
+        let has_sent = flow.has_sent;
+        let entry = &mut flow.entry;
+        let to = entry.pair.reversed();
+        let full = ChecksumDelta::new([ip6.source.l64, ip6.destination.l64], l64s(to));
+        let delta = match entry.checksum {
+            ChecksumMode::Full => full,
+            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(l64s(to)).inverse(),
+        };
+        if authenticated && entry.watch && has_sent {
+            entry.watch = false;
+            self.reports.push_back(Report::Authenticated { session: entry.id });
+        }
+        fix(&upper, packet, delta, full);
+        write_addresses(packet, to);
+    }
+
+    /// Reports traffic without a session, if the policy wants to hear of its socket.
+    fn consider(
+        &mut self,
+        pair: IlvPair,
+        upper: &Upper,
+        (origin, nonce): (Origin, Option<Nonce>),
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) {
+        let is_recent = |at: &Instant| now.since(*at) < CANDIDATE_INTERVAL;
+        if nonce.is_none() && self.reported.get(&pair).is_some_and(is_recent) {
+            return;
+        }
+        if origin == Origin::Stranger && !self.may_look(now) {
+            return;
+        }
+        let protocol = upper.protocol;
+        let ports = upper.ports.unwrap_or_default();
+        let socket = sockets.kind(pair, protocol, ports);
+        let is_wanted = self.settings.wanted == Wanted::All || socket == Socket::Connected;
+        if !is_wanted || self.reports.len() >= MAX_REPORTS {
+            return;
+        }
+        if self.reported.len() >= MAX_REPORTED {
+            self.reported.retain(|_, at| is_recent(at));
+            if self.reported.len() >= MAX_REPORTED {
+                self.reported.clear();
+            }
+        }
+        self.reported.insert(pair, now);
+        let inbound = origin != Origin::Here;
+        let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
+        self.reports.push_back(report);
+    }
+
+    /// A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is
+    /// wanted for nearly none: what connected sockets send is seen on the way out (decision 082).
+    fn may_look(&mut self, now: Instant) -> bool {
+        if self.settings.wanted == Wanted::All {
+            return true;
+        }
+        if self.looked.is_some_and(|looked| now.since(looked) < LOOK_INTERVAL) {
+            return false;
+        }
+        self.looked = Some(now);
+        true
+    }
+
+    fn note_used(&mut self, slot: SessionId, now: Instant) {
+        let Some(flow) = self.sessions.get_mut(slot) else { return };
+        if flow.used.is_none_or(|used| now.since(used) >= USED_INTERVAL) {
+            flow.used = Some(now);
+            self.reports.push_back(Report::Used { session: flow.entry.id, at: now });
+        }
+    }
+}
+
+/// Who sent a packet without a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// A socket of this host.
+    Here,
+    /// A correspondent that may have lost the session that we have.
+    Lost,
+    /// Anybody.
+    Stranger,
+}
+
+fn l64s(pair: IlvPair) -> [L64; 2] {
+    [pair.local.l64, pair.remote.l64]
+}
+
+/// Router Solicitation to Redirect (RFC 4861 s4): of the link, whatever the addresses.
+fn is_neighbour_discovery(kind: u8) -> bool {
+    (133..=137).contains(&kind)
+}
+
+/// Echo request and reply (RFC 4443 s4): no control messages, as they say nothing of the session.
+fn is_echo(kind: u8) -> bool {
+    matches!(kind, 128 | 129)
+}
+
+/// Pairs that were reported of late: 4,096.
+const MAX_REPORTED: usize = 4096;
+/// Reports that wait to be polled: 4,096.
+const MAX_REPORTS: usize = 4096;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,514 @@
+use super::*;
+use moorline_types::{Ilv, Nid};
+use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
+use moorline_wire::ilnp::{checksum_at, transport_checksum};
+use std::vec;
+
+const NOW: Instant = Instant::from_nanos(1);
+const OURS: Nonce = Nonce::Short([1, 2, 3, 4]);
+const THEIRS: Nonce = Nonce::Short([5, 6, 7, 8]);
+const HOME: L64 = L64(0x2001_0db8_0001_0000);
+const AWAY: L64 = L64(0x2001_0db8_0009_0000);
+const THERE: L64 = L64(0x2001_0db8_0002_0000);
+const NEVER_NAMED: L64 = L64(0x2001_0db8_0006_0000);
+
+fn pair() -> IlvPair {
+    IlvPair::new(Ilv::new(HOME, Nid(1)), Ilv::new(THERE, Nid(2)))
+}
+
+/// One connected socket of the pair.
+struct One;
+
+impl Sockets for One {
+    fn kind(&self, of: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        if of == pair() { Socket::Connected } else { Socket::None }
+    }
+
+    fn any_between(&self, of: IlvPair) -> bool {
+        of == pair()
+    }
+}
+
+/// Connected sockets of these pairs, whatever the ports.
+struct Of(Vec<IlvPair>);
+
+impl Sockets for Of {
+    fn kind(&self, of: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        if self.0.contains(&of) { Socket::Connected } else { Socket::Unconnected }
+    }
+
+    fn any_between(&self, of: IlvPair) -> bool {
+        self.0.contains(&of)
+    }
+}
+
+/// A session that goes by these locators.
+fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
+    let mut plane = Plane::new(Settings::default(), [1; 16]);
+    plane.set_nids([pair().local.nid].into());
+    plane.handle_update(&Update::Upsert(SessionEntry {
+        id: SessionId(3),
+        pair: pair(),
+        wire,
+        send_nonce: OURS,
+        attach: false,
+        always: false,
+        maps_tcp: true,
+        settled: true,
+        receive_nonce: Some(THEIRS),
+        remote: remote.into(),
+        checksum: ChecksumMode::NidOnly,
+        confirming: false,
+        watch: false,
+    }));
+    plane
+}
+
+/// A packet with the checksum over these locators, TCP with these flags or another protocol.
+fn packet(from: Ilv, to: Ilv, protocol: u8, flags: u8, over: (L64, L64)) -> Vec<u8> {
+    let mut upper = vec![0; 24];
+    upper[..4].copy_from_slice(&[0x9c, 0x40, 0, 7]);
+    if protocol == 58 {
+        upper[0] = 128;
+    }
+    upper[13] = flags;
+    let at = checksum_at(protocol).unwrap_or(2);
+    upper[at..at + 2].fill(0);
+    let sum = transport_checksum(from.at(over.0), to.at(over.1), protocol, &upper);
+    upper[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    let mut packet = vec![0x60, 0, 0, 0, 0, 24, protocol, 64];
+    packet.extend(from.address().octets());
+    packet.extend(to.address().octets());
+    packet.extend(upper);
+    packet
+}
+
+fn insert(packet: &mut Vec<u8>, header: NonceHeader) {
+    let ip6 = Ip6::read(packet).expect("a header");
+    let mut upper = ip6.upper(packet);
+    ip6.insert(packet, header, 1500, &mut upper).expect("room");
+}
+
+/// As the correspondent's plane sends it: with its nonce, and identifiers alone in the checksum.
+fn theirs(from: L64, to: L64, protocol: u8, flags: u8, nonce: Option<Nonce>) -> Vec<u8> {
+    let over = if protocol == 58 { (from, to) } else { (L64(0), L64(0)) };
+    let mut packet = packet(pair().remote.at(from), pair().local.at(to), protocol, flags, over);
+    if let Some(nonce) = nonce {
+        let header = NonceHeader { next_header: 0, nonce, sequence: None };
+        insert(&mut packet, header);
+    }
+    packet
+}
+
+/// Whether sockets can take it: their addresses, no option, the right checksum.
+fn is_for_sockets(packet: &[u8]) -> bool {
+    let ip6 = Ip6::read(packet).expect("a header");
+    let protocol = packet[6];
+    (ip6.destination, ip6.source) == (pair().local, pair().remote)
+        && transport_checksum(ip6.source, ip6.destination, protocol, &packet[40..]) == 0
+}
+
+//= rfc6744#4-2 (test)
+//= rfc6741#5.4-1 rfc6741#5.4-2 rfc6741#11.2-1 (test)
+#[test]
+fn from_a_locator_never_named_only_the_nonce_is_a_proof() {
+    let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
+    let mut receive = |from, nonce| {
+        let mut packet = theirs(from, HOME, 6, ACK, nonce);
+        let verdict = plane.handle_inbound(&mut packet, &One, NOW);
+        assert!(verdict != Inbound::Deliver || is_for_sockets(&packet));
+        verdict
+    };
+    assert_eq!(receive(NEVER_NAMED, Some(THEIRS)), Inbound::Deliver);
+    assert_eq!(receive(NEVER_NAMED, None), Inbound::Drop(DropReason::WrongLocators));
+    assert_eq!(receive(NEVER_NAMED, Some(OURS)), Inbound::Drop(DropReason::BadNonce));
+    assert_eq!(receive(THERE, Some(OURS)), Inbound::Drop(DropReason::BadNonce));
+    assert_eq!(receive(THERE, None), Inbound::Deliver);
+    assert_eq!(receive(AWAY, None), Inbound::Deliver, "named, and a socket has it");
+}
+
+/// The correspondent's identifier, at a locator that it never named.
+fn namesake() -> IlvPair {
+    IlvPair::new(pair().local, pair().remote.at(NEVER_NAMED))
+}
+
+//= rfc6744#4-2 (test)
+//= rfc6741#5.4-3 rfc6741#11.2-1 (test)
+#[test]
+fn who_has_the_identifier_of_a_correspondent_elsewhere_is_another_node() {
+    let none = Of(vec![]);
+    let ours = Of(vec![pair()]);
+    let both = Of(vec![pair(), namesake()]);
+    let claims = [(6, ACK), (17, 0)];
+    let others = [(6, SYN), (58, 0), (50, 0)];
+    let receive = |protocol, flags, nonce, sockets: &Of| {
+        let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
+        let mut packet = theirs(NEVER_NAMED, HOME, protocol, flags, nonce);
+        let before = packet.clone();
+        let verdict = plane.handle_inbound(&mut packet, sockets, NOW);
+        let ip6 = Ip6::read(&packet).expect("a header");
+        assert_eq!(IlvPair::new(ip6.destination, ip6.source), namesake());
+        match verdict {
+            Inbound::Pass => assert_eq!(packet, before, "classic IPv6"),
+            Inbound::Deliver if protocol != 50 => {
+                assert_eq!(packet[6], protocol, "no nonce");
+                let sum = transport_checksum(ip6.source, ip6.destination, protocol, &packet[40..]);
+                assert_eq!(sum, 0);
+            }
+            Inbound::Deliver | Inbound::Up | Inbound::Drop(_) => {}
+        }
+        verdict
+    };
+    for (protocol, flags) in claims {
+        let plain = |sockets| receive(protocol, flags, None, sockets);
+        assert_eq!(plain(&ours), Inbound::Drop(DropReason::WrongLocators), "{protocol}");
+        assert_eq!(plain(&none), Inbound::Pass, "{protocol}: no socket of the session");
+        assert_eq!(plain(&both), Inbound::Pass, "{protocol}: a socket of its own");
+        let forged = |sockets| receive(protocol, flags, Some(OURS), sockets);
+        assert_eq!(forged(&ours), Inbound::Drop(DropReason::BadNonce), "{protocol}");
+        assert_eq!(forged(&none), Inbound::Deliver, "{protocol}: a stranger's nonce");
+        assert_eq!(forged(&both), Inbound::Deliver, "{protocol}: a stranger's nonce");
+    }
+    for (protocol, flags) in others {
+        assert_eq!(receive(protocol, flags, None, &ours), Inbound::Pass, "{protocol}");
+        assert_eq!(receive(protocol, flags, Some(OURS), &ours), Inbound::Deliver, "{protocol}");
+    }
+}
+
+#[test]
+fn from_a_locator_that_a_session_names_a_wrong_nonce_is_a_forgery() {
+    for (from, protocol) in [(THERE, 58), (AWAY, 58), (AWAY, 17)] {
+        let mut plane = plane((HOME, THERE), &[AWAY]);
+        let mut packet = theirs(from, HOME, protocol, 0, Some(OURS));
+        let verdict = plane.handle_inbound(&mut packet, &Of(vec![]), NOW);
+        assert_eq!(verdict, Inbound::Drop(DropReason::BadNonce), "{from:?} {protocol}");
+    }
+}
+
+/// It is considered as anybody, and gets a session of its own.
+//= rfc6741#5.4-1 rfc6741#5.4-3 (test)
+#[test]
+fn two_nodes_with_one_identifier_have_sessions_side_by_side() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let both = Of(vec![pair(), namesake()]);
+    let first = Nonce::Short([3, 3, 3, 3]);
+    let mut packet = theirs(NEVER_NAMED, HOME, 17, 0, Some(first));
+    assert_eq!(plane.handle_inbound(&mut packet, &both, NOW), Inbound::Deliver);
+    let candidate = plane.poll_report();
+    assert!(
+        matches!(candidate, Some(Report::Candidate { pair, nonce, .. })
+            if pair == namesake() && nonce == Some(first)),
+        "{candidate:?}"
+    );
+    plane.handle_update(&Update::Upsert(SessionEntry {
+        id: SessionId(4),
+        pair: namesake(),
+        wire: (HOME, NEVER_NAMED),
+        send_nonce: OURS,
+        attach: false,
+        always: false,
+        maps_tcp: true,
+        settled: true,
+        receive_nonce: Some(first),
+        remote: [NEVER_NAMED].into(),
+        checksum: ChecksumMode::NidOnly,
+        confirming: false,
+        watch: false,
+    }));
+    let cases = [
+        (THERE, Some(THEIRS), pair()),
+        (NEVER_NAMED, Some(first), namesake()),
+        (THERE, None, pair()),
+        (NEVER_NAMED, None, namesake()),
+        // Wherever they are, their nonces tell them apart.
+        (AWAY, Some(THEIRS), pair()),
+        (AWAY, Some(first), namesake()),
+    ];
+    for (from, nonce, to) in cases {
+        let mut packet = theirs(from, HOME, 17, 0, nonce);
+        assert_eq!(plane.handle_inbound(&mut packet, &both, NOW), Inbound::Deliver);
+        let ip6 = Ip6::read(&packet).expect("a header");
+        assert_eq!(IlvPair::new(ip6.destination, ip6.source), to, "{from:?} {nonce:?}");
+        assert_eq!(transport_checksum(ip6.source, ip6.destination, 17, &packet[40..]), 0);
+    }
+}
+
+#[test]
+fn without_a_nonce_a_packet_from_another_locator_needs_its_socket() {
+    let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
+    for (protocol, flags) in [(17, 0), (6, SYN)] {
+        let mut packet = theirs(AWAY, HOME, protocol, flags, None);
+        let before = packet.clone();
+        assert_eq!(plane.handle_inbound(&mut packet, &One, NOW), Inbound::Pass);
+        assert_eq!(packet, before, "classic IPv6");
+    }
+}
+
+//= rfc6744#6-3 (test)
+//= rfc6744#7-3 (test)
+//= rfc6741#11.1-9 rfc6741#11.1-10 rfc6741#11.1-11 (test)
+#[test]
+fn icmp_of_a_session_has_the_nonce_both_ways() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let mut packet = packet(pair().local, pair().remote, 58, 0, (HOME, THERE));
+    let verdict = plane.handle_outbound(&mut packet, &One, NOW);
+    assert_eq!(verdict, Outbound::Send { source: pair().local.address() });
+    assert_eq!(packet[40..48], [58, 0, NONCE_OPTION, 4, 1, 2, 3, 4]);
+    assert!(plane.poll_report().is_some());
+    let mut bare = theirs(THERE, HOME, 58, 0, None);
+    bare[40] = UNREACHABLE;
+    let at = NOW + USED_INTERVAL;
+    let verdict = plane.handle_inbound(&mut bare, &One, at);
+    assert_eq!(verdict, Inbound::Drop(DropReason::MissingOption));
+    let used = Report::Used { session: SessionId(3), at };
+    assert_eq!(plane.poll_report(), Some(used), "so that its sender is asked what it knows");
+    let mut proved = theirs(AWAY, HOME, 58, 0, Some(THEIRS));
+    assert_eq!(plane.handle_inbound(&mut proved, &One, NOW), Inbound::Deliver);
+    assert!(is_for_sockets(&proved));
+}
+
+#[test]
+fn an_echo_is_known_by_the_addresses_of_its_session_and_by_no_others() {
+    let mut plane = plane((HOME, THERE), &[THERE, AWAY]);
+    let mut bare = theirs(THERE, HOME, 58, 0, None);
+    assert_eq!(plane.handle_inbound(&mut bare, &One, NOW), Inbound::Deliver);
+    assert!(is_for_sockets(&bare));
+    let mut moved = theirs(AWAY, HOME, 58, 0, None);
+    let before = moved.clone();
+    assert_ne!(plane.handle_inbound(&mut moved, &One, NOW), Inbound::Deliver);
+    assert_eq!(moved, before);
+}
+
+#[test]
+fn a_locator_update_without_a_nonce_is_nothing_for_the_machine() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let mut verdict = |kind: u8, nonce| {
+        let mut packet = theirs(THERE, HOME, 58, 0, nonce);
+        let at = if nonce.is_some() { 48 } else { 40 };
+        packet[at] = kind;
+        plane.handle_inbound(&mut packet, &One, NOW)
+    };
+    assert_eq!(verdict(LOCATOR_UPDATE, None), Inbound::Drop(DropReason::MissingOption));
+    for nonce in [THEIRS, OURS] {
+        assert_eq!(verdict(LOCATOR_UPDATE, Some(nonce)), Inbound::Up, "the machine answers for it");
+    }
+    assert_eq!(verdict(200, None), Inbound::Up);
+}
+
+#[test]
+fn what_is_forwarded_is_left_alone() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let behind = Ilv::new(HOME, Nid(99));
+    let sent = |nonce: Option<Nonce>, kind: u8| {
+        let mut packet = packet(pair().remote, behind, 58, 0, (THERE, HOME));
+        packet[40] = kind;
+        if let Some(nonce) = nonce {
+            let header = NonceHeader { next_header: 0, nonce, sequence: None };
+            insert(&mut packet, header);
+        }
+        packet
+    };
+    let about_nonce = {
+        let mut packet = sent(None, 4);
+        packet[41..48].copy_from_slice(&[2, 0, 0, 0, 0, 0, 42]);
+        packet[4..6].copy_from_slice(&[0, 64]);
+        packet.resize(104, NONCE_OPTION);
+        packet
+    };
+    let packets = [
+        sent(Some(THEIRS), 128),
+        sent(Some(THEIRS), 156),
+        sent(None, 156),
+        sent(None, AdmissionTypes::default().initiator),
+        about_nonce,
+    ];
+    for packet in &packets {
+        let mut after = packet.clone();
+        assert_eq!(plane.handle_inbound(&mut after, &One, NOW), Inbound::Pass, "{packet:02x?}");
+        assert_eq!(after, *packet);
+        assert_eq!(plane.drops().count(), 0);
+    }
+    // To us it is another matter.
+    for mut after in packets {
+        after[24..40].copy_from_slice(&pair().local.address().octets());
+        assert_ne!(plane.handle_inbound(&mut after, &One, NOW), Inbound::Pass, "{after:02x?}");
+    }
+}
+
+#[test]
+fn options_do_not_go_on_behind_the_packet() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    let mut packet = theirs(THERE, HOME, 17, 0, Some(THEIRS));
+    packet[4..6].copy_from_slice(&[0, 7]);
+    let verdict = plane.handle_inbound(&mut packet, &One, NOW);
+    assert_eq!(verdict, Inbound::Drop(DropReason::Truncated));
+}
+
+#[test]
+fn moved_traffic_has_the_nonce_but_for_tcp_that_a_socket_tells() {
+    let mut plane = plane((AWAY, THERE), &[THERE]);
+    for (protocol, flags, has_nonce) in [(6, ACK, false), (6, SYN, true), (17, 0, true)] {
+        let mut packet = packet(pair().local, pair().remote, protocol, flags, (HOME, THERE));
+        let verdict = plane.handle_outbound(&mut packet, &One, NOW);
+        let wire = pair().local.at(AWAY);
+        assert_eq!(verdict, Outbound::Send { source: wire.address() });
+        assert_eq!(packet[6] == 60, has_nonce, "protocol {protocol}");
+        let at = if has_nonce { 48 } else { 40 };
+        let (from, to) = (wire.at(L64(0)), pair().remote.at(L64(0)));
+        assert_eq!(transport_checksum(from, to, protocol, &packet[at..]), 0);
+    }
+}
+
+#[test]
+fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    plane.settings.mtu = 70;
+    let send_type = |plane: &mut Plane, protocol, kind: Option<u8>| {
+        let mut packet = packet(pair().local, pair().remote, protocol, ACK, (HOME, THERE));
+        packet[40] = kind.unwrap_or(packet[40]);
+        let verdict = plane.handle_outbound(&mut packet, &One, NOW);
+        assert_eq!(packet[6], protocol, "no nonce");
+        verdict
+    };
+    let send = |plane: &mut Plane, protocol| send_type(plane, protocol, None);
+    let entry = |wire| SessionEntry {
+        id: SessionId(3),
+        pair: pair(),
+        wire,
+        send_nonce: OURS,
+        attach: true,
+        always: false,
+        maps_tcp: false,
+        settled: true,
+        receive_nonce: Some(THEIRS),
+        remote: [THERE].into(),
+        checksum: ChecksumMode::NidOnly,
+        confirming: false,
+        watch: false,
+    };
+    let source = pair().local.address();
+    plane.handle_update(&Update::Upsert(entry((HOME, THERE))));
+    assert_eq!(send(&mut plane, 6), Outbound::Send { source });
+    assert_eq!(send(&mut plane, 17), Outbound::Send { source });
+    assert_eq!(send(&mut plane, 58), Outbound::Send { source }, "an echo");
+    let error = send_type(&mut plane, 58, Some(UNREACHABLE));
+    assert_eq!(error, Outbound::Drop(DropReason::AdjustRoom));
+    plane.handle_update(&Update::Upsert(entry((AWAY, THERE))));
+    assert_eq!(send(&mut plane, 6), Outbound::Drop(DropReason::AdjustRoom));
+    assert_eq!(send(&mut plane, 58), Outbound::Drop(DropReason::AdjustRoom));
+}
+
+/// Destination Unreachable (RFC 4443 s3.1).
+const UNREACHABLE: u8 = 1;
+
+/// The route of the session leaves the room, but on a path that takes the least. A segment that was cut for another route goes without.
+#[test]
+fn where_it_is_there_for_good_the_nonce_is_in_all_that_leaves_room_as_its_route_does() {
+    for wire in [(HOME, THERE), (AWAY, THERE)] {
+        let mut plane = plane(wire, &[THERE]);
+        let flow = plane.sessions.get_mut(plane.slots[&SessionId(3)]).expect("a session");
+        (flow.entry.attach, flow.entry.always) = (true, true);
+        for (len, more) in [(1272, 8), (1273, 0), (1280, 0), (1281, 8), (1460, 8), (1461, 0)] {
+            let mut packet = packet(pair().local, pair().remote, 6, ACK, (HOME, THERE));
+            packet.resize(len, 0);
+            packet[4..6].copy_from_slice(&u16::try_from(len - 40).expect("short").to_be_bytes());
+            let verdict = plane.handle_outbound(&mut packet, &One, NOW);
+            assert_eq!(verdict, Outbound::Send { source: pair().local.at(wire.0).address() });
+            assert_eq!(packet.len(), len + more, "{len}");
+        }
+    }
+}
+
+//= rfc6741#11.1-12 (test)
+#[test]
+fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
+    let mut plane = plane((HOME, THERE), &[THERE]);
+    plane.handle_update(&Update::Remove { session: SessionId(3) });
+    let entry = SessionEntry {
+        id: SessionId(4),
+        pair: pair(),
+        wire: (HOME, THERE),
+        send_nonce: OURS,
+        attach: true,
+        always: false,
+        maps_tcp: false,
+        settled: true,
+        receive_nonce: None,
+        remote: [THERE].into(),
+        checksum: ChecksumMode::NidOnly,
+        confirming: false,
+        watch: true,
+    };
+    plane.handle_update(&Update::Upsert(entry.clone()));
+    let receive = |plane: &mut Plane, from, nonce| {
+        plane.handle_inbound(&mut theirs(from, HOME, 17, 0, Some(nonce)), &One, NOW)
+    };
+    let elsewhere = receive(&mut plane, AWAY, OURS);
+    assert_eq!(elsewhere, Inbound::Drop(DropReason::BadNonce), "not from where it was offered");
+    assert_eq!(receive(&mut plane, THERE, THEIRS), Inbound::Deliver);
+    let learned = Report::Learned { session: SessionId(4), nonce: THEIRS };
+    assert_eq!(plane.poll_report(), Some(learned));
+    plane.handle_update(&Update::Upsert(entry));
+    assert_eq!(receive(&mut plane, THERE, OURS), Inbound::Drop(DropReason::BadNonce));
+    assert_eq!(receive(&mut plane, THERE, THEIRS), Inbound::Deliver);
+}
+
+#[test]
+fn a_nonce_that_nobody_agreed_to_costs_nothing_and_passes() {
+    let mut plane = Plane::new(Settings::default(), [1; 16]);
+    plane.set_nids([pair().local.nid].into());
+    let stranger = Ilv::new(AWAY, Nid(77));
+    for n in 0..1000 {
+        let mut packet =
+            packet(Ilv { nid: Nid(n), ..stranger }, pair().local, 17, 0, (L64(0), L64(0)));
+        let header = NonceHeader { next_header: 0, nonce: OURS, sequence: None };
+        insert(&mut packet, header);
+        assert_eq!(plane.handle_inbound(&mut packet, &One, NOW), Inbound::Deliver);
+        let ip6 = Ip6::read(&packet).expect("a header");
+        assert_eq!(transport_checksum(ip6.source, ip6.destination, 17, &packet[40..]), 0);
+    }
+    assert_eq!((plane.session_count(), plane.poll_report()), (0, None));
+    assert!(plane.reported.is_empty());
+}
+
+/// A connected socket for everybody, that counts how often it is looked for.
+#[derive(Default)]
+struct Counted(core::cell::Cell<u32>);
+
+impl Sockets for Counted {
+    fn kind(&self, _of: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        self.0.set(self.0.get() + 1);
+        Socket::Connected
+    }
+
+    fn any_between(&self, _of: IlvPair) -> bool {
+        true
+    }
+}
+
+#[test]
+fn sockets_of_strangers_are_looked_for_at_intervals_and_those_that_send_at_once() {
+    let mut plane = Plane::new(Settings::default(), [1; 16]);
+    let sockets = Counted::default();
+    let home = pair().local;
+    let stranger = |n: u64| Ilv::new(THERE, Nid(0x100 + n));
+    let over = (L64(0), L64(0));
+    for n in 0..50 {
+        let mut packet = packet(stranger(n), home, 17, 0, over);
+        assert_eq!(plane.handle_inbound(&mut packet, &sockets, NOW), Inbound::Pass);
+    }
+    assert_eq!(sockets.0.get(), 1);
+    let later = NOW + LOOK_INTERVAL;
+    let mut again = packet(stranger(7), home, 17, 0, over);
+    assert_eq!(plane.handle_inbound(&mut again, &sockets, later), Inbound::Pass);
+    assert_eq!(sockets.0.get(), 2);
+    for n in 50..60 {
+        let mut packet = packet(home, stranger(n), 17, 0, over);
+        assert_eq!(plane.handle_outbound(&mut packet, &sockets, later), Outbound::Pass);
+    }
+    assert_eq!(sockets.0.get(), 12);
+    assert_eq!(core::iter::from_fn(|| plane.poll_report()).count(), 12);
+}
+
+const ACK: u8 = 0x10;
+const SYN: u8 = 0x02;

@@ -1,0 +1,57 @@
+use moorline_datapath::ilnp::Sockets;
+use moorline_types::{IlvPair, SessionId};
+
+use super::plane::{Flow, Plane};
+use moorline_wire::ip6::{UDP, Upper};
+
+/// Where a packet comes from that shows no session by its nonce or its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whence {
+    /// A locator that a session names whose socket it is for.
+    Session(SessionId),
+    /// A locator that a session names.
+    Named,
+    /// A locator that no session names, and it claims a session's socket.
+    Nowhere,
+    /// Another node, be its identifier the same.
+    Elsewhere,
+}
+
+impl Plane {
+    /// Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's until
+    /// the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer the segment of
+    /// a correspondent whose Locator Update is late with a reset.
+    //= rfc6744#4-2
+    //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
+    pub(super) fn whence(
+        &self,
+        packet: &[u8],
+        pair: IlvPair,
+        upper: &Upper,
+        sockets: &dyn Sockets,
+    ) -> Whence {
+        let (local, remote) = pair.nids();
+        let ports = upper.reversed().ports.unwrap_or_default();
+        let has_socket = |pair| sockets.has_connection(pair, upper.protocol, ports);
+        let is_within_tcp = upper.is_within_tcp(packet);
+        let may_claim = is_within_tcp || upper.protocol == UDP;
+        let (mut is_named, mut is_claimed) = (false, false);
+        for slot in self.sessions.between(local, remote) {
+            let Some(Flow { entry, .. }) = self.sessions.get(slot) else { continue };
+            if entry.remote.contains(&pair.remote.l64) {
+                is_named = true;
+                let maps = entry.settled && entry.maps_tcp && is_within_tcp;
+                if maps && has_socket(entry.pair) {
+                    return Whence::Session(slot);
+                }
+            } else if !is_named && !is_claimed && may_claim {
+                is_claimed = has_socket(entry.pair);
+            }
+        }
+        match (is_named, is_claimed) {
+            (true, _) => Whence::Named,
+            (false, true) if !has_socket(pair) => Whence::Nowhere,
+            (false, _) => Whence::Elsewhere,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use moorline_datapath::shim6::{ContextEntry, MAX_PEER_LOCATORS};
+use moorline_index::Deadlines;
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
+
+use crate::shim6::congestion::Congestion;
+use crate::shim6::live::Live;
+use crate::shim6::reports::Reports;
+use crate::shim6::tcp::{Flow, Payload, Segments, Tcp};
+
+/// Every context that the core told of, found by slot, by ULIDs and by tag.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts {
+    slots: BTreeMap<ContextId, Slot>,
+    by_ulids: BTreeMap<UlidPair, ContextId>,
+    by_tag: BTreeMap<ContextTag, ContextId>,
+    /// What has moved, by what its packets show.
+    by_quote: BTreeMap<(ContextTag, LocatorPair), ContextId>,
+    /// When the timers of a context are to be looked at, or earlier.
+    deadlines: Deadlines,
+    segments: Segments,
+}
+
+/// What the plane saw of a packet that is payload of a context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// As sockets see it.
+    pub(crate) octets: usize,
+    pub(crate) payload: Payload,
+    pub(crate) has_ce: bool,
+}
+
+/// A context, and what was noted about it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Its peer locators are sorted.
+    pub(crate) entry: ContextEntry,
+    pub(crate) live: Live,
+    /// If the entry asks for it.
+    pub(crate) congestion: Option<Congestion>,
+}
+
+impl Slot {
+    pub(crate) fn is_peer_locator(&self, locator: Locator) -> bool {
+        self.entry.peer_locators.binary_search(&locator).is_ok()
+    }
+
+    /// The time to look for silence, if a wait begins.
+    fn on_sent(
+        &mut self,
+        seen: Seen,
+        segments: &mut Segments,
+        reports: &mut Reports,
+        now: Instant,
+    ) -> Option<Instant> {
+        let Self { entry, live, congestion, .. } = self;
+        if !entry.suspects && congestion.is_none() {
+            return None;
+        }
+        let mut again = false;
+        match seen.payload {
+            Payload::Tcp(tcp) => {
+                let flow = Flow::new(entry.local_tag, tcp.source, tcp.destination);
+                let span = tcp.span(seen.octets);
+                again = span != 0 && segments.note(flow, &tcp, span);
+                if let Some(congestion) = congestion {
+                    congestion.on_sent(&tcp, flow, span, again, now);
+                }
+                if span == 0 {
+                    return None;
+                }
+            }
+            Payload::Cut => return None,
+            Payload::Other => {}
+        }
+        live.wait.on_sent(entry, again, reports, now)
+    }
+
+    fn on_received(&mut self, seen: Seen, reports: &mut Reports, now: Instant) {
+        let Some(congestion) = &mut self.congestion else { return };
+        let tag = self.entry.local_tag;
+        let flow = |tcp: Tcp| (tcp, Flow::new(tag, tcp.destination, tcp.source));
+        let segment = match seen.payload {
+            Payload::Tcp(tcp) => Some(flow(tcp)),
+            Payload::Cut | Payload::Other => None,
+        };
+        congestion.on_received(self.entry.id, seen.has_ce, segment, reports, now);
+    }
+}
+
+impl Contexts {
+    /// Adds or replaces. Whoever had the slot with other ULIDs must have been removed before.
+    pub(crate) fn upsert(&mut self, entry: &ContextEntry, reports: &mut Reports, now: Instant) {
+        let id = entry.id;
+        let mut entry = entry.clone();
+        let mut peers: Vec<_> =
+            entry.peer_locators.iter().copied().take(MAX_PEER_LOCATORS).collect();
+        peers.sort_unstable();
+        entry.peer_locators = peers.into();
+        // Of several contexts with the same ULIDs the last that came is found by them.
+        if !self.slots.contains_key(&id) {
+            self.by_ulids.insert(entry.ulids, id);
+        }
+        let old_tag = self.slots.get(&id).map(|slot| slot.entry.local_tag);
+        if let Some(tag) = old_tag.filter(|&tag| tag != entry.local_tag) {
+            self.by_tag.remove(&tag);
+        }
+        self.by_tag.insert(entry.local_tag, id);
+        self.forget_quotes(id);
+        for quote in quotes(&entry) {
+            self.by_quote.insert(quote, id);
+        }
+        let is_exploring = entry.timers.is_none();
+        let old = self.slots.remove(&id);
+        let is_other_pair = old.as_ref().is_some_and(|slot| slot.entry.locators != entry.locators);
+        let counted = old.as_ref().and_then(|slot| slot.congestion).filter(|_| !is_other_pair);
+        let congestion = entry.congestion.then(|| counted.unwrap_or_default());
+        let slot = match old {
+            Some(slot) => Slot { entry, congestion, ..slot },
+            None => Slot { entry, live: Live::new(now), congestion },
+        };
+        let slot = self.slots.entry(id).or_insert(slot);
+        if is_other_pair {
+            slot.live.wait.forget();
+        }
+        if is_exploring {
+            slot.live.on_timers_taken_away();
+        }
+        self.look(id, reports, now);
+    }
+
+    fn forget_quotes(&mut self, id: ContextId) {
+        let Some(slot) = self.slots.get(&id) else { return };
+        for quote in quotes(&slot.entry) {
+            if self.by_quote.get(&quote) == Some(&id) {
+                self.by_quote.remove(&quote);
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: ContextId) -> Option<UlidPair> {
+        self.forget_quotes(id);
+        let slot = self.slots.remove(&id)?;
+        if self.by_ulids.get(&slot.entry.ulids) == Some(&id) {
+            self.by_ulids.remove(&slot.entry.ulids);
+        }
+        if self.by_tag.get(&slot.entry.local_tag) == Some(&id) {
+            self.by_tag.remove(&slot.entry.local_tag);
+        }
+        self.deadlines.set(id.0, None);
+        Some(slot.entry.ulids)
+    }
+
+    pub(crate) fn get(&self, id: ContextId) -> Option<&Slot> {
+        self.slots.get(&id)
+    }
+
+    pub(crate) fn on_unreachable(&mut self, id: ContextId, reports: &mut Reports, now: Instant) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.live.wait.on_unreachable(&slot.entry, reports, now);
+        }
+    }
+
+    pub(crate) fn by_ulids(&self, ulids: UlidPair) -> Option<&Slot> {
+        self.slots.get(self.by_ulids.get(&ulids)?)
+    }
+
+    pub(crate) fn by_tag(&self, tag: ContextTag) -> Option<&Slot> {
+        self.slots.get(self.by_tag.get(&tag)?)
+    }
+
+    pub(crate) fn by_quote(&self, peer_tag: ContextTag, locators: LocatorPair) -> Option<&Slot> {
+        self.slots.get(self.by_quote.get(&(peer_tag, locators))?)
+    }
+
+    pub(crate) fn on_sent(
+        &mut self,
+        id: ContextId,
+        seen: Seen,
+        reports: &mut Reports,
+        now: Instant,
+    ) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let send = slot.live.on_sent(&slot.entry, seen.octets, now);
+        let silence = slot.on_sent(seen, &mut self.segments, reports, now);
+        let deadline = send.into_iter().chain(silence).min();
+        self.arm_after_packet(id, deadline, now);
+    }
+
+    pub(crate) fn on_received(
+        &mut self,
+        id: ContextId,
+        seen: Seen,
+        reports: &mut Reports,
+        now: Instant,
+    ) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        slot.on_received(seen, reports, now);
+        let deadline = slot.live.on_received(&slot.entry, seen.octets, reports, now);
+        self.arm_after_packet(id, deadline, now);
+    }
+
+    pub(crate) fn on_heard(&mut self, id: ContextId, at: Instant) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.live.on_heard(at);
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| at)
+    }
+
+    /// Looks at the timers of every context that may have something due, in order of slots.
+    pub(crate) fn look_at_due(&mut self, reports: &mut Reports, now: Instant) {
+        let mut due = Vec::new();
+        while let Some(id) = self.deadlines.pop(now) {
+            due.push(ContextId(id));
+        }
+        due.sort_unstable();
+        for id in due {
+            self.look(id, reports, now);
+        }
+    }
+
+    fn look(&mut self, id: ContextId, reports: &mut Reports, now: Instant) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if let Some(deadline) = slot.live.look(&slot.entry, reports, now) {
+            self.arm(id, deadline);
+        }
+    }
+
+    /// The timers of a context that runs any are armed anyhow, and find out themselves that they are
+    /// not due yet.
+    fn arm_after_packet(&mut self, id: ContextId, deadline: Option<Instant>, now: Instant) {
+        let Some(slot) = self.slots.get(&id) else { return };
+        let idle = slot.entry.idle;
+        let is_silent = self.deadlines.get(id.0).is_none() && !idle.is_zero();
+        if let Some(deadline) = deadline.or(is_silent.then(|| now + idle)) {
+            self.arm(id, deadline);
+        }
+    }
+
+    /// Only forward: a deadline that turns out too early costs one look, moving it costs every packet.
+    fn arm(&mut self, id: ContextId, deadline: Instant) {
+        if self.deadlines.get(id.0).is_none_or(|armed| armed > deadline) {
+            self.deadlines.set(id.0, Some(deadline));
+        }
+    }
+}
+
+/// What packets of ours with a payload header show.
+fn quotes(entry: &ContextEntry) -> impl Iterator<Item = (ContextTag, LocatorPair)> {
+    let is_moved = |pair: &LocatorPair| *pair != entry.ulids.as_locators();
+    entry.pairs().filter(is_moved).map(|pair| (entry.peer_tag, pair))
+}

@@ -1,0 +1,212 @@
+//! | timer | armed by | disarmed by | when it runs out |
+//! |---|---|---|---|
+//! | Send | payload sent, if none is unanswered | payload received, `Heard`, `SendExpired`, timers taken away | `SendExpired` |
+//! | Keepalive | payload received, if nothing was sent since the last such | payload sent, Keepalive Timeout passed, timers taken away | `KeepaliveDue`, again after an interval |
+//! | Silence | payload sent that wants an answer, if none is waited for | payload received, `Heard`, timers taken away, other locators | `Suspected` |
+//! | Idle | the context's birth, each packet | removal | `Idle`, once for each last packet |
+
+use moorline_datapath::shim6::{ContextCounters, ContextEntry, ReapTimers, Report};
+use moorline_types::Instant;
+
+use core::time::Duration;
+
+use crate::shim6::doubt::Wait;
+use crate::shim6::reports::Reports;
+
+/// A report that found no room is tried again after this long. Not configurable.
+pub(crate) const REPORT_RETRY: Duration = Duration::from_millis(100);
+
+/// What a plane notes about a context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Live {
+    pub(crate) counters: ContextCounters,
+    born: Instant,
+    /// First payload sent since the last received.
+    first_tx: Option<Instant>,
+    /// First payload received since the last sent.
+    first_rx: Option<Instant>,
+    /// Next keepalive, if one was due since `first_rx`.
+    keepalive_due: Option<Instant>,
+    /// End of the payload that the last `Idle` was about.
+    idle_seen: Option<Instant>,
+    watch_seen: u32,
+    pub(crate) wait: Wait,
+}
+
+impl Live {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            counters: ContextCounters::default(),
+            born: now,
+            first_tx: None,
+            first_rx: None,
+            keepalive_due: None,
+            idle_seen: None,
+            watch_seen: 0,
+            wait: Wait::default(),
+        }
+    }
+
+    /// Notes payload sent. The time to look at the timers, if a period begins with it.
+    pub(crate) fn on_sent(
+        &mut self,
+        entry: &ContextEntry,
+        octets: usize,
+        now: Instant,
+    ) -> Option<Instant> {
+        self.counters.tx_packets += 1;
+        self.counters.tx_bytes += octets as u64;
+        self.counters.last_tx = now;
+        self.set_first_rx(None);
+        match entry.timers {
+            Some(timers) if self.first_tx.is_none() => {
+                self.first_tx = Some(now);
+                Some(now + timers.send)
+            }
+            Some(_) | None => None,
+        }
+    }
+
+    /// Notes payload received. The time to look at the timers, if a period begins with it.
+    pub(crate) fn on_received(
+        &mut self,
+        entry: &ContextEntry,
+        octets: usize,
+        reports: &mut Reports,
+        now: Instant,
+    ) -> Option<Instant> {
+        self.counters.rx_packets += 1;
+        self.counters.rx_bytes += octets as u64;
+        self.counters.last_rx = now;
+        self.first_tx = None;
+        self.wait.on_received(now);
+        if entry.watch != 0 && entry.watch != self.watch_seen {
+            let report = Report::Received { context: entry.id, at: now };
+            if reports.push(report) {
+                self.watch_seen = entry.watch;
+            }
+        }
+        let timers = entry.timers.filter(|_| self.first_rx.is_none())?;
+        self.set_first_rx(Some(now));
+        has_keepalives(&timers).then(|| now + timers.keepalive_interval)
+    }
+
+    /// The peer was heard by other means than payload.
+    pub(crate) fn on_heard(&mut self, at: Instant) {
+        self.first_tx = self.first_tx.filter(|&first| first >= at);
+        self.wait.on_heard(at);
+    }
+
+    /// The core explores: what is unanswered is known.
+    pub(crate) fn on_timers_taken_away(&mut self) {
+        self.first_tx = None;
+        self.set_first_rx(None);
+        self.wait.cancel();
+    }
+
+    /// Reports what is due; the time to look again.
+    pub(crate) fn look(
+        &mut self,
+        entry: &ContextEntry,
+        reports: &mut Reports,
+        now: Instant,
+    ) -> Option<Instant> {
+        let timers = entry.timers;
+        let send = timers.and_then(|timers| self.look_at_send(entry, &timers, reports, now));
+        let keepalive =
+            timers.and_then(|timers| self.look_at_keepalive(entry, &timers, reports, now));
+        let silence = self.wait.look(entry, reports, now);
+        let idle = self.look_at_idle(entry, reports, now);
+        [send, keepalive, silence, idle].into_iter().flatten().min()
+    }
+
+    //= rfc5534#6.4
+    fn look_at_send(
+        &mut self,
+        entry: &ContextEntry,
+        timers: &ReapTimers,
+        reports: &mut Reports,
+        now: Instant,
+    ) -> Option<Instant> {
+        let since = self.first_tx?;
+        let due = since + timers.send;
+        if now < due {
+            return Some(due);
+        }
+        if !reports.push(Report::SendExpired { context: entry.id, since }) {
+            return Some(now + REPORT_RETRY);
+        }
+        self.first_tx = None;
+        None
+    }
+
+    //= rfc5534#4.1-3 rfc5534#6.1-2
+    fn look_at_keepalive(
+        &mut self,
+        entry: &ContextEntry,
+        timers: &ReapTimers,
+        reports: &mut Reports,
+        now: Instant,
+    ) -> Option<Instant> {
+        let first = self.first_rx.filter(|_| has_keepalives(timers))?;
+        let interval = timers.keepalive_interval;
+        let due = self.keepalive_due.unwrap_or(first + interval);
+        if now < due {
+            return Some(due);
+        }
+        if due > self.counters.last_rx + timers.keepalive_timeout {
+            self.set_first_rx(None);
+            return None;
+        }
+        if !reports.push(Report::KeepaliveDue { context: entry.id }) {
+            return Some(now + REPORT_RETRY);
+        }
+        let next = first_after(due, interval, now);
+        self.keepalive_due = Some(next);
+        Some(next)
+    }
+
+    //= rfc5533#9-2
+    fn look_at_idle(
+        &mut self,
+        entry: &ContextEntry,
+        reports: &mut Reports,
+        now: Instant,
+    ) -> Option<Instant> {
+        let since = match self.counters.last_tx.max(self.counters.last_rx) {
+            Instant::ZERO => self.born,
+            last => last,
+        };
+        if entry.idle.is_zero() || self.idle_seen == Some(since) {
+            return None;
+        }
+        let due = since + entry.idle;
+        if now < due {
+            return Some(due);
+        }
+        if !reports.push(Report::Idle { context: entry.id, since }) {
+            return Some(now + REPORT_RETRY);
+        }
+        self.idle_seen = Some(since);
+        None
+    }
+
+    fn set_first_rx(&mut self, first: Option<Instant>) {
+        self.first_rx = first;
+        self.keepalive_due = None;
+    }
+}
+
+fn has_keepalives(timers: &ReapTimers) -> bool {
+    !timers.keepalive_timeout.is_zero() && !timers.keepalive_interval.is_zero()
+}
+
+/// The first of `due`, `due + interval`, ... that is later than `now`, which is not before `due`.
+fn first_after(due: Instant, interval: Duration, now: Instant) -> Instant {
+    let missed = now.since(due).as_nanos() / interval.as_nanos().max(1);
+    let intervals = u32::try_from(missed + 1).unwrap_or(u32::MAX);
+    due + interval.saturating_mul(intervals)
+}
+
+#[cfg(test)]
+mod tests;

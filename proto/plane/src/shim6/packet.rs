@@ -1,0 +1,86 @@
+//! What the plane of Shim6 asks of an IPv6 header, and the payload header behind it.
+
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use moorline_types::{ContextTag, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_wire::ip6::{ICMPV6, IP6_LEN, Ip6, TCP, UDP, Upper, write_addresses, write_lengths};
+use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
+
+/// The pair as a sender has it.
+pub(crate) fn outbound(ip6: &Ip6) -> UlidPair {
+    UlidPair::new(Ulid(ip6.source), Ulid(ip6.destination))
+}
+
+/// The pair as a receiver has it.
+pub(crate) fn inbound(ip6: &Ip6) -> UlidPair {
+    UlidPair::new(Ulid(ip6.destination), Ulid(ip6.source))
+}
+
+/// The ports that rules about traffic are about: those of TCP and UDP.
+pub(crate) fn ports(upper: Upper) -> Option<(u16, u16)> {
+    upper.ports.filter(|_| matches!(upper.protocol, TCP | UDP))
+}
+
+/// Congestion Experienced (RFC 3168 s5).
+pub(crate) fn has_ce(ip6: &Ip6) -> bool {
+    ip6.traffic_class & 3 == 3
+}
+
+/// Whether both addresses are ones that contexts and triggers are about: no multicast, nothing of one link or one host.
+pub(crate) fn is_routed(ip6: &Ip6) -> bool {
+    let is_routed = |address: Ipv6Addr| {
+        !(address.is_multicast()
+            || address.is_unicast_link_local()
+            || address.is_unspecified()
+            || address.is_loopback())
+    };
+    is_routed(ip6.source) && is_routed(ip6.destination)
+}
+
+/// Neighbour Discovery belongs to the link, whatever its addresses (RFC 4861 s4).
+pub(crate) fn is_neighbour_discovery(ip6: &Ip6, packet: &[u8]) -> bool {
+    ip6.next_header == ICMPV6 && packet.get(IP6_LEN).is_some_and(|kind| ND.contains(kind))
+}
+
+/// Puts in the payload header and the locators. `None`, and the packet untouched, if the length field cannot hold 8 more.
+//= rfc5533#11.1-1
+pub(crate) fn insert(
+    ip6: &Ip6,
+    packet: &mut Vec<u8>,
+    tag: ContextTag,
+    locators: LocatorPair,
+) -> Option<()> {
+    let len = ip6.payload_len.checked_add(PAYLOAD_HEADER_OCTETS)?;
+    let header = PayloadHeader { next_header: ip6.next_header, tag };
+    packet.splice(IP6_LEN..IP6_LEN, header.emit());
+    write_header(packet, len, PROTOCOL, locators);
+    Some(())
+}
+
+/// Takes out the payload header and puts the ULIDs back. `packet` must have one.
+//= rfc5533#11.1-1 rfc5533#12.2
+pub(crate) fn strip(ip6: &Ip6, packet: &mut Vec<u8>, header: PayloadHeader, ulids: UlidPair) {
+    packet.drain(IP6_LEN..IP6_LEN + PAYLOAD_HEADER_LEN);
+    let len = ip6.payload_len.saturating_sub(PAYLOAD_HEADER_OCTETS);
+    let from_peer = LocatorPair::new(ulids.peer.as_locator(), ulids.local.as_locator());
+    write_header(packet, len, header.next_header, from_peer);
+}
+
+pub(crate) fn write_header(
+    packet: &mut [u8],
+    payload_len: u16,
+    next_header: u8,
+    addresses: LocatorPair,
+) {
+    let (Locator(source), Locator(destination)) = (addresses.local, addresses.peer);
+    write_lengths(packet, payload_len, next_header);
+    write_addresses(packet, source, destination);
+}
+
+const PAYLOAD_HEADER_OCTETS: u16 = 8;
+/// Router Solicitation to Redirect.
+const ND: core::ops::RangeInclusive<u8> = 133..=137;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use moorline_datapath::shim6::{
+    ContextCounters, PathCounters, PathMark, Report, Traffic, Triggers, Update,
+};
+use moorline_types::DropCounters;
+use moorline_types::{ContextId, DropReason, Instant, Locator};
+use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
+
+use crate::shim6::contexts::{Contexts, Seen};
+use crate::shim6::flows::Flows;
+use crate::shim6::icmp::{self, Quote};
+use crate::shim6::packet::{
+    has_ce, inbound, insert, is_neighbour_discovery, is_routed, outbound, ports, strip,
+};
+use crate::shim6::paths;
+use crate::shim6::reports::Reports;
+use crate::shim6::settings::{DEFAULT_MTU, Settings};
+use crate::shim6::tcp::Payload;
+use moorline_wire::ip6::{ICMPV6, Ip6};
+
+/// The data plane of one host.
+#[derive(Debug)]
+pub struct Plane {
+    triggers: Triggers,
+    path_mark: PathMark,
+    /// Our addresses, with the MTU of the uplink of each.
+    locals: BTreeMap<Locator, usize>,
+    contexts: Contexts,
+    flows: Flows,
+    reports: Reports,
+    drops: DropCounters,
+}
+
+/// What is known of who sends a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender<'a> {
+    /// Cgroups of the socket.
+    pub cgroups: &'a [u64],
+    /// The packet mark (`SO_MARK`), with the path index in it.
+    pub mark: u32,
+}
+
+/// What becomes of a packet that the sockets send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// Goes its way untouched.
+    Pass,
+    /// Rewritten; leaves by the uplink of this address, its new source.
+    Send {
+        /// The source locator.
+        source: Locator,
+    },
+    /// Gone, and counted.
+    Drop(DropReason),
+}
+
+/// What becomes of a packet that comes from the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// Goes to the sockets untouched.
+    Pass,
+    /// Rewritten; goes to the sockets.
+    Deliver,
+    /// Untouched, to the core: a control message, or payload with a tag that nobody told us.
+    Up,
+    /// Gone, and counted.
+    Drop(DropReason),
+}
+
+impl Plane {
+    /// A plane without addresses and contexts.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            triggers: settings.trigger.into(),
+            path_mark: settings.path_mark,
+            locals: BTreeMap::new(),
+            contexts: Contexts::default(),
+            flows: Flows::new(settings.max_flows),
+            reports: Reports::default(),
+            drops: DropCounters::new(),
+        }
+    }
+
+    /// Changes when traffic deserves a context: from the next packet on. What was counted so far, and what was
+    /// reported, stays so.
+    pub fn set_triggers(&mut self, triggers: Triggers) {
+        self.triggers = triggers;
+    }
+
+    /// An address of ours, on an uplink with [`DEFAULT_MTU`].
+    pub fn set_local(&mut self, address: Locator) {
+        self.set_local_with_mtu(address, DEFAULT_MTU);
+    }
+
+    /// An address of ours, and the largest IPv6 packet in octets that its uplink takes.
+    pub fn set_local_with_mtu(&mut self, address: Locator, mtu: usize) {
+        self.locals.insert(address, mtu);
+    }
+
+    /// The address is ours no more, or cannot be sent from.
+    pub fn unset_local(&mut self, address: Locator) {
+        self.locals.remove(&address);
+    }
+
+    /// What the core has decided.
+    pub fn handle_update(&mut self, update: &Update, now: Instant) {
+        match update {
+            Update::Upsert(entry) => {
+                let old = self.contexts.get(entry.id).map(|slot| slot.entry.ulids);
+                if old.is_some_and(|ulids| ulids != entry.ulids) {
+                    self.remove(entry.id);
+                }
+                self.contexts.upsert(entry, &mut self.reports, now);
+            }
+            Update::Heard { context, at } => self.contexts.on_heard(*context, *at),
+            Update::Remove { context } => self.remove(*context),
+            Update::Rearm { ulids } => self.flows.forget(*ulids),
+        }
+        self.count_lost();
+    }
+
+    /// A packet that a socket sends, from its IPv6 header on.
+    pub fn handle_outbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Outbound {
+        self.handle_outbound_of(packet, Sender::default(), now)
+    }
+
+    /// The same, from this socket.
+    pub fn handle_outbound_of(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sender: Sender<'_>,
+        now: Instant,
+    ) -> Outbound {
+        let verdict = self.on_outbound(packet, sender, now).unwrap_or_else(|reason| {
+            self.drops.count(reason);
+            Outbound::Drop(reason)
+        });
+        self.count_lost();
+        verdict
+    }
+
+    /// A packet from the network, from its IPv6 header on.
+    pub fn handle_inbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Inbound {
+        self.handle_inbound_of(packet, &[], now)
+    }
+
+    /// The same, for a socket in these cgroups.
+    pub fn handle_inbound_of(
+        &mut self,
+        packet: &mut Vec<u8>,
+        cgroups: &[u64],
+        now: Instant,
+    ) -> Inbound {
+        let verdict = self.on_inbound(packet, cgroups, now).unwrap_or_else(|reason| {
+            self.drops.count(reason);
+            Inbound::Drop(reason)
+        });
+        self.count_lost();
+        verdict
+    }
+
+    /// Timers that ran out.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.contexts.look_at_due(&mut self.reports, now);
+        self.count_lost();
+    }
+
+    /// The next report to the core; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_report(&mut self) -> Option<Report> {
+        self.reports.pop()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`. Often it
+    /// comes to nothing: timers are not moved for every packet.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.contexts.next_deadline()
+    }
+
+    /// What went through a context; `None` if there is none in this slot.
+    #[must_use]
+    pub fn counters(&self, context: ContextId) -> Option<ContextCounters> {
+        self.contexts.get(context).map(|slot| slot.live.counters)
+    }
+
+    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for.
+    #[must_use]
+    pub fn path_counters(&self, context: ContextId) -> Option<PathCounters> {
+        self.contexts.get(context)?.congestion.map(|congestion| congestion.counters)
+    }
+
+    /// What was dropped, by reason, and reports that got lost.
+    #[must_use]
+    pub fn drops(&self) -> &DropCounters {
+        &self.drops
+    }
+
+    //= rfc5533#11 rfc5533#11.1
+    fn on_outbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sender: Sender<'_>,
+        now: Instant,
+    ) -> Result<Outbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
+        // Control messages, and payload that has its header already.
+        if ip6.next_header == PROTOCOL || !is_routed(&ip6) {
+            return Ok(Outbound::Pass);
+        }
+        let ulids = outbound(&ip6);
+        let octets = ip6.octets(packet);
+        let Some(slot) = self.contexts.by_ulids(ulids) else {
+            let upper = ip6.upper(packet);
+            let (protocol, ports) = (upper.protocol, ports(upper));
+            let cgroups = sender.cgroups;
+            self.count_flow(&Traffic { pair: ulids, protocol, ports, cgroups }, octets, now);
+            return Ok(Outbound::Pass);
+        };
+        if is_neighbour_discovery(&ip6, packet) {
+            return Ok(Outbound::Pass);
+        }
+        let entry = &slot.entry;
+        let id = entry.id;
+        let seen = Seen { octets, payload: Payload::of(&ip6, packet), has_ce: false };
+        let mut verdict = Outbound::Pass;
+        let locators = paths::locators(entry, &ip6, packet, sender.mark, self.path_mark);
+        if locators != ulids.as_locators() {
+            if ip6.is_behind_others() {
+                return Err(DropReason::HeaderChain);
+            }
+            let source = locators.local;
+            let mtu = *self.locals.get(&source).ok_or(DropReason::NoUplink)?;
+            if packet.len() + PAYLOAD_HEADER_LEN > mtu {
+                return Err(DropReason::AdjustRoom);
+            }
+            insert(&ip6, packet, entry.peer_tag, locators).ok_or(DropReason::AdjustRoom)?;
+            verdict = Outbound::Send { source };
+        }
+        self.contexts.on_sent(id, seen, &mut self.reports, now);
+        Ok(verdict)
+    }
+
+    //= rfc5533#12.1
+    fn on_inbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        cgroups: &[u64],
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else { return Ok(Inbound::Pass) };
+        // May come from a router that has a link-local address only.
+        if ip6.next_header == ICMPV6 && self.on_icmp6(&ip6, packet, now) {
+            return Ok(Inbound::Deliver);
+        }
+        if !is_routed(&ip6) {
+            return Ok(Inbound::Pass);
+        }
+        if ip6.next_header == PROTOCOL {
+            return self.on_shim6(&ip6, packet, now);
+        }
+        let ulids = inbound(&ip6);
+        let octets = ip6.octets(packet);
+        let Some(slot) = self.contexts.by_ulids(ulids) else {
+            let upper = ip6.upper(packet).reversed();
+            let (protocol, ports) = (upper.protocol, ports(upper));
+            self.count_flow(&Traffic { pair: ulids, protocol, ports, cgroups }, octets, now);
+            return Ok(Inbound::Pass);
+        };
+        let id = slot.entry.id;
+        if !is_neighbour_discovery(&ip6, packet) {
+            let seen = Seen { octets, payload: Payload::of(&ip6, packet), has_ce: has_ce(&ip6) };
+            self.contexts.on_received(id, seen, &mut self.reports, now);
+        }
+        Ok(Inbound::Pass)
+    }
+
+    /// Whether it was an error that has been translated.
+    //= rfc5533#8-1 rfc5533#8-2 rfc5533#8 rfc5533#12.2
+    fn on_icmp6(&mut self, ip6: &Ip6, packet: &mut Vec<u8>, now: Instant) -> bool {
+        let Some(quote) = Quote::of(ip6, packet) else {
+            if let Some(ulids) = icmp::unreachable(ip6, packet)
+                && let Some(slot) = self.contexts.by_ulids(ulids)
+                && slot.entry.locators == ulids.as_locators()
+            {
+                let id = slot.entry.id;
+                self.contexts.on_unreachable(id, &mut self.reports, now);
+            }
+            return false;
+        };
+        let Some(slot) = self.contexts.by_quote(quote.peer_tag, quote.locators) else {
+            return false;
+        };
+        let (id, ulids) = (slot.entry.id, slot.entry.ulids);
+        // Not by another path: the core asks about the current pair.
+        if quote.is_unreachable(ip6, packet) && slot.entry.locators == quote.locators {
+            self.contexts.on_unreachable(id, &mut self.reports, now);
+        }
+        quote.translate(ip6, packet, ulids);
+        true
+    }
+
+    //= rfc5533#12.2 rfc5533#12.4
+    fn on_shim6(
+        &mut self,
+        ip6: &Ip6,
+        packet: &mut Vec<u8>,
+        now: Instant,
+    ) -> Result<Inbound, DropReason> {
+        let header = match PayloadHeader::parse(ip6.payload(packet)) {
+            Ok(header) => header,
+            // P bit clear: a control message.
+            Err(WireError::BadFormat) => return Ok(Inbound::Up),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(slot) = self.contexts.by_tag(header.tag) else { return Ok(Inbound::Up) };
+        let (source, destination) = (Locator(ip6.source), Locator(ip6.destination));
+        if !slot.is_peer_locator(source) || !self.locals.contains_key(&destination) {
+            return Err(DropReason::WrongLocators);
+        }
+        let (id, ulids) = (slot.entry.id, slot.entry.ulids);
+        strip(&ip6, packet, header, ulids);
+        let octets = ip6.octets(packet) - PAYLOAD_HEADER_LEN;
+        let payload = Ip6::read(packet).map_or(Payload::Other, |ip6| Payload::of(&ip6, packet));
+        let seen = Seen { octets, payload, has_ce: has_ce(&ip6) };
+        self.contexts.on_received(id, seen, &mut self.reports, now);
+        Ok(Inbound::Deliver)
+    }
+
+    fn count_flow(&mut self, traffic: &Traffic<'_>, octets: usize, now: Instant) {
+        if traffic.protocol == ICMPV6 {
+            return;
+        }
+        let Some(policy) = self.triggers.policy(traffic) else { return };
+        let ulids = traffic.pair;
+        // Other hosts' traffic, forwarded, is marked too, so that it costs the look-up only once.
+        if self.flows.count(ulids, octets, policy, now)
+            && self.locals.contains_key(&ulids.local.as_locator())
+            && !self.reports.push(Report::Trigger { ulids })
+        {
+            self.flows.unreport(ulids);
+        }
+    }
+
+    fn remove(&mut self, id: ContextId) {
+        if let Some(ulids) = self.contexts.remove(id) {
+            self.flows.forget(ulids);
+        }
+    }
+
+    fn count_lost(&mut self) {
+        for _ in 0..self.reports.take_lost() {
+            self.drops.count(DropReason::ReportLost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+use moorline_datapath::shim6::{PathMark, TriggerPolicy};
+
+/// Address pairs without a context that are counted at a time: 65,536, some 10 MB. Configurable.
+pub const MAX_FLOWS: usize = 65_536;
+/// Reports that wait to be polled: 4,096. Beyond that they are lost and counted; those of timers are
+/// tried again. Not configurable.
+pub const MAX_REPORTS: usize = 4096;
+/// Largest IPv6 packet in octets on an uplink whose MTU nobody told: Ethernet's.
+pub const DEFAULT_MTU: usize = 1500;
+
+/// Settings of a [`crate::shim6::Plane`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// When traffic deserves a context.
+    pub trigger: TriggerPolicy,
+    /// Where packet marks have the path index.
+    pub path_mark: PathMark,
+    /// [`MAX_FLOWS`]; at least 4.
+    pub max_flows: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            trigger: TriggerPolicy::default(),
+            path_mark: PathMark::default(),
+            max_flows: MAX_FLOWS,
+        }
+    }
+}

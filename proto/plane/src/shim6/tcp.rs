@@ -1,0 +1,150 @@
+//! TCP segments (RFC 9293 s3.1), and what flows have sent so far.
+
+use alloc::collections::BTreeMap;
+
+use moorline_types::ContextTag;
+
+use moorline_wire::ip6::{IP6_LEN, Ip6, TCP};
+
+/// What follows directly behind an IPv6 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Payload {
+    Tcp(Tcp),
+    /// TCP without its whole header.
+    Cut,
+    Other,
+}
+
+/// What the plane reads of a TCP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tcp {
+    pub(crate) source: u16,
+    pub(crate) destination: u16,
+    pub(crate) sequence: u32,
+    pub(crate) acknowledgement: u32,
+    header_len: usize,
+    flags: u8,
+}
+
+impl Payload {
+    pub(crate) fn of(ip6: &Ip6, packet: &[u8]) -> Self {
+        if ip6.next_header != TCP {
+            return Self::Other;
+        }
+        let header = packet.get(IP6_LEN..).and_then(<[u8]>::first_chunk::<HEADER_LEN>);
+        let Some(&[a, b, c, d, e, f, g, h, i, j, k, l, offset, flags, ..]) = header else {
+            return Self::Cut;
+        };
+        Self::Tcp(Tcp {
+            source: u16::from_be_bytes([a, b]),
+            destination: u16::from_be_bytes([c, d]),
+            sequence: u32::from_be_bytes([e, f, g, h]),
+            acknowledgement: u32::from_be_bytes([i, j, k, l]),
+            header_len: usize::from(offset >> 4) * 4,
+            flags,
+        })
+    }
+}
+
+impl Tcp {
+    pub(crate) fn is_syn(&self) -> bool {
+        self.flags & SYN != 0
+    }
+
+    pub(crate) fn is_ack(&self) -> bool {
+        self.flags & ACK != 0
+    }
+
+    /// ECN-Echo, and not the offer of ECN in a SYN (RFC 3168 s6.1.1).
+    pub(crate) fn has_ece(&self) -> bool {
+        self.flags & ECE != 0 && !self.is_syn()
+    }
+
+    /// Congestion Window Reduced, likewise.
+    pub(crate) fn has_cwr(&self) -> bool {
+        self.flags & CWR != 0 && !self.is_syn()
+    }
+
+    /// Sequence numbers that the segment takes, of an IPv6 packet with so many octets.
+    pub(crate) fn span(&self, octets: usize) -> u32 {
+        let data = octets.saturating_sub(IP6_LEN + self.header_len);
+        let flags = u32::from(self.is_syn()) + u32::from(self.flags & FIN != 0);
+        u32::try_from(data).unwrap_or(u32::MAX).wrapping_add(flags)
+    }
+}
+
+/// A flow of a context. Two may have one number, and then push each other out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow(u64);
+
+impl Flow {
+    /// The tag keeps others from choosing ports that meet.
+    pub(crate) fn new(local_tag: ContextTag, local_port: u16, peer_port: u16) -> Self {
+        let ports = u64::from(local_port) << 16 | u64::from(peer_port);
+        let hash = local_tag.bits().wrapping_mul(SPREAD.into()).wrapping_add(ports);
+        let mix = |hash: u64| (hash ^ hash >> 32).wrapping_mul(MIX);
+        let hash = mix(hash);
+        Self(mix(hash))
+    }
+
+    fn place(self) -> u64 {
+        (self.0 >> 32) % SEGMENTS
+    }
+
+    fn number(self) -> u64 {
+        self.0 & 0xffff_ffff | 1
+    }
+}
+
+/// What flows have sent: a table in which each has one place.
+#[derive(Debug, Default)]
+pub(crate) struct Segments(BTreeMap<u64, Segment>);
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    flow: u64,
+    /// The sequence number behind all that was sent.
+    end: u32,
+}
+
+impl Segments {
+    /// Notes a segment. Whether some of it had been sent before.
+    pub(crate) fn note(&mut self, flow: Flow, tcp: &Tcp, span: u32) -> bool {
+        let end = tcp.sequence.wrapping_add(span);
+        let new = Segment { flow: flow.number(), end };
+        let known = self.0.entry(flow.place()).or_insert(Segment { flow: 0, end });
+        if known.flow != new.flow {
+            *known = new;
+            return false;
+        }
+        if tcp.is_syn() {
+            // Else a new connection, with ports of an old one.
+            let again = known.end == end;
+            known.end = end;
+            return again;
+        }
+        let again = is_before(tcp.sequence, known.end);
+        if is_before(known.end, end) {
+            known.end = end;
+        }
+        again
+    }
+}
+
+/// In the arithmetic of sequence numbers (RFC 9293 s3.4).
+pub(crate) fn is_before(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() < 0
+}
+
+/// Flows whose last segment is known. Not configurable.
+const SEGMENTS: u64 = 16_384;
+/// The golden ratio: any odd number that spreads bits.
+pub(crate) const SPREAD: u32 = 0x9e37_79b1;
+const MIX: u64 = 0xd6e8_feb8_6659_fd93;
+
+const HEADER_LEN: usize = 20;
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+const ECE: u8 = 0x40;
+const CWR: u8 = 0x80;

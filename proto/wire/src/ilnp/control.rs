@@ -1,0 +1,89 @@
+use core::net::Ipv6Addr;
+
+use moorline_types::{DropReason, Ilv, IlvPair, Nonce};
+
+use crate::ip6::IP6_LEN;
+
+use super::consts::{DESTINATION_OPTIONS, ICMPV6, LOCATOR_UPDATE};
+use super::{AdmissionTypes, OptionsHeader};
+
+/// An ICMPv6 packet from the network, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Control<'a> {
+    /// All of it.
+    pub packet: &'a [u8],
+    /// The addresses, as the receiver has them.
+    pub pair: IlvPair,
+    /// Of the Nonce option.
+    pub nonce: Option<Nonce>,
+    /// Number of a Locator Update.
+    pub sequence: Option<u32>,
+    /// From the ICMPv6 header on.
+    pub message: &'a [u8],
+}
+
+impl<'a> Control<'a> {
+    /// Reads a whole IPv6 packet with an ICMPv6 message, with or without a Destination Options header.
+    ///
+    /// # Errors
+    /// The reason why it is none.
+    pub fn read(packet: &'a [u8]) -> Result<Self, DropReason> {
+        let (header, rest) = packet.split_first_chunk::<IP6_LEN>().ok_or(DropReason::Truncated)?;
+        let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let rest = rest.get(..len).ok_or(DropReason::Truncated)?;
+        let address = |at: usize| {
+            let octets = header.get(at..).and_then(<[u8]>::first_chunk::<16>);
+            octets.map(|octets| Ilv::of(Ipv6Addr::from(*octets))).ok_or(DropReason::Truncated)
+        };
+        let pair = IlvPair::new(address(24)?, address(8)?);
+        match header[6] {
+            ICMPV6 => Ok(Self { packet, pair, nonce: None, sequence: None, message: rest }),
+            DESTINATION_OPTIONS => {
+                let options = OptionsHeader::parse(rest)?;
+                if options.next_header != ICMPV6 {
+                    return Err(DropReason::UnknownType);
+                }
+                let message = rest.get(options.len..).unwrap_or(&[]);
+                let OptionsHeader { nonce, sequence, .. } = options;
+                Ok(Self { packet, pair, nonce, sequence, message })
+            }
+            _ => Err(DropReason::UnknownType),
+        }
+    }
+
+    /// Whether a packet is one for the sessions of the host: a Locator Update or a message of the handshake.
+    /// Of Parameter Problems a copy is.
+    #[must_use]
+    pub fn is_ours(packet: &'a [u8], types: AdmissionTypes) -> bool {
+        Self::read(packet).is_ok_and(|control| {
+            let kinds = [LOCATOR_UPDATE, types.initiator, types.responder];
+            control.message.first().is_some_and(|kind| kinds.contains(kind))
+        })
+    }
+
+    /// Whether it is a Locator Update that shows no nonce, which a host takes from nobody (RFC 6743 s6).
+    #[must_use]
+    pub fn is_bare_update(packet: &'a [u8]) -> bool {
+        Self::read(packet).is_ok_and(|control| {
+            control.nonce.is_none() && control.message.first() == Some(&LOCATOR_UPDATE)
+        })
+    }
+
+    /// What a Parameter Problem quotes that is about an option where we put our nonce.
+    #[must_use]
+    pub fn quoted_by_parameter_problem(packet: &'a [u8]) -> Option<&'a [u8]> {
+        let control = Self::read(packet).ok()?;
+        let is_one = control.message.starts_with(&[PARAMETER_PROBLEM, UNRECOGNIZED_OPTION]);
+        let is_at_nonce = control.message.get(4..8) == Some(&NONCE_AT.to_be_bytes());
+        (is_one && is_at_nonce).then(|| control.message.get(ERROR_HEADER_LEN..))?
+    }
+}
+
+/// ICMPv6 type of a Parameter Problem (RFC 4443 s3.4).
+pub const PARAMETER_PROBLEM: u8 = 4;
+/// Its code for an option that is not known.
+pub const UNRECOGNIZED_OPTION: u8 = 2;
+/// Octets of an ICMPv6 error in front of the packet that it quotes.
+pub const ERROR_HEADER_LEN: usize = 8;
+/// Where a packet has the Nonce option that Moorline sends: behind the IPv6 header and two octets.
+pub const NONCE_AT: u32 = 42;
