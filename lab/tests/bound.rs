@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::script::Script;
 use common::{Protected, is_skipped, protected, protected_with, with_ilnp};
 use moorline_api::{BlockingClient, Client, EventKind, PathRule, Scope, Taste};
-use moorline_lab::topology::HOSTS;
+use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::Direction;
 use moorline_lab::{Failure, preflight};
 
@@ -177,6 +177,38 @@ fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
     narrow(&hosts, "isp1", "b", "1280");
     let mut client = script(&hosts, "a", &["unbound", &a, &b, "7700"]);
     assert_eq!(client.line(), "[]", "{}", hosts.story());
+}
+
+/// The kernel notes the MTU at the default route of the socket, and takes the note for a route of its own.
+#[test]
+fn an_mtu_that_is_noted_at_a_default_route_leads_no_source_to_the_wrong_provider() {
+    let name = "unbound TCP, path MTU, other provider";
+    let Some(mut hosts) = protected(name, &["a"], &["python3"]) else { return };
+    narrow(&hosts, "isp1", "b", "1400");
+    narrow(&hosts, "b", "isp1", "1400");
+    let far = hosts.lab.namespace("b").unwrap();
+    let way = far.ip(&["-6", "route", "show", "default", "dev", "isp1"]).unwrap();
+    let way: Vec<_> = way.split_whitespace().take_while(|part| *part != "pref").collect();
+    // B's TCP does not know that its own link is what is narrow.
+    let change = ["-6", "route", "change"].into_iter().chain(way);
+    let change = change.chain(["dev", "isp1", "advmss", "1440"]);
+    far.ip(&change.collect::<Vec<_>>()).unwrap();
+    let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
+    let mut server = script(&hosts, "b", &["serve", "7700"]);
+    assert_eq!(server.line(), "ready");
+    let check = |hosts: &mut Protected| {
+        let mut client = script(hosts, "a", &["narrow", &a, &b, "7700"]);
+        assert_eq!(client.line(), "[]", "{}", hosts.story());
+        let ip = |arguments: &[&str]| hosts.lab.namespace("a").unwrap().ip(arguments).unwrap();
+        let noted = ip(&["-6", "route", "show", "cache"]);
+        assert!(noted.contains(&b) && noted.contains("mtu 1400"), "nothing is tried: {noted}");
+        let other = host_address("a", 2).to_string();
+        let route = ip(&["-6", "route", "get", &b, "from", &other]);
+        assert!(route.contains("dev isp2"), "{route}");
+    };
+    check(&mut hosts);
+    hosts.daemons.remove(0).hand_over().unwrap();
+    check(&mut hosts);
 }
 
 fn narrow(hosts: &Protected, node: &str, interface: &str, mtu: &str) {

@@ -70,7 +70,7 @@ impl Daemon {
         if let Err(error) = self.netlink.remove_all_unbound().await {
             tracing::warn!(%error, "unbound routes");
         }
-        if let Err(error) = self.netlink.leave_to_main_table(&self.view).await {
+        if let Err(error) = self.netlink.leave_rules(&self.view).await {
             tracing::warn!(%error, "source-address rules");
         }
         let contexts = self.store.save_contexts(self.host.snapshot());

@@ -59,6 +59,8 @@ pub(crate) enum Action {
     },
     /// Goes on at the rule with this priority.
     Goto(u32),
+    /// Does nothing: a place to go on at.
+    Nop,
 }
 
 impl Rule {
@@ -98,6 +100,7 @@ impl Rule {
                 message.header.action = RuleAction::Goto;
                 message.attributes.push(RuleAttribute::Goto(priority));
             }
+            Action::Nop => message.header.action = RuleAction::Nop,
         }
         message
     }
@@ -126,6 +129,7 @@ impl Rule {
                 .find_map(|(number, port)| row.attribute(number).map(|_| port)),
             action: match row.u32(FRA_GOTO) {
                 Some(priority) => Action::Goto(priority),
+                None if row.byte(7) == FR_ACT_NOP => Action::Nop,
                 None => Action::Lookup {
                     table: row.u32(FRA_TABLE).unwrap_or_else(|| row.byte(4).into()),
                     suppress_default: row.u32(FRA_SUPPRESS_PREFIXLEN) == Some(0),
@@ -162,6 +166,7 @@ impl fmt::Display for Rule {
                 write!(f, " lookup {table} suppress_prefixlength 0")
             }
             Action::Goto(priority) => write!(f, " goto {priority}"),
+            Action::Nop => f.write_str(" nop"),
         }
     }
 }
@@ -185,8 +190,13 @@ pub(crate) struct Route {
 /// Where a route leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
-    Device { ifindex: u32, gateway: Option<Ipv6Addr> },
+    Device {
+        ifindex: u32,
+        gateway: Option<Ipv6Addr>,
+    },
     Unreachable,
+    /// The look-up goes on at the next rule.
+    Throw,
 }
 
 impl Route {
@@ -220,6 +230,7 @@ impl Route {
         }
         match self.target {
             Target::Unreachable => message.header.kind = RouteType::Unreachable,
+            Target::Throw => message.header.kind = RouteType::Throw,
             Target::Device { ifindex, gateway } => {
                 message.attributes.push(RouteAttribute::Oif(ifindex));
                 if let Some(gateway) = gateway {
@@ -252,6 +263,7 @@ impl Route {
             Some(ifindex) if row.byte(7) == libc::RTN_UNICAST => {
                 Target::Device { ifindex, gateway: row.address(libc::RTA_GATEWAY) }
             }
+            _ if row.byte(7) == libc::RTN_THROW => Target::Throw,
             _ => Target::Unreachable,
         };
         Some(Self {
@@ -287,6 +299,7 @@ const FIB_RULE_INVERT: u32 = 2;
 /// Interfaces, mark, flow, user, VRF, protocol, ports: linux/fib_rules.h.
 const FRA_SELECTORS: [u16; 9] =
     [3, FRA_OIFNAME, 10, 11, 20, 19, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE];
+const FR_ACT_NOP: u8 = 3;
 const FRA_SRC: u16 = 2;
 const FRA_GOTO: u16 = 4;
 const FRA_PRIORITY: u16 = 6;

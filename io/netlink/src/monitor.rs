@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::event::Change;
 use crate::exchange::messages;
 use crate::handle::Netlink;
-use crate::view::{HostView, Interfaces};
+use crate::view::{HostView, Interfaces, MAX_SPECIFIC};
 use futures_util::FutureExt;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
@@ -184,7 +184,9 @@ impl Watcher {
             }
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
                 let table = row.u32(libc::RTA_TABLE).unwrap_or_else(|| row.byte(4).into());
-                row.byte(1) == 0 && table == u32::from(libc::RT_TABLE_MAIN)
+                let is_default = row.byte(1) == 0;
+                let are_few = self.before.specific.len() <= MAX_SPECIFIC;
+                table == u32::from(libc::RT_TABLE_MAIN) && (is_default || are_few)
             }
             _ => false,
         }

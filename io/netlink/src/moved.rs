@@ -218,7 +218,7 @@ impl Netlink {
 const fn next_hop(route: &Route) -> Option<NextHop> {
     match route.target {
         Target::Device { ifindex, gateway: Some(gateway) } => Some(NextHop { ifindex, gateway }),
-        Target::Device { .. } | Target::Unreachable => None,
+        Target::Device { .. } | Target::Unreachable | Target::Throw => None,
     }
 }
 

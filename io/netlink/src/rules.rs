@@ -5,7 +5,9 @@ use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Action, Carried, Port, Route, Rule, Target};
 use crate::settings::{Settings, UNBOUND_PRIORITY};
-use crate::view::{HostView, Prefix, Uplink};
+use crate::view::{
+    HostView, MAX_SPECIFIC, Prefix, Specific, Uplink, read_default_routes, read_expires,
+};
 use moorline_types::Ulid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -32,36 +34,44 @@ impl Netlink {
     /// # Errors
     /// The kernel refused a rule or route; those made before stay, and calling again goes on.
     pub async fn ensure_rules(&self, view: &HostView) -> Result<SourceRules, Error> {
-        self.ensure_rules_but(view, &BTreeSet::new()).await
+        self.bring_about(view, &Following::Daemon).await
     }
 
-    /// Removes the rules of the prefixes whose packets the main table sends to the same router, for the time when nobody sets
-    /// unbound routes: the kernel then notes the MTU of a path where sockets without an address look for it. The other
-    /// prefixes keep their rules, and [`Netlink::ensure_rules`] brings these back.
+    /// Rules and tables for the time when nobody follows the changes of the host. [`Netlink::ensure_rules`] takes this back.
+    ///
+    /// A prefix whose packets the main table sends to the same router has no rule: the kernel notes the MTU of a path where sockets
+    /// without an address look for it, as nobody sets unbound routes. The way out of another prefix ends with the lifetime of its router,
+    /// and there is no stop behind it: without the way, packets go where they would go without us.
     ///
     /// # Errors
     /// The kernel refused a rule or route, or its tables cannot be read.
-    pub async fn leave_to_main_table(&self, view: &HostView) -> Result<(), Error> {
+    pub async fn leave_rules(&self, view: &HostView) -> Result<(), Error> {
+        let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
+        let expires = rows.iter().flat_map(|row| {
+            let ways = read_default_routes(row, &self.settings).into_iter();
+            let seconds = read_expires(row);
+            ways.filter_map(move |(ifindex, way)| Some(((ifindex, way.gateway), seconds?)))
+        });
+        let expires = expires.collect();
         let first = self.first_way(ANY_PEER).await?;
         let first = first.map(|(ifindex, way)| (ifindex, way.gateway));
         let is_same = |(prefix, uplink): &(Prefix, &Uplink)| {
             let way = uplink.gateway_for(*prefix).map(|route| (uplink.ifindex, route.gateway));
             way.is_some() && way == first
         };
-        let left = prefixes(view).into_iter().filter(is_same).map(|(prefix, _)| prefix);
-        self.ensure_rules_but(view, &left.collect()).await.map(drop)
+        let left = prefixes(view).into_iter().filter(is_same).map(|(prefix, _)| prefix).collect();
+        self.bring_about(view, &Following::Nobody { left, expires }).await.map(drop)
     }
 
-    /// As [`Netlink::ensure_rules`], but no rule for the prefixes that are `left` to the main table.
-    async fn ensure_rules_but(
+    async fn bring_about(
         &self,
         view: &HostView,
-        left: &BTreeSet<Prefix>,
+        following: &Following,
     ) -> Result<SourceRules, Error> {
         let rules = self.rules().await?;
         let routes = self.routes_of_prefixes(view, &rules).await?;
         let held = self.held_addresses().await?;
-        let plan = plan(&self.settings, view, left, &rules, &routes, &|prefix| {
+        let plan = plan(&self.settings, view, following, &rules, &routes, &|prefix| {
             held.iter().any(|address| prefix.contains(*address))
         });
         let is_changed = !plan.is_empty();
@@ -156,7 +166,7 @@ impl Plan {
 fn plan(
     settings: &Settings,
     view: &HostView,
-    left: &BTreeSet<Prefix>,
+    following: &Following,
     rules: &[Rule],
     routes: &[Route],
     is_held: &dyn Fn(Prefix) -> bool,
@@ -170,9 +180,9 @@ fn plan(
         let mut others = view.left_alone.iter().flat_map(|one| &one.addresses);
         others.any(|own| prefix.contains(own.address))
     };
-    let is_held = |prefix| !left.contains(&prefix) && !is_others(prefix) && is_held(prefix);
+    let is_held = |prefix| !following.leaves(prefix) && !is_others(prefix) && is_held(prefix);
     let mut wanted = prefixes(view);
-    wanted.retain(|prefix, _| !left.contains(prefix));
+    wanted.retain(|prefix, _| !following.leaves(*prefix));
     let (slots, unserved) = assign_slots(settings, view, &wanted, &present, &is_held);
 
     let moved = rule(settings, settings.moved_priority(), None, settings.moved_table, false);
@@ -190,7 +200,7 @@ fn plan(
             ..moved.clone()
         },
         moved,
-        rule(settings, settings.specific_priority(), None, MAIN_TABLE, true),
+        specific_rule(settings, view),
     ]);
     for uplink in &view.uplinks {
         wanted_rules.extend(socket_rules(settings, uplink));
@@ -201,7 +211,8 @@ fn plan(
         let table = settings.table_of(*slot);
         let priority = settings.prefix_priority(*slot);
         wanted_rules.insert(rule(settings, priority, Some(*prefix), table, false));
-        wanted_routes.extend(table_routes(settings, table, *prefix, *uplink));
+        wanted_routes.extend(table_routes(settings, table, *prefix, *uplink, following));
+        wanted_routes.extend(throws(settings, table, view));
     }
     let current: BTreeSet<Route> =
         routes.iter().filter(|route| !settings.is_moved_table(route.table)).copied().collect();
@@ -295,6 +306,29 @@ fn in_order(
     all.into_iter().map(|(_, prefix)| prefix).collect()
 }
 
+/// Who follows the changes of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Following {
+    /// The daemon does.
+    Daemon,
+    /// The daemon has ended, and its rules stay.
+    Nobody {
+        /// Prefixes that the main table serves as well.
+        left: BTreeSet<Prefix>,
+        /// Seconds until the default route of the main table by this interface and router ends, if it does.
+        expires: BTreeMap<(u32, Option<Ipv6Addr>), u32>,
+    },
+}
+
+impl Following {
+    fn leaves(&self, prefix: Prefix) -> bool {
+        match self {
+            Self::Daemon => false,
+            Self::Nobody { left, .. } => left.contains(&prefix),
+        }
+    }
+}
+
 /// The default route of the uplink, and behind it a stop: should the kernel take the first away with
 /// the interface, the lookup must not go on to the other ISP.
 fn table_routes(
@@ -302,6 +336,7 @@ fn table_routes(
     table: u32,
     prefix: Prefix,
     uplink: Option<&Uplink>,
+    following: &Following,
 ) -> Vec<Route> {
     let stop = Route {
         table,
@@ -317,9 +352,50 @@ fn table_routes(
     let way = uplink.and_then(|uplink| {
         let gateway = uplink.gateway_for(prefix)?.gateway;
         let target = Target::Device { ifindex: uplink.ifindex, gateway };
-        Some(Route { metric: Route::METRIC, target, ..stop })
+        let (metric, expires) = match following {
+            Following::Daemon => (Route::METRIC, None),
+            // Of another place: what may expire is not taken for what does not.
+            Following::Nobody { expires, .. } => {
+                (Route::METRIC + 1, expires.get(&(uplink.ifindex, gateway)).copied())
+            }
+        };
+        Some(Route { metric, target, expires, ..stop })
     });
-    way.into_iter().chain([stop]).collect()
+    let has_stop = *following == Following::Daemon;
+    way.into_iter().chain(has_stop.then_some(stop)).collect()
+}
+
+/// Connected and specific routes of the main table come before the default route of a prefix. A rule that looks into the main table, and
+/// passes over default routes (`suppress_prefixlength`), would do for that, but for one thing: where the kernel has noted the MTU of a path at a
+/// default route, it takes this note for a specific route. All prefixes would leave by that uplink then (decision 126).
+fn throws(settings: &Settings, table: u32, view: &HostView) -> Vec<Route> {
+    if has_too_many(view) {
+        return Vec::new();
+    }
+    let throw = |&(destination, source): &Specific| Route {
+        table,
+        destination,
+        source,
+        metric: Route::METRIC,
+        target: Target::Throw,
+        preferred_source: None,
+        expires: None,
+        mtu: None,
+        protocol: settings.protocol,
+    };
+    view.specific.iter().map(throw).collect()
+}
+
+/// Where packets go on that are not to be looked up among moved pairs. On a router, which has too many routes to follow, it looks up
+/// specific routes.
+fn specific_rule(settings: &Settings, view: &HostView) -> Rule {
+    let priority = settings.specific_priority();
+    let look_up = rule(settings, priority, None, MAIN_TABLE, true);
+    if has_too_many(view) { look_up } else { Rule { action: Action::Nop, ..look_up } }
+}
+
+fn has_too_many(view: &HostView) -> bool {
+    view.specific.len() > MAX_SPECIFIC
 }
 
 fn rule(

@@ -17,6 +17,8 @@ pub struct HostView {
     pub left_alone: Vec<Uplink>,
     /// Interfaces that only lack a default route.
     pub bare: Vec<BareLink>,
+    /// Where the main table leads other than by a default route. More than [`MAX_SPECIFIC`] are too many to be known all.
+    pub specific: BTreeSet<Specific>,
     /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in
     /// before [`crate::Netlink::ensure_rules`].
     pub in_use: BTreeSet<Ipv6Addr>,
@@ -43,6 +45,9 @@ impl HostView {
         self.uplinks.iter().find(|uplink| uplink.has(address))
     }
 }
+
+/// Destination of a route that is no default route, and the sources that it is for, if not for all.
+pub type Specific = (Prefix, Option<Prefix>);
 
 /// An interface that leads to the Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -287,6 +292,7 @@ pub(crate) struct Interfaces {
     /// By interface index.
     pub(crate) all: BTreeMap<u32, Uplink>,
     pub(crate) bare: Vec<BareLink>,
+    pub(crate) specific: BTreeSet<Specific>,
 }
 
 impl Interfaces {
@@ -319,12 +325,21 @@ impl Interfaces {
                 general.or(uplink.default_routes.first()).and_then(|route| route.gateway);
         }
         let bare = bare_links(all.values(), links, addresses);
-        Self { all, bare }
+        let mut specific = BTreeSet::new();
+        let found = routes.iter().filter_map(|row| read_specific(row, settings));
+        for one in found {
+            specific.insert(one);
+            if specific.len() > MAX_SPECIFIC {
+                break;
+            }
+        }
+        Self { all, bare, specific }
     }
 
     /// Those that are uplinks now.
     pub(crate) fn view(&self) -> HostView {
-        let mut view = HostView { bare: self.bare.clone(), ..HostView::default() };
+        let (bare, specific) = (self.bare.clone(), self.specific.clone());
+        let mut view = HostView { bare, specific, ..HostView::default() };
         for interface in self.all.values().filter(|one| !one.default_routes.is_empty()) {
             let kind = if is_uplink(interface) { &mut view.uplinks } else { &mut view.candidates };
             kind.push(interface.clone());
@@ -370,13 +385,23 @@ fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
 
 /// Whether a row is a default route of the main table that is not ours.
 pub(crate) fn is_default_route(row: &Row, settings: &Settings) -> bool {
+    row.byte(1) == 0 && row.byte(7) == libc::RTN_UNICAST && is_in_main_table(row, settings)
+}
+
+/// Whether a row is a route of the main table that is not ours.
+fn is_in_main_table(row: &Row, settings: &Settings) -> bool {
     let table = row.u32(libc::RTA_TABLE).unwrap_or_else(|| row.byte(4).into());
     i32::from(row.byte(0)) == libc::AF_INET6
-        && row.byte(1) == 0
         && table == u32::from(libc::RT_TABLE_MAIN)
-        && row.byte(7) == libc::RTN_UNICAST
         && row.byte(5) != settings.protocol
         && row.header_u32(8) & RTM_F_CLONED == 0
+}
+
+/// A route of the main table that is no default route.
+fn read_specific(row: &Row, settings: &Settings) -> Option<Specific> {
+    (row.byte(1) > 0 && is_in_main_table(row, settings)).then_some(())?;
+    let source = row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2)));
+    Some((Prefix::new(row.address(libc::RTA_DST)?, row.byte(1)), source))
 }
 
 /// The default routes in a row of the main table, each with its interface: more than one if multipath.
@@ -416,6 +441,16 @@ pub(crate) fn read_mtu(row: &Row) -> Option<u32> {
     attribute(row.attribute(libc::RTA_METRICS)?, RTAX_MTU).and_then(read_u32)
 }
 
+/// Seconds until the kernel removes the route, if it does.
+pub(crate) fn read_expires(row: &Row) -> Option<u32> {
+    let ticks = row.attribute(libc::RTA_CACHEINFO)?.get(8..).and_then(read_u32)?;
+    (ticks > 0).then_some((ticks / USER_HZ).max(1))
+}
+
+/// Routes of the main table that are known. A host with more is a router.
+pub const MAX_SPECIFIC: usize = 256;
+/// Ticks of a second in what the kernel tells.
+const USER_HZ: u32 = 100;
 const RTA_PREF: u16 = 20;
 const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 const IFF_LOOPBACK: u32 = libc::IFF_LOOPBACK.cast_unsigned();

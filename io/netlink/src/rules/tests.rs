@@ -8,25 +8,28 @@ struct Kernel {
     rules: BTreeSet<Rule>,
     routes: BTreeSet<Route>,
     held: Vec<Ipv6Addr>,
-    left: BTreeSet<Prefix>,
+    following: Option<Following>,
+    specific: BTreeSet<Specific>,
     in_use: BTreeSet<Ipv6Addr>,
 }
 
 impl Kernel {
     fn plan(&self, uplinks: &[Uplink]) -> Plan {
         let (uplinks, in_use) = (uplinks.to_vec(), self.in_use.clone());
-        let mut view = HostView { uplinks, in_use, ..HostView::default() };
+        let specific = self.specific.clone();
+        let mut view = HostView { uplinks, in_use, specific, ..HostView::default() };
         view.leave_alone(|name| name != OTHERS);
         let rules: Vec<Rule> = self.rules.iter().cloned().collect();
         let routes: Vec<Route> = self.routes.iter().copied().collect();
+        let following = self.following.as_ref().unwrap_or(&Following::Daemon);
         let is_held = |one: Prefix| self.held.iter().any(|address| one.contains(*address));
-        plan(&self.settings, &view, &self.left, &rules, &routes, &is_held)
+        plan(&self.settings, &view, following, &rules, &routes, &is_held)
     }
 
     fn apply(&mut self, uplinks: &[Uplink]) -> Plan {
         let plan = self.plan(uplinks);
         for route in &plan.set_routes {
-            self.routes.retain(|old| (old.table, old.metric) != (route.table, route.metric));
+            self.routes.retain(|old| old.place() != route.place());
             self.routes.insert(*route);
         }
         self.rules.extend(plan.add_rules.iter().cloned());
@@ -52,7 +55,7 @@ impl Kernel {
         assert_eq!(stops[0].metric, u32::MAX);
         let interface = |route: &&Route| match route.target {
             Target::Device { ifindex, .. } => ifindex,
-            Target::Unreachable => unreachable!("partitioned"),
+            Target::Unreachable | Target::Throw => unreachable!("partitioned"),
         };
         ways.iter().map(interface).collect()
     }
@@ -74,7 +77,7 @@ fn each_prefix_has_a_rule_after_those_for_all_and_a_table() {
             "rule 5531: from all oif up4 goto 5534",
             "rule 5532: from all ipproto 6 lookup 5531",
             "rule 5533: from all lookup 5530",
-            "rule 5534: from all lookup 254 suppress_prefixlength 0",
+            "rule 5534: from all nop",
             "rule 5540: from 2001:db8:1::/64 lookup 5540",
             "rule 5541: from 2001:db8:2::/64 lookup 5541",
             "rule 32765: from all not ipproto 6 lookup 5532",
@@ -143,20 +146,51 @@ fn a_prefix_of_an_uplink_that_is_left_alone_now_has_no_rule_whoever_has_addresse
 }
 
 #[test]
-fn a_prefix_that_is_left_to_the_main_table_has_neither_rule_nor_table_until_it_is_ours_again() {
+fn while_nobody_follows_the_main_table_has_what_it_can_serve_and_ways_end_with_their_routers() {
     let mut kernel = Kernel::default();
     let both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
     kernel.held = vec!["2001:db8:1::1".parse().unwrap(), "2001:db8:2::1".parse().unwrap()];
     kernel.apply(&both);
     let before = (kernel.rules.clone(), kernel.routes.clone());
-    kernel.left.insert(prefix("2001:db8:1::/64"));
+    let gateway = both[1].default_routes[0].gateway;
+    kernel.following = Some(Following::Nobody {
+        left: [prefix("2001:db8:1::/64")].into(),
+        expires: [((4, gateway), 1800)].into(),
+    });
     let plan = kernel.apply(&both);
-    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (1, 2), "{plan:?}");
+    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (1, 4), "{plan:?}");
     assert_eq!(kernel.table_of("2001:db8:1::/64"), None);
-    assert_eq!(kernel.ways("2001:db8:2::/64"), [4]);
-    kernel.left.clear();
+    let ways: Vec<_> = kernel.routes.iter().map(|route| (route.target, route.expires)).collect();
+    assert_eq!(ways, [(Target::Device { ifindex: 4, gateway }, Some(1800))], "and no stop");
+    kernel.following = None;
     kernel.apply(&both);
     assert_eq!((kernel.rules, kernel.routes), before);
+}
+
+#[test]
+fn specific_routes_of_the_main_table_are_thrown_out_of_each_table_unless_they_are_too_many() {
+    let mut kernel = Kernel::default();
+    let both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
+    let vpn = (prefix("2001:db8:7::/48"), Some(prefix("2001:db8:2::/64")));
+    kernel.specific = [(prefix("fe80::/64"), None), vpn].into();
+    kernel.apply(&both);
+    let throws = |kernel: &Kernel| {
+        let is_throw = |route: &&Route| route.target == Target::Throw;
+        let throws = kernel.routes.iter().filter(is_throw);
+        throws.map(|route| (route.table, (route.destination, route.source))).collect::<Vec<_>>()
+    };
+    let link = (prefix("fe80::/64"), None);
+    assert_eq!(throws(&kernel), [(5540, vpn), (5540, link), (5541, vpn), (5541, link)]);
+    kernel.specific.remove(&vpn);
+    kernel.apply(&both);
+    assert_eq!(throws(&kernel), [(5540, link), (5541, link)]);
+
+    let one = |number: u16| Prefix::new([0x2001, number, 0, 0, 0, 0, 0, 0].into(), 32);
+    kernel.specific = (0..=256).map(|number| (one(number), None)).collect();
+    kernel.apply(&both);
+    assert_eq!(throws(&kernel), []);
+    let rule = kernel.rules.iter().find(|rule| rule.priority == 5534).unwrap();
+    assert_eq!(rule.to_string(), "rule 5534: from all lookup 254 suppress_prefixlength 0");
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn the_main_table_has_the_prefixes_that_it_serves_as_well() {
         netlink.ensure_rules(&view).await.unwrap();
         let all = prefix_rules();
         assert_eq!(all.len(), 2);
-        netlink.leave_to_main_table(&view).await.unwrap();
+        netlink.leave_rules(&view).await.unwrap();
         assert_eq!(prefix_rules(), all[1..]);
         assert_eq!(route_device(FAR, "2001:db8:1::1"), "up1");
         assert_eq!(route_device(FAR, "2001:db8:2::1"), "up2");
@@ -62,17 +62,17 @@ fn the_main_table_has_the_prefixes_that_it_serves_as_well() {
         // The second provider is the host's first choice now.
         ip("-6 route add default via fe80::2 dev up2 metric 1");
         let view = netlink.view().await.unwrap();
-        netlink.leave_to_main_table(&view).await.unwrap();
+        netlink.leave_rules(&view).await.unwrap();
         assert_eq!(prefix_rules(), all[..1]);
         // The main table may send these packets to either provider, and a rule of others to any.
         ip("-6 route del default metric 1");
         ip("-6 route add default metric 1 nexthop via fe80::1 dev up1 nexthop via fe80::2 dev up2");
-        netlink.leave_to_main_table(&netlink.view().await.unwrap()).await.unwrap();
+        netlink.leave_rules(&netlink.view().await.unwrap()).await.unwrap();
         assert_eq!(prefix_rules(), all);
         ip("-6 route del default metric 1");
         ip("-6 route add default via fe80::2 dev up2 table 77");
         ip("-6 rule add priority 20000 lookup 77");
-        netlink.leave_to_main_table(&netlink.view().await.unwrap()).await.unwrap();
+        netlink.leave_rules(&netlink.view().await.unwrap()).await.unwrap();
         assert_eq!(prefix_rules(), all);
     });
 }
