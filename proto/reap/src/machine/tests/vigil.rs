@@ -763,3 +763,25 @@ fn a_report_of_a_check_in_an_exploration_is_no_answer_to_checks() {
     assert_eq!(machine.heard(), at(300));
     assert!(!machine.knows_checks());
 }
+
+/// A peer that was not in Operational has taken a check for a probe, and reports it beside those of the exploration.
+#[test]
+fn a_late_report_of_a_check_in_a_probe_inbound_ok_ends_the_exploration() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.route = Box::new(|_| false);
+    let machine = &mut net.hosts[0].machine;
+    let now = net.now;
+    machine.handle_suspicion(Doubt::Silence, now, Duration::ZERO, now);
+    let mut check = None;
+    while let Some(Transmit { pair, message: Message::Probe(probe) }) = machine.poll_transmit() {
+        check = probe.sent.first().copied().filter(|_| pair == ab(2, 2)).or(check);
+    }
+    machine.handle_local_failure(now);
+    assert_eq!(machine.state(), State::Exploring);
+    let own = Report { source: locator(B, 2), destination: locator(A, 2), nonce: 7, data: 0 };
+    let received = [check.expect("a check of the spare")];
+    let probe = ProbeIn { state: State::InboundOk, sent: &[own], received: &received };
+    machine.handle_probe(ab(2, 2), &probe, now + ms(10)).expect("taken");
+    assert_eq!((machine.state(), machine.current_pair()), (State::Operational, ab(2, 2)));
+}
