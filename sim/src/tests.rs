@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 mod adaptive;
+mod found;
 mod plans;
 mod protected;
 mod roaming;

@@ -116,6 +116,15 @@ impl Running {
         last.replace(now)
     }
 
+    /// When the last packet came to `side`.
+    pub(crate) const fn last_packet(&self, side: Side) -> Option<Instant> {
+        let [there, back] = self.last_packets;
+        match side {
+            Side::To => there,
+            Side::From => back,
+        }
+    }
+
     /// A packet that came to `side`.
     pub(crate) fn handle_packet(
         &mut self,

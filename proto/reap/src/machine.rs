@@ -114,7 +114,9 @@ impl Machine {
     /// peer is heard.
     //= rfc5534#3.3-1
     pub fn handle_send_expired(&mut self, since: Instant, now: Instant) {
-        if since >= self.heard && !self.begin_last_trial(since, now) {
+        // A whole period too late: this host was suspended rather than deaf. The next payload starts the timer again.
+        let is_stale = now.since(since) > self.config.send_timeout * 2;
+        if since >= self.heard && !is_stale && !self.begin_last_trial(since, now) {
             self.on_silence(now);
         }
     }

@@ -28,6 +28,8 @@ pub(crate) struct Vigil {
     pub(crate) tries: u8,
     /// Pairs in a row that have not answered.
     pub(crate) failed: u8,
+    /// The peer has answered a check, or sent one: it knows them.
+    pub(crate) knows_checks: bool,
     /// A trial that a keepalive gave rise to has begun, and the current pair has answered no check since.
     pub(crate) is_asked_in_vain: bool,
     pub(crate) answers: Answers,
@@ -161,6 +163,7 @@ impl Vigil {
             due: Instant::ZERO,
             tries: 0,
             failed: 0,
+            knows_checks: false,
             is_asked_in_vain: false,
             answers: Answers::default(),
             past: None,
@@ -189,6 +192,13 @@ impl Vigil {
 
     pub(crate) fn deferred(&self) -> Option<Suspicion> {
         self.flight.as_ref()?.deferred
+    }
+
+    /// Checks were sent in vain to a peer that has never shown that it knows them. To a peer with RFC 5534 alone a check
+    /// is a Probe Operational, which stops its Send Timer and starts its keepalives (s6.9): those stop our Send Timer,
+    /// by whichever pair the check went (decision 121).
+    pub(crate) fn is_mute(&self) -> bool {
+        self.failed > 0 && !self.knows_checks
     }
 
     pub(crate) fn rest(&mut self, until: Instant) {

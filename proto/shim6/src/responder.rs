@@ -36,8 +36,15 @@ impl Machine {
         let answer_with = match self.table.by_key(key) {
             None => None,
             Some(context) => match &context.state {
-                // Crossing I1s (s7.4): each side answers with its tag.
-                State::I1Sent(_) | State::I2Sent(_) | State::I2bisSent(_) => Some(context.id),
+                // Crossing I1s (s7.4): each side answers with its tag. To a source that is not the ULID and not
+                // proved goes R1 (decision 120).
+                State::I1Sent(_) | State::I2Sent(_) => {
+                    (locators.peer == key.ulids.peer.as_locator()).then_some(context.id)
+                }
+                State::I2bisSent(state) => {
+                    let is_known = state.established.peer.locators.contains(&locators.peer);
+                    is_known.then_some(context.id)
+                }
                 // The R2 was lost.
                 State::Established(state)
                     if state.peer_tag == initiator_tag

@@ -121,7 +121,8 @@ impl World<'_> {
                     && receiver.as_ref().is_none_or(|view| view.locators == back);
                 let works =
                     self.works(ulids.local, ulids.peer) && self.works(ulids.peer, ulids.local);
-                let plain = (is_plain && works).then(|| self.now + one_way * 2);
+                let stays = is_plain && works && !self.notices_loss(workload, &views, to);
+                let plain = stays.then(|| self.now + one_way * 2);
                 plain.or_else(|| {
                     let regained = self.regained_deadline(workload, to, &views);
                     is_lost = regained.is_some();
@@ -129,7 +130,12 @@ impl World<'_> {
                 })
             }
         };
-        let backoff = self.backoff(workload, deadline, last, is_mutual);
+        let reverts = is_mutual && self.plan.reverts_backoff;
+        let silent_until = match deadline {
+            Some(_) if reverts => self.silent_until(workload, &views, deadline, last),
+            Some(_) | None => deadline,
+        };
+        let backoff = self.backoff(workload, silent_until, last);
         let is_headless = Side::BOTH.into_iter().any(|side| {
             let node = &self.nodes[workload.host(side)];
             node.is_suspended || node.core.as_ref().is_some_and(Core::is_dead)
@@ -151,21 +157,46 @@ impl World<'_> {
     fn backoff(
         &self,
         workload: &Running,
-        deadline: Option<Instant>,
+        silent_until: Option<Instant>,
         last: Instant,
-        is_mutual: bool,
     ) -> Duration {
-        let reverts = is_mutual && self.plan.reverts_backoff;
-        match (workload.plan.kind, deadline) {
-            (Kind::Stream { .. }, Some(deadline)) if !reverts => {
+        match (workload.plan.kind, silent_until) {
+            (Kind::Stream { .. }, Some(until)) => {
                 let last = workload.progress().map_or(last, |progress| progress.min(last));
-                let silence = deadline.since(last) + Duration::from_secs(2);
+                let silence = until.since(last) + Duration::from_secs(2);
                 let retransmissions = if self.network.is_lossy() { 1 + BAD_LUCK } else { 1 };
                 silence.min(MAX_BACKOFF) * retransmissions
             }
-            (Kind::Stream { .. }, _) => self.patience(workload.plan.kind),
-            (Kind::Requests { .. } | Kind::Datagrams { .. }, _) => Duration::ZERO,
+            (Kind::Stream { .. } | Kind::Requests { .. } | Kind::Datagrams { .. }, _) => {
+                Duration::ZERO
+            }
         }
+    }
+
+    /// Until when silence makes a stream back off, if hosts that find a path have their sockets revert the backoff;
+    /// `None`: all of it is reverted.
+    ///
+    /// Where payload takes a path that works, no host finds another. Where it takes one that does not, and neither
+    /// host explores, the next retransmission is the first payload that the failure can show by.
+    fn silent_until(
+        &self,
+        workload: &Running,
+        views: &[Option<EstablishedView>; 2],
+        deadline: Option<Instant>,
+        last: Instant,
+    ) -> Option<Instant> {
+        let explores = |side: Side| {
+            self.troubles.contains_key(&(workload.host(side), workload.ulids_of(side)))
+        };
+        if Side::BOTH.into_iter().any(explores) {
+            return None;
+        }
+        let works = |view: &EstablishedView| self.works(view.locators.local, view.locators.peer);
+        if views.iter().flatten().all(works) {
+            return deadline;
+        }
+        let is_silent = self.now.since(last) > self.patience(workload.plan.kind);
+        is_silent.then_some(self.now)
     }
 
     /// Whether the contexts of the two sides are one: each sends the tag that the other one expects.
@@ -219,6 +250,7 @@ impl World<'_> {
             one_way: self.network.longest_delay(),
             gap: self.gap(workload.plan.kind),
             report_delay: hosts.iter().map(|host| host.report_delay).max().unwrap_or_default(),
+            has_mute_peer: hosts[0].profile.is_rfc() != hosts[1].profile.is_rfc(),
             pairs,
             both_ways,
             one_direction,

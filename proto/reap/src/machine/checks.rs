@@ -37,6 +37,7 @@ impl Machine {
         if !self.vigil_mut().answers.take(limit, now) {
             return Err(DropReason::RateLimited);
         }
+        self.vigil_mut().knows_checks = true;
         let current = self.current();
         let back = Some(pair).filter(|&pair| self.is_candidate(pair));
         if check.data == CHECK {
@@ -97,6 +98,7 @@ impl Machine {
         let current = self.current();
         let interval = self.round_interval();
         let Some(vigil) = &mut self.vigil else { return };
+        vigil.knows_checks |= is_answer;
         if check.pair == current {
             if is_answer {
                 vigil.current_rtt.observe(rtt, now);

@@ -54,7 +54,7 @@ impl Machine {
         }
         if let Some(check) = checked
             && self.state != State::Operational
-            && (check.data == CHECK || is_way_back)
+            && (check.data == CHECK && is_answer(probe) || is_way_back)
         {
             self.on_late_answer(check, now);
             return Ok(());

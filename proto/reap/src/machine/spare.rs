@@ -258,6 +258,7 @@ impl Machine {
     }
 
     pub(super) fn on_round_timeout(&mut self, now: Instant) {
+        let (current, suspects) = (self.current(), self.config.profile.suspects);
         let Some(vigil) = &mut self.vigil else { return };
         match vigil.round {
             Round::Resting => vigil.round = Round::Awaiting,
@@ -265,8 +266,10 @@ impl Machine {
                 vigil.tries += 1;
                 let wait = vigil.spare_rtt.due().unwrap_or(RETRY).max(RETRY);
                 vigil.due = now + wait * u32::from(vigil.tries);
-                if let Some(spare) = self.spare() {
-                    self.send_check(spare, now);
+                // One check of the current pair that is lost must not make the peer one that knows none.
+                let current = (!vigil.knows_checks && suspects).then_some(current);
+                for pair in [self.spare(), current].into_iter().flatten() {
+                    self.send_check(pair, now);
                 }
             }
             Round::Checking => self.on_spare_failed(now),
@@ -453,7 +456,9 @@ impl Machine {
         (vigil.verified, vigil.spare_rtt) = (None, Default::default());
         let failed = usize::from(vigil.failed);
         //= rfc5534#4.3-2
-        let wait = if failed < pairs {
+        let wait = if vigil.is_mute() {
+            spare_interval * (1 << (failed - 1).min(MAX_DOUBLINGS))
+        } else if failed < pairs {
             (interval / 10).max(RETRY)
         } else {
             let doublings = failed.saturating_sub(pairs).min(MAX_DOUBLINGS);

@@ -48,6 +48,7 @@ impl Machine {
         let doubt = suspicion.doubt;
         let others = match doubt {
             Doubt::Unreachable => Vec::new(),
+            Doubt::Retransmission | Doubt::Silence if self.vigil_mut().is_mute() => return,
             Doubt::Retransmission | Doubt::Silence => self.trial_pairs(now),
         };
         if others.is_empty() && doubt != Doubt::Unreachable {
@@ -73,20 +74,24 @@ impl Machine {
     /// By how much sooner the data plane's Send Timer runs out than the Send Timeout is over: the time for a trial,
     /// which tells a peer that cannot be reached from one whose few packets got lost.
     ///
-    /// None for a peer that has never answered a check by this pair.
+    /// None for a peer that has never answered a check by this pair, or whose answer would not be there in time.
     pub(super) fn send_lead(&self) -> Duration {
-        if self.state == State::Operational && self.suspects() && self.knows_checks() {
-            (self.config.send_timeout / LEAD_PART).min(MAX_LEAD)
-        } else {
-            Duration::ZERO
-        }
+        let lead = (self.config.send_timeout / LEAD_PART).min(MAX_LEAD);
+        let due = self.vigil.as_ref().and_then(|vigil| vigil.current_rtt.due());
+        let is_useful = self.has_trials() && due.is_some_and(|due| due <= lead);
+        if is_useful { lead } else { Duration::ZERO }
+    }
+
+    fn has_trials(&self) -> bool {
+        self.state == State::Operational && self.suspects() && self.knows_checks()
     }
 
     /// Nothing has come back since `since`, and the Send Timeout is not over yet: the pair has its trial until then.
     /// Damping does not count, as it is the last one. False: there is nothing to wait for.
     pub(super) fn begin_last_trial(&mut self, since: Instant, now: Instant) -> bool {
         let expires = since + self.config.send_timeout;
-        let is_soon = now < expires && !self.send_lead().is_zero();
+        // The data plane may not have heard yet that there is no lead any more.
+        let is_soon = now < expires && self.has_trials();
         if let Some(trial) = self.trial_mut().filter(|_| is_soon) {
             trial.expires = Some(expires);
             return true;
@@ -210,7 +215,11 @@ impl Machine {
                 self.step(Input::PathGone, cause, None, now);
                 self.forget_checks();
             }
-            None => self.tell(Event::Cleared { doubt, after: now.since(started) }),
+            None => {
+                let vigil = self.vigil_mut();
+                vigil.failed = vigil.failed.max(1);
+                self.tell(Event::Cleared { doubt, after: now.since(started) });
+            }
         }
     }
 
@@ -219,6 +228,7 @@ impl Machine {
     fn forget_checks(&mut self) {
         let Some(vigil) = &mut self.vigil else { return };
         (vigil.current_rtt, vigil.spare_rtt) = Default::default();
+        vigil.knows_checks = false;
         if vigil.round == Round::Resting {
             vigil.round = Round::Awaiting;
         }

@@ -59,3 +59,20 @@ fn a_flood_of_i1s_that_cross_ours_draws_few_r2s() {
     assert_eq!(limited, 1000 - ANSWER_BURST);
     assert_eq!(duo.kinds(), alloc::vec![MessageType::R2; ANSWER_BURST as usize]);
 }
+
+/// The ULID has proved itself by being the ULID, another source by nothing.
+#[test]
+fn an_i1_that_crosses_ours_from_another_source_than_the_ulid_draws_r1() {
+    let mut duo = Duo::new();
+    duo.trigger(0);
+    duo.log.clear();
+    let mut i1 = i1_of(1);
+    let elsewhere = Locator("2001:db8:bad::1".parse().expect("an address"));
+    i1.pair = LocatorPair::new(elsewhere, i1.pair.peer);
+    let UlidPair { local, peer } = ulids();
+    if let Message::I1(message) = &mut i1.message {
+        message.options = [Opt::UlidPair { sender: peer, receiver: local }].into_iter().collect();
+    }
+    duo.hand(&i1).expect("answered");
+    assert_eq!(duo.kinds(), [MessageType::R1]);
+}

@@ -68,6 +68,20 @@ impl World<'_> {
         Some(self.now + loss_bound(&conditions, is_answered))
     }
 
+    /// Whether a side that has the context alone sends by it and hears nothing: its Send Timer runs out, and payload
+    /// leaves the ULIDs, perhaps for a pair that has failed since it was checked.
+    pub(super) fn notices_loss(
+        &self,
+        workload: &Running,
+        views: &[Option<EstablishedView>; 2],
+        to: Side,
+    ) -> bool {
+        [to.other(), to].into_iter().zip(views).any(|(side, view)| {
+            let is_sending = view.is_some() && sends_alone(workload.plan.kind, side);
+            is_sending && !self.hears(workload, side, false)
+        })
+    }
+
     /// Whether untouched packets of the peer come in, of whatever workload between the two ULIDs.
     fn hears(&self, workload: &Running, holder: Side, has_moved: bool) -> bool {
         let ulids = workload.ulids_of(holder);
@@ -76,7 +90,9 @@ impl World<'_> {
         let comes = |other: &Running| {
             Side::BOTH.into_iter().any(|side| {
                 let is_between = other.ulids_of(side) == ulids;
-                is_between && (sends_alone(other.plan.kind, side.other()) || forth && !has_moved)
+                let kind = other.plan.kind;
+                let answers = forth && !has_moved && is_answered(kind);
+                is_between && (sends_alone(kind, side.other()) || answers)
             })
         };
         back && self.workloads.values().any(comes)
@@ -89,5 +105,13 @@ pub(super) const fn sends_alone(kind: Kind, side: Side) -> bool {
         (_, Side::From) => true,
         (Kind::Datagrams { both_ways, .. }, Side::To) => both_ways,
         (Kind::Stream { .. } | Kind::Requests { .. }, Side::To) => false,
+    }
+}
+
+/// Whether the other side answers what comes: streams are acknowledged.
+const fn is_answered(kind: Kind) -> bool {
+    match kind {
+        Kind::Stream { .. } | Kind::Requests { .. } => true,
+        Kind::Datagrams { both_ways, .. } => both_ways,
     }
 }

@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use moorline_types::{Instant, Locator, LocatorPair};
 
+use super::regain::sends_alone;
 use super::{World, u32_of};
 use crate::bound::roaming_bound;
 use crate::workload::{Running, Side};
@@ -43,7 +45,22 @@ impl World<'_> {
         let known = |one: &View, other: &View| one.own.len() * (one.peer.len() + other.own.len());
         let pairs = u32_of(known(&from, &to).max(known(&to, &from)));
         let conditions = self.conditions(workload, pairs, u32_of(working), u32_of(working));
-        Some(self.now + roaming_bound(&conditions))
+        let deadline = self.now + roaming_bound(&conditions);
+        let stays = |side: Side| self.ends_idle(workload, side).is_none_or(|end| end > deadline);
+        Side::BOTH.into_iter().all(stays).then_some(deadline)
+    }
+
+    /// When a side that sends only answers has had no payload for so long that it ends the context (RFC 5533 s9), and
+    /// with it what it would tell the other side.
+    fn ends_idle(&self, workload: &Running, side: Side) -> Option<Instant> {
+        if sends_alone(workload.plan.kind, side) {
+            return None;
+        }
+        let last = workload.last_packet(side)?;
+        let core = self.nodes.get(workload.host(side))?.core.as_ref()?;
+        let has_moved = core.established(workload.ulids_of(side))?.locators
+            != workload.ulids_of(side).as_locators();
+        Some(last + if has_moved { MOVED_IDLE } else { IDLE })
     }
 
     fn roamed_view(&self, workload: &Running, side: Side) -> Option<View> {
@@ -61,3 +78,8 @@ impl World<'_> {
         })
     }
 }
+
+/// How long a host keeps a context without payload: 5 min, and where payload has moved until TCP's own keepalives
+/// would have come.
+const IDLE: Duration = Duration::from_secs(5 * 60);
+const MOVED_IDLE: Duration = Duration::from_secs(2 * 3600 + 5 * 60);

@@ -135,6 +135,15 @@ fn a_send_timer_found_long_past_is_started_again() {
 }
 
 #[test]
+fn a_send_timer_of_the_data_plane_found_long_past_says_nothing() {
+    let mut late = machine();
+    late.handle_send_expired(at(1), at(1) + Config::default().send_timeout * 2 + ms(1));
+    assert_eq!(late.state(), State::Operational);
+    late.handle_send_expired(at(1), at(1) + Config::default().send_timeout);
+    assert_eq!(late.state(), State::Exploring);
+}
+
+#[test]
 fn a_long_sleep_costs_one_probe() {
     for state in [State::Exploring, State::InboundOk] {
         let mut machine = machine_in(state);

@@ -98,6 +98,53 @@ fn a_peer_that_knows_no_checks_is_asked_ever_more_rarely() {
     assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
 }
 
+/// A check makes a peer with RFC 5534 alone send keepalives, by its own pair, for as long as its Keepalive Timeout.
+#[test]
+fn checks_do_not_keep_payload_on_a_pair_that_loses_it_to_a_peer_that_knows_none() {
+    let mut net = net(&config());
+    net.hosts[1].machine.handle_config(Config::default());
+    net.hosts[1].payload = None;
+    net.run_for(ms(20_000));
+    net.route = Box::new(|pair| pair != ab(1, 1));
+    let cut = net.now;
+    for _ in 0..20 {
+        suspect(&mut net, 0, Doubt::Retransmission);
+        net.run_for(ms(1_000));
+    }
+    // The last keepalive comes a Keepalive Timeout after the cut.
+    assert!(moved_after(&mut net, 0, cut) <= ms(31_000));
+}
+
+#[test]
+fn one_trial_in_vain_is_enough_for_a_peer_that_has_shown_no_checks() {
+    let mut net = net(&config());
+    net.hosts[1].machine.handle_config(Config::default());
+    net.hosts[1].payload = None;
+    net.run_for(ms(500));
+    net.route = Box::new(|pair| pair != ab(1, 1));
+    for _ in 0..4 {
+        suspect(&mut net, 0, Doubt::Retransmission);
+        net.run_for(ms(1_500));
+    }
+    let trials = net.hosts[0].log.iter().filter(|(_, e)| matches!(e, Event::Suspected { .. }));
+    assert_eq!(trials.count(), 1);
+}
+
+#[test]
+fn there_is_no_last_trial_for_answers_that_would_come_too_late() {
+    let config = Config { send_timeout: ms(40), ..config() };
+    let mut net = net(&config);
+    net.run_for(ms(5_000));
+    let machine = &mut net.hosts[0].machine;
+    assert!(machine.knows_checks());
+    assert_eq!(machine.timers().expect("Operational").send, ms(40), "a round trip takes 20 ms");
+    // The data plane was told of a shorter time before.
+    machine.handle_send_expired(net.now, net.now + ms(30));
+    assert_eq!(machine.state(), State::Operational);
+    machine.handle_timeout(net.now + ms(40));
+    assert_eq!(machine.state(), State::Exploring);
+}
+
 #[test]
 fn a_local_event_moves_at_once_and_the_peer_as_soon_as_it_hears_of_it() {
     let mut net = net(&config());
@@ -715,4 +762,26 @@ fn a_report_of_a_check_in_an_exploration_is_no_answer_to_checks() {
     deliver(&mut machine, ba(1, 1), State::InboundOk, 0xb0b, &check.sent, at(300)).unwrap();
     assert_eq!(machine.heard(), at(300));
     assert!(!machine.knows_checks());
+}
+
+/// A peer that was not in Operational has taken a check for a probe, and reports it beside those of the exploration.
+#[test]
+fn a_late_report_of_a_check_in_a_probe_inbound_ok_ends_the_exploration() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.route = Box::new(|_| false);
+    let machine = &mut net.hosts[0].machine;
+    let now = net.now;
+    machine.handle_suspicion(Doubt::Silence, now, Duration::ZERO, now);
+    let mut check = None;
+    while let Some(Transmit { pair, message: Message::Probe(probe) }) = machine.poll_transmit() {
+        check = probe.sent.first().copied().filter(|_| pair == ab(2, 2)).or(check);
+    }
+    machine.handle_local_failure(now);
+    assert_eq!(machine.state(), State::Exploring);
+    let own = Report { source: locator(B, 2), destination: locator(A, 2), nonce: 7, data: 0 };
+    let received = [check.expect("a check of the spare")];
+    let probe = ProbeIn { state: State::InboundOk, sent: &[own], received: &received };
+    machine.handle_probe(ab(2, 2), &probe, now + ms(10)).expect("taken");
+    assert_eq!((machine.state(), machine.current_pair()), (State::Operational, ab(2, 2)));
 }

@@ -1,0 +1,47 @@
+//! Seeds of made-up networks that broke a rule once.
+
+use crate::{random_plan, run, trace};
+
+fn sound(seeds: &[u64]) {
+    for &seed in seeds {
+        let plan = random_plan(seed);
+        assert_eq!(run(seed, &plan).violations, [], "seed {seed}\n{}", trace(seed, &plan));
+    }
+}
+
+/// Checks kept a peer with RFC 5534 alone sending keepalives, which hid that payload was lost (decision 121).
+#[test]
+fn checks_hide_no_failure_from_a_host_whose_peer_knows_none() {
+    sound(&[8_800_003_938, 8_800_004_037, 8_800_004_562, 8_800_004_938, 7_700_000_361]);
+    sound(&[9_100_001_049, 9_200_015_184, 9_200_017_134, 9_300_010_541]);
+}
+
+/// The answer to the last trial took longer than the last trial.
+#[test]
+fn a_slow_path_is_not_left_before_the_send_timeout() {
+    sound(&[8_800_006_640, 8_800_019_172]);
+}
+
+/// R2 went to whoever sent an I1 (decision 120), and in the last two one host alone had the context for long.
+#[test]
+fn an_i1_that_crosses_another_from_elsewhere_gets_r1() {
+    sound(&[7_700_000_480, 8_800_000_660, 9_200_006_659, 8_800_002_595, 9_200_010_987]);
+}
+
+/// The Send Timer of a data plane had run out while the host slept.
+#[test]
+fn a_host_that_wakes_up_does_not_take_its_sleep_for_silence() {
+    sound(&[8_800_002_129]);
+}
+
+/// A probe InboundOk reported a check beside probes of the exploration.
+#[test]
+fn a_report_of_a_check_does_not_keep_an_exploration_from_its_end() {
+    sound(&[9_400_000_399]);
+}
+
+/// No path was found, so no backoff was reverted; a context went because it was idle; nobody heard untouched packets.
+#[test]
+fn nothing_is_asked_for_that_no_host_can_do() {
+    sound(&[8_800_002_274, 8_800_005_017, 9_100_004_266, 9_200_010_554, 9_100_017_405]);
+}
