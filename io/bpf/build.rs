@@ -20,7 +20,9 @@ fn main() {
         let skeleton = compile(&sources, &out, object);
         fs::write(out.join(types_file), types(&skeleton)).expect("OUT_DIR can be written to");
     }
-    let layout = layout(&[sources.join("lib/types.h"), sources.join("lib/maps.h")]);
+    // The last two say where in the tables a context is.
+    let deciding = ["types.h", "maps.h", "index.h", "packet.h"];
+    let layout = layout(&deciding.map(|name| sources.join("lib").join(name)));
     println!("cargo:rustc-env=MOORLINE_BPF_LAYOUT={layout:016x}");
 }
 

@@ -26,7 +26,7 @@ impl Host {
                 std::env::var_os("MOORLINE_REQUIRE_ROOT").is_none(),
                 "{test} may not be skipped"
             );
-            eprintln!("SKIPPED: {test} needs root, for a network namespace");
+            eprintln!("SKIPPED {test}: needs root, for a network namespace");
             return None;
         }
         let namespace = format!("moor-dns-{}-{test}", std::process::id());

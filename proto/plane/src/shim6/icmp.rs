@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use moorline_types::{ContextTag, Locator, LocatorPair, UlidPair};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, checksum, upper_layer_checksum};
 
-use crate::shim6::packet::{outbound, write_header};
+use crate::shim6::packet::{PAYLOAD_HEADER_OCTETS, outbound, write_header};
 use moorline_wire::ip6::{ICMPV6, IP6_LEN, Ip6};
 
 /// An error about a packet of ours that has moved.
@@ -106,7 +106,6 @@ fn due_checksum(ip6: &Ip6, packet: &[u8]) -> u16 {
     upper_layer_checksum(ip6.source, ip6.destination, ICMPV6, message)
 }
 
-const PAYLOAD_HEADER_OCTETS: u16 = 8;
 /// Octets in front of the quote.
 const ICMP_LEN: usize = 8;
 const CHECKSUM_AT: usize = IP6_LEN + 2;

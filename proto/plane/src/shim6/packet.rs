@@ -78,7 +78,7 @@ pub(crate) fn write_header(
     write_addresses(packet, source, destination);
 }
 
-const PAYLOAD_HEADER_OCTETS: u16 = 8;
+pub(crate) const PAYLOAD_HEADER_OCTETS: u16 = 8;
 /// Router Solicitation to Redirect.
 const ND: core::ops::RangeInclusive<u8> = 133..=137;
 
