@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 CARGO  ?= cargo
 PREFIX ?= /usr/local
+STRIP  ?= strip
 # Where systemd looks for units of the administrator; empty on machines without it.
 UNITDIR ?= $(shell test -d /etc/systemd/system && echo /etc/systemd/system)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -16,7 +17,8 @@ export CARGO
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: build ## Show a TCP transfer that survives the death of its ISP (root for the real thing).
+demo: deps ## Show a TCP transfer that survives the death of its ISP (root for the real thing).
+	@$(CARGO) build --release --locked -p moorlined -p moorline-lab
 	@$(TARGET)/release/moorline-lab demo
 
 test: deps ## Run every test and say what ran (root for those with namespaces and BPF).
@@ -32,8 +34,8 @@ check: deps ## Check format, lints, documentation, shell scripts and the list of
 conformance: ## Write docs/conformance.md anew from the markers in code and tests.
 	@$(CARGO) run --quiet --locked -p moorline-conformance
 
-build: deps ## Build the release binaries.
-	@$(CARGO) build --release --locked -p moorline -p moorlined -p moorline-lab
+build: deps ## Build the binaries to install.
+	@$(CARGO) build --profile dist --locked -p moorline -p moorlined -p moorline-lab
 
 deps: ## Install what building needs from the distribution's packages.
 	@command -v $(firstword $(CARGO)) >/dev/null || \
@@ -42,16 +44,16 @@ deps: ## Install what building needs from the distribution's packages.
 
 # No build here: `sudo make install` must not run cargo as root with the user's files.
 install: ## Install what `make build` built: moorline, moorlined, and the systemd unit where there is systemd.
-	@test -x $(TARGET)/release/moorlined || { echo "Run make build first." >&2; exit 1; }
-	install -D -s -m 755 -t "$(DESTDIR)$(PREFIX)/bin" $(TARGET)/release/moorline $(TARGET)/release/moorlined
+	@test -x $(TARGET)/dist/moorlined || { echo "Run make build first." >&2; exit 1; }
+	install -D -s --strip-program="$(STRIP)" -m 755 -t "$(DESTDIR)$(PREFIX)/bin" $(TARGET)/dist/moorline $(TARGET)/dist/moorlined
 ifneq ($(UNITDIR),)
 	install -d "$(DESTDIR)$(UNITDIR)"
 	sed 's|@PREFIX@|$(PREFIX)|' packaging/moorlined.service > "$(DESTDIR)$(UNITDIR)/moorlined.service"
 endif
 
 install-lab: ## Install demo, simulator and experiments: moorline-lab.
-	@test -x $(TARGET)/release/moorline-lab || { echo "Run make build first." >&2; exit 1; }
-	install -D -s -m 755 -t "$(DESTDIR)$(PREFIX)/bin" $(TARGET)/release/moorline-lab
+	@test -x $(TARGET)/dist/moorline-lab || { echo "Run make build first." >&2; exit 1; }
+	install -D -s --strip-program="$(STRIP)" -m 755 -t "$(DESTDIR)$(PREFIX)/bin" $(TARGET)/dist/moorline-lab
 
 uninstall: ## End Moorline on this host, and remove what `make install` installed.
 	@test -n "$(DESTDIR)" || ! test -x $(PREFIX)/bin/moorline || $(PREFIX)/bin/moorline down

@@ -208,6 +208,7 @@ fn an_mtu_that_is_noted_at_a_default_route_leads_no_source_to_the_wrong_provider
     };
     check(&mut hosts);
     hosts.daemons.remove(0).hand_over().unwrap();
+    hosts.lab.namespace("a").unwrap().ip(&["-6", "route", "flush", "cache"]).unwrap();
     check(&mut hosts);
 }
 

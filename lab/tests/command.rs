@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-fn moorline(line: &str) -> Command {
+fn lab(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_moorline-lab"));
     command.args(line.split(' ')).stdin(Stdio::null());
     command
@@ -19,11 +19,11 @@ fn stdout(output: &Output) -> String {
 
 #[test]
 fn the_list_says_what_there_is() {
-    let json = stdout(&moorline("list --json").output().unwrap());
+    let json = stdout(&lab("list --json").output().unwrap());
     let list: Value = serde_json::from_str(&json).unwrap();
     let names: Vec<_> = list.as_array().unwrap().iter().map(|one| &one["name"]).collect();
     assert!(names.contains(&&Value::from("addr-cost")), "{json}");
-    let text = stdout(&moorline("list").output().unwrap());
+    let text = stdout(&lab("list").output().unwrap());
     assert!(text.starts_with("EXPERIMENT") && text.contains("\naddr-cost "), "{text}");
 }
 
@@ -32,7 +32,7 @@ fn a_run_prints_one_object_and_writes_two_files() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let line = "run addr-cost --secs 0 --trials 2 --threads 1 --sizes 2,3 --size-trials 1";
-    let output = moorline(line).arg("--json").arg("--out").arg(&out).output().unwrap();
+    let output = lab(line).arg("--json").arg("--out").arg(&out).output().unwrap();
     let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(
         (&json["experiment"], &json["parameters"]["trials"]),
@@ -54,7 +54,7 @@ fn a_run_prints_one_object_and_writes_two_files() {
 fn ctrl_c_ends_a_run_at_once_with_nothing_written() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
-    let mut command = moorline("run addr-cost --secs 2 --sec-2-trials 1000 --sizes none");
+    let mut command = lab("run addr-cost --secs 2 --sec-2-trials 1000 --sizes none");
     command.arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -70,7 +70,7 @@ fn ctrl_c_ends_a_run_at_once_with_nothing_written() {
 
 #[test]
 fn a_folder_that_takes_no_files_is_told_before_the_run() {
-    let output = moorline("run addr-cost --secs 2 --out /dev/null/results").output().unwrap();
+    let output = lab("run addr-cost --secs 2 --out /dev/null/results").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
@@ -82,7 +82,7 @@ fn a_folder_that_takes_no_files_is_told_before_the_run() {
 #[test]
 fn a_send_timeout_that_no_daemon_takes_is_refused_before_anything_is_built() {
     for (span, part) in [("2", "for example 500ms"), ("1ms", "200ms"), ("3min", "100s")] {
-        let output = moorline(&format!("demo --send-timeout {span}")).output().unwrap();
+        let output = lab(&format!("demo --send-timeout {span}")).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{span}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(part), "{said}");
@@ -91,7 +91,7 @@ fn a_send_timeout_that_no_daemon_takes_is_refused_before_anything_is_built() {
 
 #[test]
 fn the_simulated_demo_in_json_is_one_object_and_a_success() {
-    let output = moorline("demo --simulated --json --send-timeout 500ms").output().unwrap();
+    let output = lab("demo --simulated --json --send-timeout 500ms").output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(output.status.success(), "{report}");
     assert_eq!(

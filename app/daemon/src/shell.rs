@@ -332,6 +332,12 @@ impl Daemon {
         routers: &mut Advertisements,
     ) -> anyhow::Result<()> {
         let notice = notice.context("watching the host's addresses")?;
+        if notice.only_specific {
+            self.view.specific = notice.view.specific;
+            tell_failure(self.ensure_rules().await.context("source-address rules"));
+            self.follow_default_ways().await;
+            return Ok(());
+        }
         self.tell_changes(&notice);
         let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
         self.addresses.handle_interfaces_down(&notice.routes_taken);

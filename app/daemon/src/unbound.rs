@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use moorline_netlink::{DefaultWays, MovedRoute, UnboundPeer};
+use moorline_netlink::{DefaultWays, MovedRoute, SpecificRoute, UnboundPeer};
 use moorline_types::{Ulid, UlidPair};
 use tokio::time::Instant;
 
@@ -22,6 +22,8 @@ pub(crate) struct Unbound {
     peers: BTreeMap<Ulid, Known>,
     /// The default routes of the host that the unbound routes are copies of. None: the kernel may have others.
     ways: Option<DefaultWays>,
+    /// The other routes of the main table. A peer that one of them leads to has no unbound routes.
+    specific: BTreeSet<SpecificRoute>,
     /// When the next ones may be set.
     next: Option<Instant>,
 }
@@ -239,9 +241,19 @@ impl Daemon {
         self.unbound.ways = None;
     }
 
-    /// Removes all unbound routes if the host has other default routes now, or if some of them may lack, as at a start. The next
-    /// packet that is too long has them set again.
+    /// Removes all unbound routes if the host has other default routes now, or if some of them may lack, as at a start, and those to
+    /// peers that another route leads to now. The next packet that is too long has them set again.
     pub(crate) async fn follow_default_ways(&mut self) {
+        let changed: Vec<_> =
+            self.view.specific.symmetric_difference(&self.unbound.specific).copied().collect();
+        if !changed.is_empty() {
+            self.unbound.specific.clone_from(&self.view.specific);
+            let is_on_way =
+                |peer: &&Ulid| changed.iter().any(|one| one.destination.contains(peer.0));
+            let peers: Vec<Ulid> = self.unbound.peers.keys().filter(is_on_way).copied().collect();
+            let gone = self.unbound.forget(peers);
+            self.remove_unbound(&gone).await;
+        }
         let ways = self.view.default_ways();
         if self.unbound.ways.as_ref() == Some(&ways) {
             return;

@@ -95,6 +95,6 @@ pub use sockets::connected_pairs_now;
 pub use unbound::{DefaultWays, UnboundPeer};
 pub use undo::{Outcome, Undone};
 pub use view::{
-    AddressFlags, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, NextHop, Prefix, Specific,
+    AddressFlags, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, NextHop, Prefix, SpecificRoute,
     Uplink, UplinkAddress,
 };

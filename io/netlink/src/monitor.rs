@@ -32,6 +32,8 @@ pub struct Notice {
     pub changes: Vec<Change>,
     /// Whether the kernel had lost notices since the last one: several changes may have become one.
     pub resynced: bool,
+    /// Whether nothing is different but routes that are no default routes.
+    pub only_specific: bool,
     /// Interfaces whose routes of ours the kernel has taken away: each was down, if only for a moment that the view does
     /// not show.
     pub routes_taken: BTreeSet<u32>,
@@ -139,9 +141,11 @@ impl Watcher {
         if changes.is_empty() && old == view && !must_tell {
             return true;
         }
+        let rest = HostView { specific: old.specific.clone(), ..view.clone() };
+        let only_specific = !must_tell && changes.is_empty() && rest == old;
         let resynced = mem::take(&mut self.resynced);
         let routes_taken = mem::take(&mut self.routes_taken);
-        let notice = Notice { view, changes, resynced, routes_taken };
+        let notice = Notice { view, changes, resynced, only_specific, routes_taken };
         self.sender.send(notice).await.is_ok()
     }
 

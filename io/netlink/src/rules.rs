@@ -5,9 +5,7 @@ use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Action, Carried, Port, Route, Rule, Target};
 use crate::settings::{Settings, UNBOUND_PRIORITY};
-use crate::view::{
-    HostView, MAX_SPECIFIC, Prefix, Specific, Uplink, read_default_routes, read_expires,
-};
+use crate::view::{HostView, MAX_SPECIFIC, Prefix, Uplink};
 use moorline_types::Ulid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -37,22 +35,15 @@ impl Netlink {
         self.bring_about(view, &Following::Daemon).await
     }
 
-    /// Rules and tables for the time when nobody follows the changes of the host. [`Netlink::ensure_rules`] takes this back.
+    /// Rules and tables for the time in which no daemon follows the changes of the host. [`Netlink::ensure_rules`] takes this back.
     ///
     /// A prefix whose packets the main table sends to the same router has no rule: the kernel notes the MTU of a path where sockets
-    /// without an address look for it, as nobody sets unbound routes. The way out of another prefix ends with the lifetime of its router,
-    /// and there is no stop behind it: without the way, packets go where they would go without us.
+    /// without an address look for it, as nobody sets unbound routes. The table of another prefix has no stop behind its way out: if
+    /// the kernel takes the way, packets go where they would go without us.
     ///
     /// # Errors
     /// The kernel refused a rule or route, or its tables cannot be read.
     pub async fn leave_rules(&self, view: &HostView) -> Result<(), Error> {
-        let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
-        let expires = rows.iter().flat_map(|row| {
-            let ways = read_default_routes(row, &self.settings).into_iter();
-            let seconds = read_expires(row);
-            ways.filter_map(move |(ifindex, way)| Some(((ifindex, way.gateway), seconds?)))
-        });
-        let expires = expires.collect();
         let first = self.first_way(ANY_PEER).await?;
         let first = first.map(|(ifindex, way)| (ifindex, way.gateway));
         let is_same = |(prefix, uplink): &(Prefix, &Uplink)| {
@@ -60,7 +51,7 @@ impl Netlink {
             way.is_some() && way == first
         };
         let left = prefixes(view).into_iter().filter(is_same).map(|(prefix, _)| prefix).collect();
-        self.bring_about(view, &Following::Nobody { left, expires }).await.map(drop)
+        self.bring_about(view, &Following::Nobody { left }).await.map(drop)
     }
 
     async fn bring_about(
@@ -87,8 +78,12 @@ impl Netlink {
         for table in &plan.tables {
             self.record(Record::Table { table: *table, protocol })?;
         }
-        let mut replaced = BTreeSet::new();
-        for route in &plan.set_routes {
+        // A throw has no interface that could be gone, and there may be many of them.
+        let (throws, ways): (Vec<Route>, Vec<Route>) =
+            plan.set_routes.iter().partition(|route| route.target == Target::Throw);
+        self.replace_routes(&throws).await?;
+        let mut replaced: BTreeSet<_> = throws.iter().map(Route::place).collect();
+        for route in &ways {
             match self.replace_route(route).await {
                 Ok(()) => {
                     replaced.insert(route.place());
@@ -109,8 +104,10 @@ impl Netlink {
         // What had the place of another is gone. To remove it would remove that one: the kernel looks at the
         // gateway only if one is named.
         let left = plan.delete_routes.iter().filter(|route| !replaced.contains(&route.place()));
-        for route in left {
-            self.delete_route(route).await?;
+        self.delete_routes(&left.copied().collect::<Vec<_>>()).await?;
+        if plan.is_addition() {
+            // The kernel has the sockets of a table look again if the table has a new route.
+            return Ok(());
         }
         self.flush_cached_routes().await
     }
@@ -160,6 +157,14 @@ impl Plan {
             && self.add_rules.is_empty()
             && self.delete_rules.is_empty()
             && self.delete_routes.is_empty()
+    }
+
+    /// Whether there is nothing in it but routes to some destinations.
+    fn is_addition(&self) -> bool {
+        self.add_rules.is_empty()
+            && self.delete_rules.is_empty()
+            && self.delete_routes.is_empty()
+            && self.set_routes.iter().all(|route| route.destination.length() > 0)
     }
 }
 
@@ -212,7 +217,7 @@ fn plan(
         let priority = settings.prefix_priority(*slot);
         wanted_rules.insert(rule(settings, priority, Some(*prefix), table, false));
         wanted_routes.extend(table_routes(settings, table, *prefix, *uplink, following));
-        wanted_routes.extend(throws(settings, table, view));
+        wanted_routes.extend(specific_routes(settings, table, view, *uplink));
     }
     let current: BTreeSet<Route> =
         routes.iter().filter(|route| !settings.is_moved_table(route.table)).copied().collect();
@@ -311,20 +316,15 @@ fn in_order(
 enum Following {
     /// The daemon does.
     Daemon,
-    /// The daemon has ended, and its rules stay.
-    Nobody {
-        /// Prefixes that the main table serves as well.
-        left: BTreeSet<Prefix>,
-        /// Seconds until the default route of the main table by this interface and router ends, if it does.
-        expires: BTreeMap<(u32, Option<Ipv6Addr>), u32>,
-    },
+    /// The daemon has ended, and its rules stay, but for those of the prefixes that are left to the main table.
+    Nobody { left: BTreeSet<Prefix> },
 }
 
 impl Following {
     fn leaves(&self, prefix: Prefix) -> bool {
         match self {
             Self::Daemon => false,
-            Self::Nobody { left, .. } => left.contains(&prefix),
+            Self::Nobody { left } => left.contains(&prefix),
         }
     }
 }
@@ -352,42 +352,51 @@ fn table_routes(
     let way = uplink.and_then(|uplink| {
         let gateway = uplink.gateway_for(prefix)?.gateway;
         let target = Target::Device { ifindex: uplink.ifindex, gateway };
-        let (metric, expires) = match following {
-            Following::Daemon => (Route::METRIC, None),
-            // Of another place: what may expire is not taken for what does not.
-            Following::Nobody { expires, .. } => {
-                (Route::METRIC + 1, expires.get(&(uplink.ifindex, gateway)).copied())
-            }
-        };
-        Some(Route { metric, target, expires, ..stop })
+        Some(Route { metric: Route::METRIC, target, ..stop })
     });
     let has_stop = *following == Following::Daemon;
     way.into_iter().chain(has_stop.then_some(stop)).collect()
 }
 
-/// Connected and specific routes of the main table come before the default route of a prefix. A rule that looks into the main table, and
-/// passes over default routes (`suppress_prefixlength`), would do for that, but for one thing: where the kernel has noted the MTU of a path at a
-/// default route, it takes this note for a specific route. All prefixes would leave by that uplink then (decision 126).
-fn throws(settings: &Settings, table: u32, view: &HostView) -> Vec<Route> {
-    if has_too_many(view) {
-        return Vec::new();
+/// Connected and specific routes of the main table come before the default route of a prefix: those by the uplink itself as copies,
+/// so that sockets that are bound to it find them, and the others as throws, so that the look-up goes on at the main table.
+///
+/// A rule that looks into the main table and passes over default routes (`suppress_prefixlength`) is not enough. Where the kernel
+/// has noted the MTU of a path at a default route, such a rule takes this note for a specific route, and all prefixes leave by that
+/// uplink (decision 126).
+fn specific_routes(
+    settings: &Settings,
+    table: u32,
+    view: &HostView,
+    uplink: Option<&Uplink>,
+) -> impl Iterator<Item = Route> {
+    let known = if has_too_many(view) { None } else { Some(&view.specific) };
+    let ours = uplink.map(|uplink| uplink.ifindex);
+    let mut routes = BTreeMap::new();
+    for one in known.into_iter().flatten() {
+        let own = one.way.filter(|(ifindex, _)| Some(*ifindex) == ours);
+        let route = Route {
+            table,
+            destination: one.destination,
+            source: one.source,
+            metric: one.metric,
+            target: own
+                .map_or(Target::Throw, |(ifindex, gateway)| Target::Device { ifindex, gateway }),
+            preferred_source: None,
+            expires: None,
+            mtu: one.mtu.filter(|_| own.is_some()),
+            protocol: settings.protocol,
+        };
+        let entry = routes.entry(route.place()).or_insert(route);
+        if own.is_some() {
+            *entry = route;
+        }
     }
-    let throw = |&(destination, source): &Specific| Route {
-        table,
-        destination,
-        source,
-        metric: Route::METRIC,
-        target: Target::Throw,
-        preferred_source: None,
-        expires: None,
-        mtu: None,
-        protocol: settings.protocol,
-    };
-    view.specific.iter().map(throw).collect()
+    routes.into_values()
 }
 
-/// Where packets go on that are not to be looked up among moved pairs. On a router, which has too many routes to follow, it looks up
-/// specific routes.
+/// The look-up goes on here for packets that are not to be looked up among moved pairs. On a router, which has too many routes to
+/// follow, the rule looks up specific routes.
 fn specific_rule(settings: &Settings, view: &HostView) -> Rule {
     let priority = settings.specific_priority();
     let look_up = rule(settings, priority, None, MAIN_TABLE, true);

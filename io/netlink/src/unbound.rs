@@ -23,7 +23,7 @@ use crate::journal::Record;
 use crate::message::{Route, Target};
 use crate::settings::Settings;
 use crate::view::{
-    DefaultRoute, HostView, Prefix, is_default_route, read_default_routes, read_mtu,
+    DefaultRoute, HostView, Prefix, RTA_ENCAP, is_default_route, read_default_routes, read_mtu,
 };
 
 /// Default routes of the host, each with its interface.
@@ -238,4 +238,3 @@ const MOST: usize = 8;
 const EXPIRES: u32 = 600;
 /// Protocol number.
 const UDP: u8 = 17;
-const RTA_ENCAP: u16 = 22;

@@ -17,8 +17,8 @@ pub struct HostView {
     pub left_alone: Vec<Uplink>,
     /// Interfaces that only lack a default route.
     pub bare: Vec<BareLink>,
-    /// Where the main table leads other than by a default route. More than [`MAX_SPECIFIC`] are too many to be known all.
-    pub specific: BTreeSet<Specific>,
+    /// Routes of the main table that are no default routes. More than [`MAX_SPECIFIC`] are too many to be known all.
+    pub specific: BTreeSet<SpecificRoute>,
     /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in
     /// before [`crate::Netlink::ensure_rules`].
     pub in_use: BTreeSet<Ipv6Addr>,
@@ -46,8 +46,20 @@ impl HostView {
     }
 }
 
-/// Destination of a route that is no default route, and the sources that it is for, if not for all.
-pub type Specific = (Prefix, Option<Prefix>);
+/// A route of the main table that is no default route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SpecificRoute {
+    /// Where packets go to.
+    pub destination: Prefix,
+    /// The sources that it is for, if not for all.
+    pub source: Option<Prefix>,
+    /// Metric: the lowest wins.
+    pub metric: u32,
+    /// Interface and router; none if it is a multipath route, or leads nowhere.
+    pub way: Option<(u32, Option<Ipv6Addr>)>,
+    /// The MTU of the route, if it has one of its own.
+    pub mtu: Option<u32>,
+}
 
 /// An interface that leads to the Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,7 +304,7 @@ pub(crate) struct Interfaces {
     /// By interface index.
     pub(crate) all: BTreeMap<u32, Uplink>,
     pub(crate) bare: Vec<BareLink>,
-    pub(crate) specific: BTreeSet<Specific>,
+    pub(crate) specific: BTreeSet<SpecificRoute>,
 }
 
 impl Interfaces {
@@ -397,11 +409,17 @@ fn is_in_main_table(row: &Row, settings: &Settings) -> bool {
         && row.header_u32(8) & RTM_F_CLONED == 0
 }
 
-/// A route of the main table that is no default route.
-fn read_specific(row: &Row, settings: &Settings) -> Option<Specific> {
+fn read_specific(row: &Row, settings: &Settings) -> Option<SpecificRoute> {
     (row.byte(1) > 0 && is_in_main_table(row, settings)).then_some(())?;
-    let source = row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2)));
-    Some((Prefix::new(row.address(libc::RTA_DST)?, row.byte(1)), source))
+    let is_plain = row.byte(7) == libc::RTN_UNICAST && row.attribute(RTA_ENCAP).is_none();
+    let ifindex = row.u32(libc::RTA_OIF).filter(|_| is_plain);
+    Some(SpecificRoute {
+        destination: Prefix::new(row.address(libc::RTA_DST)?, row.byte(1)),
+        source: row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2))),
+        metric: row.u32(libc::RTA_PRIORITY).unwrap_or_default(),
+        way: ifindex.map(|ifindex| (ifindex, row.address(libc::RTA_GATEWAY))),
+        mtu: read_mtu(row),
+    })
 }
 
 /// The default routes in a row of the main table, each with its interface: more than one if multipath.
@@ -441,16 +459,10 @@ pub(crate) fn read_mtu(row: &Row) -> Option<u32> {
     attribute(row.attribute(libc::RTA_METRICS)?, RTAX_MTU).and_then(read_u32)
 }
 
-/// Seconds until the kernel removes the route, if it does.
-pub(crate) fn read_expires(row: &Row) -> Option<u32> {
-    let ticks = row.attribute(libc::RTA_CACHEINFO)?.get(8..).and_then(read_u32)?;
-    (ticks > 0).then_some((ticks / USER_HZ).max(1))
-}
-
 /// Routes of the main table that are known. A host with more is a router.
 pub const MAX_SPECIFIC: usize = 256;
-/// Ticks of a second in what the kernel tells.
-const USER_HZ: u32 = 100;
+/// A route that puts its packets into others: a tunnel.
+pub(crate) const RTA_ENCAP: u16 = 22;
 const RTA_PREF: u16 = 20;
 const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 const IFF_LOOPBACK: u32 = libc::IFF_LOOPBACK.cast_unsigned();

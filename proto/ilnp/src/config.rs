@@ -35,7 +35,7 @@ pub enum NonceLen {
 pub struct Config {
     /// Which correspondents get an entry.
     pub policy: Arc<dyn Policy>,
-    /// [`MAX_SESSIONS`]: beyond, one gives way to another ([`crate::Class`]).
+    /// [`MAX_SESSIONS`]: beyond, one gives way to another ([`moorline_index::Class`]).
     pub max_sessions: usize,
     /// [`MAX_WITH_NODE`]
     pub max_with_node: usize,

@@ -518,5 +518,5 @@ fn an_entry_is_small() {
         "{}",
         size_of::<crate::session::Session>()
     );
-    assert!(moorline_index::Ilcc::<crate::session::Session>::ENTRY_OCTETS <= 272);
+    const { assert!(moorline_index::Ilcc::<crate::session::Session>::ENTRY_OCTETS <= 272) };
 }

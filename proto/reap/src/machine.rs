@@ -114,9 +114,10 @@ impl Machine {
     /// peer is heard.
     //= rfc5534#3.3-1
     pub fn handle_send_expired(&mut self, since: Instant, now: Instant) {
-        // A whole period too late: this host was suspended rather than deaf. The next payload starts the timer again.
-        let is_stale = now.since(since) > self.config.send_timeout * 2;
-        if since >= self.heard && !is_stale && !self.begin_last_trial(since, now) {
+        if now.since(since) > self.config.send_timeout * 2 {
+            // A whole period too late: this host was suspended, or stood still. What came in meanwhile may not be known yet.
+            self.handle_suspicion(crate::Doubt::Silence, since, self.config.send_timeout, now);
+        } else if since >= self.heard && !self.begin_last_trial(since, now) {
             self.on_silence(now);
         }
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::view::SpecificRoute;
 use crate::view::tests::{prefix, uplink};
 
 /// The rules and tables of a host, changed as the kernel would by each plan.
@@ -9,7 +10,7 @@ struct Kernel {
     routes: BTreeSet<Route>,
     held: Vec<Ipv6Addr>,
     following: Option<Following>,
-    specific: BTreeSet<Specific>,
+    specific: BTreeSet<SpecificRoute>,
     in_use: BTreeSet<Ipv6Addr>,
 }
 
@@ -146,49 +147,65 @@ fn a_prefix_of_an_uplink_that_is_left_alone_now_has_no_rule_whoever_has_addresse
 }
 
 #[test]
-fn while_nobody_follows_the_main_table_has_what_it_can_serve_and_ways_end_with_their_routers() {
+fn while_nobody_follows_the_main_table_has_what_it_can_serve_and_no_table_has_a_stop() {
     let mut kernel = Kernel::default();
     let both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
     kernel.held = vec!["2001:db8:1::1".parse().unwrap(), "2001:db8:2::1".parse().unwrap()];
     kernel.apply(&both);
     let before = (kernel.rules.clone(), kernel.routes.clone());
     let gateway = both[1].default_routes[0].gateway;
-    kernel.following = Some(Following::Nobody {
-        left: [prefix("2001:db8:1::/64")].into(),
-        expires: [((4, gateway), 1800)].into(),
-    });
+    kernel.following = Some(Following::Nobody { left: [prefix("2001:db8:1::/64")].into() });
     let plan = kernel.apply(&both);
-    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (1, 4), "{plan:?}");
+    assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (1, 3), "{plan:?}");
     assert_eq!(kernel.table_of("2001:db8:1::/64"), None);
-    let ways: Vec<_> = kernel.routes.iter().map(|route| (route.target, route.expires)).collect();
-    assert_eq!(ways, [(Target::Device { ifindex: 4, gateway }, Some(1800))], "and no stop");
+    let targets: Vec<_> = kernel.routes.iter().map(|route| route.target).collect();
+    assert_eq!(targets, [Target::Device { ifindex: 4, gateway }]);
     kernel.following = None;
     kernel.apply(&both);
     assert_eq!((kernel.rules, kernel.routes), before);
 }
 
+fn specific(text: &str, ifindex: u32, metric: u32) -> SpecificRoute {
+    let way = Some((ifindex, None));
+    SpecificRoute { destination: prefix(text), source: None, metric, way, mtu: None }
+}
+
 #[test]
-fn specific_routes_of_the_main_table_are_thrown_out_of_each_table_unless_they_are_too_many() {
+fn a_table_has_the_specific_routes_of_its_uplink_and_throws_the_others_unless_they_are_too_many() {
     let mut kernel = Kernel::default();
     let both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
-    let vpn = (prefix("2001:db8:7::/48"), Some(prefix("2001:db8:2::/64")));
-    kernel.specific = [(prefix("fe80::/64"), None), vpn].into();
+    let vpn = SpecificRoute { way: None, ..specific("2001:db8:7::/48", 9, 50) };
+    kernel.specific = [specific("fe80::/64", 3, 256), specific("fe80::/64", 4, 256), vpn].into();
     kernel.apply(&both);
-    let throws = |kernel: &Kernel| {
-        let is_throw = |route: &&Route| route.target == Target::Throw;
-        let throws = kernel.routes.iter().filter(is_throw);
-        throws.map(|route| (route.table, (route.destination, route.source))).collect::<Vec<_>>()
+    let tables = |kernel: &Kernel| {
+        let specific = kernel.routes.iter().filter(|route| route.destination.length() > 0);
+        let told = specific.map(|route| match route.target {
+            Target::Device { ifindex, .. } => {
+                format!("{} {} by {ifindex}", route.table, route.destination)
+            }
+            Target::Throw | Target::Unreachable => {
+                format!("{} {} {:?} {}", route.table, route.destination, route.target, route.metric)
+            }
+        });
+        told.collect::<Vec<_>>()
     };
-    let link = (prefix("fe80::/64"), None);
-    assert_eq!(throws(&kernel), [(5540, vpn), (5540, link), (5541, vpn), (5541, link)]);
+    assert_eq!(
+        tables(&kernel),
+        [
+            "5540 2001:db8:7::/48 Throw 50",
+            "5540 fe80::/64 by 3",
+            "5541 2001:db8:7::/48 Throw 50",
+            "5541 fe80::/64 by 4",
+        ]
+    );
     kernel.specific.remove(&vpn);
     kernel.apply(&both);
-    assert_eq!(throws(&kernel), [(5540, link), (5541, link)]);
+    assert_eq!(tables(&kernel), ["5540 fe80::/64 by 3", "5541 fe80::/64 by 4"]);
 
-    let one = |number: u16| Prefix::new([0x2001, number, 0, 0, 0, 0, 0, 0].into(), 32);
-    kernel.specific = (0..=256).map(|number| (one(number), None)).collect();
+    kernel.specific =
+        (0..=256).map(|number| specific(&format!("2001:{number:x}::/32"), 9, 1)).collect();
     kernel.apply(&both);
-    assert_eq!(throws(&kernel), []);
+    assert_eq!(tables(&kernel), Vec::<String>::new());
     let rule = kernel.rules.iter().find(|rule| rule.priority == 5534).unwrap();
     assert_eq!(rule.to_string(), "rule 5534: from all lookup 254 suppress_prefixlength 0");
 }

@@ -460,7 +460,7 @@ impl Plane {
             entry.watch = false;
             self.reports.push_back(Report::Authenticated { session: entry.id });
         }
-        fix(&upper, packet, delta, full);
+        fix(upper, packet, delta, full);
         write_addresses(packet, to);
     }
 

@@ -322,10 +322,10 @@ impl Plane {
             return Err(DropReason::WrongLocators);
         }
         let (id, ulids) = (slot.entry.id, slot.entry.ulids);
-        strip(&ip6, packet, header, ulids);
+        strip(ip6, packet, header, ulids);
         let octets = ip6.octets(packet) - PAYLOAD_HEADER_LEN;
         let payload = Ip6::read(packet).map_or(Payload::Other, |ip6| Payload::of(&ip6, packet));
-        let seen = Seen { octets, payload, has_ce: has_ce(&ip6) };
+        let seen = Seen { octets, payload, has_ce: has_ce(ip6) };
         self.contexts.on_received(id, seen, &mut self.reports, now);
         Ok(Inbound::Deliver)
     }

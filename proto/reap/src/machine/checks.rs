@@ -109,6 +109,10 @@ impl Machine {
                 self.on_current_answered(now);
             }
         }
+        if is_answer && self.better_spare() == Some(check.pair) {
+            self.keep_spare(Some(check.pair));
+            self.vigil_mut().spare_rtt = Default::default();
+        }
         let is_spare = self.spare() == Some(check.pair);
         let Some(vigil) = &mut self.vigil else { return };
         if is_spare {

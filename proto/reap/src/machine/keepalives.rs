@@ -12,7 +12,7 @@ impl Machine {
     /// A keepalive came in. It stops the Send Timer. If the peer answers checks by the current pair, only such an
     /// answer ends a trial.
     pub(super) fn on_keepalive(&mut self, now: Instant) {
-        if self.state != State::Operational || !self.suspects() || !self.knows_checks() {
+        if self.state != State::Operational || !self.suspects() || !self.has_current_answered() {
             return self.on_current_answered(now);
         }
         match self.trial_mut() {

@@ -439,8 +439,8 @@ impl Machine {
         }
         let is_known = known.is_some() && vigil.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);
-        for pair in [spare, home.filter(|home| Some(*home) != spare), current].into_iter().flatten()
-        {
+        let better = home.or_else(|| self.better_spare()).filter(|pair| Some(*pair) != spare);
+        for pair in [spare, better, current].into_iter().flatten() {
             self.send_check(pair, now);
         }
     }
@@ -478,6 +478,14 @@ impl Machine {
         let others = self.others();
         let failed = self.vigil.as_ref().map_or(0, |vigil| usize::from(vigil.failed));
         others.get(failed % others.len().max(1)).copied()
+    }
+
+    /// The best pair, if it shares fewer ends with the current one than the spare does: less breaks both.
+    pub(super) fn better_spare(&self) -> Option<LocatorPair> {
+        let (spare, current) = (self.spare()?, self.current());
+        let best = self.others().first().copied()?;
+        let is_better = order::shared_ends(best, current) < order::shared_ends(spare, current);
+        is_better.then_some(best)
     }
 
     /// All pairs but the current one, the best first: those that share no end with it, then as the peer

@@ -83,7 +83,7 @@ impl Machine {
     }
 
     fn has_trials(&self) -> bool {
-        self.state == State::Operational && self.suspects() && self.knows_checks()
+        self.state == State::Operational && self.suspects() && self.has_current_answered()
     }
 
     /// Nothing has come back since `since`, and the Send Timeout is not over yet: the pair has its trial until then.
@@ -211,7 +211,7 @@ impl Machine {
             None if is_expired => self.on_silence(now),
             // A peer that has never answered a check need not know what one is; but exploration, which
             // it knows, is what RFC 5534 s3.2 has an ICMPv6 error lead to at most.
-            None if self.knows_checks() || doubt == Doubt::Unreachable => {
+            None if self.has_current_answered() || doubt == Doubt::Unreachable => {
                 self.step(Input::PathGone, cause, None, now);
                 self.forget_checks();
             }
@@ -307,7 +307,7 @@ impl Machine {
     }
 
     /// Whether the peer has answered a check by the current pair.
-    pub(super) fn knows_checks(&self) -> bool {
+    pub(super) fn has_current_answered(&self) -> bool {
         self.vigil.as_ref().is_some_and(|vigil| vigil.current_rtt.known().is_some())
     }
 

@@ -61,6 +61,7 @@ fn a_flood_of_i1s_that_cross_ours_draws_few_r2s() {
 }
 
 /// The ULID has proved itself by being the ULID, another source by nothing.
+//= rfc5533#7.9 (test)
 #[test]
 fn an_i1_that_crosses_ours_from_another_source_than_the_ulid_draws_r1() {
     let mut duo = Duo::new();

@@ -1,8 +1,6 @@
-use core::net::Ipv6Addr;
-
 use moorline_types::{DropReason, Ilv, IlvPair, Nonce};
 
-use crate::ip6::IP6_LEN;
+use crate::ip6::{IP6_LEN, Ip6};
 
 use super::consts::{DESTINATION_OPTIONS, ICMPV6, LOCATOR_UPDATE};
 use super::{AdmissionTypes, OptionsHeader};
@@ -28,15 +26,11 @@ impl<'a> Control<'a> {
     /// # Errors
     /// The reason why it is none.
     pub fn read(packet: &'a [u8]) -> Result<Self, DropReason> {
-        let (header, rest) = packet.split_first_chunk::<IP6_LEN>().ok_or(DropReason::Truncated)?;
-        let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-        let rest = rest.get(..len).ok_or(DropReason::Truncated)?;
-        let address = |at: usize| {
-            let octets = header.get(at..).and_then(<[u8]>::first_chunk::<16>);
-            octets.map(|octets| Ilv::of(Ipv6Addr::from(*octets))).ok_or(DropReason::Truncated)
-        };
-        let pair = IlvPair::new(address(24)?, address(8)?);
-        match header[6] {
+        let ip6 = Ip6::read(packet).ok_or(DropReason::Truncated)?;
+        let len = usize::from(ip6.payload_len);
+        let rest = packet.get(IP6_LEN..IP6_LEN + len).ok_or(DropReason::Truncated)?;
+        let pair = IlvPair::new(Ilv::of(ip6.destination), Ilv::of(ip6.source));
+        match ip6.next_header {
             ICMPV6 => Ok(Self { packet, pair, nonce: None, sequence: None, message: rest }),
             DESTINATION_OPTIONS => {
                 let options = OptionsHeader::parse(rest)?;

@@ -84,6 +84,22 @@ fn a_pair_that_does_not_answer_gives_way_to_another_spare() {
     assert!([ab(1, 2), ab(2, 1)].contains(&spare), "{spare}");
 }
 
+/// Else a spare by the uplink of the current pair would be kept, once another uplink was down for a while.
+#[test]
+fn a_spare_that_shares_an_end_gives_way_to_one_that_shares_none_as_soon_as_that_answers() {
+    let mut net = net(&config());
+    net.route = only(&[(1, 1), (1, 2)]);
+    net.run_for(ms(30_000));
+    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), Some(ab(1, 2)));
+    net.route = Box::new(|_| true);
+    net.run_for(ms(61_000));
+    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), Some(ab(2, 2)));
+    let sent = net.probes_sent();
+    net.run_for(ms(600_000));
+    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), Some(ab(2, 2)));
+    assert!(net.probes_sent() - sent <= 8 * 11, "as many as ever: {}", net.probes_sent() - sent);
+}
+
 #[test]
 fn a_peer_that_knows_no_checks_is_asked_ever_more_rarely() {
     let mut net = net(&config());
@@ -136,7 +152,7 @@ fn there_is_no_last_trial_for_answers_that_would_come_too_late() {
     let mut net = net(&config);
     net.run_for(ms(5_000));
     let machine = &mut net.hosts[0].machine;
-    assert!(machine.knows_checks());
+    assert!(machine.has_current_answered());
     assert_eq!(machine.timers().expect("Operational").send, ms(40), "a round trip takes 20 ms");
     // The data plane was told of a shorter time before.
     machine.handle_send_expired(net.now, net.now + ms(30));
@@ -761,7 +777,7 @@ fn a_report_of_a_check_in_an_exploration_is_no_answer_to_checks() {
     let Message::Probe(check) = &check.message else { panic!("{check:?}") };
     deliver(&mut machine, ba(1, 1), State::InboundOk, 0xb0b, &check.sent, at(300)).unwrap();
     assert_eq!(machine.heard(), at(300));
-    assert!(!machine.knows_checks());
+    assert!(!machine.has_current_answered());
 }
 
 /// A peer that was not in Operational has taken a check for a probe, and reports it beside those of the exploration.
