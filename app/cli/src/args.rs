@@ -83,7 +83,7 @@ pub enum Command {
     Lab(LabArgs),
 }
 
-/// What goes to `moorline-lab` as it is.
+/// Arguments that go to `moorline-lab` as they are.
 #[derive(Clone, Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct LabArgs {

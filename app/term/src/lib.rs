@@ -1,4 +1,4 @@
-//! What the programs of Moorline show a person: tables, numbers with units, bars, and how a program ends.
+//! Output of the programs of Moorline on a terminal: tables, numbers with units, bars, and the end of a program.
 #![forbid(unsafe_code)]
 
 mod bar;

@@ -5,4 +5,5 @@ mod plane;
 mod quote;
 mod whence;
 
-pub use plane::{Inbound, Outbound, Plane, Settings};
+pub use crate::Inbound;
+pub use plane::{Outbound, Plane, Settings};

@@ -8,3 +8,19 @@ extern crate std;
 
 pub mod ilnp;
 pub mod shim6;
+
+use moorline_types::DropReason;
+
+/// The fate of a packet that comes from the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inbound {
+    /// The packet goes to the sockets untouched.
+    Pass,
+    /// The plane has rewritten the packet, which goes to the sockets.
+    Deliver,
+    /// The packet goes to the machine of contexts or sessions untouched: a control message, or payload with a tag that the plane
+    /// does not know.
+    Up,
+    /// The plane has dropped the packet, and counted it.
+    Drop(DropReason),
+}

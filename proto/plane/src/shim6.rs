@@ -49,6 +49,7 @@ mod reports;
 mod settings;
 mod tcp;
 
+pub use crate::Inbound;
 pub use flows::Flows;
-pub use plane::{Inbound, Outbound, Plane, Sender};
+pub use plane::{Outbound, Plane, Sender};
 pub use settings::{DEFAULT_MTU, MAX_FLOWS, MAX_REPORTS, Settings};

@@ -1,3 +1,4 @@
+use crate::Inbound;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
@@ -54,19 +55,6 @@ pub enum Outbound {
         /// The source.
         source: Ipv6Addr,
     },
-    /// Gone, and counted.
-    Drop(DropReason),
-}
-
-/// What becomes of a packet that comes from the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inbound {
-    /// Goes to the sockets untouched.
-    Pass,
-    /// Rewritten; goes to the sockets.
-    Deliver,
-    /// Untouched, to the machine of the sessions.
-    Up,
     /// Gone, and counted.
     Drop(DropReason),
 }

@@ -1,3 +1,4 @@
+use crate::Inbound;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -52,19 +53,6 @@ pub enum Outbound {
         /// The source locator.
         source: Locator,
     },
-    /// Gone, and counted.
-    Drop(DropReason),
-}
-
-/// What becomes of a packet that comes from the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inbound {
-    /// Goes to the sockets untouched.
-    Pass,
-    /// Rewritten; goes to the sockets.
-    Deliver,
-    /// Untouched, to the core: a control message, or payload with a tag that nobody told us.
-    Up,
     /// Gone, and counted.
     Drop(DropReason),
 }

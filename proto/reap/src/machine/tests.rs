@@ -11,6 +11,7 @@ mod appendix_a;
 mod detection;
 mod exploration;
 mod net;
+mod one_way;
 mod pair;
 mod paths;
 mod probes;

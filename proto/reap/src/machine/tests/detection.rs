@@ -135,12 +135,21 @@ fn a_send_timer_found_long_past_is_started_again() {
 }
 
 #[test]
-fn a_send_timer_of_the_data_plane_found_long_past_says_nothing() {
-    let mut late = machine();
-    late.handle_send_expired(at(1), at(1) + Config::default().send_timeout * 2 + ms(1));
-    assert_eq!(late.state(), State::Operational);
-    late.handle_send_expired(at(1), at(1) + Config::default().send_timeout);
-    assert_eq!(late.state(), State::Exploring);
+fn a_send_timer_of_the_data_plane_found_long_past_is_a_suspicion_and_no_failure() {
+    let suspects = Config { profile: crate::Profile::default(), ..Config::default() };
+    for (config, suspicions) in [(Config::default(), 0), (suspects, 1)] {
+        let late = at(1) + config.send_timeout * 2 + ms(1);
+        let mut machine = machine();
+        machine.handle_config(config);
+        machine.handle_send_expired(at(1), late);
+        assert_eq!(machine.state(), State::Operational);
+        let events = core::iter::from_fn(|| machine.poll_event());
+        let told = events.filter(|event| matches!(event, Event::Suspected { .. })).count();
+        assert_eq!(told, suspicions);
+    }
+    let mut machine = machine();
+    machine.handle_send_expired(at(1), at(1) + Config::default().send_timeout);
+    assert_eq!(machine.state(), State::Exploring);
 }
 
 #[test]

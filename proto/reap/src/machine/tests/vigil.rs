@@ -7,11 +7,11 @@ use crate::profile::Profile;
 
 use alloc::boxed::Box;
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config { profile: Profile::default(), ..Config::default() }
 }
 
-fn net(config: &Config) -> Net {
+pub(super) fn net(config: &Config) -> Net {
     let mut net = Net::new(config, 2, 3);
     net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(50)));
     net
@@ -21,7 +21,7 @@ fn only(pairs: &'static [(u16, u16)]) -> net::Route {
     Box::new(move |pair| pairs.iter().any(|&(a, b)| pair == ab(a, b) || pair == ba(b, a)))
 }
 
-fn causes(net: &Net, host: usize) -> Vec<Cause> {
+pub(super) fn causes(net: &Net, host: usize) -> Vec<Cause> {
     let moved = |event: &Event| match event {
         Event::Moved { cause, .. } => Some(*cause),
         Event::StateChanged { .. }
@@ -35,18 +35,18 @@ fn causes(net: &Net, host: usize) -> Vec<Cause> {
     net.hosts[host].log.iter().filter_map(|(_, event)| moved(event)).collect()
 }
 
-fn has(net: &Net, host: usize, is_meant: impl Fn(&Event) -> bool) -> bool {
+pub(super) fn has(net: &Net, host: usize, is_meant: impl Fn(&Event) -> bool) -> bool {
     net.hosts[host].log.iter().any(|(_, event)| is_meant(event))
 }
 
 /// Runs until the host's first move, and says how long after `since`.
-fn moved_after(net: &mut Net, host: usize, since: Instant) -> Duration {
+pub(super) fn moved_after(net: &mut Net, host: usize, since: Instant) -> Duration {
     net.run_until(ms(60_000), |net| !causes(net, host).is_empty()).expect("moves");
     net.now.since(since)
 }
 
 /// One host's data plane has a suspicion, with nothing heard since the cut.
-fn suspect(net: &mut Net, host: usize, doubt: Doubt) {
+pub(super) fn suspect(net: &mut Net, host: usize, doubt: Doubt) {
     let now = net.now;
     net.hosts[host].machine.handle_suspicion(doubt, now, Duration::ZERO, now);
     net.flush(host);
@@ -633,132 +633,6 @@ fn answers_to_checks_that_were_not_sent_prove_nothing() {
     assert_eq!(answer(other_pair, at(2)), (Err(DropReason::BadNonce), None, ab(1, 1)));
     assert_eq!(answer(right, at(3)), (Ok(()), Some(ab(2, 2)), ab(1, 1)), "proven, not moved to");
     assert_eq!(answer(right, at(4)).0, Err(DropReason::BadNonce), "once");
-}
-
-/// Host 0 sends and host 1 has only keepalives to answer with.
-fn one_way(config: &Config) -> Net {
-    let mut net = net(config);
-    net.hosts[1].payload = None;
-    net.run_for(ms(40_000));
-    assert!(causes(&net, 0).is_empty());
-    net
-}
-
-#[test]
-fn a_pair_whose_payload_is_lost_is_left_though_keepalives_still_come() {
-    for later in 0..12 {
-        let mut net = one_way(&config());
-        net.run_for(ms(900 * later));
-        net.route = Box::new(|pair| pair != ab(1, 1));
-        let since = net.now;
-        // Two keepalives, and the checks.
-        let took = moved_after(&mut net, 0, since);
-        assert!(took <= SEND_TIMEOUT * 2 / 3 + ms(1_000), "{took:?}");
-        assert_eq!(causes(&net, 0), [Cause::Suspicion]);
-        assert!(net.run_until(ms(1_000), Net::is_connected).is_some());
-    }
-}
-
-#[test]
-fn damping_does_not_keep_payload_on_a_pair_that_loses_it() {
-    let mut net = one_way(&config());
-    for quiet in [0, 250, 500, 1_000, 2_000, 4_000, 8_000] {
-        net.run_for(ms(quiet));
-        suspect(&mut net, 0, Doubt::Silence);
-        net.run_for(ms(50));
-    }
-    // The answer of the last trial is old, and the quiet time of 16 s is not over.
-    net.run_for(ms(7_500));
-    net.route = Box::new(|pair| pair != ab(1, 1));
-    let since = net.now;
-    let took = moved_after(&mut net, 0, since);
-    assert!(took <= SEND_TIMEOUT * 2 / 3 + ms(1_000), "{took:?}");
-}
-
-#[test]
-fn keepalives_have_the_current_pair_checked_once_in_half_a_send_timeout_at_most() {
-    let mut net = one_way(&config());
-    let sent = net.hosts[0].probes_sent;
-    net.run_for(ms(600_000));
-    let checks = net.hosts[0].probes_sent - sent;
-    assert!((60..=100).contains(&checks), "a check in 10 s, and the rounds: {checks}");
-    net.hosts[0].payload = None;
-    net.run_for(ms(60_000));
-    let sent = net.hosts[0].probes_sent;
-    net.run_for(ms(3_600_000));
-    assert_eq!(net.hosts[0].probes_sent, sent, "no traffic, no checks");
-    assert!(causes(&net, 0).is_empty());
-}
-
-#[test]
-fn a_keepalive_ends_no_trial_of_a_peer_that_answers_checks() {
-    let mut net = one_way(&config());
-    net.route = Box::new(|pair| pair != ab(1, 1));
-    suspect(&mut net, 0, Doubt::Silence);
-    let now = net.now;
-    net.hosts[0].machine.handle_keepalive(now).unwrap();
-    net.flush(0);
-    assert!(!has(&net, 0, |event| matches!(event, Event::Cleared { .. })));
-    assert!(moved_after(&mut net, 0, now) <= ms(300));
-}
-
-#[test]
-fn lost_checks_move_nothing_while_keepalives_come() {
-    let mut net = one_way(&config());
-    net.loss = 13;
-    net.run_for(ms(3_600_000));
-    assert!(causes(&net, 0).is_empty(), "{:?}", causes(&net, 0));
-}
-
-#[test]
-fn a_peer_that_stops_to_answer_checks_is_taken_for_failed_once() {
-    let mut net = one_way(&config());
-    net.hosts[1].machine.handle_config(Config::default());
-    net.run_for(ms(3_600_000));
-    let is_begin =
-        |event: &Event| matches!(event, Event::StateChanged { to: State::Exploring, .. });
-    let begun = net.hosts[0].log.iter().filter(|(_, event)| is_begin(event)).count();
-    assert_eq!(begun, 1);
-    assert!(net.is_connected());
-}
-
-#[test]
-fn without_room_for_checks_a_keepalive_is_believed() {
-    let mut net = one_way(&config());
-    let now = net.now + ms(8_000);
-    let machine = &mut net.hosts[0].machine;
-    machine.handle_keepalive(now).unwrap();
-    assert!(machine.has_check());
-    machine.handle_checks_refused(now);
-    assert!(machine.poll_timeout().is_none_or(|(_, timer)| timer != Timer::Answer));
-}
-
-/// Keepalives say that payload arrives, payload ends the trials, and checks have no answers.
-#[test]
-fn checks_that_keepalives_give_rise_to_end_with_a_trial_in_vain() {
-    let mut net = one_way(&config());
-    net.hosts[0].payload = None;
-    net.run_for(SEND_TIMEOUT);
-    net.hosts[1].machine.handle_config(Config::default());
-    let sent = net.hosts[0].probes_sent;
-    for _ in 0..100 {
-        net.run_for(SEND_TIMEOUT / 2 + ms(1_000));
-        let now = net.now;
-        net.hosts[0].machine.handle_keepalive(now).unwrap();
-        net.flush(0);
-        net.run_for(ms(150));
-        let now = net.now;
-        net.hosts[0].machine.handle_payload(now, now);
-        net.flush(0);
-    }
-    let checks = net.hosts[0].probes_sent - sent;
-    assert!(causes(&net, 0).is_empty());
-    // Three checks, a trial of 14, and the rounds of a quarter of an hour.
-    assert!((17..=80).contains(&checks), "{checks}");
-    net.hosts[1].machine.handle_config(config());
-    net.hosts[0].payload = Some(ms(50));
-    net.run_for(ms(400_000));
-    assert!(!net.hosts[0].machine.vigil.as_ref().unwrap().is_asked_in_vain, "answers count again");
 }
 
 #[test]
