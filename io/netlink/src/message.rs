@@ -1,11 +1,11 @@
 //! Rules and routes as we speak of them, and as the kernel does.
 
-use crate::attributes::{Row, attribute, read_u32};
+use crate::attributes::{Row, align, attribute, read_address, read_u32};
 use crate::view::Prefix;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
-    RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop,
+    RouteNextHopFlags, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{
     RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
@@ -172,7 +172,7 @@ impl fmt::Display for Rule {
 }
 
 /// A route in one of our tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Route {
     pub(crate) table: u32,
     pub(crate) destination: Prefix,
@@ -188,15 +188,57 @@ pub(crate) struct Route {
 }
 
 /// Where a route leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     Device {
         ifindex: u32,
         gateway: Option<Ipv6Addr>,
     },
+    /// The kernel spreads flows over these next hops.
+    Multipath(Vec<Hop>),
     Unreachable,
     /// The look-up goes on at the next rule.
     Throw,
+}
+
+/// A next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Hop {
+    pub(crate) ifindex: u32,
+    pub(crate) gateway: Option<Ipv6Addr>,
+    /// Its part of the flows of a multipath route, less one (`rtnh_hops`).
+    pub(crate) weight: u8,
+}
+
+impl Hop {
+    /// The next hops of a route: none if it leads nowhere, more than one if it is a multipath route.
+    pub(crate) fn read_all(row: &Row) -> Vec<Self> {
+        let mut found = Vec::new();
+        if let Some(ifindex) = row.u32(libc::RTA_OIF) {
+            found.push(Self { ifindex, gateway: row.address(libc::RTA_GATEWAY), weight: 0 });
+        }
+        let mut hops = row.attribute(libc::RTA_MULTIPATH).unwrap_or_default();
+        while let [l0, l1, _, weight, i0, i1, i2, i3, ..] = *hops {
+            let length = usize::from(u16::from_ne_bytes([l0, l1]));
+            let Some(nested) = hops.get(8..length) else { break };
+            let ifindex = u32::from_ne_bytes([i0, i1, i2, i3]);
+            let gateway = attribute(nested, libc::RTA_GATEWAY).and_then(read_address);
+            found.push(Self { ifindex, gateway, weight });
+            hops = hops.get(align(length)..).unwrap_or_default();
+        }
+        found
+    }
+
+    fn message(&self) -> RouteNextHop {
+        let mut message = RouteNextHop::default();
+        message.interface_index = self.ifindex;
+        message.hops = self.weight;
+        if let Some(gateway) = self.gateway {
+            message.flags = RouteNextHopFlags::Onlink;
+            message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet6(gateway)));
+        }
+        message
+    }
 }
 
 impl Route {
@@ -228,12 +270,16 @@ impl Route {
             let from = RouteAddress::Inet6(source.address());
             message.attributes.push(RouteAttribute::Source(from));
         }
-        match self.target {
+        match &self.target {
             Target::Unreachable => message.header.kind = RouteType::Unreachable,
             Target::Throw => message.header.kind = RouteType::Throw,
+            Target::Multipath(hops) => {
+                let hops = hops.iter().map(Hop::message).collect();
+                message.attributes.push(RouteAttribute::MultiPath(hops));
+            }
             Target::Device { ifindex, gateway } => {
-                message.attributes.push(RouteAttribute::Oif(ifindex));
-                if let Some(gateway) = gateway {
+                message.attributes.push(RouteAttribute::Oif(*ifindex));
+                if let Some(gateway) = *gateway {
                     // The connected route that leads to it is in another table.
                     message.header.flags = RouteFlags::Onlink;
                     let via = RouteAddress::Inet6(gateway);
@@ -259,11 +305,13 @@ impl Route {
         let to = row.address(libc::RTA_DST).unwrap_or(Ipv6Addr::UNSPECIFIED);
         let metrics = row.attribute(libc::RTA_METRICS);
         let mtu = metrics.and_then(|metrics| attribute(metrics, RTAX_MTU)).and_then(read_u32);
-        let target = match row.u32(libc::RTA_OIF) {
-            Some(ifindex) if row.byte(7) == libc::RTN_UNICAST => {
-                Target::Device { ifindex, gateway: row.address(libc::RTA_GATEWAY) }
+        let hops = Hop::read_all(row);
+        let target = match (row.byte(7), &hops[..]) {
+            (libc::RTN_UNICAST, [Hop { ifindex, gateway, .. }]) => {
+                Target::Device { ifindex: *ifindex, gateway: *gateway }
             }
-            _ if row.byte(7) == libc::RTN_THROW => Target::Throw,
+            (libc::RTN_UNICAST, [_, _, ..]) => Target::Multipath(hops),
+            (libc::RTN_THROW, _) => Target::Throw,
             _ => Target::Unreachable,
         };
         Some(Self {

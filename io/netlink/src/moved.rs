@@ -196,7 +196,7 @@ impl Netlink {
         let target = Target::Device { ifindex, gateway: Some(gateway) };
         let tcp = moved.is_tcp_bare.then(|| self.moved_tcp_route(ifindex, moved));
         let routes = [Some(self.moved_route(ifindex, moved)), tcp].into_iter().flatten();
-        routes.map(|route| Route { metric, target, ..route }).collect()
+        routes.map(|route| Route { metric, target: target.clone(), ..route }).collect()
     }
 
     fn moved_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
@@ -218,7 +218,7 @@ impl Netlink {
 const fn next_hop(route: &Route) -> Option<NextHop> {
     match route.target {
         Target::Device { ifindex, gateway: Some(gateway) } => Some(NextHop { ifindex, gateway }),
-        Target::Device { .. } | Target::Unreachable | Target::Throw => None,
+        _ => None,
     }
 }
 

@@ -45,7 +45,6 @@ impl Netlink {
     /// The kernel refused a rule or route, or its tables cannot be read.
     pub async fn leave_rules(&self, view: &HostView) -> Result<(), Error> {
         let first = self.first_way(ANY_PEER).await?;
-        let first = first.map(|(ifindex, way)| (ifindex, way.gateway));
         let is_same = |(prefix, uplink): &(Prefix, &Uplink)| {
             let way = uplink.gateway_for(*prefix).map(|route| (uplink.ifindex, route.gateway));
             way.is_some() && way == first
@@ -80,7 +79,7 @@ impl Netlink {
         }
         // A throw has no interface that could be gone, and there may be many of them.
         let (throws, ways): (Vec<Route>, Vec<Route>) =
-            plan.set_routes.iter().partition(|route| route.target == Target::Throw);
+            plan.set_routes.iter().cloned().partition(|route| route.target == Target::Throw);
         self.replace_routes(&throws).await?;
         let mut replaced: BTreeSet<_> = throws.iter().map(Route::place).collect();
         for route in &ways {
@@ -104,7 +103,7 @@ impl Netlink {
         // What had the place of another is gone. To remove it would remove that one: the kernel looks at the
         // gateway only if one is named.
         let left = plan.delete_routes.iter().filter(|route| !replaced.contains(&route.place()));
-        self.delete_routes(&left.copied().collect::<Vec<_>>()).await?;
+        self.delete_routes(&left.cloned().collect::<Vec<_>>()).await?;
         if plan.is_addition() {
             // The kernel has the sockets of a table look again if the table has a new route.
             return Ok(());
@@ -220,13 +219,13 @@ fn plan(
         wanted_routes.extend(specific_routes(settings, table, view, *uplink));
     }
     let current: BTreeSet<Route> =
-        routes.iter().filter(|route| !settings.is_moved_table(route.table)).copied().collect();
+        routes.iter().filter(|route| !settings.is_moved_table(route.table)).cloned().collect();
     Plan {
         tables: slots.keys().map(|slot| settings.table_of(*slot)).collect(),
-        set_routes: wanted_routes.difference(&current).copied().collect(),
+        set_routes: wanted_routes.difference(&current).cloned().collect(),
         add_rules: wanted_rules.difference(&present).cloned().collect(),
         delete_rules: present.difference(&wanted_rules).cloned().collect(),
-        delete_routes: current.difference(&wanted_routes).copied().collect(),
+        delete_routes: current.difference(&wanted_routes).cloned().collect(),
         unserved,
     }
 }
@@ -387,7 +386,7 @@ fn specific_routes(
             mtu: one.mtu.filter(|_| own.is_some()),
             protocol: settings.protocol,
         };
-        let entry = routes.entry(route.place()).or_insert(route);
+        let entry = routes.entry(route.place()).or_insert_with(|| route.clone());
         if own.is_some() {
             *entry = route;
         }

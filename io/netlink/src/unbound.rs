@@ -20,7 +20,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::message::{Route, Target};
+use crate::message::{Hop, Route, Target};
 use crate::settings::Settings;
 use crate::view::{
     DefaultRoute, HostView, Prefix, RTA_ENCAP, is_default_route, read_default_routes, read_mtu,
@@ -71,10 +71,11 @@ impl Netlink {
             links.into_iter().map(|link| (link.ifindex, link.name)).collect();
         let (mut routes, mut set, mut has_news) = (Vec::new(), Vec::new(), false);
         for UnboundPeer { peer, path_mtu, before } in wanted {
-            let Some((ifindex, first)) = self.choice(*peer, &ways).await? else { continue };
-            let of_route = first.mtu.unwrap_or(u32::MAX);
-            let mtu = (*path_mtu).min(of_route).min(interface_mtu(&names, ifindex));
-            routes.extend(self.copies(*peer, mtu, &(ifindex, first), &ways));
+            let Some(first) = self.choice(*peer, &ways).await? else { continue };
+            let of_route = first.route.mtu.unwrap_or(u32::MAX);
+            let of_links = first.hops.iter().map(|hop| interface_mtu(&names, hop.ifindex));
+            let mtu = of_links.fold((*path_mtu).min(of_route), u32::min);
+            routes.extend(self.copies(*peer, mtu, &first, &ways));
             set.push((*peer, mtu));
             has_news |= *before != Some(mtu);
         }
@@ -113,35 +114,35 @@ impl Netlink {
         self.delete_routes(&routes).await.map(drop)
     }
 
-    /// The default route of the main table that the kernel chooses for a socket without an address. None if the choice is
-    /// another route.
-    pub(crate) async fn first_way(&self, peer: Ulid) -> Result<Option<(u32, DefaultRoute)>, Error> {
-        self.choice(peer, &self.plain_ways().await?).await
+    /// Interface and router of the default route of the main table that the kernel chooses for a socket without an address. None
+    /// if the choice is another route, or a multipath route.
+    pub(crate) async fn first_way(
+        &self,
+        peer: Ulid,
+    ) -> Result<Option<(u32, Option<Ipv6Addr>)>, Error> {
+        let first = self.choice(peer, &self.plain_ways().await?).await?;
+        Ok(first.and_then(|first| match first.hops[..] {
+            [Hop { ifindex, gateway, .. }] => Some((ifindex, gateway)),
+            _ => None,
+        }))
     }
 
     /// The default routes of the main table that can be copied.
-    async fn plain_ways(&self) -> Result<DefaultWays, Error> {
+    async fn plain_ways(&self) -> Result<Vec<Way>, Error> {
         let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
         Ok(rows.iter().filter_map(|row| read_way(row, &self.settings)).collect())
     }
 
     /// The default route that the kernel chooses for a socket without an address. None if the choice is another route.
-    async fn choice(
-        &self,
-        peer: Ulid,
-        ways: &DefaultWays,
-    ) -> Result<Option<(u32, DefaultRoute)>, Error> {
+    async fn choice(&self, peer: Ulid, ways: &[Way]) -> Result<Option<Way>, Error> {
         let look_up = self.look_up(None, peer, None, RouteFlags::FibMatch);
         let Some(row) = look_up.await? else { return Ok(None) };
-        let (table, ifindex) = (row.u32(libc::RTA_TABLE), row.u32(libc::RTA_OIF));
-        let is_ours = table == Some(self.settings.unbound_table());
+        let is_ours = row.u32(libc::RTA_TABLE) == Some(self.settings.unbound_table());
         if !is_ours && !is_default_route(&row, &self.settings) {
             return Ok(None);
         }
-        let gateway = row.address(libc::RTA_GATEWAY);
-        let is_chosen =
-            |(by, way): &&(u32, DefaultRoute)| Some(*by) == ifindex && way.gateway == gateway;
-        Ok(ways.iter().find(is_chosen).copied())
+        let hops = Hop::read_all(&row);
+        Ok(ways.iter().find(|way| way.hops == hops).cloned())
     }
 
     /// The MTU that the kernel knows of the path between these addresses, for sockets that are bound to this interface or to
@@ -187,26 +188,19 @@ impl Netlink {
     }
 
     /// One copy for each default route: the kernel passes over a router that does not answer.
-    fn copies(
-        &self,
-        peer: Ulid,
-        mtu: u32,
-        first: &(u32, DefaultRoute),
-        ways: &DefaultWays,
-    ) -> Vec<Route> {
-        let mut ways = ways.clone();
-        ways.sort_by_key(|(ifindex, way)| {
-            let is_first = (*ifindex, way.gateway) == (first.0, first.1.gateway);
-            (Reverse(is_first), way.metric, way.preference, *ifindex, way.gateway)
+    fn copies(&self, peer: Ulid, mtu: u32, first: &Way, ways: &[Way]) -> Vec<Route> {
+        let mut ways: Vec<&Way> = ways.iter().collect();
+        ways.sort_by_key(|way| {
+            (Reverse(way.hops == first.hops), way.route.metric, way.route.preference, &way.hops)
         });
         let ways = (Route::METRIC..).zip(ways).take(MOST);
-        ways.map(|(metric, (ifindex, way))| Route {
+        ways.map(|(metric, way)| Route {
             table: self.settings.unbound_table(),
             destination: Prefix::new(peer.0, 128),
             source: Some(Prefix::new(Ipv6Addr::UNSPECIFIED, 128)),
             metric,
-            target: Target::Device { ifindex, gateway: way.gateway },
-            preferred_source: way.preferred_source,
+            target: way.target(),
+            preferred_source: way.route.preferred_source,
             mtu: Some(mtu),
             expires: Some(EXPIRES),
             protocol: self.settings.protocol,
@@ -215,11 +209,27 @@ impl Netlink {
     }
 }
 
-/// A default route for all sources, by one router. Neither a multipath route nor a tunnel can be copied.
-fn read_way(row: &Row, settings: &Settings) -> Option<(u32, DefaultRoute)> {
-    let is_plain = row.attribute(RTA_ENCAP).is_none() && row.u32(libc::RTA_OIF).is_some();
-    let ways = read_default_routes(row, settings).into_iter();
-    ways.into_iter().find(|(_, way)| is_plain && way.source.is_none())
+/// A default route for all sources with its next hops: more than one if it is a multipath route.
+#[derive(Clone, Debug)]
+struct Way {
+    route: DefaultRoute,
+    hops: Vec<Hop>,
+}
+
+impl Way {
+    fn target(&self) -> Target {
+        match self.hops[..] {
+            [Hop { ifindex, gateway, .. }] => Target::Device { ifindex, gateway },
+            _ => Target::Multipath(self.hops.clone()),
+        }
+    }
+}
+
+/// A default route for all sources. A tunnel cannot be copied.
+fn read_way(row: &Row, settings: &Settings) -> Option<Way> {
+    let (_, route) = read_default_routes(row, settings).into_iter().next()?;
+    let is_plain = row.attribute(RTA_ENCAP).is_none() && route.source.is_none();
+    is_plain.then(|| Way { route, hops: Hop::read_all(row) })
 }
 
 /// What routers say of the link (RFC 4861 s4.6.4) may be less than what the interface takes.

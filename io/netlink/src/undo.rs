@@ -122,7 +122,7 @@ impl Netlink {
                 let marked =
                     protocol == self.settings.protocol && self.settings.is_our_table(route.table);
                 if marked || tables.contains(&(route.table, protocol)) {
-                    report.push(Undone::new(route, self.delete_route(&route).await));
+                    report.push(Undone::new(&route, self.delete_route(&route).await));
                 }
             }
         }

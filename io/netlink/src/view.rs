@@ -1,6 +1,6 @@
-use crate::attributes::{Row, attribute, read_address, read_u32};
+use crate::attributes::{Row, attribute, read_u32};
 use crate::deaf::{BareLink, bare_links};
-use crate::message::RTAX_MTU;
+use crate::message::{Hop, RTAX_MTU};
 use crate::settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -440,19 +440,7 @@ pub(crate) fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, D
         mtu: read_mtu(row),
         ..DefaultRoute::new(metric, gateway)
     };
-    let mut found = Vec::new();
-    if let Some(ifindex) = row.u32(libc::RTA_OIF) {
-        found.push((ifindex, route(row.address(libc::RTA_GATEWAY))));
-    }
-    let mut hops = row.attribute(libc::RTA_MULTIPATH).unwrap_or_default();
-    while let [l0, l1, _, _, i0, i1, i2, i3, ..] = *hops {
-        let length = usize::from(u16::from_ne_bytes([l0, l1]));
-        let Some(nested) = hops.get(8..length) else { break };
-        let gateway = attribute(nested, libc::RTA_GATEWAY).and_then(read_address);
-        found.push((u32::from_ne_bytes([i0, i1, i2, i3]), route(gateway)));
-        hops = hops.get(crate::attributes::align(length)..).unwrap_or_default();
-    }
-    found
+    Hop::read_all(row).into_iter().map(|hop| (hop.ifindex, route(hop.gateway))).collect()
 }
 
 pub(crate) fn read_mtu(row: &Row) -> Option<u32> {

@@ -21,7 +21,7 @@ impl Kernel {
         let mut view = HostView { uplinks, in_use, specific, ..HostView::default() };
         view.leave_alone(|name| name != OTHERS);
         let rules: Vec<Rule> = self.rules.iter().cloned().collect();
-        let routes: Vec<Route> = self.routes.iter().copied().collect();
+        let routes: Vec<Route> = self.routes.iter().cloned().collect();
         let following = self.following.as_ref().unwrap_or(&Following::Daemon);
         let is_held = |one: Prefix| self.held.iter().any(|address| one.contains(*address));
         plan(&self.settings, &view, following, &rules, &routes, &is_held)
@@ -31,7 +31,7 @@ impl Kernel {
         let plan = self.plan(uplinks);
         for route in &plan.set_routes {
             self.routes.retain(|old| old.place() != route.place());
-            self.routes.insert(*route);
+            self.routes.insert(route.clone());
         }
         self.rules.extend(plan.add_rules.iter().cloned());
         self.rules.retain(|rule| !plan.delete_rules.contains(rule));
@@ -56,7 +56,7 @@ impl Kernel {
         assert_eq!(stops[0].metric, u32::MAX);
         let interface = |route: &&Route| match route.target {
             Target::Device { ifindex, .. } => ifindex,
-            Target::Unreachable | Target::Throw => unreachable!("partitioned"),
+            _ => unreachable!("partitioned"),
         };
         ways.iter().map(interface).collect()
     }
@@ -158,7 +158,7 @@ fn while_nobody_follows_the_main_table_has_what_it_can_serve_and_no_table_has_a_
     let plan = kernel.apply(&both);
     assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (1, 3), "{plan:?}");
     assert_eq!(kernel.table_of("2001:db8:1::/64"), None);
-    let targets: Vec<_> = kernel.routes.iter().map(|route| route.target).collect();
+    let targets: Vec<_> = kernel.routes.iter().map(|route| route.target.clone()).collect();
     assert_eq!(targets, [Target::Device { ifindex: 4, gateway }]);
     kernel.following = None;
     kernel.apply(&both);
@@ -183,7 +183,7 @@ fn a_table_has_the_specific_routes_of_its_uplink_and_throws_the_others_unless_th
             Target::Device { ifindex, .. } => {
                 format!("{} {} by {ifindex}", route.table, route.destination)
             }
-            Target::Throw | Target::Unreachable => {
+            _ => {
                 format!("{} {} {:?} {}", route.table, route.destination, route.target, route.metric)
             }
         });
@@ -241,7 +241,7 @@ fn routes_of_moved_pairs_stay() {
         mtu: Some(1492),
         protocol: 139,
     };
-    kernel.routes.insert(moved);
+    kernel.routes.insert(moved.clone());
     kernel.apply(&[]);
     assert!(kernel.routes.contains(&moved));
 }

@@ -453,7 +453,7 @@ fn an_unbound_route_takes_no_more_than_the_host_says_of_the_way() {
         assert_eq!(set().await, [(ulids.peer, 1320)]);
 
         netlink.remove_all_unbound().await.unwrap();
-        // What is no plain default route is left alone: another route, a rule of others, a multipath route.
+        // What is no default route is left alone: another route, a rule of others.
         ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
         assert_eq!(set().await, []);
         ip("-6 route del 2001:db8:9::/48");
@@ -461,10 +461,45 @@ fn an_unbound_route_takes_no_more_than_the_host_says_of_the_way() {
         ip("-6 route add default dev up2 table 77");
         assert_eq!(set().await, []);
         ip("-6 rule del priority 20000");
-        ip("-6 route add default metric 1 nexthop via fe80::1 dev up1 nexthop via fe80::2 dev up2");
-        assert_eq!(set().await, []);
-        ip("-6 route del default metric 1");
         assert_eq!(set().await, [(ulids.peer, 1320)]);
+    });
+}
+
+#[test]
+fn an_unbound_route_spreads_flows_as_the_multipath_route_of_the_host_does() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let hops = "nexthop via fe80::1 dev up1 weight 3 nexthop via fe80::2 dev up2 weight 1";
+        ip(&format!("-6 route add default metric 1 {hops}"));
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let ulids = pair("2001:db8:1::1", FAR);
+        let set = async || set_unbound(&netlink, ulids).await;
+        // Ports count, too.
+        std::fs::write("/proc/sys/net/ipv6/fib_multipath_hash_policy", "1").unwrap();
+        let way = |port: u16| {
+            let route = ip(&format!("-6 route get {FAR} ipproto udp sport {port} dport 9"));
+            let mtu = route.contains("mtu 1392");
+            (if route.contains("dev up1") { "up1" } else { "up2" }, mtu)
+        };
+        let ways = || (1..40).map(way).collect::<Vec<_>>();
+        let before = ways();
+        let by = |device| before.iter().filter(|way| **way == (device, false)).count();
+        assert!(by("up1") > by("up2") && by("up2") > 0, "{before:?}");
+        netlink.add_moved(ulids, 1400).await.unwrap();
+        // The second time the kernel's choice is the unbound route itself.
+        for _ in 0..2 {
+            assert_eq!(set().await, [(ulids.peer, 1392)]);
+            let after = ways();
+            assert!(after.iter().zip(&before).all(|(after, way)| *after == (way.0, true)));
+        }
+        ip("link set up1 down");
+        assert!(ways().iter().all(|way| *way == ("up2", true)), "{:?}", ways());
+        netlink.remove_unbound(&BTreeSet::from([ulids.peer])).await.unwrap();
+        assert_eq!(ip("-6 route show table 5532"), "");
+        set().await;
+        netlink.remove_all_unbound().await.unwrap();
+        assert_eq!(ip("-6 route show table 5532"), "");
     });
 }
 
