@@ -1,6 +1,6 @@
 //! Model checker of the real machines: every interleaving of a small world, with nothing copied.
 //!
-//! Two [`moorline_host::Host`]s, which are the `shim6` and `reap` machines of the daemon, have two
+//! Two [`moorline_contexts::Contexts`]s, which are the `shim6` and `reap` machines of the daemon, have two
 //! locators each. What may happen next is an [`Action`]: any packet under way arrives, is lost, or
 //! arrives and stays under way; the next timer of either host runs out; traffic asks for a context, goes
 //! out, or gets no answer for a Send Timeout; a path dies for good; a host forgets everything. A

@@ -1,15 +1,15 @@
 use std::collections::BTreeMap;
 
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
+use moorline_contexts::{Config, Contexts, LocalState, Transmit};
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
-use moorline_host::{Config, Host, LocalState, Transmit};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 
 /// A host: the real core, a clock of its own, and what its data plane was told.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
     number: usize,
-    pub(crate) host: Host,
+    pub(crate) host: Contexts,
     pub(crate) now: Instant,
     pub(crate) entries: BTreeMap<ContextId, ContextEntry>,
     /// Last watch that was answered.
@@ -25,7 +25,7 @@ impl Side {
         let local = local_state(number, 0);
         let mut side = Self {
             number,
-            host: Host::new(Config::default(), seed(number, 0), now),
+            host: Contexts::new(Config::default(), seed(number, 0), now),
             now,
             entries: BTreeMap::new(),
             watch_seen: 0,
@@ -40,7 +40,7 @@ impl Side {
     pub(crate) fn forget(&mut self) {
         self.lives += 1;
         let local = local_state(self.number, u32::from(self.lives));
-        self.host = Host::new(Config::default(), seed(self.number, self.lives), self.now);
+        self.host = Contexts::new(Config::default(), seed(self.number, self.lives), self.now);
         self.entries.clear();
         self.watch_seen = 0;
         self.host.handle_local(&local, self.now);

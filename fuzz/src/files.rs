@@ -1,8 +1,8 @@
 use std::io::Cursor;
 use std::time::Duration;
 
+use moorline_contexts::{Config, Contexts};
 use moorline_datapath::ilnp::Update;
-use moorline_host::{Config, Host};
 use moorline_ilnp::{LocalLocator, LocalState, Machine};
 use moorline_types::{Instant, L64, Nid};
 use moorlined::{SavedState, read_state, write_state};
@@ -65,9 +65,9 @@ fn take_over_sessions(sessions: Vec<moorline_ilnp::SessionSnapshot>) {
     assert_eq!(machine.snapshot().count(), taken);
 }
 
-fn take_over_contexts(contexts: Vec<moorline_host::ContextSnapshot>) {
+fn take_over_contexts(contexts: Vec<moorline_contexts::ContextSnapshot>) {
     let now = Instant::from_nanos(1);
-    let mut host = Host::new(Config::default(), [1; 32], now);
+    let mut host = Contexts::new(Config::default(), [1; 32], now);
     for context in contexts {
         // Not ours, twice the same: refused.
         host.restore(context, now).ok();

@@ -2,8 +2,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
+use moorline_contexts::{Config, Contexts, LocalState, Removal, Transmit};
 use moorline_datapath::shim6::{Doubt, Report, Update};
-use moorline_host::{Config, Host, LocalState, Removal, Transmit};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum};
 
@@ -29,8 +29,8 @@ pub fn host(input: &[u8]) -> bool {
 }
 
 struct World {
-    victim: Host,
-    peer: Host,
+    victim: Contexts,
+    peer: Contexts,
     ulids: UlidPair,
     /// Ls(local) and Ls(peer), as the victim may use them.
     locators: [LocalState; 2],
@@ -299,10 +299,10 @@ impl World {
     }
 }
 
-fn new_host(local: &LocalState, seed: u8, now: Instant) -> Host {
+fn new_host(local: &LocalState, seed: u8, now: Instant) -> Contexts {
     let mut config = Config { asks_before_removal: seed.is_multiple_of(2), ..Config::default() };
     config.shim6.max_contexts = 16;
-    let mut host = Host::new(config, [seed; 32], now);
+    let mut host = Contexts::new(config, [seed; 32], now);
     host.handle_local(local, now);
     host
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_host::Event;
+use moorline_contexts::Event;
 use moorline_types::LocatorPair;
 
 use crate::log::HostEvent;

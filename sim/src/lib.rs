@@ -1,6 +1,6 @@
 //! Deterministic network of Moorline hosts on a virtual clock.
 //!
-//! Each host is the real core ([`moorline_host::Host`]) over the real user-space data plane
+//! Each host is the real core ([`moorline_contexts::Contexts`]) over the real user-space data plane
 //! ([`moorline_plane::shim6::Plane`]), with addresses under the prefixes of its ISPs that it proves by hash
 //! (HBA), by signature (CGA), by either, or not at all. On top run small applications: streams of bytes
 //! as TCP's, requests with answers, and datagrams, as real IPv6 packets. The network delays, loses,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
+use moorline_contexts::{Config, ContextSnapshot, Contexts, EstablishedView, LocalState};
 use moorline_datapath::shim6::TriggerPolicy;
-use moorline_host::{Config, ContextSnapshot, EstablishedView, Host, LocalState};
 use moorline_plane::shim6::{Plane, Settings};
 use moorline_types::{Instant, Locator, Ulid, UlidPair};
 
@@ -23,7 +23,7 @@ pub(crate) struct Node {
 /// Core and data plane of a host.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) host: Host,
+    pub(crate) host: Contexts,
     pub(crate) plane: Plane,
     pub(crate) report_delay: Duration,
     config: Config,
@@ -47,7 +47,7 @@ impl Node {
                 TriggerPolicy { bytes: u64::MAX, age: Duration::MAX, ..settings.trigger };
         }
         let core = plan.moorline.then(|| Core {
-            host: Host::new(config.clone(), rng.seed(), now),
+            host: Contexts::new(config.clone(), rng.seed(), now),
             plane: Plane::new(settings),
             report_delay: plan.report_delay,
             config,
@@ -110,7 +110,7 @@ impl Node {
         self.kill();
         let Some(core) = &mut self.core else { return true };
         let stored = core.stored.take().unwrap_or_default();
-        core.host = Host::new(core.config.clone(), rng.seed(), now);
+        core.host = Contexts::new(core.config.clone(), rng.seed(), now);
         self.tell_local(network, now);
         let Some(core) = &mut self.core else { return true };
         stored.into_iter().all(|snapshot| core.host.restore(snapshot, now).is_ok())
@@ -122,7 +122,7 @@ impl Node {
         self.tell_proof();
         let Some(core) = &mut self.core else { return };
         core.stored = None;
-        core.host = Host::new(core.config.clone(), rng.seed(), now);
+        core.host = Contexts::new(core.config.clone(), rng.seed(), now);
         core.plane = Plane::new(core.settings);
         core.told.usable.clear();
         self.tell_local(network, now);
@@ -149,8 +149,8 @@ impl Core {
 
     /// See [`crate::Outcome::extents`].
     pub(crate) fn extent(&self, now: Instant) -> usize {
-        let size = |host: &Host, plane: &Plane| format!("{host:?} {plane:?}").len();
-        let mut host = Host::new(self.config.clone(), [0; 32], now);
+        let size = |host: &Contexts, plane: &Plane| format!("{host:?} {plane:?}").len();
+        let mut host = Contexts::new(self.config.clone(), [0; 32], now);
         host.handle_local(&self.told, now);
         let mut plane = Plane::new(self.settings);
         self.told.usable.iter().for_each(|&locator| plane.set_local(locator));

@@ -6,7 +6,7 @@ mod text;
 
 use std::time::Duration;
 
-use moorline_host::Profile;
+use moorline_contexts::Profile;
 
 pub use file::PlanError;
 pub use schedule::{Fault, Flap, Renumbering};

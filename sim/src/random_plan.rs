@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_host::Profile;
+use moorline_contexts::Profile;
 
 use crate::plan::{
     Addresses, Attack, Chance, Change, Direction, Fault, Flap, HostPlan, Kind, Link, Pace, Plan,

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_cga::LocalProof;
-use moorline_host::LocalState;
+use moorline_contexts::LocalState;
 use moorline_netlink::{AdvertisedPrefixes, Advertisement, HostView, Prefix};
 use moorline_types::{Instant, Locator};
 

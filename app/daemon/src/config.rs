@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
 use moorline_bpf::AttachMode;
-use moorline_host::Profile;
+use moorline_contexts::Profile;
 use serde::Deserialize;
 
 mod addresses;

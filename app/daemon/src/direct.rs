@@ -134,7 +134,7 @@ impl Daemon {
         let path = self.path_of(mover)?;
         let uplink_mtu = match mover {
             Mover::Context(id) => {
-                let entry = self.host.entry_of(id)?;
+                let entry = self.host.shim6().entry_of(id)?;
                 entry.pairs().map(|pair| self.uplink_mtu(pair.local.0)).min().flatten()?
             }
             Mover::Session(_) => self.uplink_mtu(path.local.0)?,
@@ -154,7 +154,7 @@ impl Daemon {
     /// The locators of the packets of `mover`.
     pub(crate) fn path_of(&self, mover: Mover) -> Option<LocatorPair> {
         match mover {
-            Mover::Context(id) => Some(self.host.context(id)?.established?.locators),
+            Mover::Context(id) => Some(self.host.shim6().context(id)?.established?.locators),
             Mover::Session(id) => self.ilnp.as_ref()?.path_of(id),
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_bpf::Datapath;
+use moorline_host::Sessions;
 use moorline_netlink::{self as netlink, Journal, Netlink};
 use tokio::time::Instant;
 
@@ -50,7 +51,7 @@ impl Daemon {
         self.save_at = None;
         let began = Instant::now();
         if std::mem::take(&mut self.contexts_changed)
-            && let Err(error) = self.store.save_contexts(self.host.snapshot())
+            && let Err(error) = self.store.save_contexts(self.host.shim6().snapshot())
         {
             tracing::warn!("contexts would not survive a crash: {error:#}");
         }
@@ -73,11 +74,11 @@ impl Daemon {
         if let Err(error) = self.netlink.leave_rules(&self.view).await {
             tracing::warn!(%error, "source-address rules");
         }
-        let contexts = self.store.save_contexts(self.host.snapshot());
+        let contexts = self.store.save_contexts(self.host.shim6().snapshot());
         let sessions = self.save_sessions();
-        let count = self.ilnp.as_ref().map_or(0, |ilnp| ilnp.machine.session_count());
+        let count = self.host.ilnp().map_or(0, Sessions::session_count);
         tracing::info!(
-            contexts = self.host.contexts().count(),
+            contexts = self.host.shim6().contexts().count(),
             sessions = count,
             "stopping; all stays in place for the next run, `moorline down` removes it"
         );

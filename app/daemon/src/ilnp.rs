@@ -6,7 +6,6 @@
 //! | `presence` | the addresses that sessions need on uplinks beside the host's own |
 //! | `carry` | carries out what the sessions decided |
 //! | `again` | goes on with the sessions of the run before |
-//! | `owner` | which of the two protocols a pair of addresses belongs to |
 //! | `peers`, `no_peers` | what the DNS says of peers that the configuration names; a build without the DNS |
 //! | `tell` | events and logs |
 //! | `views` | what the control API tells |
@@ -14,7 +13,6 @@
 mod again;
 mod carry;
 mod locators;
-mod owner;
 #[cfg(feature = "dns")]
 mod peers;
 #[cfg(not(feature = "dns"))]
@@ -31,24 +29,22 @@ use std::net::Ipv6Addr;
 use anyhow::Context as _;
 use moorline_bpf::ilnp::IlnpDatapath;
 use moorline_datapath::ilnp::{Report, Sockets};
-use moorline_ilnp::{Machine, Socket};
+use moorline_host::{Host, Sessions};
+use moorline_ilnp::Socket;
 use moorline_link::{PacketSocket, Readiness};
 use moorline_netlink::{HostView, connected_pairs_now};
-use moorline_types::{Ilv, IlvPair, Instant, L64, LocatorPair, Nid, SessionId, Ulid, UlidPair};
+use moorline_types::{Ilv, IlvPair, L64, LocatorPair, Nid, SessionId, Ulid, UlidPair};
 
 use crate::clock;
 use crate::config::IlnpConfig;
 use crate::protect::Mover;
 use crate::shell::Daemon;
 use crate::unbound::Unbound;
-pub(crate) use owner::Owned;
-use owner::Postponed;
 pub(crate) use peers::Peers;
 use presence::Presence;
 
 /// The sessions, and what the host holds for them.
 pub(crate) struct Ilnp {
-    pub(crate) machine: Machine,
     datapath: IlnpDatapath,
     sender: PacketSocket,
     config: IlnpConfig,
@@ -63,7 +59,6 @@ pub(crate) struct Ilnp {
     /// Uplinks of our locators, as the data plane has them.
     locators: BTreeMap<L64, u32>,
     presence: Presence,
-    postponed: Postponed,
 }
 
 /// What is kept of a session outside the machine.
@@ -90,10 +85,7 @@ impl Ilnp {
         let settings = config.datapath(shared);
         let datapath = IlnpDatapath::open(&settings).context("eBPF data plane of ILNP")?;
         let reports = Readiness::of(datapath.poll_fd()).context("ring buffer of ILNP")?;
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).context("randomness of the kernel")?;
         let ilnp = Self {
-            machine: Machine::new(config.machine(), seed, clock::now()),
             datapath,
             sender: PacketSocket::open().context("raw socket for whole packets")?,
             config: config.clone(),
@@ -103,7 +95,6 @@ impl Ilnp {
             is_unsaved: false,
             locators: BTreeMap::new(),
             presence: Presence::default(),
-            postponed: Postponed::default(),
         };
         Ok((ilnp, reports))
     }
@@ -141,36 +132,22 @@ impl Ilnp {
         self.sessions.values().map(|known| known.pair.local.nid).collect()
     }
 
-    /// When [`Self::handle_timeout`] is due.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.machine.poll_timeout()
-    }
-
-    pub(crate) fn handle_timeout(&mut self, is_shim6: &dyn Fn(IlvPair) -> bool) {
-        let sockets = HostSockets::new(&self.datapath, is_shim6);
-        self.machine.handle_timeout(&sockets, clock::now());
-    }
-
     /// What the programs have seen, and packets for the machine that they have kept from the stack: a batch of each, so
     /// that nothing else waits for long. Whether there may be more.
     pub(crate) fn take_reports(
-        &mut self,
-        is_shim6: &dyn Fn(IlvPair) -> bool,
+        &self,
+        host: &mut Host,
         unbound: &mut Unbound,
     ) -> anyhow::Result<bool> {
-        let machine = &mut self.machine;
         let has_reports = self.datapath.drain_reports(&mut |report| {
             if let Report::NoRoom { session } = report {
                 unbound.on_no_room(Mover::Session(session));
             }
-            let is_of_shim6 = matches!(report, Report::Candidate { pair, .. } if is_shim6(pair));
-            if !is_of_shim6 {
-                machine.handle_report(report, clock::now());
-            }
+            host.handle_ilnp_report(report, clock::now());
         })?;
-        let sockets = HostSockets::new(&self.datapath, is_shim6);
+        let sockets = HostSockets::new(&self.datapath);
         let has_packets = self.datapath.drain_control(&mut |packet| {
-            machine.handle_control(packet, &sockets, clock::now());
+            host.handle_ilnp(packet, &sockets, clock::now());
         })?;
         Ok(has_reports || has_packets)
     }
@@ -196,8 +173,7 @@ impl Daemon {
     /// What the programs of ILNP have to say.
     pub(crate) fn take_ilnp_reports(&mut self) -> anyhow::Result<()> {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
-        let owned = &self.owned;
-        self.ilnp_waits = ilnp.take_reports(&|pair| owned.contains(pair), &mut self.unbound)?;
+        self.ilnp_waits = ilnp.take_reports(&mut self.host, &mut self.unbound)?;
         Ok(())
     }
 
@@ -212,16 +188,19 @@ impl Daemon {
         Ok(())
     }
 
-    pub(crate) fn on_ilnp_timeout(&mut self) {
-        let Some(ilnp) = &mut self.ilnp else { return };
-        let owned = &self.owned;
-        ilnp.handle_timeout(&|pair| owned.contains(pair));
+    /// Timers of either protocol.
+    pub(crate) fn on_timeout(&mut self) {
+        let now = clock::now();
+        match &self.ilnp {
+            Some(ilnp) => self.host.handle_timeout(&HostSockets::new(&ilnp.datapath), now),
+            None => self.host.handle_timeout(&NoSockets, now),
+        }
     }
 
     /// Ends all sessions, and tells the correspondents: without that they go on with checksums that nobody here expects.
     pub(crate) async fn end_sessions(&mut self) {
-        if let Some(ilnp) = &mut self.ilnp {
-            ilnp.machine.handle_end();
+        if let Some(sessions) = self.host.ilnp_mut() {
+            sessions.handle_end();
             self.pump().await;
         }
     }
@@ -234,7 +213,9 @@ impl Daemon {
         let Some((ilnp, (node, nids))) = self.ilnp.as_mut().zip(node) else { return };
         ilnp.tell_locators(&node.uplinks);
         ilnp.presence.follow(&self.netlink, &node, &nids).await;
-        ilnp.machine.handle_local(&node.state, clock::now());
+        if let Some(sessions) = self.host.ilnp_mut() {
+            sessions.handle_local(&node.state, clock::now());
+        }
         self.pump().await;
     }
 
@@ -280,7 +261,7 @@ impl Ilnp {
 
     /// The locators of the packets of a session.
     pub(crate) fn path_of(&self, session: SessionId) -> Option<LocatorPair> {
-        self.sessions.get(&session).map(|known| ulids(known.wire).as_locators())
+        self.sessions.get(&session).map(|known| known.wire.ulids().as_locators())
     }
 
     /// Octets that packets of a session may need beyond the header of Shim6.
@@ -297,22 +278,17 @@ impl Ilnp {
 /// The sockets of the host, as sessions ask for them.
 struct HostSockets<'a> {
     datapath: &'a IlnpDatapath,
-    /// Whether a pair is Shim6's: for ILNP it has no socket then (decision 071).
-    is_shim6: &'a dyn Fn(IlvPair) -> bool,
     connected: OnceCell<BTreeSet<UlidPair>>,
 }
 
 impl<'a> HostSockets<'a> {
-    fn new(datapath: &'a IlnpDatapath, is_shim6: &'a dyn Fn(IlvPair) -> bool) -> Self {
-        Self { datapath, is_shim6, connected: OnceCell::new() }
+    fn new(datapath: &'a IlnpDatapath) -> Self {
+        Self { datapath, connected: OnceCell::new() }
     }
 }
 
 impl Sockets for HostSockets<'_> {
     fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
-        if (self.is_shim6)(pair) {
-            return Socket::None;
-        }
         self.datapath.socket_kind(pair, protocol, ports).unwrap_or_else(|error| {
             tracing::debug!(%error, "asking for a socket");
             Socket::None
@@ -327,14 +303,29 @@ impl Sockets for HostSockets<'_> {
                 BTreeSet::new()
             })
         });
-        all.contains(&ulids(pair))
+        all.contains(&pair.ulids())
     }
+}
+
+/// The sockets of a host that speaks no ILNP: nobody asks.
+struct NoSockets;
+
+impl Sockets for NoSockets {
+    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        Socket::None
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        false
+    }
+}
+
+/// The machine of the sessions, as the configuration has it.
+pub(crate) fn machine(config: &IlnpConfig) -> anyhow::Result<Sessions> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).context("randomness of the kernel")?;
+    Ok(Sessions::new(config.machine(), seed, clock::now()))
 }
 
 /// More than a ring holds at a time.
 const BATCHES_OF_A_RING: u32 = 16;
-
-/// The same addresses in the other protocol's words.
-pub(crate) fn ulids(pair: IlvPair) -> UlidPair {
-    UlidPair::new(Ulid(pair.local.address()), Ulid(pair.remote.address()))
-}

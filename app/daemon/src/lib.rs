@@ -1,6 +1,6 @@
 //! The Moorline daemon.
 //!
-//! A shell around [`moorline_host::Host`]: it feeds the machine with control packets, reports of the
+//! A shell around [`moorline_contexts::Contexts`]: it feeds the machine with control packets, reports of the
 //! data plane, changes of the host's addresses and the time, and carries out what comes back.
 //!
 //! | module | concern |
@@ -34,6 +34,7 @@ mod clock;
 mod config;
 mod deaf;
 mod direct;
+mod effects;
 mod ending;
 mod events;
 mod ilnp;

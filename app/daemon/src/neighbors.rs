@@ -15,6 +15,6 @@ impl Daemon {
         };
         tracing::debug!(uplink = uplink.name, router = %lost.address, "the router does not answer");
         let local: Vec<_> = uplink.addresses.iter().map(|own| Locator(own.address)).collect();
-        self.host.handle_router_lost(&local, clock::now());
+        self.host.shim6_mut().handle_router_lost(&local, clock::now());
     }
 }

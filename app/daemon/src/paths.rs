@@ -11,7 +11,7 @@ use moorline_api::{
     EventKind, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths, PutRequest, Scope,
     SpreadRequest, UnpinRequest,
 };
-use moorline_host::{Cause, Event, Placed, Refusal};
+use moorline_contexts::{Cause, Event, Placed, Refusal};
 use moorline_types::{ContextId, LocatorPair};
 use tokio::sync::oneshot;
 use tokio::time;
@@ -115,7 +115,7 @@ impl Daemon {
     }
 
     pub(crate) fn paths(&self) -> Paths {
-        let ids = self.host.contexts().filter(|context| context.established.is_some());
+        let ids = self.host.shim6().contexts().filter(|context| context.established.is_some());
         Paths { contexts: ids.map(|view| self.paths_of(&view)).collect(), rules: self.rules() }
     }
 
@@ -131,15 +131,15 @@ impl Daemon {
         let mut refused = None;
         for id in self.in_scope(request.scope)? {
             // Who is refused keeps the pin that there was.
-            if pins && self.host.check_pair(id, pair).is_ok() {
-                self.host.unpin(id, clock::now());
+            if pins && self.host.shim6().check_pair(id, pair).is_ok() {
+                self.host.shim6_mut().unpin(id, clock::now());
             }
-            match self.host.put(id, pair, Cause::Put, clock::now()) {
+            match self.host.shim6_mut().put(id, pair, Cause::Put, clock::now()) {
                 Ok(placed) => {
                     self.steer.by.insert(id, format!("{word} by uid {}", who.uid));
                     if pins {
                         // It is established.
-                        let _ = self.host.pin(id, clock::now());
+                        let _ = self.host.shim6_mut().pin(id, clock::now());
                     }
                     match placed {
                         Placed::Already => {
@@ -172,7 +172,7 @@ impl Daemon {
         self.note(scope, who, "pinned where it is");
         let mut outcomes = Vec::new();
         for id in self.in_scope(scope)? {
-            let pair = self.host.pin(id, clock::now())?;
+            let pair = self.host.shim6_mut().pin(id, clock::now())?;
             let text = format!("stays on {pair} while that works, until unpinned");
             outcomes.push(self.outcome(id, PathResult::Unchanged, text));
         }
@@ -183,7 +183,7 @@ impl Daemon {
         self.note(scope, who, "unpinned");
         let mut outcomes = Vec::new();
         for id in self.in_scope(scope)? {
-            let was = self.host.unpin(id, clock::now());
+            let was = self.host.shim6_mut().unpin(id, clock::now());
             let text = if was { "free to move again" } else { "was not pinned" };
             outcomes.push(self.outcome(id, PathResult::Unchanged, text.to_owned()));
         }
@@ -195,7 +195,7 @@ impl Daemon {
         self.note(request.scope, who, word);
         let mut outcomes = Vec::new();
         for id in self.in_scope(request.scope)? {
-            self.host.set_spread(id, request.on, clock::now())?;
+            self.host.shim6_mut().set_spread(id, request.on, clock::now())?;
             let text = if request.on { "takes each pair that answers" } else { "takes one pair" };
             outcomes.push(self.outcome(id, PathResult::Unchanged, text.to_owned()));
         }
@@ -271,7 +271,7 @@ impl Daemon {
 
     fn outcome(&self, id: ContextId, result: PathResult, text: String) -> PathOutcome {
         let none = Pair::new(std::net::Ipv6Addr::UNSPECIFIED, std::net::Ipv6Addr::UNSPECIFIED);
-        let view = self.host.context(id);
+        let view = self.host.shim6().context(id);
         let ulids = view.as_ref().map_or(none, |view| ulid_pair(view.ulids));
         let current = view.and_then(|view| view.established);
         let current = current.map_or(ulids, |established| locator_pair(established.locators));
@@ -283,14 +283,15 @@ impl Daemon {
         let prefix = match scope {
             Scope::Context(id) => {
                 let id = ContextId(id);
-                let view = self.host.context(id).filter(|view| view.established.is_some());
+                let view = self.host.shim6().context(id).filter(|view| view.established.is_some());
                 return view.map(|_| vec![id]).ok_or_else(|| Refusal::NoContext(id).into());
             }
             Scope::Peer(net) => rules::prefix(net),
             Scope::All => moorline_datapath::shim6::Prefix::ALL,
         };
-        let established = self.host.contexts().filter(|view| view.established.is_some());
-        let ids = established.map(|view| view.id).filter(|id| self.host.is_with(*id, prefix));
+        let established = self.host.shim6().contexts().filter(|view| view.established.is_some());
+        let ids =
+            established.map(|view| view.id).filter(|id| self.host.shim6().is_with(*id, prefix));
         let ids: Vec<_> = ids.collect();
         if ids.is_empty() {
             return Err(Denied {

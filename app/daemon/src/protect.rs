@@ -3,8 +3,8 @@ use std::net::Ipv6Addr;
 
 use moorline_api::{EventKind, Pair};
 use moorline_bpf::Error;
+use moorline_contexts::{Contexts, Event, Failure, ReapState, Removal, Transmit};
 use moorline_datapath::shim6::{ContextEntry, Update};
-use moorline_host::{Event, Failure, Host, ReapState, Removal};
 use moorline_netlink::MovedRoute;
 use moorline_types::{ContextId, LocatorPair, SessionId, UlidPair};
 
@@ -112,44 +112,22 @@ impl Moved {
 pub(crate) const MIN_MTU: u32 = moorline_wire::ip6::MIN_MTU as u32;
 
 impl Daemon {
-    /// Carries out everything the machines have decided, until they have nothing more to say.
-    pub(crate) async fn pump(&mut self) {
-        // Its events may have something for Shim6 to do.
-        self.pump_ilnp().await;
-        while let Some(transmit) = self.host.poll_transmit() {
-            // A ULID that has left its uplink is an address of the host, and no source for any other uplink.
-            if self.kept.contains(&transmit.locators.local.as_ulid()) {
-                continue;
-            }
-            let uplink = self.uplink_to_force(transmit.locators);
-            if let Err(error) = self.shim6.send(&transmit.octets, transmit.locators, uplink) {
-                // An address that just went, a full buffer: REAP's retransmission takes care.
-                tracing::debug!(%error, locators = %transmit.locators, "control packet not sent");
-            }
+    pub(crate) fn send_shim6(&self, transmit: &Transmit) {
+        // A ULID that has left its uplink is an address of the host, and no source for any other uplink.
+        if self.kept.contains(&transmit.locators.local.as_ulid()) {
+            return;
         }
-        loop {
-            let mut updates = Vec::new();
-            while let Some(update) = self.host.poll_datapath() {
-                add_update(&mut updates, update);
-            }
-            if updates.is_empty() {
-                break;
-            }
-            self.carry_out(&updates).await;
-            // What has given way to them.
-            self.pump_ilnp().await;
+        let uplink = self.uplink_to_force(transmit.locators);
+        if let Err(error) = self.shim6.send(&transmit.octets, transmit.locators, uplink) {
+            // An address that just went, a full buffer: REAP's retransmission takes care.
+            tracing::debug!(%error, locators = %transmit.locators, "control packet not sent");
         }
-        while let Some(event) = self.host.poll_event() {
-            self.tell(&event);
-        }
-        self.take_questions();
     }
 
     /// The route to the segmentation path comes before the move and goes after it, the one to an uplink comes after it and
     /// goes before the next: so a super-packet of a moved context is segmented, and nothing leaves by an uplink that is not
     /// that of its source.
-    async fn carry_out(&mut self, updates: &[Update]) {
-        self.note_owners(updates);
+    pub(crate) async fn carry_out(&mut self, updates: &[Update]) {
         let entries = moved_after(updates);
         let route = |entry: &&ContextEntry| MovedRoute {
             ulids: entry.ulids,
@@ -165,7 +143,7 @@ impl Daemon {
         self.lead_by_moor(back.iter().map(|id| Mover::Context(*id))).await;
         for update in updates {
             if let Err(error) = self.datapath.apply(update) {
-                on_not_applied(&mut self.host, update, &error);
+                on_not_applied(self.host.shim6_mut(), update, &error);
             }
         }
         let gone = back.iter().filter(|id| !entries.contains_key(id));
@@ -251,7 +229,9 @@ impl Daemon {
             let route = self.moved.remove(mover);
             self.path_mtus.forget(mover);
             // What a session leaves to a context that has moved is the context's.
-            let is_left = |route: &MovedRoute| !self.is_left_to_context(mover, route.ulids);
+            let is_left = |route: &MovedRoute| {
+                matches!(mover, Mover::Context(_)) || !self.host.has_moved(route.ulids)
+            };
             routes.extend(route.filter(is_left));
         }
         if !routes.is_empty()
@@ -265,7 +245,8 @@ impl Daemon {
     /// A ULID whose address has left the host stays on `moor0` as long as a context or session needs it.
     pub(crate) async fn keep_ulids(&mut self) {
         let mut needed = BTreeSet::new();
-        for context in self.host.contexts().filter(|context| context.established.is_some()) {
+        for context in self.host.shim6().contexts().filter(|context| context.established.is_some())
+        {
             needed.insert(context.ulids.local);
         }
         needed.extend(self.ilnp.iter().flat_map(Ilnp::local_addresses));
@@ -292,7 +273,7 @@ impl Daemon {
     }
 
     /// Logs an event and gives it to those who listen on the control socket.
-    fn tell(&mut self, event: &Event) {
+    pub(crate) fn tell(&mut self, event: &Event) {
         self.contexts_changed |= matches!(
             event,
             Event::Established { .. }
@@ -325,27 +306,15 @@ impl Daemon {
     }
 }
 
-/// Adds an update behind the others, or in place of the last one if both say what the same context is now.
-fn add_update(updates: &mut Vec<Update>, update: Update) {
-    match (updates.last_mut(), update) {
-        (Some(Update::Upsert(last)), Update::Upsert(entry))
-            if (last.id, last.ulids) == (entry.id, entry.ulids) =>
-        {
-            *last = entry;
-        }
-        (_, update) => updates.push(update),
-    }
-}
-
 /// What the data plane does not have of a context, nobody has.
-fn on_not_applied(host: &mut Host, update: &Update, error: &Error) {
+fn on_not_applied(contexts: &mut Contexts, update: &Update, error: &Error) {
     match update {
         Update::Remove { context } if matches!(error, Error::UnknownContext(_)) => {
             tracing::debug!(%context, "was not taken in the first place");
         }
         Update::Upsert(entry) => {
             tracing::warn!(%error, "data plane");
-            host.handle_not_taken(entry.id, clock::now());
+            contexts.handle_not_taken(entry.id, clock::now());
         }
         Update::Remove { .. } | Update::Heard { .. } | Update::Rearm { .. } => {
             tracing::warn!(%error, "data plane");

@@ -139,7 +139,8 @@ impl Ranker {
 impl Daemon {
     /// Locators come and go, and orders get old: what is known and fresh is not asked for again.
     pub(crate) fn rank_all(&mut self) {
-        let established = self.host.contexts().filter(|context| context.established.is_some());
+        let established =
+            self.host.shim6().contexts().filter(|context| context.established.is_some());
         let ids: Vec<_> = established.map(|context| context.id).collect();
         for id in ids {
             self.rank(id);
@@ -148,11 +149,11 @@ impl Daemon {
 
     /// A context is new or has other pairs: in which order are they to be tried?
     pub(crate) fn rank(&mut self, id: ContextId) {
-        let mut pairs: Vec<_> = self.host.paths(id).iter().map(|path| path.pair).collect();
+        let mut pairs: Vec<_> = self.host.shim6().paths(id).iter().map(|path| path.pair).collect();
         pairs.sort_unstable();
         pairs.truncate(MAX_PAIRS);
         if let Some(order) = self.ranker.look_up(id, pairs) {
-            self.host.set_ranking(id, &order, clock::now());
+            self.host.shim6_mut().set_ranking(id, &order, clock::now());
         }
     }
 
@@ -161,7 +162,7 @@ impl Daemon {
         let (contexts, order) = self.ranker.keep(ranked);
         if let Some(order) = order {
             for id in contexts {
-                self.host.set_ranking(id, &order, clock::now());
+                self.host.shim6_mut().set_ranking(id, &order, clock::now());
             }
         }
     }

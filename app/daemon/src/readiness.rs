@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use moorline_api::{Pair, Readiness, ReadinessState, SAME_UPLINK, Survival};
-use moorline_host as host;
-use moorline_host::{ContextView, Reason};
+use moorline_contexts as host;
+use moorline_contexts::{ContextView, Reason};
 use moorline_ilnp::{SessionView, State};
 use moorline_types::{Instant, LocatorPair};
 
@@ -16,7 +16,7 @@ impl Daemon {
     /// Of a context; none if there is no such one.
     pub(crate) fn readiness_of(&self, context: &ContextView) -> Option<Readiness> {
         let now = clock::now();
-        let readiness = self.host.readiness(context.id, now)?;
+        let readiness = self.host.shim6().readiness(context.id, now)?;
         let mut told = told(readiness, now);
         // Both may be because somebody has removed an address of ours.
         if let host::Readiness::Cannot(Reason::AddressGone | Reason::OnePair) = readiness
@@ -50,9 +50,9 @@ impl Daemon {
     pub(crate) fn survival(&self) -> Vec<Survival> {
         let now = clock::now();
         let mut by_uplink: BTreeMap<u32, Survival> = BTreeMap::new();
-        for context in self.host.contexts() {
+        for context in self.host.shim6().contexts() {
             let Some(established) = &context.established else { continue };
-            let Some(readiness) = self.host.readiness(context.id, now) else { continue };
+            let Some(readiness) = self.host.shim6().readiness(context.id, now) else { continue };
             let Some(uplink) = self.view.uplink_of(established.locators.local.0) else { continue };
             let entry = by_uplink.entry(uplink.ifindex).or_default();
             entry.contexts += 1;
@@ -71,7 +71,7 @@ impl Daemon {
             };
             *entry.others.entry(reason.to_owned()).or_default() += 1;
         }
-        for local in self.ilnp.iter().flat_map(|ilnp| ilnp.locals_in_use(now)) {
+        for local in self.locals_in_use(now) {
             if let Some(uplink) = self.view.uplink_of(local) {
                 by_uplink.entry(uplink.ifindex).or_default().sessions += 1;
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use moorline_api::EventKind;
 use moorline_bpf::{Datapath, Settings};
+use moorline_contexts::Contexts;
 use moorline_datapath::shim6::Triggers;
 use moorline_host::Host;
 use moorline_link::{Icmp6Error, Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
@@ -24,7 +25,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::ending::{Ending, connect, save_delay, undo_all};
 use crate::events::Events;
-use crate::ilnp::{Ilnp, Owned, Peers};
+use crate::ilnp::{self, Ilnp, Peers};
 use crate::introduce::Introductions;
 use crate::notice::Notices;
 use crate::path_mtu::PathMtus;
@@ -33,7 +34,7 @@ use crate::privileges;
 use crate::protect::Moved;
 use crate::ranker::Ranker;
 use crate::server::{self, Ask};
-use crate::shim6::host_config;
+use crate::shim6::shim6_config;
 use crate::signals::{Signals, Wanted};
 use crate::store::Store;
 use crate::unbound::Unbound;
@@ -84,8 +85,6 @@ pub(crate) struct Daemon {
     pub(crate) ilnp: Option<Ilnp>,
     /// Its programs may have more to say than was read.
     pub(crate) ilnp_waits: bool,
-    /// Pairs of Shim6's contexts, for ILNP to keep away from.
-    pub(crate) owned: Owned,
     pub(crate) ranker: Ranker,
 }
 
@@ -168,11 +167,12 @@ impl Daemon {
         datapath.attach_moor(moors[0], moors[1], moor.gathers).context("segmentation path")?;
         let reports = Readiness::of(datapath.poll_fd()).context("ring buffer")?;
         let (ilnp, sessions) = open_ilnp(&config, &settings, moors)?.unzip();
+        let machine = config.ilnp.as_ref().map(ilnp::machine).transpose()?;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).context("randomness of the kernel")?;
-        let mut host = Host::new(host_config(&config), seed, clock::now());
-        host.set_congestion_policy(config.congestion.policy);
-        host.set_spread_default(config.spread);
+        let mut shim6 = Contexts::new(shim6_config(&config), seed, clock::now());
+        shim6.set_congestion_policy(config.congestion.policy);
+        shim6.set_spread_default(config.spread);
         // Of a run that was killed: what is not ours any more goes with the first view.
         let locals = datapath.locals()?.into_iter().collect();
         for ifindex in datapath.attached_before() {
@@ -181,7 +181,7 @@ impl Daemon {
             }
         }
         let mut daemon = Self {
-            host,
+            host: Host::new(shim6, machine),
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
@@ -211,7 +211,6 @@ impl Daemon {
             steer: Steer::default(),
             ilnp,
             ilnp_waits: false,
-            owned: Owned::default(),
             ranker: Ranker::start(config.ranker.clone()),
             config,
         };
@@ -251,13 +250,12 @@ impl Daemon {
         let mut rankings = time::interval(RANK_AGAIN);
         loop {
             self.plan_save();
-            let wake = self.host.poll_timeout().map(|(at, _)| at);
+            let wake = self.host.poll_timeout();
             let (save_at, lead_at) = (self.save_at, self.lead_at);
             let unbound_at = self.unbound.poll_timeout();
             let path_mtus_at = self.path_mtus.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
-            let ilnp_at = self.ilnp.as_ref().and_then(Ilnp::poll_timeout);
             let addresses_at = self.addresses.poll_timeout(clock::now());
             tokio::select! {
                 wanted = signals.next() => match wanted {
@@ -271,7 +269,6 @@ impl Daemon {
                     ready.map(|()| self.take_ilnp_reports())??;
                 }
                 () = future::ready(()), if self.ilnp_waits => self.take_ilnp_reports()?,
-                () = sleep_until(ilnp_at), if ilnp_at.is_some() => self.on_ilnp_timeout(),
                 known = sources.peers.next() => self.on_known_peer(&known),
                 ready = self.shim6.ready(Queue::Established) => {
                     ready.map(|()| self.take_messages(Queue::Established))??;
@@ -295,7 +292,7 @@ impl Daemon {
                     tokio::task::yield_now().await;
                     return Ok(ending);
                 },
-                () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
+                () = sleep_until(wake), if wake.is_some() => self.on_timeout(),
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
                 () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
@@ -319,7 +316,7 @@ impl Daemon {
     fn on_icmp6(&mut self, received: std::io::Result<Icmp6Error<'_>>) -> anyhow::Result<()> {
         match received.context("raw socket of ICMPv6")? {
             Icmp6Error::Unrecognized(Unrecognized { quoted, locators, source }) => {
-                self.host.handle_unrecognized(quoted, locators, source, clock::now());
+                self.host.shim6_mut().handle_unrecognized(quoted, locators, source, clock::now());
             }
             Icmp6Error::TooBig(told) => self.on_too_big(told),
         }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_datapath::shim6::Update;
+use moorline_datapath::shim6::{Report, Update};
 use moorline_link::{Queue, RefusalSocket};
 use tokio::time;
 
 use crate::clock;
 use crate::config::Config;
+use crate::protect::Mover;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -18,7 +19,7 @@ impl Daemon {
         let mut restored = 0u32;
         for snapshot in self.store.load_contexts() {
             let id = snapshot.id;
-            match self.host.restore(snapshot, now) {
+            match self.host.shim6_mut().restore(snapshot, now) {
                 Ok(()) => restored += 1,
                 Err(reason) => tracing::warn!(context = %id, %reason, "context not taken over"),
             }
@@ -27,7 +28,7 @@ impl Daemon {
             tracing::info!(contexts = restored, "took over from the run before");
         }
         for left in self.datapath.contexts()? {
-            if self.host.context(left.id).is_none() {
+            if self.host.shim6().context(left.id).is_none() {
                 self.datapath.apply(&Update::Remove { context: left.id })?;
             }
         }
@@ -57,14 +58,7 @@ impl Daemon {
         for _ in 0..BATCH {
             let received = self.shim6.try_receive(queue).context("raw socket of protocol 140")?;
             let Some(received) = received else { return Ok(()) };
-            if self
-                .ilnp
-                .as_ref()
-                .is_some_and(|ilnp| ilnp.turns_away(received.octets, received.locators))
-            {
-                continue;
-            }
-            self.host.handle_control(received.octets, received.locators, clock::now());
+            self.host.handle_shim6(received.octets, received.locators, clock::now());
         }
         if queue == Queue::Strangers {
             let pause = Duration::from_secs(1) * BATCH / STRANGERS_PER_SECOND;
@@ -80,7 +74,7 @@ impl Daemon {
             Ok(socket) => socket,
             Err(error) => return tracing::warn!(%error, "peers are not told of the end"),
         };
-        for (header, locators) in self.host.payload_to_refuse() {
+        for (header, locators) in self.host.shim6().payload_to_refuse() {
             let uplink = self.uplink_to_force(locators);
             if let Err(error) = socket.refuse(&header, locators, uplink) {
                 // An address that just went, a full buffer: the kernel tells the peer with its next packet.
@@ -94,19 +88,24 @@ impl Daemon {
         self.take_ilnp_reports()?;
         let mut reports = Vec::new();
         self.datapath.drain_reports(&mut |report| reports.push(report))?;
-        reports.into_iter().for_each(|report| self.on_shim6_report(report));
+        for report in reports {
+            if let Report::NoRoom { context } = report {
+                self.unbound.on_no_room(Mover::Context(context));
+            }
+            self.host.handle_shim6_report(report, clock::now());
+        }
         Ok(())
     }
 }
 
 /// What the machine is told once.
-pub(crate) fn host_config(config: &Config) -> moorline_host::Config {
-    let mut host = moorline_host::Config {
+pub(crate) fn shim6_config(config: &Config) -> moorline_contexts::Config {
+    let mut host = moorline_contexts::Config {
         idle: config.idle,
         asks_before_removal: true,
         profile: config.profile,
         counts_congestion: config.congestion.watch,
-        ..moorline_host::Config::default()
+        ..moorline_contexts::Config::default()
     };
     host.shim6.max_contexts = config.max_contexts;
     host.shim6.send_timeout = config.send_timeout;

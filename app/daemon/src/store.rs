@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_host::{ContextSnapshot, Role};
+use moorline_contexts::{ContextSnapshot, Role};
 use moorline_ilnp::SessionSnapshot;
 use moorline_types::{ContextId, ContextTag, LocatorPair, Ulid, UlidPair};
 use moorline_wire::LocatorPreference;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_host::Question;
+use moorline_contexts::Question;
 use tokio::time;
 
 use crate::clock;
@@ -18,17 +18,15 @@ impl Quiet {
     pub(crate) const fn answer_at(&self) -> Option<time::Instant> {
         self.answer_at
     }
+
+    /// Takes a question of the machine, to be answered together with others.
+    pub(crate) fn ask(&mut self, question: Question) {
+        self.questions.push(question);
+        self.answer_at.get_or_insert_with(|| time::Instant::now() + ANSWER_DELAY);
+    }
 }
 
 impl Daemon {
-    /// Takes the questions of the machine, to be answered together.
-    pub(crate) fn take_questions(&mut self) {
-        while let Some(question) = self.host.poll_question() {
-            self.quiet.questions.push(question);
-            self.quiet.answer_at.get_or_insert_with(|| time::Instant::now() + ANSWER_DELAY);
-        }
-    }
-
     /// A context is in use if a socket is connected between its ULIDs, or if payload has come or gone
     /// since it was found to be quiet.
     //= rfc5533#9-1
@@ -45,7 +43,7 @@ impl Daemon {
                 .counters(context)
                 .is_ok_and(|counters| counters.last_tx > since || counters.last_rx > since);
             let is_used = is_busy || connected.contains(&ulids);
-            self.host.handle_usage(context, is_used, clock::now());
+            self.host.shim6_mut().handle_usage(context, is_used, clock::now());
         }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 use moorline_api::{
     Context, ContextCounts, ContextState, DataPlane, InterfaceAddresses, ReapState, Role, Status,
 };
+use moorline_contexts::{ContextView, EstablishedView, Failure, NegativeView, Readiness};
 use moorline_datapath::shim6::ContextCounters;
-use moorline_host::{ContextView, EstablishedView, Failure, NegativeView, Readiness};
 use moorline_types::{Instant, Locator, Ulid};
 
 use crate::clock;
@@ -16,7 +16,7 @@ impl Daemon {
     pub(crate) fn status(&self) -> Status {
         let mut drops = BTreeMap::new();
         let seen = self.datapath.drops().unwrap_or_default();
-        for (reason, count) in seen.into_iter().chain(self.host.drops().iter()) {
+        for (reason, count) in seen.into_iter().chain(self.host.shim6().drops().iter()) {
             *drops.entry(reason.to_string()).or_default() += count;
         }
         let ilnp = self.ilnp_status();
@@ -39,7 +39,7 @@ impl Daemon {
     }
 
     pub(crate) fn contexts(&self) -> Vec<Context> {
-        let live = self.host.contexts().map(|context| {
+        let live = self.host.shim6().contexts().map(|context| {
             let counters = self.datapath.counters(context.id).unwrap_or_default();
             let mut view = live(&context, &counters);
             view.readiness = self.readiness_of(&context);
@@ -48,7 +48,7 @@ impl Daemon {
             }
             view
         });
-        live.chain(self.host.negatives().map(|negative| dormant(&negative))).collect()
+        live.chain(self.host.shim6().negatives().map(|negative| dormant(&negative))).collect()
     }
 
     pub(crate) fn interface_addresses(&self) -> Vec<InterfaceAddresses> {
@@ -57,23 +57,25 @@ impl Daemon {
 
     /// Of contexts that peers know us by.
     fn ulids_in_use(&self) -> Vec<Ulid> {
-        let established = self.host.contexts().filter(|context| context.established.is_some());
+        let established =
+            self.host.shim6().contexts().filter(|context| context.established.is_some());
         established.map(|context| context.ulids.local).collect()
     }
 
     fn counts(&self) -> ContextCounts {
         let mut counts = ContextCounts::default();
-        for context in self.host.contexts() {
+        for context in self.host.shim6().contexts() {
             let Some(established) = context.established else {
                 counts.establishing += 1;
                 continue;
             };
             counts.established += 1;
             counts.exploring +=
-                u64::from(established.reap != moorline_host::ReapState::Operational);
+                u64::from(established.reap != moorline_contexts::ReapState::Operational);
             counts.moved += u64::from(established.locators != context.ulids.as_locators());
         }
-        counts.no_support = u64::try_from(self.host.negatives().count()).unwrap_or(u64::MAX);
+        counts.no_support =
+            u64::try_from(self.host.shim6().negatives().count()).unwrap_or(u64::MAX);
         counts
     }
 }
@@ -142,18 +144,18 @@ fn why(established: Option<&EstablishedView>) -> String {
     }
 }
 
-pub(crate) fn role(role: moorline_host::Role) -> Role {
+pub(crate) fn role(role: moorline_contexts::Role) -> Role {
     match role {
-        moorline_host::Role::Initiator => Role::Initiator,
-        moorline_host::Role::Responder => Role::Responder,
+        moorline_contexts::Role::Initiator => Role::Initiator,
+        moorline_contexts::Role::Responder => Role::Responder,
     }
 }
 
-fn reap(state: moorline_host::ReapState) -> ReapState {
+fn reap(state: moorline_contexts::ReapState) -> ReapState {
     match state {
-        moorline_host::ReapState::Operational => ReapState::Operational,
-        moorline_host::ReapState::Exploring => ReapState::Exploring,
-        moorline_host::ReapState::InboundOk => ReapState::InboundOk,
+        moorline_contexts::ReapState::Operational => ReapState::Operational,
+        moorline_contexts::ReapState::Exploring => ReapState::Exploring,
+        moorline_contexts::ReapState::InboundOk => ReapState::InboundOk,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::interrupt;
 use crate::timeline::{LAG, Lane, MarkKind, Span, View};
 use crate::topology::Prefix;
 use moorline_api::Pair;
-use moorline_host::{Event, ReapState};
+use moorline_contexts::{Event, ReapState};
 use moorline_sim::{DemoConfig, DemoRun, Mark, demo_scenario};
 use moorline_types::LocatorPair;
 use std::thread;

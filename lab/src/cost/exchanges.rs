@@ -1,6 +1,6 @@
 use crate::cost::{Peers, Responder, Security};
+use moorline_contexts::{Config, Contexts, Removal};
 use moorline_datapath::shim6::Report;
-use moorline_host::{Config, Host, Removal};
 use moorline_types::{ContextId, Instant, LocatorPair, UlidPair};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// trigger to the R2.
 #[derive(Debug)]
 pub struct Exchanges {
-    initiators: Vec<(Host, UlidPair)>,
+    initiators: Vec<(Contexts, UlidPair)>,
     responder: Responder,
     now: Instant,
 }
@@ -21,7 +21,7 @@ impl Exchanges {
         let peers = Peers::new(Security::Hba)?;
         let initiators = (0..initiators).map(|number| {
             let peer = peers.peer(number)?;
-            let mut host = Host::new(Config::default(), [number.to_le_bytes()[0]; 32], now);
+            let mut host = Contexts::new(Config::default(), [number.to_le_bytes()[0]; 32], now);
             host.handle_local(&peer.local, now);
             Ok((host, UlidPair::new(peer.ulid, responder.ulid())))
         });

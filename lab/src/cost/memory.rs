@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use moorline_contexts::Transmit;
 use moorline_datapath::shim6::Report;
-use moorline_host::Transmit;
 use moorline_types::{ContextId, ContextTag};
 use moorline_wire::{Message, Options, Packet, Probe, ProbeReport, ProbeState};
 

@@ -2,7 +2,7 @@ use moorline_cga::{
     GenerateError, HbaKey, KeyError, LocalAddresses, LocalProof, RsaKey, Sec, Signer, generate_cga,
     generate_hba,
 };
-use moorline_host::LocalState;
+use moorline_contexts::LocalState;
 use moorline_types::{ContextTag, Ulid};
 use moorline_wire::{I1, I2, Message, Opt, Options};
 use std::fmt;

@@ -1,8 +1,8 @@
 use crate::cost::peers::Peer;
 use anyhow::{Context as _, bail};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
+use moorline_contexts::{Config, Contexts, LocalState, Profile, Removal, Transmit};
 use moorline_datapath::shim6::Update;
-use moorline_host::{Config, Host, LocalState, Profile, Removal, Transmit};
 use moorline_types::{ContextId, Instant, LocatorPair, Ulid};
 use moorline_wire::{Message, Packet};
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A host with two prefixes and the daemon's profile that answers peers, on a clock that goes on by a step for each of them.
 #[derive(Debug)]
 pub struct Responder {
-    host: Host,
+    host: Contexts,
     ulid: Ulid,
     now: Instant,
 }
@@ -38,7 +38,7 @@ impl Responder {
         let now = Instant::from_nanos(1_000_000_000);
         let mut config = Config { profile: Profile::default(), ..Config::default() };
         config.shim6.max_contexts = max_contexts;
-        let mut host = Host::new(config, [42; 32], now);
+        let mut host = Contexts::new(config, [42; 32], now);
         let prefixes = [[0x20, 1, 0xd, 0xb8, 0, 0, 0, 1], [0x20, 1, 0xd, 0xb8, 0, 0, 0, 2]];
         let set =
             generate_hba(&prefixes, Sec::ZERO, &HbaKey::extended_modifier([2; 48]), [3; 16], 1)?;
@@ -51,7 +51,7 @@ impl Responder {
     }
 
     /// The machine.
-    pub fn host(&mut self) -> &mut Host {
+    pub fn host(&mut self) -> &mut Contexts {
         &mut self.host
     }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use moorline_contexts::IDLE;
 use moorline_datapath::shim6::TriggerPolicy;
-use moorline_host::IDLE;
 use serde::Serialize;
 
 use super::{Chart, Data, Experiment, Line, Results, Scale, Watch};

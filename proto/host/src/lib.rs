@@ -1,62 +1,30 @@
-//! The root protocol machine of a host, and the contract with its data plane.
+//! The protocols of a host: Shim6 contexts and ILNP sessions, and which of the two a pair of addresses belongs to.
 //!
-//! [`Host`] joins `moorline-shim6` (who the peer is, and that its locators are its own) and one
-//! `moorline-reap` machine per established context (which locator pair works). It is pure: bytes,
-//! reports and the time go in, bytes, updates and events come out.
+//! [`Host`] holds [`Contexts`] and [`Sessions`]. It is pure, as they are: packets, reports, answers and the time go in; one ordered
+//! stream of [`Effect`]s comes out of [`Host::poll_effect`]. Who executes the effects is another matter: a daemon on Linux, the
+//! simulator, a test.
 //!
 //! ```text
-//!   control packets --> handle_control --+            +--> poll_transmit  control packets
-//!   data plane      --> handle_report  --+--> Host ---+--> poll_datapath  entries for the data plane
-//!   addresses       --> handle_local   --+            +--> poll_event     for people and the API
-//!   clock           --> handle_timeout --+            +--> poll_timeout   when to come back
+//!   control packets  --> handle_shim6, handle_ilnp                 --+
+//!   data planes      --> handle_shim6_report, handle_ilnp_report   --+--> Host --> poll_effect, poll_timeout
+//!   addresses, clock --> shim6_mut, ilnp_mut, handle_timeout       --+
 //! ```
 //!
-//! Contexts that lose the same path at the same time do not probe all at once: of their own accord they
-//! send [`PROBES_PER_SECOND`] together, after [`PROBE_BURST`] at once, in the order in which they asked, and
-//! two more for each one that is answered; and who leaves a pair tries first what has worked for others that
-//! have left it.
-//!
-//! Contexts with the same peer share what they know of spare pairs, so that one of them checks for all.
-//!
-//! After each `handle_*` the caller drains the three queues, then sleeps until the timeout. Equal
-//! seed and inputs give equal outputs. Nothing that a peer sends is an error to the caller: it is a
-//! counted [`DropReason`](moorline_types::DropReason).
+//! A pair of addresses has a context or a session, not both (decision 071). ILNP asks the peer first. As long as it asks, traffic and
+//! an I1 of the peer wait. A context whose payload still goes by its ULIDs makes room for a session. A pair whose payload
+//! Shim6 has moved stays with Shim6: ILNP sees neither its traffic nor its sockets.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
 
-mod active;
-mod asked;
-mod config;
-mod congestion;
-mod contest;
-mod control;
-mod drain;
-mod ending;
-mod event;
-mod machine;
-mod neighbor;
-mod pacer;
-mod question;
-mod readiness;
-mod report;
-mod slots;
-mod snapshot;
-mod spares;
-mod steer;
-mod view;
+mod effect;
+mod host;
+mod moved;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
-pub use congestion::{CONGESTED_EVERY, CongestionPolicy, MAX_HOLD};
-pub use event::{Cause, Doubt, Event, Removal, TimerKind, Transmit};
-pub use machine::{Host, LocalState};
-pub use moorline_reap::{FAIL_BACK, Profile, SPARE_INTERVAL, State as ReapState};
-pub use moorline_shim6::{Failure, Role};
-pub use question::Question;
-pub use readiness::{Readiness, Reason};
-pub use snapshot::ContextSnapshot;
-pub use steer::{PathRule, PathView, Placed, Refusal, Scope, Taste};
-pub use view::{ContextView, EstablishedView, NegativeView};
+pub use effect::Effect;
+pub use host::Host;
+pub use moorline_contexts::Contexts;
+pub use moorline_ilnp::Machine as Sessions;

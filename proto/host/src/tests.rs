@@ -1,358 +1,270 @@
-use alloc::collections::BTreeSet;
+//! Which protocol has a pair: two hosts that speak both, and a network that delivers all or nothing.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_datapath::shim6::{ContextEntry, Report, Update};
-use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
+use moorline_contexts::{self as shim6, Contexts, LocalState, Removal};
+use moorline_datapath::ilnp::{Report, Socket, Sockets, Update as SessionUpdate};
+use moorline_datapath::shim6::{Report as TrafficReport, Update};
+use moorline_ilnp::{self as ilnp, LocalLocator};
+use moorline_types::{Ilv, IlvPair, Instant, LocatorPair, UlidPair};
+use moorline_wire::{MessageType, Packet};
 
-use crate::{Config, Event, Host, LocalState};
+use crate::{Effect, Host, Sessions};
 
-mod congestion;
-mod contest;
-mod ending;
-mod many;
-mod neighbor;
-mod proofs;
-mod readiness;
-mod recovery;
-mod restart;
-mod roaming;
-mod spares;
-mod steer;
+/// All packets of each host are of connected sockets.
+struct Connected;
 
-/// Two hosts, the entries their data planes would hold, and a network of perfect or cut paths.
-struct Pair {
-    hosts: [Host; 2],
-    locators: [Vec<Locator>; 2],
-    entries: [Vec<ContextEntry>; 2],
-    events: [Vec<Event>; 2],
-    heard: [u32; 2],
-    /// Probes that were sent, by either.
-    probes: u32,
-    /// (source, destination) that carry nothing.
-    dead: BTreeSet<(Locator, Locator)>,
-    now: Instant,
+impl Sockets for Connected {
+    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        Socket::Connected
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        true
+    }
 }
 
-impl Pair {
+struct Duo {
+    hosts: Vec<Host>,
+    locals: Vec<LocalState>,
+    now: Instant,
+    /// Whether ICMPv6 of ILNP gets through.
+    carries_ilnp: bool,
+    /// Whether protocol 140 gets through.
+    carries_shim6: bool,
+    /// What the hosts have told their data planes and people, in order.
+    effects: [Vec<Effect>; 2],
+}
+
+impl Duo {
     fn new() -> Self {
-        Self::with([local_state(0), local_state(1)])
-    }
-
-    fn with(locals: [LocalState; 2]) -> Self {
-        let mut config = Config::default();
-        config.shim6.send_timeout = Duration::from_secs(2);
-        Self::with_config(locals, &config)
-    }
-
-    fn with_config(locals: [LocalState; 2], config: &Config) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
-        let hosts = [1u8, 2].map(|seed| Host::new(config.clone(), [seed; 32], now));
-        let mut pair = Self {
-            hosts,
-            locators: [Vec::new(), Vec::new()],
-            entries: [Vec::new(), Vec::new()],
-            events: [Vec::new(), Vec::new()],
-            heard: [0; 2],
-            probes: 0,
-            dead: BTreeSet::new(),
+        let locals: Vec<_> = (0..2).map(local_state).collect();
+        let hosts = (0..2).map(|side| host(side, &locals[usize::from(side)], now)).collect();
+        let effects = [Vec::new(), Vec::new()];
+        Self { hosts, locals, now, carries_ilnp: true, carries_shim6: true, effects }
+    }
+
+    fn pair(&self, side: usize) -> UlidPair {
+        let ulid = |side: usize| self.locals[side].usable[0].as_ulid();
+        UlidPair::new(ulid(side), ulid(1 - side))
+    }
+
+    /// The data planes of a host see traffic between the first addresses.
+    fn traffic(&mut self, side: usize) {
+        let pair = self.pair(side);
+        let (now, ports) = (self.now, (40_000, 7));
+        self.hosts[side].handle_ilnp_report(
+            Report::Candidate {
+                pair: IlvPair::of(pair),
+                protocol: 6,
+                ports,
+                socket: Socket::Connected,
+                inbound: false,
+                nonce: None,
+            },
             now,
-        };
-        for (side, local) in locals.iter().enumerate() {
-            pair.tell(side, local);
-        }
-        pair.settle();
-        pair
+        );
+        self.hosts[side].handle_shim6_report(TrafficReport::Trigger { ulids: pair }, now);
     }
 
-    fn tell(&mut self, side: usize, local: &LocalState) {
-        self.locators[side].clone_from(&local.usable);
-        self.hosts[side].handle_local(local, self.now);
-    }
-
-    fn ulids(&self, side: usize) -> UlidPair {
-        UlidPair::new(self.locators[side][0].as_ulid(), self.locators[1 - side][0].as_ulid())
-    }
-
-    fn trigger(&mut self, side: usize) {
-        let ulids = self.ulids(side);
-        self.hosts[side].handle_report(Report::Trigger { ulids }, self.now);
-        self.settle();
-    }
-
-    /// Delivers control packets until none are under way.
+    /// Executes effects until the hosts want no more.
     fn settle(&mut self) {
+        let mut under_way = VecDeque::new();
         loop {
-            let mut under_way = Vec::new();
             for side in 0..2 {
-                self.drain(side);
-                while let Some(transmit) = self.hosts[side].poll_transmit() {
-                    under_way.push((side, transmit));
+                while let Some(effect) = self.hosts[side].poll_effect(self.now) {
+                    under_way.push_back((side, effect.clone()));
+                    self.effects[side].push(effect);
                 }
             }
-            if under_way.is_empty() {
-                return;
-            }
-            for (side, transmit) in under_way {
+            let Some((side, effect)) = under_way.pop_front() else { return };
+            self.deliver(1 - side, effect);
+        }
+    }
+
+    fn deliver(&mut self, to: usize, effect: Effect) {
+        match effect {
+            Effect::SendShim6(transmit) if self.carries_shim6 => {
                 let LocatorPair { local, peer } = transmit.locators;
-                let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
-                let is_probe = packet.expect("ours").kind() == moorline_wire::MessageType::PROBE;
-                self.probes += u32::from(is_probe);
-                if !self.dead.contains(&(local, peer)) && self.locators[1 - side].contains(&peer) {
-                    let seen = LocatorPair::new(peer, local);
-                    self.hosts[1 - side].handle_control(&transmit.octets, seen, self.now);
-                }
+                let seen = LocatorPair::new(peer, local);
+                self.hosts[to].handle_shim6(&transmit.octets, seen, self.now);
             }
+            Effect::SendIlnp(transmit) if self.carries_ilnp => {
+                self.hosts[to].handle_ilnp(&transmit.packet, &Connected, self.now);
+            }
+            _ => {}
         }
     }
 
-    fn drain(&mut self, side: usize) {
-        while let Some(update) = self.hosts[side].poll_datapath() {
-            let entries = &mut self.entries[side];
-            match update {
-                Update::Upsert(entry) => {
-                    entries.retain(|old| old.id != entry.id);
-                    entries.push(entry);
-                }
-                Update::Remove { context } => entries.retain(|old| old.id != context),
-                Update::Heard { .. } => self.heard[side] += 1,
-                Update::Rearm { .. } => {}
-            }
-        }
-        while let Some(event) = self.hosts[side].poll_event() {
-            self.events[side].push(event);
-        }
-    }
-
-    /// Lets the clock run, serving every timeout on the way.
     fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
-        while let Some((at, _)) = self.hosts.iter().filter_map(Host::poll_timeout).min()
-            && at <= end
-        {
-            self.now = self.now.max(at);
-            for side in 0..2 {
-                self.hosts[side].handle_timeout(self.now);
-            }
+        loop {
             self.settle();
+            let next = self.hosts.iter().filter_map(Host::poll_timeout).min();
+            let Some(at) = next.filter(|at| *at <= end) else { break };
+            self.now = self.now.max(at);
+            self.hosts.iter_mut().for_each(|host| host.handle_timeout(&Connected, self.now));
         }
         self.now = end;
     }
 
-    fn send_expired(&mut self, side: usize) {
-        let since = self.now;
-        self.now = self.now + Duration::from_secs(2);
-        let context = self.entries[side][0].id;
-        self.hosts[side].handle_report(Report::SendExpired { context, since }, self.now);
-        self.settle();
+    fn has_context(&self, side: usize) -> bool {
+        self.hosts[side].shim6().contexts().any(|context| context.established.is_some())
     }
+
+    fn has_session(&self, side: usize) -> bool {
+        self.hosts[side].ilnp().is_some_and(|ilnp| ilnp.has_session(IlvPair::of(self.pair(side))))
+    }
+
+    /// Types of the Shim6 messages that a host has sent.
+    fn sent(&self, side: usize) -> Vec<MessageType> {
+        let kind = |effect: &Effect| match effect {
+            Effect::SendShim6(shim6::Transmit { locators, octets }) => {
+                let packet = Packet::parse(octets, locators.local.0, locators.peer.0);
+                Some(packet.expect("ours").kind())
+            }
+            _ => None,
+        };
+        self.effects[side].iter().filter_map(kind).collect()
+    }
+
+    /// A context of the first host that was stored when its payload took the second addresses.
+    fn restore_moved(&mut self) {
+        self.carries_ilnp = false;
+        self.traffic(0);
+        self.run(GIVES_UP);
+        let mut stored: Vec<_> = self.hosts[0].shim6().snapshot().collect();
+        let second = |side: usize| self.locals[side].usable[1];
+        stored[0].locators = LocatorPair::new(second(0), second(1));
+        self.hosts[0] = host(0, &self.locals[0], self.now);
+        let restored = self.hosts[0].shim6_mut().restore(stored.remove(0), self.now);
+        restored.expect("restored");
+        self.settle();
+        self.carries_ilnp = true;
+    }
+}
+
+fn host(side: u8, local: &LocalState, now: Instant) -> Host {
+    let mut contexts = Contexts::new(shim6::Config::default(), [side + 1; 32], now);
+    contexts.handle_local(local, now);
+    let mut sessions = Sessions::new(ilnp::Config::default(), [side + 1; 32], now);
+    let ilvs = local.usable.iter().map(|locator| Ilv::of(locator.0));
+    let (nids, locators) = ilvs.map(|ilv| (ilv.nid, LocalLocator::new(ilv.l64))).unzip();
+    sessions.handle_local(&ilnp::LocalState { nids, locators }, now);
+    Host::new(contexts, Some(sessions))
 }
 
 fn local_state(side: u8) -> LocalState {
     let prefixes = [1u8, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + side]);
     let key = HbaKey::extended_modifier([side; 48]);
-    let set =
-        generate_hba(&prefixes, Sec::new(0).expect("valid"), &key, [side; 16], 1).expect("Sec 0");
-    state_of(set)
-}
-
-fn state_of(set: HbaSet) -> LocalState {
+    let sec = Sec::new(0).expect("valid");
+    let set = generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0");
     let usable = set.locators().to_vec();
-    let addresses =
-        LocalAddresses { present: usable.clone(), sets: [set].into(), cgas: Vec::new() };
+    let addresses = LocalAddresses { present: usable.clone(), sets: vec![set], cgas: vec![] };
     LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
 }
 
+/// Longer than ILNP asks a peer that does not answer.
+const GIVES_UP: Duration = Duration::from_secs(30);
+
 #[test]
-fn a_trigger_makes_a_context_at_both_ends() {
-    let mut pair = Pair::new();
-    pair.trigger(0);
+fn a_pair_that_earns_both_has_a_session_and_no_context() {
+    let mut duo = Duo::new();
+    duo.traffic(0);
+    duo.traffic(1);
+    duo.run(GIVES_UP);
     for side in 0..2 {
-        let entry = &pair.entries[side][0];
-        assert_eq!(entry.ulids, pair.ulids(side));
-        assert!(!entry.is_moved());
-        assert_eq!(entry.peer_tag, pair.entries[1 - side][0].local_tag);
-        let theirs: BTreeSet<_> = pair.locators[1 - side].iter().collect();
-        assert_eq!(entry.peer_locators.iter().collect::<BTreeSet<_>>(), theirs);
-        assert_eq!(entry.timers.expect("operational").keepalive_timeout, Duration::from_secs(2));
-        assert!(pair.events[side].iter().any(|e| matches!(e, Event::Established { .. })));
-        assert_eq!(pair.hosts[side].drops().iter().count(), 0);
+        assert!(duo.has_session(side) && !duo.has_context(side));
+        assert_eq!(duo.sent(side), []);
     }
 }
 
-//= rfc5533#7.4 rfc5533#7.13-5 (test)
 #[test]
-fn crossing_triggers_make_one_context() {
-    let mut pair = Pair::new();
+fn traffic_that_earns_a_context_waits_for_the_answer_to_ilnp_and_has_its_context_without_one() {
+    let mut duo = Duo::new();
+    duo.carries_ilnp = false;
+    duo.traffic(0);
+    duo.settle();
+    assert_eq!(duo.sent(0), []);
+    duo.run(GIVES_UP);
+    assert!(duo.has_context(0) && duo.has_context(1));
+    assert!(!duo.has_session(0) && !duo.has_session(1));
+}
+
+#[test]
+fn an_i1_that_comes_while_ilnp_asks_is_answered_when_it_has_given_up() {
+    let mut duo = Duo::new();
+    duo.carries_ilnp = false;
+    let pair = duo.pair(1);
+    duo.traffic(0);
+    duo.settle();
+    // The peer knows no ILNP, and begins. Of its messages only the first arrives.
+    duo.hosts[1].shim6_mut().handle_report(TrafficReport::Trigger { ulids: pair }, duo.now);
+    duo.settle();
+    assert_eq!((duo.sent(0), duo.sent(1)), (vec![], vec![MessageType::I1]));
+    duo.carries_shim6 = false;
+    duo.run(GIVES_UP);
+    assert_eq!(duo.sent(0).first(), Some(&MessageType::R1));
+}
+
+#[test]
+fn a_context_that_has_not_moved_makes_room_for_a_session() {
+    let mut duo = Duo::new();
+    duo.carries_ilnp = false;
+    duo.traffic(0);
+    duo.run(GIVES_UP);
+    assert!(duo.has_context(0) && duo.has_context(1));
+    duo.carries_ilnp = true;
+    // What ILNP has noted of the silence is forgotten by then.
+    duo.now = duo.now + Duration::from_secs(3600);
+    duo.traffic(0);
+    duo.run(Duration::from_secs(1));
     for side in 0..2 {
-        let ulids = pair.ulids(side);
-        pair.hosts[side].handle_report(Report::Trigger { ulids }, pair.now);
+        assert!(duo.has_session(side) && !duo.has_context(side), "{side}");
+        let is_rearmed =
+            |effect: &Effect| matches!(effect, Effect::UpdateContext(Update::Rearm { .. }));
+        let is_removed = |effect: &Effect| {
+            let removal = |event: &shim6::Event| {
+                matches!(event, shim6::Event::Removed { removal: Removal::Requested, .. })
+            };
+            matches!(effect, Effect::TellContext(event) if removal(event))
+        };
+        assert!(duo.effects[side].iter().any(is_rearmed));
+        assert!(duo.effects[side].iter().any(is_removed));
     }
-    pair.settle();
-    pair.run(Duration::from_secs(60));
-    for side in 0..2 {
-        assert_eq!(pair.entries[side].len(), 1);
-        assert_eq!(pair.entries[side][0].peer_tag, pair.entries[1 - side][0].local_tag);
-    }
 }
 
 #[test]
-fn a_silent_cut_moves_both_directions_to_the_disjoint_pair() {
-    let mut pair = Pair::new();
-    pair.trigger(0);
-    for side in 0..2 {
-        for other in pair.locators[1 - side].clone() {
-            pair.dead.insert((pair.locators[side][0], other));
-            pair.dead.insert((other, pair.locators[side][0]));
-        }
-    }
-    pair.send_expired(0);
-    pair.run(Duration::from_secs(2));
-    for side in 0..2 {
-        let expected = LocatorPair::new(pair.locators[side][1], pair.locators[1 - side][1]);
-        assert_eq!(pair.entries[side][0].locators, expected, "side {side}");
-        assert!(pair.entries[side][0].timers.is_some(), "operational again");
-        assert!(pair.events[side].iter().any(|e| matches!(e, Event::Moved { .. })));
-    }
-    assert!(pair.heard[0] > 0);
-}
-
-#[test]
-fn a_context_whose_local_locator_goes_explores_at_once() {
-    let mut pair = Pair::new();
-    pair.trigger(0);
-    let mut local = local_state(0);
-    local.usable.remove(0);
-    pair.hosts[0].handle_local(&local, pair.now);
-    pair.settle();
-    pair.run(Duration::from_secs(3));
-    assert_eq!(pair.entries[0][0].locators.local, pair.locators[0][1]);
-}
-
-#[test]
-fn a_peer_that_does_not_answer_is_remembered_and_tried_again_later() {
-    let mut pair = Pair::new();
-    let ulids = pair.ulids(0);
-    pair.dead.insert((ulids.local.as_locator(), ulids.peer.as_locator()));
-    pair.trigger(0);
-    let has_failed = |pair: &Pair| pair.events[0].iter().any(|e| matches!(e, Event::Failed { .. }));
-    let end = pair.now + Duration::from_secs(4 * 31 * 3 / 2 + 1);
-    while !has_failed(&pair) && pair.now < end {
-        pair.run(Duration::from_secs(1));
-    }
-    assert!(has_failed(&pair) && pair.entries[0].is_empty());
-    assert_eq!(pair.hosts[0].negatives().count(), 1);
-    pair.dead.clear();
-    pair.trigger(0);
-    assert!(pair.entries[0].is_empty(), "held down");
-    pair.run(Duration::from_secs(61));
-    assert_eq!(pair.hosts[0].negatives().count(), 0);
-    pair.trigger(0);
-    assert_eq!(pair.entries[0].len(), 1);
-}
-
-//= rfc5533#9-2 (test)
-#[test]
-fn idle_contexts_are_forgotten_and_may_come_back() {
-    let mut pair = Pair::new();
-    pair.trigger(0);
-    let context = pair.entries[0][0].id;
-    pair.hosts[0].handle_report(Report::Idle { context, since: pair.now }, pair.now);
-    pair.settle();
-    assert!(pair.entries[0].is_empty());
-    let tag = pair.entries[1][0].peer_tag;
-    pair.trigger(0);
-    assert_ne!(pair.entries[1][0].peer_tag, tag, "the peer takes the new tag");
-    assert_eq!(pair.entries[1][0].peer_tag, pair.entries[0][0].local_tag);
-}
-
-#[test]
-fn a_snapshot_goes_on_in_another_run() {
-    let mut pair = Pair::new();
-    pair.trigger(0);
-    let snapshots: Vec<_> = pair.hosts[0].snapshot().collect();
-    let mut config = Config::default();
-    config.shim6.send_timeout = Duration::from_secs(2);
-    let mut host = Host::new(config, [9; 32], pair.now);
-    host.handle_local(&local_state(0), pair.now);
-    for snapshot in snapshots {
-        host.restore(snapshot, pair.now).expect("restored");
-    }
-    let before = pair.entries[0][0].clone();
-    pair.hosts[0] = host;
-    pair.drain(0);
-    assert_eq!(pair.entries[0][0].local_tag, before.local_tag);
-    assert_eq!(pair.entries[0][0].peer_locators, before.peer_locators);
-    pair.send_expired(0);
-    assert!(pair.entries[0][0].timers.is_some(), "the peer answers the probes of the new run");
-}
-
-#[test]
-fn a_snapshot_may_send_from_an_address_that_the_peer_is_perhaps_not_told_of() {
-    let mut pair = Pair::new();
-    pair.trigger(0);
-    let mut snapshot = pair.hosts[0].snapshot().next().expect("a context");
-    let ulid = snapshot.ulids.local.as_locator();
-    snapshot.local_locators = Vec::from([ulid]);
-    snapshot.locators.local = pair.locators[0][1];
-    let mut stranger = snapshot.clone();
-    stranger.locators.local = pair.locators[1][0];
-    let mut host = Host::new(Config::default(), [9; 32], pair.now);
-    host.handle_local(&local_state(0), pair.now);
-    assert_eq!(host.restore(stranger, pair.now), Err(DropReason::WrongLocators));
-    host.restore(snapshot, pair.now).expect("restored");
-}
-
-#[test]
-fn a_snapshot_may_send_from_an_address_that_has_gone_and_that_the_peer_does_not_know_any_more() {
-    let mut pair = Pair::new();
-    pair.trigger(0);
-    let mut snapshot = pair.hosts[0].snapshot().next().expect("a context");
-    let ulid = snapshot.ulids.local.as_locator();
-    snapshot.local_locators = Vec::from([ulid]);
-    snapshot.locators.local = pair.locators[0][1];
-    let mut host = Host::new(Config::default(), [9; 32], pair.now);
-    let mut local = local_state(0);
-    let mut addresses = local.proof.addresses().clone();
-    (addresses.present, local.usable) = (Vec::from([ulid]), Vec::from([ulid]));
-    local.proof = LocalProof::new(2, addresses, &[], [0; 32]);
-    host.handle_local(&local, pair.now);
-    host.restore(snapshot, pair.now).expect("restored");
-    pair.hosts[0] = host;
-    pair.settle();
-    pair.run(Duration::from_secs(3));
-    assert_eq!(pair.entries[0][0].locators.local, ulid);
-}
-
-#[test]
-fn a_restored_context_tells_of_addresses_that_came_since() {
-    let mut pair = Pair::new();
-    pair.trigger(0);
-    let snapshots: Vec<_> = pair.hosts[0].snapshot().collect();
-    let mut host = Host::new(Config::default(), [9; 32], pair.now);
-    let mut local = local_state(0);
-    let mut addresses = local.proof.addresses().clone();
-    addresses.present.pop();
-    local.proof = LocalProof::new(2, addresses, &[], [0; 32]);
-    host.handle_local(&local, pair.now);
-    for snapshot in snapshots {
-        host.restore(snapshot, pair.now).expect("restored");
-    }
-    pair.hosts[0] = host;
-    pair.settle();
-    assert_eq!(pair.entries[1][0].peer_locators, [pair.locators[0][0]]);
-}
-
-#[test]
-fn unknown_addresses_bring_no_context() {
-    let mut pair = Pair::new();
-    let ulids = UlidPair::new(Ipv6Addr::LOCALHOST.into(), pair.ulids(0).peer);
-    pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
-    pair.settle();
-    assert!(pair.hosts[0].contexts().next().is_none());
-    assert_eq!(pair.hosts[0].drops().iter().count(), 1);
-    pair.hosts[0].handle_report(Report::KeepaliveDue { context: ContextId(7) }, pair.now);
-    assert_eq!(pair.hosts[0].drops().iter().count(), 2);
+fn a_pair_that_shim6_has_moved_has_neither_traffic_nor_sockets_for_ilnp() {
+    let mut duo = Duo::new();
+    duo.restore_moved();
+    let pair = duo.pair(0);
+    assert!(duo.hosts[0].has_moved(pair));
+    // It asks nobody, and the peer that asks is refused.
+    let sent = |duo: &Duo| {
+        let is_ilnp = |effect: &&Effect| matches!(effect, Effect::SendIlnp(_));
+        duo.effects[0].iter().filter(is_ilnp).count()
+    };
+    let before = sent(&duo);
+    duo.traffic(0);
+    duo.settle();
+    assert_eq!(sent(&duo), before);
+    duo.now = duo.now + Duration::from_secs(3600);
+    duo.traffic(1);
+    duo.settle();
+    assert_eq!(sent(&duo), before + 1, "a refusal");
+    assert!(!duo.has_session(0) && !duo.has_session(1));
+    let is_update =
+        |effect: &Effect| matches!(effect, Effect::UpdateSession(SessionUpdate::Upsert(_)));
+    assert!(!duo.effects.iter().flatten().any(is_update));
+    // Once it is back at its own addresses, ILNP may have it.
+    let id = duo.hosts[0].shim6().contexts().next().expect("a context").id;
+    duo.hosts[0].shim6_mut().remove(id, Removal::Requested);
+    duo.settle();
+    assert!(!duo.hosts[0].has_moved(pair));
 }

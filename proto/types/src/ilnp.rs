@@ -1,6 +1,8 @@
 use core::fmt;
 use core::net::Ipv6Addr;
 
+use crate::{Ulid, UlidPair};
+
 macro_rules! half_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -161,6 +163,18 @@ impl IlvPair {
     #[must_use]
     pub const fn new(local: Ilv, remote: Ilv) -> Self {
         Self { local, remote }
+    }
+
+    /// The same addresses in the words of ILNP.
+    #[must_use]
+    pub const fn of(pair: UlidPair) -> Self {
+        Self { local: Ilv::of(pair.local.0), remote: Ilv::of(pair.peer.0) }
+    }
+
+    /// The same addresses in the words of Shim6.
+    #[must_use]
+    pub const fn ulids(self) -> UlidPair {
+        UlidPair::new(Ulid(self.local.address()), Ulid(self.remote.address()))
     }
 
     /// The two identifiers, ours first.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use moorline_host::{ContextView, Readiness, ReapState};
+use moorline_contexts::{ContextView, Readiness, ReapState};
 use moorline_types::{ContextId, ContextTag, Instant, LocatorPair};
 use moorline_wire::{Message, MessageType, Packet};
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
+use moorline_contexts::Profile;
 use moorline_datapath::shim6::Paths;
-use moorline_host::Profile;
 use moorline_types::{ContextTag, Ulid};
 use moorline_wire::{I1, I2, Message, Opt, Options, Probe, ProbeReport, ProbeState, R1};
 

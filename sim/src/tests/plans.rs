@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use moorline_host::Event;
+use moorline_contexts::Event;
 
 use crate::{EXTENT_INTERVAL, Outcome, Plan, run, trace};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::seconds;
 use crate::plan::{Change, What};
 use crate::{Plan, random_plan, run, trace};
-use moorline_host::{Cause, Event, Profile};
+use moorline_contexts::{Cause, Event, Profile};
 
 /// A random network whose hosts check their spares. Pairs are cut that the host where a workload begins, or the other
 /// one, calls protected.

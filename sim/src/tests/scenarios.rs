@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_host::{Cause, Event, Failure, Profile, ReapState};
+use moorline_contexts::{Cause, Event, Failure, Profile, ReapState};
 
 use crate::plan::{
     Chance, Change, Direction, Kind, Link, Pace, Plan, Port, Uplink, What, Workload,

@@ -1,5 +1,5 @@
+use moorline_contexts::{Event, ReapState, Transmit};
 use moorline_datapath::shim6::{Report, Update};
-use moorline_host::{Event, ReapState, Transmit};
 use moorline_types::UlidPair;
 use moorline_wire::PROTOCOL;
 

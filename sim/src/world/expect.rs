@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_host::EstablishedView;
+use moorline_contexts::EstablishedView;
 use moorline_types::{Instant, Locator, LocatorPair};
 
 use super::{LOOK, Occurrence, World};

@@ -1,7 +1,7 @@
 //! Faults that a run can be given on purpose: what shows that each rule can fail.
 
+use moorline_contexts::{ContextSnapshot, ContextView, Readiness, Role};
 use moorline_datapath::shim6::{Report, Update};
-use moorline_host::{ContextSnapshot, ContextView, Readiness, Role};
 use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, UlidPair};
 use moorline_wire::{MessageType, Packet};
 

@@ -38,9 +38,9 @@ impl Daemon {
         let now = clock::now();
         let usable = Addresses::usable(&self.view);
         let is_lost = |own: &&Locator| !usable.contains(own);
-        let lost: Vec<_> = self.host.usable().iter().filter(is_lost).copied().collect();
+        let lost: Vec<_> = self.host.shim6().usable().iter().filter(is_lost).copied().collect();
         if !lost.is_empty() {
-            self.host.handle_lost(&lost, now);
+            self.host.shim6_mut().handle_lost(&lost, now);
             self.pump().await;
         }
     }
@@ -77,10 +77,10 @@ impl Daemon {
         }
         self.attach()?;
         let local = self.addresses.local_state(&self.view, &self.store, now);
-        self.host.handle_local(&local, clock::now());
+        self.host.shim6_mut().handle_local(&local, clock::now());
         self.apply_rules();
         self.follow_locators().await;
-        self.host.handle_deprecated(&Addresses::deprecated(&self.view), clock::now());
+        self.host.shim6_mut().handle_deprecated(&Addresses::deprecated(&self.view), clock::now());
         self.pump().await;
         self.follow_routers().await;
         self.keep_ulids().await;
@@ -99,7 +99,7 @@ impl Daemon {
 
     /// Addresses of ours that contexts and sessions have as ULIDs or locators.
     pub(crate) fn addresses_in_use(&self) -> BTreeSet<Ipv6Addr> {
-        let established = self.host.contexts().filter_map(|context| {
+        let established = self.host.shim6().contexts().filter_map(|context| {
             let established = context.established?;
             Some([context.ulids.local.0, established.locators.local.0])
         });

@@ -1,5 +1,5 @@
 use anyhow::ensure;
-use moorline_host::CongestionPolicy;
+use moorline_contexts::CongestionPolicy;
 use serde::Deserialize;
 
 /// `[congestion]`.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use moorline_host::Profile;
+use moorline_contexts::Profile;
 use serde::Deserialize;
 
 use super::duration;

@@ -6,12 +6,13 @@
 use anyhow::Context as _;
 use moorline_bpf::ilnp::IlnpDatapath;
 use moorline_datapath::ilnp::Update;
+use moorline_host::{Host, Sessions};
 use moorline_ilnp::SessionSnapshot;
 use moorline_netlink::HostView;
 use moorline_types::UlidPair;
 
 use super::presence::Presence;
-use super::{Ilnp, Known, locators, ulids};
+use super::{Ilnp, Known, locators};
 use crate::args::Args;
 use crate::clock;
 use crate::protect::Mover;
@@ -19,15 +20,16 @@ use crate::shell::Daemon;
 
 impl Ilnp {
     /// Takes sessions over, tables included, but for those that the data plane does not take. How many there are.
-    fn take_over(&mut self, sessions: Vec<SessionSnapshot>) -> usize {
-        for snapshot in sessions {
-            if let Err(reason) = self.machine.restore(snapshot, clock::now()) {
+    fn take_over(&mut self, stored: Vec<SessionSnapshot>, host: &mut Host) -> usize {
+        for snapshot in stored {
+            let restored = host.ilnp_mut().map(|machine| machine.restore(snapshot, clock::now()));
+            if let Some(Err(reason)) = restored {
                 tracing::warn!(%reason, "session not taken over");
             }
         }
         // Where they go by is known before it is decided what addresses they need.
-        while let Some(update) = self.machine.poll_update() {
-            if self.apply_one(&update)
+        while let Some(update) = host.ilnp_mut().and_then(Sessions::poll_update) {
+            if self.apply_one(&update, host)
                 && let Update::Upsert(entry) = &update
             {
                 self.sessions.insert(entry.id, Known::of(entry));
@@ -39,7 +41,7 @@ impl Ilnp {
     /// The sessions that are to have a route, with the pairs it is for.
     pub(crate) fn routed(&self) -> impl Iterator<Item = (Mover, UlidPair)> + '_ {
         let routed = self.sessions.iter().filter(|(_, known)| known.is_routed);
-        routed.map(|(id, known)| (Mover::Session(*id), ulids(known.pair)))
+        routed.map(|(id, known)| (Mover::Session(*id), known.pair.ulids()))
     }
 }
 
@@ -58,7 +60,7 @@ impl Daemon {
             return IlnpDatapath::remove_left(&args.pin_dir).context("programs of ILNP");
         };
         ilnp.presence = left;
-        let restored = ilnp.take_over(self.store.load_sessions());
+        let restored = ilnp.take_over(self.store.load_sessions(), &mut self.host);
         if restored > 0 {
             tracing::info!(sessions = restored, "took over from the run before");
         }
@@ -74,14 +76,16 @@ impl Daemon {
     pub(crate) fn save_sessions(&mut self) -> anyhow::Result<()> {
         let Some(ilnp) = self.ilnp.as_mut().filter(|ilnp| ilnp.is_unsaved) else { return Ok(()) };
         ilnp.is_unsaved = false;
-        self.store.save_sessions(ilnp.machine.snapshot())
+        self.store.save_sessions(self.host.ilnp().into_iter().flat_map(Sessions::snapshot))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use moorline_contexts::Contexts;
     use moorline_datapath::ilnp::ChecksumMode;
-    use moorline_ilnp::{Cause, Config, Event, Machine, RemoteLocator, Why};
+    use moorline_host::Effect;
+    use moorline_ilnp::{Cause, Config, Event, RemoteLocator, Why};
     use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce};
     use moorline_wire::ilnp::AdmissionFlags;
 
@@ -119,10 +123,15 @@ mod tests {
         let shared = moorline_bpf::Settings::default();
         let (mut ilnp, _reports) =
             Ilnp::open(config.ilnp.as_ref().unwrap(), &shared, [0, 0]).unwrap();
-        ilnp.machine = Machine::new(Config::default(), [1; 32], clock::now());
-        assert_eq!(ilnp.take_over((0..3).map(session).collect()), 2);
-        assert_eq!((ilnp.machine.session_count(), ilnp.datapath.session_count()), (2, 2));
-        let is_told = |event| matches!(event, Event::Forgotten { cause: Cause::NotTaken, .. });
-        assert!(ilnp.machine.poll_event().is_some_and(is_told));
+        let now = clock::now();
+        let shim6 = Contexts::new(moorline_contexts::Config::default(), [1; 32], now);
+        let mut host = Host::new(shim6, Some(Sessions::new(Config::default(), [1; 32], now)));
+        assert_eq!(ilnp.take_over((0..3).map(session).collect(), &mut host), 2);
+        let count = host.ilnp().map(Sessions::session_count);
+        assert_eq!((count, ilnp.datapath.session_count()), (Some(2), 2));
+        let is_told = |effect| {
+            matches!(effect, Effect::TellSession(Event::Forgotten { cause: Cause::NotTaken, .. }))
+        };
+        assert!(host.poll_effect(now).is_some_and(is_told));
     }
 }

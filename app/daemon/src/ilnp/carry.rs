@@ -1,28 +1,30 @@
 //! Carries out what the sessions decided.
 
 use std::collections::BTreeMap;
-use std::iter;
 
 use moorline_datapath::ilnp::ROOM_IN_TCP;
 use moorline_datapath::ilnp::{SessionEntry, Update};
+use moorline_host::Host;
 use moorline_ilnp::{Event, Transmit};
 use moorline_netlink::MovedRoute;
 use moorline_types::{Nonce, SessionId};
 
-use super::{Ilnp, Known, ulids};
+use super::{Ilnp, Known};
 use crate::clock;
 use crate::protect::Mover;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// Everything that the sessions have to say, until there is nothing more.
-    pub(crate) async fn pump_ilnp(&mut self) {
+    /// What the sessions want, in an order in which no packet goes astray.
+    pub(crate) async fn carry_out_ilnp(
+        &mut self,
+        updates: &[Update],
+        transmits: &[Transmit],
+        events: &[Event],
+    ) {
         let Some(ilnp) = &mut self.ilnp else { return };
-        let updates: Vec<_> = iter::from_fn(|| ilnp.machine.poll_update()).collect();
         ilnp.is_unsaved |= !updates.is_empty();
-        let transmits: Vec<_> = iter::from_fn(|| ilnp.machine.poll_transmit()).collect();
-        let events: Vec<_> = iter::from_fn(|| ilnp.machine.poll_event()).collect();
-        for event in &events {
+        for event in events {
             if let Event::Moved { wire, .. } = event {
                 let address = wire.local.address();
                 self.introductions.repeat(address, ilnp.uplink_of(address), clock::now());
@@ -35,19 +37,19 @@ impl Daemon {
         let is_any_lost = updates.iter().any(is_lost);
         let mut routes = Vec::new();
         if !is_any_lost {
-            routes = self.route_ahead(&updates).await;
+            routes = self.route_ahead(updates).await;
         }
-        self.lead_back(&updates).await;
+        self.lead_back(updates).await;
         let Some(ilnp) = &mut self.ilnp else { return };
-        ilnp.apply(&updates);
-        ilnp.send(&transmits);
+        ilnp.apply(updates, &mut self.host);
+        ilnp.send(transmits);
         if is_any_lost {
-            routes = self.route_ahead(&updates).await;
+            routes = self.route_ahead(updates).await;
         }
         self.lead_soon(routes);
-        self.follow_updates(&updates).await;
+        self.follow_updates(updates).await;
         for event in events {
-            self.tell_ilnp(&event);
+            self.tell_ilnp(event);
         }
     }
 
@@ -112,11 +114,11 @@ impl Daemon {
     fn route_of(&self, entry: &SessionEntry) -> MovedRoute {
         let wire = entry.wire_pair();
         let is_tcp_bare = entry.maps_tcp && !entry.always && self.is_tcp_whole(entry);
-        let told = self.path_mtus.of(Mover::Session(entry.id), ulids(wire).as_locators());
+        let told = self.path_mtus.of(Mover::Session(entry.id), wire.ulids().as_locators());
         let mtu = self.mtu_from(wire.local.address()).min(told.unwrap_or(u32::MAX));
         let path_mtu = mtu.saturating_sub(room_of(entry));
         let direct = self.next_hop(wire.local.address());
-        let ulids = ulids(entry.pair);
+        let ulids = entry.pair.ulids();
         let own = self.own_hop(ulids.local);
         MovedRoute { ulids, path_mtu, is_tcp_bare, direct, own }
     }
@@ -185,19 +187,19 @@ impl Ilnp {
                 || !entry.remote.contains(&wire.remote.l64))
     }
 
-    fn apply(&mut self, updates: &[Update]) {
+    fn apply(&mut self, updates: &[Update], host: &mut Host) {
         for update in updates {
-            self.apply_one(update);
+            self.apply_one(update, host);
         }
     }
 
     /// Whether the data plane has taken it.
-    pub(super) fn apply_one(&mut self, update: &Update) -> bool {
+    pub(super) fn apply_one(&mut self, update: &Update, host: &mut Host) -> bool {
         let done = self.datapath.apply(update);
         if let Err(error) = &done {
             tracing::warn!(%error, "data plane of ILNP");
-            if let Update::Upsert(entry) = update {
-                self.machine.handle_not_taken(entry.id);
+            if let (Update::Upsert(entry), Some(sessions)) = (update, host.ilnp_mut()) {
+                sessions.handle_not_taken(entry.id);
             }
         }
         done.is_ok()

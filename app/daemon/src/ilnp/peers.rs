@@ -38,14 +38,14 @@ impl Daemon {
     /// The DNS says, or does not say, that a peer speaks ILNP.
     //= rfc6742#2.1
     pub(crate) fn on_known_peer(&mut self, known: &Known) {
-        let Some(ilnp) = &mut self.ilnp else { return };
+        let Some(sessions) = self.host.ilnp_mut() else { return };
         match &known.result {
             Ok(found) => {
                 let now = clock::now();
                 // Until it has been looked up again, and that has been tried once more.
                 let until = now + known.next.saturating_mul(2);
                 for nid in &found.nids {
-                    ilnp.machine.handle_hint(nid.nid, until, now);
+                    sessions.handle_hint(nid.nid, until, now);
                 }
                 let (nids, locators) = (found.nids.len(), found.locators.len());
                 tracing::debug!(peer = known.name, nids, locators, "in the DNS");

@@ -6,7 +6,6 @@ use moorline_netlink::MovedRoute;
 use moorline_types::{IlvPair, SessionId};
 use moorline_wire::ilnp::Refusal;
 
-use super::ulids;
 use crate::clock;
 use crate::protect::Mover;
 use crate::shell::Daemon;
@@ -19,23 +18,10 @@ impl Daemon {
             let known = id.and_then(|id| ilnp.sessions.get(&id).copied());
             pair.or(known.map(|known| known.pair))
         });
-        match *event {
-            Event::Established { pair, .. } => self.on_session(ulids(pair)),
-            Event::Classic { pair, .. } => self.on_classic(ulids(pair)),
-            Event::Moved { session, .. } => {
-                if let Some(pair) = known {
-                    // Data plane and route are in place by now.
-                    let route = self.moved.get(Mover::Session(session));
-                    self.notices.on_moved(
-                        ulids(pair),
-                        route.map(MovedRoute::tcp_mtu),
-                        clock::now(),
-                    );
-                }
-            }
-            Event::Forgotten { .. }
-            | Event::UpdateAcknowledged { .. }
-            | Event::UpdateUnanswered { .. } => {}
+        if let (Event::Moved { session, .. }, Some(pair)) = (event, known) {
+            // Data plane and route are in place by now.
+            let route = self.moved.get(Mover::Session(*session));
+            self.notices.on_moved(pair.ulids(), route.map(MovedRoute::tcp_mtu), clock::now());
         }
         log(event);
         let (kind, reason) = describe(event);

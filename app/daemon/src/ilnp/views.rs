@@ -8,6 +8,7 @@ use moorline_api::{
     Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, LocatorValidity,
     RemoteLocator, SessionCounts, SessionState,
 };
+use moorline_host::Sessions;
 use moorline_ilnp::{SessionView, State, Validity};
 use moorline_types::{Instant, Nonce};
 
@@ -21,9 +22,9 @@ use crate::shell::Daemon;
 impl Daemon {
     /// The correspondent cache; nonces for root alone, who could read them off the wire as well.
     pub(crate) fn ilcc(&self, with_nonces: bool) -> Ilcc {
-        let Some(ilnp) = &self.ilnp else { return Ilcc::default() };
+        let Some((ilnp, sessions)) = self.sessions() else { return Ilcc::default() };
         let now = clock::now();
-        let locators = ilnp.machine.locators().iter().map(|own| IlnpLocator {
+        let locators = sessions.locators().iter().map(|own| IlnpLocator {
             l64: own.l64.to_string(),
             uplink: ilnp
                 .locators
@@ -38,11 +39,10 @@ impl Daemon {
             policy: Some(ilnp.policy()),
             max_sessions: ilnp.config.max_sessions,
             locators: locators.collect(),
-            correspondents: ilnp
-                .machine
+            correspondents: sessions
                 .sessions(now)
                 .map(|session| {
-                    let readiness = readiness::of_session(&session, ilnp.machine.locators().len());
+                    let readiness = readiness::of_session(&session, sessions.locators().len());
                     let told = correspondent(&session, with_nonces, now);
                     Correspondent { readiness: Some(readiness), ..told }
                 })
@@ -52,7 +52,18 @@ impl Daemon {
 
     /// The cache in numbers; none where ILNP is off.
     pub(crate) fn ilnp_status(&self) -> Option<IlnpStatus> {
-        self.ilnp.as_ref().map(Ilnp::status)
+        self.sessions().map(|(ilnp, sessions)| ilnp.status(sessions))
+    }
+
+    /// Our address on the wire of each established session.
+    pub(crate) fn locals_in_use(&self, now: Instant) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        let sessions = self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now));
+        let established = sessions.filter(|session| session.state == State::Established);
+        established.map(|session| pair_of(session.wire).local)
+    }
+
+    fn sessions(&self) -> Option<(&Ilnp, &Sessions)> {
+        self.ilnp.as_ref().zip(self.host.ilnp())
     }
 }
 
@@ -64,50 +75,43 @@ impl Ilnp {
         }
     }
 
-    /// Our address on the wire of each established session.
-    pub(crate) fn locals_in_use(&self, now: Instant) -> impl Iterator<Item = Ipv6Addr> + '_ {
-        let sessions = self.machine.sessions(now);
-        let established = sessions.filter(|session| session.state == State::Established);
-        established.map(|session| pair_of(session.wire).local)
-    }
-
-    fn status(&self) -> IlnpStatus {
-        let mut sessions = SessionCounts::default();
+    fn status(&self, sessions: &Sessions) -> IlnpStatus {
+        let mut counts = SessionCounts::default();
         let mut nodes = BTreeSet::new();
-        for session in self.machine.sessions(clock::now()) {
+        for session in sessions.sessions(clock::now()) {
             nodes.insert(session.pair.remote.nid);
             match session.state {
-                State::Established => sessions.established += 1,
-                State::Confirming | State::Offered => sessions.opening += 1,
+                State::Established => counts.established += 1,
+                State::Confirming | State::Offered => counts.opening += 1,
             }
-            sessions.moved += u64::from(session.wire != session.pair);
-            sessions.awaiting += u64::from(session.awaits_acknowledgement);
+            counts.moved += u64::from(session.wire != session.pair);
+            counts.awaiting += u64::from(session.awaits_acknowledgement);
         }
         let mut without: BTreeMap<String, u64> = BTreeMap::new();
-        for (cause, count) in self.machine.classic() {
+        for (cause, count) in sessions.classic() {
             *without.entry(classic(cause).to_owned()).or_default() += count;
         }
         let types = self.config.types;
-        let refused = self.machine.refused();
+        let refused = sessions.refused();
         IlnpStatus {
             policy: Some(self.policy()),
             icmp_types: [types.initiator, types.responder],
             correspondents: u64::try_from(nodes.len()).unwrap_or(u64::MAX),
-            sessions,
+            sessions: counts,
             max_sessions: self.config.max_sessions,
-            locators: self.machine.locators().iter().map(|own| own.l64.to_string()).collect(),
-            identifiers: u32::try_from(self.machine.nids().len()).unwrap_or(u32::MAX),
-            drops: self.drops(),
+            locators: sessions.locators().iter().map(|own| own.l64.to_string()).collect(),
+            identifiers: u32::try_from(sessions.nids().len()).unwrap_or(u32::MAX),
+            drops: self.drops(sessions),
             refused: refused.map(|(reason, count)| (reason.to_string(), count)).collect(),
             classic: without,
         }
     }
 
     /// What programs and sessions have dropped, by reason.
-    fn drops(&self) -> BTreeMap<String, u64> {
+    fn drops(&self, sessions: &Sessions) -> BTreeMap<String, u64> {
         let mut drops: BTreeMap<String, u64> = BTreeMap::new();
         let seen = self.datapath.drops().unwrap_or_default();
-        for (reason, count) in seen.into_iter().chain(self.machine.drops()) {
+        for (reason, count) in seen.into_iter().chain(sessions.drops()) {
             *drops.entry(reason.to_string()).or_default() += count;
         }
         drops

@@ -1,8 +1,8 @@
 use std::cmp::Reverse;
 
 use moorline_api::{Net, PathAnswer, PathRule, Scope, Taste};
+use moorline_contexts as host;
 use moorline_datapath::shim6::Prefix;
-use moorline_host as host;
 use moorline_types::{ContextId, Locator};
 use moorline_wire::LocatorPreference;
 
@@ -92,11 +92,11 @@ impl Daemon {
         let rules = self.rules();
         let resolved: Vec<_> = rules.iter().flat_map(|rule| self.resolve(rule)).collect();
         let now = clock::now();
-        self.host.set_path_rules(resolved, now);
+        self.host.shim6_mut().set_path_rules(resolved, now);
         self.steer.is_news = true;
         let told = self.preferences(&rules);
         if told != self.steer.told {
-            self.host.set_preferences(&told, now);
+            self.host.shim6_mut().set_preferences(&told, now);
             self.steer.told = told;
             // The next run has to know whether peers were told any.
             self.contexts_changed = true;

@@ -1,5 +1,5 @@
 use moorline_api::{ContextPaths, PathCounters, PathInfo, PathState};
-use moorline_host::{ContextView, PathView};
+use moorline_contexts::{ContextView, PathView};
 use moorline_types::{ContextId, LocatorPair};
 
 use super::rules;
@@ -10,13 +10,14 @@ use crate::shell::Daemon;
 impl Daemon {
     pub(super) fn paths_of(&self, context: &ContextView) -> ContextPaths {
         let current = context.established.as_ref().map(|established| established.locators);
-        let views = self.host.paths(context.id);
+        let views = self.host.shim6().paths(context.id);
         ContextPaths {
             context: context.id.0,
             ulids: ulid_pair(context.ulids),
-            pinned: self.host.pinned(context.id).is_some(),
+            pinned: self.host.shim6().pinned(context.id).is_some(),
             spread: self
                 .host
+                .shim6()
                 .spread(context.id)
                 .unwrap_or_default()
                 .into_iter()

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
+use moorline_contexts::{ContextSnapshot, LocalState, Role};
 use moorline_datapath::shim6::Paths;
-use moorline_host::{ContextSnapshot, LocalState, Role};
 use moorline_types::{ContextTag, Locator, Ulid};
 
 use super::*;
@@ -73,10 +73,10 @@ fn a_slot_that_has_gone_to_another_context_does_not_keep_the_route_of_the_one_be
 }
 
 /// A host that goes on with one context, and the update that it has for the data plane.
-fn host_with_context() -> (Host, Update) {
+fn host_with_context() -> (Contexts, Update) {
     let entry = entry(3, false);
     let (now, usable) = (clock::now(), vec![entry.locators.local]);
-    let mut host = Host::new(moorline_host::Config::default(), [1; 32], now);
+    let mut host = Contexts::new(moorline_contexts::Config::default(), [1; 32], now);
     host.handle_local(&LocalState { usable: usable.clone(), ..LocalState::default() }, now);
     let snapshot = ContextSnapshot {
         id: entry.id,

@@ -4,8 +4,8 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::ensure;
+use moorline_contexts::{Config, Contexts, LocalState};
 use moorline_datapath::shim6::Report;
-use moorline_host::{Config, Host, LocalState};
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, PROTOCOL, Packet};
@@ -31,7 +31,7 @@ pub(super) struct World<'a> {
 
 /// A host with its data plane.
 struct End {
-    host: Host,
+    host: Contexts,
     plane: Plane,
     ulid: Ulid,
     /// When its timers are to be looked at, as told to the queue.
@@ -71,7 +71,7 @@ impl<'a> World<'a> {
             let peer = peers.peer(number)?;
             let mut seed = [0; 32];
             seed[..4].copy_from_slice(&number.to_le_bytes());
-            let mut host = Host::new(config.clone(), seed, now);
+            let mut host = Contexts::new(config.clone(), seed, now);
             host.handle_local(&peer.local, now);
             let mut plane = Plane::new(Settings { max_flows: 4, ..Settings::default() });
             for &locator in &peer.local.usable {

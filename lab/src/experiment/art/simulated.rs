@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_host::{Profile, SPARE_INTERVAL};
+use moorline_contexts::{Profile, SPARE_INTERVAL};
 use moorline_sim::{
     Change, HostPlan, Kind, Link, Pace, Pause, Plan, Port, Rule, Uplink, Violation, What, Workload,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use moorline_host::Profile;
+use moorline_contexts::Profile;
 
 use super::shape::{
     AddressesName, AttackPart, ChangePart, File, FlapPart, HostPart, KindName, LinkPart,

@@ -1,4 +1,4 @@
-use moorline_host::{EstablishedView, Readiness};
+use moorline_contexts::{EstablishedView, Readiness};
 use moorline_types::{Instant, LocatorPair};
 
 use super::regain::sends_alone;

@@ -1,4 +1,4 @@
-use moorline_host::EstablishedView;
+use moorline_contexts::EstablishedView;
 use moorline_types::{Instant, Locator, LocatorPair};
 
 use super::{World, pairs, u32_of};

@@ -21,7 +21,7 @@ impl Pair {
     fn restart(&mut self, side: usize, config: Config) {
         let snapshots: Vec<_> = self.hosts[side].snapshot().collect();
         let number = u8::try_from(side).expect("two sides");
-        let mut host = Host::new(config, [number + 70; 32], self.now);
+        let mut host = Contexts::new(config, [number + 70; 32], self.now);
         host.handle_local(&local_state(number), self.now);
         for snapshot in snapshots {
             host.restore(snapshot, self.now).expect("restored");
@@ -54,7 +54,7 @@ fn a_list_that_was_counted_by_no_earlier_version_is_counted_when_it_comes_again(
     pair.trigger(0);
     let before = pair.hosts[1].snapshot().next().expect("a context");
     assert_eq!(before.peer_listed, 2);
-    let mut host = Host::new(config(Duration::from_secs(2)), [9; 32], pair.now);
+    let mut host = Contexts::new(config(Duration::from_secs(2)), [9; 32], pair.now);
     host.handle_local(&local_state(1), pair.now);
     host.restore(ContextSnapshot { peer_listed: 0, ..before.clone() }, pair.now).expect("restored");
     pair.hosts[1] = host;
@@ -123,7 +123,7 @@ fn restored_contexts_are_told_of_at_a_bounded_pace() {
     let mut pair = Pair::new();
     pair.trigger(0);
     let one = pair.hosts[0].snapshot().next().expect("a context");
-    let mut host = Host::new(Config::default(), [9; 32], pair.now);
+    let mut host = Contexts::new(Config::default(), [9; 32], pair.now);
     host.handle_local(&local_state(0), pair.now);
     for n in 0..UPDATE_BURST + 50 {
         let peer = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, u16::try_from(n).expect("fits"));
@@ -137,7 +137,7 @@ fn restored_contexts_are_told_of_at_a_bounded_pace() {
         };
         host.restore(snapshot, pair.now).expect("room");
     }
-    let sent = |host: &mut Host| core::iter::from_fn(|| host.poll_transmit()).count();
+    let sent = |host: &mut Contexts| core::iter::from_fn(|| host.poll_transmit()).count();
     assert_eq!(sent(&mut host), UPDATE_BURST as usize);
     host.handle_timeout(pair.now + UPDATE_INTERVAL * 10);
     assert_eq!(sent(&mut host), 10);

@@ -4,7 +4,7 @@ use core::time::Duration;
 use moorline_reap as reap;
 use moorline_types::{ContextId, Instant, LocatorPair, Locators};
 
-use crate::machine::Host;
+use crate::machine::Contexts;
 
 /// What contexts have found out about spare pairs, so that one of those with the same peer checks for all.
 ///
@@ -80,7 +80,7 @@ impl Spares {
     }
 }
 
-impl Host {
+impl Contexts {
     /// A context is about to check its spare, unless others have.
     pub(crate) fn answer_spare_question(&mut self, id: ContextId, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };

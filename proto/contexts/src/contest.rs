@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
-use crate::machine::Host;
+use crate::machine::Contexts;
 
 /// Contexts whose peer has been asked whether it still has them, since when.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,7 @@ impl Contests {
     }
 }
 
-impl Host {
+impl Contexts {
     /// A context that the peer has moved away from its ULID with is not for who has that address now. So one who does not
     /// know its tags, elsewhere than where the peer is, has to wait until the peer does not answer there.
     pub(crate) fn contest(

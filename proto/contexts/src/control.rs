@@ -9,9 +9,9 @@ use moorline_wire::{
 
 use crate::drain::Pace;
 use crate::event::Transmit;
-use crate::machine::Host;
+use crate::machine::Contexts;
 
-impl Host {
+impl Contexts {
     /// A packet of protocol 140 from its Next Header octet on: a control message, or payload whose
     /// tag the data plane does not know. `locators` is our and the peer's address in its IPv6 header.
     pub fn handle_control(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {

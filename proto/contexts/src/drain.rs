@@ -12,10 +12,10 @@ use rand_core::RngCore;
 use crate::active::{self, Active};
 use crate::control;
 use crate::event::{Cause, Event, Removal};
-use crate::machine::{Host, is_ours_now};
+use crate::machine::{Contexts, is_ours_now};
 
 /// Carries out what context establishment and reachability detection have decided.
-impl Host {
+impl Contexts {
     pub(crate) fn drain_shim6(&mut self, now: Instant) {
         while let Some(transmit) = self.shim6.poll_transmit() {
             self.transmit(transmit.via, &transmit.message, now);

@@ -4,11 +4,11 @@ use core::time::Duration;
 use moorline_types::{ContextId, DropReason, Instant, UlidPair};
 
 use crate::event::Removal;
-use crate::machine::Host;
+use crate::machine::Contexts;
 
 /// A context has been quiet for its idle time: does anything on this host still need it? Asked only if
 /// [`Config::asks_before_removal`](crate::Config::asks_before_removal) is set, and answered by
-/// [`Host::handle_usage`].
+/// [`Contexts::handle_usage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The context.
@@ -48,7 +48,7 @@ impl Questions {
     }
 }
 
-impl Host {
+impl Contexts {
     /// The next question; `None` until the next `handle_*`.
     #[must_use]
     pub fn poll_question(&mut self) -> Option<Question> {

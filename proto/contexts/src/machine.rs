@@ -31,7 +31,7 @@ use moorline_types::DropCounters;
 /// A clone draws the same tags and nonces. It is for exploring what a host may do next (`check/`), never
 /// for two that run.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct Contexts {
     pub(crate) config: Config,
     pub(crate) reap_config: Arc<reap::Config>,
     pub(crate) rng: ChaCha20Rng,
@@ -73,7 +73,7 @@ pub struct LocalState {
     pub usable: Vec<Locator>,
 }
 
-impl Host {
+impl Contexts {
     /// A host without addresses and contexts. `seed` must be secret and never used before.
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {

@@ -6,7 +6,7 @@ use moorline_shim6::{Failure, Role};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::event::Cause;
-use crate::machine::Host;
+use crate::machine::Contexts;
 
 /// A context as people and the API see it; no tags in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct NegativeView {
     pub until: Instant,
 }
 
-impl Host {
+impl Contexts {
     /// All contexts, by slot.
     pub fn contexts(&self) -> impl Iterator<Item = ContextView> + '_ {
         self.shim6.contexts().map(|context| self.view_of(context))

@@ -4,7 +4,7 @@ use super::*;
 
 /// A host that has nothing but an address that the second one has left, and does what the first does not mind.
 struct Newcomer {
-    host: Host,
+    host: Contexts,
     /// Whether the second host has gone for good.
     is_alone: bool,
 }
@@ -12,7 +12,7 @@ struct Newcomer {
 impl Newcomer {
     fn new(pair: &mut Pair) -> Self {
         let ulid = pair.ulids(1).local.as_locator();
-        let mut host = Host::new(Config::default(), [0x77; 32], pair.now);
+        let mut host = Contexts::new(Config::default(), [0x77; 32], pair.now);
         let local = LocalState { proof: LocalProof::default(), usable: [ulid].into() };
         host.handle_local(&local, pair.now);
         host.handle_report(Report::Trigger { ulids: pair.ulids(1) }, pair.now);
@@ -26,7 +26,7 @@ impl Newcomer {
         let end = pair.now + duration;
         loop {
             self.settle(pair);
-            let timers = [&pair.hosts[0], &pair.hosts[1], &self.host].map(Host::poll_timeout);
+            let timers = [&pair.hosts[0], &pair.hosts[1], &self.host].map(Contexts::poll_timeout);
             let next = timers.iter().flatten().map(|(at, _)| *at).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
             pair.now = pair.now.max(next);

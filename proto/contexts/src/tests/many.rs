@@ -5,8 +5,8 @@ use crate::TimerKind;
 
 /// A host with a context to each of many peers, all by way of its first ISP.
 struct Site {
-    host: Host,
-    peers: Vec<Host>,
+    host: Contexts,
+    peers: Vec<Contexts>,
     locators: Vec<Locator>,
     /// By the addresses of each peer.
     homes: alloc::collections::BTreeMap<Locator, usize>,
@@ -17,7 +17,7 @@ impl Site {
     fn new(count: u16, config: &Config) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let local = local_state(0);
-        let mut host = Host::new(config.clone(), [7; 32], now);
+        let mut host = Contexts::new(config.clone(), [7; 32], now);
         host.handle_local(&local, now);
         let mut site = Self {
             host,
@@ -30,7 +30,7 @@ impl Site {
             let state = peer_state(n);
             let mut seed = [9; 32];
             seed[..2].copy_from_slice(&n.to_be_bytes());
-            let mut peer = Host::new(config.clone(), seed, now);
+            let mut peer = Contexts::new(config.clone(), seed, now);
             peer.handle_local(&state, now);
             site.homes.extend(state.usable.iter().map(|l| (*l, usize::from(n))));
             site.peers.push(peer);
@@ -181,7 +181,7 @@ fn a_quiet_context_stays_while_something_uses_it() {
     //= rfc5533#9-1 rfc5533#9-2 (test)
     let mut pair = Pair::new();
     let config = Config { asks_before_removal: true, ..Config::default() };
-    pair.hosts[0] = Host::new(config.clone(), [3; 32], pair.now);
+    pair.hosts[0] = Contexts::new(config.clone(), [3; 32], pair.now);
     pair.hosts[0].handle_local(&local_state(0), pair.now);
     pair.trigger(0);
     let context = pair.entries[0][0].id;

@@ -27,7 +27,7 @@ impl Pair {
     pub(super) fn lose(&mut self, side: usize) {
         let mut config = Config::default();
         config.shim6.send_timeout = Duration::from_secs(2);
-        self.hosts[side] = Host::new(config, [0x5e; 32], self.now);
+        self.hosts[side] = Contexts::new(config, [0x5e; 32], self.now);
         let local = local_state(u8::try_from(side).expect("two sides"));
         self.hosts[side].handle_local(&local, self.now);
         self.entries[side].clear();

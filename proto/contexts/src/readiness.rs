@@ -5,7 +5,7 @@ use moorline_shim6 as shim6;
 use moorline_shim6::Failure;
 use moorline_types::{ContextId, Instant, LocatorPair};
 
-use crate::machine::Host;
+use crate::machine::Contexts;
 
 /// Whether a connection survives the loss of the pair that it uses.
 ///
@@ -204,7 +204,7 @@ impl Readiness {
     }
 }
 
-impl Host {
+impl Contexts {
     /// Whether the connections of a context survive the loss of its current pair; `None`: there is no such context.
     #[must_use]
     pub fn readiness(&self, id: ContextId, now: Instant) -> Option<Readiness> {

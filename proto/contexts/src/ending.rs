@@ -6,10 +6,10 @@ use moorline_types::{DropReason, Instant, Locator, LocatorPair};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PayloadHeader};
 
 use crate::event::Removal;
-use crate::machine::Host;
+use crate::machine::Contexts;
 
 /// A host that knows no Shim6 any more, at the other end or here (decision 094).
-impl Host {
+impl Contexts {
     /// Payload of a context that has moved came to a host without Shim6. With the tag, by locators that it takes, and
     /// from a locator of the peer that is as hard to forge as an R1bis.
     pub(crate) fn on_payload_refused(

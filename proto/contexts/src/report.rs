@@ -2,9 +2,9 @@ use moorline_datapath::shim6::{Doubt, Report};
 use moorline_reap as reap;
 use moorline_types::{DropReason, Instant};
 
-use crate::machine::Host;
+use crate::machine::Contexts;
 
-impl Host {
+impl Contexts {
     /// What the data plane has seen.
     pub fn handle_report(&mut self, report: Report, now: Instant) {
         let outcome = self.on_report(report, now);

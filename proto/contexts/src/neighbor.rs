@@ -2,9 +2,9 @@ use alloc::vec::Vec;
 
 use moorline_types::{Instant, Locator};
 
-use crate::machine::Host;
+use crate::machine::Contexts;
 
-impl Host {
+impl Contexts {
     /// Packets from these addresses of ours cannot leave the link, as far as the host can tell: its
     /// Neighbor Unreachability Detection has given their router up. Contexts whose current pair begins
     /// at one explore at once.

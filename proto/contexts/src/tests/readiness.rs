@@ -64,7 +64,7 @@ fn the_rfcs_profile_tries_no_other_pair_and_answers_no_check() {
     assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::ChecksOff));
     let default = Config { profile: Profile::default(), ..Config::default() };
     let mut pair = Pair::new();
-    pair.hosts[0] = Host::new(default, [7; 32], pair.now);
+    pair.hosts[0] = Contexts::new(default, [7; 32], pair.now);
     pair.hosts[0].handle_local(&local_state(0), pair.now);
     pair.trigger(0);
     pair.traffic();
@@ -126,7 +126,7 @@ fn a_peer_that_has_lost_the_context_protects_nothing_until_it_has_answered_anew(
     assert!(matches!(pair.readiness(0), Readiness::Protected { .. }));
     pair.now = pair.now + Duration::from_secs(5);
     let config = Config { profile: Profile::default(), ..Config::default() };
-    pair.hosts[1] = Host::new(config, [7; 32], pair.now);
+    pair.hosts[1] = Contexts::new(config, [7; 32], pair.now);
     pair.hosts[1].handle_local(&local_state(1), pair.now);
     pair.entries[1].clear();
     pair.hosts[0].set_send_timeout(Duration::from_secs(7), pair.now);

@@ -9,7 +9,7 @@ use moorline_reap::Cause;
 use moorline_types::{ContextId, Instant, Locator, LocatorPair};
 
 use crate::drain::rank;
-use crate::machine::Host;
+use crate::machine::Contexts;
 
 /// What a rule says of the pairs that it is about; the greater is the better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,7 +158,7 @@ impl Steering {
     }
 }
 
-impl Host {
+impl Contexts {
     /// Has the payload of a context take `pair` as soon as it has answered a probe; REAP guards it
     /// there as anywhere. A context that is pinned stays.
     ///

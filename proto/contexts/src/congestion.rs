@@ -8,7 +8,7 @@ use moorline_reap::{Cause, State};
 use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::event::Event;
-use crate::machine::Host;
+use crate::machine::Contexts;
 use crate::steer::Taste;
 
 /// When a context leaves a congested pair, and how a context that does so again and again is held.
@@ -62,7 +62,7 @@ impl Congestion {
     }
 }
 
-impl Host {
+impl Contexts {
     /// Whether contexts leave congested pairs by themselves; `None`, as at the start: they do not.
     pub fn set_congestion_policy(&mut self, policy: Option<CongestionPolicy>) {
         self.congestion.policy = policy;

@@ -5,7 +5,7 @@ use moorline_shim6::{Context, Established, Key, PeerSet, Preferences, Role, Stat
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::LocatorPreference;
 
-use crate::machine::Host;
+use crate::machine::Contexts;
 
 /// All it takes to go on with an established context in another run of the host. It holds the tags,
 /// so it is as secret as they are.
@@ -41,7 +41,7 @@ pub struct ContextSnapshot {
     pub role: Role,
 }
 
-impl Host {
+impl Contexts {
     /// The established contexts as they are now.
     pub fn snapshot(&self) -> impl Iterator<Item = ContextSnapshot> + '_ {
         self.shim6.contexts().filter_map(|context| {

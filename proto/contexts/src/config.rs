@@ -3,7 +3,7 @@ use core::time::Duration;
 use moorline_reap::Profile;
 use moorline_types::{LocatorPair, UlidPair};
 
-/// Settings of a [`crate::Host`].
+/// Settings of a [`crate::Contexts`].
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Context establishment. Its `send_timeout` is the Send Timeout of REAP too.

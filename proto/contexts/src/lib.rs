@@ -1,0 +1,62 @@
+//! The root protocol machine of a host, and the contract with its data plane.
+//!
+//! [`Contexts`] joins `moorline-shim6` (who the peer is, and that its locators are its own) and one
+//! `moorline-reap` machine per established context (which locator pair works). It is pure: bytes,
+//! reports and the time go in, bytes, updates and events come out.
+//!
+//! ```text
+//!   control packets --> handle_control --+            +--> poll_transmit  control packets
+//!   data plane      --> handle_report  --+--> Contexts ---+--> poll_datapath  entries for the data plane
+//!   addresses       --> handle_local   --+            +--> poll_event     for people and the API
+//!   clock           --> handle_timeout --+            +--> poll_timeout   when to come back
+//! ```
+//!
+//! Contexts that lose the same path at the same time do not probe all at once: of their own accord they
+//! send [`PROBES_PER_SECOND`] together, after [`PROBE_BURST`] at once, in the order in which they asked, and
+//! two more for each one that is answered; and who leaves a pair tries first what has worked for others that
+//! have left it.
+//!
+//! Contexts with the same peer share what they know of spare pairs, so that one of them checks for all.
+//!
+//! After each `handle_*` the caller drains the three queues, then sleeps until the timeout. Equal
+//! seed and inputs give equal outputs. Nothing that a peer sends is an error to the caller: it is a
+//! counted [`DropReason`](moorline_types::DropReason).
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+
+mod active;
+mod asked;
+mod config;
+mod congestion;
+mod contest;
+mod control;
+mod drain;
+mod ending;
+mod event;
+mod machine;
+mod neighbor;
+mod pacer;
+mod question;
+mod readiness;
+mod report;
+mod slots;
+mod snapshot;
+mod spares;
+mod steer;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
+pub use congestion::{CONGESTED_EVERY, CongestionPolicy, MAX_HOLD};
+pub use event::{Cause, Doubt, Event, Removal, TimerKind, Transmit};
+pub use machine::{Contexts, LocalState};
+pub use moorline_reap::{FAIL_BACK, Profile, SPARE_INTERVAL, State as ReapState};
+pub use moorline_shim6::{Failure, Role};
+pub use question::Question;
+pub use readiness::{Readiness, Reason};
+pub use snapshot::ContextSnapshot;
+pub use steer::{PathRule, PathView, Placed, Refusal, Scope, Taste};
+pub use view::{ContextView, EstablishedView, NegativeView};

@@ -1,0 +1,264 @@
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use moorline_contexts::{Contexts, Removal};
+use moorline_datapath as datapath;
+use moorline_datapath::ilnp::{Socket, Sockets};
+use moorline_ilnp::{Event, Machine as Sessions};
+use moorline_types::{IlvPair, Instant, LocatorPair, UlidPair};
+use moorline_wire::MessageType;
+
+use crate::effect::Effect;
+use crate::moved::MovedPairs;
+
+/// The protocols of a host.
+///
+/// After each input the caller executes the effects until [`poll_effect`](Self::poll_effect) gives none, and sleeps until
+/// [`poll_timeout`](Self::poll_timeout). Equal seeds and inputs give equal effects.
+#[derive(Debug)]
+pub struct Host {
+    shim6: Contexts,
+    ilnp: Option<Sessions>,
+    moved: MovedPairs,
+    /// Pairs for which ILNP asks the peer, with what Shim6 is to see if the answer is no.
+    waiting: BTreeMap<UlidPair, Waiting>,
+    /// Updates of the host's own, before those of the contexts.
+    updates: VecDeque<datapath::shim6::Update>,
+}
+
+/// What came for Shim6 while ILNP asks the peer for a session.
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    /// Whether traffic has earned a context.
+    is_triggered: bool,
+    /// The last I1 of the peer.
+    i1: Option<(Vec<u8>, LocatorPair)>,
+}
+
+impl Host {
+    /// A host with these machines, which have no state yet.
+    #[must_use]
+    pub const fn new(shim6: Contexts, ilnp: Option<Sessions>) -> Self {
+        Self {
+            shim6,
+            ilnp,
+            moved: MovedPairs::new(),
+            waiting: BTreeMap::new(),
+            updates: VecDeque::new(),
+        }
+    }
+
+    /// The contexts of Shim6.
+    #[must_use]
+    pub const fn shim6(&self) -> &Contexts {
+        &self.shim6
+    }
+
+    /// The same, for inputs that are Shim6's alone. What comes of them comes out of [`poll_effect`](Self::poll_effect).
+    pub const fn shim6_mut(&mut self) -> &mut Contexts {
+        &mut self.shim6
+    }
+
+    /// The sessions of ILNP, if the host speaks it.
+    #[must_use]
+    pub const fn ilnp(&self) -> Option<&Sessions> {
+        self.ilnp.as_ref()
+    }
+
+    /// The same, for inputs that are ILNP's alone. What comes of them comes out of [`poll_effect`](Self::poll_effect).
+    pub const fn ilnp_mut(&mut self) -> Option<&mut Sessions> {
+        self.ilnp.as_mut()
+    }
+
+    /// Whether Shim6 has moved the payload of this pair, so that ILNP leaves it alone.
+    #[must_use]
+    pub fn has_moved(&self, pair: UlidPair) -> bool {
+        self.moved.contains(pair)
+    }
+
+    /// A control packet of protocol 140, from its Next Header octet on.
+    ///
+    /// An I1 for a pair that has a session gets no answer. One for a pair for which ILNP asks the peer waits for the answer.
+    pub fn handle_shim6(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
+        let pair = UlidPair::new(locators.local.as_ulid(), locators.peer.as_ulid());
+        if !is_i1(octets) || !self.is_taken(pair) {
+            self.shim6.handle_control(octets, locators, now);
+        } else if !self.has_session(pair) && octets.len() <= MAX_I1 {
+            self.waiting.entry(pair).or_default().i1 = Some((octets.to_vec(), locators));
+        }
+    }
+
+    /// What the data plane of Shim6 has seen. Traffic of a pair that ILNP has, or asks the peer for, earns no context.
+    pub fn handle_shim6_report(&mut self, report: datapath::shim6::Report, now: Instant) {
+        match report {
+            datapath::shim6::Report::Trigger { ulids } if self.is_taken(ulids) => {
+                self.waiting.entry(ulids).or_default().is_triggered = true;
+            }
+            report => self.shim6.handle_report(report, now),
+        }
+    }
+
+    /// A control packet of ILNP, whole.
+    pub fn handle_ilnp(&mut self, packet: &[u8], sockets: &dyn Sockets, now: Instant) {
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.handle_control(packet, &NotMoved { sockets, moved: &self.moved }, now);
+        }
+    }
+
+    /// What the data plane of ILNP has seen. Traffic of a pair that Shim6 has moved is none of its business.
+    pub fn handle_ilnp_report(&mut self, report: datapath::ilnp::Report, now: Instant) {
+        let is_of_shim6 = match report {
+            datapath::ilnp::Report::Candidate { pair, .. } => self.moved.contains(pair.ulids()),
+            _ => false,
+        };
+        if let Some(ilnp) = self.ilnp.as_mut().filter(|_| !is_of_shim6) {
+            ilnp.handle_report(report, now);
+        }
+    }
+
+    /// Timers that ran out.
+    pub fn handle_timeout(&mut self, sockets: &dyn Sockets, now: Instant) {
+        if self.shim6.poll_timeout().is_some_and(|(at, _)| at <= now) {
+            self.shim6.handle_timeout(now);
+        }
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.handle_timeout(&NotMoved { sockets, moved: &self.moved }, now);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let shim6 = self.shim6.poll_timeout().map(|(at, _)| at);
+        let ilnp = self.ilnp.as_ref().and_then(Sessions::poll_timeout);
+        shim6.into_iter().chain(ilnp).min()
+    }
+
+    /// The next effect; `None` until the next input.
+    ///
+    /// Those of ILNP come first, as a session may take the place of a context.
+    #[must_use]
+    pub fn poll_effect(&mut self, now: Instant) -> Option<Effect> {
+        self.poll_ilnp(now).or_else(|| self.poll_shim6())
+    }
+
+    fn poll_ilnp(&mut self, now: Instant) -> Option<Effect> {
+        let ilnp = self.ilnp.as_mut()?;
+        if let Some(update) = ilnp.poll_update() {
+            return Some(Effect::UpdateSession(update));
+        }
+        if let Some(transmit) = ilnp.poll_transmit() {
+            return Some(Effect::SendIlnp(transmit));
+        }
+        let event = ilnp.poll_event()?;
+        match event {
+            Event::Established { pair, .. } => self.on_session(pair.ulids()),
+            Event::Classic { pair, .. } | Event::Forgotten { pair, .. } => {
+                self.on_no_session(pair.ulids(), now);
+            }
+            Event::Moved { .. }
+            | Event::UpdateAcknowledged { .. }
+            | Event::UpdateUnanswered { .. } => {}
+        }
+        Some(Effect::TellSession(event))
+    }
+
+    fn poll_shim6(&mut self) -> Option<Effect> {
+        if let Some(transmit) = self.shim6.poll_transmit() {
+            return Some(Effect::SendShim6(transmit));
+        }
+        if let Some(update) = self.updates.pop_front() {
+            return Some(Effect::UpdateContext(update));
+        }
+        if let Some(update) = self.shim6.poll_datapath() {
+            self.note_owner(&update);
+            return Some(Effect::UpdateContext(update));
+        }
+        if let Some(event) = self.shim6.poll_event() {
+            return Some(Effect::TellContext(event));
+        }
+        self.shim6.poll_question().map(Effect::AskUsage)
+    }
+
+    /// A pair has a session: what has not moved makes room for it, be it an I1 that the peer does not answer. Should the session
+    /// end, the traffic counts for Shim6 again.
+    fn on_session(&mut self, pair: UlidPair) {
+        self.waiting.remove(&pair);
+        let begun = self.shim6.contexts().filter(|context| context.ulids == pair);
+        for id in begun.map(|context| context.id).collect::<Vec<_>>() {
+            self.shim6.remove(id, Removal::Requested);
+        }
+        self.updates.push_back(datapath::shim6::Update::Rearm { ulids: pair });
+    }
+
+    /// A pair has no session after all, or no more: it is Shim6's turn with what came meanwhile.
+    fn on_no_session(&mut self, pair: UlidPair, now: Instant) {
+        if self.is_taken(pair) {
+            return;
+        }
+        let Some(Waiting { is_triggered, i1 }) = self.waiting.remove(&pair) else { return };
+        if let Some((octets, locators)) = i1 {
+            self.shim6.handle_control(&octets, locators, now);
+        }
+        if is_triggered {
+            self.shim6.handle_report(datapath::shim6::Report::Trigger { ulids: pair }, now);
+        }
+    }
+
+    /// Notes the pairs that Shim6 has moved. A context that came about while ILNP had a session already goes again; what ILNP
+    /// has not agreed on yet goes for a context that moves.
+    fn note_owner(&mut self, update: &datapath::shim6::Update) {
+        let entry = match update {
+            datapath::shim6::Update::Upsert(entry) => entry,
+            datapath::shim6::Update::Remove { context } => return self.moved.remove(*context),
+            datapath::shim6::Update::Heard { .. } | datapath::shim6::Update::Rearm { .. } => return,
+        };
+        if let Some(ilnp) = self.ilnp.as_mut().filter(|_| entry.is_moved()) {
+            ilnp.withdraw(IlvPair::of(entry.ulids));
+            self.waiting.remove(&entry.ulids);
+        }
+        if self.has_session(entry.ulids) {
+            self.shim6.remove(entry.id, Removal::Requested);
+        } else if entry.is_moved() {
+            self.moved.insert(entry.id, entry.ulids);
+        } else {
+            self.moved.remove(entry.id);
+        }
+    }
+
+    fn has_session(&self, pair: UlidPair) -> bool {
+        self.ilnp.as_ref().is_some_and(|ilnp| ilnp.has_session(IlvPair::of(pair)))
+    }
+
+    fn is_taken(&self, pair: UlidPair) -> bool {
+        self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_taken(IlvPair::of(pair)))
+    }
+}
+
+/// The sockets of the host as ILNP is to see them: a pair that Shim6 has moved has none.
+struct NotMoved<'a> {
+    sockets: &'a dyn Sockets,
+    moved: &'a MovedPairs,
+}
+
+impl Sockets for NotMoved<'_> {
+    fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
+        match self.moved.contains(pair.ulids()) {
+            true => Socket::None,
+            false => self.sockets.kind(pair, protocol, ports),
+        }
+    }
+
+    fn any_between(&self, pair: IlvPair) -> bool {
+        self.sockets.any_between(pair)
+    }
+}
+
+fn is_i1(octets: &[u8]) -> bool {
+    octets.get(TYPE_AT).is_some_and(|kind| MessageType::new(*kind) == MessageType::I1)
+}
+
+/// Place of the type in a Shim6 control message (RFC 5533 s5.3).
+const TYPE_AT: usize = 2;
+/// Octets of an I1 that is kept: what a packet of the least MTU holds.
+const MAX_I1: usize = moorline_wire::ip6::MIN_MTU as usize;
