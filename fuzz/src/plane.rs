@@ -126,7 +126,7 @@ impl World {
             Outbound::Drop(_) => {}
             Outbound::Send { source } => {
                 assert_eq!(after.len(), packet.len() + 8);
-                assert_eq!((after[6], address(&after, 8)), (SHIM6, source.0));
+                assert_eq!((after[6], address(&after, 8)), (SHIM6, source));
                 let entry = self.entries.values().find(|entry| {
                     let ulids = (entry.ulids.local.0, entry.ulids.peer.0);
                     let to =

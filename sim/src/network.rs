@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_types::{Instant, Locator};
+use moorline_types::{Ilv, Instant, Locator, Nid};
 
 use crate::plan::{Direction, Link, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, What};
 use crate::rng::Rng;
@@ -12,6 +12,8 @@ use crate::rng::Rng;
 pub(crate) struct Network {
     ports: BTreeMap<Port, PortState>,
     addresses: BTreeMap<Ipv6Addr, Address>,
+    /// Addresses that a host has for ILNP sessions alone, beside its own.
+    guests: BTreeMap<Ipv6Addr, Address>,
     cut_paths: BTreeSet<(Port, Port)>,
     down_isps: BTreeSet<usize>,
     cut_transits: BTreeSet<(usize, usize)>,
@@ -68,6 +70,7 @@ impl Network {
         Self {
             ports,
             addresses: BTreeMap::new(),
+            guests: BTreeMap::new(),
             cut_paths: BTreeSet::new(),
             down_isps: BTreeSet::new(),
             cut_transits: BTreeSet::new(),
@@ -82,14 +85,40 @@ impl Network {
 
     /// The prefix of an address is gone.
     pub(crate) fn withdraw_address(&mut self, address: Locator) {
-        if let Some(address) = self.addresses.get_mut(&address.0) {
-            address.has_prefix = false;
+        let prefix = Ilv::of(address.0).l64;
+        for (_, state) in self.addresses.iter_mut().filter(|(known, _)| **known == address.0) {
+            state.has_prefix = false;
         }
+        for (_, state) in self.guests.iter_mut().filter(|(guest, _)| Ilv::of(**guest).l64 == prefix)
+        {
+            state.has_prefix = false;
+        }
+    }
+
+    /// A host has each of these identifiers in each of its prefixes, and no others beside its own addresses. Result: those addresses.
+    pub(crate) fn set_guests(&mut self, host: usize, nids: &BTreeSet<Nid>) -> Vec<Locator> {
+        self.guests.retain(|_, state| state.port.host != host);
+        let of_host = self.addresses.iter().filter(|(_, state)| state.port.host == host);
+        let places: Vec<_> = of_host.map(|(own, state)| (Ilv::of(*own).l64, *state)).collect();
+        let mut guests = Vec::new();
+        for (l64, state) in places.into_iter().filter(|(_, state)| state.has_prefix) {
+            for address in nids.iter().map(|nid| Ilv::new(l64, *nid).address()) {
+                if !self.addresses.get(&address).is_some_and(|own| own.has_prefix) {
+                    self.guests.insert(address, state);
+                    guests.push(Locator(address));
+                }
+            }
+        }
+        guests
     }
 
     /// Whose address it is or was.
     pub(crate) fn port_of(&self, address: Ipv6Addr) -> Option<Port> {
-        self.addresses.get(&address).map(|address| address.port)
+        self.find(address).map(|address| address.port)
+    }
+
+    fn find(&self, address: Ipv6Addr) -> Option<&Address> {
+        self.guests.get(&address).or_else(|| self.addresses.get(&address))
     }
 
     /// The addresses that a host can send from, as far as it knows.
@@ -100,7 +129,7 @@ impl Network {
 
     /// Whether the host it is or was of has this address now, whatever its link does.
     pub(crate) fn has_address(&self, address: Ipv6Addr) -> bool {
-        let address = self.addresses.get(&address).filter(|address| address.has_prefix);
+        let address = self.find(address).filter(|address| address.has_prefix);
         let state = address.and_then(|address| self.ports.get(&address.port));
         state.is_some_and(|state| state.has_address)
     }
@@ -281,7 +310,7 @@ impl Network {
 
     /// Whether a host can send from it, as far as the host knows.
     fn is_usable(&self, address: Ipv6Addr) -> bool {
-        let address = self.addresses.get(&address).filter(|address| address.has_prefix);
+        let address = self.find(address).filter(|address| address.has_prefix);
         let state = address.and_then(|address| self.ports.get(&address.port));
         state.is_some_and(|state| state.has_carrier && state.has_address)
     }

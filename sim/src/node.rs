@@ -1,14 +1,20 @@
+mod sockets;
+
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use moorline_contexts::{Config, ContextSnapshot, Contexts, EstablishedView, LocalState};
+use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView};
 use moorline_datapath::shim6::TriggerPolicy;
-use moorline_plane::shim6::{Plane, Settings};
-use moorline_types::{Instant, Locator, Ulid, UlidPair};
+use moorline_host::{Host, Sessions};
+use moorline_ilnp::{self as ilnp, LocalLocator, SessionSnapshot, SessionView};
+use moorline_plane::{Planes, shim6::Plane, shim6::Settings};
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, Locator, Nid, Ulid, UlidPair};
 
 use crate::addresses::{AddressBook, Changed};
 use crate::network::Network;
 use crate::plan::{HostPlan, Port};
 use crate::rng::Rng;
+pub(crate) use sockets::HostSockets;
 
 /// A host: its addresses and, with Moorline, its core and data plane.
 #[derive(Debug)]
@@ -20,48 +26,61 @@ pub(crate) struct Node {
     pub(crate) is_suspended: bool,
 }
 
-/// Core and data plane of a host.
+/// Core and data planes of a host.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) host: Contexts,
-    pub(crate) plane: Plane,
+    pub(crate) host: Host,
+    pub(crate) planes: Planes,
     pub(crate) report_delay: Duration,
-    config: Config,
+    config: shim6::Config,
     settings: Settings,
     /// What a killed core had stored; `None`: it is alive.
-    stored: Option<Vec<ContextSnapshot>>,
+    stored: Option<Stored>,
     /// What both were told of the addresses.
-    told: LocalState,
+    told: shim6::LocalState,
+    /// Identifiers that the host has in each of its prefixes, as sessions need them.
+    guests: BTreeSet<Nid>,
     /// When timers are to be looked at, as told to the queue.
     pub(crate) wake: Option<Instant>,
+}
+
+/// What outlives a core.
+#[derive(Debug, Default)]
+struct Stored {
+    contexts: Vec<ContextSnapshot>,
+    sessions: Vec<SessionSnapshot>,
 }
 
 impl Node {
     pub(crate) fn new(number: usize, plan: &HostPlan, rng: &mut Rng, now: Instant) -> Self {
         let addresses = AddressBook::new(plan.addresses, number, plan.uplinks.len(), rng.fork());
-        let mut config = Config { profile: plan.profile, ..Config::default() };
+        let mut config = shim6::Config { profile: plan.profile, ..shim6::Config::default() };
         config.shim6.send_timeout = plan.send_timeout;
         let mut settings = Settings::default();
         if !plan.initiates {
             settings.trigger =
                 TriggerPolicy { bytes: u64::MAX, age: Duration::MAX, ..settings.trigger };
         }
-        let core = plan.moorline.then(|| Core {
-            host: Contexts::new(config.clone(), rng.seed(), now),
-            plane: Plane::new(settings),
-            report_delay: plan.report_delay,
-            config,
-            settings,
-            stored: None,
-            told: LocalState::default(),
-            wake: None,
+        let core = plan.moorline.then(|| {
+            let seed = rng.seed();
+            Core {
+                host: new_host(&config, plan.ilnp, seed, now),
+                planes: new_planes(settings, plan.ilnp),
+                report_delay: plan.report_delay,
+                config,
+                settings,
+                stored: None,
+                told: shim6::LocalState::default(),
+                guests: BTreeSet::new(),
+                wake: None,
+            }
         });
         let mut node = Self { number, addresses, core, is_suspended: false };
         node.tell_proof();
         node
     }
 
-    /// Tells core and data plane of the addresses as they are now.
+    /// Tells core and data planes of the addresses as they are now.
     pub(crate) fn tell_local(&mut self, network: &Network, now: Instant) {
         let is_awake = !self.is_suspended;
         let Some(core) = self.core.as_mut().filter(|core| is_awake && !core.is_dead()) else {
@@ -69,11 +88,12 @@ impl Node {
         };
         let usable: Vec<_> = network.usable_of(self.number).collect();
         for gone in core.told.usable.iter().filter(|locator| !usable.contains(locator)) {
-            core.plane.unset_local(*gone);
+            core.planes.shim6.unset_local(*gone);
         }
-        usable.iter().for_each(|&locator| core.plane.set_local(locator));
+        usable.iter().for_each(|&locator| core.planes.shim6.set_local(locator));
         core.told.usable = usable;
-        core.host.handle_local(&core.told, now);
+        core.host.shim6_mut().handle_local(&core.told, now);
+        core.tell_locators(now);
     }
 
     /// A prefix of this uplink comes; what addresses come with it.
@@ -90,10 +110,10 @@ impl Node {
         changed
     }
 
-    /// Kills the core: from now on there is only the data plane.
+    /// Kills the core: from now on there are only the data planes.
     pub(crate) fn kill(&mut self) {
         if let Some(core) = &mut self.core {
-            let stored = core.host.snapshot().collect();
+            let stored = core.snapshot();
             core.stored.get_or_insert(stored);
         }
     }
@@ -101,7 +121,7 @@ impl Node {
     /// Lets a test see and change what a killed core has stored.
     pub(crate) fn with_stored(&mut self, change: impl FnOnce(&mut [ContextSnapshot])) {
         if let Some(stored) = self.core.as_mut().and_then(|core| core.stored.as_mut()) {
-            change(stored);
+            change(&mut stored.contexts);
         }
     }
 
@@ -110,20 +130,22 @@ impl Node {
         self.kill();
         let Some(core) = &mut self.core else { return true };
         let stored = core.stored.take().unwrap_or_default();
-        core.host = Contexts::new(core.config.clone(), rng.seed(), now);
+        core.begin_anew(rng.seed(), now);
+        let has_sessions = core.restore_sessions(stored.sessions, now);
         self.tell_local(network, now);
         let Some(core) = &mut self.core else { return true };
-        stored.into_iter().all(|snapshot| core.host.restore(snapshot, now).is_ok())
+        let mut contexts = stored.contexts.into_iter();
+        contexts.all(|one| core.host.shim6_mut().restore(one, now).is_ok()) && has_sessions
     }
 
-    /// Core and data plane begin anew, and know nothing of what was before.
+    /// Core and data planes begin anew, and know nothing of what was before.
     pub(crate) fn reboot(&mut self, network: &Network, rng: &mut Rng, now: Instant) {
         self.addresses.forget_generation();
         self.tell_proof();
         let Some(core) = &mut self.core else { return };
         core.stored = None;
-        core.host = Contexts::new(core.config.clone(), rng.seed(), now);
-        core.plane = Plane::new(core.settings);
+        core.begin_anew(rng.seed(), now);
+        core.planes.shim6 = Plane::new(core.settings);
         core.told.usable.clear();
         self.tell_local(network, now);
     }
@@ -136,7 +158,7 @@ impl Node {
 }
 
 impl Core {
-    /// Whether there is only the data plane.
+    /// Whether there are only the data planes.
     pub(crate) fn is_dead(&self) -> bool {
         self.stored.is_some()
     }
@@ -144,23 +166,84 @@ impl Core {
     /// Whether its data plane is left with this address of ours: the core told it so, and has been killed before it could say that the
     /// address has gone. Such a data plane goes on as it was told (decision 110).
     pub(crate) fn is_left_to_plane(&self, address: Locator) -> bool {
-        self.is_dead() && self.told.usable.contains(&address)
+        let has_prefix = |own: &Locator| own.prefix() == address.prefix();
+        let is_guest = self.guests.contains(&Ilv::of(address.0).nid);
+        self.is_dead()
+            && (self.told.usable.contains(&address)
+                || is_guest && self.told.usable.iter().any(has_prefix))
+    }
+
+    fn snapshot(&self) -> Stored {
+        let sessions = self.host.ilnp().into_iter().flat_map(Sessions::snapshot).collect();
+        Stored { contexts: self.host.shim6().snapshot().collect(), sessions }
+    }
+
+    /// Another host in place of this one. The data plane of Shim6 stays: the programs of Linux do, too.
+    fn begin_anew(&mut self, seed: [u8; 32], now: Instant) {
+        let has_ilnp = self.planes.ilnp.is_some();
+        self.host = new_host(&self.config, has_ilnp, seed, now);
+        self.planes.ilnp = new_planes(self.settings, has_ilnp).ilnp;
+    }
+
+    fn restore_sessions(&mut self, stored: Vec<SessionSnapshot>, now: Instant) -> bool {
+        let Some(sessions) = self.host.ilnp_mut() else { return true };
+        stored.into_iter().all(|one| sessions.restore(one, now).is_ok())
+    }
+
+    /// Identifiers that have sessions.
+    pub(crate) fn session_nids(&self, now: Instant) -> BTreeSet<Nid> {
+        self.sessions(now).map(|session| session.pair.local.nid).collect()
+    }
+
+    /// Notes for which identifiers the host has addresses. Result: whether they are others than before.
+    pub(crate) fn note_guests(&mut self, nids: BTreeSet<Nid>) -> bool {
+        let is_news = self.guests != nids;
+        self.guests = nids;
+        is_news
+    }
+
+    pub(crate) const fn guests(&self) -> &BTreeSet<Nid> {
+        &self.guests
+    }
+
+    /// Tells ILNP where the host is: each prefix is a locator, each interface identifier an identifier.
+    pub(crate) fn tell_locators(&mut self, now: Instant) {
+        let ilvs = || self.told.usable.iter().map(|own| Ilv::of(own.0));
+        let mut nids: BTreeSet<_> = ilvs().map(|ilv| ilv.nid).collect();
+        nids.extend(&self.guests);
+        let l64s: BTreeSet<_> = ilvs().map(|ilv| ilv.l64).collect();
+        let Some((sessions, plane)) = self.host.ilnp_mut().zip(self.planes.ilnp.as_mut()) else {
+            return;
+        };
+        plane.set_nids(nids.clone());
+        let locators = l64s.into_iter().map(LocalLocator::new).collect();
+        let state = ilnp::LocalState { nids: nids.into_iter().collect(), locators };
+        sessions.handle_local(&state, now);
+    }
+
+    /// What core and data planes have dropped, by reason.
+    pub(crate) fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        let of_shim6 = self.host.shim6().drops().iter().chain(self.planes.shim6.drops().iter());
+        let sessions = self.host.ilnp().into_iter().flat_map(Sessions::drops);
+        let plane = self.planes.ilnp.iter().flat_map(|plane| plane.drops());
+        of_shim6.chain(sessions).chain(plane)
     }
 
     /// See [`crate::Outcome::extents`].
     pub(crate) fn extent(&self, now: Instant) -> usize {
-        let size = |host: &Contexts, plane: &Plane| format!("{host:?} {plane:?}").len();
-        let mut host = Contexts::new(self.config.clone(), [0; 32], now);
-        host.handle_local(&self.told, now);
-        let mut plane = Plane::new(self.settings);
-        self.told.usable.iter().for_each(|&locator| plane.set_local(locator));
-        size(&self.host, &self.plane).saturating_sub(size(&host, &plane))
+        let size = |host: &Host, planes: &Planes| format!("{host:?} {planes:?}").len();
+        let has_ilnp = self.planes.ilnp.is_some();
+        let mut host = new_host(&self.config, has_ilnp, [0; 32], now);
+        host.shim6_mut().handle_local(&self.told, now);
+        let mut planes = new_planes(self.settings, has_ilnp);
+        self.told.usable.iter().for_each(|&locator| planes.shim6.set_local(locator));
+        size(&self.host, &self.planes).saturating_sub(size(&host, &planes))
     }
 
     /// When its timers are to be looked at.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let host = self.host.poll_timeout().map(|(at, _)| at).filter(|_| !self.is_dead());
-        [host, self.plane.poll_timeout()].into_iter().flatten().min()
+        let host = self.host.poll_timeout().filter(|_| !self.is_dead());
+        [host, self.planes.shim6.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Whether it has been told that this address is its own, or that it can prove it.
@@ -172,6 +255,34 @@ impl Core {
 
     /// Whether there is an established context between these addresses, and whether it has moved.
     pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
-        self.host.contexts().find(|context| context.ulids == ulids)?.established
+        let mut contexts = self.host.shim6().contexts();
+        contexts.find(|context| context.ulids == ulids)?.established
     }
+
+    /// The session of these addresses, if they have one.
+    pub(crate) fn session(&self, ulids: UlidPair, now: Instant) -> Option<SessionView> {
+        let pair = IlvPair::of(ulids);
+        self.host
+            .ilnp()?
+            .has_session(pair)
+            .then(|| self.sessions(now))?
+            .find(|one| one.pair == pair)
+    }
+
+    fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
+        self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now))
+    }
+}
+
+fn new_host(config: &shim6::Config, has_ilnp: bool, seed: [u8; 32], now: Instant) -> Host {
+    let sessions = has_ilnp.then(|| Sessions::new(ilnp::Config::default(), seed, now));
+    Host::new(Contexts::new(config.clone(), seed, now), sessions)
+}
+
+fn new_planes(settings: Settings, has_ilnp: bool) -> Planes {
+    let ilnp = has_ilnp.then(|| {
+        // The key of a table that no run fills.
+        moorline_plane::ilnp::Plane::new(moorline_plane::ilnp::Settings::default(), [0; 16])
+    });
+    Planes { shim6: Plane::new(settings), ilnp }
 }

@@ -110,6 +110,8 @@ pub enum Rule {
     ProbedPair,
     /// (3) A host sends from its own addresses.
     OwnSource,
+    /// (3) A pair of addresses that has a session at a host has no context there that has moved (decision 071).
+    OneOwner,
     /// (4) A responder makes a context only by an I2 or I2bis that echoes a validator of its own.
     ValidI2,
     /// (4) Nobody has a context that its traffic did not ask for.
@@ -136,7 +138,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::DeliveredAsSent,
         Self::Untouched,
         Self::StreamIntact,
@@ -145,6 +147,7 @@ impl Rule {
         Self::VerifiedLocator,
         Self::ProbedPair,
         Self::OwnSource,
+        Self::OneOwner,
         Self::ValidI2,
         Self::WantedContext,
         Self::ControlBound,
@@ -164,7 +167,7 @@ impl Rule {
         match self {
             Self::DeliveredAsSent | Self::Untouched | Self::StreamIntact => Some(1),
             Self::Recovery | Self::Answered => Some(2),
-            Self::VerifiedLocator | Self::ProbedPair | Self::OwnSource => Some(3),
+            Self::VerifiedLocator | Self::ProbedPair | Self::OwnSource | Self::OneOwner => Some(3),
             Self::ValidI2 | Self::WantedContext => Some(4),
             Self::ControlBound => Some(5),
             Self::UniqueTags => Some(6),

@@ -147,6 +147,13 @@ fn checksummed(header: Header, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
     header.packet(&payload)
 }
 
+/// Whether the checksum of a packet is right, as far as it has one that is known here.
+pub(crate) fn is_checksum_right(packet: &[u8]) -> bool {
+    let header = Header::read(packet);
+    let summed = header.filter(|header| matches!(header.next_header, TCP | UDP | ICMPV6));
+    summed.is_none_or(|header| checksum(&header, payload(packet)) == 0)
+}
+
 /// The payload, if it is of this kind and its checksum right.
 fn checked(packet: &[u8], next_header: u8) -> Option<&[u8]> {
     let header = Header::read(packet).filter(|header| header.next_header == next_header)?;

@@ -36,6 +36,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The same with ILNP on the hosts whose place in it is among these bits.
+    #[must_use]
+    pub fn with_ilnp(mut self, places: u64) -> Self {
+        for (place, host) in self.hosts.iter_mut().enumerate() {
+            host.ilnp = host.moorline && places >> (place % 64) & 1 == 1;
+        }
+        self
+    }
+
     /// Two hosts with Moorline and an uplink to each of two ISPs, 10 ms from one to the other, and
     /// nothing else yet.
     #[must_use]
@@ -61,6 +70,8 @@ impl Plan {
 pub struct HostPlan {
     /// Whether it runs Moorline; otherwise it has plain IPv6 and has never heard of protocol 140.
     pub moorline: bool,
+    /// Whether it speaks ILNP beside Shim6.
+    pub ilnp: bool,
     /// Whether its traffic makes it ask for contexts; otherwise it waits to be asked, as a server.
     pub initiates: bool,
     /// What proves that its addresses belong together.
@@ -80,6 +91,7 @@ impl Default for HostPlan {
     fn default() -> Self {
         Self {
             moorline: true,
+            ilnp: false,
             initiates: true,
             addresses: Addresses::Hba,
             send_timeout: Duration::from_secs(15),

@@ -50,6 +50,14 @@ pub fn random_plan(seed: u64) -> Plan {
     }
 }
 
+/// The same with ILNP on some of the hosts, or on all of them.
+#[must_use]
+pub fn random_mixed_plan(seed: u64) -> Plan {
+    let mut rng = Rng::new(seed, ILNP_STREAM);
+    let places = if rng.is(Chance::percent(60)) { u64::MAX } else { rng.below(u64::MAX) };
+    random_plan(seed).with_ilnp(places)
+}
+
 fn hosts(rng: &mut Rng) -> Vec<HostPlan> {
     let count = rng.pick(&[2, 2, 2, 2, 3, 3, 4, 5]).unwrap_or(2);
     let network = NetworkKind {
@@ -85,6 +93,7 @@ fn host(rng: &mut Rng, network: &NetworkKind) -> HostPlan {
     let first = rng.index(network.isps);
     HostPlan {
         moorline: !rng.is(Chance::percent(3)),
+        ilnp: false,
         initiates: !rng.is(Chance::percent(25)),
         addresses: network.addresses.unwrap_or(random),
         send_timeout: Duration::from_millis(
@@ -311,6 +320,7 @@ fn isp(rng: &mut Rng, hosts: &[HostPlan]) -> usize {
 
 /// Stream of the seed that plans come from.
 const PLAN_STREAM: u64 = 3;
+const ILNP_STREAM: u64 = 5;
 /// Most runs end long before, when nothing is left to wait for.
 const LONGEST: Duration = Duration::from_secs(3600);
 /// An old prefix and a new one are there together for so long, at most.

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 mod adaptive;
 mod found;
+mod mixed;
 mod plans;
 mod protected;
 mod roaming;

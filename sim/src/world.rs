@@ -3,7 +3,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::Duration;
 
-use moorline_datapath::shim6::Report;
+use moorline_plane::Report;
 use moorline_types::{Instant, LocatorPair, UlidPair};
 
 use crate::chart::Trace;
@@ -374,7 +374,7 @@ impl<'a> World<'a> {
         for (host, node) in self.nodes.iter().enumerate() {
             let mut of_host = BTreeMap::new();
             if let Some(core) = &node.core {
-                for (reason, times) in core.host.drops().iter().chain(core.plane.drops().iter()) {
+                for (reason, times) in core.drops() {
                     *of_host.entry(reason).or_insert(0) += times;
                 }
             }

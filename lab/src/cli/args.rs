@@ -84,6 +84,9 @@ pub struct SimArgs {
     /// Seed of the first; the next ones count up.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub first_seed: u64,
+    /// Some or all hosts of made-up plans speak ILNP beside Shim6.
+    #[arg(long, conflicts_with = "plan")]
+    pub ilnp: bool,
     /// Play this plan (TOML, see docs/simulator.md) with each seed, not one made up from it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,

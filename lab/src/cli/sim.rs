@@ -2,7 +2,7 @@ use super::args::SimArgs;
 use super::experiments::interrupted;
 use crate::interrupt::{self, Interrupted};
 use anyhow::Context;
-use moorline_sim::{Outcome, Plan, random_plan, run_many, trace};
+use moorline_sim::{Outcome, Plan, random_mixed_plan, random_plan, run_many, trace};
 use moorline_term::write_json;
 use serde::Serialize;
 use std::fs;
@@ -43,7 +43,8 @@ pub(crate) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
         Plan::from_toml(&text).with_context(|| path.display().to_string())
     });
     let fixed = fixed.transpose()?;
-    let plan = |seed| fixed.clone().unwrap_or_else(|| random_plan(seed));
+    let random = if args.ilnp { random_mixed_plan } else { random_plan };
+    let plan = |seed| fixed.clone().unwrap_or_else(|| random(seed));
     if args.print_plan {
         write!(out, "{}", plan(args.first_seed).to_toml())?;
         return Ok(ExitCode::SUCCESS);

@@ -5,7 +5,7 @@ use moorline_contexts::{Contexts, Removal};
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_ilnp::{Event, Machine as Sessions};
-use moorline_types::{IlvPair, Instant, LocatorPair, UlidPair};
+use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::MessageType;
 
 use crate::effect::Effect;
@@ -78,10 +78,15 @@ impl Host {
 
     /// A control packet of protocol 140, from its Next Header octet on.
     ///
-    /// An I1 for a pair that has a session gets no answer. One for a pair for which ILNP asks the peer waits for the answer.
+    /// An I1 gets no answer if its pair has a session, or if it is for an address that the host has for sessions alone. An I1 for a
+    /// pair for which ILNP asks the peer waits for the answer.
     pub fn handle_shim6(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
         let pair = UlidPair::new(locators.local.as_ulid(), locators.peer.as_ulid());
-        if !is_i1(octets) || !self.is_taken(pair) {
+        let is_i1 = is_i1(octets);
+        if is_i1 && self.is_for_sessions(locators.local) {
+            return;
+        }
+        if !is_i1 || !self.is_taken(pair) {
             self.shim6.handle_control(octets, locators, now);
         } else if !self.has_session(pair) && octets.len() <= MAX_I1 {
             self.waiting.entry(pair).or_default().i1 = Some((octets.to_vec(), locators));
@@ -224,6 +229,15 @@ impl Host {
         } else {
             self.moved.remove(entry.id);
         }
+    }
+
+    /// Whether an address joins an identifier and a locator of ILNP, and is no address of the host otherwise.
+    fn is_for_sessions(&self, address: Locator) -> bool {
+        let Ilv { l64, nid } = Ilv::of(address.0);
+        let has = |ilnp: &Sessions| {
+            ilnp.nids().contains(&nid) && ilnp.locators().iter().any(|local| local.l64 == l64)
+        };
+        self.ilnp.as_ref().is_some_and(has) && !self.shim6.usable().contains(&address)
     }
 
     fn has_session(&self, pair: UlidPair) -> bool {

@@ -10,7 +10,7 @@ use moorline_contexts::{self as shim6, Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{Report, Socket, Sockets, Update as SessionUpdate};
 use moorline_datapath::shim6::{Report as TrafficReport, Update};
 use moorline_ilnp::{self as ilnp, LocalLocator};
-use moorline_types::{Ilv, IlvPair, Instant, LocatorPair, UlidPair};
+use moorline_types::{Ilv, IlvPair, Instant, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
 use crate::{Effect, Host, Sessions};
@@ -210,6 +210,22 @@ fn an_i1_that_comes_while_ilnp_asks_is_answered_when_it_has_given_up() {
     duo.carries_shim6 = false;
     duo.run(GIVES_UP);
     assert_eq!(duo.sent(0).first(), Some(&MessageType::R1));
+}
+
+/// A data plane of the peer has seen a moved session as traffic of its own, after the peer was started anew.
+#[test]
+fn an_i1_for_an_address_that_the_host_has_for_sessions_alone_gets_no_answer() {
+    let mut duo = Duo::new();
+    let [first, second] = [0, 1].map(|n| Ilv::of(duo.locals[0].usable[n].0));
+    let guest = Ulid(first.at(second.l64).address());
+    let from = duo.pair(1).local;
+    for (to, answers) in [(guest, 0), (Ulid(second.address()), 1)] {
+        let ulids = UlidPair::new(from, to);
+        duo.hosts[1].shim6_mut().handle_report(TrafficReport::Trigger { ulids }, duo.now);
+        duo.carries_ilnp = false;
+        duo.settle();
+        assert_eq!(duo.sent(0).iter().filter(|kind| **kind == MessageType::R1).count(), answers);
+    }
 }
 
 #[test]

@@ -267,13 +267,17 @@ impl Machine {
         self.events.push_back(event);
     }
 
-    /// Sends an ICMPv6 message between these addresses, with a nonce if it is of a session.
+    /// Sends an ICMPv6 message between these addresses, with a nonce if it is of a session. A node that has lost the locator sends
+    /// nothing from it.
     pub(crate) fn send(
         &mut self,
         pair: IlvPair,
         message: &[u8],
         nonce: Option<(Nonce, Option<u32>)>,
     ) {
+        if !self.has_locator(pair.local.l64) {
+            return;
+        }
         let options = nonce.map_or_else(Vec::new, |(nonce, sequence)| {
             NonceHeader { next_header: ICMPV6, nonce, sequence }.emit()
         });

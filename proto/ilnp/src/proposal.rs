@@ -233,7 +233,8 @@ impl Machine {
             validator: [0; 16],
             responder_nonce: self.draw_nonce(),
         };
-        let accept = self.validators.seal(accept, pair, &mut self.rng, now);
+        let session = self.agreed_nonce(pair);
+        let accept = self.validators.seal(accept, (pair, session), &mut self.rng, now);
         self.send_admission(&Admission::Accept(accept), pair);
         Ok(())
     }
@@ -248,6 +249,13 @@ impl Machine {
         self.answers.take(pair.remote.l64, now)?;
         self.send_admission(&Admission::Propose(Propose { flow }), pair);
         Ok(())
+    }
+
+    /// The nonce that we send in the session of a pair, once the handshake is over: it names the session.
+    fn agreed_nonce(&self, pair: IlvPair) -> Option<Nonce> {
+        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
+        let agreed = session.filter(|session| matches!(session.opening, Opening::Done));
+        agreed.map(|session| session.send_nonce)
     }
 
     fn is_confirming(&self, pair: IlvPair) -> bool {
@@ -312,7 +320,6 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         let Confirm { accept, initiator_nonce } = confirm;
-        self.validators.check(accept, pair, &mut self.rng, now)?;
         if let Some(id) = self.ilcc.find_pair(pair) {
             let ours = self.ilcc.get(id).map(|session| session.send_nonce);
             let key = self.ilcc.key(id);
@@ -328,6 +335,8 @@ impl Machine {
                 return Err(DropReason::UnexpectedState);
             }
         }
+        let session = self.agreed_nonce(pair);
+        self.validators.check(accept, (pair, session), &mut self.rng, now)?;
         // Ours and theirs have crossed at every step: the one from the higher address goes on.
         if self.is_confirming(pair) && pair.local > pair.remote {
             return Err(DropReason::UnexpectedState);

@@ -1,7 +1,7 @@
 use core::fmt;
 use core::hash::Hasher;
 
-use moorline_types::{DropReason, IlvPair, Instant};
+use moorline_types::{DropReason, IlvPair, Instant, Nonce};
 use moorline_wire::ilnp::Accept;
 use moorline_wire::ilnp::consts::ADMISSION_VALIDATOR_LEN;
 use rand_chacha::ChaCha20Rng;
@@ -13,7 +13,8 @@ use crate::consts::VALIDATOR_MIN_LIFETIME;
 /// Makes and checks what keeps a responder without state: a keyed hash over an Accept and its addresses.
 ///
 /// As for Shim6 (decision 004), the epoch in the message names the secret, and the current and the last one
-/// are good.
+/// are good. The hash covers the session that the pair had when the Accept was made: its nonce, which no other has. So a Confirm
+/// that comes once more, after another handshake, is good for nothing.
 pub(crate) struct Validators {
     epoch_start: Instant,
     epoch: u32,
@@ -29,24 +30,24 @@ impl Validators {
         Self { epoch_start: now, epoch: rng.next_u32(), current, previous }
     }
 
-    /// Fills in epoch and validator. The pair is the responder's.
+    /// Fills in epoch and validator. The pair is the responder's, and so is the session that it has now.
     pub(crate) fn seal(
         &mut self,
         accept: Accept,
-        pair: IlvPair,
+        (pair, session): (IlvPair, Option<Nonce>),
         rng: &mut ChaCha20Rng,
         now: Instant,
     ) -> Accept {
         self.rotate(rng, now);
         let sealed = Accept { epoch: self.epoch, ..accept };
-        Accept { validator: hash(&self.current, &sealed, pair), ..sealed }
+        Accept { validator: hash(&self.current, &sealed, (pair, session)), ..sealed }
     }
 
-    /// Whether this came from us, of late, for this pair.
+    /// Whether this came from us, of late, for this pair while it had this session.
     pub(crate) fn check(
         &mut self,
         accept: &Accept,
-        pair: IlvPair,
+        (pair, session): (IlvPair, Option<Nonce>),
         rng: &mut ChaCha20Rng,
         now: Instant,
     ) -> Result<(), DropReason> {
@@ -56,7 +57,7 @@ impl Validators {
             1 => &self.previous,
             _ => return Err(DropReason::StaleNonce),
         };
-        let ours = hash(secret, accept, pair);
+        let ours = hash(secret, accept, (pair, session));
         let pairs = ours.iter().zip(&accept.validator);
         if pairs.fold(0, |difference, (a, b)| difference | (a ^ b)) == 0 {
             Ok(())
@@ -87,7 +88,11 @@ impl fmt::Debug for Validators {
     }
 }
 
-fn hash(secret: &[u8; 16], accept: &Accept, pair: IlvPair) -> [u8; ADMISSION_VALIDATOR_LEN] {
+fn hash(
+    secret: &[u8; 16],
+    accept: &Accept,
+    (pair, session): (IlvPair, Option<Nonce>),
+) -> [u8; ADMISSION_VALIDATOR_LEN] {
     let mut hasher = SipHasher24::new_with_key(secret);
     hasher.write(&pair.local.address().octets());
     hasher.write(&pair.remote.address().octets());
@@ -98,5 +103,6 @@ fn hash(secret: &[u8; 16], accept: &Accept, pair: IlvPair) -> [u8; ADMISSION_VAL
     hasher.write_u32(flow.transaction);
     hasher.write_u32(accept.epoch);
     hasher.write(accept.responder_nonce.octets());
+    hasher.write(session.as_ref().map_or(&[], Nonce::octets));
     hasher.finish128().as_bytes()
 }

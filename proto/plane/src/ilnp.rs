@@ -5,5 +5,5 @@ mod plane;
 mod quote;
 mod whence;
 
-pub use crate::Inbound;
-pub use plane::{Outbound, Plane, Settings};
+pub use crate::{Inbound, Outbound};
+pub use plane::{Plane, Settings};

@@ -1,5 +1,5 @@
 //! The user-space data planes, in safe Rust: [`shim6`] is for the contexts of Shim6, [`ilnp`] for the sessions of ILNPv6. Each obeys its
-//! half of the contract in [`moorline_datapath`], as the eBPF programs (`bpf/`) do in the kernel.
+//! half of the contract in [`moorline_datapath`], as the eBPF programs (`bpf/`) do in the kernel. [`Planes`] puts one behind the other.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -7,9 +7,28 @@ extern crate alloc;
 extern crate std;
 
 pub mod ilnp;
+mod planes;
 pub mod shim6;
 
+use core::net::Ipv6Addr;
+
 use moorline_types::DropReason;
+
+pub use planes::{By, Planes, Report};
+
+/// The fate of a packet that a socket sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outbound {
+    /// The packet goes its way untouched.
+    Pass,
+    /// The plane has rewritten the packet, which leaves by the uplink of its new source.
+    Send {
+        /// The source.
+        source: Ipv6Addr,
+    },
+    /// The plane has dropped the packet, and counted it.
+    Drop(DropReason),
+}
 
 /// The fate of a packet that comes from the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

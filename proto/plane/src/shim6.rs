@@ -49,7 +49,7 @@ mod reports;
 mod settings;
 mod tcp;
 
-pub use crate::Inbound;
+pub use crate::{Inbound, Outbound};
 pub use flows::Flows;
-pub use plane::{Outbound, Plane, Sender};
+pub use plane::{Plane, Sender};
 pub use settings::{DEFAULT_MTU, MAX_FLOWS, MAX_REPORTS, Settings};

@@ -1,11 +1,13 @@
-use moorline_contexts::{Event, ReapState, Transmit};
-use moorline_datapath::shim6::{Report, Update};
-use moorline_types::UlidPair;
+use moorline_contexts::{ContextView, Event, ReapState, Transmit};
+use moorline_datapath::shim6::Update;
+use moorline_host::Effect;
+use moorline_plane::Report;
+use moorline_types::{IlvPair, Instant, UlidPair};
 use moorline_wire::PROTOCOL;
 
 use super::mutant::{Mutant, flip_last, spoil};
 use super::{Occurrence, Parcel, World};
-use crate::node::{Core, Node};
+use crate::node::{Core, HostSockets, Node};
 use crate::outcome::Rule;
 use crate::packet::Header;
 use crate::plan::{What, host_name};
@@ -41,6 +43,8 @@ impl World<'_> {
         let Some(node) = self.nodes.get_mut(host) else { return };
         node.is_suspended = is_suspended;
         if !is_suspended {
+            self.place_guests(host);
+            let Some(node) = self.nodes.get_mut(host) else { return };
             node.tell_local(&self.network, self.now);
             self.settle(host);
             let held = std::mem::take(&mut self.held);
@@ -55,8 +59,9 @@ impl World<'_> {
         for (host, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.is_suspended) {
             let Some(core) = node.core.as_ref().filter(|core| !core.is_dead()) else { continue };
             let lifetime = self.plan.hosts[host].profile.spare_interval * 2;
-            for context in core.host.contexts() {
-                let Some(readiness) = core.host.readiness(context.id, self.now) else { continue };
+            for context in core.host.shim6().contexts() {
+                let readiness = core.host.shim6().readiness(context.id, self.now);
+                let Some(readiness) = readiness else { continue };
                 let readiness = self.mutant_readiness(&context, readiness);
                 self.rules.on_readiness(host, &context, readiness, lifetime, self.now);
             }
@@ -68,6 +73,7 @@ impl World<'_> {
             if self.nodes[host].is_suspended {
                 continue;
             }
+            self.place_guests(host);
             self.nodes[host].tell_local(&self.network, self.now);
             self.rules.on_local_change(host);
             self.settle(host);
@@ -76,21 +82,20 @@ impl World<'_> {
 
     pub(super) fn on_wake(&mut self, host: usize) {
         let (now, sleeps_in) = (self.now, self.is(Mutant::SleepsIn));
-        let awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
+        let Self { nodes, workloads, .. } = self;
+        let sockets = HostSockets { host, workloads };
+        let awake = nodes.get_mut(host).filter(|node| !node.is_suspended);
         let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
         // Served already, or moved to an earlier time.
         if core.wake != Some(now) {
             return;
         }
         core.wake = None;
-        if core.plane.poll_timeout().is_some_and(|at| at <= now) {
-            core.plane.handle_timeout(now);
+        if core.planes.shim6.poll_timeout().is_some_and(|at| at <= now) {
+            core.planes.shim6.handle_timeout(now);
         }
-        if !core.is_dead()
-            && !sleeps_in
-            && core.host.poll_timeout().is_some_and(|(at, _)| at <= now)
-        {
-            core.host.handle_timeout(now);
+        if !core.is_dead() && !sleeps_in && core.host.poll_timeout().is_some_and(|at| at <= now) {
+            core.host.handle_timeout(&sockets, now);
         }
         let next = core.next_timeout();
         self.check(next.is_none_or(|at| at > now), Rule::TimersAdvance, || {
@@ -106,12 +111,12 @@ impl World<'_> {
             return;
         }
         if let Some(core) = living_core(&mut self.nodes, host) {
-            core.host.handle_report(report, now);
+            handle_report(core, report, now);
         }
         self.settle(host);
     }
 
-    /// Carries out what core and data plane of a host want, until they want no more.
+    /// Executes what core and data planes of a host want, until they want no more.
     pub(super) fn settle(&mut self, host: usize) {
         let now = self.now;
         let mut restored = Vec::new();
@@ -119,25 +124,19 @@ impl World<'_> {
         loop {
             let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) else { return };
             steps += 1;
-            if let Some(report) = core.plane.poll_report() {
+            if let Some(report) = core.planes.poll_report() {
                 if core.is_dead() {
                     // Nobody reads it.
                 } else if core.report_delay.is_zero() {
-                    core.host.handle_report(report, now);
+                    handle_report(core, report, now);
                 } else {
                     let at = now + core.report_delay;
                     self.queue.push(at, Occurrence::Report(host, report));
                 }
             } else if core.is_dead() {
                 break;
-            } else if let Some(update) = core.host.poll_datapath() {
-                self.update_plane(host, update);
-            } else if let Some(transmit) = core.host.poll_transmit() {
-                for _ in 0..self.copies_of(&transmit.octets, transmit.locators) {
-                    self.send_control(host, &transmit);
-                }
-            } else if let Some(event) = core.host.poll_event() {
-                restored.extend(self.on_event(host, event));
+            } else if let Some(effect) = core.host.poll_effect(now) {
+                restored.extend(self.execute(host, effect));
             } else {
                 break;
             }
@@ -146,16 +145,82 @@ impl World<'_> {
                 break;
             }
         }
+        self.follow_sessions(host);
+        self.check_owners(host);
         self.schedule_wake(host);
         for ulids in restored.into_iter().filter(|_| self.plan.reverts_backoff) {
             self.on_path_restored(host, ulids);
         }
     }
 
+    /// Executes an effect; the ULIDs of a context that has found a path.
+    fn execute(&mut self, host: usize, effect: Effect) -> Option<UlidPair> {
+        match effect {
+            Effect::UpdateContext(update) => self.update_plane(host, update),
+            Effect::UpdateSession(update) => {
+                let core = living_core(&mut self.nodes, host);
+                if let Some(plane) = core.and_then(|core| core.planes.ilnp.as_mut()) {
+                    plane.handle_update(&update);
+                }
+            }
+            Effect::SendShim6(transmit) => {
+                for _ in 0..self.copies_of(&transmit.octets, transmit.locators) {
+                    self.send_control(host, &transmit);
+                }
+            }
+            Effect::SendIlnp(transmit) => {
+                self.transmit(host, Parcel { octets: transmit.packet, original: None });
+            }
+            Effect::TellContext(event) => return self.on_event(host, event),
+            Effect::TellSession(event) => {
+                self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
+            }
+            // No core of the simulator asks: `Config::asks_before_removal` is off.
+            Effect::AskUsage(_) => {}
+        }
+        None
+    }
+
+    /// The addresses that sessions need beside the host's own.
+    fn follow_sessions(&mut self, host: usize) {
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        if core.host.ilnp().is_none() {
+            return;
+        }
+        let nids = core.session_nids(self.now);
+        if core.note_guests(nids) {
+            self.place_guests(host);
+            if let Some(core) = living_core(&mut self.nodes, host) {
+                core.tell_locators(self.now);
+            }
+        }
+    }
+
+    /// Puts the addresses that sessions need into each prefix of a host, before the host sends from there.
+    fn place_guests(&mut self, host: usize) {
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        for guest in self.network.set_guests(host, core.guests()) {
+            self.rules.on_address(host, guest);
+        }
+    }
+
+    fn check_owners(&mut self, host: usize) {
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        let Some(ilnp) = core.host.ilnp() else { return };
+        let is_moved = |context: &ContextView| {
+            let current = context.established.as_ref().map(|established| established.locators);
+            current.is_some_and(|locators| locators != context.ulids.as_locators())
+        };
+        let moved = core.host.shim6().contexts().filter(is_moved);
+        let both =
+            moved.map(|context| context.ulids).find(|pair| ilnp.has_session(IlvPair::of(*pair)));
+        self.check(both.is_none(), Rule::OneOwner, || format!("{}: {both:?}", host_name(host)));
+    }
+
     fn update_plane(&mut self, host: usize, mut update: Update) {
         self.mutate_update(&mut update);
         if let Some(core) = living_core(&mut self.nodes, host) {
-            core.plane.handle_update(&update, self.now);
+            core.planes.shim6.handle_update(&update, self.now);
         }
         self.rules.on_update(host, &update, self.now);
     }
@@ -228,6 +293,13 @@ impl World<'_> {
             }
             self.drain_workload(number);
         }
+    }
+}
+
+fn handle_report(core: &mut Core, report: Report, now: Instant) {
+    match report {
+        Report::Shim6(report) => core.host.handle_shim6_report(report, now),
+        Report::Ilnp(report) => core.host.handle_ilnp_report(report, now),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::workload::{Running, Side};
 mod protected;
 mod regain;
 mod roam;
+mod session;
 
 /// Episodes: see [`crate::recovery`].
 impl World<'_> {
@@ -98,6 +99,13 @@ impl World<'_> {
 
     fn expectation(&self, number: usize, to: Side, last: Instant) -> Expectation {
         let workload = &self.workloads[&number];
+        let sessions = Side::BOTH.map(|side| {
+            let core = self.nodes[workload.host(side)].core.as_ref()?;
+            core.session(workload.ulids_of(side), self.now)
+        });
+        if sessions.iter().any(Option::is_some) {
+            return self.session_expectation(workload, to, &sessions, last);
+        }
         let one_way = self.network.longest_delay();
         let patience = self.patience(workload.plan.kind);
         let views = [to.other(), to].map(|side| {

@@ -70,7 +70,7 @@ impl World<'_> {
             Some(Mutant::CriesWolf) => {
                 if let Some(core) = living_core(&mut self.nodes, 0) {
                     let report = Report::SendExpired { context: ContextId(0), since: self.now };
-                    core.host.handle_report(report, self.now);
+                    core.host.shim6_mut().handle_report(report, self.now);
                 }
                 self.settle(0);
             }
@@ -79,7 +79,7 @@ impl World<'_> {
                 let (Some(a), Some(b)) = (newest(0), newest(1)) else { return };
                 let ulids = UlidPair::new(a.as_ulid(), b.as_ulid());
                 if let Some(core) = living_core(&mut self.nodes, 0) {
-                    core.host.handle_report(Report::Trigger { ulids }, self.now);
+                    core.host.handle_shim6_report(Report::Trigger { ulids }, self.now);
                 }
                 self.settle(0);
             }
@@ -139,7 +139,7 @@ impl World<'_> {
         let now = self.now;
         if let Some(core) = living_core(&mut self.nodes, host) {
             // Whether it was there before does not matter.
-            let _ = core.host.restore(made_up(pair), now);
+            let _ = core.host.shim6_mut().restore(made_up(pair), now);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use moorline_plane::shim6::{Inbound, Outbound};
+use moorline_plane::{By, Inbound, Outbound};
 use moorline_types::{Locator, LocatorPair};
 use moorline_wire::PROTOCOL;
 
@@ -12,11 +12,11 @@ use super::{Occurrence, Parcel, World};
 use crate::chart::Fate;
 use crate::describe;
 use crate::log::{Way, since_start};
-use crate::node::Node;
+use crate::node::{HostSockets, Node};
 use crate::outcome::{Pause, Rule};
-use crate::packet::{self, Header};
-use crate::plan::{Port, host_name};
-use crate::workload::{Side, number_of};
+use crate::packet::{self, Header, ICMPV6};
+use crate::plan::{HostPlan, Port, host_name};
+use crate::workload::{Running, Side, number_of};
 
 impl World<'_> {
     /// A packet comes in from the network.
@@ -27,20 +27,27 @@ impl World<'_> {
             return;
         }
         let awake = |node: &&mut Node| !node.is_suspended;
-        let Some(node) = self.nodes.get_mut(host).filter(awake) else { return };
+        let Self { nodes, workloads, .. } = self;
+        let sockets = HostSockets { host, workloads };
+        let Some(node) = nodes.get_mut(host).filter(awake) else { return };
         let mut octets = parcel.octets.clone();
         let Some(core) = &mut node.core else {
             return self.on_plain_arrival(host, &octets, parcel);
         };
-        match core.plane.handle_inbound(&mut octets, now) {
-            Inbound::Pass | Inbound::Deliver => {
+        match core.planes.handle_inbound(&mut octets, &sockets, now) {
+            (By::Ilnp, Inbound::Up) => {
+                if !core.is_dead() {
+                    core.host.handle_ilnp(&octets, &sockets, now);
+                }
+            }
+            (_, Inbound::Pass | Inbound::Deliver) => {
                 if self.is(Mutant::FlipsDelivered) {
                     flip_last(&mut octets);
                 }
                 self.deliver_to_socket(host, &octets, parcel);
             }
-            Inbound::Up => self.deliver_to_core(host, &octets),
-            Inbound::Drop(reason) => {
+            (By::Shim6, Inbound::Up) => self.deliver_to_core(host, &octets),
+            (_, Inbound::Drop(reason)) => {
                 self.log.note(now, host, || format!("{port} drops payload: {reason}"));
             }
         }
@@ -66,11 +73,11 @@ impl World<'_> {
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         let message = packet::payload(octets);
         self.rules.on_control_received(host, message, pair, now);
-        let before = core.host.contexts().count();
-        core.host.handle_control(message, pair, now);
+        let before = core.host.shim6().contexts().count();
+        core.host.handle_shim6(message, pair, now);
         self.mutate_responder(host, message, pair);
         let Some(core) = living_core(&mut self.nodes, host) else { return };
-        let after = core.host.contexts().count();
+        let after = core.host.shim6().contexts().count();
         if after > before {
             self.rules.on_new_context(host, message, pair, now);
         }
@@ -81,6 +88,9 @@ impl World<'_> {
     /// A packet has come through to the sockets of a host.
     fn deliver_to_socket(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
         let now = self.now;
+        if self.is_lost_on_ilnp(host, octets, parcel) {
+            return;
+        }
         let is_same = parcel.original.as_deref().is_some_and(|original| original == octets);
         self.check(is_same, Rule::DeliveredAsSent, || {
             format!("at {}: {octets:02x?}", host_name(host))
@@ -116,12 +126,36 @@ impl World<'_> {
         self.drain_workload(number);
     }
 
+    /// Whether a host that does not know ILNP, or not the session of a packet, has no use for it: an ICMPv6 message of a type that nobody
+    /// knows, a packet whose checksum is that of a session, or one between addresses that no socket is connected to.
+    fn is_lost_on_ilnp(&self, host: usize, octets: &[u8], parcel: &Parcel) -> bool {
+        let knows_ilnp = |host: &HostPlan| host.ilnp;
+        let Some(header) = Header::read(octets).filter(|_| self.plan.hosts.iter().any(knows_ilnp))
+        else {
+            return false;
+        };
+        let is_message = header.next_header == ICMPV6 && parcel.original.is_none();
+        let pair = header.receiver_pair();
+        let is_connected = |workload: &Running| {
+            let here = Side::BOTH.into_iter().filter(|side| workload.host(*side) == host);
+            here.map(|side| workload.ulids_of(side)).any(|ulids| ulids == pair)
+        };
+        is_message
+            || !packet::is_checksum_right(octets)
+            || header.next_header != ICMPV6 && !self.workloads.values().any(is_connected)
+    }
+
     fn on_unrecognized(&mut self, host: usize, quoted: &[u8], source: Option<Locator>) {
         let now = self.now;
         let Some((header, source)) = Header::read(quoted).zip(source) else { return };
         let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
         if let Some(core) = living_core(&mut self.nodes, host) {
-            core.host.handle_unrecognized(packet::payload(quoted), locators, source, now);
+            core.host.shim6_mut().handle_unrecognized(
+                packet::payload(quoted),
+                locators,
+                source,
+                now,
+            );
         }
     }
 
@@ -144,18 +178,28 @@ impl World<'_> {
         let now = self.now;
         let original = Rc::new(packet);
         let mut octets = original.to_vec();
-        let awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
+        let Self { nodes, workloads, .. } = self;
+        let sockets = HostSockets { host, workloads };
+        let awake = nodes.get_mut(host).filter(|node| !node.is_suspended);
         let Some(core) = awake.map(|node| &mut node.core) else { return };
         if let Some(core) = core {
-            match core.plane.handle_outbound(&mut octets, now) {
-                Outbound::Pass => {
+            match core.planes.handle_outbound(&mut octets, &sockets, now) {
+                (_, Outbound::Pass) => {
                     if self.is(Mutant::FlipsUnmoved) {
                         flip_last(&mut octets);
                     }
                     self.check(octets == *original, Rule::Untouched, || format!("{octets:02x?}"));
                 }
-                Outbound::Send { .. } => self.rules.on_moved(host, &octets, &original, now),
-                Outbound::Drop(reason) => {
+                (By::Ilnp, Outbound::Send { source }) => {
+                    // A locator that has gone has no uplink.
+                    if !self.network.has_address(source) {
+                        return self.settle(host);
+                    }
+                }
+                (By::Shim6, Outbound::Send { .. }) => {
+                    self.rules.on_moved(host, &octets, &original, now)
+                }
+                (_, Outbound::Drop(reason)) => {
                     self.log.note(now, host, || {
                         format!("{}: drops payload: {reason}", host_name(host))
                     });

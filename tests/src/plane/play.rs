@@ -72,7 +72,7 @@ fn outbound(
 ) -> (String, Option<Locator>) {
     match plane.handle_outbound_of(packet, sender, now) {
         Outbound::Pass => ("pass".into(), None),
-        Outbound::Send { source } => ("redirect".into(), Some(source)),
+        Outbound::Send { source } => ("redirect".into(), Some(Locator(source))),
         Outbound::Drop(reason) => (format!("drop:{reason}"), None),
     }
 }

@@ -1,5 +1,10 @@
 //! Proposals of both ends that meet, and those that are withdrawn.
 
+use core::time::Duration;
+use std::vec::Vec;
+
+use moorline_types::DropReason;
+
 use super::duo::Duo;
 use super::{Socket, ilv};
 use crate::Machine;
@@ -54,4 +59,31 @@ fn what_is_withdrawn_is_agreed_on_no_more() {
     let mut duo = Duo::established();
     duo.withdraw(LOWER);
     assert!(duo.is_agreed());
+}
+
+/// The network keeps a Confirm of a handshake that another one has overtaken, and gives it once the session is there.
+#[test]
+fn a_confirm_of_an_earlier_handshake_takes_the_place_of_no_session() {
+    for crosses in [true, false] {
+        let (mut duo, old) = Duo::at_confirm();
+        if crosses {
+            duo.withdraw(LOWER);
+            duo.traffic_of(HIGHER, Socket::Connected);
+        } else {
+            duo.give(HIGHER, core::slice::from_ref(&old));
+            duo.play();
+            assert!(duo.is_agreed());
+            duo.end(LOWER);
+            duo.play();
+            duo.now = duo.now + Duration::from_secs(1);
+            duo.traffic_of(LOWER, Socket::Connected);
+        }
+        duo.play();
+        assert!(duo.is_agreed());
+        let session = duo.session(HIGHER);
+        duo.give(HIGHER, &[old]);
+        assert_eq!(duo.session(HIGHER), session);
+        let drops: Vec<_> = duo.machines[HIGHER].drops().collect();
+        assert!(drops.contains(&(DropReason::BadValidator, 1)), "{crosses} {drops:?}");
+    }
 }

@@ -1,7 +1,6 @@
-use crate::Inbound;
+use crate::{Inbound, Outbound};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
 
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{
@@ -43,20 +42,6 @@ impl Default for Settings {
             mtu: 1500,
         }
     }
-}
-
-/// What becomes of a packet that the sockets send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outbound {
-    /// Goes its way untouched.
-    Pass,
-    /// Rewritten; leaves by the uplink of this address, its new source.
-    Send {
-        /// The source.
-        source: Ipv6Addr,
-    },
-    /// Gone, and counted.
-    Drop(DropReason),
 }
 
 /// The data plane of ILNP in user space: executes what the machine decided, for each packet of the host.

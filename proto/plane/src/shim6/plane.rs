@@ -1,4 +1,4 @@
-use crate::Inbound;
+use crate::{Inbound, Outbound};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -41,20 +41,6 @@ pub struct Sender<'a> {
     pub cgroups: &'a [u64],
     /// The packet mark (`SO_MARK`), with the path index in it.
     pub mark: u32,
-}
-
-/// What becomes of a packet that the sockets send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outbound {
-    /// Goes its way untouched.
-    Pass,
-    /// Rewritten; leaves by the uplink of this address, its new source.
-    Send {
-        /// The source locator.
-        source: Locator,
-    },
-    /// Gone, and counted.
-    Drop(DropReason),
 }
 
 impl Plane {
@@ -226,7 +212,7 @@ impl Plane {
                 return Err(DropReason::AdjustRoom);
             }
             insert(&ip6, packet, entry.peer_tag, locators).ok_or(DropReason::AdjustRoom)?;
-            verdict = Outbound::Send { source };
+            verdict = Outbound::Send { source: source.0 };
         }
         self.contexts.on_sent(id, seen, &mut self.reports, now);
         Ok(verdict)

@@ -61,6 +61,7 @@ impl HostPart {
         let default = HostPlan::default();
         Ok(HostPlan {
             moorline: self.moorline,
+            ilnp: self.ilnp,
             initiates: self.initiates,
             addresses: match self.addresses {
                 AddressesName::Hba => Addresses::Hba,
@@ -81,6 +82,7 @@ impl HostPart {
     fn of(host: &HostPlan) -> Self {
         Self {
             moorline: host.moorline,
+            ilnp: host.ilnp,
             initiates: host.initiates,
             addresses: match host.addresses {
                 Addresses::Hba => AddressesName::Hba,

@@ -36,6 +36,8 @@ pub(super) struct File {
 pub(super) struct HostPart {
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub(super) moorline: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) ilnp: bool,
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub(super) initiates: bool,
     #[serde(default)]

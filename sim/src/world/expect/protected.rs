@@ -11,8 +11,9 @@ impl World<'_> {
     /// Cuts the current pair of each context that a host calls protected.
     pub(in crate::world) fn cut_protected(&mut self, host: usize) {
         let Some(core) = self.nodes.get(host).and_then(|node| node.core.as_ref()) else { return };
-        for context in core.host.contexts().filter(|_| !core.is_dead()) {
-            if let Some(Readiness::Protected { by, .. }) = core.host.readiness(context.id, self.now)
+        for context in core.host.shim6().contexts().filter(|_| !core.is_dead()) {
+            if let Some(Readiness::Protected { by, .. }) =
+                core.host.shim6().readiness(context.id, self.now)
                 && let Some(established) = &context.established
             {
                 let current = established.locators;

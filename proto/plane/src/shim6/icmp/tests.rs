@@ -98,7 +98,7 @@ proptest! {
         let mut wire = socket.clone();
         // Neighbour Discovery is not moved.
         let verdict = plane.handle_outbound(&mut wire, Instant::ZERO);
-        prop_assume!(verdict == Outbound::Send { source: locator(OURS[1]) });
+        prop_assume!(verdict == Outbound::Send { source: locator(OURS[1]).0 });
         let cut = cut.max(48).min(wire.len());
         let mut packet = error(kind, 1400, &wire[..cut], OURS[1]);
         prop_assert_eq!(full_sum(&packet), u16::MAX);

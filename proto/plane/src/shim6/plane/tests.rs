@@ -94,7 +94,7 @@ fn unmoved_payload_carries_not_one_extra_octet() {
 fn moved_payload_takes_the_locators_and_the_tag() {
     let mut plane = plane(Some(moved(3)));
     let mut out = packet(17, OURS[0], PEERS[0], 100);
-    let source = locator(OURS[1]);
+    let source = locator(OURS[1]).0;
     assert_eq!(plane.handle_outbound(&mut out, at(2)), Outbound::Send { source });
     let mut golden = packet(140, OURS[1], PEERS[1], 108);
     golden.truncate(40);
@@ -237,7 +237,7 @@ fn of_two_contexts_the_last_sends_and_both_receive() {
         plane.handle_update(&Update::Upsert(entry), at(1));
     }
     let mut out = packet(17, OURS[0], PEERS[0], 100);
-    let source = locator(OURS[1]);
+    let source = locator(OURS[1]).0;
     assert_eq!(
         plane.handle_outbound(&mut out, at(2)),
         Outbound::Send { source },

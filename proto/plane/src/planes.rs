@@ -1,0 +1,72 @@
+use alloc::vec::Vec;
+
+use moorline_datapath as datapath;
+use moorline_datapath::ilnp::Sockets;
+use moorline_types::Instant;
+
+use crate::{Inbound, Outbound, ilnp, shim6};
+
+/// The user-space data planes of a host, one behind the other. The plane of ILNP sees each packet first, as ILNP asks a peer
+/// first; the plane of Shim6 sees what that one leaves untouched.
+#[derive(Debug)]
+pub struct Planes {
+    /// The plane of Shim6.
+    pub shim6: shim6::Plane,
+    /// The plane of ILNP, if the host speaks ILNP.
+    pub ilnp: Option<ilnp::Plane>,
+}
+
+/// The plane that has decided the fate of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// That of Shim6. A packet that both planes leave untouched counts as its packet.
+    Shim6,
+    /// That of ILNP.
+    Ilnp,
+}
+
+/// What the planes have seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The plane of Shim6.
+    Shim6(datapath::shim6::Report),
+    /// The plane of ILNP.
+    Ilnp(datapath::ilnp::Report),
+}
+
+impl Planes {
+    /// A packet that a socket sends, from its IPv6 header on.
+    pub fn handle_outbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> (By, Outbound) {
+        let ilnp = self.ilnp.as_mut();
+        match ilnp.map_or(Outbound::Pass, |plane| plane.handle_outbound(packet, sockets, now)) {
+            Outbound::Pass => (By::Shim6, self.shim6.handle_outbound(packet, now)),
+            fate => (By::Ilnp, fate),
+        }
+    }
+
+    /// A packet from the network, from its IPv6 header on.
+    pub fn handle_inbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> (By, Inbound) {
+        let ilnp = self.ilnp.as_mut();
+        match ilnp.map_or(Inbound::Pass, |plane| plane.handle_inbound(packet, sockets, now)) {
+            Inbound::Pass => (By::Shim6, self.shim6.handle_inbound(packet, now)),
+            fate => (By::Ilnp, fate),
+        }
+    }
+
+    /// The next report; `None` until the next `handle_*`. Those of ILNP come first.
+    #[must_use]
+    pub fn poll_report(&mut self) -> Option<Report> {
+        let ilnp = self.ilnp.as_mut().and_then(ilnp::Plane::poll_report).map(Report::Ilnp);
+        ilnp.or_else(|| self.shim6.poll_report().map(Report::Shim6))
+    }
+}

@@ -1,0 +1,49 @@
+use std::collections::BTreeMap;
+
+use moorline_datapath::ilnp::{Socket, Sockets};
+use moorline_types::IlvPair;
+
+use crate::packet::{TCP, UDP};
+use crate::plan::Kind;
+use crate::workload::{Running, Side, number_of};
+
+/// The sockets of a host: an end of each workload that has begun and is not over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostSockets<'a> {
+    pub(crate) host: usize,
+    pub(crate) workloads: &'a BTreeMap<usize, Running>,
+}
+
+impl HostSockets<'_> {
+    fn ends(&self) -> impl Iterator<Item = (&Running, Side)> {
+        let running = self.workloads.values().filter(|workload| !workload.is_over);
+        let ends = running.flat_map(|workload| Side::BOTH.map(|side| (workload, side)));
+        ends.filter(|(workload, side)| workload.host(*side) == self.host)
+    }
+}
+
+impl Sockets for HostSockets<'_> {
+    fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
+        let Some(number) = number_of(ports.0).filter(|_| ports.0 == ports.1) else {
+            return Socket::None;
+        };
+        // A connection that is over waits for late segments (TIME-WAIT).
+        let Some(workload) = self.workloads.get(&number) else { return Socket::None };
+        let is_here = |side: &Side| {
+            workload.host(*side) == self.host && workload.ulids_of(*side) == pair.ulids()
+        };
+        match (Side::BOTH.into_iter().find(is_here), workload.plan.kind) {
+            (Some(_), Kind::Stream { .. }) if protocol == TCP => Socket::Connected,
+            // The server of requests answers anybody.
+            (Some(Side::To), Kind::Requests { .. }) if protocol == UDP => Socket::Unconnected,
+            (Some(_), Kind::Requests { .. } | Kind::Datagrams { .. }) if protocol == UDP => {
+                Socket::Connected
+            }
+            _ => Socket::None,
+        }
+    }
+
+    fn any_between(&self, pair: IlvPair) -> bool {
+        self.ends().any(|(workload, side)| workload.ulids_of(side) == pair.ulids())
+    }
+}
