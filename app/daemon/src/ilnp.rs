@@ -148,7 +148,8 @@ impl Ilnp {
 
     pub(crate) fn handle_timeout(&mut self, is_shim6: &dyn Fn(IlvPair) -> bool) {
         let sockets = HostSockets::new(&self.datapath, is_shim6);
-        self.machine.handle_timeout(&sockets, clock::now());
+        self.machine.handle_timeout(clock::now());
+        self.machine.answer_all(&sockets, clock::now());
     }
 
     /// What the programs have seen, and packets for the machine that they have kept from the stack: a batch of each, so
@@ -170,7 +171,8 @@ impl Ilnp {
         })?;
         let sockets = HostSockets::new(&self.datapath, is_shim6);
         let has_packets = self.datapath.drain_control(&mut |packet| {
-            machine.handle_control(packet, &sockets, clock::now());
+            machine.handle_control(packet, clock::now());
+            machine.answer_all(&sockets, clock::now());
         })?;
         Ok(has_reports || has_packets)
     }
@@ -294,7 +296,7 @@ impl Ilnp {
     }
 }
 
-/// The sockets of the host, as sessions ask for them.
+/// The sockets of the host, as they answer the questions of the machine. Those of a batch share one look for connected pairs.
 struct HostSockets<'a> {
     datapath: &'a IlnpDatapath,
     /// Whether a pair is Shim6's: for ILNP it has no socket then (decision 071).

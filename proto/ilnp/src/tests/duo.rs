@@ -136,9 +136,8 @@ impl Duo {
 
     pub(super) fn give(&mut self, host: usize, packets: &[Vec<u8>]) {
         for packet in packets {
-            let sockets = Always(self.sockets[host]);
-            self.machines[host].handle_control(packet, &sockets, self.now);
-            self.drain(host);
+            self.machines[host].handle_control(packet, self.now);
+            self.answer_all(host);
         }
     }
 
@@ -170,7 +169,12 @@ impl Duo {
     }
 
     pub(super) fn fire_due(&mut self, host: usize) {
-        self.machines[host].handle_timeout(&Always(self.sockets[host]), self.now);
+        self.machines[host].handle_timeout(self.now);
+        self.answer_all(host);
+    }
+
+    fn answer_all(&mut self, host: usize) {
+        self.machines[host].answer_all(&Always(self.sockets[host]), self.now);
         self.drain(host);
     }
 
