@@ -47,6 +47,13 @@ struct Host {
     entries: BTreeMap<SessionId, SessionEntry>,
 }
 
+impl Host {
+    fn take(&mut self, packet: &[u8], now: Instant) {
+        self.machine.handle_control(packet, now);
+        self.machine.answer_all(&OneSocket(self.socket), now);
+    }
+}
+
 impl World {
     fn new(flags: u8) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
@@ -93,7 +100,8 @@ impl World {
         }
         self.drain();
         for host in &mut self.hosts {
-            host.machine.handle_timeout(&OneSocket(host.socket), self.now);
+            host.machine.handle_timeout(self.now);
+            host.machine.answer_all(&OneSocket(host.socket), self.now);
         }
         self.drain();
     }
@@ -122,7 +130,7 @@ impl World {
     fn deliver(&mut self, side: usize) {
         let host = &mut self.hosts[side];
         if let Some(packet) = host.waiting.pop_front() {
-            host.machine.handle_control(&packet, &OneSocket(host.socket), self.now);
+            host.take(&packet, self.now);
         }
     }
 
@@ -158,8 +166,7 @@ impl World {
 
     fn attack(&mut self, mut packet: Vec<u8>) {
         set_checksum(&mut packet);
-        let host = &mut self.hosts[0];
-        host.machine.handle_control(&packet, &OneSocket(host.socket), self.now);
+        self.hosts[0].take(&packet, self.now);
     }
 
     fn report(&mut self, input: &mut Input<'_>) {

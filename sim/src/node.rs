@@ -221,12 +221,15 @@ impl Core {
         sessions.handle_local(&state, now);
     }
 
-    /// What core and data planes have dropped, by reason.
-    pub(crate) fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-        let of_shim6 = self.host.shim6().drops().iter().chain(self.planes.shim6.drops().iter());
+    /// What the contexts and the data plane of Shim6 have dropped.
+    pub(crate) fn shim6_drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        self.host.shim6().drops().iter().chain(self.planes.shim6.drops().iter())
+    }
+
+    /// What the sessions and the data plane of ILNP have dropped.
+    pub(crate) fn ilnp_drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         let sessions = self.host.ilnp().into_iter().flat_map(Sessions::drops);
-        let plane = self.planes.ilnp.iter().flat_map(|plane| plane.drops());
-        of_shim6.chain(sessions).chain(plane)
+        sessions.chain(self.planes.ilnp.iter().flat_map(|plane| plane.drops()))
     }
 
     /// See [`crate::Outcome::extents`].

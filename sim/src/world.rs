@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use moorline_plane::Report;
-use moorline_types::{Instant, LocatorPair, UlidPair};
+use moorline_types::{DropReason, Instant, LocatorPair, UlidPair};
 
 use crate::chart::Trace;
 use crate::log::{Log, Way, instant, since_start};
@@ -374,15 +374,18 @@ impl<'a> World<'a> {
         for (host, node) in self.nodes.iter().enumerate() {
             let mut of_host = BTreeMap::new();
             if let Some(core) = &node.core {
-                for (reason, times) in core.drops() {
+                for (reason, times) in core.shim6_drops().chain(core.ilnp_drops()) {
                     *of_host.entry(reason).or_insert(0) += times;
                 }
             }
-            let of_host: Vec<_> = of_host.into_iter().collect();
-            if self.plan.attack.is_none() {
-                self.rules.on_drops(host, &of_host, self.now);
+            if let Some(core) = node.core.as_ref().filter(|_| self.plan.attack.is_none()) {
+                // A Confirm that comes once more after another handshake was made for another session.
+                let is_old = |(reason, _): &(DropReason, u64)| *reason == DropReason::BadValidator;
+                let of_ilnp = core.ilnp_drops().filter(|drop| !is_old(drop));
+                let all: Vec<_> = core.shim6_drops().chain(of_ilnp).collect();
+                self.rules.on_drops(host, &all, self.now);
             }
-            drops.push(of_host);
+            drops.push(of_host.into_iter().collect());
         }
         let outcome = Outcome {
             recovered: self.outcome.recovered,

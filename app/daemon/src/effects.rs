@@ -18,6 +18,7 @@ struct Batch {
     shim6_transmits: Vec<shim6::Transmit>,
     context_updates: Vec<datapath::shim6::Update>,
     context_events: Vec<shim6::Event>,
+    socket_questions: Vec<ilnp::Question>,
     questions: Vec<shim6::Question>,
 }
 
@@ -40,6 +41,7 @@ impl Batch {
             Effect::SendShim6(transmit) => self.shim6_transmits.push(transmit),
             Effect::UpdateContext(update) => add_update(&mut self.context_updates, update),
             Effect::TellContext(event) => self.context_events.push(event),
+            Effect::AskSockets(question) => self.socket_questions.push(question),
             Effect::AskUsage(question) => self.questions.push(question),
         }
     }
@@ -67,6 +69,7 @@ impl Daemon {
     }
 
     async fn execute(&mut self, batch: Batch) {
+        self.answer_ilnp(&batch.socket_questions);
         let (updates, events) = (&batch.session_updates, &batch.session_events);
         self.carry_out_ilnp(updates, &batch.ilnp_transmits, events).await;
         for transmit in &batch.shim6_transmits {

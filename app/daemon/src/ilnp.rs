@@ -30,7 +30,7 @@ use anyhow::Context as _;
 use moorline_bpf::ilnp::IlnpDatapath;
 use moorline_datapath::ilnp::{Report, Sockets};
 use moorline_host::{Host, Sessions};
-use moorline_ilnp::Socket;
+use moorline_ilnp::{Question, Socket};
 use moorline_link::{PacketSocket, Readiness};
 use moorline_netlink::{HostView, connected_pairs_now};
 use moorline_types::{Ilv, IlvPair, L64, LocatorPair, Nid, SessionId, Ulid, UlidPair};
@@ -147,7 +147,8 @@ impl Ilnp {
         })?;
         let sockets = HostSockets::new(&self.datapath);
         let has_packets = self.datapath.drain_control(&mut |packet| {
-            host.handle_ilnp(packet, &sockets, clock::now());
+            host.handle_ilnp(packet, clock::now());
+            host.answer_all(&sockets, clock::now());
         })?;
         Ok(has_reports || has_packets)
     }
@@ -188,12 +189,12 @@ impl Daemon {
         Ok(())
     }
 
-    /// Timers of either protocol.
-    pub(crate) fn on_timeout(&mut self) {
-        let now = clock::now();
-        match &self.ilnp {
-            Some(ilnp) => self.host.handle_timeout(&HostSockets::new(&ilnp.datapath), now),
-            None => self.host.handle_timeout(&NoSockets, now),
+    /// Answers questions to the sockets of the host.
+    pub(crate) fn answer_ilnp(&mut self, questions: &[Question]) {
+        let Some(ilnp) = &self.ilnp else { return };
+        let sockets = HostSockets::new(&ilnp.datapath);
+        for question in questions {
+            self.host.answer(*question, &sockets, clock::now());
         }
     }
 
@@ -275,7 +276,7 @@ impl Ilnp {
     }
 }
 
-/// The sockets of the host, as sessions ask for them.
+/// The sockets of the host, as they answer the questions of the machine. Those of a batch share one look for connected pairs.
 struct HostSockets<'a> {
     datapath: &'a IlnpDatapath,
     connected: OnceCell<BTreeSet<UlidPair>>,
@@ -304,19 +305,6 @@ impl Sockets for HostSockets<'_> {
             })
         });
         all.contains(&pair.ulids())
-    }
-}
-
-/// The sockets of a host that speaks no ILNP: nobody asks.
-struct NoSockets;
-
-impl Sockets for NoSockets {
-    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
-        Socket::None
-    }
-
-    fn any_between(&self, _pair: IlvPair) -> bool {
-        false
     }
 }
 

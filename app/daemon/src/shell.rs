@@ -292,7 +292,7 @@ impl Daemon {
                     tokio::task::yield_now().await;
                     return Ok(ending);
                 },
-                () = sleep_until(wake), if wake.is_some() => self.on_timeout(),
+                () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
                 () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,

@@ -157,6 +157,7 @@ mod tests {
 
     fn args(seeds: u64, first_seed: u64) -> SimArgs {
         SimArgs {
+            ilnp: false,
             seeds,
             first_seed,
             plan: None,

@@ -17,6 +17,8 @@ pub enum Effect {
     TellContext(shim6::Event),
     /// Tell people of a session.
     TellSession(ilnp::Event),
+    /// Ask the sockets of the host for ILNP, and give the answer by [`Host::answer`](crate::Host::answer).
+    AskSockets(ilnp::Question),
     /// Find out whether a socket needs a quiet context, and say so by [`Contexts::handle_usage`](crate::Contexts::handle_usage).
     AskUsage(shim6::Question),
 }

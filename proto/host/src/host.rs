@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use moorline_contexts::{Contexts, Removal};
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
-use moorline_ilnp::{Event, Machine as Sessions};
+use moorline_ilnp::{Event, Machine as Sessions, Question};
 use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::MessageType;
 
@@ -104,9 +104,29 @@ impl Host {
     }
 
     /// A control packet of ILNP, whole.
-    pub fn handle_ilnp(&mut self, packet: &[u8], sockets: &dyn Sockets, now: Instant) {
+    pub fn handle_ilnp(&mut self, packet: &[u8], now: Instant) {
         if let Some(ilnp) = &mut self.ilnp {
-            ilnp.handle_control(packet, &NotMoved { sockets, moved: &self.moved }, now);
+            ilnp.handle_control(packet, now);
+        }
+    }
+
+    /// Answers a question that came as [`Effect::AskSockets`].
+    pub fn answer(&mut self, question: Question, sockets: &dyn Sockets, now: Instant) {
+        let Some(ilnp) = &mut self.ilnp else { return };
+        match question {
+            Question::Socket { id, pair, protocol, ports } => {
+                ilnp.handle_socket(id, sockets.kind(pair, protocol, ports), now);
+            }
+            Question::Connected { id, pair } => {
+                ilnp.handle_connected(id, sockets.any_between(pair), now);
+            }
+        }
+    }
+
+    /// Answers all questions that there are, before the other effects: of many control packets that come at once, each is answered.
+    pub fn answer_all(&mut self, sockets: &dyn Sockets, now: Instant) {
+        while let Some(question) = self.poll_question(now) {
+            self.answer(question, sockets, now);
         }
     }
 
@@ -122,12 +142,12 @@ impl Host {
     }
 
     /// Timers that ran out.
-    pub fn handle_timeout(&mut self, sockets: &dyn Sockets, now: Instant) {
+    pub fn handle_timeout(&mut self, now: Instant) {
         if self.shim6.poll_timeout().is_some_and(|(at, _)| at <= now) {
             self.shim6.handle_timeout(now);
         }
         if let Some(ilnp) = &mut self.ilnp {
-            ilnp.handle_timeout(&NotMoved { sockets, moved: &self.moved }, now);
+            ilnp.handle_timeout(now);
         }
     }
 
@@ -148,6 +168,9 @@ impl Host {
     }
 
     fn poll_ilnp(&mut self, now: Instant) -> Option<Effect> {
+        if let Some(question) = self.poll_question(now) {
+            return Some(Effect::AskSockets(question));
+        }
         let ilnp = self.ilnp.as_mut()?;
         if let Some(update) = ilnp.poll_update() {
             return Some(Effect::UpdateSession(update));
@@ -166,6 +189,19 @@ impl Host {
             | Event::UpdateUnanswered { .. } => {}
         }
         Some(Effect::TellSession(event))
+    }
+
+    /// The next question to the sockets. A pair that Shim6 has moved has none for ILNP.
+    fn poll_question(&mut self, now: Instant) -> Option<Question> {
+        let ilnp = self.ilnp.as_mut()?;
+        loop {
+            match ilnp.poll_question()? {
+                Question::Socket { id, pair, .. } if self.moved.contains(pair.ulids()) => {
+                    ilnp.handle_socket(id, Socket::None, now);
+                }
+                question => return Some(question),
+            }
+        }
     }
 
     fn poll_shim6(&mut self) -> Option<Effect> {
@@ -246,25 +282,6 @@ impl Host {
 
     fn is_taken(&self, pair: UlidPair) -> bool {
         self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_taken(IlvPair::of(pair)))
-    }
-}
-
-/// The sockets of the host as ILNP is to see them: a pair that Shim6 has moved has none.
-struct NotMoved<'a> {
-    sockets: &'a dyn Sockets,
-    moved: &'a MovedPairs,
-}
-
-impl Sockets for NotMoved<'_> {
-    fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
-        match self.moved.contains(pair.ulids()) {
-            true => Socket::None,
-            false => self.sockets.kind(pair, protocol, ports),
-        }
-    }
-
-    fn any_between(&self, pair: IlvPair) -> bool {
-        self.sockets.any_between(pair)
     }
 }
 

@@ -78,6 +78,10 @@ impl Duo {
         loop {
             for side in 0..2 {
                 while let Some(effect) = self.hosts[side].poll_effect(self.now) {
+                    if let Effect::AskSockets(question) = effect {
+                        self.hosts[side].answer(question, &Connected, self.now);
+                        continue;
+                    }
                     under_way.push_back((side, effect.clone()));
                     self.effects[side].push(effect);
                 }
@@ -95,7 +99,7 @@ impl Duo {
                 self.hosts[to].handle_shim6(&transmit.octets, seen, self.now);
             }
             Effect::SendIlnp(transmit) if self.carries_ilnp => {
-                self.hosts[to].handle_ilnp(&transmit.packet, &Connected, self.now);
+                self.hosts[to].handle_ilnp(&transmit.packet, self.now);
             }
             _ => {}
         }
@@ -108,7 +112,7 @@ impl Duo {
             let next = self.hosts.iter().filter_map(Host::poll_timeout).min();
             let Some(at) = next.filter(|at| *at <= end) else { break };
             self.now = self.now.max(at);
-            self.hosts.iter_mut().for_each(|host| host.handle_timeout(&Connected, self.now));
+            self.hosts.iter_mut().for_each(|host| host.handle_timeout(self.now));
         }
         self.now = end;
     }

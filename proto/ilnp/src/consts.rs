@@ -24,6 +24,13 @@ pub const ALL_ANSWERS_INTERVAL: Duration = Duration::from_micros(50);
 /// The same to all prefixes together at once: 2,000. Not configurable.
 pub const ALL_ANSWERS_BURST: u32 = 2000;
 
+/// Proposals and confirmations of correspondents that wait for an answer about a socket: 64. Questions about quiet sessions are not
+/// among them: there is at most one for each session. Not configurable.
+pub const MAX_QUESTIONS: usize = 64;
+/// How long the machine waits for an answer about sockets: 10 s. Then it asks about a quiet session again, and forgets a proposal or
+/// confirmation, which the correspondent repeats. Not configurable.
+pub const QUESTION_LIFETIME: Duration = Duration::from_secs(10);
+
 /// First retransmission of a proposal, and of a confirmation or Locator Update as long as the round-trip time to the
 /// correspondent is not known: 500 ms, then twice that, and so on. Not configurable.
 pub const FIRST_RETRANSMISSION: Duration = Duration::from_millis(500);

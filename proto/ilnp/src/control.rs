@@ -1,6 +1,5 @@
 use core::net::Ipv6Addr;
 
-use moorline_datapath::ilnp::Sockets;
 use moorline_types::{DropReason, Ilv, Instant, SessionId};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, LOCATOR_UPDATE};
 use moorline_wire::ilnp::{
@@ -18,7 +17,6 @@ impl Machine {
     pub(crate) fn on_control(
         &mut self,
         control: &Control<'_>,
-        sockets: &dyn Sockets,
         now: Instant,
     ) -> Result<(), DropReason> {
         if !self.nids.contains(&control.pair.local.nid) {
@@ -32,7 +30,7 @@ impl Machine {
         if kind == types.initiator || kind == types.responder {
             let (src, dst) = (control.pair.remote.address(), control.pair.local.address());
             let message = Admission::parse(control.message, types, src, dst)?;
-            return self.on_admission(&message, control.pair, sockets, now);
+            return self.on_admission(&message, control.pair, now);
         }
         if control.message.starts_with(&[PARAMETER_PROBLEM, UNRECOGNIZED_OPTION]) {
             return self.on_parameter_problem(control, now);

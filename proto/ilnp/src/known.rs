@@ -48,6 +48,7 @@ impl Machine {
 
     /// Ends all sessions, and says so to the correspondents: what they send from now on is classic IPv6.
     pub fn handle_end(&mut self) {
+        self.questions.forget_admissions(|_| true);
         let known = self.ilcc.iter().filter_map(|(id, pair, session)| {
             let (_, nonce) = self.ilcc.key(id)?;
             Some((id, session.wire_pair(pair), nonce))

@@ -35,8 +35,9 @@
 //! **Falling back.** A host that answers a nonce with "unrecognized option", or no proposal at all, is
 //! remembered, and gets classic IPv6.
 //!
-//! [`Machine`] holds all sessions of a host and has neither clock nor randomness of its own. What happens
-//! to each packet is the business of a data plane; between the two is the contract in [`moorline_datapath::ilnp`].
+//! [`Machine`] holds all sessions of a host and has neither clock nor randomness of its own. The machine asks
+//! about sockets of the host by a [`Question`], and the answer is an input. What happens to each packet is the business of a data
+//! plane; between the two is the contract in [`moorline_datapath::ilnp`].
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -53,6 +54,7 @@ mod machine;
 mod negative;
 mod policy;
 mod proposal;
+mod question;
 mod session;
 mod snapshot;
 mod validator;
@@ -65,5 +67,6 @@ pub use event::{Cause, Classic, Event, Transmit};
 pub use machine::Machine;
 pub use moorline_datapath::ilnp::Socket;
 pub use policy::{Admit, Candidate, Decision, Open, Policy, Stage, Why, share_of_locator};
+pub use question::{Question, QuestionId};
 pub use session::{RemoteLocator, SessionView, State, Validity};
 pub use snapshot::SessionSnapshot;

@@ -14,10 +14,11 @@ use crate::event::{Cause, Classic, Event, Transmit};
 use crate::negative::{Answers, Hints, Negatives};
 use crate::policy::{Candidate, Stage};
 use crate::proposal::Proposal;
+use crate::question::Questions;
 use crate::session::{Opening, Session, SessionView};
 use crate::validator::Validators;
 use moorline_datapath::ilnp::Socket;
-use moorline_datapath::ilnp::{Report, Sockets, Update};
+use moorline_datapath::ilnp::{Report, Update};
 use moorline_index::{Class, Ilcc, Removed};
 use moorline_wire::ilnp::Control;
 use moorline_wire::ip6::IP6_LEN;
@@ -25,7 +26,7 @@ use moorline_wire::ip6::IP6_LEN;
 /// All ILNP sessions of a host.
 ///
 /// `handle_*` takes what comes in, with the time as its last argument. After each, the caller drains
-/// [`poll_update`](Self::poll_update), [`poll_transmit`](Self::poll_transmit) and
+/// [`poll_question`](Self::poll_question), [`poll_update`](Self::poll_update), [`poll_transmit`](Self::poll_transmit) and
 /// [`poll_event`](Self::poll_event), and sleeps until [`poll_timeout`](Self::poll_timeout). Equal seeds and
 /// inputs give equal outputs.
 #[derive(Debug)]
@@ -42,6 +43,7 @@ pub struct Machine {
     /// Answers to proposals, and denials.
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,
+    pub(crate) questions: Questions,
     /// Of sessions, which all have one.
     session_timers: Deadlines,
     pub(crate) proposal_timers: BTreeSet<(Instant, IlvPair)>,
@@ -56,7 +58,8 @@ pub struct Machine {
 /// What a deadline is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// Repetition of a Confirm or Locator Update, end of an offer or of a time with nonces, idleness.
+    /// Repetition of a Confirm or Locator Update, end of an offer or of a time with nonces, idleness, end of
+    /// the wait for an answer about sockets.
     Session(SessionId),
     /// Repetition or end of a proposal.
     Proposal(IlvPair),
@@ -84,6 +87,7 @@ impl Machine {
             negatives: Negatives::default(),
             hints: Hints::default(),
             answers: Answers::new(key),
+            questions: Questions::default(),
             session_timers: Deadlines::new(),
             proposal_timers: BTreeSet::new(),
             updates: VecDeque::new(),
@@ -134,21 +138,20 @@ impl Machine {
     /// A control packet from the network: ICMPv6 of one of the types that [`Control::is_ours`] tells, whole.
     ///
     /// What is wrong with it is counted.
-    pub fn handle_control(&mut self, packet: &[u8], sockets: &dyn Sockets, now: Instant) {
-        let result =
-            Control::read(packet).and_then(|control| self.on_control(&control, sockets, now));
+    pub fn handle_control(&mut self, packet: &[u8], now: Instant) {
+        let result = Control::read(packet).and_then(|control| self.on_control(&control, now));
         if let Err(reason) = result {
             self.drop_counted(reason);
         }
     }
 
     /// Timers that ran out.
-    pub fn handle_timeout(&mut self, sockets: &dyn Sockets, now: Instant) {
+    pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((at, timer)) = self.next_timer().filter(|(at, _)| *at <= now) {
             match timer {
                 Timer::Session(id) => {
                     self.session_timers.set(id.0, None);
-                    self.on_session_timer(id, sockets, now);
+                    self.on_session_timer(id, now);
                 }
                 Timer::Proposal(pair) => {
                     self.proposal_timers.remove(&(at, pair));
@@ -376,6 +379,7 @@ impl Machine {
 
     fn on_removed(&mut self, removed: Removed<Session>, cause: Cause) {
         self.session_timers.set(removed.id.0, None);
+        self.questions.forget_session(removed.id);
         self.updates.push_back(Update::Remove { session: removed.id });
         self.emit(Event::Forgotten { session: removed.id, pair: removed.pair, cause });
     }
@@ -392,6 +396,7 @@ impl Machine {
     /// Sets the timer of a session to the first thing that is due.
     pub(crate) fn schedule(&mut self, id: SessionId) {
         let idle = self.config.idle_timeout;
+        let answer = self.questions.waits_until(id);
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let opening = match &session.opening {
             Opening::Confirming(confirming) => Some(confirming.retry.next),
@@ -399,7 +404,8 @@ impl Machine {
             Opening::Done => None,
         };
         let advertisement = session.advertisement.as_ref().map(|sent| sent.retry.next);
-        let next = [opening, advertisement, session.nonce_until, Some(session.last_used + idle)];
+        let quiet = answer.max(Some(session.last_used + idle));
+        let next = [opening, advertisement, session.nonce_until, quiet];
         self.session_timers.set(id.0, next.into_iter().flatten().min());
     }
 
@@ -469,10 +475,9 @@ impl Machine {
         }
     }
 
-    fn on_session_timer(&mut self, id: SessionId, sockets: &dyn Sockets, now: Instant) {
+    pub(crate) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
-        let idle = self.config.idle_timeout;
-        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let Some(session) = self.ilcc.get(id) else { return };
         if let Opening::Offered { until: Some(until) } = session.opening
             && until <= now
         {
@@ -480,14 +485,8 @@ impl Machine {
             self.remember_classic(pair, Classic::Unread, now);
             return;
         }
-        if session.last_used + idle <= now {
-            if !sockets.any_between(pair) {
-                self.forget(id, Cause::Idle);
-                return;
-            }
-            // RFC 6741 s5.2: a session that a socket still has is kept, however quiet.
-            session.last_used = now;
-            self.ilcc.promote(id, Class::Guest);
+        if self.is_quiet(id, now) && self.ask_whether_connected(id, pair, now) {
+            return;
         }
         let Some(session) = self.ilcc.get_mut(id) else { return };
         if session.nonce_until.is_some_and(|until| until <= now) {
@@ -498,6 +497,24 @@ impl Machine {
             self.repeat_advertisement(id, pair, now);
             self.schedule(id);
         }
+    }
+
+    /// Whether a session has not been used for the idle time.
+    pub(crate) fn is_quiet(&self, id: SessionId, now: Instant) -> bool {
+        let idle = self.config.idle_timeout;
+        self.ilcc.get(id).is_some_and(|session| session.last_used + idle <= now)
+    }
+
+    /// Asks whether a connected socket has the addresses of a quiet session, unless that question waits. Returns whether the rest of
+    /// what is due waits for the answer as well: after the first question only, so that a lost answer stops nothing.
+    fn ask_whether_connected(&mut self, id: SessionId, pair: IlvPair, now: Instant) -> bool {
+        let asked = self.questions.waits_until(id);
+        if asked.is_some_and(|until| until > now) {
+            return false;
+        }
+        let until = self.questions.ask_about_quiet(id, pair, now);
+        self.session_timers.set(id.0, Some(until));
+        asked.is_none()
     }
 
     /// Our best locator for a session that uses `current`.

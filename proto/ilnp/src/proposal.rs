@@ -12,9 +12,10 @@ use crate::consts::{MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
 use crate::event::{Cause, Classic};
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
+use crate::question::{InitiatorMessage, Waiting};
 use crate::session::{Confirming, Opening, RemoteLocator, Retry, Session};
+use moorline_datapath::ilnp::ChecksumMode;
 use moorline_datapath::ilnp::Socket;
-use moorline_datapath::ilnp::{ChecksumMode, Sockets};
 use moorline_index::Class;
 
 /// A session that we have proposed.
@@ -144,8 +145,10 @@ impl Machine {
         self.send(pair, &octets, None);
     }
 
-    /// Somebody else takes care of these addresses from now on. A session that both ends have agreed on stays.
+    /// Somebody else takes care of these addresses from now on. A session that both ends have agreed on stays. A Propose or Confirm
+    /// that waits for a socket is forgotten.
     pub fn withdraw(&mut self, pair: IlvPair) {
+        self.questions.forget_admissions(|asked| asked == pair);
         self.drop_proposal(pair);
         if self.is_confirming(pair)
             && let Some(id) = self.ilcc.find_pair(pair)
@@ -178,44 +181,69 @@ impl Machine {
         &mut self,
         message: &Admission,
         pair: IlvPair,
-        sockets: &dyn Sockets,
         now: Instant,
     ) -> Result<(), DropReason> {
         if !self.is_ours(pair) {
             return Err(DropReason::NotOurs);
         }
         match message {
-            Admission::Propose(propose) => self.on_propose(propose, pair, sockets, now),
+            Admission::Propose(propose) => self.on_propose(propose, pair, now),
             Admission::Accept(accept) => self.on_accept(accept, pair, now),
             Admission::Refuse(refuse) => self.on_refuse(refuse, pair, now),
-            Admission::Confirm(confirm) => self.on_confirm(confirm, pair, sockets, now),
+            Admission::Confirm(confirm) => self.on_confirm(confirm, pair, now),
         }
     }
 
-    fn judge(&self, flow: &Flow, pair: IlvPair, sockets: &dyn Sockets) -> (Socket, Decision) {
-        let ports = (flow.responder_port, flow.initiator_port);
-        let socket = sockets.kind(pair, flow.protocol, ports);
-        let stage = Stage::Proposed { connected: flow.flags.has(AdmissionFlags::CONNECTED) };
-        (socket, self.config.policy.decide(&self.candidate(pair, stage, socket)))
+    /// Goes on with a Propose or Confirm whose socket is known now. Sessions, proposals and locators may have
+    /// changed since the question.
+    pub(crate) fn on_socket(
+        &mut self,
+        waiting: &Waiting,
+        socket: Socket,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let pair = waiting.pair;
+        if !self.is_ours(pair) {
+            return Err(DropReason::NotOurs);
+        }
+        match &waiting.message {
+            InitiatorMessage::Propose(propose) => {
+                self.answer_propose(propose.flow, pair, socket, now)
+            }
+            InitiatorMessage::Confirm(confirm) => self.answer_confirm(confirm, pair, socket, now),
+        }
     }
 
-    /// Nothing is kept for it: the Confirm will bring all of it back.
+    fn judge(&self, flow: &Flow, pair: IlvPair, socket: Socket) -> Decision {
+        let stage = Stage::Proposed { connected: flow.flags.has(AdmissionFlags::CONNECTED) };
+        self.config.policy.decide(&self.candidate(pair, stage, socket))
+    }
+
     fn on_propose(
         &mut self,
         propose: &Propose,
         pair: IlvPair,
-        sockets: &dyn Sockets,
         now: Instant,
     ) -> Result<(), DropReason> {
-        if pair.local > pair.remote
-            && (self.proposals.contains_key(&pair) || self.is_confirming(pair))
-        {
+        if self.prevails(pair) {
             return self.insist(pair, now);
         }
         self.answers.take(pair.remote.l64, now)?;
-        let flow = propose.flow;
-        let (socket, decision) = self.judge(&flow, pair, sockets);
-        let refusal = match decision {
+        self.questions.ask_for_socket(InitiatorMessage::Propose(*propose), pair, now)
+    }
+
+    /// Nothing is kept of a Propose beyond its answer: the Confirm will bring all of it back.
+    fn answer_propose(
+        &mut self,
+        flow: Flow,
+        pair: IlvPair,
+        socket: Socket,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        if self.prevails(pair) {
+            return self.insist(pair, now);
+        }
+        let refusal = match self.judge(&flow, pair, socket) {
             Decision::Refuse(reason) => Some(reason),
             // A session that has moved may not be displaced by who has its old address now.
             _ if self.has_moved(pair) => Some(Refusal::POLICY),
@@ -239,8 +267,13 @@ impl Machine {
         Ok(())
     }
 
-    /// Of two proposals that cross, the one from the higher address goes on: ours. If it had to be sent again, the
-    /// correspondent was perhaps not there for it, as one that has just been started, and now it is.
+    /// Whether our proposal goes on and the correspondent's does not: of two that cross, the one from the higher address.
+    fn prevails(&self, pair: IlvPair) -> bool {
+        pair.local > pair.remote && (self.proposals.contains_key(&pair) || self.is_confirming(pair))
+    }
+
+    /// Repeats our proposal, which prevails. If it had to be sent again, the correspondent was perhaps not there for it, as one that
+    /// has just been started, and now it is.
     fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
         let again = self.proposals.get(&pair).filter(|proposal| proposal.retry.tries > 1);
         let Some(flow) = again.map(|proposal| proposal.flow) else {
@@ -316,32 +349,64 @@ impl Machine {
         &mut self,
         confirm: &Confirm,
         pair: IlvPair,
-        sockets: &dyn Sockets,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let Confirm { accept, initiator_nonce } = confirm;
-        if let Some(id) = self.ilcc.find_pair(pair) {
-            let ours = self.ilcc.get(id).map(|session| session.send_nonce);
-            let key = self.ilcc.key(id);
-            if ours == Some(accept.responder_nonce) && key == Some((pair, Some(*initiator_nonce))) {
-                // Ours that answers it got lost.
-                match self.ilcc.get(id).is_some_and(|session| session.advertisement.is_some()) {
-                    true => self.send_advertisement(id),
-                    false => self.advertise(id, now),
-                }
-                return Ok(());
-            }
-            if self.has_moved(pair) {
-                return Err(DropReason::UnexpectedState);
-            }
+        if let Some(id) = self.confirmed(confirm, pair) {
+            self.repeat_answer(id, now);
+            return Ok(());
         }
+        self.check_confirm(confirm, pair, now)?;
+        self.questions.ask_for_socket(InitiatorMessage::Confirm(*confirm), pair, now)
+    }
+
+    /// The session that a Confirm has made.
+    fn confirmed(&self, confirm: &Confirm, pair: IlvPair) -> Option<SessionId> {
+        let id = self.ilcc.find_pair(pair)?;
+        let (_, theirs) = self.ilcc.key(id)?;
+        let nonces = (self.ilcc.get(id)?.send_nonce, theirs);
+        let confirmed = (confirm.accept.responder_nonce, Some(confirm.initiator_nonce));
+        (nonces == confirmed).then_some(id)
+    }
+
+    /// Repeats the Locator Update that answers a Confirm: a repeated Confirm shows that the update got lost.
+    fn repeat_answer(&mut self, id: SessionId, now: Instant) {
+        match self.ilcc.get(id).is_some_and(|session| session.advertisement.is_some()) {
+            true => self.send_advertisement(id),
+            false => self.advertise(id, now),
+        }
+    }
+
+    /// Checks that a Confirm may make a session, or replace the session of its addresses.
+    fn check_confirm(
+        &mut self,
+        confirm: &Confirm,
+        pair: IlvPair,
+        now: Instant,
+    ) -> Result<(), DropReason> {
         let session = self.agreed_nonce(pair);
-        self.validators.check(accept, (pair, session), &mut self.rng, now)?;
+        self.validators.check(&confirm.accept, (pair, session), &mut self.rng, now)?;
         // Ours and theirs have crossed at every step: the one from the higher address goes on.
-        if self.is_confirming(pair) && pair.local > pair.remote {
-            return Err(DropReason::UnexpectedState);
+        let is_crossed = self.is_confirming(pair) && pair.local > pair.remote;
+        match is_crossed || self.has_moved(pair) {
+            true => Err(DropReason::UnexpectedState),
+            false => Ok(()),
         }
-        let (socket, decision) = self.judge(&accept.flow, pair, sockets);
+    }
+
+    fn answer_confirm(
+        &mut self,
+        confirm: &Confirm,
+        pair: IlvPair,
+        socket: Socket,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        if let Some(id) = self.confirmed(confirm, pair) {
+            self.repeat_answer(id, now);
+            return Ok(());
+        }
+        self.check_confirm(confirm, pair, now)?;
+        let Confirm { accept, initiator_nonce } = confirm;
+        let decision = self.judge(&accept.flow, pair, socket);
         let Decision::Admit(why) = decision else { return Err(DropReason::TableFull) };
         let is_our_wish = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
         let class = match socket {

@@ -7,6 +7,7 @@ mod duo;
 mod known;
 mod lost;
 mod overlap;
+mod question;
 mod room;
 
 use alloc::sync::Arc;

@@ -1,12 +1,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use moorline_datapath::ilnp::Sockets;
 use moorline_ilnp::{Admit, Config, Event, LocalLocator, LocalState, Machine, Open, Policy, State};
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
 
-use super::sockets::{NoSockets, SimSocket, ip6, read};
+use super::sockets::{SimSocket, ip6, read, sockets_of};
 use super::{IlnpHost, IlnpOutcome};
 
 /// A host: its locators, its socket and, with ILNP, its machine and plane.
@@ -128,13 +127,13 @@ impl SimHost {
         now: Instant,
     ) -> Option<Vec<u8>> {
         let Some(core) = &mut self.core else { return self.receive_classic(packet, outcome) };
-        let sockets: &dyn Sockets = match &self.socket {
-            Some(socket) => socket,
-            None => &NoSockets,
-        };
+        let sockets = sockets_of(self.socket.as_ref());
         match core.plane.handle_inbound(&mut packet, sockets, now) {
             Inbound::Pass | Inbound::Deliver => return Some(packet),
-            Inbound::Up => core.machine.handle_control(&packet, sockets, now),
+            Inbound::Up => {
+                core.machine.handle_control(&packet, now);
+                core.machine.answer_all(sockets, now);
+            }
             Inbound::Drop(_) => {}
         }
         None

@@ -32,9 +32,15 @@ impl Sockets for SimSocket {
     }
 }
 
-/// Sockets that were closed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NoSockets;
+/// The sockets of a host that has this one; `None`: it was closed.
+pub(crate) fn sockets_of(socket: Option<&SimSocket>) -> &dyn Sockets {
+    match socket {
+        Some(socket) => socket,
+        None => &NoSockets,
+    }
+}
+
+struct NoSockets;
 
 impl Sockets for NoSockets {
     fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {

@@ -6,7 +6,7 @@ use moorline_types::{DropReason, IlvPair, Instant};
 
 use super::attack::{EVIL, guessed_update, is_locator_update, made_up};
 use super::host::{DESTINATION_OPTIONS, SimHost, owner};
-use super::sockets::{NoSockets, SimSocket, TCP, UDP, number, packet, read};
+use super::sockets::{SimSocket, TCP, UDP, number, packet, read, sockets_of};
 use super::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use crate::rng::Rng;
 
@@ -266,10 +266,8 @@ impl<'a> World<'a> {
     fn wake(&mut self, host: usize) {
         let host = &mut self.hosts[host];
         let Some(core) = host.core.as_mut().filter(|_| !host.is_gone) else { return };
-        match &host.socket {
-            Some(socket) => core.machine.handle_timeout(socket, self.now),
-            None => core.machine.handle_timeout(&NoSockets, self.now),
-        }
+        core.machine.handle_timeout(self.now);
+        core.machine.answer_all(sockets_of(host.socket.as_ref()), self.now);
         if core.machine.poll_timeout().is_some_and(|next| next <= self.now) {
             self.outcome.violations.push("a timer does not advance".into());
         }

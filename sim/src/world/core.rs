@@ -82,9 +82,7 @@ impl World<'_> {
 
     pub(super) fn on_wake(&mut self, host: usize) {
         let (now, sleeps_in) = (self.now, self.is(Mutant::SleepsIn));
-        let Self { nodes, workloads, .. } = self;
-        let sockets = HostSockets { host, workloads };
-        let awake = nodes.get_mut(host).filter(|node| !node.is_suspended);
+        let awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
         let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
         // Served already, or moved to an earlier time.
         if core.wake != Some(now) {
@@ -95,7 +93,7 @@ impl World<'_> {
             core.planes.shim6.handle_timeout(now);
         }
         if !core.is_dead() && !sleeps_in && core.host.poll_timeout().is_some_and(|at| at <= now) {
-            core.host.handle_timeout(&sockets, now);
+            core.host.handle_timeout(now);
         }
         let next = core.next_timeout();
         self.check(next.is_none_or(|at| at > now), Rule::TimersAdvance, || {
@@ -174,6 +172,13 @@ impl World<'_> {
             Effect::TellContext(event) => return self.on_event(host, event),
             Effect::TellSession(event) => {
                 self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
+            }
+            Effect::AskSockets(question) => {
+                let Self { nodes, workloads, .. } = self;
+                let sockets = HostSockets { host, workloads };
+                if let Some(core) = living_core(nodes, host) {
+                    core.host.answer(question, &sockets, self.now);
+                }
             }
             // No core of the simulator asks: `Config::asks_before_removal` is off.
             Effect::AskUsage(_) => {}

@@ -50,6 +50,8 @@ pub(crate) enum Mutant {
     CriesWolf,
     /// What a core has stored comes back changed.
     SpoilsStore,
+    /// A context comes about behind the back of a core that has a session for the pair, and has moved.
+    OwnsTwice,
     /// A core calls each context protected by its current pair.
     ClaimsProtection,
 }
@@ -81,6 +83,23 @@ impl World<'_> {
                 if let Some(core) = living_core(&mut self.nodes, 0) {
                     core.host.handle_shim6_report(Report::Trigger { ulids }, self.now);
                 }
+                self.settle(0);
+            }
+            Some(Mutant::OwnsTwice) => {
+                let now = self.now;
+                let newest = |host: usize| self.nodes.get(host)?.addresses.newest(1);
+                let (Some(a), Some(b)) = (newest(0), newest(1)) else { return };
+                let Some(core) = living_core(&mut self.nodes, 0) else { return };
+                let session = core.host.ilnp().and_then(|ilnp| ilnp.sessions(now).next());
+                let Some(pair) = session.map(|session| session.pair.ulids()) else { return };
+                let context = ContextSnapshot {
+                    ulids: pair,
+                    peer_locators: vec![pair.peer.as_locator(), b],
+                    ..made_up(LocatorPair::new(a, b))
+                };
+                // Whether it was there before does not matter.
+                let _ = core.host.shim6_mut().restore(context, now);
+                while core.host.shim6_mut().poll_datapath().is_some() {}
                 self.settle(0);
             }
             Some(_) | None => {}

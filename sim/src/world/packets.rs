@@ -37,7 +37,7 @@ impl World<'_> {
         match core.planes.handle_inbound(&mut octets, &sockets, now) {
             (By::Ilnp, Inbound::Up) => {
                 if !core.is_dead() {
-                    core.host.handle_ilnp(&octets, &sockets, now);
+                    core.host.handle_ilnp(&octets, now);
                 }
             }
             (_, Inbound::Pass | Inbound::Deliver) => {

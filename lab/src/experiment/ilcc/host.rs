@@ -71,7 +71,8 @@ impl Host {
         let now = self.clock(at);
         let inbound = self.plane.handle_inbound(packet, &self.sockets, now);
         if inbound == Inbound::Up {
-            self.machine.handle_control(packet, &self.sockets, now);
+            self.machine.handle_control(packet, now);
+            self.machine.answer_all(&self.sockets, now);
         }
         self.settle(inbound == Inbound::Up, now);
         matches!(inbound, Inbound::Pass | Inbound::Deliver)
@@ -89,7 +90,8 @@ impl Host {
     pub(super) fn look_at_timers(&mut self) {
         let now = self.clock(time::Instant::now());
         if self.machine.poll_timeout().is_some_and(|due| due <= now) {
-            self.machine.handle_timeout(&self.sockets, now);
+            self.machine.handle_timeout(now);
+            self.machine.answer_all(&self.sockets, now);
             self.settle(true, now);
         }
     }

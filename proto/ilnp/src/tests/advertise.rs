@@ -49,12 +49,14 @@ impl Star {
             while let Some(sent) = self.host.poll_transmit() {
                 let to = Control::read(&sent.packet).expect("ours").pair.local;
                 let at = self.others.iter().position(|(ilv, _)| *ilv == to).expect("there");
-                self.others[at].1.handle_control(&sent.packet, &sockets, NOW);
+                self.others[at].1.handle_control(&sent.packet, NOW);
+                self.others[at].1.answer_all(&sockets, NOW);
                 told.push((at, sent.packet));
             }
             for (at, (_, other)) in self.others.iter_mut().enumerate() {
                 while let Some(sent) = other.poll_transmit() {
-                    self.host.handle_control(&sent.packet, &sockets, NOW);
+                    self.host.handle_control(&sent.packet, NOW);
+                    self.host.answer_all(&sockets, NOW);
                     answered.push((at, sent.packet));
                 }
             }

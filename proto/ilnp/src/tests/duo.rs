@@ -7,7 +7,7 @@ use moorline_types::{DropReason, Ilv, IlvPair, Instant, L64};
 use moorline_wire::ilnp::{Admission, AdmissionTypes, LocatorUpdate, NonceHeader};
 
 use super::ilv;
-use crate::{Config, Event, LocalLocator, LocalState, Machine, SessionView, Socket};
+use crate::{Config, Event, LocalLocator, LocalState, Machine, Question, SessionView, Socket};
 
 pub(super) const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
@@ -136,10 +136,35 @@ impl Duo {
 
     pub(super) fn give(&mut self, host: usize, packets: &[Vec<u8>]) {
         for packet in packets {
-            let sockets = Always(self.sockets[host]);
-            self.machines[host].handle_control(packet, &sockets, self.now);
-            self.drain(host);
+            self.machines[host].handle_control(packet, self.now);
+            self.answer_all(host);
         }
+    }
+
+    /// Gives packets to a host whose sockets do not answer. What its machine asks.
+    pub(super) fn ask(&mut self, host: usize, packets: &[Vec<u8>]) -> Vec<Question> {
+        for packet in packets {
+            self.machines[host].handle_control(packet, self.now);
+        }
+        self.drain(host);
+        core::iter::from_fn(|| self.machines[host].poll_question()).collect()
+    }
+
+    /// The same for the timers of a host.
+    pub(super) fn ask_due(&mut self, host: usize) -> Vec<Question> {
+        self.machines[host].handle_timeout(self.now);
+        self.ask(host, &[])
+    }
+
+    pub(super) fn answer(&mut self, host: usize, question: Question) {
+        let (machine, socket) = (&mut self.machines[host], self.sockets[host]);
+        match question {
+            Question::Socket { id, .. } => machine.handle_socket(id, socket, self.now),
+            Question::Connected { id, .. } => {
+                machine.handle_connected(id, socket == Socket::Connected, self.now);
+            }
+        }
+        self.drain(host);
     }
 
     /// Until neither has anything to say.
@@ -170,7 +195,12 @@ impl Duo {
     }
 
     pub(super) fn fire_due(&mut self, host: usize) {
-        self.machines[host].handle_timeout(&Always(self.sockets[host]), self.now);
+        self.machines[host].handle_timeout(self.now);
+        self.answer_all(host);
+    }
+
+    fn answer_all(&mut self, host: usize) {
+        self.machines[host].answer_all(&Always(self.sockets[host]), self.now);
         self.drain(host);
     }
 

@@ -60,9 +60,13 @@ impl Server {
             if there.is_empty() && here.is_empty() {
                 return;
             }
-            there.iter().for_each(|sent| other.handle_control(&sent.packet, &sockets, self.now));
+            for sent in there {
+                other.handle_control(&sent.packet, self.now);
+                other.answer_all(&sockets, self.now);
+            }
             for sent in here {
-                self.machine.handle_control(&sent.packet, &sockets, self.now);
+                self.machine.handle_control(&sent.packet, self.now);
+                self.machine.answer_all(&sockets, self.now);
             }
         }
     }
@@ -102,7 +106,8 @@ fn made_up_identifiers_of_one_prefix_leave_room_for_other_prefixes() {
         "one that began anew takes the place of its old session"
     );
     server.now = server.now + IDLE_TIMEOUT;
-    server.machine.handle_timeout(&Always(Socket::None), server.now);
+    server.machine.handle_timeout(server.now);
+    server.machine.answer_all(&Always(Socket::None), server.now);
     assert!(server.is_called_by(at(0, 60)), "the others are gone");
 }
 
@@ -143,7 +148,8 @@ fn a_guest_is_one_no_longer_when_a_connected_socket_has_its_addresses() {
     let mut server = Server::new();
     assert!((0..3).all(|n| server.is_called_by(at(0, n))));
     server.now = server.now + IDLE_TIMEOUT;
-    server.machine.handle_timeout(&Always(Socket::Connected), server.now);
+    server.machine.handle_timeout(server.now);
+    server.machine.answer_all(&Always(Socket::Connected), server.now);
     assert!((0..3).all(|n| server.class(at(0, n)) == Some(Class::Proven)));
     assert!((3..6).all(|n| server.is_called_by(at(0, n))));
     assert!(!server.is_called_by(at(0, 6)));

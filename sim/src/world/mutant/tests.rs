@@ -52,7 +52,9 @@ fn recovery_is_due_after_a_reboot_too() {
 }
 
 fn broken_by(mutant: Option<Mutant>) -> BTreeSet<Rule> {
-    let (outcome, _) = World::play_with(mutant, 1, &plan(), false);
+    let has_sessions = mutant == Some(Mutant::OwnsTwice);
+    let plan = plan().with_ilnp(if has_sessions { u64::MAX } else { 0 });
+    let (outcome, _) = World::play_with(mutant, 1, &plan, false);
     outcome.violations.iter().map(|violation| violation.rule).collect()
 }
 
@@ -67,6 +69,7 @@ fn each_rule_is_broken_by_a_fault() {
         (Mutant::BelievesStranger, Rule::VerifiedLocator),
         (Mutant::MovesUnprobed, Rule::ProbedPair),
         (Mutant::StealsSource, Rule::OwnSource),
+        (Mutant::OwnsTwice, Rule::OneOwner),
         (Mutant::TakesI1, Rule::ValidI2),
         (Mutant::MakesUnwanted, Rule::WantedContext),
         (Mutant::RepeatsControl, Rule::ControlBound),
