@@ -218,7 +218,7 @@ impl Netlink {
 const fn next_hop(route: &Route) -> Option<NextHop> {
     match route.target {
         Target::Device { ifindex, gateway: Some(gateway) } => Some(NextHop { ifindex, gateway }),
-        _ => None,
+        Target::Device { .. } | Target::Multipath(_) | Target::Unreachable | Target::Throw => None,
     }
 }
 

@@ -95,11 +95,12 @@ impl Host {
 
     /// What the data plane of Shim6 has seen. Traffic of a pair that ILNP has, or asks the peer for, earns no context.
     pub fn handle_shim6_report(&mut self, report: datapath::shim6::Report, now: Instant) {
-        match report {
-            datapath::shim6::Report::Trigger { ulids } if self.is_taken(ulids) => {
-                self.waiting.entry(ulids).or_default().is_triggered = true;
-            }
-            report => self.shim6.handle_report(report, now),
+        if let datapath::shim6::Report::Trigger { ulids } = report
+            && self.is_taken(ulids)
+        {
+            self.waiting.entry(ulids).or_default().is_triggered = true;
+        } else {
+            self.shim6.handle_report(report, now);
         }
     }
 
@@ -132,10 +133,10 @@ impl Host {
 
     /// What the data plane of ILNP has seen. Traffic of a pair that Shim6 has moved is none of its business.
     pub fn handle_ilnp_report(&mut self, report: datapath::ilnp::Report, now: Instant) {
-        let is_of_shim6 = match report {
-            datapath::ilnp::Report::Candidate { pair, .. } => self.moved.contains(pair.ulids()),
-            _ => false,
-        };
+        let is_of_shim6 = matches!(
+            report,
+            datapath::ilnp::Report::Candidate { pair, .. } if self.moved.contains(pair.ulids())
+        );
         if let Some(ilnp) = self.ilnp.as_mut().filter(|_| !is_of_shim6) {
             ilnp.handle_report(report, now);
         }
@@ -195,12 +196,12 @@ impl Host {
     fn poll_question(&mut self, now: Instant) -> Option<Question> {
         let ilnp = self.ilnp.as_mut()?;
         loop {
-            match ilnp.poll_question()? {
-                Question::Socket { id, pair, .. } if self.moved.contains(pair.ulids()) => {
-                    ilnp.handle_socket(id, Socket::None, now);
-                }
-                question => return Some(question),
+            let question = ilnp.poll_question()?;
+            let Question::Socket { id, pair, .. } = question else { return Some(question) };
+            if !self.moved.contains(pair.ulids()) {
+                return Some(question);
             }
+            ilnp.handle_socket(id, Socket::None, now);
         }
     }
 

@@ -87,21 +87,22 @@ impl Duo {
                 }
             }
             let Some((side, effect)) = under_way.pop_front() else { return };
-            self.deliver(1 - side, effect);
+            self.deliver(1 - side, &effect);
         }
     }
 
-    fn deliver(&mut self, to: usize, effect: Effect) {
-        match effect {
-            Effect::SendShim6(transmit) if self.carries_shim6 => {
-                let LocatorPair { local, peer } = transmit.locators;
-                let seen = LocatorPair::new(peer, local);
-                self.hosts[to].handle_shim6(&transmit.octets, seen, self.now);
-            }
-            Effect::SendIlnp(transmit) if self.carries_ilnp => {
-                self.hosts[to].handle_ilnp(&transmit.packet, self.now);
-            }
-            _ => {}
+    fn deliver(&mut self, to: usize, effect: &Effect) {
+        if let Effect::SendShim6(transmit) = effect
+            && self.carries_shim6
+        {
+            let LocatorPair { local, peer } = transmit.locators;
+            let seen = LocatorPair::new(peer, local);
+            self.hosts[to].handle_shim6(&transmit.octets, seen, self.now);
+        }
+        if let Effect::SendIlnp(transmit) = effect
+            && self.carries_ilnp
+        {
+            self.hosts[to].handle_ilnp(&transmit.packet, self.now);
         }
     }
 
@@ -127,12 +128,12 @@ impl Duo {
 
     /// Types of the Shim6 messages that a host has sent.
     fn sent(&self, side: usize) -> Vec<MessageType> {
-        let kind = |effect: &Effect| match effect {
-            Effect::SendShim6(shim6::Transmit { locators, octets }) => {
-                let packet = Packet::parse(octets, locators.local.0, locators.peer.0);
-                Some(packet.expect("ours").kind())
-            }
-            _ => None,
+        let kind = |effect: &Effect| {
+            let Effect::SendShim6(shim6::Transmit { locators, octets }) = effect else {
+                return None;
+            };
+            let packet = Packet::parse(octets, locators.local.0, locators.peer.0);
+            Some(packet.expect("ours").kind())
         };
         self.effects[side].iter().filter_map(kind).collect()
     }

@@ -43,9 +43,10 @@ impl Planes {
         now: Instant,
     ) -> (By, Outbound) {
         let ilnp = self.ilnp.as_mut();
-        match ilnp.map_or(Outbound::Pass, |plane| plane.handle_outbound(packet, sockets, now)) {
-            Outbound::Pass => (By::Shim6, self.shim6.handle_outbound(packet, now)),
-            fate => (By::Ilnp, fate),
+        let fate = ilnp.map(|plane| plane.handle_outbound(packet, sockets, now));
+        match fate.filter(|fate| *fate != Outbound::Pass) {
+            Some(fate) => (By::Ilnp, fate),
+            None => (By::Shim6, self.shim6.handle_outbound(packet, now)),
         }
     }
 
@@ -57,9 +58,10 @@ impl Planes {
         now: Instant,
     ) -> (By, Inbound) {
         let ilnp = self.ilnp.as_mut();
-        match ilnp.map_or(Inbound::Pass, |plane| plane.handle_inbound(packet, sockets, now)) {
-            Inbound::Pass => (By::Shim6, self.shim6.handle_inbound(packet, now)),
-            fate => (By::Ilnp, fate),
+        let fate = ilnp.map(|plane| plane.handle_inbound(packet, sockets, now));
+        match fate.filter(|fate| *fate != Inbound::Pass) {
+            Some(fate) => (By::Ilnp, fate),
+            None => (By::Shim6, self.shim6.handle_inbound(packet, now)),
         }
     }
 

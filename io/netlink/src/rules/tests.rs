@@ -56,7 +56,9 @@ impl Kernel {
         assert_eq!(stops[0].metric, u32::MAX);
         let interface = |route: &&Route| match route.target {
             Target::Device { ifindex, .. } => ifindex,
-            _ => unreachable!("partitioned"),
+            Target::Multipath(_) | Target::Unreachable | Target::Throw => {
+                unreachable!("partitioned")
+            }
         };
         ways.iter().map(interface).collect()
     }
@@ -183,7 +185,7 @@ fn a_table_has_the_specific_routes_of_its_uplink_and_throws_the_others_unless_th
             Target::Device { ifindex, .. } => {
                 format!("{} {} by {ifindex}", route.table, route.destination)
             }
-            _ => {
+            Target::Multipath(_) | Target::Throw | Target::Unreachable => {
                 format!("{} {} {:?} {}", route.table, route.destination, route.target, route.metric)
             }
         });
