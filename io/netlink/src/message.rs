@@ -208,6 +208,8 @@ pub(crate) struct Hop {
     pub(crate) gateway: Option<Ipv6Addr>,
     /// Its part of the flows of a multipath route, less one (`rtnh_hops`).
     pub(crate) weight: u8,
+    /// The kernel passes it over: its interface is down.
+    pub(crate) is_dead: bool,
 }
 
 impl Hop {
@@ -215,15 +217,20 @@ impl Hop {
     pub(crate) fn read_all(row: &Row) -> Vec<Self> {
         let mut found = Vec::new();
         if let Some(ifindex) = row.u32(libc::RTA_OIF) {
-            found.push(Self { ifindex, gateway: row.address(libc::RTA_GATEWAY), weight: 0 });
+            found.push(Self {
+                ifindex,
+                gateway: row.address(libc::RTA_GATEWAY),
+                weight: 0,
+                is_dead: false,
+            });
         }
         let mut hops = row.attribute(libc::RTA_MULTIPATH).unwrap_or_default();
-        while let [l0, l1, _, weight, i0, i1, i2, i3, ..] = *hops {
+        while let [l0, l1, flags, weight, i0, i1, i2, i3, ..] = *hops {
             let length = usize::from(u16::from_ne_bytes([l0, l1]));
             let Some(nested) = hops.get(8..length) else { break };
             let ifindex = u32::from_ne_bytes([i0, i1, i2, i3]);
             let gateway = attribute(nested, libc::RTA_GATEWAY).and_then(read_address);
-            found.push(Self { ifindex, gateway, weight });
+            found.push(Self { ifindex, gateway, weight, is_dead: flags & RTNH_F_DEAD != 0 });
             hops = hops.get(align(length)..).unwrap_or_default();
         }
         found
@@ -361,4 +368,5 @@ const LAST_PORT: u16 = u16::MAX - 1;
 const FRA_SPORT_RANGE: u16 = 23;
 const FRA_DPORT_RANGE: u16 = 24;
 pub(crate) const RTAX_MTU: u16 = 2;
+const RTNH_F_DEAD: u8 = 1;
 const RTM_F_CLONED: u32 = 0x200;

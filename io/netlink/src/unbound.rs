@@ -141,7 +141,7 @@ impl Netlink {
         if !is_ours && !is_default_route(&row, &self.settings) {
             return Ok(None);
         }
-        let hops = Hop::read_all(&row);
+        let hops = live_hops(&row);
         Ok(ways.iter().find(|way| way.hops == hops).cloned())
     }
 
@@ -213,6 +213,7 @@ impl Netlink {
 #[derive(Clone, Debug)]
 struct Way {
     route: DefaultRoute,
+    /// See [`live_hops`].
     hops: Vec<Hop>,
 }
 
@@ -229,7 +230,16 @@ impl Way {
 fn read_way(row: &Row, settings: &Settings) -> Option<Way> {
     let (_, route) = read_default_routes(row, settings).into_iter().next()?;
     let is_plain = row.attribute(RTA_ENCAP).is_none() && route.source.is_none();
-    is_plain.then(|| Way { route, hops: Hop::read_all(row) })
+    Some(Way { route, hops: live_hops(row) }).filter(|way| is_plain && !way.hops.is_empty())
+}
+
+/// The next hops of a route that the kernel may choose, in the order of their interfaces: the kernel names that first which it has chosen for
+/// the packet in question. It takes no new route by an interface that is down.
+fn live_hops(row: &Row) -> Vec<Hop> {
+    let mut hops = Hop::read_all(row);
+    hops.retain(|hop| !hop.is_dead);
+    hops.sort();
+    hops
 }
 
 /// What routers say of the link (RFC 4861 s4.6.4) may be less than what the interface takes.

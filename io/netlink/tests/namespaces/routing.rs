@@ -493,7 +493,17 @@ fn an_unbound_route_spreads_flows_as_the_multipath_route_of_the_host_does() {
             let after = ways();
             assert!(after.iter().zip(&before).all(|(after, way)| *after == (way.0, true)));
         }
+        // Whichever next hop the kernel chooses for a peer.
+        let peers: Vec<_> = (1..20).map(|n| format!("2001:db8:9::{n:x}")).collect();
+        for peer in &peers {
+            let ulids = pair("2001:db8:1::1", peer);
+            netlink.add_moved(ulids, 1400).await.unwrap();
+            assert_eq!(set_unbound(&netlink, ulids).await, [(ulids.peer, 1392)], "{peer}");
+        }
         ip("link set up1 down");
+        assert!(ways().iter().all(|way| *way == ("up2", true)), "{:?}", ways());
+        netlink.remove_all_unbound().await.unwrap();
+        assert_eq!(set().await, [(ulids.peer, 1392)], "one next hop is dead");
         assert!(ways().iter().all(|way| *way == ("up2", true)), "{:?}", ways());
         netlink.remove_unbound(&BTreeSet::from([ulids.peer])).await.unwrap();
         assert_eq!(ip("-6 route show table 5532"), "");
