@@ -167,3 +167,44 @@ fn udp_both_ways_survives_losing_one_direction() {
 
 /// A generous limit: the machine may be busy, and a test that fails should say why.
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Links that a host's own tools remove or put down, as they do with links that they do not know.
+#[test]
+fn connections_move_and_go_on_though_somebody_removes_the_links_of_moorline() {
+    let name = "no links";
+    let Some(mut hosts) = protected(name, &["a", "b"], &[]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let (bytes, rate) = (400_000_000, 4_000_000);
+    let options = TcpOptions { client, server, sender: Sender::Client, bytes, rate };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    let goes_on = |hosts: &mut Protected, when: &str| {
+        let before = transfer.arrivals().total();
+        let ended = moorline_lab::interrupt::wait_for("octets", LIMIT, || {
+            Ok((transfer.arrivals().total() > before + 4_000_000).then_some(()))
+        });
+        assert!(ended.is_ok(), "{when}\n{}", hosts.story());
+    };
+    let host = hosts.lab.namespace("a").unwrap().clone();
+    // Index and names of the link, if it is up.
+    let up = |link: &str| host.ip(&["-o", "link", "show", "up", "dev", link]).unwrap_or_default();
+    let remove = |link: &str| {
+        let before = ["moor0", "moor1"].map(&up);
+        assert!(before.iter().all(|text| !text.is_empty()));
+        host.ip(&["link", "del", link]).unwrap();
+        eventually("other links", || {
+            let now = ["moor0", "moor1"].map(&up);
+            now.iter().zip(&before).all(|(now, before)| !now.is_empty() && now != before)
+        });
+    };
+    remove("moor0");
+    goes_on(&mut hosts, "before the move");
+    let _fault = hosts.lab.fail(silent()).unwrap();
+    eventually("a move to ISP 2", || hosts.has_moved_to_isp2());
+    goes_on(&mut hosts, "after the move");
+    remove("moor1");
+    goes_on(&mut hosts, "without the links of the move");
+    host.ip(&["link", "set", "moor0", "down"]).unwrap();
+    eventually("the link", || !up("moor0").is_empty());
+    goes_on(&mut hosts, "with a link that was down");
+}

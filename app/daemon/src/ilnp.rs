@@ -127,6 +127,16 @@ impl Ilnp {
         Ok(())
     }
 
+    /// Puts the programs on another pair of links of the segmentation path.
+    pub(crate) fn attach_moor_anew(
+        &mut self,
+        moors: [u32; 2],
+        view: &HostView,
+    ) -> anyhow::Result<()> {
+        self.moors = Some(moors);
+        self.attach(view)
+    }
+
     /// Identifiers that have sessions.
     fn session_nids(&self) -> BTreeSet<Nid> {
         self.sessions.values().map(|known| known.pair.local.nid).collect()

@@ -39,6 +39,7 @@ mod ending;
 mod events;
 mod ilnp;
 mod introduce;
+mod moor;
 mod neighbors;
 mod notice;
 mod path_mtu;

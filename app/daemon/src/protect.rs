@@ -71,6 +71,13 @@ impl Moved {
         self.routes.keys().copied().collect()
     }
 
+    /// The routes of all that has moved, none of them direct.
+    pub(crate) fn by_moor(&mut self) -> Vec<MovedRoute> {
+        self.direct.clear();
+        self.routes.values_mut().for_each(|route| route.direct = None);
+        self.routes.values().copied().collect()
+    }
+
     /// Contexts and sessions that have moved and are between the ULIDs of these pairs.
     pub(crate) fn movers_of(&self, pairs: &BTreeSet<UlidPair>) -> Vec<Mover> {
         let moved = self.routes.iter().filter(|(_, route)| pairs.contains(&route.ulids));

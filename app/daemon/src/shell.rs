@@ -27,6 +27,7 @@ use crate::ending::{Ending, connect, save_delay, undo_all};
 use crate::events::Events;
 use crate::ilnp::{self, Ilnp, Peers};
 use crate::introduce::Introductions;
+use crate::moor::Moor;
 use crate::notice::Notices;
 use crate::path_mtu::PathMtus;
 use crate::paths::Steer;
@@ -55,6 +56,7 @@ pub(crate) struct Daemon {
     /// When the view was taken.
     pub(crate) view_at: Instant,
     pub(crate) moved: Moved,
+    pub(crate) moor: Moor,
     pub(crate) notices: Notices,
     pub(crate) introductions: Introductions,
     /// ULIDs kept on `moor0`.
@@ -189,6 +191,7 @@ impl Daemon {
             view: HostView::default(),
             view_at: clock::now(),
             moved: Moved::default(),
+            moor: Moor::new(moor),
             notices: Notices::open(config.tcp_notice)?,
             introductions: Introductions::open().context("raw socket for routers")?,
             kept: BTreeSet::new(),
@@ -254,6 +257,7 @@ impl Daemon {
             let (save_at, lead_at) = (self.save_at, self.lead_at);
             let unbound_at = self.unbound.poll_timeout();
             let path_mtus_at = self.path_mtus.poll_timeout();
+            let moor_at = self.moor.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
             let addresses_at = self.addresses.poll_timeout(clock::now());
@@ -294,6 +298,7 @@ impl Daemon {
                 },
                 () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
                 () = until(save_at), if save_at.is_some() => self.save(),
+                () = until(moor_at), if moor_at.is_some() => self.make_moor_anew().await,
                 () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
                 () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
                 () = until(path_mtus_at), if path_mtus_at.is_some() => self.forget_path_mtus().await,
@@ -335,6 +340,7 @@ impl Daemon {
             self.follow_default_ways().await;
             return Ok(());
         }
+        self.follow_moor(notice.view.has_moor);
         self.tell_changes(&notice);
         let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
         self.addresses.handle_interfaces_down(&notice.routes_taken);

@@ -46,7 +46,7 @@ impl Daemon {
     }
 
     /// Who sums what of moved traffic, and which uplinks it may be routed to.
-    fn follow_offloads(&mut self) {
+    pub(crate) fn follow_offloads(&mut self) {
         let uplinks = &self.view.uplinks;
         let sum: Vec<_> =
             uplinks.iter().filter(|uplink| Netlink::sums_anything(&uplink.name)).collect();

@@ -180,9 +180,11 @@ impl Watcher {
     fn is_relevant(&self, row: &Row) -> bool {
         let settings = &self.netlink.settings;
         match row.kind {
-            libc::RTM_NEWLINK | libc::RTM_DELLINK => {
+            // Ours matters when it goes.
+            libc::RTM_NEWLINK if row.header_u32(8) & IFF_UP != 0 => {
                 row.text(libc::IFLA_IFNAME).is_none_or(|name| !settings.is_our_link(&name))
             }
+            libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
             libc::RTM_NEWADDR | libc::RTM_DELADDR => {
                 self.netlink.moor_ifindex() != Some(row.header_u32(4))
             }
@@ -197,6 +199,7 @@ impl Watcher {
     }
 }
 
+const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 /// Links, IPv6 addresses, IPv6 routes (`RTNLGRP_*`).
 const GROUPS: [u32; 3] = [1, 9, 11];
 /// Port of who changes something of its own accord; who is asked to by a process names that.

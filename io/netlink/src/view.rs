@@ -19,6 +19,8 @@ pub struct HostView {
     pub bare: Vec<BareLink>,
     /// Routes of the main table that are no default routes. More than [`MAX_SPECIFIC`] are too many to be known all.
     pub specific: BTreeSet<SpecificRoute>,
+    /// Whether both links of our pair are there and up.
+    pub has_moor: bool,
     /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in
     /// before [`crate::Netlink::ensure_rules`].
     pub in_use: BTreeSet<Ipv6Addr>,
@@ -305,6 +307,8 @@ pub(crate) struct Interfaces {
     pub(crate) all: BTreeMap<u32, Uplink>,
     pub(crate) bare: Vec<BareLink>,
     pub(crate) specific: BTreeSet<SpecificRoute>,
+    /// See [`HostView::has_moor`].
+    pub(crate) has_moor: bool,
 }
 
 impl Interfaces {
@@ -345,13 +349,18 @@ impl Interfaces {
                 break;
             }
         }
-        Self { all, bare, specific }
+        let is_moor = |row: &&Row| {
+            let name = row.text(libc::IFLA_IFNAME);
+            row.header_u32(8) & IFF_UP != 0 && name.is_some_and(|name| settings.is_our_link(&name))
+        };
+        let has_moor = links.iter().filter(is_moor).count() == 2;
+        Self { all, bare, specific, has_moor }
     }
 
     /// Those that are uplinks now.
     pub(crate) fn view(&self) -> HostView {
         let (bare, specific) = (self.bare.clone(), self.specific.clone());
-        let mut view = HostView { bare, specific, ..HostView::default() };
+        let mut view = HostView { bare, specific, has_moor: self.has_moor, ..HostView::default() };
         for interface in self.all.values().filter(|one| !one.default_routes.is_empty()) {
             let kind = if is_uplink(interface) { &mut view.uplinks } else { &mut view.candidates };
             kind.push(interface.clone());

@@ -1,0 +1,88 @@
+//! The pair of links of the segmentation path, made anew if somebody removes it: traffic that has moved needs it.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use moorline_netlink::MoorLinks;
+use tokio::time::Instant;
+
+use crate::shell::Daemon;
+
+/// The pair that carries the programs.
+#[derive(Debug)]
+pub(crate) struct Moor {
+    links: MoorLinks,
+    made: Instant,
+    /// When the pair is made anew.
+    due: Option<Instant>,
+}
+
+impl Moor {
+    pub(crate) fn new(links: MoorLinks) -> Self {
+        Self { links, made: Instant::now(), due: None }
+    }
+
+    /// When [`Daemon::make_moor_anew`] is due.
+    pub(crate) const fn poll_timeout(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The pair is not there, or down. Who removes it again and again has it made anew at a bounded pace.
+    fn miss(&mut self) {
+        self.due.get_or_insert_with(|| (self.made + PAUSE).max(Instant::now()));
+    }
+
+    const fn indexes(links: MoorLinks) -> [u32; 2] {
+        [links.moor0_ifindex, links.moor1_ifindex]
+    }
+}
+
+impl Daemon {
+    /// Looks whether the pair is there.
+    pub(crate) fn follow_moor(&mut self, has_moor: bool) {
+        if !has_moor {
+            self.moor.miss();
+        }
+    }
+
+    /// Makes the pair, the programs on it, and what the kernel has removed with it: routes of what has moved, and ULIDs that have left
+    /// their uplink.
+    pub(crate) async fn make_moor_anew(&mut self) {
+        self.moor.made = Instant::now();
+        self.moor.due = None;
+        if let Err(error) = self.try_to_make_moor().await {
+            tracing::warn!("moved traffic stands still without its links: {error:#}");
+            self.moor.miss();
+        }
+    }
+
+    async fn try_to_make_moor(&mut self) -> anyhow::Result<()> {
+        let links = self.netlink.ensure_moor().await.context("segmentation path")?;
+        let new = Moor::indexes(links);
+        for gone in Moor::indexes(self.moor.links) {
+            if !new.contains(&gone) {
+                self.datapath.detach_uplink(gone);
+            }
+        }
+        let [moor0, moor1] = new;
+        self.datapath.attach_moor(moor0, moor1, links.gathers).context("segmentation path")?;
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.attach_moor_anew(new, &self.view)?;
+        }
+        self.follow_offloads();
+        let [name, peer] = &self.netlink.settings().link_names;
+        if self.moor.links != links {
+            tracing::warn!("{name} and {peer} were removed, and are there again");
+        }
+        self.moor.links = links;
+        let routes = self.moved.by_moor();
+        self.netlink.add_all_moved(&routes).await.context("routes of what has moved")?;
+        self.lead_all_soon();
+        self.kept.clear();
+        self.keep_ulids().await;
+        Ok(())
+    }
+}
+
+/// Between two times that the pair is made.
+const PAUSE: Duration = Duration::from_secs(1);
