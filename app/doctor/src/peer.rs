@@ -19,8 +19,11 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     let answers = |pair: &&PairReport, kind| pair.verdicts.get(&kind).is_some_and(is_answered);
     let usable =
         pairs.iter().filter(|pair| answers(pair, Kind::Shim6) || answers(pair, Kind::Ilnp));
+    // A translator lets through what it takes for an answer, as long as it remembers the question.
+    let behind_nat = translated_locals(pairs);
+    let usable = usable.filter(|pair| !behind_nat.contains(&pair.pair.local));
     let usable: Vec<_> = usable.map(|pair| pair.pair).collect();
-    findings.extend(translated(pairs));
+    findings.extend(translated(pairs, usable.is_empty()));
     findings.extend(from_link_layer(pairs));
     findings.extend(without_second_path(pairs, &usable));
     let kinds = [
@@ -100,9 +103,17 @@ fn from_link_layer(pairs: &[PairReport]) -> Option<Finding> {
     Some(found.iter().map(ToString::to_string).fold(finding, Finding::shown_by))
 }
 
+/// Our addresses that somebody on the way replaces, be it on one pair.
+fn translated_locals(pairs: &[PairReport]) -> BTreeSet<Ipv6Addr> {
+    let is_translated = |pair: &&PairReport| {
+        matches!(pair.verdicts.get(&Kind::Shim6), Some(Verdict::Translated { .. }))
+    };
+    pairs.iter().filter(is_translated).map(|pair| pair.pair.local).collect()
+}
+
 /// Pairs whose packets get another source address on the way. The peer drops probes from an address that it was not
-/// told of, so nothing moves there.
-fn translated(pairs: &[PairReport]) -> Option<Finding> {
+/// told of, so nothing moves there. It is worse if no pair of another address of ours answers.
+fn translated(pairs: &[PairReport], is_all: bool) -> Option<Finding> {
     let translated: Vec<_> = pairs
         .iter()
         .filter_map(|pair| match pair.verdicts.get(&Kind::Shim6) {
@@ -120,7 +131,8 @@ fn translated(pairs: &[PairReport]) -> Option<Finding> {
         translated.len(),
         pairs.len()
     );
-    let finding = Finding::new("peer-nat66", Severity::Warning, what).remedy(
+    let severity = if is_all { Severity::StopsProtection } else { Severity::Warning };
+    let finding = Finding::new("peer-nat66", severity, what).remedy(
         "Connections cannot move there. Have the router forward that prefix without translation (no masquerade for IPv6).",
     );
     Some(translated.into_iter().fold(finding, Finding::shown_by))
@@ -233,3 +245,42 @@ fn words(verdict: &Verdict) -> String {
 }
 
 const OPTIONS: &str = "Shim6 does without them; ILNP does not.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(local: &str, peer: &str, verdict: Verdict) -> PairReport {
+        let address = |text: &str| text.parse().unwrap();
+        let passes = Verdict::Passes { rtt_us: 1 };
+        PairReport {
+            pair: Pair::new(address(local), address(peer)),
+            verdicts: [(Kind::Plain, passes), (Kind::Shim6, verdict)].into(),
+            path_mtu: None,
+            is_black_hole: false,
+        }
+    }
+
+    fn codes(pairs: Vec<PairReport>) -> Vec<(String, Severity)> {
+        let findings = examine_peer(&PeerReport { pairs, ..PeerReport::default() });
+        findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
+    }
+
+    const OURS: [&str; 2] = ["2001:db8:1::1", "2001:db8:2::1"];
+    const THEIRS: [&str; 2] = ["2001:db8:3::1", "2001:db8:4::1"];
+
+    /// The translator remembers a packet of the peer, and lets the answer through as it is.
+    #[test]
+    fn an_address_that_is_translated_on_one_pair_carries_no_connection_on_another() {
+        let passes = || Verdict::Passes { rtt_us: 1 };
+        let nat = || Verdict::Translated { seen: "2001:db8:2::99".parse().unwrap() };
+        let first = || THEIRS.map(|theirs| pair(OURS[0], theirs, passes()));
+        let second = [pair(OURS[1], THEIRS[0], passes()), pair(OURS[1], THEIRS[1], nat())];
+        let all: Vec<_> = first().into_iter().chain(second.clone()).collect();
+        let nat66 = |severity| ("peer-nat66".to_owned(), severity);
+        let one_end = ("peer-one-end".to_owned(), Severity::StopsProtection);
+        assert_eq!(codes(all), [nat66(Severity::Warning), one_end]);
+        assert_eq!(codes(second.into()), [nat66(Severity::StopsProtection)]);
+        assert_eq!(codes(first().into()), []);
+    }
+}

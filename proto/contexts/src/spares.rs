@@ -1,9 +1,11 @@
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_reap as reap;
 use moorline_types::{ContextId, Instant, LocatorPair, Locators};
 
+use crate::event::Cause;
 use crate::machine::Contexts;
 
 /// What contexts have found out about spare pairs, so that one of those with the same peer checks for all.
@@ -15,6 +17,8 @@ use crate::machine::Contexts;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spares {
     by_pair: BTreeMap<LocatorPair, Entry>,
+    /// When all contexts were last told that a pair had failed.
+    told: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +73,11 @@ impl Spares {
         self.by_pair.remove(&pair);
     }
 
+    /// The same of all pairs that have one of these locators in the same place.
+    fn forget_beside(&mut self, failed: LocatorPair) {
+        self.by_pair.retain(|pair, _| !shares_end(*pair, failed));
+    }
+
     /// Without room nothing is shared, and each context checks for itself.
     fn insert(&mut self, pair: LocatorPair, entry: Entry, now: Instant) {
         if self.by_pair.len() >= MAX_SHARED {
@@ -109,7 +118,7 @@ impl Contexts {
     /// The peer has lost a context: its answers from before do not show that it takes payload by another pair.
     pub(crate) fn on_peer_lost(&mut self, id: ContextId, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
-        if let Some(spare) = active.reap.handle_peer_lost(now) {
+        if let Some(spare) = active.reap.handle_spare_doubted(now) {
             self.spares.forget(spare);
         }
         self.drain_reap(id, now);
@@ -122,11 +131,55 @@ impl Contexts {
         }
     }
 
-    pub(crate) fn on_pair_left(&mut self, pair: LocatorPair) {
+    /// A context has left a pair. If the pair has failed, an ISP may have failed with it: what other contexts know of standby pairs by the same
+    /// locators is of the time before, and they ask again. When very many contexts leave together, the others are told once.
+    pub(crate) fn on_pair_left(&mut self, pair: LocatorPair, cause: Cause, now: Instant) {
         self.spares.forget(pair);
+        let is_lately = |told: Instant| now.since(told) < TELL_INTERVAL;
+        if !has_failed(cause) || self.spares.told.is_some_and(is_lately) {
+            return;
+        }
+        self.spares.told = Some(now);
+        self.spares.forget_beside(pair);
+        let ids: Vec<_> = self.active.ids().collect();
+        for id in ids {
+            let Some(active) = self.active.get_mut(&id) else { continue };
+            let spare = active.reap.spare();
+            if spare.is_some_and(|spare| shares_end(spare, pair)) {
+                active.reap.handle_spare_doubted(now);
+                self.drain_reap(id, now);
+            }
+        }
     }
 }
 
+/// Whether two pairs have the same local locator, or the same locator of the peer.
+fn shares_end(one: LocatorPair, other: LocatorPair) -> bool {
+    one.local == other.local || one.peer == other.peer
+}
+
+/// Whether a context that leaves a pair for this has found that the pair does not work.
+const fn has_failed(cause: Cause) -> bool {
+    match cause {
+        Cause::FailBack | Cause::Put | Cause::Preferred | Cause::Congested | Cause::Deprecated => {
+            false
+        }
+        Cause::SendTimeout
+        | Cause::PayloadReceived
+        | Cause::ControlReceived
+        | Cause::KeepaliveReceived
+        | Cause::ProbeExploring
+        | Cause::ProbeInboundOk
+        | Cause::ProbeOperational
+        | Cause::LocatorGone
+        | Cause::LocatorBroken
+        | Cause::LocalFailure
+        | Cause::Suspicion => true,
+    }
+}
+
+/// Between two times that all contexts are told of a failed pair.
+const TELL_INTERVAL: Duration = Duration::from_secs(1);
 /// Pairs that contexts share knowledge of, at most.
 const MAX_SHARED: usize = 4096;
 /// What is older makes room.

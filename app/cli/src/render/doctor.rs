@@ -14,7 +14,10 @@ pub fn doctor(report: &Report) -> String {
     for finding in &report.findings {
         text.push_str(&one(finding));
     }
+    let is_warning = |finding: &Finding| finding.severity == Severity::Warning;
+    let has_warning = report.findings.iter().any(is_warning);
     text.push_str(match report.exit_status() {
+        0 if has_warning => "Nothing found that stops protection, but see WARNING above.\n",
         0 => "Nothing found that stops protection.\n",
         1 => "Connections are not protected as they could be: see STOPS above.\n",
         _ => "Nothing found that stops protection, but not everything could be looked at.\n",

@@ -1,5 +1,7 @@
 //! Protected means that another pair has answered, and every context that is not says why.
 
+use moorline_datapath::shim6::Doubt;
+
 use super::*;
 use crate::{Profile, Readiness, Reason, Transmit};
 
@@ -207,4 +209,42 @@ fn a_peer_that_has_the_context_later_is_checked_with_the_next_traffic() {
     pair.traffic();
     pair.traffic();
     assert!(matches!(pair.readiness(0), Readiness::Protected { at, .. } if at == pair.now));
+}
+
+/// Two contexts with one peer, each by another ISP. Each has the pair of the other for its standby pair.
+#[test]
+fn what_answered_before_another_context_left_the_isp_is_no_protection() {
+    for comes_back in [true, false] {
+        let mut pair = default_pair([local_state(0), local_state(1)]);
+        pair.trigger(0);
+        let [one, other] = [0, 1].map(|side| pair.locators[side][1].as_ulid());
+        let ulids = UlidPair::new(one, other);
+        pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
+        pair.settle();
+        pair.talk(3);
+        let id = |pair: &Pair| {
+            let mut contexts = pair.hosts[0].contexts();
+            contexts.find(|context| context.ulids == ulids).expect("a context").id
+        };
+        let second = |pair: &Pair| pair.hosts[0].readiness(id(pair), pair.now).expect("there");
+        assert!(matches!(second(&pair), Readiness::Protected { .. }));
+        let gone = pair.locators[0][0];
+        for theirs in pair.locators[1].clone() {
+            pair.dead.extend([(gone, theirs), (theirs, gone)]);
+        }
+        let context = pair.entries[0].iter().find(|entry| entry.ulids != ulids).expect("first").id;
+        let since = pair.now;
+        let (doubt, usual) = (Doubt::Retransmission, Duration::ZERO);
+        let report = Report::Suspected { context, doubt, since, usual };
+        pair.hosts[0].handle_report(report, pair.now);
+        pair.run(Duration::from_millis(100));
+        let moved = pair.entries[0].iter().find(|entry| entry.id == context).expect("there");
+        assert!(moved.is_moved(), "nothing is tried");
+        assert_eq!(second(&pair), Readiness::NotYet(Reason::Untried));
+        if comes_back {
+            pair.dead.clear();
+        }
+        pair.talk(5);
+        assert_eq!(matches!(second(&pair), Readiness::Protected { .. }), comes_back);
+    }
 }

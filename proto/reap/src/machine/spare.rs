@@ -111,9 +111,9 @@ impl Machine {
         }
     }
 
-    /// The peer has lost the context. Its answers from before do not count, and the next traffic begins a round of
-    /// checks. Gives the spare.
-    pub fn handle_peer_lost(&mut self, now: Instant) -> Option<LocatorPair> {
+    /// Answers of the spare from before do not count: the peer has lost the context, or a pair by one of the same locators has failed. The
+    /// next traffic begins a round of checks. Gives the spare.
+    pub fn handle_spare_doubted(&mut self, now: Instant) -> Option<LocatorPair> {
         let vigil = self.vigil.as_mut()?;
         vigil.verified = None;
         if vigil.round == Round::Resting {
@@ -187,7 +187,8 @@ impl Machine {
     }
 
     /// The pair that is kept, or being tried out for that.
-    pub(super) fn spare(&self) -> Option<LocatorPair> {
+    #[must_use]
+    pub fn spare(&self) -> Option<LocatorPair> {
         self.pair_at(self.vigil.as_ref()?.spare?)
     }
 
