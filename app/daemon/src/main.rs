@@ -1,7 +1,7 @@
 //! `moorlined`, the Moorline daemon.
 #![forbid(unsafe_code)]
 
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -29,7 +29,10 @@ fn start(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.reset {
         // Without the configuration, which may be what the daemon died of.
-        return runtime.block_on(moorlined::reset(args));
+        runtime.block_on(moorlined::reset(args))?;
+        // Whoever has closed the output does not want to know.
+        let _ = writeln!(io::stdout(), "{RESET}");
+        return Ok(());
     }
     let config = Config::load(args.config.as_deref())?;
     if args.check {
@@ -37,3 +40,6 @@ fn start(args: &Args) -> anyhow::Result<()> {
     }
     runtime.block_on(moorlined::run(args, config))
 }
+
+const RESET: &str =
+    "Moorline is down: its programs, links, addresses, routes and rules are gone from this host.";

@@ -94,7 +94,10 @@ pub enum JournalError {
 
 fn hint(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => ". It needs CAP_NET_ADMIN: run as root",
+        Some(libc::EPERM) => ". It needs CAP_NET_ADMIN: run as root",
+        Some(libc::EACCES) => {
+            ". It needs CAP_NET_ADMIN (run as root), and IPv6 switched on there (sysctl disable_ipv6)"
+        }
         Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT) => {
             ". The kernel lacks a feature: IPv6, policy routing (IPV6_MULTIPLE_TABLES), source \
              routing (IPV6_SUBTREES) and veth are needed"
