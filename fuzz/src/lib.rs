@@ -12,6 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod both;
 mod cga;
 mod cga_list;
 mod files;
@@ -27,6 +28,7 @@ mod shared;
 mod text;
 mod wire;
 
+pub use both::both;
 pub use cga::cga_verify;
 pub use cga_list::{cga_key_file, cga_signed_list};
 pub use files::{daemon_config, daemon_state, trace};
@@ -59,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cga_signed_list", run: cga_signed_list },
     Target { name: "cga_key_file", run: cga_key_file },
     Target { name: "host", run: host },
+    Target { name: "both", run: both },
     Target { name: "ilnp_options", run: ilnp_options },
     Target { name: "ilnp_control", run: ilnp_control },
     Target { name: "ilnp_machine", run: ilnp_machine },
