@@ -16,6 +16,8 @@ pub struct Outcome {
     pub unrecoverable: u32,
     /// Times that traffic was cut off and the next change came, or traffic ended, before the bound.
     pub unsettled: u32,
+    /// ILNP sessions that were established, at both ends.
+    pub sessions: u32,
     /// Rules that were broken: of the program, or of the simulator's idea of it.
     pub violations: Vec<Violation>,
     /// What the cores said, in order.

@@ -83,6 +83,7 @@ struct Counts {
     regained: u32,
     unrecoverable: u32,
     unsettled: u32,
+    sessions: u32,
 }
 
 /// What is to happen.
@@ -392,6 +393,7 @@ impl<'a> World<'a> {
             regained: self.outcome.regained,
             unrecoverable: self.outcome.unrecoverable,
             unsettled: self.outcome.unsettled,
+            sessions: self.outcome.sessions,
             violations: self.rules.violations,
             events: self.log.events.clone(),
             workloads: self.outcomes,

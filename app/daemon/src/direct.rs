@@ -40,13 +40,6 @@ impl Daemon {
         }
     }
 
-    /// Leads all that has moved directly, where it can be, in a moment.
-    pub(crate) fn lead_all_soon(&mut self) {
-        let movers = self.moved.movers();
-        self.moved.waiting().extend(movers);
-        self.lead_at.get_or_insert_with(|| Instant::now() + LEAD_DELAY);
-    }
-
     /// Sets direct routes that wait, a batch of them, so that nothing else waits for long.
     pub(crate) async fn lead_waiting(&mut self) {
         let waiting = iter::from_fn(|| self.moved.waiting().pop_first());

@@ -8,8 +8,9 @@ use moorline_ilnp as ilnp;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// Effects that are due together, in the order in which the daemon executes them: all routes at once, as each change makes every socket of
-/// the host look its route up again.
+/// Effects that are due together, by kind, in the order in which the daemon executes the kinds: all routes at once, as each change makes every
+/// socket of the host look its route up again. An effect of a session can come before one of a context that was due first: the session gives way to
+/// that context.
 #[derive(Debug, Default)]
 struct Batch {
     session_updates: Vec<datapath::ilnp::Update>,

@@ -15,11 +15,13 @@ pub(crate) struct Moor {
     made: Instant,
     /// When the pair is made anew.
     due: Option<Instant>,
+    /// From one attempt to the next.
+    pause: Duration,
 }
 
 impl Moor {
     pub(crate) fn new(links: MoorLinks) -> Self {
-        Self { links, made: Instant::now(), due: None }
+        Self { links, made: Instant::now(), due: None, pause: PAUSE }
     }
 
     /// When [`Daemon::make_moor_anew`] is due.
@@ -29,7 +31,7 @@ impl Moor {
 
     /// The pair is not there, or down. Who removes it again and again has it made anew at a bounded pace.
     fn miss(&mut self) {
-        self.due.get_or_insert_with(|| (self.made + PAUSE).max(Instant::now()));
+        self.due.get_or_insert_with(|| (self.made + self.pause).max(Instant::now()));
     }
 
     const fn indexes(links: MoorLinks) -> [u32; 2] {
@@ -40,8 +42,9 @@ impl Moor {
 impl Daemon {
     /// Looks whether the pair is there.
     pub(crate) fn follow_moor(&mut self, has_moor: bool) {
-        if !has_moor {
-            self.moor.miss();
+        match has_moor {
+            true => self.moor.due = None,
+            false => self.moor.miss(),
         }
     }
 
@@ -50,9 +53,13 @@ impl Daemon {
     pub(crate) async fn make_moor_anew(&mut self) {
         self.moor.made = Instant::now();
         self.moor.due = None;
-        if let Err(error) = self.try_to_make_moor().await {
-            tracing::warn!("moved traffic stands still without its links: {error:#}");
-            self.moor.miss();
+        match self.try_to_make_moor().await {
+            Ok(()) => self.moor.pause = PAUSE,
+            Err(error) => {
+                tracing::warn!("moved traffic stands still without its links: {error:#}");
+                self.moor.pause = (self.moor.pause * 2).min(LONGEST_PAUSE);
+                self.moor.miss();
+            }
         }
     }
 
@@ -75,14 +82,17 @@ impl Daemon {
             tracing::warn!("{name} and {peer} were removed, and are there again");
         }
         self.moor.links = links;
-        let routes = self.moved.by_moor();
-        self.netlink.add_all_moved(&routes).await.context("routes of what has moved")?;
-        self.lead_all_soon();
-        self.kept.clear();
+        self.kept = self.netlink.kept_ulids().await?.into_iter().collect();
         self.keep_ulids().await;
+        // Direct routes are still there.
+        if let Err(error) = self.netlink.add_all_moved(&self.moved.all()).await {
+            tracing::warn!(%error, "routes of what has moved");
+        }
         Ok(())
     }
 }
 
 /// Between two times that the pair is made.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The same while that fails.
+const LONGEST_PAUSE: Duration = Duration::from_secs(64);

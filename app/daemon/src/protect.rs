@@ -71,10 +71,8 @@ impl Moved {
         self.routes.keys().copied().collect()
     }
 
-    /// The routes of all that has moved, none of them direct.
-    pub(crate) fn by_moor(&mut self) -> Vec<MovedRoute> {
-        self.direct.clear();
-        self.routes.values_mut().for_each(|route| route.direct = None);
+    /// The routes of all that has moved.
+    pub(crate) fn all(&self) -> Vec<MovedRoute> {
         self.routes.values().copied().collect()
     }
 

@@ -1,7 +1,7 @@
 //! Rules and routes as we speak of them, and as the kernel does.
 
 use crate::attributes::{Row, align, attribute, read_address, read_u32};
-use crate::view::Prefix;
+use crate::view::{Prefix, RTA_ENCAP};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop,
@@ -210,18 +210,22 @@ pub(crate) struct Hop {
     pub(crate) weight: u8,
     /// The kernel passes it over: its interface is down.
     pub(crate) is_dead: bool,
+    /// It puts packets into others: a tunnel.
+    pub(crate) is_tunnel: bool,
 }
 
 impl Hop {
     /// The next hops of a route: none if it leads nowhere, more than one if it is a multipath route.
     pub(crate) fn read_all(row: &Row) -> Vec<Self> {
         let mut found = Vec::new();
+        let is_tunnel = row.attribute(RTA_ENCAP).is_some();
         if let Some(ifindex) = row.u32(libc::RTA_OIF) {
             found.push(Self {
                 ifindex,
                 gateway: row.address(libc::RTA_GATEWAY),
                 weight: 0,
                 is_dead: false,
+                is_tunnel,
             });
         }
         let mut hops = row.attribute(libc::RTA_MULTIPATH).unwrap_or_default();
@@ -230,7 +234,9 @@ impl Hop {
             let Some(nested) = hops.get(8..length) else { break };
             let ifindex = u32::from_ne_bytes([i0, i1, i2, i3]);
             let gateway = attribute(nested, libc::RTA_GATEWAY).and_then(read_address);
-            found.push(Self { ifindex, gateway, weight, is_dead: flags & RTNH_F_DEAD != 0 });
+            let is_tunnel = attribute(nested, RTA_ENCAP).is_some();
+            let is_dead = flags & RTNH_F_DEAD != 0;
+            found.push(Self { ifindex, gateway, weight, is_dead, is_tunnel });
             hops = hops.get(align(length)..).unwrap_or_default();
         }
         found

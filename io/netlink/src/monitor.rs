@@ -180,8 +180,8 @@ impl Watcher {
     fn is_relevant(&self, row: &Row) -> bool {
         let settings = &self.netlink.settings;
         match row.kind {
-            // Ours matters when it goes.
-            libc::RTM_NEWLINK if row.header_u32(8) & IFF_UP != 0 => {
+            // A change of our own pair matters only when a link of it goes, or when the pair was not whole.
+            libc::RTM_NEWLINK if row.header_u32(8) & IFF_UP != 0 && self.before.has_moor => {
                 row.text(libc::IFLA_IFNAME).is_none_or(|name| !settings.is_our_link(&name))
             }
             libc::RTM_NEWLINK | libc::RTM_DELLINK => true,

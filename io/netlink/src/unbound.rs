@@ -23,7 +23,7 @@ use crate::journal::Record;
 use crate::message::{Hop, Route, Target};
 use crate::settings::Settings;
 use crate::view::{
-    DefaultRoute, HostView, Prefix, RTA_ENCAP, is_default_route, read_default_routes, read_mtu,
+    DefaultRoute, HostView, Prefix, is_default_route, read_default_routes, read_mtu,
 };
 
 /// Default routes of the host, each with its interface.
@@ -229,8 +229,9 @@ impl Way {
 /// A default route for all sources. A tunnel cannot be copied.
 fn read_way(row: &Row, settings: &Settings) -> Option<Way> {
     let (_, route) = read_default_routes(row, settings).into_iter().next()?;
-    let is_plain = row.attribute(RTA_ENCAP).is_none() && route.source.is_none();
-    Some(Way { route, hops: live_hops(row) }).filter(|way| is_plain && !way.hops.is_empty())
+    let hops = live_hops(row);
+    let is_plain = route.source.is_none() && !hops.iter().any(|hop| hop.is_tunnel);
+    (is_plain && !hops.is_empty()).then_some(Way { route, hops })
 }
 
 /// The next hops of a route that the kernel may choose, in the order of their interfaces: the kernel names that first which it has chosen for
@@ -239,6 +240,10 @@ fn live_hops(row: &Row) -> Vec<Hop> {
     let mut hops = Hop::read_all(row);
     hops.retain(|hop| !hop.is_dead);
     hops.sort();
+    // The one that is left has no part.
+    if let [hop] = &mut hops[..] {
+        hop.weight = 0;
+    }
     hops
 }
 

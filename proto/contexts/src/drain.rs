@@ -297,7 +297,7 @@ impl Contexts {
                 active.cause = Some(cause);
                 if cause != Cause::FailBack {
                     self.learned.note(from, to, now);
-                    self.on_pair_left(from, cause, now);
+                    self.on_pair_left(context, from, cause, now);
                 }
                 self.on_steered(context, to, cause, now);
                 Event::Moved { context, ulids, from, to, cause }

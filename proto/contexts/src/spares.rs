@@ -17,8 +17,8 @@ use crate::machine::Contexts;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spares {
     by_pair: BTreeMap<LocatorPair, Entry>,
-    /// When all contexts were last told that a pair had failed.
-    told: Option<Instant>,
+    /// When the second began in which contexts are told of failed pairs, and how often they were.
+    told: (Option<Instant>, u32),
 }
 
 #[derive(Clone, Debug)]
@@ -73,9 +73,19 @@ impl Spares {
         self.by_pair.remove(&pair);
     }
 
-    /// The same of all pairs that have one of these locators in the same place.
-    fn forget_beside(&mut self, failed: LocatorPair) {
-        self.by_pair.retain(|pair, _| !shares_end(*pair, failed));
+    /// The same of all pairs with this peer that have one of these locators in the same place.
+    fn forget_beside(&mut self, failed: LocatorPair, peer: &Locators) {
+        self.by_pair.retain(|pair, entry| entry.peer != *peer || !shares_end(*pair, failed));
+    }
+
+    /// Whether contexts may be told of one more failed pair now. To find them takes a look at each.
+    fn may_tell(&mut self, now: Instant) -> bool {
+        let (since, count) = &mut self.told;
+        if since.is_none_or(|since| now.since(since) >= TELL_INTERVAL) {
+            (*since, *count) = (Some(now), 0);
+        }
+        *count += 1;
+        *count <= TELL_LIMIT
     }
 
     /// Without room nothing is shared, and each context checks for itself.
@@ -118,7 +128,7 @@ impl Contexts {
     /// The peer has lost a context: its answers from before do not show that it takes payload by another pair.
     pub(crate) fn on_peer_lost(&mut self, id: ContextId, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
-        if let Some(spare) = active.reap.handle_spare_doubted(now) {
+        if let Some(spare) = active.reap.handle_standby_suspected(now) {
             self.spares.forget(spare);
         }
         self.drain_reap(id, now);
@@ -131,25 +141,39 @@ impl Contexts {
         }
     }
 
-    /// A context has left a pair. If the pair has failed, an ISP may have failed with it: what other contexts know of standby pairs by the same
-    /// locators is of the time before, and they ask again. When very many contexts leave together, the others are told once.
-    pub(crate) fn on_pair_left(&mut self, pair: LocatorPair, cause: Cause, now: Instant) {
+    /// A context has left a pair because this host has found that the pair fails. An ISP of either end may have failed with it: what other
+    /// contexts with the same peer know of standby pairs by one of the locators is of the time before, and they ask again. Contexts with
+    /// other peers go on as they are, as a peer can have its own contexts move.
+    pub(crate) fn on_pair_left(
+        &mut self,
+        id: ContextId,
+        pair: LocatorPair,
+        cause: Cause,
+        now: Instant,
+    ) {
         self.spares.forget(pair);
-        let is_lately = |told: Instant| now.since(told) < TELL_INTERVAL;
-        if !has_failed(cause) || self.spares.told.is_some_and(is_lately) {
+        let is_found_here = matches!(cause, Cause::Suspicion | Cause::SendTimeout);
+        let Some(peer) = self.peer_locators(id).filter(|_| is_found_here) else { return };
+        if !self.spares.may_tell(now) {
             return;
         }
-        self.spares.told = Some(now);
-        self.spares.forget_beside(pair);
+        self.spares.forget_beside(pair, &peer);
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
-            let Some(active) = self.active.get_mut(&id) else { continue };
-            let spare = active.reap.spare();
-            if spare.is_some_and(|spare| shares_end(spare, pair)) {
-                active.reap.handle_spare_doubted(now);
+            let standby = self.active.get(&id).and_then(|active| active.reap.spare());
+            let is_beside = standby.is_some_and(|standby| shares_end(standby, pair));
+            if is_beside && self.peer_locators(id).is_some_and(|of_other| of_other == peer) {
+                if let Some(active) = self.active.get_mut(&id) {
+                    active.reap.handle_standby_suspected(now);
+                }
                 self.drain_reap(id, now);
             }
         }
+    }
+
+    /// All locators of the peer of an established context, as verified.
+    fn peer_locators(&self, id: ContextId) -> Option<Locators> {
+        Some(self.shim6.context(id)?.established()?.peer.locators.clone())
     }
 }
 
@@ -158,28 +182,9 @@ fn shares_end(one: LocatorPair, other: LocatorPair) -> bool {
     one.local == other.local || one.peer == other.peer
 }
 
-/// Whether a context that leaves a pair for this has found that the pair does not work.
-const fn has_failed(cause: Cause) -> bool {
-    match cause {
-        Cause::FailBack | Cause::Put | Cause::Preferred | Cause::Congested | Cause::Deprecated => {
-            false
-        }
-        Cause::SendTimeout
-        | Cause::PayloadReceived
-        | Cause::ControlReceived
-        | Cause::KeepaliveReceived
-        | Cause::ProbeExploring
-        | Cause::ProbeInboundOk
-        | Cause::ProbeOperational
-        | Cause::LocatorGone
-        | Cause::LocatorBroken
-        | Cause::LocalFailure
-        | Cause::Suspicion => true,
-    }
-}
-
-/// Between two times that all contexts are told of a failed pair.
+/// Contexts are told of so many failed pairs in this time.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
+const TELL_LIMIT: u32 = 16;
 /// Pairs that contexts share knowledge of, at most.
 const MAX_SHARED: usize = 4096;
 /// What is older makes room.

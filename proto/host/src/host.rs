@@ -6,7 +6,7 @@ use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_ilnp::{Event, Machine as Sessions, Question};
 use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, UlidPair};
-use moorline_wire::MessageType;
+use moorline_wire::{MessageType, Packet};
 
 use crate::effect::Effect;
 use crate::moved::MovedPairs;
@@ -88,8 +88,8 @@ impl Host {
         }
         if !is_i1 || !self.is_taken(pair) {
             self.shim6.handle_control(octets, locators, now);
-        } else if !self.has_session(pair) && octets.len() <= MAX_I1 {
-            self.waiting.entry(pair).or_default().i1 = Some((octets.to_vec(), locators));
+        } else if !self.has_agreed_session(pair) {
+            self.keep_i1(pair, octets, locators);
         }
     }
 
@@ -98,7 +98,9 @@ impl Host {
         if let datapath::shim6::Report::Trigger { ulids } = report
             && self.is_taken(ulids)
         {
-            self.waiting.entry(ulids).or_default().is_triggered = true;
+            if let Some(waiting) = self.waiting_of(ulids) {
+                waiting.is_triggered = true;
+            }
         } else {
             self.shim6.handle_report(report, now);
         }
@@ -149,6 +151,12 @@ impl Host {
         }
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.handle_timeout(now);
+        }
+        // A question that ends as the host has lost the locator ends without an event.
+        let over: Vec<_> =
+            self.waiting.keys().filter(|pair| !self.is_taken(**pair)).copied().collect();
+        for pair in over {
+            self.on_no_session(pair, now);
         }
     }
 
@@ -277,6 +285,30 @@ impl Host {
         self.ilnp.as_ref().is_some_and(has) && !self.shim6.usable().contains(&address)
     }
 
+    /// Keeps the first I1 that is one.
+    fn keep_i1(&mut self, pair: UlidPair, octets: &[u8], locators: LocatorPair) {
+        let LocatorPair { local, peer } = locators;
+        let is_sound = octets.len() <= MAX_I1 && Packet::parse(octets, peer.0, local.0).is_ok();
+        if let Some(waiting) = self.waiting_of(pair).filter(|_| is_sound) {
+            waiting.i1.get_or_insert_with(|| (octets.to_vec(), locators));
+        }
+    }
+
+    /// What waits for a pair, if there is room.
+    fn waiting_of(&mut self, pair: UlidPair) -> Option<&mut Waiting> {
+        let has_room = self.waiting.len() < MAX_WAITING || self.waiting.contains_key(&pair);
+        has_room.then(|| self.waiting.entry(pair).or_default())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn has_agreed_session(&self, pair: UlidPair) -> bool {
+        self.ilnp.as_ref().is_some_and(|ilnp| ilnp.has_agreed_session(IlvPair::of(pair)))
+    }
+
     fn has_session(&self, pair: UlidPair) -> bool {
         self.ilnp.as_ref().is_some_and(|ilnp| ilnp.has_session(IlvPair::of(pair)))
     }
@@ -292,5 +324,7 @@ fn is_i1(octets: &[u8]) -> bool {
 
 /// Place of the type in a Shim6 control message (RFC 5533 s5.3).
 const TYPE_AT: usize = 2;
+/// Pairs with something that waits: as many as ILNP may ask about at a time, and some sessions that are not agreed on yet.
+const MAX_WAITING: usize = 2 * moorline_ilnp::consts::MAX_PROPOSALS;
 /// Octets of an I1 that is kept: what a packet of the least MTU holds.
 const MAX_I1: usize = moorline_wire::ip6::MIN_MTU as usize;

@@ -217,6 +217,22 @@ fn an_i1_that_comes_while_ilnp_asks_is_answered_when_it_has_given_up() {
     assert_eq!(duo.sent(0).first(), Some(&MessageType::R1));
 }
 
+#[test]
+fn what_waits_for_a_question_from_a_lost_locator_waits_no_longer_than_the_question() {
+    let mut duo = Duo::new();
+    duo.carries_ilnp = false;
+    duo.traffic(0);
+    duo.settle();
+    assert!(duo.hosts[0].has_waiting());
+    let ilv = Ilv::of(duo.locals[0].usable[1].0);
+    let locators = vec![LocalLocator::new(ilv.l64)];
+    let state = ilnp::LocalState { nids: vec![ilv.nid], locators };
+    let now = duo.now;
+    duo.hosts[0].ilnp_mut().expect("on").handle_local(&state, now);
+    duo.run(GIVES_UP);
+    assert!(!duo.hosts[0].has_waiting() && duo.has_context(0));
+}
+
 /// A data plane of the peer has seen a moved session as traffic of its own, after the peer was started anew.
 #[test]
 fn an_i1_for_an_address_that_the_host_has_for_sessions_alone_gets_no_answer() {
@@ -229,6 +245,10 @@ fn an_i1_for_an_address_that_the_host_has_for_sessions_alone_gets_no_answer() {
         duo.hosts[1].shim6_mut().handle_report(TrafficReport::Trigger { ulids }, duo.now);
         duo.carries_ilnp = false;
         duo.settle();
+        assert_eq!(
+            duo.sent(1).last(),
+            Some(&if answers == 0 { MessageType::I1 } else { MessageType::I2 })
+        );
         assert_eq!(duo.sent(0).iter().filter(|kind| **kind == MessageType::R1).count(), answers);
     }
 }

@@ -238,6 +238,12 @@ impl Machine {
         self.ilcc.find_pair(pair).is_some()
     }
 
+    /// Whether these addresses have a session, and the handshake is over.
+    #[must_use]
+    pub fn has_agreed_session(&self, pair: IlvPair) -> bool {
+        self.agreed_nonce(pair).is_some()
+    }
+
     /// Our identifiers.
     #[must_use]
     pub const fn nids(&self) -> &BTreeSet<Nid> {

@@ -285,7 +285,7 @@ impl Machine {
     }
 
     /// The nonce that we send in the session of a pair, once the handshake is over: it names the session.
-    fn agreed_nonce(&self, pair: IlvPair) -> Option<Nonce> {
+    pub(crate) fn agreed_nonce(&self, pair: IlvPair) -> Option<Nonce> {
         let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
         let agreed = session.filter(|session| matches!(session.opening, Opening::Done));
         agreed.map(|session| session.send_nonce)

@@ -103,6 +103,8 @@ fn hash(
     hasher.write_u32(flow.transaction);
     hasher.write_u32(accept.epoch);
     hasher.write(accept.responder_nonce.octets());
-    hasher.write(session.as_ref().map_or(&[], Nonce::octets));
+    let session = session.as_ref().map_or(&[][..], Nonce::octets);
+    hasher.write_usize(session.len());
+    hasher.write(session);
     hasher.finish128().as_bytes()
 }

@@ -1,6 +1,6 @@
 //! Hosts that speak ILNP beside Shim6, in made-up networks.
 
-use crate::{Outcome, random_mixed_plan, run, run_many, trace};
+use crate::{HostEvent, random_mixed_plan, run, run_many, trace};
 
 #[test]
 fn no_rule_is_broken_where_hosts_speak_both_protocols() {
@@ -11,16 +11,16 @@ fn no_rule_is_broken_where_hosts_speak_both_protocols() {
     assert!(total.recovered > 0 && total.seeds == SEEDS, "{total:?}");
 }
 
-/// Sessions take over from contexts, and contexts that have moved keep their pairs, in many runs.
 #[test]
-fn both_protocols_have_pairs_in_the_same_runs() {
-    let has_contexts = |outcome: &Outcome| !outcome.events.is_empty();
-    let (mut with_contexts, mut without) = (0, 0);
+fn there_are_sessions_and_contexts_in_the_same_runs() {
+    let is_established =
+        |told: &HostEvent| matches!(told.event, moorline_contexts::Event::Established { .. });
+    let mut runs = 0;
     run_many(0..200, random_mixed_plan, |_, outcome| {
-        *(if has_contexts(outcome) { &mut with_contexts } else { &mut without }) += 1;
+        runs += u32::from(outcome.sessions > 0 && outcome.events.iter().any(is_established));
         true
     });
-    assert!(with_contexts > 20 && without > 20, "{with_contexts} {without}");
+    assert!(runs > 5, "{runs}");
 }
 
 fn sound(seeds: &[u64]) {

@@ -171,6 +171,8 @@ impl World<'_> {
             }
             Effect::TellContext(event) => return self.on_event(host, event),
             Effect::TellSession(event) => {
+                let is_new = matches!(event, moorline_ilnp::Event::Established { .. });
+                self.outcome.sessions += u32::from(is_new);
                 self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
             }
             Effect::AskSockets(question) => {

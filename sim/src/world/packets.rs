@@ -15,7 +15,7 @@ use crate::log::{Way, since_start};
 use crate::node::{HostSockets, Node};
 use crate::outcome::{Pause, Rule};
 use crate::packet::{self, Header, ICMPV6};
-use crate::plan::{HostPlan, Port, host_name};
+use crate::plan::{Port, host_name};
 use crate::workload::{Running, Side, number_of};
 
 impl World<'_> {
@@ -129,11 +129,12 @@ impl World<'_> {
     /// Whether a host that does not know ILNP, or not the session of a packet, has no use for it: an ICMPv6 message of a type that nobody
     /// knows, a packet whose checksum is that of a session, or one between addresses that no socket is connected to.
     fn is_lost_on_ilnp(&self, host: usize, octets: &[u8], parcel: &Parcel) -> bool {
-        let knows_ilnp = |host: &HostPlan| host.ilnp;
-        let Some(header) = Header::read(octets).filter(|_| self.plan.hosts.iter().any(knows_ilnp))
-        else {
+        let Some(header) = Header::read(octets) else { return false };
+        let from = self.network.port_of(header.source).map(|port| port.host);
+        let knows_ilnp = |host: usize| self.plan.hosts.get(host).is_some_and(|host| host.ilnp);
+        if !knows_ilnp(host) && !from.is_some_and(knows_ilnp) {
             return false;
-        };
+        }
         let is_message = header.next_header == ICMPV6 && parcel.original.is_none();
         let pair = header.receiver_pair();
         let is_connected = |workload: &Running| {

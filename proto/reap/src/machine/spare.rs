@@ -113,7 +113,7 @@ impl Machine {
 
     /// Answers of the spare from before do not count: the peer has lost the context, or a pair by one of the same locators has failed. The
     /// next traffic begins a round of checks. Gives the spare.
-    pub fn handle_spare_doubted(&mut self, now: Instant) -> Option<LocatorPair> {
+    pub fn handle_standby_suspected(&mut self, now: Instant) -> Option<LocatorPair> {
         let vigil = self.vigil.as_mut()?;
         vigil.verified = None;
         if vigil.round == Round::Resting {
