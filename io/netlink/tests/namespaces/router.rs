@@ -1,6 +1,6 @@
 use crate::harness::ip;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -82,6 +82,20 @@ impl Router {
         let command = format!("radvd -n -m stderr -C {} -p {}", conf.display(), pid.display());
         let log = std::fs::File::create(self.place("radvd.log")).unwrap();
         self.radvd = Some(self.command(&command).stderr(log).spawn().unwrap());
+        self.await_socket(&pid);
+    }
+
+    /// One that is quiet answers a solicitation and says nothing else, and a host may solicit once: it has to be heard.
+    fn await_socket(&self, pid: &Path) {
+        let sockets = format!("/proc/{}/net/raw6", self.holder.id());
+        let listens = || std::fs::read_to_string(&sockets).is_ok_and(|all| all.lines().count() > 1);
+        for _ in 0..2000 {
+            if pid.exists() && listens() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{}", std::fs::read_to_string(self.place("radvd.log")).unwrap_or_default());
     }
 
     /// Ends as a router does that is switched off in order: it is no default router from now on.
