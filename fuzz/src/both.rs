@@ -1,7 +1,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{Config, Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{Report, Socket};
 use moorline_datapath::shim6;
@@ -10,6 +9,7 @@ use moorline_ilnp::LocalLocator;
 use moorline_types::{ContextId, Ilv, IlvPair, Instant, LocatorPair, UlidPair};
 use moorline_wire::fill_checksum;
 
+use crate::host::local;
 use crate::input::Input;
 use crate::shared::{OneSocket, polled};
 
@@ -235,16 +235,6 @@ fn tell(host: &mut Host, local: &LocalState, now: Instant) {
     if let Some(sessions) = host.ilnp_mut() {
         sessions.handle_local(&state, now);
     }
-}
-
-fn local(side: u8) -> LocalState {
-    let prefixes = [1, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, side]);
-    let key = HbaKey::extended_modifier([side; 48]);
-    let sec = Sec::new(0).expect("0 is a Sec");
-    let set = generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0 takes one try");
-    let usable = set.locators().to_vec();
-    let addresses = LocalAddresses { present: usable.clone(), sets: vec![set], cgas: Vec::new() };
-    LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
 }
 
 /// Packets kept for replay.

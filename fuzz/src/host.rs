@@ -307,7 +307,8 @@ fn new_host(local: &LocalState, seed: u8, now: Instant) -> Contexts {
     host
 }
 
-fn local(side: u8) -> LocalState {
+/// Two addresses of an HBA set, which differs from side to side.
+pub(crate) fn local(side: u8) -> LocalState {
     let prefixes = [1, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, side]);
     let key = HbaKey::extended_modifier([side; 48]);
     let sec = Sec::new(0).expect("0 is a Sec");

@@ -286,7 +286,7 @@ impl Ilnp {
     }
 }
 
-/// The sockets of the host, as they answer the questions of the machine. Those of a batch share one look for connected pairs.
+/// The sockets of the host, as they answer the questions of the machine. Questions of a batch share one look for connected pairs.
 struct HostSockets<'a> {
     datapath: &'a IlnpDatapath,
     connected: OnceCell<BTreeSet<UlidPair>>,

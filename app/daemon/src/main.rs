@@ -30,7 +30,7 @@ fn start(args: &Args) -> anyhow::Result<()> {
     if args.reset {
         // Without the configuration, which may be what the daemon died of.
         runtime.block_on(moorlined::reset(args))?;
-        // Whoever has closed the output does not want to know.
+        // A closed output is no failure of the command.
         let _ = writeln!(io::stdout(), "{RESET}");
         return Ok(());
     }

@@ -29,7 +29,7 @@ impl Moor {
         self.due
     }
 
-    /// The pair is not there, or down. Who removes it again and again has it made anew at a bounded pace.
+    /// The pair is not there, or down. The daemon makes it anew at a bounded pace, however often somebody removes it.
     fn miss(&mut self) {
         self.due.get_or_insert_with(|| (self.made + self.pause).max(Instant::now()));
     }

@@ -2,7 +2,7 @@ use moorline_contexts as shim6;
 use moorline_datapath as datapath;
 use moorline_ilnp as ilnp;
 
-/// What the executor of a host is to do next.
+/// An action that the executor of a host is to take next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Tell the data plane of Shim6.

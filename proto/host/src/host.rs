@@ -1,9 +1,10 @@
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use moorline_contexts::{Contexts, Removal};
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
+use moorline_ilnp::consts::{MAX_PROPOSALS, MAX_SESSIONS};
 use moorline_ilnp::{Event, Machine as Sessions, Question};
 use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::{MessageType, Packet};
@@ -20,19 +21,12 @@ pub struct Host {
     shim6: Contexts,
     ilnp: Option<Sessions>,
     moved: MovedPairs,
-    /// Pairs for which ILNP asks the peer, with what Shim6 is to see if the answer is no.
-    waiting: BTreeMap<UlidPair, Waiting>,
+    /// Pairs whose traffic has earned a context while ILNP has them, or asks the peer for them.
+    triggered: BTreeSet<UlidPair>,
+    /// The first I1 of each peer that has sent one while ILNP asked it.
+    i1s: BTreeMap<UlidPair, (Vec<u8>, LocatorPair)>,
     /// Updates of the host's own, before those of the contexts.
     updates: VecDeque<datapath::shim6::Update>,
-}
-
-/// What came for Shim6 while ILNP asks the peer for a session.
-#[derive(Clone, Debug, Default)]
-struct Waiting {
-    /// Whether traffic has earned a context.
-    is_triggered: bool,
-    /// The last I1 of the peer.
-    i1: Option<(Vec<u8>, LocatorPair)>,
 }
 
 impl Host {
@@ -43,7 +37,8 @@ impl Host {
             shim6,
             ilnp,
             moved: MovedPairs::new(),
-            waiting: BTreeMap::new(),
+            triggered: BTreeSet::new(),
+            i1s: BTreeMap::new(),
             updates: VecDeque::new(),
         }
     }
@@ -54,7 +49,7 @@ impl Host {
         &self.shim6
     }
 
-    /// The same, for inputs that are Shim6's alone. What comes of them comes out of [`poll_effect`](Self::poll_effect).
+    /// The contexts, for inputs that are Shim6's alone. The effects of such inputs come out of [`poll_effect`](Self::poll_effect).
     pub const fn shim6_mut(&mut self) -> &mut Contexts {
         &mut self.shim6
     }
@@ -65,7 +60,7 @@ impl Host {
         self.ilnp.as_ref()
     }
 
-    /// The same, for inputs that are ILNP's alone. What comes of them comes out of [`poll_effect`](Self::poll_effect).
+    /// The sessions, for inputs that are ILNP's alone. The effects of such inputs come out of [`poll_effect`](Self::poll_effect).
     pub const fn ilnp_mut(&mut self) -> Option<&mut Sessions> {
         self.ilnp.as_mut()
     }
@@ -98,8 +93,8 @@ impl Host {
         if let datapath::shim6::Report::Trigger { ulids } = report
             && self.is_taken(ulids)
         {
-            if let Some(waiting) = self.waiting_of(ulids) {
-                waiting.is_triggered = true;
+            if self.triggered.len() < MAX_TRIGGERED {
+                self.triggered.insert(ulids);
             }
         } else {
             self.shim6.handle_report(report, now);
@@ -115,14 +110,8 @@ impl Host {
 
     /// Answers a question that came as [`Effect::AskSockets`].
     pub fn answer(&mut self, question: Question, sockets: &dyn Sockets, now: Instant) {
-        let Some(ilnp) = &mut self.ilnp else { return };
-        match question {
-            Question::Socket { id, pair, protocol, ports } => {
-                ilnp.handle_socket(id, sockets.kind(pair, protocol, ports), now);
-            }
-            Question::Connected { id, pair } => {
-                ilnp.handle_connected(id, sockets.any_between(pair), now);
-            }
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.answer(question, sockets, now);
         }
     }
 
@@ -152,12 +141,6 @@ impl Host {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.handle_timeout(now);
         }
-        // A question that ends as the host has lost the locator ends without an event.
-        let over: Vec<_> =
-            self.waiting.keys().filter(|pair| !self.is_taken(**pair)).copied().collect();
-        for pair in over {
-            self.on_no_session(pair, now);
-        }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
@@ -170,7 +153,7 @@ impl Host {
 
     /// The next effect; `None` until the next input.
     ///
-    /// Those of ILNP come first, as a session may take the place of a context.
+    /// Effects of ILNP come first, as a session may take the place of a context.
     #[must_use]
     pub fn poll_effect(&mut self, now: Instant) -> Option<Effect> {
         self.poll_ilnp(now).or_else(|| self.poll_shim6())
@@ -190,7 +173,9 @@ impl Host {
         let event = ilnp.poll_event()?;
         match event {
             Event::Established { pair, .. } => self.on_session(pair.ulids()),
-            Event::Classic { pair, .. } | Event::Forgotten { pair, .. } => {
+            Event::Classic { pair, .. }
+            | Event::Forgotten { pair, .. }
+            | Event::GivenUp { pair } => {
                 self.on_no_session(pair.ulids(), now);
             }
             Event::Moved { .. }
@@ -233,7 +218,7 @@ impl Host {
     /// A pair has a session: what has not moved makes room for it, be it an I1 that the peer does not answer. Should the session
     /// end, the traffic counts for Shim6 again.
     fn on_session(&mut self, pair: UlidPair) {
-        self.waiting.remove(&pair);
+        self.forget_waiting(pair);
         let begun = self.shim6.contexts().filter(|context| context.ulids == pair);
         for id in begun.map(|context| context.id).collect::<Vec<_>>() {
             self.shim6.remove(id, Removal::Requested);
@@ -246,11 +231,10 @@ impl Host {
         if self.is_taken(pair) {
             return;
         }
-        let Some(Waiting { is_triggered, i1 }) = self.waiting.remove(&pair) else { return };
-        if let Some((octets, locators)) = i1 {
+        if let Some((octets, locators)) = self.i1s.remove(&pair) {
             self.shim6.handle_control(&octets, locators, now);
         }
-        if is_triggered {
+        if self.triggered.remove(&pair) {
             self.shim6.handle_report(datapath::shim6::Report::Trigger { ulids: pair }, now);
         }
     }
@@ -265,7 +249,7 @@ impl Host {
         };
         if let Some(ilnp) = self.ilnp.as_mut().filter(|_| entry.is_moved()) {
             ilnp.withdraw(IlvPair::of(entry.ulids));
-            self.waiting.remove(&entry.ulids);
+            self.forget_waiting(entry.ulids);
         }
         if self.has_session(entry.ulids) {
             self.shim6.remove(entry.id, Removal::Requested);
@@ -289,20 +273,19 @@ impl Host {
     fn keep_i1(&mut self, pair: UlidPair, octets: &[u8], locators: LocatorPair) {
         let LocatorPair { local, peer } = locators;
         let is_sound = octets.len() <= MAX_I1 && Packet::parse(octets, peer.0, local.0).is_ok();
-        if let Some(waiting) = self.waiting_of(pair).filter(|_| is_sound) {
-            waiting.i1.get_or_insert_with(|| (octets.to_vec(), locators));
+        if is_sound && self.i1s.len() < MAX_I1S {
+            self.i1s.entry(pair).or_insert_with(|| (octets.to_vec(), locators));
         }
     }
 
-    /// What waits for a pair, if there is room.
-    fn waiting_of(&mut self, pair: UlidPair) -> Option<&mut Waiting> {
-        let has_room = self.waiting.len() < MAX_WAITING || self.waiting.contains_key(&pair);
-        has_room.then(|| self.waiting.entry(pair).or_default())
+    fn forget_waiting(&mut self, pair: UlidPair) {
+        self.triggered.remove(&pair);
+        self.i1s.remove(&pair);
     }
 
     #[cfg(test)]
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.triggered.is_empty() || !self.i1s.is_empty()
     }
 
     fn has_agreed_session(&self, pair: UlidPair) -> bool {
@@ -324,7 +307,9 @@ fn is_i1(octets: &[u8]) -> bool {
 
 /// Place of the type in a Shim6 control message (RFC 5533 s5.3).
 const TYPE_AT: usize = 2;
-/// Pairs with something that waits: as many as ILNP may ask about at a time, and some sessions that are not agreed on yet.
-const MAX_WAITING: usize = 2 * moorline_ilnp::consts::MAX_PROPOSALS;
+/// I1s that are kept: of as many pairs as ILNP may ask about at a time, and of some sessions that are not agreed on yet.
+const MAX_I1S: usize = 2 * MAX_PROPOSALS;
+/// Pairs whose traffic waits: as many as ILNP can have and ask about.
+const MAX_TRIGGERED: usize = MAX_SESSIONS + MAX_PROPOSALS;
 /// Octets of an I1 that is kept: what a packet of the least MTU holds.
 const MAX_I1: usize = moorline_wire::ip6::MIN_MTU as usize;

@@ -34,6 +34,11 @@ pub enum Event {
         /// Why.
         cause: Classic,
     },
+    /// The host has left the locator that it asked the correspondent from: the silence says nothing, and traffic goes on without ILNP.
+    GivenUp {
+        /// The addresses.
+        pair: IlvPair,
+    },
     /// A session goes by other locators.
     Moved {
         /// The session.

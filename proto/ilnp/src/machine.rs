@@ -421,6 +421,7 @@ impl Machine {
         let is_silence = matches!(cause, Classic::Silent | Classic::Unread);
         if is_silence && !self.has_locator(pair.local.l64) {
             // Where we were, no answer can come.
+            self.emit(Event::GivenUp { pair });
             return;
         }
         let is_hinted = self.hints.has(pair.remote.nid, now);

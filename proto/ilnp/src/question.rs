@@ -76,13 +76,18 @@ impl Machine {
     /// Answers all questions at once, for a caller whose sockets can be asked without waiting.
     pub fn answer_all(&mut self, sockets: &dyn Sockets, now: Instant) {
         while let Some(question) = self.poll_question() {
-            match question {
-                Question::Socket { id, pair, protocol, ports } => {
-                    self.handle_socket(id, sockets.kind(pair, protocol, ports), now);
-                }
-                Question::Connected { id, pair } => {
-                    self.handle_connected(id, sockets.any_between(pair), now);
-                }
+            self.answer(question, sockets, now);
+        }
+    }
+
+    /// Answers a question by these sockets.
+    pub fn answer(&mut self, question: Question, sockets: &dyn Sockets, now: Instant) {
+        match question {
+            Question::Socket { id, pair, protocol, ports } => {
+                self.handle_socket(id, sockets.kind(pair, protocol, ports), now);
+            }
+            Question::Connected { id, pair } => {
+                self.handle_connected(id, sockets.any_between(pair), now);
             }
         }
     }

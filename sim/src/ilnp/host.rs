@@ -222,7 +222,8 @@ fn note(event: Event, host: usize, outcome: &mut IlnpOutcome) {
         Event::Forgotten { .. }
         | Event::Moved { .. }
         | Event::UpdateAcknowledged { .. }
-        | Event::UpdateUnanswered { .. } => {}
+        | Event::UpdateUnanswered { .. }
+        | Event::GivenUp { .. } => {}
     }
     tracing::debug!(host, ?event, "ILNP");
 }

@@ -15,7 +15,7 @@ use crate::protect::Mover;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// What the sessions want, in an order in which no packet goes astray.
+    /// Carries out updates, messages and events of sessions, in an order in which no packet goes astray.
     pub(crate) async fn carry_out_ilnp(
         &mut self,
         updates: &[Update],

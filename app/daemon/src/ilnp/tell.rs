@@ -41,7 +41,7 @@ fn session_of(event: &Event) -> (Option<SessionId>, Option<IlvPair>) {
         Event::Established { session, pair, .. } | Event::Forgotten { session, pair, .. } => {
             (Some(session), Some(pair))
         }
-        Event::Classic { pair, .. } => (None, Some(pair)),
+        Event::Classic { pair, .. } | Event::GivenUp { pair } => (None, Some(pair)),
         Event::Moved { session, .. }
         | Event::UpdateAcknowledged { session }
         | Event::UpdateUnanswered { session } => (Some(session), None),
@@ -59,6 +59,9 @@ fn describe(event: &Event) -> (EventKind, Option<String>) {
             (EventKind::SessionForgotten, Some(forgotten(*cause).to_owned()))
         }
         Event::Classic { cause, .. } => (EventKind::NoSession, Some(classic(*cause).to_owned())),
+        Event::GivenUp { .. } => {
+            (EventKind::NoSession, Some("the locator that was asked from has gone".to_owned()))
+        }
         Event::Moved { .. } => (EventKind::Moved, Some("locators have changed".to_owned())),
         Event::UpdateAcknowledged { .. } => (EventKind::LocatorsAcknowledged, None),
         Event::UpdateUnanswered { .. } => {
@@ -105,6 +108,7 @@ fn log(event: &Event) {
         Event::Classic { pair, cause } => {
             tracing::debug!(?pair, cause = classic(*cause), "classic IPv6");
         }
+        Event::GivenUp { pair } => tracing::debug!(?pair, "asked from a locator that has gone"),
         Event::Moved { session, wire } => {
             tracing::info!(session = session.0, "session moved");
             tracing::debug!(session = session.0, ?wire, "moved");

@@ -453,7 +453,7 @@ fn an_unbound_route_takes_no_more_than_the_host_says_of_the_way() {
         assert_eq!(set().await, [(ulids.peer, 1320)]);
 
         netlink.remove_all_unbound().await.unwrap();
-        // What is no default route is left alone: another route, a rule of others.
+        // Unbound routes copy default routes alone: neither another route nor a rule of others.
         ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
         assert_eq!(set().await, []);
         ip("-6 route del 2001:db8:9::/48");
