@@ -18,7 +18,7 @@ const volatile struct report report_type;
 const volatile enum control_op control_op_type;
 const volatile enum context_flags context_flags_type;
 const volatile enum report_kind report_kind_type;
-const volatile enum doubt doubt_type;
+const volatile enum failure_hint hint_type;
 const volatile enum drop_reason drop_reason_type;
 const volatile enum policy_flags policy_flags_type;
 const volatile enum rule_flags rule_flags_type;

@@ -37,13 +37,13 @@ static __always_inline bool report(__u16 kind, __u32 slot, __u32 generation, __u
 	return true;
 }
 
-static __always_inline bool report_doubt(__u32 slot, __u32 generation, __u16 doubt, __u32 usual, __u64 at)
+static __always_inline bool report_hint(__u32 slot, __u32 generation, __u16 hint, __u32 usual, __u64 at)
 {
 	struct report *entry = report_begin(REPORT_SUSPECTED, slot, generation, at);
 
 	if (!entry)
 		return false;
-	entry->doubt = doubt;
+	entry->hint = hint;
 	entry->usual = usual;
 	bpf_ringbuf_submit(entry, 0);
 	return true;

@@ -9,7 +9,7 @@
 #ifndef MOORLINE_TIMERS_H
 #define MOORLINE_TIMERS_H
 
-#include "doubt.h"
+#include "hint.h"
 
 #define CLOCK_MONOTONIC 1
 #define NS_PER_US 1000ULL

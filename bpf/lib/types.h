@@ -60,7 +60,7 @@ enum context_flags {
 	CONTEXT_FROM_ULID = 16,
 	/* The peer may not send from the first of peers, which is current but not (yet) among its locators. */
 	CONTEXT_NOT_FROM_FIRST = 32,
-	/* Doubt is reported: see doubt.h. */
+	/* Failure hints are reported: see hint.h. */
 	CONTEXT_SUSPECTS = 64,
 	/* Has an entry in congestions. */
 	CONTEXT_CONGESTION = 128,
@@ -121,13 +121,13 @@ struct live {
 	/* Of the last payload that an idle report was about: see idle_stamp. */
 	__u32 idle_seen;
 	__u32 watch_seen;
-	/* See doubt.h. When the first payload left that wants an answer and has had none, 0: none is wanted. */
+	/* See hint.h. When the first payload left that wants an answer and has had none, 0: none is wanted. */
 	__u32 asked;
 	/* The longest wait for an answer in the present stretch of time, and in the one before. */
 	__u8 wait;
 	__u8 wait_before;
 	__u8 stretch;
-	__u8 doubts;
+	__u8 hints;
 };
 
 _Static_assert(sizeof(struct live) == 88, "live");
@@ -351,16 +351,16 @@ enum report_kind {
 	REPORT_NO_ROOM = 8,
 };
 
-enum doubt {
-	DOUBT_RETRANSMISSION = 1,
-	DOUBT_SILENCE = 2,
-	DOUBT_UNREACHABLE = 3,
+enum failure_hint {
+	HINT_RETRANSMISSION = 1,
+	HINT_SILENCE = 2,
+	HINT_UNREACHABLE = 3,
 };
 
 struct report {
 	__u16 kind;
 	/* Of REPORT_SUSPECTED. */
-	__u16 doubt;
+	__u16 hint;
 	__u32 slot;
 	/* Of the context; reports of a former owner of the slot are thrown away. */
 	__u32 generation;

@@ -50,7 +50,7 @@ def events(path):
 def way_out(context):
     """The first pair that shares no end with the current one, else the first other that can be used."""
     current, *others = context["paths"]
-    others = [p for p in others if p["state"] != "unusable" and p["taste"] != "avoid"]
+    others = [p for p in others if p["state"] != "unusable" and p["preference"] != "avoid"]
     shared = lambda p: (p["local"] == current["local"]) + (p["peer"] == current["peer"])
     return min(others, key=shared, default=None)
 
@@ -76,8 +76,8 @@ def main():
         if not to:
             continue
         moved[number] = time.monotonic()
-        wish = {"scope": str(number), "pair": {"local": to["local"], "peer": to["peer"]}}
-        for outcome in ask(args.socket, "POST", "/v1/paths/put", wish)["outcomes"]:
+        request = {"scope": str(number), "pair": {"local": to["local"], "peer": to["peer"]}}
+        for outcome in ask(args.socket, "POST", "/v1/paths/switch", request)["outcomes"]:
             print(f"#{number}: {outcome['text']}", flush=True)
             if args.once and outcome["result"] == "moved":
                 return 0

@@ -17,14 +17,14 @@ ask --no-buffer http://moorlined/v1/events | while IFS= read -r line; do
 	[ "$event" != "$line" ] || continue
 	[ "$(printf %s "$event" | jq -r .kind)" = congested ] || continue
 	printf %s "$event" | jq -r '"congested: \(.to.local) -> \(.to.peer) (\(.reason))"'
-	wish=$(ask http://moorlined/v1/paths | jq --argjson event "$event" '
+	request=$(ask http://moorlined/v1/paths | jq --argjson event "$event" '
 		.contexts[] | select(.context == $event.context) | .paths[0] as $now
-		| [.paths[1:][] | select(.state != "unusable" and .taste != "avoid")
+		| [.paths[1:][] | select(.state != "unusable" and .preference != "avoid")
 			| select(.local != $now.local and .peer != $now.peer)][0]
 		| select(. != null)
 		| {scope: "\($event.context)", pair: {local, peer}}')
-	[ -n "$wish" ] || continue
-	answer=$(ask --data "$wish" http://moorlined/v1/paths/put)
+	[ -n "$request" ] || continue
+	answer=$(ask --data "$request" http://moorlined/v1/paths/switch)
 	printf '%s\n' "$answer" | jq -r 'if .outcomes then .outcomes[].text else .error end'
 	if printf %s "$answer" | jq -e '.outcomes[]? | select(.result == "moved")' >/dev/null; then
 		exit 0

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{Config, Contexts, LocalState, Removal, Transmit};
-use moorline_datapath::shim6::{Doubt, Report, Update};
+use moorline_datapath::shim6::{FailureHint, Report, Update};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum};
 
@@ -130,9 +130,10 @@ impl World {
             2 => Report::Received { context, at: self.now },
             3 => Report::Idle { context, since: self.now },
             4 => {
-                let doubt = [Doubt::Retransmission, Doubt::Silence][usize::from(kind >> 4 & 1)];
+                let hint =
+                    [FailureHint::Retransmission, FailureHint::Silence][usize::from(kind >> 4 & 1)];
                 let usual = Duration::from_millis(u64::from(kind) * 4);
-                Report::Suspected { context, doubt, since: self.now, usual }
+                Report::Suspected { context, hint, since: self.now, usual }
             }
             _ => Report::Congested { context, at: self.now, ce: kind.into(), ece: 1 },
         };

@@ -3,7 +3,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_reap::{
-    Config, Doubt, Event, Machine, Message, ProbeIn, Rank, Report, State, Timer, Transmit,
+    Config, Event, FailureHint, Machine, Message, ProbeIn, Rank, Report, State, Timer, Transmit,
 };
 use moorline_types::{Instant, Locator, LocatorPair};
 
@@ -99,9 +99,10 @@ impl World {
                 machine.handle_hint(Some(pair).filter(|_| isps >> 4 & 1 == 0));
             }
             14 => {
-                let doubts = [Doubt::Retransmission, Doubt::Silence, Doubt::Unreachable];
-                let (doubt, since) = (input.pick(&doubts), now - millis(input));
-                machine.handle_suspicion(doubt, since, millis(input), now);
+                let hints =
+                    [FailureHint::Retransmission, FailureHint::Silence, FailureHint::Unreachable];
+                let (hint, since) = (input.pick(&hints), now - millis(input));
+                machine.handle_suspicion(hint, since, millis(input), now);
             }
             15 => machine.handle_checks_refused(now),
             _ => {

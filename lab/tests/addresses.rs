@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{await_spare, eventually, protected_with, story, two_by_two_open};
+use common::{await_standby, eventually, protected_with, story, two_by_two_open};
 use moorline_api::{AddressInfo, AddressState, EventKind, Proof};
 use moorline_lab::daemon::{Daemon, DaemonOptions, configuration, state_directory};
 use moorline_lab::router::{Advertised, Advertiser};
@@ -260,7 +260,7 @@ fn a_router_that_says_it_is_none_any_more_has_contexts_leave_at_once() {
     for daemon in [&mut a, &mut b] {
         daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
     }
-    await_spare(&site.lab);
+    await_standby(&site.lab);
     // Its last words; the path by way of it goes on working.
     drop(site.routers.remove(0));
     a.wait_for(&EventKind::UplinkDown, LIMIT).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::script::Script;
 use common::{Protected, is_skipped, protected, protected_with, with_ilnp};
-use moorline_api::{BlockingClient, Client, EventKind, PathRule, Scope, Taste};
+use moorline_api::{BlockingClient, Client, EventKind, PathRule, Preference, Scope};
 use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::Direction;
 use moorline_lab::{Failure, preflight};
@@ -83,7 +83,7 @@ fn leave_isp1(hosts: &mut Protected) {
             scope: Scope::All,
             local: Some("isp2".to_owned()),
             peer: None,
-            taste: Taste::Prefer,
+            preference: Preference::Prefer,
             tell_peer: false,
             origin: String::new(),
         };

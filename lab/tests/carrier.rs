@@ -6,7 +6,7 @@ mod common;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{await_spare, eventually, protected_afar};
+use common::{await_standby, eventually, protected_afar};
 use moorline_api::EventKind;
 use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
@@ -19,10 +19,10 @@ fn is_payload(frame: &Frame) -> bool {
 
 #[test]
 fn the_first_packet_after_losing_a_carrier_waits_for_no_answer() {
-    let Some(mut hosts) = protected_afar("carrier loss, warm spare", DELAY) else { return };
+    let Some(mut hosts) = protected_afar("carrier loss, warm standby path", DELAY) else { return };
     let flow = hosts.datagrams(Direction::BothWays);
     hosts.await_context();
-    await_spare(&hosts.lab);
+    await_standby(&hosts.lab);
     let host = hosts.lab.namespace("a").unwrap().clone();
     let hardware = hardware_address(&host);
     let capture = Capture::start(&host, "isp2", &hosts.lab.directory("a").unwrap()).unwrap();

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use common::doctor::{ask_doctor, ask_doctor_on, facts, trouble};
-use common::{Protected, await_spare, eventually, protected};
+use common::{Protected, await_standby, eventually, protected};
 use moorline_api::ReadinessState;
 use moorline_doctor::{Firewall, fixes, undoing};
 use moorline_lab::Failure;
@@ -58,7 +58,7 @@ fn tcp_survives(hosts: &mut Protected) {
         TcpOptions { client, server, sender: Sender::Server, bytes: 60_000_000, rate: 4_000_000 };
     let transfer = TcpTransfer::start(&options).unwrap();
     hosts.await_context();
-    await_spare(&hosts.lab);
+    await_standby(&hosts.lab);
     eventually("bytes", || transfer.arrivals().total() > 1_000_000);
     let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     let ended = moorline_lab::interrupt::wait_for("the end of the transfer", LIMIT, || {

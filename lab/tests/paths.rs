@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::{Protected, eventually, protected, protected_with};
 use moorline_api::{
-    BlockingClient, Client, Context, EventKind, Pair, PathResult, PathRule, PathState, PutRequest,
-    Scope, Taste, UnpinRequest,
+    BlockingClient, Client, Context, EventKind, Pair, PathResult, PathRule, PathState, Preference,
+    Scope, SwitchRequest, UnpinRequest,
 };
 use moorline_lab::Failure;
 use moorline_lab::capture::Capture;
@@ -81,22 +81,22 @@ impl Busy {
 }
 
 #[test]
-fn a_put_takes_the_pair_at_once_and_reap_guards_it_there() {
-    let Some(hosts) = protected("put", &["a", "b"], &[]) else { return };
+fn a_switch_takes_the_pair_at_once_and_reap_guards_it_there() {
+    let Some(hosts) = protected("switch", &["a", "b"], &[]) else { return };
     let mut busy = Busy::start(hosts);
     let client = busy.client("a");
     let to = busy.pair("isp2", "isp2");
-    let answer = client.put(&PutRequest { scope: Scope::All, pair: Some(to) }).unwrap();
+    let answer = client.switch(&SwitchRequest { scope: Scope::All, pair: Some(to) }).unwrap();
     assert_eq!(answer.outcomes.len(), 1);
     assert_eq!(answer.outcomes[0].result, PathResult::Moved, "{answer:?}");
     let context = busy.context();
-    assert_eq!((context.locators(), &*context.why), (to, "put by uid 0"));
+    assert_eq!((context.locators(), &*context.why), (to, "switched by uid 0"));
     let moved = busy.hosts.daemons[0].wait_for(&EventKind::Moved, LIMIT).unwrap();
-    assert_eq!((moved.to, moved.reason.as_deref()), (Some(to), Some("put by uid 0")));
+    assert_eq!((moved.to, moved.reason.as_deref()), (Some(to), Some("switched by uid 0")));
     let asked = busy.hosts.daemons[0].wait_for(&EventKind::PathRequested, LIMIT).unwrap();
     assert!(asked.reason.is_some_and(|reason| reason.contains("by uid 0")));
     busy.goes_on();
-    let again = client.put(&PutRequest { scope: Scope::All, pair: Some(to) }).unwrap();
+    let again = client.switch(&SwitchRequest { scope: Scope::All, pair: Some(to) }).unwrap();
     assert_eq!(again.outcomes[0].result, PathResult::Unchanged);
     let listed = client.paths().unwrap().contexts.remove(0);
     assert_eq!((listed.paths.len(), &listed.paths[0].state), (4, &PathState::Current));
@@ -108,26 +108,27 @@ fn a_put_takes_the_pair_at_once_and_reap_guards_it_there() {
 }
 
 #[test]
-fn a_put_to_a_dead_or_impossible_pair_moves_nothing_and_says_why() {
-    let Some(hosts) = protected("put refused", &["a", "b"], &[]) else { return };
+fn a_switch_to_a_dead_or_impossible_pair_moves_nothing_and_says_why() {
+    let Some(hosts) = protected("switch refused", &["a", "b"], &[]) else { return };
     let busy = Busy::start(hosts);
     let client = busy.client("a");
     let home = busy.context().locators();
-    let put = |pair| client.put(&PutRequest { scope: Scope::Context(0), pair: Some(pair) });
+    let switch =
+        |pair| client.switch(&SwitchRequest { scope: Scope::Context(0), pair: Some(pair) });
     let stranger: Ipv6Addr = "2001:db8:99::9".parse().unwrap();
     for (pair, part) in [
         (Pair::new(stranger, home.peer), "no address of this host"),
         (Pair::new(home.local, stranger), "no verified locator of the peer"),
         (Pair::new(home.local, "fe80::1".parse().unwrap()), "global unicast"),
     ] {
-        let refused = put(pair).unwrap_err().to_string();
+        let refused = switch(pair).unwrap_err().to_string();
         assert!(refused.contains(part), "{refused}");
     }
-    let nobody = client.put(&PutRequest { scope: Scope::Context(99), pair: Some(home) });
+    let nobody = client.switch(&SwitchRequest { scope: Scope::Context(99), pair: Some(home) });
     assert!(nobody.unwrap_err().to_string().contains("no established context 99"));
     let _fault = busy.hosts.lab.fail(Failure::Silent { router: "isp2".into() }).unwrap();
     let dead = busy.pair("isp2", "isp2");
-    let answer = put(dead).unwrap();
+    let answer = switch(dead).unwrap();
     assert_eq!(answer.outcomes[0].result, PathResult::Unanswered, "{answer:?}");
     assert_eq!(busy.context().locators(), home);
     busy.goes_on();
@@ -143,21 +144,21 @@ fn a_moved_pair_is_routed_to_its_uplink_and_nothing_leaves_there_by_its_ulid() {
     let moved = || host.ip(&["-6", "route", "show", "table", "5530"]).unwrap();
     let (home, away) = (busy.pair("isp1", "isp1"), busy.pair("isp2", "isp2"));
     let capture = Capture::start(&host, "isp2", &busy.hosts.lab.directory("a").unwrap()).unwrap();
-    let put = |pair| {
-        let answer = client.put(&PutRequest { scope: Scope::All, pair: Some(pair) }).unwrap();
+    let switch = |pair| {
+        let answer = client.switch(&SwitchRequest { scope: Scope::All, pair: Some(pair) }).unwrap();
         assert_eq!(answer.outcomes[0].result, PathResult::Moved, "{answer:?}");
         busy.goes_on();
     };
-    put(away);
+    switch(away);
     eventually("a route to isp2", || moved().contains("via 2001:db8:a2::1 dev isp2"));
     busy.goes_on();
     // The pair that it has left is tried by the uplink of that one.
-    put(home);
+    switch(home);
     assert_eq!(moved(), "");
-    put(away);
+    switch(away);
     eventually("the route to isp2", || moved().contains("dev isp2"));
     let other = busy.pair("isp1", "isp2");
-    put(other);
+    switch(other);
     // And those to moor0 and of bound sockets.
     eventually("a route to isp1", || {
         moved().matches("via 2001:db8:a1::1 dev isp1").count() == 2 && moved().lines().count() == 3
@@ -177,7 +178,7 @@ fn a_moved_pair_is_routed_to_its_uplink_again_after_that_was_down_for_a_moment()
     let host = busy.hosts.lab.namespace("a").unwrap().clone();
     let moved = || host.ip(&["-6", "route", "show", "table", "5530"]).unwrap();
     let away = busy.pair("isp2", "isp2");
-    busy.client("a").put(&PutRequest { scope: Scope::All, pair: Some(away) }).unwrap();
+    busy.client("a").switch(&SwitchRequest { scope: Scope::All, pair: Some(away) }).unwrap();
     eventually("a route to isp2", || moved().contains("dev isp2"));
     host.sysctl("ipv6/conf/isp2/keep_addr_on_down", "1").unwrap();
     let defaults = host.ip(&["-6", "route", "show", "default", "dev", "isp2"]).unwrap();
@@ -203,7 +204,7 @@ fn a_moved_pair_follows_the_mtu_of_its_uplink() {
     let host = busy.hosts.lab.namespace("a").unwrap().clone();
     let moved = || host.ip(&["-6", "route", "show", "table", "5530"]).unwrap();
     let away = busy.pair("isp2", "isp2");
-    busy.client("a").put(&PutRequest { scope: Scope::All, pair: Some(away) }).unwrap();
+    busy.client("a").switch(&SwitchRequest { scope: Scope::All, pair: Some(away) }).unwrap();
     eventually("a route to isp2", || moved().contains("dev isp2"));
     for (mtu, route) in [("1400", " mtu 1392 "), ("1500", " mtu 1492 ")] {
         host.ip(&["link", "set", "isp2", "mtu", mtu]).unwrap();
@@ -220,7 +221,7 @@ fn a_moved_pair_follows_the_mtu_of_its_uplink() {
 
 #[test]
 fn rules_move_contexts_and_pins_keep_them() {
-    let rule = "[[paths]]\nlocal = \"isp2\"\ntaste = \"prefer\"\n".to_owned();
+    let rule = "[[paths]]\nlocal = \"isp2\"\npreference = \"prefer\"\n".to_owned();
     let Some(hosts) = protected_with("rules", [rule, String::new()]) else { return };
     let busy = Busy::start(hosts);
     let client = busy.client("a");
@@ -228,14 +229,14 @@ fn rules_move_contexts_and_pins_keep_them() {
     eventually("the preferred uplink", || busy.context().locators().local == preferred.local);
     assert_eq!(busy.context().why, "preferred");
     let scope = Scope::Context(busy.context().id);
-    client.pin(&PutRequest { scope, pair: None }).unwrap();
-    let refused = client.put(&PutRequest { scope, pair: Some(busy.pair("isp1", "isp1")) });
+    client.pin(&SwitchRequest { scope, pair: None }).unwrap();
+    let refused = client.switch(&SwitchRequest { scope, pair: Some(busy.pair("isp1", "isp1")) });
     assert!(refused.unwrap_err().to_string().contains("pinned"));
     let avoid = PathRule {
         scope: Scope::All,
         local: Some("isp2".into()),
         peer: None,
-        taste: Taste::Avoid,
+        preference: Preference::Avoid,
         tell_peer: true,
         origin: String::new(),
     };
@@ -259,14 +260,15 @@ fn a_pin_that_is_refused_leaves_the_one_before() {
     let client = busy.client("a");
     let context = busy.context();
     let (home, only) = (context.locators(), Scope::Context(context.id));
-    let pin = |scope, pair| client.pin(&PutRequest { scope, pair: Some(pair) });
+    let pin = |scope, pair| client.pin(&SwitchRequest { scope, pair: Some(pair) });
     pin(only, home).unwrap();
     let elsewhere = Pair::new(home.local, "2001:db8:99::9".parse().unwrap());
     for scope in [only, Scope::All] {
         let refused = pin(scope, elsewhere).unwrap_err().to_string();
         assert!(refused.contains("no verified locator of the peer"), "{refused}");
-        let put = client.put(&PutRequest { scope: only, pair: Some(busy.pair("isp2", "isp2")) });
-        assert!(put.unwrap_err().to_string().contains("pinned"), "{scope}");
+        let switch =
+            client.switch(&SwitchRequest { scope: only, pair: Some(busy.pair("isp2", "isp2")) });
+        assert!(switch.unwrap_err().to_string().contains("pinned"), "{scope}");
     }
     let away = busy.pair("isp2", "isp2");
     let answer = pin(Scope::All, away).unwrap();
@@ -285,7 +287,7 @@ fn rules_for_a_context_end_with_it() {
         scope: Scope::Context(id),
         local: Some(local.to_owned()),
         peer: None,
-        taste: Taste::Avoid,
+        preference: Preference::Avoid,
         tell_peer: false,
         origin: String::new(),
     };
@@ -294,7 +296,7 @@ fn rules_for_a_context_end_with_it() {
     client.rule(&avoid(id, "isp2")).unwrap();
     let is_avoided = || {
         let paths = client.paths().unwrap().contexts.remove(0).paths;
-        paths.iter().any(|path| path.taste == Taste::Avoid)
+        paths.iter().any(|path| path.preference == Preference::Avoid)
     };
     assert!(is_avoided());
     let Busy { flow, hosts } = busy;
@@ -353,7 +355,7 @@ fn tcp_is_put_to_and_fro_without_a_lost_byte() {
     let address = |host: usize, isp| hosts.daemons[host].verifiable_address(isp).unwrap();
     for isp in ["isp2", "isp1", "isp2"] {
         let pair = Some(Pair::new(address(0, isp), address(1, isp)));
-        let answer = control.put(&PutRequest { scope: Scope::All, pair }).unwrap();
+        let answer = control.switch(&SwitchRequest { scope: Scope::All, pair }).unwrap();
         assert_eq!(answer.outcomes[0].result, PathResult::Moved, "{answer:?}");
         let then = transfer.arrivals().total();
         eventually("bytes", || transfer.arrivals().total() > then + 1_000_000);

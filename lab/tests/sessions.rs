@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::{Protected, daemon_options, eventually, protected_with, with_ilnp};
 use moorline_api::{
-    BlockingClient, Client, Correspondent, EventKind, LocatorValidity, PathRule, Scope,
-    SessionState, Taste,
+    BlockingClient, Client, Correspondent, EventKind, LocatorValidity, PathRule, Preference, Scope,
+    SessionState,
 };
 use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
@@ -149,7 +149,7 @@ fn a_rule_moves_sessions_when_it_comes() {
     let directory = hosts.lab.directory("a").unwrap();
     let config = directory.join("moorlined.toml");
     let before = fs::read_to_string(&config).unwrap();
-    let rule = "[[paths]]\nlocal = \"isp1\"\ntaste = \"avoid\"\n";
+    let rule = "[[paths]]\nlocal = \"isp1\"\npreference = \"avoid\"\n";
     fs::write(&config, format!("{before}\n{rule}")).unwrap();
     let daemon = Pid::from_raw(hosts.daemons[0].id().cast_signed()).unwrap();
     kill_process(daemon, Signal::HUP).unwrap();
@@ -159,7 +159,7 @@ fn a_rule_moves_sessions_when_it_comes() {
         scope: Scope::All,
         local: Some("isp1".to_owned()),
         peer: None,
-        taste: Taste::Prefer,
+        preference: Preference::Prefer,
         tell_peer: false,
         origin: String::new(),
     };

@@ -2,7 +2,7 @@ use crate::addresses::InterfaceAddresses;
 use crate::error::Error;
 use crate::event::{Event, EventsQuery};
 use crate::ilcc::Ilcc;
-use crate::path::{PathAnswer, PathRule, Paths, PutRequest, SpreadRequest, UnpinRequest};
+use crate::path::{PathAnswer, PathRule, Paths, SpreadRequest, SwitchRequest, UnpinRequest};
 use crate::sse::Decoder;
 use crate::types::{Context, Down, ErrorBody, Status};
 use crate::{DEFAULT_SOCKET, SOCKET_ENV, paths};
@@ -89,15 +89,15 @@ impl Client {
     ///
     /// # Errors
     /// When the daemon does not answer or refuses.
-    pub async fn put(&self, request: &PutRequest) -> Result<PathAnswer, Error> {
-        self.post(paths::PUT, request).await
+    pub async fn switch(&self, request: &SwitchRequest) -> Result<PathAnswer, Error> {
+        self.post(paths::SWITCH, request).await
     }
 
     /// Has contexts stay on a pair, or where they are, while that works.
     ///
     /// # Errors
     /// When the daemon does not answer or refuses.
-    pub async fn pin(&self, request: &PutRequest) -> Result<PathAnswer, Error> {
+    pub async fn pin(&self, request: &SwitchRequest) -> Result<PathAnswer, Error> {
         self.post(paths::PIN, request).await
     }
 
@@ -310,19 +310,19 @@ impl BlockingClient {
         self.runtime.block_on(self.client.paths())
     }
 
-    /// As [`Client::put`].
+    /// As [`Client::switch`].
     ///
     /// # Errors
     /// When the daemon does not answer or refuses.
-    pub fn put(&self, request: &PutRequest) -> Result<PathAnswer, Error> {
-        self.runtime.block_on(self.client.put(request))
+    pub fn switch(&self, request: &SwitchRequest) -> Result<PathAnswer, Error> {
+        self.runtime.block_on(self.client.switch(request))
     }
 
     /// As [`Client::pin`].
     ///
     /// # Errors
     /// When the daemon does not answer or refuses.
-    pub fn pin(&self, request: &PutRequest) -> Result<PathAnswer, Error> {
+    pub fn pin(&self, request: &SwitchRequest) -> Result<PathAnswer, Error> {
         self.runtime.block_on(self.client.pin(request))
     }
 

@@ -10,7 +10,7 @@
 //! | `GET /v1/ilcc` | [`Ilcc`] |
 //! | `GET /v1/addresses` | list of [`InterfaceAddresses`] |
 //! | `GET /v1/paths` | [`Paths`] |
-//! | `POST /v1/paths/put`, `/v1/paths/pin` ([`PutRequest`]) | [`PathAnswer`] |
+//! | `POST /v1/paths/switch`, `/v1/paths/pin` ([`SwitchRequest`]) | [`PathAnswer`] |
 //! | `POST /v1/paths/unpin` ([`UnpinRequest`]) | [`PathAnswer`] |
 //! | `POST /v1/paths/spread` ([`SpreadRequest`]) | [`PathAnswer`] |
 //! | `POST /v1/paths/rules` ([`PathRule`]) | [`PathAnswer`] |
@@ -44,7 +44,7 @@ pub use ilcc::{
 };
 pub use path::{
     ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,
-    PathState, Paths, PutRequest, Scope, SpreadRequest, Taste, UnpinRequest,
+    PathState, Paths, Preference, Scope, SpreadRequest, SwitchRequest, UnpinRequest,
 };
 pub use readiness::{Readiness, ReadinessState, SAME_UPLINK, Survival};
 pub use sse::Decoder;
@@ -83,9 +83,9 @@ pub mod paths {
     pub const ADDRESSES: &str = "/v1/addresses";
     /// `GET`: [`Paths`](crate::Paths).
     pub const PATHS: &str = "/v1/paths";
-    /// `POST`: [`PutRequest`](crate::PutRequest).
-    pub const PUT: &str = "/v1/paths/put";
-    /// `POST`: [`PutRequest`](crate::PutRequest).
+    /// `POST`: [`SwitchRequest`](crate::SwitchRequest).
+    pub const SWITCH: &str = "/v1/paths/switch";
+    /// `POST`: [`SwitchRequest`](crate::SwitchRequest).
     pub const PIN: &str = "/v1/paths/pin";
     /// `POST`: [`UnpinRequest`](crate::UnpinRequest).
     pub const UNPIN: &str = "/v1/paths/unpin";

@@ -49,7 +49,7 @@ pub struct PathInfo {
     pub state: PathState,
     /// What rules say of it.
     #[serde(default)]
-    pub taste: Taste,
+    pub preference: Preference,
     /// Milliseconds since it last answered a probe of ours on this context; none if it has not.
     #[serde(default)]
     pub answered_ms_ago: Option<u64>,
@@ -105,9 +105,9 @@ pub struct Net {
     len: u8,
 }
 
-/// Body of `POST /v1/paths/put` and `/v1/paths/pin`.
+/// Body of `POST /v1/paths/switch` and `/v1/paths/pin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PutRequest {
+pub struct SwitchRequest {
     /// Which contexts; without it all that can use the pair.
     #[serde(default)]
     pub scope: Scope,
@@ -147,7 +147,7 @@ pub struct PathRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Net>,
     /// What to think of such pairs; `neutral` takes a rule back.
-    pub taste: Taste,
+    pub preference: Preference,
     /// Whether peers are told by locator preferences (RFC 5533 s5.15.3).
     #[serde(default)]
     pub tell_peer: bool,
@@ -196,7 +196,7 @@ open_enum! {
 
 open_enum! {
     /// What rules say of a pair.
-    Taste {
+    Preference {
         /// Rather than others.
         Prefer = "prefer",
         /// Nothing.
@@ -207,7 +207,7 @@ open_enum! {
 }
 
 #[allow(clippy::derivable_impls, reason = "the macro takes no attributes of variants")]
-impl Default for Taste {
+impl Default for Preference {
     fn default() -> Self {
         Self::Neutral
     }

@@ -68,7 +68,8 @@ pub struct Config {
 struct File {
     send_timeout: String,
     profile: ProfileName,
-    spare_interval: Option<String>,
+    #[serde(alias = "spare-interval")]
+    standby_interval: Option<String>,
     suspicion: Option<bool>,
     fail_back: Option<String>,
     trigger_never: bool,
@@ -122,7 +123,7 @@ impl Default for File {
             // The least that RFC 5534 s7 recommends.
             send_timeout: "10s".to_owned(),
             profile: ProfileName::Default,
-            spare_interval: None,
+            standby_interval: None,
             suspicion: None,
             fail_back: None,
             trigger_never: false,
@@ -192,7 +193,7 @@ impl Config {
         let send_timeout = duration("send-timeout", &file.send_timeout)?;
         file.check(send_timeout)?;
         let profile = file.profile.with(
-            file.spare_interval.as_deref(),
+            file.standby_interval.as_deref(),
             file.suspicion,
             file.fail_back.as_deref(),
         )?;
@@ -389,8 +390,8 @@ mod tests {
             ("send-timeout = \"soon\"", "send-timeout"),
             ("idle = \"0s\"", "idle"),
             ("profile = \"fast\"", "profile"),
-            ("spare-interval = \"never\"", "spare-interval"),
-            ("spare-interval = \"1s\"", "spare-interval"),
+            ("standby-interval = \"never\"", "standby-interval"),
+            ("standby-interval = \"1s\"", "standby-interval"),
             ("fail-back = \"0s\"", "fail-back"),
             ("max-contexts = 0", "max-contexts"),
             ("max-flows = 0", "max-flows"),

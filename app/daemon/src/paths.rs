@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use moorline_api::{
-    EventKind, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths, PutRequest, Scope,
-    SpreadRequest, UnpinRequest,
+    EventKind, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths, Scope, SpreadRequest,
+    SwitchRequest, UnpinRequest,
 };
 use moorline_contexts::{Cause, Event, Placed, Refusal};
 use moorline_types::{ContextId, LocatorPair};
@@ -23,27 +23,27 @@ use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
 
-/// A wish from the control socket.
+/// A request from the control socket.
 #[derive(Clone, Debug)]
-pub(crate) enum Wish {
-    Put(PutRequest),
-    Pin(PutRequest),
+pub(crate) enum PathRequest {
+    Switch(SwitchRequest),
+    Pin(SwitchRequest),
     Unpin(UnpinRequest),
     Spread(SpreadRequest),
     Rule(Box<PathRule>),
 }
 
-/// Why nothing came of a wish at all.
+/// Why nothing came of a request at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denied {
     pub error: String,
     pub help: Option<String>,
 }
 
-/// The answer to a wish.
+/// The answer to a request.
 pub(crate) type Granted = Result<PathAnswer, Denied>;
 
-/// What is remembered of wishes.
+/// What is remembered of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Steer {
     /// Rules from the control socket; until the daemon stops.
@@ -84,28 +84,33 @@ impl Steer {
     /// Why a context is where it is, if somebody wanted it there.
     pub(crate) fn reason(&self, context: ContextId, cause: Cause) -> String {
         match (cause, self.by.get(&context)) {
-            (Cause::Put, Some(by)) => by.clone(),
+            (Cause::Switch, Some(by)) => by.clone(),
             (cause, _) => cause.to_string(),
         }
     }
 }
 
 impl Daemon {
-    /// Grants a wish, or says why not; the answer may have to wait for a probe.
-    pub(crate) fn grant(&mut self, wish: &Wish, who: Who, reply: oneshot::Sender<Granted>) {
-        let granted = match wish {
-            Wish::Put(request) => match self.put(request, who, false) {
+    /// Grants a request, or says why not; the answer may have to wait for a probe.
+    pub(crate) fn grant(
+        &mut self,
+        request: &PathRequest,
+        who: Who,
+        reply: oneshot::Sender<Granted>,
+    ) {
+        let granted = match request {
+            PathRequest::Switch(request) => match self.switch(request, who, false) {
                 Ok(waiting) => return self.wait(waiting, reply),
                 Err(denied) => Err(denied),
             },
-            Wish::Pin(PutRequest { scope, pair: None }) => self.pin_here(*scope, who),
-            Wish::Pin(request) => match self.put(request, who, true) {
+            PathRequest::Pin(SwitchRequest { scope, pair: None }) => self.pin_here(*scope, who),
+            PathRequest::Pin(request) => match self.switch(request, who, true) {
                 Ok(waiting) => return self.wait(waiting, reply),
                 Err(denied) => Err(denied),
             },
-            Wish::Unpin(request) => self.unpin(request.scope, who),
-            Wish::Spread(request) => self.spread(*request, who),
-            Wish::Rule(rule) => self.change_rule(rule, who),
+            PathRequest::Unpin(request) => self.unpin(request.scope, who),
+            PathRequest::Spread(request) => self.spread(*request, who),
+            PathRequest::Rule(rule) => self.change_rule(rule, who),
         };
         if let Err(denied) = &granted {
             tracing::info!(uid = who.uid, reason = denied.error, "path request refused");
@@ -119,13 +124,13 @@ impl Daemon {
         Paths { contexts: ids.map(|view| self.paths_of(&view)).collect(), rules: self.rules() }
     }
 
-    fn put(&mut self, request: &PutRequest, who: Who, pins: bool) -> Result<Draft, Denied> {
+    fn switch(&mut self, request: &SwitchRequest, who: Who, pins: bool) -> Result<Draft, Denied> {
         let pair = request.pair.ok_or_else(|| Denied {
             error: "no pair is named".to_owned(),
             help: Some("give our locator and the peer's, as in `moorline path list`".to_owned()),
         })?;
         let pair = LocatorPair::new(pair.local.into(), pair.peer.into());
-        let word = if pins { "pinned" } else { "put" };
+        let word = if pins { "pinned" } else { "switched" };
         self.note(request.scope, who, &format!("{word} to {pair}"));
         let mut draft = Draft { pair, left: BTreeSet::new(), outcomes: Vec::new() };
         let mut refused = None;
@@ -134,7 +139,7 @@ impl Daemon {
             if pins && self.host.shim6().check_pair(id, pair).is_ok() {
                 self.host.shim6_mut().unpin(id, clock::now());
             }
-            match self.host.shim6_mut().put(id, pair, Cause::Put, clock::now()) {
+            match self.host.shim6_mut().switch(id, pair, Cause::Switch, clock::now()) {
                 Ok(placed) => {
                     self.steer.by.insert(id, format!("{word} by uid {}", who.uid));
                     if pins {
@@ -238,11 +243,11 @@ impl Daemon {
                 (*context, Some(*pair), PathResult::Unanswered, text)
             }
             Event::Removed { context, .. } => {
-                self.forget_wishes(*context);
+                self.forget_requests(*context);
                 (*context, None, PathResult::Refused, "the context has ended".to_owned())
             }
             // It may have been there before, and lost by the peer.
-            Event::Failed { context, .. } => return self.forget_wishes(*context),
+            Event::Failed { context, .. } => return self.forget_requests(*context),
             Event::Initiated { .. }
             | Event::Established { .. }
             | Event::Renewed { .. }
@@ -263,7 +268,7 @@ impl Daemon {
     }
 
     /// A context is gone; its number may be the next one's.
-    fn forget_wishes(&mut self, context: ContextId) {
+    fn forget_requests(&mut self, context: ContextId) {
         if self.steer.forget(context) {
             self.apply_rules();
         }
@@ -278,7 +283,7 @@ impl Daemon {
         PathOutcome { context: id.0, ulids, current, result, text }
     }
 
-    /// The established contexts that a wish is about.
+    /// The established contexts that a request is about.
     fn in_scope(&self, scope: Scope) -> Result<Vec<ContextId>, Denied> {
         let prefix = match scope {
             Scope::Context(id) => {
@@ -320,7 +325,7 @@ impl Daemon {
     }
 }
 
-/// A wish that waits for probes.
+/// A request that waits for probes.
 #[derive(Debug)]
 struct Draft {
     pair: LocatorPair,
@@ -334,5 +339,5 @@ impl From<Refusal> for Denied {
     }
 }
 
-/// Longer than the probes of a put take, shorter than clients wait.
+/// Longer than the probes of a switch take, shorter than clients wait.
 const PATIENCE: Duration = Duration::from_millis(3500);

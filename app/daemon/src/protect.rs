@@ -397,11 +397,11 @@ fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<St
         Event::Moved { context, ulids, cause, .. } => {
             (EventKind::Moved, Some(*context), *ulids, Some(cause.to_string()))
         }
-        Event::Suspected { context, ulids, doubt, .. } => {
-            (EventKind::Suspect, Some(*context), *ulids, Some(doubt.to_string()))
+        Event::Suspected { context, ulids, hint, .. } => {
+            (EventKind::Suspect, Some(*context), *ulids, Some(hint.to_string()))
         }
-        Event::Cleared { context, ulids, doubt, after } => {
-            let reason = Some(format!("{doubt}, after {} ms", after.as_millis()));
+        Event::Cleared { context, ulids, hint, after } => {
+            let reason = Some(format!("{hint}, after {} ms", after.as_millis()));
             (EventKind::Cleared, Some(*context), *ulids, reason)
         }
         Event::Congested { context, ulids, ce, ece, .. } => {
@@ -465,11 +465,11 @@ fn log(event: &Event) {
             tracing::info!(%context, %cause, "context moved");
             tracing::debug!(%context, %from, %to, "moved");
         }
-        Event::Suspected { context, locators, doubt, .. } => {
-            tracing::debug!(%context, %locators, %doubt, "suspected");
+        Event::Suspected { context, locators, hint, .. } => {
+            tracing::debug!(%context, %locators, %hint, "suspected");
         }
-        Event::Cleared { context, doubt, after, .. } => {
-            tracing::debug!(%context, %doubt, ?after, "suspicion cleared");
+        Event::Cleared { context, hint, after, .. } => {
+            tracing::debug!(%context, %hint, ?after, "suspicion cleared");
         }
         Event::Congested { context, locators, ce, ece, .. } => {
             tracing::debug!(%context, %locators, ce, ece, "congested");

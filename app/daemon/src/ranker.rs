@@ -1,6 +1,6 @@
 //! Somebody outside who is sent the pairs of a context and answers with an order (as IDIPS and ALTO do).
 //!
-//! The answer is a wish, for the order of trying alone: what is not a pair of the context is not looked
+//! The answer is a request, for the order of trying alone: what is not a pair of the context is not looked
 //! at, pairs that are missing keep their order after the others. Asking is no part of the main loop: one
 //! request at a time, bounded in time and size, and an answer is kept for its lifetime.
 

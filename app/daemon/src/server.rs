@@ -22,7 +22,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 use crate::events::Events;
-use crate::paths::{Granted, Who, Wish};
+use crate::paths::{Granted, PathRequest, Who};
 
 /// A question to the main loop.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) enum Ask {
     },
     Addresses(oneshot::Sender<Vec<InterfaceAddresses>>),
     Paths(oneshot::Sender<Paths>),
-    Wish(Wish, Who, oneshot::Sender<Granted>),
+    PathRequest(PathRequest, Who, oneshot::Sender<Granted>),
     /// To restore the host and end.
     Down(oneshot::Sender<Down>),
 }
@@ -57,7 +57,7 @@ pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receive
         .route(paths::ILCC, get(ilcc))
         .route(paths::ADDRESSES, get(addresses))
         .route(paths::PATHS, get(all_paths))
-        .route(paths::PUT, post(put))
+        .route(paths::SWITCH, post(switch))
         .route(paths::PIN, post(pin))
         .route(paths::UNPIN, post(unpin))
         .route(paths::SPREAD, post(spread))
@@ -119,24 +119,24 @@ async fn all_paths(State(shared): State<Shared>) -> Response {
 
 type Asker = ConnectInfo<Who>;
 
-async fn put(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    wish(&shared, who, &body, Wish::Put).await
+async fn switch(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
+    request(&shared, who, &body, PathRequest::Switch).await
 }
 
 async fn pin(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    wish(&shared, who, &body, Wish::Pin).await
+    request(&shared, who, &body, PathRequest::Pin).await
 }
 
 async fn unpin(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    wish(&shared, who, &body, Wish::Unpin).await
+    request(&shared, who, &body, PathRequest::Unpin).await
 }
 
 async fn spread(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    wish(&shared, who, &body, Wish::Spread).await
+    request(&shared, who, &body, PathRequest::Spread).await
 }
 
 async fn rule(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    wish(&shared, who, &body, |rule| Wish::Rule(Box::new(rule))).await
+    request(&shared, who, &body, |rule| PathRequest::Rule(Box::new(rule))).await
 }
 
 /// Members of the group choose paths; connections of all users end with the daemon.
@@ -150,23 +150,23 @@ async fn down(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response
 }
 
 /// Something is to change: who asks must be allowed to, whatever the mode of the socket.
-async fn wish<T: serde::de::DeserializeOwned>(
+async fn request<T: serde::de::DeserializeOwned>(
     shared: &Shared,
     who: Who,
     body: &[u8],
-    wish: impl FnOnce(T) -> Wish,
+    request: impl FnOnce(T) -> PathRequest,
 ) -> Response {
     if !who.may_change().await {
         tracing::warn!(uid = who.uid, pid = who.pid, "change refused: not root, not in the group");
         let text = format!("uid {} is neither root nor in the group {SOCKET_GROUP}", who.uid);
         return error(StatusCode::FORBIDDEN, &text);
     }
-    let wished = match serde_json::from_slice(body) {
-        Ok(body) => wish(body),
+    let request = match serde_json::from_slice(body) {
+        Ok(body) => request(body),
         Err(wrong) => return error(StatusCode::BAD_REQUEST, &format!("request body: {wrong}")),
     };
     let (sender, receiver) = oneshot::channel();
-    if shared.ask.send(Ask::Wish(wished, who, sender)).await.is_err() {
+    if shared.ask.send(Ask::PathRequest(request, who, sender)).await.is_err() {
         return error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping");
     }
     match receiver.await {

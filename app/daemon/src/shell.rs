@@ -368,7 +368,7 @@ impl Daemon {
             Ask::Ilcc { with_nonces, reply } => drop(reply.send(self.ilcc(with_nonces))),
             Ask::Addresses(reply) => drop(reply.send(self.interface_addresses())),
             Ask::Paths(reply) => drop(reply.send(self.paths())),
-            Ask::Wish(wish, who, reply) => self.grant(&wish, who, reply),
+            Ask::PathRequest(request, who, reply) => self.grant(&request, who, reply),
             Ask::Down(reply) => {
                 drop(reply.send(args.folders()));
                 return Some(Ending::Restored);

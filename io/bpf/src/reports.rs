@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
-use moorline_datapath::shim6::{Doubt, Report};
+use moorline_datapath::shim6::{FailureHint, Report};
 use moorline_types::{ContextId, Instant};
 
 use crate::convert;
@@ -67,7 +67,7 @@ pub(crate) fn report(raw: &types::report) -> Option<Report> {
         types::report_kind::REPORT_IDLE => Some(Report::Idle { context, since: at }),
         types::report_kind::REPORT_SUSPECTED => {
             let usual = Duration::from_nanos(raw.usual.into());
-            Some(Report::Suspected { context, doubt: doubt(raw.doubt)?, since: at, usual })
+            Some(Report::Suspected { context, hint: hint(raw.hint)?, since: at, usual })
         }
         types::report_kind::REPORT_CONGESTED => {
             Some(Report::Congested { context, at, ce: raw.ce, ece: raw.ece })
@@ -77,11 +77,11 @@ pub(crate) fn report(raw: &types::report) -> Option<Report> {
     }
 }
 
-fn doubt(number: u16) -> Option<Doubt> {
-    match types::doubt(number.into()) {
-        types::doubt::DOUBT_RETRANSMISSION => Some(Doubt::Retransmission),
-        types::doubt::DOUBT_SILENCE => Some(Doubt::Silence),
-        types::doubt::DOUBT_UNREACHABLE => Some(Doubt::Unreachable),
+fn hint(number: u16) -> Option<FailureHint> {
+    match types::failure_hint(number.into()) {
+        types::failure_hint::HINT_RETRANSMISSION => Some(FailureHint::Retransmission),
+        types::failure_hint::HINT_SILENCE => Some(FailureHint::Silence),
+        types::failure_hint::HINT_UNREACHABLE => Some(FailureHint::Unreachable),
         _ => None,
     }
 }

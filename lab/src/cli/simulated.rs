@@ -91,8 +91,8 @@ fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
         Event::StateChanged { to: ReapState::Exploring, .. } => {
             (MarkKind::Detected, format!("{host} hears nothing and probes other address pairs"))
         }
-        Event::Suspected { doubt, .. } => {
-            (MarkKind::Detected, format!("{host} suspects the path: {doubt}"))
+        Event::Suspected { hint, .. } => {
+            (MarkKind::Detected, format!("{host} suspects the path: {hint}"))
         }
         Event::Moved { to, .. } => {
             let [from, to] = [to.local.0, to.peer.0].map(Prefix::of);

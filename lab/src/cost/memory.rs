@@ -26,8 +26,8 @@ fn answer(check: &Transmit, tag: ContextTag) -> Option<Vec<u8>> {
     Some(Message::Probe(answer).octets())
 }
 
-/// Payload comes in, the spare is due, and the peer answers: how many checks?
-fn check_spare(responder: &mut Responder, context: ContextId, tag: ContextTag) -> usize {
+/// Payload comes in, the standby path is due, and the peer answers: how many checks?
+fn check_standby(responder: &mut Responder, context: ContextId, tag: ContextTag) -> usize {
     responder.pass(Duration::from_millis(50));
     let now = responder.now();
     responder.host().handle_report(Report::Received { context, at: now }, now);
@@ -62,7 +62,7 @@ fn octets_of_a_context() {
     assert!(octets() <= GOAL);
     let snapshot = responder.host().snapshot().map(|context| (context.id, context.local_tag));
     ours.iter_mut().zip(snapshot).for_each(|(place, context)| *place = context);
-    let checks: usize = ours.iter().map(|&(id, tag)| check_spare(&mut responder, id, tag)).sum();
+    let checks: usize = ours.iter().map(|&(id, tag)| check_standby(&mut responder, id, tag)).sum();
     println!("after {checks} answers to checks: {} octets each", octets());
     assert_eq!(checks, 2 * ours.len());
     assert!(octets() <= GOAL, "timers and what pairs share are in it");

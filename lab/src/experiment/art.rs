@@ -29,9 +29,9 @@ pub struct Art {
     pub repetitions: usize,
     /// What is hit by them.
     pub flows: Vec<ArtFlow>,
-    /// A spare pair is kept (decision 045), to which traffic moves when the Send Timeout is over (decision
+    /// A standby pair is kept (decision 045), to which traffic moves when the Send Timeout is over (decision
     /// 057); without, RFC 5534 and nothing else.
-    pub spares: bool,
+    pub standby: bool,
     /// On a virtual clock.
     pub simulated: bool,
     /// Networks side by side.
@@ -83,7 +83,7 @@ impl Default for Art {
             send_timeouts: short.into_iter().chain((1..=15).map(Duration::from_secs)).collect(),
             repetitions: 45,
             flows: ArtFlow::ALL.into(),
-            spares: true,
+            standby: true,
             simulated: false,
             parallel: 4,
             seed: 1,
@@ -98,7 +98,7 @@ struct Parameters {
     rtt_stddev_ms: f64,
     is_simulated: bool,
     profile: &'static str,
-    spares: bool,
+    standby: bool,
     parallel: usize,
     seed: u64,
 }
@@ -130,7 +130,7 @@ struct Times {
 struct Job {
     flow: ArtFlow,
     send_timeout: Duration,
-    spares: bool,
+    standby: bool,
     seed: u64,
 }
 
@@ -184,7 +184,7 @@ impl Art {
         let job = |(number, (flow, send_timeout))| Job {
             flow,
             send_timeout,
-            spares: self.spares,
+            standby: self.standby,
             seed: mixed(self.seed, number),
         };
         (0..).zip(repeated).map(job).collect()
@@ -197,7 +197,7 @@ impl Art {
             rtt_stddev_ms: RTT_STDDEV.as_secs_f64() * 1e3,
             is_simulated: self.simulated,
             profile: "rfc",
-            spares: self.spares,
+            standby: self.standby,
             parallel: self.parallel,
             seed: self.seed,
         }

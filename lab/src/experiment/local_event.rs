@@ -198,7 +198,7 @@ const COLUMNS: [&str; 8] = [
 ];
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTINGS: &str = "addresses = \"hba\"\ntrigger-bytes = 500\n";
-/// Until the spare pair is known.
+/// Until the standby pair is known.
 const SETTLING: Duration = Duration::from_millis(2500);
 const SPREAD: Duration = Duration::from_secs(1);
 

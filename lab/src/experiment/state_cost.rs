@@ -320,7 +320,7 @@ fn host_name(host: Option<Ipv6Addr>) -> String {
 const COLUMNS: [&str; 7] =
     ["host", "policy", "peak", "mean", "made", "daemon_octets_at_peak", "table_octets_at_peak"];
 /// Of a context in the daemon, in octets: how much more memory there is with 100,000 of them than with one, after
-/// each has checked its spare (decision 038).
+/// each has checked its standby path (decision 038).
 const DAEMON_OCTETS: usize = 481;
 /// The same in the tables of the eBPF programs (decision 021).
 const TABLE_OCTETS: usize = 251;

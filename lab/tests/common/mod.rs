@@ -58,10 +58,10 @@ pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
 }
 
 /// Waits until host A knows a pair by ISP 2 that answers, for its one context.
-pub(crate) fn await_spare(lab: &Lab) {
+pub(crate) fn await_standby(lab: &Lab) {
     let socket = lab.directory("a").unwrap().join("moorlined.sock");
     let client = BlockingClient::new(Client::new(socket)).unwrap();
-    eventually("an answer on the spare pair", || {
+    eventually("an answer on the standby pair", || {
         let contexts = client.paths().unwrap().contexts;
         contexts
             .iter()

@@ -9,7 +9,7 @@ use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::event::Event;
 use crate::machine::Contexts;
-use crate::steer::Taste;
+use crate::steer::Preference;
 
 /// When a context leaves a congested pair, and how a context that does so again and again is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Contexts {
         }
         let Some(to) = self.way_out(id, from, now) else { return };
         let Some(active) = self.active.get_mut(&id) else { return };
-        if active.reap.state() != State::Operational || active.reap.pending_put().is_some() {
+        if active.reap.state() != State::Operational || active.reap.pending_switch().is_some() {
             return;
         }
         let Some(context) = self.congestion.contexts.get_mut(&id) else { return };
@@ -123,7 +123,7 @@ impl Contexts {
             self.congestion.left.insert(from, now + hold);
         }
         // It is a candidate.
-        let _ = active.reap.handle_put(to, Cause::Congested, now);
+        let _ = active.reap.handle_switch(to, Cause::Congested, now);
         self.drain_reap(id, now);
     }
 
@@ -132,7 +132,10 @@ impl Contexts {
     fn way_out(&self, id: ContextId, from: LocatorPair, now: Instant) -> Option<LocatorPair> {
         let is_left = |pair| self.congestion.left.get(&pair).is_some_and(|until| *until > now);
         let others = self.paths(id).into_iter().filter(|path| {
-            path.is_usable && path.taste != Taste::Avoid && path.pair != from && !is_left(path.pair)
+            path.is_usable
+                && path.preference != Preference::Avoid
+                && path.pair != from
+                && !is_left(path.pair)
         });
         let others: Vec<_> = others.collect();
         let shared = |pair: LocatorPair| {
@@ -140,7 +143,7 @@ impl Contexts {
         };
         others
             .into_iter()
-            .min_by_key(|path| (shared(path.pair), core::cmp::Reverse(path.taste)))
+            .min_by_key(|path| (shared(path.pair), core::cmp::Reverse(path.preference)))
             .map(|path| path.pair)
     }
 }

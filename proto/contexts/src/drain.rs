@@ -231,7 +231,7 @@ impl Contexts {
                     return;
                 }
             }
-            if active.reap.has_check() && !self.pacer.take_spare(now) {
+            if active.reap.has_check() && !self.pacer.take_standby(now) {
                 active.reap.handle_checks_refused(now);
             }
             let Some(transmit) = active.reap.poll_transmit() else { return };
@@ -259,7 +259,7 @@ impl Contexts {
 
     /// Carries out what a context's REAP machine has decided.
     pub(crate) fn drain_reap_by(&mut self, id: ContextId, pace: Pace, now: Instant) {
-        self.answer_spare_question(id, now);
+        self.answer_standby_question(id, now);
         self.transmit_reap(id, pace, now);
         let Some(active) = self.active.get_mut(&id) else { return };
         let Some(context) = self.shim6.context(id) else { return };
@@ -303,13 +303,11 @@ impl Contexts {
                 Event::Moved { context, ulids, from, to, cause }
             }
             reap::Event::Unreachable { probes } => Event::Unreachable { context, ulids, probes },
-            reap::Event::Suspected { doubt } => {
+            reap::Event::Suspected { hint } => {
                 let locators = active.reap.current_pair();
-                Event::Suspected { context, ulids, locators, doubt }
+                Event::Suspected { context, ulids, locators, hint }
             }
-            reap::Event::Cleared { doubt, after } => {
-                Event::Cleared { context, ulids, doubt, after }
-            }
+            reap::Event::Cleared { hint, after } => Event::Cleared { context, ulids, hint, after },
             reap::Event::Answered { pair, after } => {
                 return self.steering.note_answer(pair, after, now);
             }
@@ -317,7 +315,7 @@ impl Contexts {
                 Event::Unanswered { context, ulids, pair, cause }
             }
             reap::Event::Checked { pair, at, rtt } => {
-                return self.on_spare_checked(context, pair, (at, rtt), now);
+                return self.on_standby_checked(context, pair, (at, rtt), now);
             }
         };
         self.push_event(told);

@@ -5,7 +5,7 @@ use moorline_reap::State;
 use moorline_shim6::{Failure, Role};
 use moorline_types::{ContextId, LocatorPair, UlidPair};
 
-pub use moorline_reap::{Cause, Doubt};
+pub use moorline_reap::{Cause, FailureHint};
 
 /// A control packet to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,10 +83,10 @@ pub enum Event {
         context: ContextId,
         /// Its ULIDs.
         ulids: UlidPair,
-        /// The pair in doubt.
+        /// The pair in hint.
         locators: LocatorPair,
         /// Why.
-        doubt: Doubt,
+        hint: FailureHint,
     },
     /// A suspicion was unfounded, or could not be settled: nothing moves.
     Cleared {
@@ -95,7 +95,7 @@ pub enum Event {
         /// Its ULIDs.
         ulids: UlidPair,
         /// What the suspicion was.
-        doubt: Doubt,
+        hint: FailureHint,
         /// Since it came up.
         after: Duration,
     },

@@ -16,7 +16,7 @@
 //! two more for each one that is answered; and who leaves a pair tries first what has worked for others that
 //! have left it.
 //!
-//! Contexts with the same peer share what they know of spare pairs, so that one of them checks for all.
+//! Contexts with the same peer share what they know of standby pairs, so that one of them checks for all.
 //!
 //! After each `handle_*` the caller drains the three queues, then sleeps until the timeout. Equal
 //! seed and inputs give equal outputs. Nothing that a peer sends is an error to the caller: it is a
@@ -42,7 +42,7 @@ mod readiness;
 mod report;
 mod slots;
 mod snapshot;
-mod spares;
+mod standby;
 mod steer;
 mod view;
 
@@ -51,12 +51,12 @@ mod tests;
 
 pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
 pub use congestion::{CONGESTED_EVERY, CongestionPolicy, MAX_HOLD};
-pub use event::{Cause, Doubt, Event, Removal, TimerKind, Transmit};
+pub use event::{Cause, Event, FailureHint, Removal, TimerKind, Transmit};
 pub use machine::{Contexts, LocalState};
-pub use moorline_reap::{FAIL_BACK, Profile, SPARE_INTERVAL, State as ReapState};
+pub use moorline_reap::{FAIL_BACK, Profile, STANDBY_INTERVAL, State as ReapState};
 pub use moorline_shim6::{Failure, Role};
 pub use question::Question;
 pub use readiness::{Readiness, Reason};
 pub use snapshot::ContextSnapshot;
-pub use steer::{PathRule, PathView, Placed, Refusal, Scope, Taste};
+pub use steer::{PathRule, PathView, Placed, Preference, Refusal, Scope};
 pub use view::{ContextView, EstablishedView, NegativeView};

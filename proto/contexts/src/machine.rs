@@ -21,7 +21,7 @@ use crate::event::{Event, Removal, TimerKind, Transmit};
 use crate::pacer::{Learned, Pacer};
 use crate::question::Questions;
 use crate::slots::Slots;
-use crate::spares::Spares;
+use crate::standby::StandbyPaths;
 use crate::steer::Steering;
 use moorline_datapath::shim6::Update;
 use moorline_types::DropCounters;
@@ -51,7 +51,7 @@ pub struct Contexts {
     pub(crate) deadlines: Deadlines,
     pub(crate) pacer: Pacer,
     pub(crate) learned: Learned,
-    pub(crate) spares: Spares,
+    pub(crate) standby: StandbyPaths,
     pub(crate) questions: Questions,
     pub(crate) steering: Steering,
     pub(crate) congestion: Congestion,
@@ -102,7 +102,7 @@ impl Contexts {
             deadlines: Deadlines::new(),
             pacer,
             learned: Learned::default(),
-            spares: Spares::default(),
+            standby: StandbyPaths::default(),
             questions: Questions::default(),
             steering: Steering::default(),
             congestion: Congestion::default(),

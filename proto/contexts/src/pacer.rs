@@ -79,7 +79,7 @@ impl Pacer {
     }
 
     /// Takes one for a probe that can be left out: half of a burst stays for those that cannot.
-    pub(crate) fn take_spare(&mut self, now: Instant) -> bool {
+    pub(crate) fn take_standby(&mut self, now: Instant) -> bool {
         self.waiting.is_empty()
             && self.paid_at <= now + self.interval * (self.burst / 2)
             && self.take(now)
@@ -209,11 +209,11 @@ mod tests {
     #[test]
     fn probes_that_can_be_left_out_leave_half_of_a_burst() {
         let mut pacer = Pacer::new(10, 100);
-        let taken = (0..100).filter(|_| pacer.take_spare(NOW)).count();
+        let taken = (0..100).filter(|_| pacer.take_standby(NOW)).count();
         assert_eq!(taken, 51);
         assert_eq!((0..100).filter(|_| pacer.take(NOW)).count(), 49);
         pacer.wait(PEERS, ContextId(1));
-        assert!(!pacer.take_spare(NOW + Duration::from_secs(60)));
+        assert!(!pacer.take_standby(NOW + Duration::from_secs(60)));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub enum Reason {
     Unconfirmed,
     /// The peer has lost the context and has not answered I2bis yet.
     Renewing,
-    /// REAP is probing: the current pair is in doubt.
+    /// REAP is probing: the current pair is in hint.
     Exploring,
     /// No check of another pair has left yet.
     Untried,
@@ -108,7 +108,7 @@ impl Reason {
             }
             Self::Unconfirmed => "the peer has not shown yet that it has the context",
             Self::Renewing => "the peer has lost the context and has not answered I2bis yet",
-            Self::Exploring => "the current pair is in doubt, and other pairs are being probed",
+            Self::Exploring => "the current pair is in hint, and other pairs are being probed",
             Self::Untried => {
                 "no other pair has been tried yet: that takes traffic in both directions"
             }
@@ -119,7 +119,7 @@ impl Reason {
                 "another pair has answered, but not in the last two intervals: it is asked again with the next traffic"
             }
             Self::ChecksOff => {
-                "this host tries no pair besides the current one (profile \"rfc\", or spare-interval \"off\")"
+                "this host tries no pair besides the current one (profile \"rfc\", or standby-interval \"off\")"
             }
             Self::PeerMute => {
                 "the peer answers no check, on the current pair neither: it has profile \"rfc\", another \
@@ -217,7 +217,7 @@ impl Contexts {
         };
         let current = active.reap.current_pair();
         let is_renewing = matches!(context.state, shim6::State::I2bisSent(_));
-        Some(match active.reap.standby(now) {
+        Some(match active.reap.standby_state(now) {
             Standby::None if !self.usable.contains(&current.local) => {
                 Readiness::Cannot(Reason::AddressGone)
             }

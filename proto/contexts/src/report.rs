@@ -1,4 +1,4 @@
-use moorline_datapath::shim6::{Doubt, Report};
+use moorline_datapath::shim6::{FailureHint, Report};
 use moorline_reap as reap;
 use moorline_types::{DropReason, Instant};
 
@@ -32,8 +32,8 @@ impl Contexts {
             Report::SendExpired { since, .. } => active.reap.handle_send_expired(since, now),
             Report::KeepaliveDue { .. } => active.reap.handle_keepalive_due(now),
             Report::Received { at, .. } => active.reap.handle_payload(at, now),
-            Report::Suspected { doubt, since, usual, .. } => {
-                active.reap.handle_suspicion(doubt_of(doubt), since, usual, now);
+            Report::Suspected { hint, since, usual, .. } => {
+                active.reap.handle_suspicion(hint_of(hint), since, usual, now);
             }
             Report::Trigger { .. }
             | Report::Idle { .. }
@@ -45,10 +45,10 @@ impl Contexts {
     }
 }
 
-const fn doubt_of(doubt: Doubt) -> reap::Doubt {
-    match doubt {
-        Doubt::Retransmission => reap::Doubt::Retransmission,
-        Doubt::Silence => reap::Doubt::Silence,
-        Doubt::Unreachable => reap::Doubt::Unreachable,
+const fn hint_of(hint: FailureHint) -> reap::FailureHint {
+    match hint {
+        FailureHint::Retransmission => reap::FailureHint::Retransmission,
+        FailureHint::Silence => reap::FailureHint::Silence,
+        FailureHint::Unreachable => reap::FailureHint::Unreachable,
     }
 }

@@ -13,7 +13,7 @@ use crate::machine::Contexts;
 
 /// What a rule says of the pairs that it is about; the greater is the better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Taste {
+pub enum Preference {
     /// Only when no other works.
     Avoid,
     /// Nothing.
@@ -42,7 +42,7 @@ pub struct PathRule {
     /// The peer's end.
     pub peer: Prefix,
     /// What to think of them.
-    pub taste: Taste,
+    pub preference: Preference,
 }
 
 /// A pair of a context as people see it.
@@ -55,12 +55,12 @@ pub struct PathView {
     /// Whether it is being probed to become current.
     pub is_pending: bool,
     /// What the rules say.
-    pub taste: Taste,
+    pub preference: Preference,
     /// When a probe by it was answered last, on any context, and how long after it left.
     pub answered: Option<(Instant, Duration)>,
 }
 
-/// What comes of a wish that can be granted.
+/// What comes of a request that can be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
     /// Payload takes the pair already.
@@ -70,7 +70,7 @@ pub enum Placed {
     Probing,
 }
 
-/// Why a wish cannot be granted; each says what to do.
+/// Why a request cannot be granted; each says what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -102,14 +102,14 @@ pub enum Refusal {
     Pinned(LocatorPair),
 }
 
-/// Wishes that are in force.
+/// Requests that are in force.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steering {
     /// The most specific first.
     rules: Vec<PathRule>,
     /// Contexts that stay where they are while that works.
     pins: BTreeMap<ContextId, LocatorPair>,
-    /// Where contexts were put, to be gone back to after a failure.
+    /// Where contexts were switch, to be gone back to after a failure.
     homes: BTreeMap<ContextId, LocatorPair>,
     /// Where rules would have contexts go, and when that was tried last.
     tried: BTreeMap<ContextId, (LocatorPair, Instant)>,
@@ -164,7 +164,7 @@ impl Contexts {
     ///
     /// # Errors
     /// The pair is not for this context, or not now: nothing was sent.
-    pub fn put(
+    pub fn switch(
         &mut self,
         id: ContextId,
         pair: LocatorPair,
@@ -176,7 +176,7 @@ impl Contexts {
             return Err(Refusal::Pinned(pinned));
         }
         let active = self.active.get_mut(&id).ok_or(Refusal::NoContext(id))?;
-        let placed = active.reap.handle_put(pair, cause, now);
+        let placed = active.reap.handle_switch(pair, cause, now);
         let placed = placed.map_err(|_| Refusal::WrongScope(pair))?;
         self.drain_reap(id, now);
         Ok(if placed { Placed::Already } else { Placed::Probing })
@@ -189,16 +189,16 @@ impl Contexts {
     /// There is no such context.
     pub fn pin(&mut self, id: ContextId, now: Instant) -> Result<LocatorPair, Refusal> {
         let active = self.active.get(&id).ok_or(Refusal::NoContext(id))?;
-        let pair = active.reap.pending_put().unwrap_or(active.reap.current_pair());
+        let pair = active.reap.pending_switch().unwrap_or(active.reap.current_pair());
         self.steering.pins.insert(id, pair);
         self.go_home(id, now);
         Ok(pair)
     }
 
-    /// Takes [`pin`](Self::pin) and [`put`](Self::put) back. False if there was neither.
+    /// Takes [`pin`](Self::pin) and [`switch`](Self::switch) back. False if there was neither.
     pub fn unpin(&mut self, id: ContextId, now: Instant) -> bool {
-        let was_put = self.steering.homes.remove(&id).is_some();
-        let was_pinned = self.steering.pins.remove(&id).is_some() || was_put;
+        let was_switch = self.steering.homes.remove(&id).is_some();
+        let was_pinned = self.steering.pins.remove(&id).is_some() || was_switch;
         self.go_home(id, now);
         self.consider(id, now);
         self.drain_reap(id, now);
@@ -230,35 +230,35 @@ impl Contexts {
     #[must_use]
     pub fn paths(&self, id: ContextId) -> Vec<PathView> {
         let Some(active) = self.active.get(&id) else { return Vec::new() };
-        let pending = active.reap.pending_put();
+        let pending = active.reap.pending_switch();
         let view = |pair: LocatorPair| PathView {
             pair,
             is_usable: self.usable.contains(&pair.local),
             is_pending: pending == Some(pair),
-            taste: self.taste(id, pair),
+            preference: self.preference(id, pair),
             answered: self.steering.answered.get(&pair).copied(),
         };
         let mut views: Vec<_> = self.pairs_of(id).into_iter().map(view).collect();
         let current = active.reap.current_pair();
         views.sort_by_key(|view| {
             let changes = changed_ends(view.pair, current);
-            (changes > 0, core::cmp::Reverse((view.is_usable, view.taste)), changes)
+            (changes > 0, core::cmp::Reverse((view.is_usable, view.preference)), changes)
         });
         views
     }
 
     /// What the rules say of a pair of a context.
     #[must_use]
-    pub fn taste(&self, id: ContextId, pair: LocatorPair) -> Taste {
+    pub fn preference(&self, id: ContextId, pair: LocatorPair) -> Preference {
         let rule = self.steering.rules.iter().find(|rule| self.applies(rule, id, pair));
-        rule.map_or(Taste::Neutral, |rule| rule.taste)
+        rule.map_or(Preference::Neutral, |rule| rule.preference)
     }
 
     /// Where the rules would rather have a context than where it is.
     pub(crate) fn better(&self, id: ContextId) -> Option<LocatorPair> {
         let current = self.active.get(&id)?.reap.current_pair();
         let best = self.best(id)?;
-        (self.taste(id, best) > self.taste(id, current)).then_some(best)
+        (self.preference(id, best) > self.preference(id, current)).then_some(best)
     }
 
     /// What the rules like best, as near to where the context is as can be; `None`: there are no rules.
@@ -270,7 +270,7 @@ impl Contexts {
         let usable = self.pairs_of(id).into_iter();
         let usable = usable.filter(|pair| self.usable.contains(&pair.local));
         usable.min_by_key(|pair| {
-            (core::cmp::Reverse(self.taste(id, *pair)), changed_ends(*pair, current))
+            (core::cmp::Reverse(self.preference(id, *pair)), changed_ends(*pair, current))
         })
     }
 
@@ -283,7 +283,7 @@ impl Contexts {
         now: Instant,
     ) {
         self.refresh_paths(id, now);
-        if matches!(cause, Cause::Put | Cause::Congested) {
+        if matches!(cause, Cause::Switch | Cause::Congested) {
             self.steering.homes.insert(id, to);
             self.go_home(id, now);
         }
@@ -331,9 +331,9 @@ impl Contexts {
         let views = if is_spread { self.paths(id) } else { Vec::new() };
         let Some(active) = self.active.get_mut(&id) else { return };
         let current = active.reap.current_pair();
-        let others = views
-            .iter()
-            .filter(|view| view.is_usable && view.taste != Taste::Avoid && view.pair != current);
+        let others = views.iter().filter(|view| {
+            view.is_usable && view.preference != Preference::Avoid && view.pair != current
+        });
         let mut pairs: Vec<_> = others.map(|view| view.pair).take(MAX_PATHS).collect();
         // What shares no end with the current pair is the best use of another path.
         pairs.sort_by_key(|pair| (core::cmp::Reverse(changed_ends(*pair, current)), *pair));
@@ -367,10 +367,10 @@ impl Contexts {
             let mut pairs = self.pairs_of(id);
             pairs.sort_by_key(|pair| place(pair).unwrap_or(usize::MAX));
             for pair in pairs {
-                match self.taste(id, pair) {
-                    Taste::Prefer => order.push(pair),
-                    Taste::Avoid => avoided.push(pair),
-                    Taste::Neutral => {}
+                match self.preference(id, pair) {
+                    Preference::Prefer => order.push(pair),
+                    Preference::Avoid => avoided.push(pair),
+                    Preference::Neutral => {}
                 }
             }
         }
@@ -419,17 +419,17 @@ impl Contexts {
         let is_recent =
             |&(pair, at): &(LocatorPair, Instant)| pair == better && now.since(at) < TRY_AGAIN;
         if active.reap.state() != moorline_reap::State::Operational
-            || active.reap.pending_put().is_some()
+            || active.reap.pending_switch().is_some()
             || tried.is_some_and(is_recent)
         {
             return;
         }
         self.steering.tried.insert(id, (better, now));
         // It is a candidate.
-        let _ = active.reap.handle_put(better, Cause::Preferred, now);
+        let _ = active.reap.handle_switch(better, Cause::Preferred, now);
     }
 
-    /// Whether a context could be [put](Self::put) to a pair, were it not pinned.
+    /// Whether a context could be [switched](Self::switch) to a pair, were it not pinned.
     ///
     /// # Errors
     /// The pair is not for this context, or not now.
@@ -512,5 +512,5 @@ fn changed_ends(pair: LocatorPair, current: LocatorPair) -> u8 {
 const MAX_RANKED: usize = 1024;
 /// Pairs whose last answer is kept.
 const MAX_ANSWERED: usize = 1024;
-/// Least time between two puts to the same pair by rules, if it does not answer.
+/// Least time between two switches to the same pair by rules, if it does not answer.
 const TRY_AGAIN: Duration = Duration::from_secs(60);

@@ -19,7 +19,7 @@ mod readiness;
 mod recovery;
 mod restart;
 mod roaming;
-mod spares;
+mod standby;
 mod steer;
 
 /// Two hosts, the entries their data planes would hold, and a network of perfect or cut paths.

@@ -27,9 +27,9 @@
 //! * `Received` once after an [`Update::Upsert`] whose `watch` differs from the last one reported,
 //!   at the next payload received.
 //!
-//! **Doubt**, for contexts with [`suspects`](ContextEntry::suspects) and running timers: what the transport lets see of
-//! a pair that has failed, long before the Send Timer runs out. It is suspicion and no proof. [`Doubt::Retransmission`]
-//! and [`Doubt::Silence`] come once in a silent period, which ends with the next payload received,
+//! **Failure hints**, for contexts with [`suspects`](ContextEntry::suspects) and running timers: what the transport lets see of
+//! a pair that has failed, long before the Send Timer runs out. It is suspicion and no proof. [`FailureHint::Retransmission`]
+//! and [`FailureHint::Silence`] come once in a silent period, which ends with the next payload received,
 //! [`Update::Heard`], or an [`Update::Upsert`] that changes the locators; if it ends without a change of locators
 //! the plane was wrong, and waits twice as long on that context the next time, up to a bound.
 //!
@@ -83,15 +83,15 @@ pub enum Report {
         /// When its last payload went out or came in.
         since: Instant,
     },
-    /// There is reason to doubt the current pair. A hint that may be wrong, and [`Doubt::Unreachable`] one that anyone
+    /// The current pair may have failed. A hint that may be wrong, and [`FailureHint::Unreachable`] one that anyone
     /// can forge: it is worth a probe, and nothing more.
     Suspected {
         /// Of which context.
         context: ContextId,
         /// What the reason is.
-        doubt: Doubt,
+        hint: FailureHint,
         /// When the first unanswered payload that wants an answer left (rounded down, to 0.1 ms); for
-        /// [`Doubt::Unreachable`], now.
+        /// [`FailureHint::Unreachable`], now.
         since: Instant,
         /// The longest wait for an answer in the last 4 to 8 s, rounded up to 4.2 ms, and 1.1 s if it was longer; zero:
         /// there was none.
@@ -116,9 +116,9 @@ pub enum Report {
     },
 }
 
-/// Why a data plane doubts a pair.
+/// Why a data plane suspects a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Doubt {
+pub enum FailureHint {
     /// TCP has sent the same again, with nothing received since.
     Retransmission,
     /// A flow with answers has had none for several times as long as usual.

@@ -408,10 +408,10 @@ impl Machine {
         let Confirm { accept, initiator_nonce } = confirm;
         let decision = self.judge(&accept.flow, pair, socket);
         let Decision::Admit(why) = decision else { return Err(DropReason::TableFull) };
-        let is_our_wish = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
+        let is_our_request = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
         let class = match socket {
             Socket::Connected => Class::Proven,
-            Socket::None | Socket::Unconnected if is_our_wish => Class::Proven,
+            Socket::None | Socket::Unconnected if is_our_request => Class::Proven,
             Socket::None | Socket::Unconnected => Class::Guest,
         };
         self.negatives.forget(pair.remote);

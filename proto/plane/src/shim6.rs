@@ -38,8 +38,8 @@
 
 mod congestion;
 mod contexts;
-mod doubt;
 mod flows;
+mod hint;
 mod icmp;
 mod live;
 mod packet;

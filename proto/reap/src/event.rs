@@ -32,7 +32,7 @@ pub enum Event {
         /// This long after it left.
         after: Duration,
     },
-    /// The pair of a put did not answer, or is no candidate any more: payload stays where it is.
+    /// The pair of a switch did not answer, or is no candidate any more: payload stays where it is.
     Unanswered {
         /// The pair.
         pair: LocatorPair,
@@ -48,18 +48,18 @@ pub enum Event {
     /// The data plane doubts that the current pair works, and it is put to the test.
     Suspected {
         /// Why.
-        doubt: Doubt,
+        hint: FailureHint,
     },
     /// A suspicion was unfounded, or could not be settled: nothing moves.
     Cleared {
         /// What it was.
-        doubt: Doubt,
+        hint: FailureHint,
         /// Since it came up.
         after: Duration,
     },
-    /// The peer has answered a check of the spare pair: for other contexts with the same peer.
+    /// The peer has answered a check of the standby pair: for other contexts with the same peer.
     Checked {
-        /// The spare.
+        /// The standby path.
         pair: LocatorPair,
         /// When the check left.
         at: Instant,
@@ -70,7 +70,7 @@ pub enum Event {
 
 /// What makes the data plane suspect that the current pair does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Doubt {
+pub enum FailureHint {
     /// TCP has sent the same octets again and nothing has come in since.
     Retransmission,
     /// A flow with traffic both ways hears nothing for several times its usual gap.
@@ -79,7 +79,7 @@ pub enum Doubt {
     Unreachable,
 }
 
-impl Doubt {
+impl FailureHint {
     /// The name in logs and JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -91,7 +91,7 @@ impl Doubt {
     }
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for FailureHint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -120,14 +120,14 @@ pub enum Cause {
     LocatorBroken,
     /// The host knows that the current pair does not work: carrier, route, address state.
     LocalFailure,
-    /// A suspicion was put to the test: the spare answered and the current pair did not.
+    /// A suspicion was put to the test: the standby path answered and the current pair did not.
     Suspicion,
-    /// The local address is deprecated, and the spare has another one.
+    /// The local address is deprecated, and the standby path has another one.
     Deprecated,
     /// The preferred pair has worked again for a while.
     FailBack,
     /// Someone on this host asked for the pair.
-    Put,
+    Switch,
     /// A rule of this host prefers the pair.
     Preferred,
     /// The pair before was congested.
@@ -152,7 +152,7 @@ impl Cause {
             Self::Suspicion => "suspicion",
             Self::Deprecated => "deprecated",
             Self::FailBack => "fail_back",
-            Self::Put => "put",
+            Self::Switch => "switch",
             Self::Preferred => "preferred",
             Self::Congested => "congested",
         }

@@ -47,7 +47,7 @@
 //! what it proves is that the peer, and nobody else, got a packet of ours by it. Of several pairs
 //! proven at once the one probed last wins; a probe InboundOk without reports leaves the current pair
 //! alone, as s6.8 says. Each direction is settled by itself, so the two may take different paths.
-//! Payload stays on the old pair until then, if no spare is kept (see below).
+//! Payload stays on the old pair until then, if no standby path is kept (see below).
 //!
 //! Where the RFC leaves room:
 //!
@@ -66,11 +66,11 @@
 //! [`BadNonce`]: moorline_types::DropReason::BadNonce
 //! [`Replayed`]: moorline_types::DropReason::Replayed
 //!
-//! # Put
+//! # Switch
 //!
-//! Someone, a rule or a policy wants another pair to be current ([`Machine::handle_put`]). It has to
+//! Someone, a rule or a policy wants another pair to be current ([`Machine::handle_switch`]). It has to
 //! answer first: in Operational, probes go out by it that say Exploring, since of this pair we have
-//! heard nothing, and [`PUT_PROBES`] of them at the initial pace. The peer answers as it does in an
+//! heard nothing, and [`SWITCH_PROBES`] of them at the initial pace. The peer answers as it does in an
 //! exploration, InboundOk by the same pair, which makes the pair current here; our answer, Operational,
 //! proves the same pair to the peer, which moves as well. Meanwhile the state stays what it is, timers
 //! run and payload stays where it is; if nothing comes back it goes on doing so. In an exploration the
@@ -84,13 +84,13 @@
 //! by; those of the current pair ([`CHECK_CURRENT`]) by the pair that their own payload takes, so that the answer
 //! is a sign of life in both directions. They try pairs out while nothing is wrong, and touch no timer and no state.
 //!
-//! *A spare*, a pair that shares no end with the current one if there is such a pair, is checked now and
+//! *A standby path*, a pair that shares no end with the current one if there is such a pair, is checked now and
 //! then while traffic flows. If the current pair is known to be gone, or nothing has come back by it for a
-//! Send Timeout, payload takes the spare at once, and the exploration that begins takes it first and tells
-//! the peer. The peer does the same when a probe Exploring comes by its own spare.
+//! Send Timeout, payload takes the standby path at once, and the exploration that begins takes it first and tells
+//! the peer. The peer does the same when a probe Exploring comes by its own standby path.
 //!
 //! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the current pair and
-//! the spare are checked in parallel. If the spare answers and the current pair has not when its answer is
+//! the standby path are checked in parallel. If the standby path answers and the current pair has not when its answer is
 //! due by the round-trip time, payload moves; who has waited long for the transport waits as long for an
 //! answer. After each trial suspicions have to wait longer. If the peer hears us and its own way to us has failed, payload
 //! stays and exploration tells it.
@@ -111,7 +111,7 @@
 //! [`INITIAL_PROBES`] go out at the fast pace when an exploration begins, once more when the peer is
 //! heard again after silence (no more often than every Max Probe Timeout), and when the host gets new
 //! locators. Records are capped at [`MAX_RECORDS`]. A machine that does not explore holds no more than
-//! its configuration, seed, pair, candidates and spare.
+//! its configuration, seed, pair, candidates and standby path.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -122,22 +122,22 @@ mod event;
 mod exploration;
 mod machine;
 mod message;
+mod monitor;
 mod order;
 mod profile;
 mod random;
 mod records;
 mod state;
 mod timers;
-mod vigil;
 
 pub use config::*;
-pub use event::{Cause, Doubt, Event};
+pub use event::{Cause, Event, FailureHint};
 pub use machine::{
-    CHECK, CHECK_CURRENT, Known, Machine, NotCandidate, PATH_INTERVAL, PATH_MISSES, PUT_PROBES,
+    CHECK, CHECK_CURRENT, Known, Machine, NotCandidate, PATH_INTERVAL, PATH_MISSES, SWITCH_PROBES,
     Standby,
 };
 pub use message::{Message, ProbeIn, ProbeOut, Report, Transmit};
 pub use order::Rank;
-pub use profile::{FAIL_BACK, Profile, SPARE_INTERVAL};
+pub use profile::{FAIL_BACK, Profile, STANDBY_INTERVAL};
 pub use state::State;
 pub use timers::{Timer, Timers};

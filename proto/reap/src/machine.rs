@@ -9,27 +9,27 @@ use crate::config::{Config, MAX_EXPLORING_KEEPALIVES, MAX_LOCATORS};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{Message, Transmit};
+use crate::monitor::PathMonitor;
 use crate::order::Rank;
 use crate::state::{Input, State};
 use crate::timers::{Timer, Timers};
-use crate::vigil::Vigil;
 
 mod checks;
 mod keepalives;
 mod paths;
 mod place;
 mod probe;
-mod put;
-mod spare;
+mod standby;
 mod suspicion;
+mod switch;
 mod transitions;
 
 pub use checks::{CHECK, CHECK_CURRENT};
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
-use put::Put;
-pub use put::{NotCandidate, PUT_PROBES};
-pub use spare::{Known, Standby};
+pub use standby::{Known, Standby};
+use switch::Switch;
+pub use switch::{NotCandidate, SWITCH_PROBES};
 
 /// REAP for one context: see the [crate] for the algorithm.
 ///
@@ -65,7 +65,7 @@ pub struct Machine {
     is_keepalive_due: bool,
     exploration: Option<Box<Exploration>>,
     /// What is done beyond the RFC.
-    vigil: Option<Box<Vigil>>,
+    monitor: Option<Box<PathMonitor>>,
 }
 
 impl Machine {
@@ -97,7 +97,7 @@ impl Machine {
             is_current_down: false,
             is_keepalive_due: false,
             exploration: None,
-            vigil: None,
+            monitor: None,
         }
     }
 
@@ -116,7 +116,12 @@ impl Machine {
     pub fn handle_send_expired(&mut self, since: Instant, now: Instant) {
         if now.since(since) > self.config.send_timeout * 2 {
             // A whole period too late: this host was suspended, or stood still. What came in meanwhile may not be known yet.
-            self.handle_suspicion(crate::Doubt::Silence, since, self.config.send_timeout, now);
+            self.handle_suspicion(
+                crate::FailureHint::Silence,
+                since,
+                self.config.send_timeout,
+                now,
+            );
         } else if since >= self.heard && !self.begin_last_trial(since, now) {
             self.on_silence(now);
         }
@@ -193,7 +198,7 @@ impl Machine {
         self.config = config.into();
         if self.config.profile != profile {
             // The next change of candidates brings what the new profile wants.
-            self.vigil = None;
+            self.monitor = None;
             self.refresh_watch();
         }
     }
@@ -223,11 +228,11 @@ impl Machine {
         now: Instant,
     ) {
         let was_broken = self.is_current_broken();
-        let (current, spare) = (self.current(), self.spare());
+        let (current, standby) = (self.current(), self.standby());
         let old_local = core::mem::replace(&mut self.local, cut_set(local.into()));
         let old_peer = core::mem::replace(&mut self.peer, cut_set(peer.into()));
         self.set_current(current);
-        self.keep_spare(spare);
+        self.keep_standby(standby);
         let has_new_ranks = *self.ranks() != *ranks;
         if has_new_ranks {
             self.change_extra(|extra| extra.ranks = cut(ranks));
@@ -241,7 +246,7 @@ impl Machine {
         } else if self.is_current_broken() && !was_broken {
             self.on_path_broken(now);
         }
-        self.refresh_spare(now);
+        self.refresh_standby(now);
         self.refresh_watch();
         if was_operational {
             return;
@@ -294,9 +299,9 @@ impl Machine {
         if let Some(answer) = self.pop_answer() {
             return Some(answer);
         }
-        let put = self.extra.as_mut().and_then(|extra| extra.put.as_mut()?.transmit.take());
-        if put.is_some() {
-            return put;
+        let switch = self.extra.as_mut().and_then(|extra| extra.switch.as_mut()?.transmit.take());
+        if switch.is_some() {
+            return switch;
         }
         let probe = self.exploration.as_mut().and_then(|e| e.pop_transmit());
         if probe.is_some() {
@@ -316,8 +321,9 @@ impl Machine {
         if self.has_answer() {
             return false;
         }
-        let has_put = self.put().is_some_and(|put| put.transmit.is_some());
-        has_put || self.exploration.as_mut().is_some_and(|exploration| exploration.has_probe(state))
+        let has_switch = self.switch().is_some_and(|switch| switch.transmit.is_some());
+        has_switch
+            || self.exploration.as_mut().is_some_and(|exploration| exploration.has_probe(state))
     }
 
     /// Whether the next message is a check, for which the host may have no room:
@@ -338,10 +344,10 @@ impl Machine {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Timer)> {
         let exploration = self.exploration.as_ref().and_then(|e| e.deadlines.next());
-        let vigil = self.vigil.as_ref().and_then(|vigil| vigil.next_timeout());
-        let put = self.put().map(|put| (put.next, Timer::Put));
+        let monitor = self.monitor.as_ref().and_then(|monitor| monitor.next_timeout());
+        let switch = self.switch().map(|switch| (switch.next, Timer::Switch));
         let paths = self.parallel().map(|parallel| (parallel.next, Timer::Paths));
-        [exploration, vigil, put, paths].into_iter().flatten().min_by_key(|&(at, _)| at)
+        [exploration, monitor, switch, paths].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
     /// The state.
@@ -394,7 +400,7 @@ struct Extra {
     /// The pair to try first in the next exploration.
     hint: Option<LocatorPair>,
     /// The pair that is to be current once it has answered.
-    put: Option<Put>,
+    switch: Option<Switch>,
     /// Our locators that are not to be relied on any more.
     deprecated: Box<[Locator]>,
     /// Pairs that payload may take besides the current one.

@@ -5,8 +5,8 @@ use core::time::Duration;
 /// The default is what a user wants; [`Profile::RFC`] is the RFC's machine and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Time between checks of the spare pair, while traffic flows; zero: no spare is kept.
-    pub spare_interval: Duration,
+    /// Time between checks of the standby pair, while traffic flows; zero: no standby path is kept.
+    pub standby_interval: Duration,
     /// Whether the peer's checks are answered.
     pub answers_checks: bool,
     /// Whether what the data plane suspects starts a trial of the current pair.
@@ -16,15 +16,15 @@ pub struct Profile {
     pub fail_back: Duration,
 }
 
-/// Time between checks of the spare pair: 60 s. Configurable.
-pub const SPARE_INTERVAL: Duration = Duration::from_secs(60);
+/// Time between checks of the standby pair: 60 s. Configurable.
+pub const STANDBY_INTERVAL: Duration = Duration::from_secs(60);
 /// Time that a preferred pair must have worked again: 30 s. Configurable.
 pub const FAIL_BACK: Duration = Duration::from_secs(30);
 
 impl Profile {
     /// RFC 5534 to the letter.
     pub const RFC: Self = Self {
-        spare_interval: Duration::ZERO,
+        standby_interval: Duration::ZERO,
         answers_checks: false,
         suspects: false,
         fail_back: Duration::ZERO,
@@ -33,14 +33,14 @@ impl Profile {
     /// Whether anything is kept beyond the RFC's state.
     #[must_use]
     pub const fn is_rfc(&self) -> bool {
-        self.spare_interval.is_zero() && !self.suspects && self.fail_back.is_zero()
+        self.standby_interval.is_zero() && !self.suspects && self.fail_back.is_zero()
     }
 }
 
 impl Default for Profile {
     fn default() -> Self {
         Self {
-            spare_interval: SPARE_INTERVAL,
+            standby_interval: STANDBY_INTERVAL,
             answers_checks: true,
             suspects: true,
             fail_back: FAIL_BACK,

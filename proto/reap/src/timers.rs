@@ -3,10 +3,10 @@
 //! | `Retransmission` | entering Exploring or InboundOk; each probe sent there | entering Operational | next probe on the next pair |
 //! | `Send` | control messages that the tables of RFC 5534 s6 say START or RESTART for | payload, keepalive, Probe Operational, entering Exploring | GOTO Exploring |
 //! | `Keepalive` | Probe Operational or another control message received | payload received (the data plane counts from there), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
-//! | `Spare` | each round of checks of the spare pair | no other pair | the next round is due; an unanswered check is sent again |
+//! | `Standby` | each round of checks of the standby pair | no other pair | the next round is due; an unanswered check is sent again |
 //! | `Trial` | a suspicion; the data plane's Send Timer | the current pair answers, payload, a keepalive of a peer without checks | next checks, or the verdict |
 //! | `Answer` | a keepalive, if the current pair has not answered lately | the current pair answers, payload, leaving Operational | the check is sent again; after the last one a trial begins |
-//! | `Put` | a put, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
+//! | `Switch` | a switch, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
 //! | `Paths` | pairs wanted besides the current one | none wanted | they are checked again |
 //! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
 //!
@@ -24,14 +24,14 @@ pub enum Timer {
     Send,
     /// Keepalive Interval, where a control message started the Keepalive Timer (RFC 5534 s6.3).
     Keepalive,
-    /// Checks of the spare pair are due, or their answers.
-    Spare,
+    /// Checks of the standby pair are due, or their answers.
+    Standby,
     /// Checks of a suspected pair are due, or their answers.
     Trial,
     /// The answer to a check of the current pair is due, which a keepalive gave rise to.
     Answer,
     /// Time for the next probe by the pair that is to be current.
-    Put,
+    Switch,
     /// Pairs that are used besides the current one are to be checked.
     Paths,
     /// Records of an exploration are of no use any more.

@@ -94,7 +94,7 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
         Kind::Datagrams { pace, both_ways: true },
         Kind::Datagrams { pace, both_ways: false },
     ];
-    let mut doubts = 0;
+    let mut hints = 0;
     for (seed, kind) in (0..).zip(kinds) {
         let mut plan = plan(kind, Duration::from_millis(40));
         plan.duration = Duration::from_secs(3600);
@@ -113,10 +113,10 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
         });
         let outcome = sound(seed, &plan);
         assert_eq!(causes(&outcome), [], "{kind:?}");
-        let is_doubt = |event: &Event| matches!(event, Event::Suspected { .. });
-        doubts += outcome.events.iter().filter(|told| is_doubt(&told.event)).count();
+        let is_hint = |event: &Event| matches!(event, Event::Suspected { .. });
+        hints += outcome.events.iter().filter(|told| is_hint(&told.event)).count();
     }
-    assert!(doubts > 0, "nothing was ever put to the test");
+    assert!(hints > 0, "nothing was ever put to the test");
 }
 
 /// A host with a narrow uplink and its peers, whose transfers keep its queues full both ways, with 5 % of all
@@ -138,9 +138,9 @@ fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
         let plan = crowded(Duration::from_millis(depth));
         let outcome = run(seed, &plan);
         assert_eq!(causes(&outcome), [], "seed {seed}, {depth} ms");
-        let is_doubt = |event: &Event| matches!(event, Event::Suspected { .. });
-        let doubts = outcome.events.iter().filter(|told| is_doubt(&told.event)).count();
-        assert!(doubts > 100, "{doubts} doubts put little to the test");
+        let is_hint = |event: &Event| matches!(event, Event::Suspected { .. });
+        let hints = outcome.events.iter().filter(|told| is_hint(&told.event)).count();
+        assert!(hints > 100, "{hints} hints put little to the test");
         // Up, and down.
         for transfer in &outcome.workloads[..2] {
             let could = NARROW * plan.duration.as_secs();

@@ -7,7 +7,7 @@ use crate::plan::{Change, What};
 use crate::{Plan, random_plan, run, trace};
 use moorline_contexts::{Cause, Event, Profile};
 
-/// A random network whose hosts check their spares. Pairs are cut that the host where a workload begins, or the other
+/// A random network whose hosts check their standby paths. Pairs are cut that the host where a workload begins, or the other
 /// one, calls protected.
 fn plan(seed: u64) -> Plan {
     let mut plan = random_plan(seed);

@@ -37,13 +37,17 @@ fn what_the_host_sees_itself() {
         let is_move = |event: &Event| matches!(event, Event::Moved { .. });
         let moved = first(&run(1, &rfc(plan(stream(), &[what]))), is_move);
         assert!(moved - CUT <= Duration::from_millis(20), "one round trip: {:?}", moved - CUT);
-        assert_eq!(first(&run(1, &plan(stream(), &[what])), is_move), CUT, "a spare is known");
+        assert_eq!(
+            first(&run(1, &plan(stream(), &[what])), is_move),
+            CUT,
+            "a standby path is known"
+        );
     }
 }
 
 /// What the sender sees itself costs the packets in flight; its peer's direction one round trip more.
 #[test]
-fn with_a_spare_a_local_event_is_hardly_felt() {
+fn with_a_standby_a_local_event_is_hardly_felt() {
     let pace = Pace { octets: 300, interval: Duration::from_millis(10) };
     for what in [What::CarrierDown(port(0, 0)), What::AddressRemoved(port(0, 0))] {
         for (kind, most) in [

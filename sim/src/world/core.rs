@@ -58,7 +58,7 @@ impl World<'_> {
     pub(super) fn check_readiness(&mut self) {
         for (host, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.is_suspended) {
             let Some(core) = node.core.as_ref().filter(|core| !core.is_dead()) else { continue };
-            let lifetime = self.plan.hosts[host].profile.spare_interval * 2;
+            let lifetime = self.plan.hosts[host].profile.standby_interval * 2;
             for context in core.host.shim6().contexts() {
                 let readiness = core.host.shim6().readiness(context.id, self.now);
                 let Some(readiness) = readiness else { continue };

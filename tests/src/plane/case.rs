@@ -5,8 +5,8 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_datapath::shim6::{
-    ContextEntry, Doubt, PathCounters, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule,
-    Triggers,
+    ContextEntry, FailureHint, PathCounters, Prefix, ReapTimers, Report, TriggerPolicy,
+    TriggerRule, Triggers,
 };
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use serde::Deserialize;
@@ -226,14 +226,14 @@ pub enum ReportText {
     KeepaliveDue { context: u32 },
     Received { context: u32, at: u64 },
     Idle { context: u32, since: u64 },
-    Suspected { context: u32, doubt: DoubtText, since: u64, usual: u64 },
+    Suspected { context: u32, hint: HintText, since: u64, usual: u64 },
     Congested { context: u32, at: u64, ce: u32, ece: u32 },
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the variants of `Doubt`")]
-pub enum DoubtText {
+#[allow(missing_docs, reason = "the variants of `FailureHint`")]
+pub enum HintText {
     Retransmission,
     Silence,
     Unreachable,
@@ -369,12 +369,12 @@ impl From<ReportText> for Report {
             ReportText::Idle { context, since } => {
                 Self::Idle { context: ContextId(context), since: time(since) }
             }
-            ReportText::Suspected { context, doubt, since, usual } => Self::Suspected {
+            ReportText::Suspected { context, hint, since, usual } => Self::Suspected {
                 context: ContextId(context),
-                doubt: match doubt {
-                    DoubtText::Retransmission => Doubt::Retransmission,
-                    DoubtText::Silence => Doubt::Silence,
-                    DoubtText::Unreachable => Doubt::Unreachable,
+                hint: match hint {
+                    HintText::Retransmission => FailureHint::Retransmission,
+                    HintText::Silence => FailureHint::Silence,
+                    HintText::Unreachable => FailureHint::Unreachable,
                 },
                 since: time(since),
                 usual: Duration::from_nanos(usual),

@@ -11,7 +11,8 @@ pub enum PathCommand {
     /// Show the pairs that each context can use, and the rules in force.
     List(FormatArgs),
     /// Use a pair now, once it has answered a probe; it is guarded there as anywhere.
-    Put(PutArgs),
+    #[command(alias = "put")]
+    Switch(SwitchArgs),
     /// Stay on a pair, or wherever contexts are, while that works: no rule or policy moves them.
     Pin(PinArgs),
     /// Take a pin back.
@@ -50,7 +51,7 @@ pub struct SpreadArgs {
 
 /// Which pair, and for which contexts.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct PutArgs {
+pub struct SwitchArgs {
     /// Our end: the source of what we send.
     pub local: Ipv6Addr,
     /// The peer's end.

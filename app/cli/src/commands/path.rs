@@ -2,7 +2,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use moorline_api::{
-    Pair, PathAnswer, PathResult, PathRule, PutRequest, SpreadRequest, Taste, UnpinRequest,
+    Pair, PathAnswer, PathResult, PathRule, Preference, SpreadRequest, SwitchRequest, UnpinRequest,
 };
 
 use super::client;
@@ -26,13 +26,13 @@ pub(crate) fn path(
             }
             return Ok(ExitCode::SUCCESS);
         }
-        PathCommand::Put(put) => {
-            let pair = Some(Pair::new(put.local, put.peer));
-            (client.put(&PutRequest { scope: put.scope.scope, pair })?, put.scope.json)
+        PathCommand::Switch(switch) => {
+            let pair = Some(Pair::new(switch.local, switch.peer));
+            (client.switch(&SwitchRequest { scope: switch.scope.scope, pair })?, switch.scope.json)
         }
         PathCommand::Pin(pin) => {
             let pair = pin.local.zip(pin.peer).map(|(local, peer)| Pair::new(local, peer));
-            (client.pin(&PutRequest { scope: pin.scope.scope, pair })?, pin.scope.json)
+            (client.pin(&SwitchRequest { scope: pin.scope.scope, pair })?, pin.scope.json)
         }
         PathCommand::Unpin(scope) => {
             (client.unpin(&UnpinRequest { scope: scope.scope })?, scope.json)
@@ -41,9 +41,13 @@ pub(crate) fn path(
             let request = SpreadRequest { scope: args.scope.scope, on: args.on };
             (client.spread(&request)?, args.scope.json)
         }
-        PathCommand::Prefer(args) => (client.rule(&rule(args, Taste::Prefer))?, args.scope.json),
-        PathCommand::Avoid(args) => (client.rule(&rule(args, Taste::Avoid))?, args.scope.json),
-        PathCommand::Neutral(args) => (client.rule(&rule(args, Taste::Neutral))?, args.scope.json),
+        PathCommand::Prefer(args) => {
+            (client.rule(&rule(args, Preference::Prefer))?, args.scope.json)
+        }
+        PathCommand::Avoid(args) => (client.rule(&rule(args, Preference::Avoid))?, args.scope.json),
+        PathCommand::Neutral(args) => {
+            (client.rule(&rule(args, Preference::Neutral))?, args.scope.json)
+        }
     };
     if json {
         write_json(out, &answer)?;
@@ -53,12 +57,12 @@ pub(crate) fn path(
     Ok(if is_done(&answer) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn rule(args: &RuleArgs, taste: Taste) -> PathRule {
+fn rule(args: &RuleArgs, preference: Preference) -> PathRule {
     PathRule {
         scope: args.scope.scope,
         local: Some(args.local.clone()).filter(|local| local != "any"),
         peer: args.peer,
-        taste,
+        preference,
         tell_peer: args.tell_peer,
         origin: String::new(),
     }

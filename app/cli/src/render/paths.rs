@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use moorline_api::{ContextPaths, PathAnswer, PathInfo, PathRule, Paths, Taste};
+use moorline_api::{ContextPaths, PathAnswer, PathInfo, PathRule, Paths, Preference};
 use moorline_term::table;
 use moorline_term::units;
 
@@ -17,7 +17,7 @@ pub fn paths(paths: &Paths) -> String {
     }
     if !paths.rules.is_empty() {
         text.push_str("\nRULES\n");
-        let header = ["FOR", "OURS", "THE PEER'S", "TASTE", "PEERS TOLD", "FROM"];
+        let header = ["FOR", "OURS", "THE PEER'S", "PREFERENCE", "PEERS TOLD", "FROM"];
         text.push_str(&table(&header, &[], paths.rules.iter().map(rule)));
     }
     text
@@ -44,7 +44,7 @@ pub fn path_answer(answer: &PathAnswer) -> String {
 fn of_context(context: &ContextPaths) -> String {
     let pinned = if context.pinned { ", pinned" } else { "" };
     let mut text = format!("#{} {}{pinned}\n", context.context, context.ulids);
-    let header = ["  OURS", "THE PEER'S", "BY", "STATE", "TASTE", "ANSWERED", "RTT"];
+    let header = ["  OURS", "THE PEER'S", "BY", "STATE", "PREFERENCE", "ANSWERED", "RTT"];
     text.push_str(&table(&header, &[], context.paths.iter().map(path)));
     for (index, pair) in (1..).zip(&context.spread) {
         // Writing to a String cannot fail.
@@ -76,7 +76,11 @@ fn path(path: &PathInfo) -> Vec<String> {
         path.peer.to_string(),
         path.uplink.clone().unwrap_or_else(|| "-".to_owned()),
         path.state.to_string(),
-        if path.taste == Taste::Neutral { String::new() } else { path.taste.to_string() },
+        if path.preference == Preference::Neutral {
+            String::new()
+        } else {
+            path.preference.to_string()
+        },
         answered.unwrap_or_else(|| "never".to_owned()),
         rtt.unwrap_or_default(),
     ]
@@ -88,7 +92,7 @@ fn rule(rule: &PathRule) -> Vec<String> {
         rule.scope.to_string(),
         rule.local.clone().unwrap_or_else(any),
         rule.peer.map_or_else(any, |peer| peer.to_string()),
-        rule.taste.to_string(),
+        rule.preference.to_string(),
         if rule.tell_peer { "yes" } else { "no" }.to_owned(),
         rule.origin.clone(),
     ]
@@ -105,12 +109,12 @@ mod tests {
 
     #[test]
     fn pairs_and_rules_stand_in_columns() {
-        let info = |local, state, taste, answered_ms_ago| PathInfo {
+        let info = |local, state, preference, answered_ms_ago| PathInfo {
             local: address(local),
             peer: address("2001:db8:a::9"),
             uplink: Some("eth0".into()),
             state,
-            taste,
+            preference,
             answered_ms_ago,
             probe_rtt_us: answered_ms_ago.map(|_| 1_234),
         };
@@ -126,30 +130,30 @@ mod tests {
                     ..Default::default()
                 }),
                 paths: vec![
-                    info("2001:db8:1::5", PathState::Current, Taste::Neutral, Some(2_000)),
-                    info("2001:db8:2::5", PathState::Untried, Taste::Avoid, None),
+                    info("2001:db8:1::5", PathState::Current, Preference::Neutral, Some(2_000)),
+                    info("2001:db8:2::5", PathState::Untried, Preference::Avoid, None),
                 ],
             }],
             rules: vec![PathRule {
                 scope: Scope::All,
                 local: Some("wwan0".into()),
                 peer: None,
-                taste: Taste::Avoid,
+                preference: Preference::Avoid,
                 tell_peer: true,
                 origin: "configuration".into(),
             }],
         });
         insta::assert_snapshot!(text, @r"
         #3 2001:db8:1::5 -> 2001:db8:a::9, pinned
-          OURS           THE PEER'S     BY    STATE    TASTE  ANSWERED   RTT
-          2001:db8:1::5  2001:db8:a::9  eth0  current         2.0 s ago  1.2 ms
-          2001:db8:2::5  2001:db8:a::9  eth0  untried  avoid  never
+          OURS           THE PEER'S     BY    STATE    PREFERENCE  ANSWERED   RTT
+          2001:db8:1::5  2001:db8:a::9  eth0  current              2.0 s ago  1.2 ms
+          2001:db8:2::5  2001:db8:a::9  eth0  untried  avoid       never
           mark 1: 2001:db8:2::5 -> 2001:db8:a::9
           3 CE in 9 received, 0 ECE, 0 CWR, 0 retransmissions in 0 segments
 
         RULES
-        FOR  OURS   THE PEER'S  TASTE  PEERS TOLD  FROM
-        all  wwan0  any         avoid  yes         configuration
+        FOR  OURS   THE PEER'S  PREFERENCE  PEERS TOLD  FROM
+        all  wwan0  any         avoid       yes         configuration
         ");
     }
 

@@ -1,5 +1,5 @@
 use anyhow::{Context as _, bail, ensure};
-use moorline_api::{Net, PathRule, Scope, Taste};
+use moorline_api::{Net, PathRule, Preference, Scope};
 use serde::Deserialize;
 
 /// One of `[[paths]]`.
@@ -10,7 +10,8 @@ pub(super) struct PathPart {
     scope: Option<String>,
     local: Option<String>,
     peer: Option<String>,
-    taste: String,
+    #[serde(alias = "taste")]
+    preference: String,
     tell_peer: bool,
 }
 
@@ -30,11 +31,11 @@ impl PathPart {
             None | Some("all") => Scope::All,
             Some(text) => Scope::Peer(net("for", text)?),
         };
-        let taste = match self.taste.as_str() {
-            "prefer" => Taste::Prefer,
-            "avoid" => Taste::Avoid,
-            "" => bail!("taste: say \"prefer\" or \"avoid\""),
-            other => bail!("taste: \"{other}\" is neither \"prefer\" nor \"avoid\""),
+        let preference = match self.preference.as_str() {
+            "prefer" => Preference::Prefer,
+            "avoid" => Preference::Avoid,
+            "" => bail!("preference: say \"prefer\" or \"avoid\""),
+            other => bail!("preference: \"{other}\" is neither \"prefer\" nor \"avoid\""),
         };
         ensure!(
             self.local.is_some() || self.peer.is_some(),
@@ -48,7 +49,7 @@ impl PathPart {
             scope,
             local: self.local.clone(),
             peer: self.peer.as_deref().map(|text| net("peer", text)).transpose()?,
-            taste,
+            preference,
             tell_peer: self.tell_peer,
             origin: "configuration".to_owned(),
         })
@@ -61,20 +62,20 @@ mod tests {
     use crate::Config;
 
     #[test]
-    fn rules_name_ends_and_taste() {
+    fn rules_name_ends_and_preference() {
         let text = r#"
             [[paths]]
             local = "wwan0"
-            taste = "avoid"
+            preference = "avoid"
             tell-peer = true
             [[paths]]
             for = "2001:db8:5::/48"
             peer = "2001:db8:5:1::/64"
-            taste = "prefer"
+            preference = "prefer"
         "#;
         let [metered, near] = &Config::parse(text).expect("valid").paths[..] else { panic!() };
         assert_eq!((metered.scope, metered.local.as_deref()), (Scope::All, Some("wwan0")));
-        assert_eq!((&metered.taste, metered.tell_peer), (&Taste::Avoid, true));
+        assert_eq!((&metered.preference, metered.tell_peer), (&Preference::Avoid, true));
         assert_eq!(near.scope, "2001:db8:5::/48".parse().expect("a scope"));
         assert_eq!(near.peer, "2001:db8:5:1::/64".parse().ok());
         assert_eq!(near.origin, "configuration");
@@ -83,14 +84,18 @@ mod tests {
     #[test]
     fn mistakes_name_the_rule_and_the_key() {
         for (rule, part) in [
-            ("local = \"a\"", "taste"),
-            ("local = \"a\"\ntaste = \"hate\"", "hate"),
-            ("taste = \"avoid\"", "local"),
-            ("peer = \"isp1\"\ntaste = \"avoid\"", "peer"),
-            ("for = \"7\"\nlocal = \"a\"\ntaste = \"avoid\"", "for"),
-            ("for = \"::/0\"\nlocal = \"a\"\ntaste = \"avoid\"\ntell-peer = true", "tell-peer"),
+            ("local = \"a\"", "preference"),
+            ("local = \"a\"\npreference = \"hate\"", "hate"),
+            ("preference = \"avoid\"", "local"),
+            ("peer = \"isp1\"\npreference = \"avoid\"", "peer"),
+            ("for = \"7\"\nlocal = \"a\"\npreference = \"avoid\"", "for"),
+            (
+                "for = \"::/0\"\nlocal = \"a\"\npreference = \"avoid\"\ntell-peer = true",
+                "tell-peer",
+            ),
         ] {
-            let text = format!("[[paths]]\nlocal = \"x\"\ntaste = \"avoid\"\n[[paths]]\n{rule}");
+            let text =
+                format!("[[paths]]\nlocal = \"x\"\npreference = \"avoid\"\n[[paths]]\n{rule}");
             let error = format!("{:#}", Config::parse(&text).expect_err(rule));
             assert!(error.contains(part) && error.contains("rule 2"), "{rule}: {error}");
         }

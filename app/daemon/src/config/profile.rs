@@ -18,7 +18,7 @@ impl ProfileName {
     /// The profile, but for what is said of its parts.
     pub(super) fn with(
         self,
-        spare_interval: Option<&str>,
+        standby_interval: Option<&str>,
         suspicion: Option<bool>,
         fail_back: Option<&str>,
     ) -> anyhow::Result<Profile> {
@@ -26,9 +26,9 @@ impl ProfileName {
             Self::Rfc => Profile::RFC,
             Self::Default => Profile::default(),
         };
-        if let Some(text) = spare_interval {
-            profile.spare_interval = span("spare-interval", text, "off", SPARE_INTERVAL)?;
-            profile.answers_checks |= !profile.spare_interval.is_zero();
+        if let Some(text) = standby_interval {
+            profile.standby_interval = span("standby-interval", text, "off", STANDBY_INTERVAL)?;
+            profile.answers_checks |= !profile.standby_interval.is_zero();
         }
         if let Some(suspicion) = suspicion {
             profile.suspects = suspicion;
@@ -62,7 +62,7 @@ fn span(
 }
 
 /// More often would be a load on every path, more rarely tells of the past.
-const SPARE_INTERVAL: std::ops::RangeInclusive<Duration> =
+const STANDBY_INTERVAL: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(5)..=Duration::from_secs(3600);
 const FAIL_BACK: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(86_400);
@@ -81,11 +81,11 @@ mod tests {
         assert_eq!(profile(""), Profile::default());
         assert_eq!(profile("profile = \"default\""), Profile::default());
         assert_eq!(profile("profile = \"rfc\""), Profile::RFC);
-        let off = profile("spare-interval = \"off\"\nsuspicion = false\nfail-back = \"never\"");
+        let off = profile("standby-interval = \"off\"\nsuspicion = false\nfail-back = \"never\"");
         assert_eq!(off, Profile { answers_checks: true, ..Profile::RFC });
-        let spares = profile("profile = \"rfc\"\nspare-interval = \"30s\"");
-        let spare_interval = Duration::from_secs(30);
-        assert_eq!(spares, Profile { spare_interval, answers_checks: true, ..Profile::RFC });
+        let standby = profile("profile = \"rfc\"\nstandby-interval = \"30s\"");
+        let standby_interval = Duration::from_secs(30);
+        assert_eq!(standby, Profile { standby_interval, answers_checks: true, ..Profile::RFC });
         assert_eq!(profile("fail-back = \"2min\"").fail_back, Duration::from_secs(120));
     }
 }

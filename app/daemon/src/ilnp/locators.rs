@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use moorline_api::{Net, PathRule, Scope, Taste};
+use moorline_api::{Net, PathRule, Preference, Scope};
 use moorline_ilnp::consts::LOCATOR_LIFETIME;
 use moorline_ilnp::{LocalLocator, LocalState};
 use moorline_netlink::{AddressFlags, HostView, Uplink, UplinkAddress};
@@ -88,12 +88,12 @@ fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[PathRule]) -> u16 {
         local.parse::<Net>().ok().filter(|net| contains(*net, own)).map(Net::len)
     };
     let about = for_all.filter_map(|rule| Some((width(rule)?, rule)));
-    let tasted = match narrowest(about).map(|rule| &rule.taste) {
-        Some(Taste::Prefer) => PREFERRED,
-        Some(Taste::Avoid) => AVOIDED,
-        Some(Taste::Neutral | Taste::Other(_)) | None => NEUTRAL,
+    let preferred = match narrowest(about).map(|rule| &rule.preference) {
+        Some(Preference::Prefer) => PREFERRED,
+        Some(Preference::Avoid) => AVOIDED,
+        Some(Preference::Neutral | Preference::Other(_)) | None => NEUTRAL,
     };
-    if own.preferred { tasted } else { tasted + DEPRECATED }
+    if own.preferred { preferred } else { preferred + DEPRECATED }
 }
 
 fn contains(net: Net, own: &UplinkAddress) -> bool {
@@ -132,12 +132,12 @@ mod tests {
         locators.map(|own| (own.l64.to_string(), own.preference, own.lifetime)).collect()
     }
 
-    fn rule(local: &str, taste: Taste) -> PathRule {
+    fn rule(local: &str, preference: Preference) -> PathRule {
         PathRule {
             scope: Scope::All,
             local: Some(local.to_owned()),
             peer: None,
-            taste,
+            preference,
             tell_peer: false,
             origin: String::new(),
         }
@@ -187,15 +187,15 @@ mod tests {
             let node = node(&view, &|_| true, &BTreeSet::new(), rules);
             told(&node).into_iter().map(|told| told.1).collect::<Vec<_>>()
         };
-        let rules = [rule("isp1", Taste::Avoid), rule("2001:db8:2::/64", Taste::Prefer)];
+        let rules = [rule("isp1", Preference::Avoid), rule("2001:db8:2::/64", Preference::Prefer)];
         assert_eq!(preferences(&rules), [200, 50]);
         // The narrowest counts, whichever comes first, and the first of those that are as narrow.
         let rules = [
-            rule("2001:db8::/32", Taste::Avoid),
-            rule("isp1", Taste::Prefer),
-            rule("2001:db8:1::/64", Taste::Avoid),
-            rule("isp2", Taste::Prefer),
-            rule("2001:db8:2::a/128", Taste::Neutral),
+            rule("2001:db8::/32", Preference::Avoid),
+            rule("isp1", Preference::Prefer),
+            rule("2001:db8:1::/64", Preference::Avoid),
+            rule("isp2", Preference::Prefer),
+            rule("2001:db8:2::a/128", Preference::Neutral),
         ];
         assert_eq!(preferences(&rules), [50, 100]);
     }

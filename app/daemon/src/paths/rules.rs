@@ -1,6 +1,6 @@
 use std::cmp::Reverse;
 
-use moorline_api::{Net, PathAnswer, PathRule, Scope, Taste};
+use moorline_api::{Net, PathAnswer, PathRule, Preference, Scope};
 use moorline_contexts as host;
 use moorline_datapath::shim6::Prefix;
 use moorline_types::{ContextId, Locator};
@@ -33,7 +33,7 @@ impl Daemon {
         let was_there = asked.len() < before;
         let is_lasting =
             self.config.paths.iter().any(|old| (old.scope, &old.local, old.peer) == what);
-        if rule.taste == Taste::Neutral && !is_lasting {
+        if rule.preference == Preference::Neutral && !is_lasting {
             if !was_there {
                 return Err(Denied {
                     error: "there is no such rule".to_owned(),
@@ -50,15 +50,18 @@ impl Daemon {
         }
         let ends = [rule.local.clone(), rule.peer.map(|net| net.to_string())];
         let [local, peer] = ends.map(|end| end.unwrap_or_else(|| "any".to_owned()));
-        self.note(rule.scope, who, &format!("{} {local} -> {peer}", rule.taste));
+        self.note(rule.scope, who, &format!("{} {local} -> {peer}", rule.preference));
         self.apply_rules();
         Ok(PathAnswer::default())
     }
 
     fn check_rule(&self, rule: &PathRule) -> Result<(), Denied> {
         let wrong = |error: String, help: &str| Denied { error, help: Some(help.to_owned()) };
-        if let Taste::Other(text) = &rule.taste {
-            return Err(wrong(format!("\"{text}\" is no taste"), "say prefer, avoid or neutral"));
+        if let Preference::Other(text) = &rule.preference {
+            return Err(wrong(
+                format!("\"{text}\" is no preference"),
+                "say prefer, avoid or neutral",
+            ));
         }
         if let Scope::Context(_) = rule.scope {
             self.in_scope(rule.scope)?;
@@ -109,14 +112,14 @@ impl Daemon {
             Scope::Context(id) => host::Scope::Context(ContextId(id)),
             Scope::Peer(net) => host::Scope::Peer(prefix(net)),
         };
-        let taste = match rule.taste {
-            Taste::Prefer => host::Taste::Prefer,
-            Taste::Avoid => host::Taste::Avoid,
-            Taste::Neutral | Taste::Other(_) => host::Taste::Neutral,
+        let preference = match rule.preference {
+            Preference::Prefer => host::Preference::Prefer,
+            Preference::Avoid => host::Preference::Avoid,
+            Preference::Neutral | Preference::Other(_) => host::Preference::Neutral,
         };
         let peer = rule.peer.map_or(Prefix::ALL, prefix);
         let locals = self.locals(rule.local.as_deref());
-        locals.into_iter().map(|local| host::PathRule { scope, local, peer, taste }).collect()
+        locals.into_iter().map(|local| host::PathRule { scope, local, peer, preference }).collect()
     }
 
     /// The prefixes of an uplink, or the one that is named.
@@ -148,10 +151,10 @@ impl Daemon {
                 locals.filter(|local| local.contains(address)).map(Prefix::len).max()
             };
             let about = telling.iter().filter_map(|rule| Some((width(rule)?, *rule)));
-            let priority = match narrowest(about).map(|rule| &rule.taste) {
-                Some(Taste::Prefer) => PREFERRED,
-                Some(Taste::Avoid) => AVOIDED,
-                Some(Taste::Neutral | Taste::Other(_)) | None => NEUTRAL,
+            let priority = match narrowest(about).map(|rule| &rule.preference) {
+                Some(Preference::Prefer) => PREFERRED,
+                Some(Preference::Avoid) => AVOIDED,
+                Some(Preference::Neutral | Preference::Other(_)) | None => NEUTRAL,
             };
             LocatorPreference { priority: Some(priority), ..LocatorPreference::default() }
         };
@@ -172,10 +175,10 @@ pub(super) fn prefix(net: Net) -> Prefix {
     Prefix::new(net.address(), net.len()).unwrap_or(Prefix::ALL)
 }
 
-pub(super) const fn taste(taste: host::Taste) -> Taste {
-    match taste {
-        host::Taste::Avoid => Taste::Avoid,
-        host::Taste::Neutral => Taste::Neutral,
-        host::Taste::Prefer => Taste::Prefer,
+pub(super) const fn preference(preference: host::Preference) -> Preference {
+    match preference {
+        host::Preference::Avoid => Preference::Avoid,
+        host::Preference::Neutral => Preference::Neutral,
+        host::Preference::Prefer => Preference::Prefer,
     }
 }

@@ -61,7 +61,7 @@ impl Daemon {
             peer: view.pair.peer.0,
             uplink: uplink.map(|uplink| uplink.name.clone()),
             state,
-            taste: rules::taste(view.taste),
+            preference: rules::preference(view.preference),
             answered_ms_ago: view.answered.map(|(at, _)| clock::millis(now.since(at))),
             probe_rtt_us: view
                 .answered

@@ -98,7 +98,7 @@ fn both_planes_do_the_same_with_random_traffic() {
     }
     let mut both = Both::new();
     let (mut moved, mut quoted) = (0, 0);
-    let mut doubts = BTreeMap::new();
+    let mut hints = BTreeMap::new();
     let mut congested = 0;
     for seed in 0..SEEDS {
         let mut random = Random(seed);
@@ -121,16 +121,16 @@ fn both_planes_do_the_same_with_random_traffic() {
                 _ => moved += u32::from(both.inbound(&mut random, &at)),
             }
             for report in both.compare(&at) {
-                if let Report::Suspected { doubt, .. } = report {
-                    *doubts.entry(doubt).or_insert(0) += 1;
+                if let Report::Suspected { hint, .. } = report {
+                    *hints.entry(hint).or_insert(0) += 1;
                 }
                 congested += u32::from(matches!(report, Report::Congested { .. }));
             }
         }
     }
     // Else it tested little.
-    println!("{doubts:?}, {congested} congested");
-    assert!(doubts.len() == 3 && doubts.values().all(|&count| count >= 3), "{doubts:?}");
+    println!("{hints:?}, {congested} congested");
+    assert!(hints.len() == 3 && hints.values().all(|&count| count >= 3), "{hints:?}");
     assert!(both.forked > 10, "{} packets came on forks", both.forked);
     assert!(congested > 50, "{congested} reports of congestion");
     assert!(moved > STEPS, "{moved} packets rewritten");

@@ -3,9 +3,9 @@
 
 mod capture;
 mod direct;
-mod doubt;
 mod filters;
 mod gather;
+mod hint;
 mod icmp;
 mod ilnp;
 mod net;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_contexts::{Profile, SPARE_INTERVAL};
+use moorline_contexts::{Profile, STANDBY_INTERVAL};
 use moorline_sim::{
     Change, HostPlan, Kind, Link, Pace, Pause, Plan, Port, Rule, Uplink, Violation, What, Workload,
 };
@@ -49,8 +49,9 @@ fn plan(job: &Job, cut: Duration) -> Plan {
     let jitter = RTT_STDDEV.mul_f64((12.0_f64 / 4.0).sqrt());
     let link = Link { jitter, ..Link::clean((RTT / 4).saturating_sub(jitter / 2)) };
     let uplinks = (0..2).map(|isp| Uplink::symmetric(isp, link)).collect();
-    let spares = Profile { spare_interval: SPARE_INTERVAL, answers_checks: true, ..Profile::RFC };
-    let profile = if job.spares { spares } else { Profile::RFC };
+    let standby =
+        Profile { standby_interval: STANDBY_INTERVAL, answers_checks: true, ..Profile::RFC };
+    let profile = if job.standby { standby } else { Profile::RFC };
     let host = HostPlan { send_timeout: job.send_timeout, profile, uplinks, ..HostPlan::default() };
     let port = |host| Port { host, uplink: 0 };
     // A retransmission timer that has doubled fires before as long again has passed.

@@ -39,17 +39,17 @@ fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Times>> {
         ..Impairment::default()
     };
     let notice = if job.flow == ArtFlow::TcpNoNotice { "tcp-notice = false\n" } else { "" };
-    let spares = if job.spares { SPARES } else { "" };
+    let standby = if job.standby { STANDBY } else { "" };
     let options = DaemonOptions {
         binary: moorlined.to_owned(),
         send_timeout: job.send_timeout,
-        settings: format!("{SETTINGS}{spares}{notice}"),
+        settings: format!("{SETTINGS}{standby}{notice}"),
     };
     let mut scene = Scene::protected(cables, &options)?;
     let flow = start(&scene, job.flow)?;
     flow.await_arrivals()?;
     scene.await_contexts()?;
-    // One-way traffic has its spare checked at the first keepalive; then any moment between two of them.
+    // One-way traffic has its standby path checked at the first keepalive; then any moment between two of them.
     let keepalive = job.send_timeout / KEEPALIVE_DIVISOR;
     let spread = keepalive.max(LEAST_SPREAD);
     pause(SETTLING + keepalive + spread.mul_f64(part(job.seed, 0)))?;
@@ -131,7 +131,7 @@ fn start(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Flow> {
 /// The Send Timeout is the detector. Sets without a key are made at once, and contexts too.
 const SETTINGS: &str = "profile = \"rfc\"\naddresses = \"hba\"\ntrigger-bytes = 500\n";
 /// The default of the default profile.
-const SPARES: &str = "spare-interval = \"60s\"\n";
+const STANDBY: &str = "standby-interval = \"60s\"\n";
 /// Between the context, or its first keepalive, and the failure at least.
 const SETTLING: Duration = Duration::from_secs(1);
 /// Keepalives in a Send Timeout, by default.

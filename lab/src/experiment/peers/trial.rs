@@ -94,7 +94,7 @@ fn start(scene: &Scene, job: &Job) -> anyhow::Result<Flow> {
     TcpTransfer::start_as(&options, carriage).map(Flow::Tcp)
 }
 
-/// Until subflows and spare pairs are there and round trips are known.
+/// Until subflows and standby pairs are there and round trips are known.
 const SETTLING: Duration = Duration::from_millis(2500);
 const SPREAD: Duration = Duration::from_secs(1);
 /// Longer than any gap of these flows, on a machine that is not too busy; shorter than a retransmission

@@ -1,6 +1,6 @@
 //! Protected means that another pair has answered, and every context that is not says why.
 
-use moorline_datapath::shim6::Doubt;
+use moorline_datapath::shim6::FailureHint;
 
 use super::*;
 use crate::{Profile, Readiness, Reason, Transmit};
@@ -234,8 +234,8 @@ fn what_answered_before_another_context_left_the_isp_is_no_protection() {
         }
         let context = pair.entries[0].iter().find(|entry| entry.ulids != ulids).expect("first").id;
         let since = pair.now;
-        let (doubt, usual) = (Doubt::Retransmission, Duration::ZERO);
-        let report = Report::Suspected { context, doubt, since, usual };
+        let (hint, usual) = (FailureHint::Retransmission, Duration::ZERO);
+        let report = Report::Suspected { context, hint, since, usual };
         pair.hosts[0].handle_report(report, pair.now);
         pair.run(Duration::from_millis(100));
         let moved = pair.entries[0].iter().find(|entry| entry.id == context).expect("there");

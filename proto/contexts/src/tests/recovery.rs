@@ -6,7 +6,7 @@ use moorline_types::DropReason;
 use moorline_wire::{Message, Opt, Options, PayloadHeader, R1bis};
 
 use super::*;
-use crate::{PathRule, Scope, Taste};
+use crate::{PathRule, Preference, Scope};
 
 impl Pair {
     /// Moves the context of both sides to their second locators.
@@ -156,7 +156,7 @@ fn a_rule_for_a_context_ends_with_it_where_it_does_not_come_back() {
         scope: Scope::Context(id),
         local: Prefix::ALL,
         peer: Prefix::new(current.peer.0, 128).expect("valid"),
-        taste: Taste::Avoid,
+        preference: Preference::Avoid,
     };
     pair.now = pair.now + Duration::from_secs(60);
     let octets = forged(&pair);
@@ -172,7 +172,7 @@ fn a_rule_for_a_context_ends_with_it_where_it_does_not_come_back() {
     pair.dead.clear();
     pair.trigger(0);
     assert_eq!(pair.entries[0][0].id, id);
-    assert_eq!(pair.hosts[0].taste(id, current), Taste::Neutral);
+    assert_eq!(pair.hosts[0].preference(id, current), Preference::Neutral);
 }
 
 #[test]

@@ -2,7 +2,7 @@ use moorline_datapath::shim6::Prefix;
 use moorline_wire::LocatorPreference;
 
 use super::*;
-use crate::{Cause, PathRule, Placed, Refusal, Scope, Taste};
+use crate::{Cause, PathRule, Placed, Preference, Refusal, Scope};
 
 const ID: ContextId = ContextId(0);
 const ALL: Scope = Scope::Peer(Prefix::ALL);
@@ -19,8 +19,8 @@ impl Pair {
         LocatorPair::new(self.locators[0][local], self.locators[1][peer])
     }
 
-    fn put(&mut self, to: LocatorPair) -> Result<Placed, Refusal> {
-        let placed = self.hosts[0].put(ID, to, Cause::Put, self.now);
+    fn switch(&mut self, to: LocatorPair) -> Result<Placed, Refusal> {
+        let placed = self.hosts[0].switch(ID, to, Cause::Switch, self.now);
         self.settle();
         placed
     }
@@ -53,14 +53,14 @@ fn causes(pair: &Pair) -> Vec<Cause> {
 }
 
 #[test]
-fn a_put_moves_the_payload_of_both_ends_and_the_data_plane_hears_of_nothing_else() {
+fn a_switch_moves_the_payload_of_both_ends_and_the_data_plane_hears_of_nothing_else() {
     let mut pair = established();
     let to = pair.way(1, 1);
-    assert_eq!(pair.put(to), Ok(Placed::Probing));
+    assert_eq!(pair.switch(to), Ok(Placed::Probing));
     assert_eq!(pair.current(), to);
     assert_eq!(pair.entries[1][0].locators, LocatorPair::new(to.peer, to.local));
-    assert_eq!(causes(&pair), [Cause::Put]);
-    assert_eq!(pair.put(to), Ok(Placed::Already));
+    assert_eq!(causes(&pair), [Cause::Switch]);
+    assert_eq!(pair.switch(to), Ok(Placed::Already));
     let view = pair.hosts[0].paths(ID)[0];
     assert_eq!((view.pair, view.is_pending), (to, false));
     assert!(view.answered.is_some_and(|(at, _)| at == pair.now));
@@ -69,15 +69,15 @@ fn a_put_moves_the_payload_of_both_ends_and_the_data_plane_hears_of_nothing_else
 }
 
 #[test]
-fn a_put_to_a_pair_that_does_not_answer_is_told_and_moves_nothing() {
+fn a_switch_to_a_pair_that_does_not_answer_is_told_and_moves_nothing() {
     let mut pair = established();
     let (from, to) = (pair.current(), pair.way(1, 0));
     pair.cut_both(to);
-    assert_eq!(pair.put(to), Ok(Placed::Probing));
+    assert_eq!(pair.switch(to), Ok(Placed::Probing));
     assert!(pair.hosts[0].paths(ID).iter().any(|path| path.is_pending && path.pair == to));
     pair.run(Duration::from_secs(3));
     assert_eq!(pair.current(), from);
-    let is_told = |event: &Event| matches!(event, Event::Unanswered { pair, cause: Cause::Put, .. } if *pair == to);
+    let is_told = |event: &Event| matches!(event, Event::Unanswered { pair, cause: Cause::Switch, .. } if *pair == to);
     assert!(pair.events[0].iter().any(is_told));
 }
 
@@ -96,17 +96,17 @@ fn pairs_that_are_not_for_the_context_are_refused_with_the_reason_and_without_a_
         (ways(ours[0], locator("ff02::1")), Refusal::WrongScope(ways(ours[0], locator("ff02::1")))),
         (ways(ours[0], ours[0]), Refusal::WrongScope(ways(ours[0], ours[0]))),
     ] {
-        assert_eq!(pair.hosts[0].put(ID, way, Cause::Put, pair.now), Err(refusal));
+        assert_eq!(pair.hosts[0].switch(ID, way, Cause::Switch, pair.now), Err(refusal));
         assert_eq!(pair.hosts[0].poll_transmit(), None, "{refusal}");
     }
     let other = ContextId(7);
-    let refused = pair.hosts[0].put(other, pair.way(1, 1), Cause::Put, pair.now);
+    let refused = pair.hosts[0].switch(other, pair.way(1, 1), Cause::Switch, pair.now);
     assert_eq!(refused, Err(Refusal::NoContext(other)));
     let mut local = local_state(0);
     local.usable.remove(1);
     pair.hosts[0].handle_local(&local, pair.now);
     pair.settle();
-    assert_eq!(pair.put(pair.way(1, 1)), Err(Refusal::NotUsable(ours[1])));
+    assert_eq!(pair.switch(pair.way(1, 1)), Err(Refusal::NotUsable(ours[1])));
 }
 
 #[test]
@@ -114,12 +114,12 @@ fn a_pinned_context_is_moved_by_its_failure_alone() {
     let mut pair = established();
     let (home, away) = (pair.current(), pair.way(1, 1));
     assert_eq!(pair.hosts[0].pin(ID, pair.now), Ok(home));
-    assert_eq!(pair.put(away), Err(Refusal::Pinned(home)));
+    assert_eq!(pair.switch(away), Err(Refusal::Pinned(home)));
     pair.rules(&[PathRule {
         scope: ALL,
         local: pair.uplink(0, 1),
         peer: Prefix::ALL,
-        taste: Taste::Prefer,
+        preference: Preference::Prefer,
     }]);
     assert_eq!(pair.current(), home, "no rule moves it");
     for peer in 0..2 {
@@ -139,7 +139,7 @@ fn what_a_pin_kept_from_happening_happens_when_it_is_taken_back() {
     let mut pair = established();
     pair.hosts[0].pin(ID, pair.now).expect("established");
     let (local, peer) = (pair.uplink(0, 1), Prefix::ALL);
-    pair.rules(&[PathRule { scope: ALL, local, peer, taste: Taste::Prefer }]);
+    pair.rules(&[PathRule { scope: ALL, local, peer, preference: Preference::Prefer }]);
     assert!(pair.hosts[0].unpin(ID, pair.now));
     pair.settle();
     assert_eq!(pair.current(), pair.way(1, 0));
@@ -149,7 +149,7 @@ fn what_a_pin_kept_from_happening_happens_when_it_is_taken_back() {
 fn a_rule_for_a_context_is_not_for_the_next_one_with_its_number() {
     let mut pair = established();
     let (scope, local) = (Scope::Context(ID), pair.uplink(0, 1));
-    pair.rules(&[PathRule { scope, local, peer: Prefix::ALL, taste: Taste::Prefer }]);
+    pair.rules(&[PathRule { scope, local, peer: Prefix::ALL, preference: Preference::Prefer }]);
     assert_eq!(pair.current(), pair.way(1, 0));
     for side in 0..2 {
         pair.hosts[side].handle_not_taken(ID, pair.now);
@@ -160,7 +160,7 @@ fn a_rule_for_a_context_is_not_for_the_next_one_with_its_number() {
     pair.trigger(0);
     assert_eq!(pair.entries[0][0].id, ID);
     assert_eq!(pair.current(), pair.way(0, 0));
-    assert_eq!(pair.hosts[0].taste(ID, pair.way(1, 0)), Taste::Neutral);
+    assert_eq!(pair.hosts[0].preference(ID, pair.way(1, 0)), Preference::Neutral);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn new_contexts_and_those_that_are_there_go_where_the_rules_prefer() {
             scope: ALL,
             local: pair.uplink(0, 1),
             peer: Prefix::ALL,
-            taste: Taste::Prefer,
+            preference: Preference::Prefer,
         }]);
         if !is_there {
             pair.trigger(0);
@@ -187,23 +187,26 @@ fn new_contexts_and_those_that_are_there_go_where_the_rules_prefer() {
 #[test]
 fn of_several_rules_the_most_specific_decides() {
     let mut pair = established();
-    let rule = |scope, local, taste| PathRule { scope, local, peer: Prefix::ALL, taste };
+    let rule = |scope, local, preference| PathRule { scope, local, peer: Prefix::ALL, preference };
     let peer = Prefix::new(pair.locators[1][0].0, 48).expect("valid");
     let (first, second) = (pair.uplink(0, 0), pair.uplink(0, 1));
     pair.rules(&[
-        rule(ALL, second, Taste::Avoid),
-        rule(Scope::Context(ID), second, Taste::Neutral),
-        rule(Scope::Peer(peer), second, Taste::Prefer),
-        rule(ALL, Prefix::ALL, Taste::Avoid),
+        rule(ALL, second, Preference::Avoid),
+        rule(Scope::Context(ID), second, Preference::Neutral),
+        rule(Scope::Peer(peer), second, Preference::Prefer),
+        rule(ALL, Prefix::ALL, Preference::Avoid),
     ]);
     let way = pair.way(1, 0);
-    assert_eq!(pair.hosts[0].taste(ID, way), Taste::Neutral);
-    pair.rules(&[rule(ALL, second, Taste::Avoid), rule(Scope::Peer(peer), second, Taste::Prefer)]);
-    assert_eq!(pair.hosts[0].taste(ID, way), Taste::Prefer);
-    pair.rules(&[rule(ALL, first, Taste::Avoid)]);
+    assert_eq!(pair.hosts[0].preference(ID, way), Preference::Neutral);
+    pair.rules(&[
+        rule(ALL, second, Preference::Avoid),
+        rule(Scope::Peer(peer), second, Preference::Prefer),
+    ]);
+    assert_eq!(pair.hosts[0].preference(ID, way), Preference::Prefer);
+    pair.rules(&[rule(ALL, first, Preference::Avoid)]);
     assert_eq!(pair.current().local, pair.locators[0][1]);
     pair.rules(&[]);
-    assert_eq!(pair.hosts[0].taste(ID, way), Taste::Neutral);
+    assert_eq!(pair.hosts[0].preference(ID, way), Preference::Neutral);
 }
 
 #[test]
@@ -214,7 +217,7 @@ fn a_preferred_pair_that_does_not_answer_is_left_alone_for_a_while() {
         scope: ALL,
         local: pair.uplink(0, 1),
         peer: pair.uplink(1, 0),
-        taste: Taste::Prefer,
+        preference: Preference::Prefer,
     };
     pair.rules(&[rule]);
     pair.run(Duration::from_secs(10));
@@ -269,10 +272,10 @@ fn a_ranking_from_outside_is_an_order_and_nothing_else() {
     assert_eq!(pair.current(), pair.way(1, 0));
 }
 
-/// A put takes the peer's direction along, and the peer's fail-back takes it home, unless we have said that we
+/// A switch takes the peer's direction along, and the peer's fail-back takes it home, unless we have said that we
 /// would rather not have it there.
 #[test]
-fn a_peer_goes_home_after_a_put_unless_it_was_told_of_something_better() {
+fn a_peer_goes_home_after_a_switch_unless_it_was_told_of_something_better() {
     for is_told in [false, true] {
         let mut pair = Pair::adaptive();
         let away = pair.way(1, 1);
@@ -283,7 +286,7 @@ fn a_peer_goes_home_after_a_put_unless_it_was_told_of_something_better() {
             pair.hosts[0].set_preferences(&said, pair.now);
             pair.settle();
         }
-        assert_eq!(pair.put(away), Ok(Placed::Probing));
+        assert_eq!(pair.switch(away), Ok(Placed::Probing));
         let back = LocatorPair::new(away.peer, away.local);
         assert_eq!(pair.entries[1][0].locators, back, "taken along");
         for _ in 0..80 {

@@ -10,7 +10,7 @@ use moorline_types::Instant;
 
 use core::time::Duration;
 
-use crate::shim6::doubt::Wait;
+use crate::shim6::hint::Wait;
 use crate::shim6::reports::Reports;
 
 /// A report that found no room is tried again after this long. Not configurable.

@@ -13,9 +13,9 @@ use moorline_types::{DropReason, Instant, LocatorPair};
 use super::Machine;
 use crate::event::Event;
 use crate::message::{Message, ProbeIn, ProbeOut, Report, Transmit};
+use crate::monitor::{Check, Flight, PathMonitor, Round};
 use crate::random::Random;
 use crate::state::State;
-use crate::vigil::{Check, Flight, Round, Vigil};
 
 /// Probe Data of a check, copied back by RFC 5534 s5.2: "Moor".
 pub const CHECK: u32 = 0x4d6f_6f72;
@@ -34,10 +34,10 @@ impl Machine {
             return Err(DropReason::WrongLocators);
         }
         let limit = self.config.answers_per_second;
-        if !self.vigil_mut().answers.take(limit, now) {
+        if !self.monitor_mut().answers.take(limit, now) {
             return Err(DropReason::RateLimited);
         }
-        self.vigil_mut().knows_checks = true;
+        self.monitor_mut().knows_checks = true;
         let current = self.current();
         let back = Some(pair).filter(|&pair| self.is_candidate(pair));
         if check.data == CHECK {
@@ -70,7 +70,7 @@ impl Machine {
 
     /// The newest check of ours that is reported here. One by the way back may not be the only answer.
     pub(super) fn confirm_check(&mut self, probe: &ProbeIn<'_>, now: Instant) -> Option<Check> {
-        let flight = self.vigil.as_mut()?.flight.as_mut()?;
+        let flight = self.monitor.as_mut()?.flight.as_mut()?;
         if is_way_back(probe) {
             let report = probe.received.first()?;
             return flight.find(LocatorPair::new(report.source, report.destination), report, now);
@@ -97,39 +97,39 @@ impl Machine {
         self.on_path_answered(check);
         let current = self.current();
         let interval = self.round_interval();
-        let Some(vigil) = &mut self.vigil else { return };
-        vigil.knows_checks |= is_answer;
+        let Some(monitor) = &mut self.monitor else { return };
+        monitor.knows_checks |= is_answer;
         if check.pair == current {
             if is_answer {
-                vigil.current_rtt.observe(rtt, now);
-                vigil.is_asked_in_vain = false;
+                monitor.current_rtt.observe(rtt, now);
+                monitor.is_asked_in_vain = false;
             }
             if check.data == CHECK_CURRENT {
                 self.heard = now;
                 self.on_current_answered(now);
             }
         }
-        if is_answer && self.better_spare() == Some(check.pair) {
-            self.keep_spare(Some(check.pair));
-            self.vigil_mut().spare_rtt = Default::default();
+        if is_answer && self.better_standby() == Some(check.pair) {
+            self.keep_standby(Some(check.pair));
+            self.monitor_mut().standby_rtt = Default::default();
         }
-        let is_spare = self.spare() == Some(check.pair);
-        let Some(vigil) = &mut self.vigil else { return };
-        if is_spare {
+        let is_standby = self.standby() == Some(check.pair);
+        let Some(monitor) = &mut self.monitor else { return };
+        if is_standby {
             if is_answer {
-                vigil.spare_rtt.observe(rtt, now);
+                monitor.standby_rtt.observe(rtt, now);
             }
-            vigil.verified = Some(check.at);
-            vigil.failed = 0;
-            if vigil.round == Round::Checking {
-                vigil.rest(now + interval);
+            monitor.verified = Some(check.at);
+            monitor.failed = 0;
+            if monitor.round == Round::Checking {
+                monitor.rest(now + interval);
             }
             self.flight().tell(Event::Checked { pair: check.pair, at: check.at, rtt });
         }
         self.on_other_answered(check, now);
         self.on_home_answered(check, now);
         self.leave_deprecated(now);
-        self.tidy_vigil(now);
+        self.tidy_monitor(now);
     }
 
     pub(super) fn send_check(&mut self, pair: LocatorPair, now: Instant) {
@@ -143,12 +143,12 @@ impl Machine {
 
     /// The next answer to a check of the peer's.
     pub(super) fn pop_answer(&mut self) -> Option<Transmit> {
-        self.vigil.as_mut()?.flight.as_mut()?.answers.pop_front()
+        self.monitor.as_mut()?.flight.as_mut()?.answers.pop_front()
     }
 
     /// The next check, unless the state is another one by now.
     pub(super) fn pop_check(&mut self) -> Option<Transmit> {
-        let flight = self.vigil.as_mut()?.flight.as_mut()?;
+        let flight = self.monitor.as_mut()?.flight.as_mut()?;
         if self.state != State::Operational {
             //= rfc5534#6.1
             // The Sta field "MUST be set to a value that matches the conceptual state of the sender".
@@ -158,39 +158,40 @@ impl Machine {
     }
 
     pub(super) fn has_check_queued(&self) -> bool {
-        let flight = self.vigil.as_ref().and_then(|vigil| vigil.flight.as_ref());
+        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_ref());
         self.state == State::Operational
             && flight.is_some_and(|flight| !flight.transmits.is_empty())
     }
 
     pub(super) fn pop_event(&mut self) -> Option<Event> {
-        self.vigil.as_mut()?.flight.as_mut()?.events.pop_front()
+        self.monitor.as_mut()?.flight.as_mut()?.events.pop_front()
     }
 
     pub(super) fn has_answer(&self) -> bool {
-        let flight = self.vigil.as_ref().and_then(|vigil| vigil.flight.as_ref());
+        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_ref());
         flight.is_some_and(|flight| !flight.answers.is_empty())
     }
 
-    pub(super) fn vigil_mut(&mut self) -> &mut Vigil {
-        self.vigil.get_or_insert_with(|| alloc::boxed::Box::new(Vigil::new()))
+    pub(super) fn monitor_mut(&mut self) -> &mut PathMonitor {
+        self.monitor.get_or_insert_with(|| alloc::boxed::Box::new(PathMonitor::new()))
     }
 
     pub(super) fn flight(&mut self) -> &mut Flight {
         let (seed, stream) = (self.seed.expanded(), self.explorations.wrapping_add(1));
-        let vigil = self.vigil.get_or_insert_with(|| alloc::boxed::Box::new(Vigil::new()));
-        if vigil.flight.is_none() {
+        let monitor =
+            self.monitor.get_or_insert_with(|| alloc::boxed::Box::new(PathMonitor::new()));
+        if monitor.flight.is_none() {
             self.explorations = stream;
         }
-        vigil.flight.get_or_insert_with(|| {
+        monitor.flight.get_or_insert_with(|| {
             alloc::boxed::Box::new(Flight::new(Random::new(seed, u64::from(stream))))
         })
     }
 
-    pub(super) fn tidy_vigil(&mut self, now: Instant) {
+    pub(super) fn tidy_monitor(&mut self, now: Instant) {
         let current = self.current();
-        if let Some(vigil) = &mut self.vigil {
-            vigil.tidy(current, now);
+        if let Some(monitor) = &mut self.monitor {
+            monitor.tidy(current, now);
         }
     }
 }

@@ -4,9 +4,9 @@
 use moorline_types::Instant;
 
 use super::Machine;
-use crate::event::Doubt;
+use crate::event::FailureHint;
+use crate::monitor::{Asked, Suspicion};
 use crate::state::State;
-use crate::vigil::{Asked, Suspicion};
 
 impl Machine {
     /// A keepalive came in. It stops the Send Timer. If the peer answers checks by the current pair, only such an
@@ -27,31 +27,31 @@ impl Machine {
     /// more of these checks until the pair has answered another one, such as that of a round.
     fn ask_current(&mut self, now: Instant) {
         let period = self.config.send_timeout / 2;
-        let Some(vigil) = &self.vigil else { return };
-        let is_asked = vigil.flight.as_ref().is_some_and(|flight| flight.asked.is_some());
-        if !is_asked && !vigil.is_asked_in_vain && !vigil.current_rtt.is_within(period, now) {
+        let Some(monitor) = &self.monitor else { return };
+        let is_asked = monitor.flight.as_ref().is_some_and(|flight| flight.asked.is_some());
+        if !is_asked && !monitor.is_asked_in_vain && !monitor.current_rtt.is_within(period, now) {
             self.send_question(1, now);
         }
     }
 
     /// The answer to a check of the current pair is due.
     pub(super) fn on_answer_timeout(&mut self, now: Instant) {
-        let Some(flight) = self.vigil.as_mut().and_then(|vigil| vigil.flight.as_mut()) else {
+        let Some(flight) = self.monitor.as_mut().and_then(|monitor| monitor.flight.as_mut()) else {
             return;
         };
         let Some(Asked { tries, .. }) = flight.asked.take() else { return };
         if tries < TRIES {
             return self.send_question(tries + 1, now);
         }
-        self.vigil_mut().is_asked_in_vain = true;
+        self.monitor_mut().is_asked_in_vain = true;
         // Damping is for the data plane's doubts, which cost nobody anything. This one has cost three checks.
         let usual = Default::default();
-        self.try_pair(Suspicion { doubt: Doubt::Silence, since: now, usual }, now);
-        self.tidy_vigil(now);
+        self.try_pair(Suspicion { hint: FailureHint::Silence, since: now, usual }, now);
+        self.tidy_monitor(now);
     }
 
     fn send_question(&mut self, tries: u8, now: Instant) {
-        let Some(due) = self.vigil.as_ref().and_then(|vigil| vigil.current_rtt.due()) else {
+        let Some(due) = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due()) else {
             return;
         };
         self.flight().asked = Some(Asked { due: now + due, tries });

@@ -6,7 +6,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
-use crate::vigil::Check;
+use crate::monitor::Check;
 
 /// Time between the checks of a pair that payload takes besides the current one: 1 s. Not configurable.
 pub const PATH_INTERVAL: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl Machine {
                 self.send_check(pair, now);
             }
         }
-        self.tidy_vigil(now);
+        self.tidy_monitor(now);
     }
 
     pub(super) fn on_path_answered(&mut self, check: Check) {

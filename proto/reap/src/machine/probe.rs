@@ -7,8 +7,8 @@ use super::{CHECK, Machine};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{ProbeIn, Report};
+use crate::monitor::Check;
 use crate::state::{Input, State};
-use crate::vigil::Check;
 
 /// What the reports of received probes in a probe amount to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,10 +114,10 @@ impl Machine {
         let is_proven = |e: &Exploration| e.records.is_proven(self.current());
         let is_settled =
             self.state != State::Operational && self.exploration.as_deref().is_some_and(is_proven);
-        let spare = self.fresh_spare(now).filter(|spare| *spare == pair && !is_settled);
+        let standby = self.fresh_standby(now).filter(|standby| *standby == pair && !is_settled);
         self.step(Input::ProbeExploring, Cause::ProbeExploring, via, now);
-        if let Some(spare) = spare {
-            self.move_to(spare, Cause::ProbeExploring, now);
+        if let Some(standby) = standby {
+            self.move_to(standby, Cause::ProbeExploring, now);
         }
     }
 
@@ -232,12 +232,14 @@ impl Machine {
                 verdict = Verdict::Proven(sent.pair);
             }
         }
-        let is_put = |pair| self.put().is_some_and(|put| put.pair == pair);
+        let is_switch = |pair| self.switch().is_some_and(|switch| switch.pair == pair);
         let is_settled = self.state == State::Operational
             && self.is_candidate(self.current())
             && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current()));
         match verdict {
-            Verdict::Proven(pair) if is_settled && !is_put(pair) => Verdict::Proven(self.current()),
+            Verdict::Proven(pair) if is_settled && !is_switch(pair) => {
+                Verdict::Proven(self.current())
+            }
             Verdict::Proven(_) | Verdict::Silent | Verdict::Outdated | Verdict::Unknown => verdict,
         }
     }

@@ -5,38 +5,38 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
-use crate::event::{Cause, Doubt, Event};
+use crate::event::{Cause, Event, FailureHint};
+use crate::monitor::{Check, PathMonitor, Round, Suspicion, Trial};
 use crate::state::{Input, State};
-use crate::vigil::{Check, Round, Suspicion, Trial, Vigil};
 
 impl Machine {
     /// The data plane has reason to doubt the current pair: nothing has come in since `since`, and it is `usual`
     /// to wait as long as that for an answer (zero: not known).
     ///
-    /// The current pair and the spare are checked in parallel. If the spare answers and the current one
+    /// The current pair and the standby path are checked in parallel. If the standby path answers and the current one
     /// has not when its answer is due, payload moves. If it answers, or anything is heard, nothing
     /// moves, and suspicions count for nothing for a while that doubles each time.
     //= rfc5534#8-1
     pub fn handle_suspicion(
         &mut self,
-        doubt: Doubt,
+        hint: FailureHint,
         since: Instant,
         usual: Duration,
         now: Instant,
     ) {
-        self.on_suspicion(Suspicion { doubt, since, usual }, now);
+        self.on_suspicion(Suspicion { hint, since, usual }, now);
     }
 
     fn on_suspicion(&mut self, suspicion: Suspicion, now: Instant) {
-        let Suspicion { doubt, since, .. } = suspicion;
+        let Suspicion { hint, since, .. } = suspicion;
         let is_ready = self.config.profile.suspects && self.state == State::Operational;
-        if !is_ready || since < self.heard && doubt != Doubt::Unreachable {
+        if !is_ready || since < self.heard && hint != FailureHint::Unreachable {
             return;
         }
-        if self.vigil.as_ref().is_some_and(|vigil| vigil.trial().is_some()) {
+        if self.monitor.as_ref().is_some_and(|monitor| monitor.trial().is_some()) {
             return;
         }
-        if self.vigil.as_ref().is_some_and(|vigil| now < vigil.quiet_until()) {
+        if self.monitor.as_ref().is_some_and(|monitor| now < monitor.quiet_until()) {
             self.flight().deferred.get_or_insert(suspicion);
             return self.refresh_watch();
         }
@@ -45,17 +45,19 @@ impl Machine {
 
     /// Puts the current pair to the test at once, whatever the damping.
     pub(super) fn try_pair(&mut self, suspicion: Suspicion, now: Instant) {
-        let doubt = suspicion.doubt;
-        let others = match doubt {
-            Doubt::Unreachable => Vec::new(),
-            Doubt::Retransmission | Doubt::Silence if self.vigil_mut().is_mute() => return,
-            Doubt::Retransmission | Doubt::Silence => self.trial_pairs(now),
+        let hint = suspicion.hint;
+        let others = match hint {
+            FailureHint::Unreachable => Vec::new(),
+            FailureHint::Retransmission | FailureHint::Silence if self.monitor_mut().is_mute() => {
+                return;
+            }
+            FailureHint::Retransmission | FailureHint::Silence => self.trial_pairs(now),
         };
-        if others.is_empty() && doubt != Doubt::Unreachable {
+        if others.is_empty() && hint != FailureHint::Unreachable {
             return;
         }
         let (due, gap) = self.patience(suspicion, now);
-        let others_due = self.vigil_mut().spare_rtt.due().unwrap_or(UNKNOWN_DUE).max(due);
+        let others_due = self.monitor_mut().standby_rtt.due().unwrap_or(UNKNOWN_DUE).max(due);
         self.begin_trial(Trial {
             suspicion,
             started: now,
@@ -77,7 +79,7 @@ impl Machine {
     /// None for a peer that has never answered a check by this pair, or whose answer would not be there in time.
     pub(super) fn send_lead(&self) -> Duration {
         let lead = (self.config.send_timeout / LEAD_PART).min(MAX_LEAD);
-        let due = self.vigil.as_ref().and_then(|vigil| vigil.current_rtt.due());
+        let due = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due());
         let is_useful = self.has_trials() && due.is_some_and(|due| due <= lead);
         if is_useful { lead } else { Duration::ZERO }
     }
@@ -100,10 +102,10 @@ impl Machine {
             return false;
         }
         let left = expires.since(now);
-        let answered_after = self.vigil_mut().current_rtt.known().unwrap_or(UNKNOWN_RTT);
+        let answered_after = self.monitor_mut().current_rtt.known().unwrap_or(UNKNOWN_RTT);
         let gap = (left - answered_after.min(left / 2)) / CURRENT_CHECKS;
         self.begin_trial(Trial {
-            suspicion: Suspicion { doubt: Doubt::Silence, since, usual: Duration::ZERO },
+            suspicion: Suspicion { hint: FailureHint::Silence, since, usual: Duration::ZERO },
             started: now,
             expires: Some(expires),
             others: self.trial_pairs(now),
@@ -119,10 +121,10 @@ impl Machine {
     }
 
     fn begin_trial(&mut self, trial: Trial) {
-        let (doubt, now) = (trial.suspicion.doubt, trial.started);
+        let (hint, now) = (trial.suspicion.hint, trial.started);
         let flight = self.flight();
         (flight.deferred, flight.asked) = (None, None);
-        flight.tell(Event::Suspected { doubt });
+        flight.tell(Event::Suspected { hint });
         flight.trial = Some(trial);
         self.on_trial_timeout(now);
         self.refresh_watch();
@@ -133,18 +135,18 @@ impl Machine {
     /// A round trip that was seen a while ago says nothing of the queues of today. What answers to payload took in
     /// the last seconds does. A retransmission has that in it already, if checks were answered of late.
     fn patience(&mut self, suspicion: Suspicion, now: Instant) -> (Duration, Duration) {
-        let rtt = self.vigil_mut().current_rtt;
-        let doubt = suspicion.doubt;
+        let rtt = self.monitor_mut().current_rtt;
+        let hint = suspicion.hint;
         let usual = suspicion.usual.saturating_sub(DELAYED_ACK);
-        let usual = match doubt {
-            Doubt::Silence => usual,
-            Doubt::Retransmission if !rtt.is_fresh(now) => usual,
-            Doubt::Retransmission | Doubt::Unreachable => Duration::ZERO,
+        let usual = match hint {
+            FailureHint::Silence => usual,
+            FailureHint::Retransmission if !rtt.is_fresh(now) => usual,
+            FailureHint::Retransmission | FailureHint::Unreachable => Duration::ZERO,
         };
-        let most = match doubt {
-            Doubt::Silence => UNSEEN_AFTER_SILENCE,
-            Doubt::Retransmission => UNSEEN_AFTER_RETRANSMISSION,
-            Doubt::Unreachable => Duration::ZERO,
+        let most = match hint {
+            FailureHint::Silence => UNSEEN_AFTER_SILENCE,
+            FailureHint::Retransmission => UNSEEN_AFTER_RETRANSMISSION,
+            FailureHint::Unreachable => Duration::ZERO,
         };
         let measured = rtt.due().unwrap_or(UNKNOWN_DUE);
         let seen = if rtt.is_steady() && usual * 3 / 2 <= measured {
@@ -183,11 +185,12 @@ impl Machine {
 
     /// The quiet time is over, and the data plane does not say twice what it suspects.
     fn take_up_deferred(&mut self, now: Instant) {
-        let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.quiet_until() <= now) else {
+        let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.quiet_until() <= now)
+        else {
             return;
         };
-        let deferred = vigil.flight.as_mut().and_then(|flight| flight.deferred.take());
-        self.tidy_vigil(now);
+        let deferred = monitor.flight.as_mut().and_then(|flight| flight.deferred.take());
+        self.tidy_monitor(now);
         if let Some(suspicion) = deferred {
             self.on_suspicion(suspicion, now);
         }
@@ -196,7 +199,7 @@ impl Machine {
     /// The current pair has not answered in time.
     fn on_verdict(&mut self, now: Instant) {
         let Some(trial) = self.trial_mut() else { return };
-        let (doubt, started, answered) = (trial.suspicion.doubt, trial.started, trial.answered);
+        let (hint, started, answered) = (trial.suspicion.hint, trial.started, trial.answered);
         let is_expired = trial.expires.is_some_and(|at| at <= now);
         let is_peer_astray = trial.is_peer_astray;
         self.end_trial(now);
@@ -211,14 +214,14 @@ impl Machine {
             None if is_expired => self.on_silence(now),
             // A peer that has never answered a check need not know what one is; but exploration, which
             // it knows, is what RFC 5534 s3.2 has an ICMPv6 error lead to at most.
-            None if self.has_current_answered() || doubt == Doubt::Unreachable => {
+            None if self.has_current_answered() || hint == FailureHint::Unreachable => {
                 self.step(Input::PathGone, cause, None, now);
                 self.forget_checks();
             }
             None => {
-                let vigil = self.vigil_mut();
-                vigil.failed = vigil.failed.max(1);
-                self.tell(Event::Cleared { doubt, after: now.since(started) });
+                let monitor = self.monitor_mut();
+                monitor.failed = monitor.failed.max(1);
+                self.tell(Event::Cleared { hint, after: now.since(started) });
             }
         }
     }
@@ -226,23 +229,23 @@ impl Machine {
     /// No pair answers checks. Perhaps the peer does not answer checks any more. It is taken for a peer that knows none, until it
     /// has answered one more. The next traffic begins a round.
     fn forget_checks(&mut self) {
-        let Some(vigil) = &mut self.vigil else { return };
-        (vigil.current_rtt, vigil.spare_rtt) = Default::default();
-        vigil.knows_checks = false;
-        if vigil.round == Round::Resting {
-            vigil.round = Round::Awaiting;
+        let Some(monitor) = &mut self.monitor else { return };
+        (monitor.current_rtt, monitor.standby_rtt) = Default::default();
+        monitor.knows_checks = false;
+        if monitor.round == Round::Resting {
+            monitor.round = Round::Awaiting;
         }
     }
 
     /// The current pair has answered a check, or something else was heard.
     pub(super) fn on_current_answered(&mut self, now: Instant) {
-        if let Some(flight) = self.vigil.as_mut().and_then(|vigil| vigil.flight.as_mut()) {
+        if let Some(flight) = self.monitor.as_mut().and_then(|monitor| monitor.flight.as_mut()) {
             (flight.deferred, flight.asked) = (None, None);
         }
         let Some(trial) = self.trial_mut() else { return };
-        let (doubt, started) = (trial.suspicion.doubt, trial.started);
+        let (hint, started) = (trial.suspicion.hint, trial.started);
         self.end_trial(now);
-        self.tell(Event::Cleared { doubt, after: now.since(started) });
+        self.tell(Event::Cleared { hint, after: now.since(started) });
         self.refresh_watch();
     }
 
@@ -270,7 +273,7 @@ impl Machine {
 
     /// When a running trial began.
     pub(super) fn trial_started(&self) -> Option<Instant> {
-        self.vigil.as_ref()?.trial().map(|trial| trial.started)
+        self.monitor.as_ref()?.trial().map(|trial| trial.started)
     }
 
     /// Whether the data plane is to look for reasons to doubt the current pair: there are others.
@@ -279,28 +282,29 @@ impl Machine {
         self.config.profile.suspects && self.local.len() * self.peer.len() > 1
     }
 
-    /// Whether payload that comes in is of interest: for a trial, or because the spare is due.
+    /// Whether payload that comes in is of interest: for a trial, or because the standby path is due.
     pub(super) fn watches_traffic(&self) -> bool {
-        let is_wanted =
-            |v: &Vigil| v.round == Round::Awaiting || v.trial().is_some() || v.deferred().is_some();
-        self.state == State::Operational && self.vigil.as_ref().is_some_and(|v| is_wanted(v))
+        let is_wanted = |v: &PathMonitor| {
+            v.round == Round::Awaiting || v.trial().is_some() || v.deferred().is_some()
+        };
+        self.state == State::Operational && self.monitor.as_ref().is_some_and(|v| is_wanted(v))
     }
 
     /// Exploration finds out what the trial was to find out.
     pub(super) fn drop_trial(&mut self) {
-        if let Some(flight) = self.vigil.as_mut().and_then(|vigil| vigil.flight.as_mut()) {
+        if let Some(flight) = self.monitor.as_mut().and_then(|monitor| monitor.flight.as_mut()) {
             (flight.trial, flight.deferred, flight.asked) = (None, None, None);
         }
     }
 
     fn end_trial(&mut self, now: Instant) {
         let current = self.current();
-        let Some(vigil) = &mut self.vigil else { return };
-        if let Some(flight) = &mut vigil.flight {
+        let Some(monitor) = &mut self.monitor else { return };
+        if let Some(flight) = &mut monitor.flight {
             flight.trial = None;
             flight.transmits.clear();
         }
-        let past = vigil.past_mut(current);
+        let past = monitor.past_mut(current);
         past.forgive(now);
         past.quiet_until = now + QUIET * (1 << past.doublings.min(MAX_DOUBLINGS));
         past.doublings = (past.doublings + 1).min(MAX_DOUBLINGS);
@@ -308,21 +312,21 @@ impl Machine {
 
     /// Whether the peer has answered a check by the current pair.
     pub(super) fn has_current_answered(&self) -> bool {
-        self.vigil.as_ref().is_some_and(|vigil| vigil.current_rtt.known().is_some())
+        self.monitor.as_ref().is_some_and(|monitor| monitor.current_rtt.known().is_some())
     }
 
     pub(super) fn trial_mut(&mut self) -> Option<&mut Trial> {
-        self.vigil.as_mut()?.flight.as_mut()?.trial.as_mut()
+        self.monitor.as_mut()?.flight.as_mut()?.trial.as_mut()
     }
 
-    /// The spare; without one that is known to work the best candidates.
+    /// The standby path; without one that is known to work the best candidates.
     fn trial_pairs(&self, now: Instant) -> Vec<LocatorPair> {
-        if let Some(spare) = self.fresh_spare(now) {
-            return [spare].into();
+        if let Some(standby) = self.fresh_standby(now) {
+            return [standby].into();
         }
-        let spare = self.spare();
-        let best = self.others().into_iter().filter(|pair| Some(*pair) != spare);
-        spare.into_iter().chain(best).take(MAX_OTHERS).collect()
+        let standby = self.standby();
+        let best = self.others().into_iter().filter(|pair| Some(*pair) != standby);
+        standby.into_iter().chain(best).take(MAX_OTHERS).collect()
     }
 }
 

@@ -10,15 +10,15 @@ use moorline_types::Locator;
 mod appendix_a;
 mod detection;
 mod exploration;
+mod monitor;
 mod net;
 mod one_way;
 mod pair;
 mod paths;
 mod probes;
 mod properties;
-mod put;
+mod switch;
 mod table;
-mod vigil;
 
 /// Locator of a host by way of one of its ISPs.
 fn locator(host: u16, isp: u16) -> Locator {

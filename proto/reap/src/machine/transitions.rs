@@ -26,10 +26,10 @@ impl Machine {
             }
             Timer::Keepalive => self.on_keepalive_interval(now),
             Timer::Forget => self.on_forget(now),
-            Timer::Spare => self.on_round_timeout(now),
+            Timer::Standby => self.on_round_timeout(now),
             Timer::Trial => self.on_trial_timeout(now),
             Timer::Answer => self.on_answer_timeout(now),
-            Timer::Put => self.on_put_timeout(now),
+            Timer::Switch => self.on_switch_timeout(now),
             Timer::Paths => self.on_paths_timeout(now),
         }
     }
@@ -107,7 +107,7 @@ impl Machine {
     pub(super) fn begin(&mut self, now: Instant) {
         self.is_keepalive_due = false;
         let current = self.current();
-        let hint = self.extra.as_ref().and_then(|extra| extra.hint).or(self.fresh_spare(now));
+        let hint = self.extra.as_ref().and_then(|extra| extra.hint).or(self.fresh_standby(now));
         self.handle_hint(None);
         self.drop_trial();
         let (exploration, sets) = self.explore_with_sets();
@@ -198,7 +198,7 @@ impl Machine {
         let from = self.current();
         self.set_current(to);
         self.is_current_down = false;
-        let cause = self.take_put(to).unwrap_or(cause);
+        let cause = self.take_switch(to).unwrap_or(cause);
         if from != to {
             self.tell(Event::Moved { from, to, cause });
             self.after_move(from, now);

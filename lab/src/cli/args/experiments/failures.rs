@@ -16,9 +16,9 @@ pub struct ArtArgs {
     /// What is hit: tcp, tcp-no-notice, udp-oneway, udp-bidir.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp,tcp-no-notice,udp-oneway,udp-bidir", value_parser = parse_flow)]
     pub flows: Vec<ArtFlow>,
-    /// Keep no spare pair: RFC 5534 and nothing else.
+    /// Keep no standby pair: RFC 5534 and nothing else.
     #[arg(long)]
-    pub no_spares: bool,
+    pub no_standby: bool,
     /// On a virtual clock, by the simulator: minutes for all of the paper's runs, and no root.
     #[arg(long)]
     pub simulated: bool,
@@ -39,7 +39,7 @@ impl ArtArgs {
             send_timeouts: self.send_timeouts.clone(),
             repetitions: self.repetitions,
             flows: self.flows.clone(),
-            spares: !self.no_spares,
+            standby: !self.no_standby,
             simulated: self.simulated,
             parallel: self.parallel,
             seed: self.seed,

@@ -1,9 +1,9 @@
 //! Traffic one way: a peer that only receives answers with keepalives (decision 117).
 
+use super::monitor::{causes, config, has, moved_after, net, suspect};
 use super::net::Net;
-use super::vigil::{causes, config, has, moved_after, net, suspect};
 use super::*;
-use crate::event::Doubt;
+use crate::event::FailureHint;
 
 use alloc::boxed::Box;
 
@@ -36,7 +36,7 @@ fn damping_does_not_keep_payload_on_a_pair_that_loses_it() {
     let mut net = one_way(&config());
     for quiet in [0, 250, 500, 1_000, 2_000, 4_000, 8_000] {
         net.run_for(ms(quiet));
-        suspect(&mut net, 0, Doubt::Silence);
+        suspect(&mut net, 0, FailureHint::Silence);
         net.run_for(ms(50));
     }
     // The answer of the last trial is old, and the quiet time of 16 s is not over.
@@ -66,7 +66,7 @@ fn keepalives_have_the_current_pair_checked_once_in_half_a_send_timeout_at_most(
 fn a_keepalive_ends_no_trial_of_a_peer_that_answers_checks() {
     let mut net = one_way(&config());
     net.route = Box::new(|pair| pair != ab(1, 1));
-    suspect(&mut net, 0, Doubt::Silence);
+    suspect(&mut net, 0, FailureHint::Silence);
     let now = net.now;
     net.hosts[0].machine.handle_keepalive(now).unwrap();
     net.flush(0);
@@ -130,5 +130,8 @@ fn checks_that_keepalives_give_rise_to_end_with_a_trial_in_vain() {
     net.hosts[1].machine.handle_config(config());
     net.hosts[0].payload = Some(ms(50));
     net.run_for(ms(400_000));
-    assert!(!net.hosts[0].machine.vigil.as_ref().unwrap().is_asked_in_vain, "answers count again");
+    assert!(
+        !net.hosts[0].machine.monitor.as_ref().unwrap().is_asked_in_vain,
+        "answers count again"
+    );
 }

@@ -1,6 +1,6 @@
 use super::net::Net;
 use super::*;
-use crate::profile::{Profile, SPARE_INTERVAL};
+use crate::profile::{Profile, STANDBY_INTERVAL};
 
 use alloc::boxed::Box;
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ fn a_dead_pair_is_left_for_a_disjoint_one_within_a_round_trip() {
 //= rfc5534#3.3-1 rfc5534#4.3-1 (test)
 #[test]
 fn every_combination_of_dead_pairs_is_survived() {
-    for config in [Config::default(), quick(), with_spares()] {
+    for config in [Config::default(), quick(), with_standby()] {
         for forward in 0..16u8 {
             for backward in 0..16u8 {
                 if forward == 15 || backward == 15 {
@@ -86,8 +86,9 @@ fn every_combination_of_dead_pairs_is_survived() {
 }
 
 /// Payload goes to a pair that worked a moment before, whichever way that one is dead by now.
-fn with_spares() -> Config {
-    let profile = Profile { spare_interval: SPARE_INTERVAL, answers_checks: true, ..Profile::RFC };
+fn with_standby() -> Config {
+    let profile =
+        Profile { standby_interval: STANDBY_INTERVAL, answers_checks: true, ..Profile::RFC };
     Config { profile, ..quick() }
 }
 
@@ -102,7 +103,7 @@ fn quick() -> Config {
 
 #[test]
 fn one_way_traffic_survives_each_one_way_cut() {
-    for config in [Config::default(), with_spares()] {
+    for config in [Config::default(), with_standby()] {
         for forward in 0..15u8 {
             for backward in 0..15u8 {
                 let mut net = Net::new(&config, 2, forward ^ (backward << 4));

@@ -16,7 +16,7 @@ enum Op {
     ControlSent,
     Keepalive,
     LocalFailure,
-    Put(u16, u16),
+    Switch(u16, u16),
     /// Bits 0 to 2: our locators, 3 to 5: the peer's.
     Candidates(u8),
     Probe {
@@ -61,7 +61,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Keepalive),
         1 => Just(Op::LocalFailure),
         1 => any::<u8>().prop_map(Op::Candidates),
-        1 => (1u16..4, 1u16..4).prop_map(|(a, b)| Op::Put(a, b)),
+        1 => (1u16..4, 1u16..4).prop_map(|(a, b)| Op::Switch(a, b)),
         8 => (state, (1u16..4, 1u16..4), 0u32..64, claims())
             .prop_map(|(state, isps, nonce, reports)| Op::Probe { state, isps, nonce, reports }),
         2 => prop_oneof![0u64..700, 0u64..20_000, 0u64..200_000].prop_map(Op::Advance),
@@ -131,8 +131,8 @@ impl Model {
             Op::ControlSent => machine.handle_control_sent(now),
             Op::Keepalive => drop(machine.handle_keepalive(now)),
             Op::LocalFailure => machine.handle_local_failure(now),
-            Op::Put(local, peer) => {
-                let _ = machine.handle_put(ab(*local, *peer), Cause::Put, now);
+            Op::Switch(local, peer) => {
+                let _ = machine.handle_switch(ab(*local, *peer), Cause::Switch, now);
             }
             Op::Candidates(bits) => {
                 let set = |host, shift: u8| -> Vec<Locator> {
@@ -255,14 +255,14 @@ impl Model {
                 assert_eq!(machine.timers(), None);
                 assert!(matches!(
                     machine.poll_timeout(),
-                    Some((_, Timer::Retransmission | Timer::Put))
+                    Some((_, Timer::Retransmission | Timer::Switch))
                 ));
                 assert_ne!(machine.watch(), 0);
             }
             State::InboundOk => {
                 assert!(machine.timers().is_some_and(|t| t.keepalive_timeout.is_zero()));
                 let timer = machine.poll_timeout().map(|t| t.1);
-                assert!(matches!(timer, Some(Timer::Retransmission | Timer::Send | Timer::Put)));
+                assert!(matches!(timer, Some(Timer::Retransmission | Timer::Send | Timer::Switch)));
             }
         }
         let limit = self.now + MAX_PROBE_TIMEOUT;

@@ -1,11 +1,11 @@
-//! Doubt, from what real TCP and UDP do when the path fails; congestion; paths.
+//! Failure hints, from what real TCP and UDP do when the path fails; congestion; paths.
 
 use std::net::{SocketAddrV6, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use moorline_bpf::AttachMode;
-use moorline_datapath::shim6::{ContextEntry, Doubt, ReapTimers, Report, Update};
+use moorline_datapath::shim6::{ContextEntry, FailureHint, ReapTimers, Report, Update};
 use moorline_plane::shim6::{Outbound, Plane};
 use moorline_types::{Locator, LocatorPair};
 
@@ -70,8 +70,9 @@ fn a_syn_that_is_sent_again_is_doubt() {
         namespace.run(|| TcpStream::connect_timeout(&to.into(), Duration::from_secs(20)))
     });
     let reports = a.wait_for_reports();
-    let of_syn =
-        |report: &Report| matches!(report, Report::Suspected { doubt: Doubt::Retransmission, .. });
+    let of_syn = |report: &Report| {
+        matches!(report, Report::Suspected { hint: FailureHint::Retransmission, .. })
+    };
     assert!(reports.len() == 1 && of_syn(&reports[0]), "{reports:?}");
     net.r.sh(MEND);
     // Refused: there is nobody at the port.
@@ -105,15 +106,16 @@ fn datagrams_both_ways_are_missed_and_an_unreachable_is_told() {
     ours.send_to(&[1; 20], there).unwrap();
     let reports = a.wait_for_reports();
     let is_silence =
-        |report: &Report| matches!(report, Report::Suspected { doubt: Doubt::Silence, .. });
+        |report: &Report| matches!(report, Report::Suspected { hint: FailureHint::Silence, .. });
     assert!(reports.len() == 1 && is_silence(&reports[0]), "{reports:?}");
 
     a.plane.apply(&Update::Heard { context: ID, at: now() }).unwrap();
     net.r.sh(MEND);
     net.r.sh("ip -6 route add prohibit 2001:db8:b1::1/128");
     ours.send_to(&[1; 20], there).unwrap();
-    let is_unreachable =
-        |report: &Report| matches!(report, Report::Suspected { doubt: Doubt::Unreachable, .. });
+    let is_unreachable = |report: &Report| {
+        matches!(report, Report::Suspected { hint: FailureHint::Unreachable, .. })
+    };
     let reports = a.wait_for_reports();
     assert!(reports.iter().any(is_unreachable), "{reports:?}");
 }

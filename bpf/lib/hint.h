@@ -9,8 +9,8 @@
  * What turns out wrong doubles both on that context, but in its first stretch: if that began amid a burst of
  * answers, no round trip had been seen. Each stretch without a mistake halves them again.
  */
-#ifndef MOORLINE_DOUBT_H
-#define MOORLINE_DOUBT_H
+#ifndef MOORLINE_HINT_H
+#define MOORLINE_HINT_H
 
 #include "clock.h"
 #include "report.h"
@@ -27,10 +27,10 @@
 #define STRETCH_SHIFT 32
 /* Silence is longer than usual by this many nanoseconds at least. */
 #define SILENCE_FLOOR 100000000ULL
-/* live.doubts: mistakes, whether the present wait was reported, and when an unreachable last was. */
-#define DOUBTS_MISTAKES 7
-#define DOUBTS_SUSPECTED 8
-#define DOUBTS_UNREACHABLE_SHIFT 4
+/* live.hints: mistakes, whether the present wait was reported, and when an unreachable last was. */
+#define HINTS_MISTAKES 7
+#define HINTS_SUSPECTED 8
+#define HINTS_UNREACHABLE_SHIFT 4
 /* Nanoseconds between reports of unreachables, 1.07 s, and how many of these are told apart. */
 #define UNREACHABLE_SHIFT 30
 #define UNREACHABLE_TIMES 15
@@ -63,11 +63,11 @@ static __always_inline __u32 usual_wait(const struct live *live)
 
 static __always_inline void mistake_note(struct live *live)
 {
-	__u8 doubts = live->doubts & ~DOUBTS_SUSPECTED;
+	__u8 hints = live->hints & ~HINTS_SUSPECTED;
 
-	if (live->wait_before && (doubts & DOUBTS_MISTAKES) < DOUBTS_MISTAKES)
-		doubts++;
-	live->doubts = doubts;
+	if (live->wait_before && (hints & HINTS_MISTAKES) < HINTS_MISTAKES)
+		hints++;
+	live->hints = hints;
 }
 
 /* Payload came in that ends a wait. */
@@ -78,10 +78,10 @@ static __always_inline void wait_end(struct live *live, __u64 now)
 	__u8 wait = waited < WAIT_MAX ? waited + 1 : WAIT_MAX;
 
 	live->asked = 0;
-	if (live->doubts & DOUBTS_SUSPECTED)
+	if (live->hints & HINTS_SUSPECTED)
 		mistake_note(live);
-	else if (stretch != live->stretch && live->doubts & DOUBTS_MISTAKES)
-		live->doubts--;
+	else if (stretch != live->stretch && live->hints & HINTS_MISTAKES)
+		live->hints--;
 	if (stretch != live->stretch) {
 		live->stretch = stretch;
 		live->wait_before = live->wait;
@@ -97,7 +97,7 @@ static __always_inline void wait_heard(struct live *live, __u64 at)
 	if (!live->asked || (__s32)((__u32)(at >> ASKED_SHIFT) - live->asked) < 0)
 		return;
 	live->asked = 0;
-	if (live->doubts & DOUBTS_SUSPECTED)
+	if (live->hints & HINTS_SUSPECTED)
 		mistake_note(live);
 }
 
@@ -105,14 +105,14 @@ static __always_inline void wait_heard(struct live *live, __u64 at)
 static __always_inline void wait_cancel(struct live *live)
 {
 	live->asked = 0;
-	live->doubts &= ~DOUBTS_SUSPECTED;
+	live->hints &= ~HINTS_SUSPECTED;
 }
 
 /* Another pair: nothing is known of it. */
 static __always_inline void wait_forget(struct live *live)
 {
 	live->asked = 0;
-	live->doubts = 0;
+	live->hints = 0;
 	live->wait = 0;
 	live->wait_before = 0;
 }
@@ -123,10 +123,10 @@ static __always_inline __u64 silence_due(const struct live *live, __u64 now)
 	__u32 usual = usual_wait(live);
 	__u64 wait = (__u64)usual << WAIT_SHIFT;
 
-	if (!live->asked || !usual || usual == WAIT_MAX || live->doubts & DOUBTS_SUSPECTED)
+	if (!live->asked || !usual || usual == WAIT_MAX || live->hints & HINTS_SUSPECTED)
 		return NEVER;
 	wait += wait > SILENCE_FLOOR ? wait : SILENCE_FLOOR;
-	return asked_since(live->asked, now) + (wait << (live->doubts & DOUBTS_MISTAKES));
+	return asked_since(live->asked, now) + (wait << (live->hints & HINTS_MISTAKES));
 }
 
 static __always_inline __u64 look_at_silence(__u32 slot, const struct context *context, struct live *live,
@@ -138,10 +138,10 @@ static __always_inline __u64 look_at_silence(__u32 slot, const struct context *c
 		return NEVER;
 	if (due == NEVER || now < due)
 		return due;
-	if (!report_doubt(slot, context->generation, DOUBT_SILENCE, usual_wait(live) << WAIT_SHIFT,
+	if (!report_hint(slot, context->generation, HINT_SILENCE, usual_wait(live) << WAIT_SHIFT,
 			  asked_since(live->asked, now)))
 		return now + REPORT_RETRY;
-	live->doubts |= DOUBTS_SUSPECTED;
+	live->hints |= HINTS_SUSPECTED;
 	return NEVER;
 }
 
@@ -153,10 +153,10 @@ static __always_inline void suspect_again(__u32 slot, const struct context *cont
 	__u64 least = (__u64)(usual ? usual : 1) << WAIT_SHIFT;
 	__u64 since = asked_since(live->asked, now);
 
-	if (live->doubts & DOUBTS_SUSPECTED || now - since < least << (live->doubts & DOUBTS_MISTAKES))
+	if (live->hints & HINTS_SUSPECTED || now - since < least << (live->hints & HINTS_MISTAKES))
 		return;
-	if (report_doubt(slot, context->generation, DOUBT_RETRANSMISSION, usual << WAIT_SHIFT, since))
-		live->doubts |= DOUBTS_SUSPECTED;
+	if (report_hint(slot, context->generation, HINT_RETRANSMISSION, usual << WAIT_SHIFT, since))
+		live->hints |= HINTS_SUSPECTED;
 }
 
 /* Payload was sent; `again`: that TCP had sent before. When to look at the timers, or NEVER. */
@@ -177,14 +177,14 @@ static __always_inline __u64 wait_begin(__u32 slot, const struct context *contex
 static __always_inline void suspect_unreachable(__u32 slot, const struct context *context, struct live *live)
 {
 	__u64 now = clock_now();
-	__u8 time = ((now >> UNREACHABLE_SHIFT) % UNREACHABLE_TIMES + 1) << DOUBTS_UNREACHABLE_SHIFT;
-	__u8 others = live->doubts & ((1 << DOUBTS_UNREACHABLE_SHIFT) - 1);
+	__u8 time = ((now >> UNREACHABLE_SHIFT) % UNREACHABLE_TIMES + 1) << HINTS_UNREACHABLE_SHIFT;
+	__u8 others = live->hints & ((1 << HINTS_UNREACHABLE_SHIFT) - 1);
 	__u8 wanted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
 
-	if ((context->flags & wanted) != wanted || live->doubts == (time | others))
+	if ((context->flags & wanted) != wanted || live->hints == (time | others))
 		return;
-	if (report_doubt(slot, context->generation, DOUBT_UNREACHABLE, usual_wait(live) << WAIT_SHIFT, now))
-		live->doubts = time | others;
+	if (report_hint(slot, context->generation, HINT_UNREACHABLE, usual_wait(live) << WAIT_SHIFT, now))
+		live->hints = time | others;
 }
 
 #endif

@@ -1,4 +1,4 @@
-//! The spare pair: chosen, checked now and then while traffic flows, and used when the current one is
+//! The standby pair: chosen, checked now and then while traffic flows, and used when the current one is
 //! known to be gone (decision 045). The preferred pair is checked likewise, and gone back to gently
 //! (decision 047).
 
@@ -8,9 +8,9 @@ use moorline_types::{Instant, Locator, LocatorPair};
 
 use super::Machine;
 use crate::event::{Cause, Event};
+use crate::monitor::{Check, Round, Suspicion};
 use crate::order;
 use crate::state::{Input, State};
-use crate::vigil::{Check, Round, Suspicion};
 
 /// What a host knows of a pair from other contexts with the same peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Known {
 pub enum Standby {
     /// There is none.
     None,
-    /// None is checked, as [`Profile::spare_interval`](crate::Profile::spare_interval) has it.
+    /// None is checked, as [`Profile::standby_interval`](crate::Profile::standby_interval) has it.
     Unchecked,
     /// No check has been answered or given up yet.
     Untried,
@@ -60,50 +60,53 @@ pub enum Standby {
 impl Machine {
     /// The pairs besides the current one, as far as they are known.
     #[must_use]
-    pub fn standby(&self, now: Instant) -> Standby {
-        let verified = self.vigil.as_ref().and_then(|vigil| vigil.verified);
-        if let (Some(pair), Some(at)) = (self.fresh_spare(now), verified) {
+    pub fn standby_state(&self, now: Instant) -> Standby {
+        let verified = self.monitor.as_ref().and_then(|monitor| monitor.verified);
+        if let (Some(pair), Some(at)) = (self.fresh_standby(now), verified) {
             return Standby::Answered { pair, at };
         }
         let pairs = self.others().len();
         if pairs == 0 {
             return Standby::None;
         }
-        if self.config.profile.spare_interval.is_zero() {
+        if self.config.profile.standby_interval.is_zero() {
             return Standby::Unchecked;
         }
-        match &self.vigil {
-            Some(vigil) if vigil.failed > 0 => Standby::Failing {
-                tried: usize::from(vigil.failed),
+        match &self.monitor {
+            Some(monitor) if monitor.failed > 0 => Standby::Failing {
+                tried: usize::from(monitor.failed),
                 pairs,
-                is_peer_mute: vigil.current_rtt.known().is_none(),
+                is_peer_mute: monitor.current_rtt.known().is_none(),
             },
             Some(_) if verified.is_some() => Standby::Stale,
             _ => Standby::Untried,
         }
     }
 
-    /// The spare that is due to be checked: [`handle_known`](Self::handle_known) says whether others have.
+    /// The standby path that is due to be checked: [`handle_known`](Self::handle_known) says whether others have.
     #[must_use]
     pub fn question(&self) -> Option<LocatorPair> {
-        self.vigil.as_ref().filter(|vigil| vigil.round == Round::Asking)?;
-        self.spare().or(self.home())
+        self.monitor.as_ref().filter(|monitor| monitor.round == Round::Asking)?;
+        self.standby().or(self.home())
     }
 
     /// The answer to [`question`](Self::question).
     pub fn handle_known(&mut self, known: Known, now: Instant) {
         let interval = self.round_interval();
-        let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.round == Round::Asking) else {
+        let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.round == Round::Asking)
+        else {
             return;
         };
         match known {
             Known::Nothing => self.begin_round(None, now),
-            Known::Asked => vigil.rest(now + RETRY.min(interval)),
-            Known::Verified { at, rtt } if vigil.spare.is_some() && now.since(at) < interval => {
-                vigil.verified = vigil.verified.max(Some(at));
-                vigil.failed = 0;
-                if vigil.spare_rtt.known().is_none() {
-                    vigil.spare_rtt.observe(rtt, now);
+            Known::Asked => monitor.rest(now + RETRY.min(interval)),
+            Known::Verified { at, rtt }
+                if monitor.standby.is_some() && now.since(at) < interval =>
+            {
+                monitor.verified = monitor.verified.max(Some(at));
+                monitor.failed = 0;
+                if monitor.standby_rtt.known().is_none() {
+                    monitor.standby_rtt.observe(rtt, now);
                 }
                 self.begin_round(Some(at), now);
             }
@@ -111,43 +114,44 @@ impl Machine {
         }
     }
 
-    /// Answers of the spare from before do not count: the peer has lost the context, or a pair by one of the same locators has failed. The
-    /// next traffic begins a round of checks. Gives the spare.
+    /// Answers of the standby path from before do not count: the peer has lost the context, or a pair by one of the same locators has failed. The
+    /// next traffic begins a round of checks. Gives the standby path.
     pub fn handle_standby_suspected(&mut self, now: Instant) -> Option<LocatorPair> {
-        let vigil = self.vigil.as_mut()?;
-        vigil.verified = None;
-        if vigil.round == Round::Resting {
-            vigil.round = Round::Awaiting;
+        let monitor = self.monitor.as_mut()?;
+        monitor.verified = None;
+        if monitor.round == Round::Resting {
+            monitor.round = Round::Awaiting;
         }
-        self.tidy_vigil(now);
+        self.tidy_monitor(now);
         self.refresh_watch();
-        self.spare()
+        self.standby()
     }
 
     /// The peer has the context from now on. That it did not answer before says nothing of the pairs: the next traffic begins
     /// a round of checks with the best of them.
     pub fn handle_confirmed(&mut self, now: Instant) {
-        let Some(vigil) = self.vigil.as_mut().filter(|vigil| vigil.verified.is_none()) else {
+        let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.verified.is_none())
+        else {
             return;
         };
-        vigil.failed = 0;
-        self.keep_spare(None);
-        self.refresh_spare(now);
+        monitor.failed = 0;
+        self.keep_standby(None);
+        self.refresh_standby(now);
         self.refresh_watch();
     }
 
     /// The pair to which traffic goes back once it has worked for a while; `None`: it stays where it is.
     /// Until then it is the pair that the context began with.
     pub fn handle_preferred(&mut self, pair: Option<LocatorPair>, now: Instant) {
-        if self.config.profile.is_rfc() || self.vigil.is_none() && pair == Some(self.current()) {
+        if self.config.profile.is_rfc() || self.monitor.is_none() && pair == Some(self.current()) {
             return;
         }
         let current = self.current();
-        self.vigil_mut();
+        self.monitor_mut();
         if self.home() != pair {
-            let past = self.vigil_mut().past_mut(current);
+            let past = self.monitor_mut().past_mut(current);
             (past.home, past.home_since, past.mistakes) = (pair, None, 0);
-            self.refresh_spare(now);
+            self.refresh_standby(now);
             self.refresh_watch();
         }
     }
@@ -160,61 +164,63 @@ impl Machine {
             return;
         }
         self.change_extra(|extra| extra.deprecated = deprecated.into());
-        if self.spare().is_some_and(|spare| deprecated.contains(&spare.local)) {
-            self.keep_spare(None);
+        if self.standby().is_some_and(|standby| deprecated.contains(&standby.local)) {
+            self.keep_standby(None);
         }
-        self.refresh_spare(now);
+        self.refresh_standby(now);
         self.leave_deprecated(now);
         if self.is_deprecated(self.current())
-            && let Some(vigil) = &mut self.vigil
-            && vigil.round == Round::Resting
+            && let Some(monitor) = &mut self.monitor
+            && monitor.round == Round::Resting
         {
-            vigil.round = Round::Awaiting;
+            monitor.round = Round::Awaiting;
         }
         self.refresh_watch();
     }
 
-    /// The spare, if the peer has answered a check by it not long ago.
+    /// The standby path, if the peer has answered a check by it not long ago.
     #[must_use]
-    pub fn fresh_spare(&self, now: Instant) -> Option<LocatorPair> {
-        let vigil = self.vigil.as_ref()?;
-        let lifetime = self.config.profile.spare_interval * 2;
-        let is_fresh = vigil.verified.is_some_and(|at| now.since(at) <= lifetime);
+    pub fn fresh_standby(&self, now: Instant) -> Option<LocatorPair> {
+        let monitor = self.monitor.as_ref()?;
+        let lifetime = self.config.profile.standby_interval * 2;
+        let is_fresh = monitor.verified.is_some_and(|at| now.since(at) <= lifetime);
         let is_usable = |pair: &LocatorPair| {
             *pair != self.current() && self.is_candidate(*pair) && !self.is_broken(*pair)
         };
-        self.spare().filter(|_| is_fresh).filter(is_usable)
+        self.standby().filter(|_| is_fresh).filter(is_usable)
     }
 
     /// The pair that is kept, or being tried out for that.
     #[must_use]
-    pub fn spare(&self) -> Option<LocatorPair> {
-        self.pair_at(self.vigil.as_ref()?.spare?)
+    pub fn standby(&self) -> Option<LocatorPair> {
+        self.pair_at(self.monitor.as_ref()?.standby?)
     }
 
-    /// Has this pair be the spare; one that is not of the two sets is none.
-    pub(super) fn keep_spare(&mut self, spare: Option<LocatorPair>) {
-        let places = spare.and_then(|spare| self.places_of(spare));
-        if let Some(vigil) = &mut self.vigil {
-            vigil.spare = places;
+    /// Has this pair be the standby path; one that is not of the two sets is none.
+    pub(super) fn keep_standby(&mut self, standby: Option<LocatorPair>) {
+        let places = standby.and_then(|standby| self.places_of(standby));
+        if let Some(monitor) = &mut self.monitor {
+            monitor.standby = places;
         }
     }
 
     /// The pair that traffic goes back to when it works; `None`: none is better than others.
     fn home(&self) -> Option<LocatorPair> {
-        self.vigil.as_ref()?.past().map_or(Some(self.current()), |past| past.home)
+        self.monitor.as_ref()?.past().map_or(Some(self.current()), |past| past.home)
     }
 
-    /// The current pair is known to be of no use. With a spare that is known to work, payload takes it
+    /// The current pair is known to be of no use. With a standby path that is known to work, payload takes it
     /// at once; either way exploration begins, which tells the peer.
     pub(super) fn on_path_gone(&mut self, cause: Cause, now: Instant) {
         self.is_current_down = true;
         let current = self.current();
         // Which locator has gone is plain from the candidates; else it is our end that has failed.
         let shares =
-            |spare: &LocatorPair| cause == Cause::LocalFailure && spare.local == current.local;
-        match self.fresh_spare(now).filter(|spare| !shares(spare)) {
-            Some(spare) if self.state == State::Operational => self.leave_for(spare, cause, now),
+            |standby: &LocatorPair| cause == Cause::LocalFailure && standby.local == current.local;
+        match self.fresh_standby(now).filter(|standby| !shares(standby)) {
+            Some(standby) if self.state == State::Operational => {
+                self.leave_for(standby, cause, now)
+            }
             _ => self.step(Input::PathGone, cause, None, now),
         }
     }
@@ -222,21 +228,23 @@ impl Machine {
     /// The peer says that its locator of the current pair is broken, which may not be so from here.
     pub(super) fn on_path_broken(&mut self, now: Instant) {
         let peer = self.current().peer;
-        match self.fresh_spare(now).filter(|spare| spare.peer != peer) {
-            Some(spare) if self.state == State::Operational => {
-                self.leave_for(spare, Cause::LocatorBroken, now);
+        match self.fresh_standby(now).filter(|standby| standby.peer != peer) {
+            Some(standby) if self.state == State::Operational => {
+                self.leave_for(standby, Cause::LocatorBroken, now);
             }
             _ => self.step(Input::PathGone, Cause::LocatorBroken, None, now),
         }
     }
 
-    /// Nothing has come back for a Send Timeout. The spare is what exploration tries first, and where payload
+    /// Nothing has come back for a Send Timeout. The standby path is what exploration tries first, and where payload
     /// is to go if it answers: payload need not wait for that on a pair that is no better.
     //= rfc5534#6.4
     pub(super) fn on_silence(&mut self, now: Instant) {
         let cause = Cause::SendTimeout;
-        match self.fresh_spare(now) {
-            Some(spare) if self.state == State::Operational => self.leave_for(spare, cause, now),
+        match self.fresh_standby(now) {
+            Some(standby) if self.state == State::Operational => {
+                self.leave_for(standby, cause, now)
+            }
             _ => self.step(Input::SendTimeout, cause, None, now),
         }
     }
@@ -250,41 +258,41 @@ impl Machine {
 
     /// Payload came in, or a keepalive that answers payload of ours: traffic flows.
     pub(super) fn on_traffic(&mut self) {
-        if let Some(vigil) = &mut self.vigil
-            && vigil.round == Round::Awaiting
+        if let Some(monitor) = &mut self.monitor
+            && monitor.round == Round::Awaiting
             && self.state == State::Operational
         {
-            vigil.round = Round::Asking;
+            monitor.round = Round::Asking;
         }
     }
 
     pub(super) fn on_round_timeout(&mut self, now: Instant) {
         let (current, suspects) = (self.current(), self.config.profile.suspects);
-        let Some(vigil) = &mut self.vigil else { return };
-        match vigil.round {
-            Round::Resting => vigil.round = Round::Awaiting,
-            Round::Checking if vigil.tries < TRIES && self.state == State::Operational => {
-                vigil.tries += 1;
-                let wait = vigil.spare_rtt.due().unwrap_or(RETRY).max(RETRY);
-                vigil.due = now + wait * u32::from(vigil.tries);
+        let Some(monitor) = &mut self.monitor else { return };
+        match monitor.round {
+            Round::Resting => monitor.round = Round::Awaiting,
+            Round::Checking if monitor.tries < TRIES && self.state == State::Operational => {
+                monitor.tries += 1;
+                let wait = monitor.standby_rtt.due().unwrap_or(RETRY).max(RETRY);
+                monitor.due = now + wait * u32::from(monitor.tries);
                 // One check of the current pair that is lost must not make the peer one that knows none.
-                let current = (!vigil.knows_checks && suspects).then_some(current);
-                for pair in [self.spare(), current].into_iter().flatten() {
+                let current = (!monitor.knows_checks && suspects).then_some(current);
+                for pair in [self.standby(), current].into_iter().flatten() {
                     self.send_check(pair, now);
                 }
             }
-            Round::Checking => self.on_spare_failed(now),
+            Round::Checking => self.on_standby_failed(now),
             Round::Off | Round::Awaiting | Round::Asking => {}
         }
-        self.tidy_vigil(now);
+        self.tidy_monitor(now);
         self.refresh_watch();
     }
 
     /// The host had no room for the checks of this context.
     pub fn handle_checks_refused(&mut self, now: Instant) {
         let (interval, current) = (self.round_interval(), self.current());
-        let Some(vigil) = &mut self.vigil else { return };
-        if let Some(flight) = &mut vigil.flight {
+        let Some(monitor) = &mut self.monitor else { return };
+        if let Some(flight) = &mut monitor.flight {
             flight.transmits.clear();
             flight.checks.clear();
             flight.asked = None;
@@ -292,77 +300,77 @@ impl Machine {
                 trial.give_up_checks();
             } else if let Some(trial) = flight.trial.take() {
                 flight.deferred = Some(Suspicion { since: trial.started, ..trial.suspicion });
-                vigil.past_mut(current).quiet_until = now + RETRY / 4;
+                monitor.past_mut(current).quiet_until = now + RETRY / 4;
             }
         }
-        if vigil.round == Round::Checking {
-            vigil.rest(now + interval / 8);
+        if monitor.round == Round::Checking {
+            monitor.rest(now + interval / 8);
         }
-        self.tidy_vigil(now);
+        self.tidy_monitor(now);
         self.refresh_watch();
     }
 
-    /// The sets or the current pair changed: is the spare still the one to keep?
-    pub(super) fn refresh_spare(&mut self, now: Instant) {
+    /// The sets or the current pair changed: is the standby path still the one to keep?
+    pub(super) fn refresh_standby(&mut self, now: Instant) {
         if self.config.profile.is_rfc() {
             return;
         }
-        let is_good = |spare| spare != self.current() && self.is_candidate(spare);
-        let keeps = self.spare().is_some_and(is_good);
-        let spare = if keeps { None } else { self.choose_spare() };
-        if self.vigil.is_none() && spare.is_none() {
+        let is_good = |standby| standby != self.current() && self.is_candidate(standby);
+        let keeps = self.standby().is_some_and(is_good);
+        let standby = if keeps { None } else { self.choose_standby() };
+        if self.monitor.is_none() && standby.is_none() {
             return;
         }
         let is_away = self.home_to_check().is_some();
-        let vigil = self.vigil_mut();
+        let monitor = self.monitor_mut();
         if !keeps {
-            vigil.verified = None;
-            vigil.spare_rtt = Default::default();
-            self.keep_spare(spare);
+            monitor.verified = None;
+            monitor.standby_rtt = Default::default();
+            self.keep_standby(standby);
         }
         let interval = self.round_interval();
-        let vigil = self.vigil_mut();
-        if is_away && vigil.round == Round::Resting {
+        let monitor = self.monitor_mut();
+        if is_away && monitor.round == Round::Resting {
             // The preferred pair may be back, and rounds without it are further apart.
-            vigil.due = vigil.due.min(now + interval);
+            monitor.due = monitor.due.min(now + interval);
         }
-        let has_any = vigil.spare.is_some() || is_away;
+        let has_any = monitor.standby.is_some() || is_away;
         if !has_any {
-            vigil.round = Round::Off;
-        } else if !keeps || vigil.round == Round::Off {
-            vigil.round = Round::Awaiting;
+            monitor.round = Round::Off;
+        } else if !keeps || monitor.round == Round::Off {
+            monitor.round = Round::Awaiting;
         }
-        self.tidy_vigil(now);
+        self.tidy_monitor(now);
     }
 
     /// Another pair is current.
     pub(super) fn after_move(&mut self, from: LocatorPair, now: Instant) {
         let fail_back = self.config.profile.fail_back;
-        let is_spare = self.spare() == Some(self.current());
-        let Some(vigil) = &mut self.vigil else { return };
-        vigil.current_rtt = if is_spare { vigil.spare_rtt } else { Default::default() };
-        (vigil.failed, vigil.spare, vigil.is_asked_in_vain) = (0, None, false);
-        if let Some(flight) = &mut vigil.flight {
+        let is_standby = self.standby() == Some(self.current());
+        let Some(monitor) = &mut self.monitor else { return };
+        monitor.current_rtt = if is_standby { monitor.standby_rtt } else { Default::default() };
+        (monitor.failed, monitor.standby, monitor.is_asked_in_vain) = (0, None, false);
+        if let Some(flight) = &mut monitor.flight {
             (flight.trial, flight.deferred, flight.asked) = (None, None, None);
         }
-        let past = vigil.past_mut(from);
+        let past = monitor.past_mut(from);
         (past.home_since, past.is_home_asked) = (None, false);
         if past.home == Some(from) && past.went_home != Instant::ZERO {
             let stayed = now.since(past.went_home);
             let is_mistake = stayed < (fail_back * STEADY).max(STEADY_AT_LEAST);
             past.mistakes = if is_mistake { (past.mistakes + 1).min(MAX_MISTAKES) } else { 0 };
         }
-        self.refresh_spare(now);
+        self.refresh_standby(now);
         self.refresh_watch();
     }
 
     pub(super) fn leave_deprecated(&mut self, now: Instant) {
-        let spare = self.fresh_spare(now).filter(|spare| !self.is_deprecated(*spare));
-        if let Some(spare) = spare
+        let standby = self.fresh_standby(now).filter(|standby| !self.is_deprecated(*standby));
+        if let Some(standby) = standby
             && self.state == State::Operational
             && self.is_deprecated(self.current())
         {
-            self.move_to(spare, Cause::Deprecated, now);
+            self.move_to(standby, Cause::Deprecated, now);
             self.refresh_forget(now);
         }
     }
@@ -378,8 +386,8 @@ impl Machine {
             return;
         }
         let current = self.current();
-        let Some(vigil) = &mut self.vigil else { return };
-        let past = vigil.past_mut(current);
+        let Some(monitor) = &mut self.monitor else { return };
+        let past = monitor.past_mut(current);
         past.is_home_asked = false;
         let since = *past.home_since.get_or_insert(check.at);
         if now.since(since) < hold {
@@ -393,17 +401,17 @@ impl Machine {
     /// Time between rounds of checks: what is known from others counts for so long.
     #[must_use]
     pub fn round_interval(&self) -> Duration {
-        let spare = self.config.profile.spare_interval;
+        let standby = self.config.profile.standby_interval;
         if self.home_to_check().is_none() {
-            return spare;
+            return standby;
         }
         let home = (self.hold() / 3).max(RETRY);
-        if spare.is_zero() { home } else { home.min(spare) }
+        if standby.is_zero() { home } else { home.min(standby) }
     }
 
     /// How long the preferred pair must have worked: longer after each time that it was a mistake.
     fn hold(&self) -> Duration {
-        let past = self.vigil.as_ref().and_then(|vigil| vigil.past());
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
         let mistakes = past.map_or(0, |past| past.mistakes);
         self.config.profile.fail_back * (1 << mistakes.min(MAX_MISTAKES))
     }
@@ -418,74 +426,74 @@ impl Machine {
         (home != self.current() && is_good).then_some(home)
     }
 
-    /// Sends the checks of a round; `known`: when another context's check of the spare left.
+    /// Sends the checks of a round; `known`: when another context's check of the standby path left.
     fn begin_round(&mut self, known: Option<Instant>, now: Instant) {
         let interval = self.round_interval();
         let home = self.home_to_check();
         let (current, suspects) = (self.current(), self.config.profile.suspects);
-        let spare = self.spare().filter(|_| known.is_none());
-        let Some(vigil) = &mut self.vigil else { return };
-        let wait = vigil.spare_rtt.due().unwrap_or(RETRY).max(RETRY);
+        let standby = self.standby().filter(|_| known.is_none());
+        let Some(monitor) = &mut self.monitor else { return };
+        let wait = monitor.standby_rtt.due().unwrap_or(RETRY).max(RETRY);
         // At the same time as the other one: it finds out for both again, or this one does.
         let next = known.unwrap_or(now) + interval;
-        let until = if spare.is_some() { now + wait } else { next.max(now + RETRY) };
-        vigil.round = if spare.is_some() { Round::Checking } else { Round::Resting };
-        (vigil.due, vigil.tries) = (until, 1);
+        let until = if standby.is_some() { now + wait } else { next.max(now + RETRY) };
+        monitor.round = if standby.is_some() { Round::Checking } else { Round::Resting };
+        (monitor.due, monitor.tries) = (until, 1);
         // Without a past the preferred pair is the current one, and is not asked.
-        if vigil.past().is_some() {
-            let past = vigil.past_mut(current);
+        if monitor.past().is_some() {
+            let past = monitor.past_mut(current);
             if core::mem::replace(&mut past.is_home_asked, home.is_some()) {
                 past.home_since = None;
             }
         }
-        let is_known = known.is_some() && vigil.current_rtt.known().is_some();
+        let is_known = known.is_some() && monitor.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);
-        let better = home.or_else(|| self.better_spare()).filter(|pair| Some(*pair) != spare);
-        for pair in [spare, better, current].into_iter().flatten() {
+        let better = home.or_else(|| self.better_standby()).filter(|pair| Some(*pair) != standby);
+        for pair in [standby, better, current].into_iter().flatten() {
             self.send_check(pair, now);
         }
     }
 
-    /// The spare does not answer: another one may.
-    fn on_spare_failed(&mut self, now: Instant) {
+    /// The standby path does not answer: another one may.
+    fn on_standby_failed(&mut self, now: Instant) {
         let pairs = self.others().len();
-        let (interval, spare_interval) =
-            (self.round_interval(), self.config.profile.spare_interval);
+        let (interval, standby_interval) =
+            (self.round_interval(), self.config.profile.standby_interval);
         let is_away = self.home_to_check().is_some();
-        let Some(vigil) = &mut self.vigil else { return };
-        vigil.failed = vigil.failed.saturating_add(1);
-        (vigil.verified, vigil.spare_rtt) = (None, Default::default());
-        let failed = usize::from(vigil.failed);
+        let Some(monitor) = &mut self.monitor else { return };
+        monitor.failed = monitor.failed.saturating_add(1);
+        (monitor.verified, monitor.standby_rtt) = (None, Default::default());
+        let failed = usize::from(monitor.failed);
         //= rfc5534#4.3-2
-        let wait = if vigil.is_mute() {
-            spare_interval * (1 << (failed - 1).min(MAX_DOUBLINGS))
+        let wait = if monitor.is_mute() {
+            standby_interval * (1 << (failed - 1).min(MAX_DOUBLINGS))
         } else if failed < pairs {
             (interval / 10).max(RETRY)
         } else {
             let doublings = failed.saturating_sub(pairs).min(MAX_DOUBLINGS);
             // The preferred pair is waited for.
-            let most = if is_away { spare_interval.max(interval) } else { Duration::MAX };
+            let most = if is_away { standby_interval.max(interval) } else { Duration::MAX };
             (interval * (1 << doublings)).min(most)
         };
-        vigil.rest(now + wait);
-        self.keep_spare(self.choose_spare());
+        monitor.rest(now + wait);
+        self.keep_standby(self.choose_standby());
     }
 
     /// The best pair besides the current one, after those that failed.
-    fn choose_spare(&self) -> Option<LocatorPair> {
-        if self.config.profile.spare_interval.is_zero() {
+    fn choose_standby(&self) -> Option<LocatorPair> {
+        if self.config.profile.standby_interval.is_zero() {
             return None;
         }
         let others = self.others();
-        let failed = self.vigil.as_ref().map_or(0, |vigil| usize::from(vigil.failed));
+        let failed = self.monitor.as_ref().map_or(0, |monitor| usize::from(monitor.failed));
         others.get(failed % others.len().max(1)).copied()
     }
 
-    /// The best pair, if it shares fewer ends with the current one than the spare does: less breaks both.
-    pub(super) fn better_spare(&self) -> Option<LocatorPair> {
-        let (spare, current) = (self.spare()?, self.current());
+    /// The best pair, if it shares fewer ends with the current one than the standby path does: less breaks both.
+    pub(super) fn better_standby(&self) -> Option<LocatorPair> {
+        let (standby, current) = (self.standby()?, self.current());
         let best = self.others().first().copied()?;
-        let is_better = order::shared_ends(best, current) < order::shared_ends(spare, current);
+        let is_better = order::shared_ends(best, current) < order::shared_ends(standby, current);
         is_better.then_some(best)
     }
 
@@ -508,7 +516,7 @@ impl Machine {
     pub(super) fn tell(&mut self, event: Event) {
         match &mut self.exploration {
             Some(exploration) => exploration.tell(event),
-            None if self.vigil.is_some() => self.flight().tell(event),
+            None if self.monitor.is_some() => self.flight().tell(event),
             None => self.explore().tell(event),
         }
     }

@@ -10,7 +10,7 @@
 
 use core::time::Duration;
 
-use moorline_datapath::shim6::{ContextEntry, Doubt, Report};
+use moorline_datapath::shim6::{ContextEntry, FailureHint, Report};
 use moorline_types::Instant;
 
 use crate::shim6::live::REPORT_RETRY;
@@ -103,7 +103,7 @@ impl Wait {
         if now < due {
             return Some(due);
         }
-        if !self.report(entry, Doubt::Silence, reports, now) {
+        if !self.report(entry, FailureHint::Silence, reports, now) {
             return Some(now + REPORT_RETRY);
         }
         None
@@ -120,8 +120,8 @@ impl Wait {
         if !is_watched(entry) || self.unreachable == time {
             return;
         }
-        let (doubt, usual) = (Doubt::Unreachable, self.usual_wait());
-        if reports.push(Report::Suspected { context: entry.id, doubt, since: now, usual }) {
+        let (hint, usual) = (FailureHint::Unreachable, self.usual_wait());
+        if reports.push(Report::Suspected { context: entry.id, hint, since: now, usual }) {
             self.unreachable = time;
         }
     }
@@ -129,20 +129,20 @@ impl Wait {
     fn suspect_again(&mut self, entry: &ContextEntry, reports: &mut Reports, now: Instant) {
         let least = u64::from(self.usual().max(1)) << WAIT_SHIFT << self.mistakes;
         if !self.is_reported && now.since(self.since(now)).as_nanos() >= u128::from(least) {
-            self.report(entry, Doubt::Retransmission, reports, now);
+            self.report(entry, FailureHint::Retransmission, reports, now);
         }
     }
 
     fn report(
         &mut self,
         entry: &ContextEntry,
-        doubt: Doubt,
+        hint: FailureHint,
         reports: &mut Reports,
         now: Instant,
     ) -> bool {
         let (since, usual) = (self.since(now), self.usual_wait());
         self.is_reported =
-            reports.push(Report::Suspected { context: entry.id, doubt, since, usual });
+            reports.push(Report::Suspected { context: entry.id, hint, since, usual });
         self.is_reported
     }
 

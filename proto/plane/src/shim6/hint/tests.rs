@@ -130,5 +130,5 @@ fn a_report_that_found_no_room_is_tried_again() {
     assert_eq!(due, Some(at(400) + REPORT_RETRY));
     while reports.pop().is_some() {}
     wait.look(&entry, &mut reports, at(500));
-    assert!(matches!(reports.pop(), Some(Report::Suspected { doubt: Doubt::Silence, .. })));
+    assert!(matches!(reports.pop(), Some(Report::Suspected { hint: FailureHint::Silence, .. })));
 }

@@ -1,8 +1,8 @@
-//! Beyond the RFC: spares, local events, suspicion and failing back, two machines on a network.
+//! Beyond the RFC: standby paths, local events, suspicion and failing back, two machines on a network.
 
 use super::net::Net;
 use super::*;
-use crate::event::Doubt;
+use crate::event::FailureHint;
 use crate::profile::Profile;
 
 use alloc::boxed::Box;
@@ -46,21 +46,24 @@ pub(super) fn moved_after(net: &mut Net, host: usize, since: Instant) -> Duratio
 }
 
 /// One host's data plane has a suspicion, with nothing heard since the cut.
-pub(super) fn suspect(net: &mut Net, host: usize, doubt: Doubt) {
+pub(super) fn suspect(net: &mut Net, host: usize, hint: FailureHint) {
     let now = net.now;
-    net.hosts[host].machine.handle_suspicion(doubt, now, Duration::ZERO, now);
+    net.hosts[host].machine.handle_suspicion(hint, now, Duration::ZERO, now);
     net.flush(host);
 }
 
 #[test]
-fn a_disjoint_spare_is_checked_once_a_minute_while_traffic_flows() {
+fn a_disjoint_standby_path_is_checked_once_a_minute_while_traffic_flows() {
     let mut net = net(&config());
     net.run_for(ms(1_000));
-    for (host, spare) in [(0, ab(2, 2)), (1, ba(2, 2))] {
-        assert_eq!(net.hosts[host].machine.fresh_spare(net.now), Some(spare));
+    for (host, standby) in [(0, ab(2, 2)), (1, ba(2, 2))] {
+        assert_eq!(net.hosts[host].machine.fresh_standby(net.now), Some(standby));
     }
     let sent = net.probes_sent();
-    assert_eq!(sent, 8, "each side asks by the spare and by the current pair, and answers both");
+    assert_eq!(
+        sent, 8,
+        "each side asks by the standby path and by the current pair, and answers both"
+    );
     net.run_for(ms(600_000));
     assert!((9 * sent..=11 * sent).contains(&net.probes_sent()), "{}", net.probes_sent());
     net.hosts.iter_mut().for_each(|host| host.payload = None);
@@ -68,7 +71,7 @@ fn a_disjoint_spare_is_checked_once_a_minute_while_traffic_flows() {
     let sent = net.probes_sent();
     net.run_for(ms(3_600_000));
     assert_eq!(net.probes_sent(), sent, "no traffic, no checks");
-    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), None, "so nothing is known of it");
+    assert_eq!(net.hosts[0].machine.fresh_standby(net.now), None, "so nothing is known of it");
     for host in &net.hosts {
         assert!(!host.log.iter().any(|(_, e)| matches!(e, Event::StateChanged { .. })));
         assert!(host.machine.exploration.is_none());
@@ -76,27 +79,27 @@ fn a_disjoint_spare_is_checked_once_a_minute_while_traffic_flows() {
 }
 
 #[test]
-fn a_pair_that_does_not_answer_gives_way_to_another_spare() {
+fn a_pair_that_does_not_answer_gives_way_to_another_standby() {
     let mut net = net(&config());
     net.route = only(&[(1, 1), (1, 2), (2, 1)]);
     net.run_for(ms(30_000));
-    let spare = net.hosts[0].machine.fresh_spare(net.now).expect("one that answers");
-    assert!([ab(1, 2), ab(2, 1)].contains(&spare), "{spare}");
+    let standby = net.hosts[0].machine.fresh_standby(net.now).expect("one that answers");
+    assert!([ab(1, 2), ab(2, 1)].contains(&standby), "{standby}");
 }
 
-/// Else a spare by the uplink of the current pair would be kept, once another uplink was down for a while.
+/// Else a standby path by the uplink of the current pair would be kept, once another uplink was down for a while.
 #[test]
-fn a_spare_that_shares_an_end_gives_way_to_one_that_shares_none_as_soon_as_that_answers() {
+fn a_standby_path_that_shares_an_end_gives_way_to_one_that_shares_none_as_soon_as_that_answers() {
     let mut net = net(&config());
     net.route = only(&[(1, 1), (1, 2)]);
     net.run_for(ms(30_000));
-    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), Some(ab(1, 2)));
+    assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(1, 2)));
     net.route = Box::new(|_| true);
     net.run_for(ms(61_000));
-    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), Some(ab(2, 2)));
+    assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(2, 2)));
     let sent = net.probes_sent();
     net.run_for(ms(600_000));
-    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), Some(ab(2, 2)));
+    assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(2, 2)));
     assert!(net.probes_sent() - sent <= 8 * 11, "as many as ever: {}", net.probes_sent() - sent);
 }
 
@@ -105,11 +108,11 @@ fn a_peer_that_knows_no_checks_is_asked_ever_more_rarely() {
     let mut net = net(&config());
     net.hosts[1].machine.handle_config(Config::default());
     net.run_for(ms(3_600_000));
-    assert_eq!(net.hosts[0].machine.fresh_spare(net.now), None);
+    assert_eq!(net.hosts[0].machine.fresh_standby(net.now), None);
     assert!(net.hosts[0].probes_sent < 80, "{}", net.hosts[0].probes_sent);
     assert_eq!(net.states(), [State::Operational; 2]);
     assert!(net.hosts[1].drops.is_empty());
-    suspect(&mut net, 0, Doubt::Retransmission);
+    suspect(&mut net, 0, FailureHint::Retransmission);
     net.run_for(ms(10_000));
     assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
 }
@@ -124,7 +127,7 @@ fn checks_do_not_keep_payload_on_a_pair_that_loses_it_to_a_peer_that_knows_none(
     net.route = Box::new(|pair| pair != ab(1, 1));
     let cut = net.now;
     for _ in 0..20 {
-        suspect(&mut net, 0, Doubt::Retransmission);
+        suspect(&mut net, 0, FailureHint::Retransmission);
         net.run_for(ms(1_000));
     }
     // The last keepalive comes a Keepalive Timeout after the cut.
@@ -139,7 +142,7 @@ fn one_trial_in_vain_is_enough_for_a_peer_that_has_shown_no_checks() {
     net.run_for(ms(500));
     net.route = Box::new(|pair| pair != ab(1, 1));
     for _ in 0..4 {
-        suspect(&mut net, 0, Doubt::Retransmission);
+        suspect(&mut net, 0, FailureHint::Retransmission);
         net.run_for(ms(1_500));
     }
     let trials = net.hosts[0].log.iter().filter(|(_, e)| matches!(e, Event::Suspected { .. }));
@@ -182,20 +185,20 @@ fn a_local_event_moves_at_once_and_the_peer_as_soon_as_it_hears_of_it() {
 }
 
 #[test]
-fn a_lost_router_moves_to_a_spare_with_another_local_address_only() {
+fn a_lost_router_moves_to_a_standby_path_with_another_local_address_only() {
     let mut net = net(&config());
     net.run_for(ms(5_000));
     let now = net.now;
     net.hosts[0].machine.handle_local_failure(now);
     assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2));
-    // One local address: the spare shares it.
+    // One local address: the standby path shares it.
     let mut alone = Machine::new(config(), ab(1, 1), [1; 16], at(0));
     alone.handle_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(0));
     let verified = Known::Verified { at: at(1), rtt: ms(5) };
     alone.handle_payload(at(1), at(1));
     assert_eq!(alone.question(), Some(ab(1, 2)));
     alone.handle_known(verified, at(1));
-    assert_eq!(alone.fresh_spare(at(2)), Some(ab(1, 2)));
+    assert_eq!(alone.fresh_standby(at(2)), Some(ab(1, 2)));
     alone.handle_local_failure(at(2));
     assert_eq!(alone.current_pair(), ab(1, 1));
     assert_eq!(alone.state(), State::Exploring);
@@ -214,8 +217,8 @@ fn a_deprecated_address_is_left_gently() {
     assert_eq!(net.states(), [State::Operational; 2]);
     assert_eq!(net.pairs()[0], ab(2, 2), "not gone back to, though it works");
     assert!(!has(&net, 0, |e| matches!(e, Event::StateChanged { .. })));
-    let spare = net.hosts[0].machine.fresh_spare(net.now).expect("another");
-    assert_eq!(spare, ab(2, 1), "the deprecated one comes last");
+    let standby = net.hosts[0].machine.fresh_standby(net.now).expect("another");
+    assert_eq!(standby, ab(2, 1), "the deprecated one comes last");
     let now = net.now;
     net.hosts[0].machine.handle_deprecated(&[], now);
     net.run_for(ms(100_000));
@@ -223,7 +226,7 @@ fn a_deprecated_address_is_left_gently() {
 }
 
 #[test]
-fn a_stale_spare_is_probed_before_it_is_used() {
+fn a_stale_standby_path_is_probed_before_it_is_used() {
     let mut net = net(&config());
     net.run_for(ms(5_000));
     net.hosts.iter_mut().for_each(|host| host.payload = None);
@@ -234,16 +237,16 @@ fn a_stale_spare_is_probed_before_it_is_used() {
     assert_eq!(net.hosts[0].machine.state(), State::Exploring);
 }
 
-/// Spares and nothing else: the Send Timeout is the detector.
-fn spares() -> Config {
+/// Standby paths and nothing else: the Send Timeout is the detector.
+fn standby() -> Config {
     Config { profile: Profile { suspects: false, ..Profile::default() }, ..Config::default() }
 }
 
 //= rfc5534#6.4 (test)
 #[test]
-fn a_send_timeout_moves_payload_to_the_spare_before_any_answer() {
+fn a_send_timeout_moves_payload_to_the_standby_path_before_any_answer() {
     for both_ways in [true, false] {
-        let mut net = net(&spares());
+        let mut net = net(&standby());
         net.hosts[1].payload = Some(ms(50)).filter(|_| both_ways);
         // Until the first keepalive.
         net.run_for(ms(8_000));
@@ -267,8 +270,8 @@ fn a_send_timeout_moves_payload_to_the_spare_before_any_answer() {
 }
 
 #[test]
-fn a_spare_that_has_failed_as_well_is_left_by_the_exploration() {
-    let mut net = net(&spares());
+fn a_standby_path_that_has_failed_as_well_is_left_by_the_exploration() {
+    let mut net = net(&standby());
     net.run_for(ms(5_000));
     net.route = only(&[(2, 1)]);
     let now = net.now;
@@ -279,8 +282,8 @@ fn a_spare_that_has_failed_as_well_is_left_by_the_exploration() {
 }
 
 #[test]
-fn without_a_fresh_spare_a_send_timeout_moves_nothing() {
-    let mut net = net(&spares());
+fn without_a_fresh_standby_a_send_timeout_moves_nothing() {
+    let mut net = net(&standby());
     net.run_for(ms(5_000));
     net.hosts.iter_mut().for_each(|host| host.payload = None);
     net.run_for(ms(200_000));
@@ -299,7 +302,7 @@ fn after_a_silent_cut_a_suspicion_moves_both_within_the_bound() {
         net.route = only(&[(2, 2)]);
         net.run_for(delay);
         let since = net.now;
-        suspect(&mut net, 0, Doubt::Retransmission);
+        suspect(&mut net, 0, FailureHint::Retransmission);
         let took = moved_after(&mut net, 0, since);
         let rtt = delay * 2;
         assert!(took >= rtt, "not before an answer could have come: {took:?}");
@@ -314,15 +317,15 @@ fn after_a_silent_cut_a_suspicion_moves_both_within_the_bound() {
 
 #[test]
 fn a_check_is_waited_for_by_how_long_answers_usually_take() {
-    for (doubt, quiet, usual, due) in [
-        (Doubt::Silence, 0, 0, 240),
-        (Doubt::Silence, 0, 44, 240),
-        (Doubt::Silence, 0, 150, 300),
-        (Doubt::Silence, 0, 420, 1_000),
-        (Doubt::Retransmission, 0, 400, 240),
-        (Doubt::Retransmission, 30_000, 150, 300),
-        (Doubt::Retransmission, 30_000, 1_100, 1_000),
-        (Doubt::Unreachable, 30_000, 1_100, 40),
+    for (hint, quiet, usual, due) in [
+        (FailureHint::Silence, 0, 0, 240),
+        (FailureHint::Silence, 0, 44, 240),
+        (FailureHint::Silence, 0, 150, 300),
+        (FailureHint::Silence, 0, 420, 1_000),
+        (FailureHint::Retransmission, 0, 400, 240),
+        (FailureHint::Retransmission, 30_000, 150, 300),
+        (FailureHint::Retransmission, 30_000, 1_100, 1_000),
+        (FailureHint::Unreachable, 30_000, 1_100, 40),
     ] {
         let mut net = net(&config());
         net.run_for(ms(1_000));
@@ -333,10 +336,13 @@ fn a_check_is_waited_for_by_how_long_answers_usually_take() {
         net.run_for(ms(900));
         let now = net.now;
         let machine = &mut net.hosts[0].machine;
-        machine.handle_suspicion(doubt, since, ms(usual), now);
-        let trial = machine.vigil.as_ref().and_then(|vigil| vigil.trial()).expect("a trial");
-        assert_eq!(trial.due.since(now), ms(due), "{doubt:?} {quiet} {usual}");
-        assert!(trial.gap * 20 >= trial.due.since(now) || doubt == Doubt::Unreachable, "no burst");
+        machine.handle_suspicion(hint, since, ms(usual), now);
+        let trial = machine.monitor.as_ref().and_then(|monitor| monitor.trial()).expect("a trial");
+        assert_eq!(trial.due.since(now), ms(due), "{hint:?} {quiet} {usual}");
+        assert!(
+            trial.gap * 20 >= trial.due.since(now) || hint == FailureHint::Unreachable,
+            "no burst"
+        );
         let last = now + trial.gap * 7;
         assert!(last < trial.due, "the last check has time to be answered");
     }
@@ -349,20 +355,24 @@ fn a_peer_whose_own_pair_has_failed_is_told_by_ours_which_stays() {
         let mut net = net(&config());
         net.run_for(ms(5_000));
         let now = net.now;
-        net.hosts[0].machine.move_to(ab(2, 2), Cause::Put, now);
+        net.hosts[0].machine.move_to(ab(2, 2), Cause::Switch, now);
         net.run_for(ms(2_000));
         assert_eq!(net.pairs(), [ab(2, 2), ba(1, 1)]);
         net.route = only(&[(2, 2)]);
         net.run_for(ms(20));
         if is_suspected {
-            suspect(&mut net, 0, Doubt::Silence);
+            suspect(&mut net, 0, FailureHint::Silence);
         }
         let within = if is_suspected { ms(300) } else { ms(15_100) };
         let is_told = |net: &Net| net.pairs()[1] == ba(2, 2);
         assert!(net.run_until(within, is_told).is_some(), "{:?}", net.pairs());
         net.run_for(ms(100));
         assert!(net.is_connected());
-        assert!(causes(&net, 0).iter().all(|cause| *cause == Cause::Put), "{:?}", causes(&net, 0));
+        assert!(
+            causes(&net, 0).iter().all(|cause| *cause == Cause::Switch),
+            "{:?}",
+            causes(&net, 0)
+        );
     }
 }
 
@@ -385,17 +395,17 @@ fn the_last_trial_keeps_payload_where_it_is_if_the_pair_answers() {
 //= rfc5534#6.4 (test)
 #[test]
 fn after_a_last_trial_without_answers_exploration_begins_when_the_send_timeout_is_over() {
-    for spare_works in [true, false] {
+    for standby_works in [true, false] {
         let mut net = net(&config());
         // Nobody waits for an answer, so that nothing is suspected.
         net.hosts[1].payload = None;
         net.run_for(ms(8_000));
-        net.route = if spare_works { only(&[(2, 2)]) } else { only(&[(2, 1)]) };
+        net.route = if standby_works { only(&[(2, 2)]) } else { only(&[(2, 1)]) };
         let starts = |net: &Net| has(net, 0, |event| matches!(event, Event::StateChanged { .. }));
         net.run_until(ms(16_000), starts).expect("explores");
         let took = net.now.since(net.hosts[0].machine.heard());
         assert!((ms(15_000)..=ms(15_050)).contains(&took), "{took:?}");
-        assert_eq!(causes(&net, 0), [Cause::SendTimeout], "{spare_works}");
+        assert_eq!(causes(&net, 0), [Cause::SendTimeout], "{standby_works}");
         assert!(net.run_until(ms(5_000), Net::is_connected).is_some());
     }
 }
@@ -432,7 +442,7 @@ fn a_pair_that_answers_stays_and_the_next_suspicion_has_to_wait() {
     let mut trials = 0;
     let sent = net.probes_sent();
     for _ in 0..6_000 {
-        suspect(&mut net, 0, Doubt::Silence);
+        suspect(&mut net, 0, FailureHint::Silence);
         net.run_for(ms(10));
         trials =
             net.hosts[0].log.iter().filter(|(_, e)| matches!(e, Event::Suspected { .. })).count();
@@ -440,7 +450,7 @@ fn a_pair_that_answers_stays_and_the_next_suspicion_has_to_wait() {
     assert!((5..=12).contains(&trials), "{trials} in a minute");
     assert!(net.probes_sent() - sent <= trials * 22 + 22, "{}", net.probes_sent() - sent);
     assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
-    assert!(has(&net, 0, |e| matches!(e, Event::Cleared { doubt: Doubt::Silence, .. })));
+    assert!(has(&net, 0, |e| matches!(e, Event::Cleared { hint: FailureHint::Silence, .. })));
     assert!(!has(&net, 0, |e| matches!(e, Event::StateChanged { .. })));
 }
 
@@ -448,11 +458,11 @@ fn a_pair_that_answers_stays_and_the_next_suspicion_has_to_wait() {
 fn a_suspicion_in_the_quiet_time_is_taken_up_after_it_unless_something_came() {
     let mut net = net(&config());
     net.run_for(ms(5_000));
-    suspect(&mut net, 0, Doubt::Retransmission);
+    suspect(&mut net, 0, FailureHint::Retransmission);
     net.run_for(ms(30));
     net.route = only(&[(2, 2)]);
     net.run_for(ms(20));
-    suspect(&mut net, 0, Doubt::Retransmission);
+    suspect(&mut net, 0, FailureHint::Retransmission);
     let now = net.now;
     assert!(moved_after(&mut net, 0, now) <= ms(520));
     assert_eq!(causes(&net, 0), [Cause::Suspicion]);
@@ -464,7 +474,7 @@ fn an_icmpv6_error_has_the_current_pair_checked_and_no_other() {
     let mut net = net(&config());
     net.run_for(ms(5_000));
     let sent = net.hosts[0].probes_sent;
-    suspect(&mut net, 0, Doubt::Unreachable);
+    suspect(&mut net, 0, FailureHint::Unreachable);
     net.run_for(ms(100));
     assert!((1..=8).contains(&(net.hosts[0].probes_sent - sent)));
     assert!(has(&net, 0, |e| matches!(e, Event::Cleared { .. })), "made up");
@@ -472,7 +482,7 @@ fn an_icmpv6_error_has_the_current_pair_checked_and_no_other() {
     assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
     net.route = only(&[(2, 2)]);
     net.run_for(ms(300));
-    suspect(&mut net, 0, Doubt::Unreachable);
+    suspect(&mut net, 0, FailureHint::Unreachable);
     net.run_for(ms(100));
     assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
     assert!(net.is_connected());
@@ -484,7 +494,7 @@ fn when_nothing_answers_exploration_begins_long_before_the_send_timeout() {
     net.run_for(ms(5_000));
     net.route = only(&[(2, 1)]);
     net.run_for(ms(20));
-    suspect(&mut net, 0, Doubt::Silence);
+    suspect(&mut net, 0, FailureHint::Silence);
     let took = net.run_until(ms(10_000), Net::is_connected).expect("found");
     assert!(took < ms(2_000), "{took:?}");
     assert_eq!(net.pairs(), [ab(2, 1), ba(1, 2)]);
@@ -496,7 +506,7 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
     net.run_for(ms(5_000));
     net.route = only(&[(2, 2)]);
     net.run_for(ms(30));
-    suspect(&mut net, 0, Doubt::Retransmission);
+    suspect(&mut net, 0, FailureHint::Retransmission);
     net.run_for(ms(60_000));
     assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
     net.route = Box::new(|_| true);
@@ -548,7 +558,7 @@ fn a_pair_that_flaps_is_gone_back_to_ever_more_slowly() {
         let failed = |net: &Net, host: usize| net.hosts[host].machine.current_pair().local;
         for host in 0..2 {
             if [locator(A, 1), locator(B, 1)].contains(&failed(&net, host)) {
-                suspect(&mut net, host, Doubt::Retransmission);
+                suspect(&mut net, host, FailureHint::Retransmission);
             }
         }
         net.run_for(ms(5_000));
@@ -566,7 +576,7 @@ fn without_fail_back_traffic_stays_where_it_is() {
     net.run_for(ms(5_000));
     net.route = only(&[(2, 2)]);
     net.run_for(ms(30));
-    suspect(&mut net, 0, Doubt::Retransmission);
+    suspect(&mut net, 0, FailureHint::Retransmission);
     net.run_for(ms(1_000));
     net.route = Box::new(|_| true);
     net.run_for(ms(600_000));
@@ -574,13 +584,13 @@ fn without_fail_back_traffic_stays_where_it_is() {
 }
 
 #[test]
-fn the_rfcs_machine_suspects_nothing_and_keeps_no_spare() {
+fn the_rfcs_machine_suspects_nothing_and_keeps_no_standby() {
     let mut net = net(&Config::default());
     net.run_for(ms(5_000));
-    suspect(&mut net, 0, Doubt::Retransmission);
+    suspect(&mut net, 0, FailureHint::Retransmission);
     net.run_for(ms(600_000));
     assert_eq!(net.probes_sent(), 0);
-    assert!(net.hosts.iter().all(|host| host.machine.vigil.is_none()));
+    assert!(net.hosts.iter().all(|host| host.machine.monitor.is_none()));
 }
 
 #[test]
@@ -625,7 +635,7 @@ fn answers_to_checks_that_were_not_sent_prove_nothing() {
         let (sent, received) = ([own], [report]);
         let probe = ProbeIn { state: State::Operational, sent: &sent, received: &received };
         let outcome = machine.handle_probe(ab(2, 2), &probe, now);
-        (outcome, machine.fresh_spare(now), machine.current_pair())
+        (outcome, machine.fresh_standby(now), machine.current_pair())
     };
     let made_up = Report { nonce: right.nonce ^ 1, ..right };
     assert_eq!(answer(made_up, at(2)), (Err(DropReason::BadNonce), None, ab(1, 1)));
@@ -662,7 +672,7 @@ fn a_late_report_of_a_check_in_a_probe_inbound_ok_ends_the_exploration() {
     net.route = Box::new(|_| false);
     let machine = &mut net.hosts[0].machine;
     let now = net.now;
-    machine.handle_suspicion(Doubt::Silence, now, Duration::ZERO, now);
+    machine.handle_suspicion(FailureHint::Silence, now, Duration::ZERO, now);
     let mut check = None;
     while let Some(Transmit { pair, message: Message::Probe(probe) }) = machine.poll_transmit() {
         check = probe.sent.first().copied().filter(|_| pair == ab(2, 2)).or(check);
@@ -670,7 +680,7 @@ fn a_late_report_of_a_check_in_a_probe_inbound_ok_ends_the_exploration() {
     machine.handle_local_failure(now);
     assert_eq!(machine.state(), State::Exploring);
     let own = Report { source: locator(B, 2), destination: locator(A, 2), nonce: 7, data: 0 };
-    let received = [check.expect("a check of the spare")];
+    let received = [check.expect("a check of the standby path")];
     let probe = ProbeIn { state: State::InboundOk, sent: &[own], received: &received };
     machine.handle_probe(ab(2, 2), &probe, now + ms(10)).expect("taken");
     assert_eq!((machine.state(), machine.current_pair()), (State::Operational, ab(2, 2)));

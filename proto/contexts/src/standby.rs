@@ -8,14 +8,14 @@ use moorline_types::{ContextId, Instant, LocatorPair, Locators};
 use crate::event::Cause;
 use crate::machine::Contexts;
 
-/// What contexts have found out about spare pairs, so that one of those with the same peer checks for all.
+/// What contexts have found out about standby pairs, so that one of those with the same peer checks for all.
 ///
 /// An answer to one context counts for another only if both have the same locators of the peer, each
 /// verified by its own context: who proved that set to one of them is who proved it to the other, so it is
 /// the return routability of the same host that was shown (decision 045). A peer cannot make the pair of
 /// another one look as if it worked, as it cannot prove that one's locators.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spares {
+pub(crate) struct StandbyPaths {
     by_pair: BTreeMap<LocatorPair, Entry>,
     /// When the second began in which contexts are told of failed pairs, and how often they were.
     told: (Option<Instant>, u32),
@@ -31,7 +31,7 @@ struct Entry {
     answered: Option<(Instant, Duration)>,
 }
 
-impl Spares {
+impl StandbyPaths {
     /// What is known of a pair that is not older than `fresh`, for a context whose peer has these locators. Who is told that it is nothing
     /// will find out.
     fn recall(
@@ -100,18 +100,18 @@ impl Spares {
 }
 
 impl Contexts {
-    /// A context is about to check its spare, unless others have.
-    pub(crate) fn answer_spare_question(&mut self, id: ContextId, now: Instant) {
+    /// A context is about to check its standby path, unless others have.
+    pub(crate) fn answer_standby_question(&mut self, id: ContextId, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
         let Some(pair) = active.reap.question() else { return };
         let context = self.shim6.context(id);
         let Some(established) = context.and_then(|context| context.established()) else { return };
         let fresh = active.reap.round_interval();
-        let known = self.spares.recall(pair, &established.peer.locators, fresh, now);
+        let known = self.standby.recall(pair, &established.peer.locators, fresh, now);
         active.reap.handle_known(known, now);
     }
 
-    pub(crate) fn on_spare_checked(
+    pub(crate) fn on_standby_checked(
         &mut self,
         id: ContextId,
         pair: LocatorPair,
@@ -121,15 +121,15 @@ impl Contexts {
         self.steering.note_answer(pair, answered.1, now);
         let context = self.shim6.context(id);
         if let Some(established) = context.and_then(|context| context.established()) {
-            self.spares.note(pair, &established.peer.locators, answered, now);
+            self.standby.note(pair, &established.peer.locators, answered, now);
         }
     }
 
     /// The peer has lost a context: its answers from before do not show that it takes payload by another pair.
     pub(crate) fn on_peer_lost(&mut self, id: ContextId, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
-        if let Some(spare) = active.reap.handle_standby_suspected(now) {
-            self.spares.forget(spare);
+        if let Some(standby) = active.reap.handle_standby_suspected(now) {
+            self.standby.forget(standby);
         }
         self.drain_reap(id, now);
     }
@@ -151,16 +151,16 @@ impl Contexts {
         cause: Cause,
         now: Instant,
     ) {
-        self.spares.forget(pair);
+        self.standby.forget(pair);
         let is_found_here = matches!(cause, Cause::Suspicion | Cause::SendTimeout);
         let Some(peer) = self.peer_locators(id).filter(|_| is_found_here) else { return };
-        if !self.spares.may_tell(now) {
+        if !self.standby.may_tell(now) {
             return;
         }
-        self.spares.forget_beside(pair, &peer);
+        self.standby.forget_beside(pair, &peer);
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
-            let standby = self.active.get(&id).and_then(|active| active.reap.spare());
+            let standby = self.active.get(&id).and_then(|active| active.reap.standby());
             let is_beside = standby.is_some_and(|standby| shares_end(standby, pair));
             if is_beside && self.peer_locators(id).is_some_and(|of_other| of_other == peer) {
                 if let Some(active) = self.active.get_mut(&id) {
@@ -208,43 +208,43 @@ mod tests {
 
     #[test]
     fn what_one_has_found_out_counts_for_others_with_the_same_peer_alone() {
-        let mut spares = Spares::default();
+        let mut standby = StandbyPaths::default();
         let pair = LocatorPair::new(locator(1), locator(2));
         let peer = Locators::from(&[locator(2), locator(3)]);
         let other = Locators::from(&[locator(2), locator(4)]);
-        assert_eq!(spares.recall(pair, &peer, FRESH, NOW), reap::Known::Nothing);
-        assert_eq!(spares.recall(pair, &peer, FRESH, NOW), reap::Known::Asked);
-        spares.note(pair, &peer, (NOW, RTT), NOW);
+        assert_eq!(standby.recall(pair, &peer, FRESH, NOW), reap::Known::Nothing);
+        assert_eq!(standby.recall(pair, &peer, FRESH, NOW), reap::Known::Asked);
+        standby.note(pair, &peer, (NOW, RTT), NOW);
         let verified = reap::Known::Verified { at: NOW, rtt: RTT };
-        assert_eq!(spares.recall(pair, &peer, FRESH, NOW + RTT), verified);
+        assert_eq!(standby.recall(pair, &peer, FRESH, NOW + RTT), verified);
         assert_eq!(
-            spares.recall(pair, &other, FRESH, NOW + RTT),
+            standby.recall(pair, &other, FRESH, NOW + RTT),
             reap::Known::Nothing,
             "who is that?"
         );
         let peer_again = Locators::from(&[locator(2), locator(3)]);
-        spares.note(pair, &peer, (NOW, RTT), NOW);
-        assert_eq!(spares.recall(pair, &peer_again, FRESH, NOW + RTT), verified);
+        standby.note(pair, &peer, (NOW, RTT), NOW);
+        assert_eq!(standby.recall(pair, &peer_again, FRESH, NOW + RTT), verified);
         assert_eq!(
-            spares.recall(pair, &peer, FRESH, NOW + FRESH + RTT),
+            standby.recall(pair, &peer, FRESH, NOW + FRESH + RTT),
             reap::Known::Nothing,
             "old"
         );
-        spares.note(pair, &peer, (NOW, RTT), NOW);
-        spares.forget(pair);
-        assert_eq!(spares.recall(pair, &peer, FRESH, NOW), reap::Known::Nothing);
+        standby.note(pair, &peer, (NOW, RTT), NOW);
+        standby.forget(pair);
+        assert_eq!(standby.recall(pair, &peer, FRESH, NOW), reap::Known::Nothing);
     }
 
     #[test]
     fn there_is_a_cap() {
-        let mut spares = Spares::default();
+        let mut standby = StandbyPaths::default();
         let peer = Locators::from(&[locator(2)]);
         for n in 0..10_000 {
-            spares.recall(LocatorPair::new(locator(n), locator(2)), &peer, FRESH, NOW);
+            standby.recall(LocatorPair::new(locator(n), locator(2)), &peer, FRESH, NOW);
         }
-        assert_eq!(spares.by_pair.len(), MAX_SHARED);
+        assert_eq!(standby.by_pair.len(), MAX_SHARED);
         let late = NOW + FRESH + RTT;
-        spares.recall(LocatorPair::new(locator(9), locator(9)), &peer, FRESH, late);
-        assert_eq!(spares.by_pair.len(), 1);
+        standby.recall(LocatorPair::new(locator(9), locator(9)), &peer, FRESH, late);
+        assert_eq!(standby.by_pair.len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What a machine keeps beyond RFC 5534: the spare pair, checks under way, a trial of the current pair.
+//! What a machine keeps beyond RFC 5534: the standby pair, checks under way, a trial of the current pair.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -7,19 +7,19 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use crate::bounded::{Answers, push};
-use crate::event::{Doubt, Event};
+use crate::event::{Event, FailureHint};
 use crate::message::{Report, Transmit};
 use crate::random::Random;
 use crate::timers::Timer;
 
 /// Boxed, and there for contexts with more than one pair only.
 #[derive(Clone, Debug)]
-pub(crate) struct Vigil {
+pub(crate) struct PathMonitor {
     /// The pair that is kept, or being tried out for that: places in the machine's two sets.
-    pub(crate) spare: Option<[u8; 2]>,
-    /// When the check by the spare left that was answered last.
+    pub(crate) standby: Option<[u8; 2]>,
+    /// When the check by the standby path left that was answered last.
     pub(crate) verified: Option<Instant>,
-    pub(crate) spare_rtt: Rtt,
+    pub(crate) standby_rtt: Rtt,
     pub(crate) current_rtt: Rtt,
     pub(crate) round: Round,
     /// When resting is over, or the answer of the checks is due.
@@ -56,7 +56,7 @@ pub(crate) struct Past {
     pub(crate) doublings: u8,
 }
 
-/// Where the checks of the spare are.
+/// Where the checks of the standby path are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     /// There is no other pair.
@@ -65,7 +65,7 @@ pub(crate) enum Round {
     Resting,
     /// Due as soon as traffic flows.
     Awaiting,
-    /// The host is to say what it knows of the spare.
+    /// The host is to say what it knows of the standby path.
     Asking,
     /// Checks are under way.
     Checking,
@@ -84,7 +84,7 @@ pub(crate) struct Check {
 /// What the data plane told of the current pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspicion {
-    pub(crate) doubt: Doubt,
+    pub(crate) hint: FailureHint,
     /// Since when nothing has come in.
     pub(crate) since: Instant,
     /// How long answers have taken lately; zero: not known.
@@ -152,12 +152,12 @@ impl Trial {
     }
 }
 
-impl Vigil {
+impl PathMonitor {
     pub(crate) fn new() -> Self {
         Self {
-            spare: None,
+            standby: None,
             verified: None,
-            spare_rtt: Rtt::default(),
+            standby_rtt: Rtt::default(),
             current_rtt: Rtt::default(),
             round: Round::Off,
             due: Instant::ZERO,
@@ -173,7 +173,7 @@ impl Vigil {
 
     pub(crate) fn next_timeout(&self) -> Option<(Instant, Timer)> {
         let round = match self.round {
-            Round::Resting | Round::Checking => Some((self.due, Timer::Spare)),
+            Round::Resting | Round::Checking => Some((self.due, Timer::Standby)),
             Round::Off | Round::Awaiting | Round::Asking => None,
         };
         let trial = self.trial().map(|trial| {
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vigil_is_small() {
-        assert!(size_of::<Vigil>() <= 72, "{}", size_of::<Vigil>());
+    fn a_path_monitor_is_small() {
+        assert!(size_of::<PathMonitor>() <= 72, "{}", size_of::<PathMonitor>());
     }
 }

@@ -1,12 +1,12 @@
-//! Beyond RFC 5534: spare pairs, local events, suspicion.
+//! Beyond RFC 5534: standby pairs, local events, suspicion.
 
-use moorline_datapath::shim6::Doubt;
+use moorline_datapath::shim6::FailureHint;
 
 use super::*;
 use crate::{Cause, Profile};
 
 impl Pair {
-    /// Two hosts with the default profile, and contexts whose spares are known to work.
+    /// Two hosts with the default profile, and contexts whose standby paths are known to work.
     pub(super) fn adaptive() -> Self {
         let mut config = Config { profile: Profile::default(), ..Config::default() };
         config.shim6.send_timeout = Duration::from_secs(2);
@@ -94,7 +94,7 @@ fn a_router_that_is_lost_is_left_in_one_batch_too() {
 }
 
 #[test]
-fn contexts_with_the_same_peer_share_the_checks_of_a_spare() {
+fn contexts_with_the_same_peer_share_the_checks_of_a_standby() {
     let mut pair = Pair::adaptive();
     let ulids = pair.ulids(0);
     for _ in 0..8 {
@@ -118,13 +118,13 @@ fn contexts_with_the_same_peer_share_the_checks_of_a_spare() {
 }
 
 #[test]
-fn a_suspicion_moves_both_ends_to_the_spare() {
+fn a_suspicion_moves_both_ends_to_the_standby() {
     let mut pair = Pair::adaptive();
     let entry = pair.entries[0][0].clone();
     assert!(entry.suspects);
     let (a, b) = (pair.locators[0][0], pair.locators[1][0]);
     pair.dead.extend([(a, b), (b, a)]);
-    let suspected = suspected(entry.id, Doubt::Retransmission, pair.now);
+    let suspected = suspected(entry.id, FailureHint::Retransmission, pair.now);
     pair.hosts[0].handle_report(suspected, pair.now);
     pair.settle();
     assert_eq!(pair.entries[0][0].locators, entry.locators, "its answer is not due yet");
@@ -143,7 +143,7 @@ fn the_rfcs_profile_has_the_data_plane_suspect_nothing() {
     let entry = pair.entries[0][0].clone();
     assert!(!entry.suspects);
     assert_eq!(entry.watch, 0);
-    let suspected = suspected(entry.id, Doubt::Silence, pair.now);
+    let suspected = suspected(entry.id, FailureHint::Silence, pair.now);
     pair.hosts[0].handle_report(suspected, pair.now);
     pair.settle();
     assert_eq!(pair.probes, 0);
@@ -163,12 +163,12 @@ fn trials_of_many_contexts_leave_room_for_explorations() {
     pair.run(Duration::from_secs(10));
     let before = pair.probes;
     for context in (0..20).map(ContextId) {
-        pair.hosts[0].handle_report(suspected(context, Doubt::Silence, pair.now), pair.now);
+        pair.hosts[0].handle_report(suspected(context, FailureHint::Silence, pair.now), pair.now);
     }
     pair.settle();
     assert!(pair.probes - before <= 2 * 11, "{} with answers", pair.probes - before);
 }
 
-fn suspected(context: ContextId, doubt: Doubt, since: Instant) -> Report {
-    Report::Suspected { context, doubt, since, usual: Duration::ZERO }
+fn suspected(context: ContextId, hint: FailureHint, since: Instant) -> Report {
+    Report::Suspected { context, hint, since, usual: Duration::ZERO }
 }

@@ -9,11 +9,11 @@ use crate::event::{Cause, Event};
 use crate::message::Transmit;
 use crate::state::State;
 
-/// Probes that a put sends before it gives the pair up: 4, as at the beginning of an exploration.
+/// Probes that a switch sends before it gives the pair up: 4, as at the beginning of an exploration.
 /// Not configurable.
-pub const PUT_PROBES: u8 = 4;
+pub const SWITCH_PROBES: u8 = 4;
 
-/// The pair of a put is none of local and peer locators of the context that can be used together.
+/// The pair of a switch is none of local and peer locators of the context that can be used together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotCandidate;
 
@@ -25,9 +25,9 @@ impl fmt::Display for NotCandidate {
 
 impl core::error::Error for NotCandidate {}
 
-/// What is known of a put that has not come to an end.
+/// What is known of a switch that has not come to an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Put {
+pub(super) struct Switch {
     pub(super) pair: LocatorPair,
     cause: Cause,
     probes: u8,
@@ -45,7 +45,7 @@ impl Machine {
     ///
     /// # Errors
     /// The pair is no candidate.
-    pub fn handle_put(
+    pub fn handle_switch(
         &mut self,
         pair: LocatorPair,
         cause: Cause,
@@ -54,38 +54,38 @@ impl Machine {
         if !self.is_candidate(pair) {
             return Err(NotCandidate);
         }
-        self.give_up_put(now);
+        self.give_up_switch(now);
         if pair == self.current() && self.state == State::Operational {
             return Ok(true);
         }
-        let put = Put { pair, cause, probes: 0, next: now, transmit: None };
-        self.change_extra(|extra| extra.put = Some(put));
-        self.on_put_timeout(now);
+        let switch = Switch { pair, cause, probes: 0, next: now, transmit: None };
+        self.change_extra(|extra| extra.switch = Some(switch));
+        self.on_switch_timeout(now);
         Ok(false)
     }
 
     /// The pair that is being probed to become current.
     #[must_use]
-    pub fn pending_put(&self) -> Option<LocatorPair> {
-        self.put().map(|put| put.pair)
+    pub fn pending_switch(&self) -> Option<LocatorPair> {
+        self.switch().map(|switch| switch.pair)
     }
 
-    pub(super) fn put(&self) -> Option<&Put> {
-        self.extra.as_ref()?.put.as_ref()
+    pub(super) fn switch(&self) -> Option<&Switch> {
+        self.extra.as_ref()?.switch.as_ref()
     }
 
     /// A pair becomes current: the cause, if somebody wanted it.
-    pub(super) fn take_put(&mut self, to: LocatorPair) -> Option<Cause> {
-        let cause = self.put().filter(|put| put.pair == to)?.cause;
-        self.change_extra(|extra| extra.put = None);
+    pub(super) fn take_switch(&mut self, to: LocatorPair) -> Option<Cause> {
+        let cause = self.switch().filter(|switch| switch.pair == to)?.cause;
+        self.change_extra(|extra| extra.switch = None);
         Some(cause)
     }
 
-    pub(super) fn on_put_timeout(&mut self, now: Instant) {
-        let Some(put) = self.put() else { return };
-        let (pair, probes) = (put.pair, put.probes);
-        if probes >= PUT_PROBES || !self.is_candidate(pair) {
-            return self.give_up_put(now);
+    pub(super) fn on_switch_timeout(&mut self, now: Instant) {
+        let Some(switch) = self.switch() else { return };
+        let (pair, probes) = (switch.pair, switch.probes);
+        if probes >= SWITCH_PROBES || !self.is_candidate(pair) {
+            return self.give_up_switch(now);
         }
         let config = Arc::clone(&self.config);
         let state = self.state;
@@ -102,18 +102,18 @@ impl Machine {
             }
         };
         self.change_extra(|extra| {
-            if let Some(put) = &mut extra.put {
-                put.transmit = transmit;
-                put.probes += 1;
-                put.next = now + config.probe_timeout(1);
+            if let Some(switch) = &mut extra.switch {
+                switch.transmit = transmit;
+                switch.probes += 1;
+                switch.next = now + config.probe_timeout(1);
             }
         });
         self.refresh_forget(now);
     }
 
-    fn give_up_put(&mut self, now: Instant) {
-        let Some(Put { pair, cause, .. }) = self.put().cloned() else { return };
-        self.change_extra(|extra| extra.put = None);
+    fn give_up_switch(&mut self, now: Instant) {
+        let Some(Switch { pair, cause, .. }) = self.switch().cloned() else { return };
+        self.change_extra(|extra| extra.switch = None);
         let is_asking = self.state != State::Operational;
         let exploration = self.explore();
         // An answer that comes later still moves nothing, unless an exploration has asked as well.
