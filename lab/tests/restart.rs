@@ -4,7 +4,9 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +18,7 @@ use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
 use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab, preflight};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 /// So a host has 32 addresses, and two hosts have 1,024 pairs of them.
 const SITES: Sites = Sites(16);
@@ -203,6 +206,65 @@ fn of_what_has_moved_a_restart_changes_no_route() {
     let told = monitor.told_until_now();
     let changed = told.lines().filter(|line| line.contains(PEERS)).count();
     assert_eq!(changed, 0, "routes were changed\n{}", daemon.log());
+    daemon.hand_over().unwrap();
+}
+
+/// A file system in memory with little room, in place of a folder.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(place: PathBuf) -> Self {
+        fs::create_dir_all(&place).unwrap();
+        mount("tmpfs", &place, "tmpfs", MountFlags::empty(), Some(c"size=1m")).unwrap();
+        Self(place)
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("filler")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// A start that cannot write its journal leaves what the run before has left, and makes up for it later.
+#[test]
+fn a_daemon_goes_on_with_a_full_disk() {
+    let name = "restart with a full disk";
+    let Some(lab) = two_by_two(name, &[]) else { return };
+    if is_skipped(name, &preflight::check_bpf()) {
+        return;
+    }
+    let disk = SmallDisk::mount(state_directory(&lab, "a").unwrap());
+    let options = DaemonOptions::new(daemon_options().binary, MINUTE);
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    let host = lab.namespace("a").unwrap();
+    let addresses = || {
+        let shown = host.ip(&["-6", "-o", "addr", "show", "scope", "global"]).unwrap();
+        let words = shown.lines().filter_map(|line| line.split_whitespace().nth(3));
+        words.map(ToOwned::to_owned).collect::<BTreeSet<_>>()
+    };
+    eventually("addresses of both uplinks", || addresses().len() >= 4);
+    daemon.hand_over().unwrap();
+    disk.fill();
+    host.ip(&["addr", "add", "2001:db8:a7::a/64", "dev", "isp1", "nodad"]).unwrap();
+    let before = addresses();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    assert!(addresses().is_superset(&before), "{before:?}, and now {:?}", addresses());
+    let warns = || daemon.status().unwrap().warnings.iter().any(|text| text.contains("journal"));
+    assert!(warns(), "{}", daemon.log());
+    disk.make_room();
+    let has_rule = || host.ip(&["-6", "rule"]).unwrap().contains("from 2001:db8:a7::/64");
+    eventually("the rule of the new prefix", has_rule);
+    eventually("no warning", || !warns());
     daemon.hand_over().unwrap();
 }
 

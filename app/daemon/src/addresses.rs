@@ -47,6 +47,8 @@ pub(crate) struct Addresses {
     is_unsaved: bool,
     /// Why they could not be written.
     trouble: Option<String>,
+    /// Why the host is not as it should be.
+    not_followed: Option<String>,
     /// When to look again, whatever happens.
     due: Option<Instant>,
     /// Prefixes that have no routing rule, as there are too many.
@@ -84,6 +86,7 @@ impl Addresses {
             proof: LocalProof::new(generation.wrapping_add(1), local, &[], seed),
             is_unsaved: false,
             trouble: None,
+            not_followed: None,
             due: None,
             unserved: Vec::new(),
         })
@@ -99,6 +102,17 @@ impl Addresses {
     /// Interfaces were down, if only for a moment: the kernel has taken addresses of ours from them.
     pub(crate) fn handle_interfaces_down(&mut self, down: &BTreeSet<u32>) {
         self.planner.on_interfaces_down(down);
+    }
+
+    /// The host was brought in step with what is known, or could not be: then it is tried again.
+    pub(crate) fn handle_followed(&mut self, failure: Option<String>, now: Instant) {
+        if let Some(text) = &failure {
+            if self.not_followed != failure {
+                tracing::warn!("{text}");
+            }
+            self.look_again(now + RETRY);
+        }
+        self.not_followed = failure;
     }
 
     /// Notes which prefixes have no routing rule. Gives a warning if all had one before.

@@ -116,8 +116,16 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     let _claims = Claims::take(&store)?;
     let events = Events::new();
     let asked = server::start(&args.socket, events.clone())?;
-    let (mut daemon, mut sources) = match Daemon::start(args, config, store, events, asked).await {
+    let goes_on = Datapath::has_pins(&args.pin_dir);
+    let started = Daemon::start(args, config, store, events, asked, goes_on).await;
+    let (mut daemon, mut sources) = match started {
         Ok(started) => started,
+        Err(error) if goes_on => {
+            tracing::warn!(
+                "what the run before has left stays in place for the next start; `moorline down` removes it"
+            );
+            return Err(error);
+        }
         Err(error) => {
             if let Err(left) = undo_all(args).await {
                 tracing::warn!("after the failed start: {left:#}");
@@ -130,8 +138,9 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     let served = daemon.serve(args, &mut sources, &mut signals).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
     match served {
-        Ok(Ending::Kept) => daemon.keep(args).await?,
-        Ok(Ending::Restored) | Err(_) => daemon.stop(args).await?,
+        // After an error the service manager starts the daemon again.
+        Ok(Ending::Kept) | Err(_) => daemon.keep(args).await?,
+        Ok(Ending::Restored) => daemon.stop(args).await?,
     }
     served.map(drop)
 }
@@ -143,6 +152,7 @@ impl Daemon {
         store: Store,
         events: Events,
         asked: mpsc::Receiver<Ask>,
+        goes_on: bool,
     ) -> anyhow::Result<(Self, Sources)> {
         // Before anything on the host is changed: what is wrong with keys is told here.
         let addresses = Addresses::open(config.addresses.clone(), &store)?;
@@ -222,7 +232,12 @@ impl Daemon {
         // Before anything is routed.
         daemon.moved.leave(daemon.netlink.moved().await?);
         daemon.moved.take_over(daemon.ilnp.iter().flat_map(Ilnp::routed));
-        daemon.on_view(view, &mut routers).await?;
+        let followed = daemon.on_view(view, &mut routers).await;
+        if goes_on {
+            daemon.note_followed(followed);
+        } else {
+            followed?;
+        }
         daemon.restore().await?;
         daemon.addresses.on_restored();
         let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
@@ -285,7 +300,8 @@ impl Daemon {
                 notice = sources.monitor.next() => self.on_notice(notice, &mut sources.routers).await?,
                 said = sources.routers.next() => self.on_advertisement(said)?,
                 () = sleep_until(addresses_at), if addresses_at.is_some() => {
-                    tell_failure(self.follow(&mut sources.routers).await);
+                    let followed = self.follow(&mut sources.routers).await;
+                    self.note_followed(followed);
                 }
                 lost = sources.reachability.next() => self.on_lost_neighbor(lost),
                 () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
@@ -318,6 +334,13 @@ impl Daemon {
         }
     }
 
+    /// Notes why the host could not be brought in step with what is known. An interface may be gone again by now, and the next
+    /// notice tells; else it is tried again.
+    fn note_followed(&mut self, followed: anyhow::Result<()>) {
+        let failure = followed.err().map(|error| format!("following the uplinks: {error:#}"));
+        self.addresses.handle_followed(failure, clock::now());
+    }
+
     fn on_icmp6(&mut self, received: std::io::Result<Icmp6Error<'_>>) -> anyhow::Result<()> {
         match received.context("raw socket of ICMPv6")? {
             Icmp6Error::Unrecognized(Unrecognized { quoted, locators, source }) => {
@@ -336,7 +359,8 @@ impl Daemon {
         let notice = notice.context("watching the host's addresses")?;
         if notice.only_specific {
             self.view.specific = notice.view.specific;
-            tell_failure(self.ensure_rules().await.context("source-address rules"));
+            let followed = self.ensure_rules().await.context("source-address rules");
+            self.note_followed(followed);
             self.follow_default_ways().await;
             return Ok(());
         }
@@ -344,7 +368,8 @@ impl Daemon {
         self.tell_changes(&notice);
         let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
         self.addresses.handle_interfaces_down(&notice.routes_taken);
-        tell_failure(self.on_view(notice.view, routers).await);
+        let followed = self.on_view(notice.view, routers).await;
+        self.note_followed(followed);
         if may_lack_routes {
             self.look_for_direct().await;
         }
@@ -385,13 +410,6 @@ fn open_ilnp(
     moors: [u32; 2],
 ) -> anyhow::Result<Option<(Ilnp, Readiness)>> {
     config.ilnp.as_ref().map(|ilnp| Ilnp::open(ilnp, shared, moors)).transpose()
-}
-
-/// An interface may be gone again by now; the next notice tells.
-fn tell_failure(followed: anyhow::Result<()>) {
-    if let Err(error) = followed {
-        tracing::warn!("following the uplinks: {error:#}");
-    }
 }
 
 /// Waits for a source that may not be there.

@@ -339,6 +339,12 @@ impl Datapath {
         }
     }
 
+    /// Whether an earlier process has left programs and tables there.
+    #[must_use]
+    pub fn has_pins(pin_dir: &Path) -> bool {
+        pins::folders(pin_dir).is_ok_and(|folders| !folders.is_empty())
+    }
+
     /// Takes off and removes all that a process pinned in the folder: for `moorline down`.
     ///
     /// Programs of classic tc are found in the network namespace of the caller only.

@@ -168,10 +168,10 @@ impl Contexts {
             let usable = known.iter().copied().filter(|locator| self.usable.contains(locator));
             *local = usable.collect();
         }
-        let ranks: Vec<_> = if peer.preferences.is_empty() {
-            Vec::new()
-        } else {
+        let ranks: Vec<_> = if peer.has_preferences() {
             peer.locators.iter().map(|locator| rank(peer.preference_of(*locator))).collect()
+        } else {
+            Vec::new()
         };
         active.reap.handle_keepalive_timeout(peer.send_timeout.into());
         active.reap.handle_ranked_candidates(&*local, &peer.locators, &ranks, now);

@@ -23,7 +23,7 @@ pub struct Host {
     moved: MovedPairs,
     /// Pairs whose traffic has earned a context while ILNP has them, or asks the peer for them.
     triggered: BTreeSet<UlidPair>,
-    /// The first I1 of each peer that has sent one while ILNP asked it.
+    /// The newest I1 of each peer that has sent one while ILNP asked it: an answer to an older one has a nonce that the peer forgot.
     i1s: BTreeMap<UlidPair, (Vec<u8>, LocatorPair)>,
     /// Updates of the host's own, before those of the contexts.
     updates: VecDeque<datapath::shim6::Update>,
@@ -269,12 +269,12 @@ impl Host {
         self.ilnp.as_ref().is_some_and(has) && !self.shim6.usable().contains(&address)
     }
 
-    /// Keeps the first I1 that is one.
+    /// Keeps an I1, if it is one, in place of an older one.
     fn keep_i1(&mut self, pair: UlidPair, octets: &[u8], locators: LocatorPair) {
         let LocatorPair { local, peer } = locators;
         let is_sound = octets.len() <= MAX_I1 && Packet::parse(octets, peer.0, local.0).is_ok();
-        if is_sound && self.i1s.len() < MAX_I1S {
-            self.i1s.entry(pair).or_insert_with(|| (octets.to_vec(), locators));
+        if is_sound && (self.i1s.len() < MAX_I1S || self.i1s.contains_key(&pair)) {
+            self.i1s.insert(pair, (octets.to_vec(), locators));
         }
     }
 

@@ -217,6 +217,25 @@ fn an_i1_that_comes_while_ilnp_asks_is_answered_when_it_has_given_up() {
     assert_eq!(duo.sent(0).first(), Some(&MessageType::R1));
 }
 
+/// A peer that has sent another I1 has forgotten the nonce of the first one, and so has a peer that was started anew.
+#[test]
+fn of_several_i1s_that_come_while_ilnp_asks_the_newest_is_answered() {
+    let mut duo = Duo::new();
+    duo.carries_ilnp = false;
+    let pair = duo.pair(1);
+    duo.traffic(0);
+    for seed in [1, 9] {
+        duo.hosts[1] = host(seed, &duo.locals[1], duo.now);
+        duo.hosts[1].shim6_mut().handle_report(TrafficReport::Trigger { ulids: pair }, duo.now);
+        duo.settle();
+    }
+    duo.run(GIVES_UP);
+    assert_eq!(duo.sent(0).first(), Some(&MessageType::R1));
+    let established = duo.sent(1).into_iter().take(3).collect::<Vec<_>>();
+    assert_eq!(established, [MessageType::I1, MessageType::I1, MessageType::I2]);
+    assert!(duo.has_context(0) && duo.has_context(1));
+}
+
 #[test]
 fn what_waits_for_a_question_from_a_lost_locator_waits_no_longer_than_the_question() {
     let mut duo = Duo::new();

@@ -87,11 +87,28 @@ impl PeerSet {
         }
     }
 
-    /// What it says of a locator.
+    /// What it says of a locator. A ULID that its list does not name is broken: the peer has lost the address.
     #[must_use]
     pub fn preference_of(&self, locator: Locator) -> LocatorPreference {
-        let index = self.locators.iter().position(|known| *known == locator);
-        index.and_then(|index| self.preferences.get(index)).unwrap_or_default()
+        let Some(index) = self.locators.iter().position(|known| *known == locator) else {
+            return LocatorPreference::default();
+        };
+        if self.lacks_ulid() && index + 1 == self.locators.len() {
+            return LocatorPreference { flags: LocatorPreference::BROKEN, ..Default::default() };
+        }
+        self.preferences.get(index).unwrap_or_default()
+    }
+
+    /// Whether it says anything of its locators.
+    #[must_use]
+    pub fn has_preferences(&self) -> bool {
+        !self.preferences.is_empty() || self.lacks_ulid()
+    }
+
+    /// Whether its list does not name its ULID, which comes last then.
+    fn lacks_ulid(&self) -> bool {
+        let listed = usize::from(self.listed);
+        listed > 0 && listed < self.locators.len()
     }
 
     fn take_list(

@@ -107,7 +107,7 @@ impl Addresses {
         }
         warnings.extend(self.planner.warnings().iter().cloned());
         warnings.extend(self.keys.warnings());
-        warnings.extend(self.trouble.clone());
+        warnings.extend(self.trouble.iter().chain(&self.not_followed).cloned());
         warnings.extend(self.too_many_prefixes());
         warnings.extend(self.taken_away(in_use));
         warnings.extend(self.unprovable(view, in_use));

@@ -107,3 +107,23 @@ fn the_acknowledgement_of_a_request_that_went_by_several_pairs_proves_none() {
     let [current, way] = acknowledged(2);
     assert_ne!(current, way);
 }
+
+/// Else the peer sends to the address that is gone until it hears nothing for a Send Timeout.
+#[test]
+fn a_ulid_that_a_list_does_not_name_any_more_is_left_at_once() {
+    let mut pair = cut_off();
+    let own = local_state(0).usable[1];
+    let mut addresses = local_state(0).proof.addresses().clone();
+    addresses.present = Vec::from([own]);
+    let proof = LocalProof::new(2, addresses, &[], [0; 32]);
+    pair.hosts[0].handle_local(&LocalState { proof, usable: Vec::from([own]) }, pair.now);
+    let request = next_of(&mut pair, 0, MessageType::UPDATE_REQUEST);
+    let back = LocatorPair::new(request.locators.peer, request.locators.local);
+    let heard = pair.now;
+    pair.hosts[1].handle_control(&request.octets, back, heard);
+    let probe = next_of(&mut pair, 1, MessageType::PROBE);
+    assert_eq!((probe.locators.peer, pair.now), (own, heard));
+    let context = pair.hosts[1].contexts().next().expect("a context");
+    // The request itself is a sign of life.
+    assert_eq!(context.established.expect("established").reap, crate::ReapState::InboundOk);
+}

@@ -207,6 +207,6 @@ pub(super) fn is_answer(probe: &ProbeIn<'_>) -> bool {
     probe.state == State::Operational && probe.received.len() == 1
 }
 
-fn is_of_check(data: u32) -> bool {
+pub(super) fn is_of_check(data: u32) -> bool {
     data == CHECK || data == CHECK_CURRENT
 }

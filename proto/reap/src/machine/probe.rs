@@ -2,7 +2,7 @@
 
 use moorline_types::{DropReason, Instant, LocatorPair};
 
-use super::checks::{is_answer, is_way_back};
+use super::checks::{is_answer, is_of_check, is_way_back};
 use super::{CHECK, Machine};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
@@ -61,7 +61,13 @@ impl Machine {
         }
         let report = self.check(pair, probe, now)?;
         let verdict = match (self.judge(probe, now), checked) {
-            (Verdict::Unknown, Some(_)) if self.state == State::Operational => Verdict::Silent,
+            // The peer explores, and has heard our check: RFC 5534 s6.8 has payload take that pair, if no answer says that
+            // the current one works.
+            (Verdict::Unknown, Some(check)) if self.state == State::Operational => {
+                let is_way =
+                    probe.state == State::InboundOk && self.is_candidate(check.pair) && !self.is_settled();
+                if is_way { Verdict::Proven(check.pair) } else { Verdict::Silent }
+            }
             (Verdict::Unknown, Some(check)) if self.is_candidate(check.pair) => {
                 Verdict::Proven(check.pair)
             }
@@ -85,7 +91,12 @@ impl Machine {
                     return Err(DropReason::BadNonce);
                 }
                 self.accept(report, now);
-                self.on_operational(pair, verdict, now);
+                // The peer sends checks in any case: one says nothing of what the peer hears.
+                if verdict == Verdict::Silent && is_of_check(report.data) {
+                    self.on_heard(pair, Cause::ProbeOperational, now);
+                } else {
+                    self.on_operational(pair, verdict, now);
+                }
             }
         }
         Ok(())
@@ -233,14 +244,18 @@ impl Machine {
             }
         }
         let is_switch = |pair| self.switch().is_some_and(|switch| switch.pair == pair);
-        let is_settled = self.state == State::Operational
-            && self.is_candidate(self.current())
-            && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current()));
         match verdict {
-            Verdict::Proven(pair) if is_settled && !is_switch(pair) => {
+            Verdict::Proven(pair) if self.is_settled() && !is_switch(pair) => {
                 Verdict::Proven(self.current())
             }
             Verdict::Proven(_) | Verdict::Silent | Verdict::Outdated | Verdict::Unknown => verdict,
         }
+    }
+
+    /// Whether the current pair has answered in an exploration that is over.
+    fn is_settled(&self) -> bool {
+        self.state == State::Operational
+            && self.is_candidate(self.current())
+            && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current()))
     }
 }

@@ -17,6 +17,7 @@ mod pair;
 mod paths;
 mod probes;
 mod properties;
+mod roaming;
 mod switch;
 mod table;
 
