@@ -94,7 +94,7 @@ fn live(context: &ContextView, counters: &ContextCounters) -> Context {
         locator_local: locators.local.0,
         locator_peer: locators.peer.0,
         moved: locators != ulids,
-        why: why(established),
+        why: why(context),
         readiness: None,
         since_unix_ms: established.map_or(0, |established| clock::unix_ms_of(established.since)),
         local_locators: addresses(established.map(|established| &*established.local_locators)),
@@ -136,11 +136,14 @@ fn dormant(negative: &NegativeView) -> Context {
     }
 }
 
-fn why(established: Option<&EstablishedView>) -> String {
-    match established {
+fn why(context: &ContextView) -> String {
+    match &context.established {
         None => "waiting for the peer's answer".to_owned(),
-        Some(EstablishedView { cause: None, .. }) => "the pair it began with".to_owned(),
         Some(EstablishedView { cause: Some(cause), .. }) => cause.to_string(),
+        Some(view) if view.locators != context.ulids.as_locators() => {
+            "moved before moorlined was started anew".to_owned()
+        }
+        Some(_) => "the pair it began with".to_owned(),
     }
 }
 

@@ -34,7 +34,7 @@ pub struct EstablishedView {
     pub locators: LocatorPair,
     /// When the current pair was chosen.
     pub since: Instant,
-    /// Why; `None`: it is the ULID pair it began with.
+    /// Why; `None`: it is the ULID pair it began with, or the context is of a run before.
     pub cause: Option<Cause>,
     /// Our locators that the peer can verify.
     pub local_locators: Vec<Locator>,

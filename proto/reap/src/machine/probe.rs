@@ -64,8 +64,9 @@ impl Machine {
             // The peer explores, and has heard our check: RFC 5534 s6.8 has payload take that pair, if no answer says that
             // the current one works.
             (Verdict::Unknown, Some(check)) if self.state == State::Operational => {
-                let is_way =
-                    probe.state == State::InboundOk && self.is_candidate(check.pair) && !self.is_settled();
+                let is_way = probe.state == State::InboundOk
+                    && self.is_candidate(check.pair)
+                    && !self.is_settled();
                 if is_way { Verdict::Proven(check.pair) } else { Verdict::Silent }
             }
             (Verdict::Unknown, Some(check)) if self.is_candidate(check.pair) => {
