@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Kernel data plane of ILNPv6: executes what the sessions decided (proto/ilnp/src/datapath.rs is the contract;
- * proto/ilnp/src/plane.rs does the same in user space).
+/* Kernel data plane of ILNPv6: executes what the sessions decided (proto/datapath/src/ilnp.rs is the contract;
+ * proto/plane/src/ilnp does the same in user space).
  *
  * Packets that are not ours to decide on go to the next program of the hook (TC_ACT_UNSPEC, which is TCX_NEXT).
  * So do those of sessions that leave by their own addresses: lib/handled.h has Shim6 leave them alone.

@@ -62,8 +62,8 @@ static __always_inline void fix_checksum(struct __sk_buff *skb, __u32 l2, const 
 		field = 2;
 	else if (!has_transport_checksum(protocol))
 		return;
-	/* RFC 768: zero means that there is none. */
-	if (protocol == IPPROTO_UDP)
+	/* RFC 768, RFC 3828 s3.1: zero means that there is none. */
+	if (protocol == IPPROTO_UDP || protocol == PROTOCOL_UDPLITE)
 		flags |= BPF_F_MARK_MANGLED_0;
 	bpf_l4_csum_replace(skb, l2 + upper->at + field, 0, delta, flags);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ICMPv6 errors of routers about packets of sessions that have moved: the quote gets the addresses back that
- * the socket has, so that the stack finds it (proto/ilnp/src/quote.rs does the same). If it shows a nonce, the
- * MTU is one without it, moved or not.
+ * the socket has, so that the stack finds it (proto/plane/src/ilnp/quote.rs does the same). If it shows a
+ * nonce, the MTU is one without it, moved or not.
  *
  * An error is believed as far as it shows our nonce or, as TCP goes without, a connected socket and its
  * addresses on the wire. What the correspondent itself has to say comes with its nonce.
@@ -72,19 +72,20 @@ __noinline int session_of_quote(struct __sk_buff *skb, const struct ilnp_quote *
 }
 
 /* What the socket's packet would have had for info: the nonce stays in the quote, where the stack passes over
- * it, and is none of the octets that the socket can send. Stacks take no MTU below the least. False if the
- * error is about its header.
+ * it, and is none of the octets that the socket can send. Options without a nonce are the socket's own. Stacks
+ * take no MTU below the least. False if the error is about the header of the nonce.
  */
 static __always_inline bool translate_info(struct icmp_error *error, const struct ilnp_quote *quote)
 {
 	__u32 info = bpf_ntohl(error->info);
-	__u32 len = quote->options.len;
+	bool has_nonce = quote->options.nonce.len;
+	__u32 len = has_nonce ? quote->options.len : 0;
 
 	if (error->type == ICMP_PARAMETER_PROBLEM)
 		return info < sizeof(struct ip6) || info >= sizeof(struct ip6) + len;
 	if (error->type != ICMP_PACKET_TOO_BIG)
 		return true;
-	if (quote->options.nonce.len && quote->upper.protocol == IPPROTO_TCP)
+	if (has_nonce && quote->upper.protocol == IPPROTO_TCP)
 		len = ROOM_IN_TCP;
 	if (info > MIN_MTU)
 		error->info = bpf_htonl(info > len + MIN_MTU ? info - len : MIN_MTU);

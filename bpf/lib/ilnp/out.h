@@ -327,7 +327,8 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		upper->protocol = ip6->next;
 		upper->at = sizeof(*ip6);
 		facts = recent_facts(&departure.pair, &known);
-		if (facts && place == AT_UPLINK && !is_moved(facts) && !(facts->flags & ILNP_ATTACH))
+		if (facts && place == AT_UPLINK && !is_moved(facts) &&
+		    !(facts->flags & (ILNP_ATTACH | ILNP_CONFIRMING)))
 			return send_as_it_is(skb, l2, upper, facts, known);
 		look_into_upper(skb, l2 + sizeof(*ip6), upper);
 		if (facts)

@@ -17,7 +17,8 @@ use moorline_datapath::ilnp::{SessionEntry, Sockets};
 pub(crate) struct Quote {
     /// Source and destination.
     pub(crate) pair: IlvPair,
-    options: Option<OptionsHeader>,
+    /// The options with our nonce; `None` for options without a nonce, which are those of the socket.
+    nonce_header: Option<OptionsHeader>,
     upper: Upper,
     /// The error's MTU or pointer, and what it is for the socket.
     info: (u32, u32),
@@ -37,23 +38,22 @@ impl Quote {
         {
             return None;
         }
-        let options = header.options(quoted).ok()?;
+        let nonce_header = header.options(quoted).ok()?.filter(|options| options.nonce.is_some());
         let upper = header.upper(quoted);
-        let len = options.as_ref().map_or(0, |options| options.len);
-        let has_nonce = options.as_ref().is_some_and(|options| options.nonce.is_some());
-        let room = if has_nonce && upper.protocol == TCP { Some(ROOM_IN_TCP) } else { None };
+        let len = nonce_header.as_ref().map_or(0, |options| options.len);
+        let room = nonce_header.as_ref().filter(|_| upper.protocol == TCP).map(|_| ROOM_IN_TCP);
         let info = u32::from_be_bytes([a, b, c, d]);
         Some(Self {
             pair: IlvPair::new(header.source, header.destination),
             upper,
-            options,
+            nonce_header,
             info: (info, translated(kind, info, u32::try_from(len).ok()?, room)?),
         })
     }
 
     /// Whether a packet of this session is quoted, and the stack would not find its socket or the nonce's octets are in it.
     pub(crate) fn is_of(&self, entry: &SessionEntry, sockets: &dyn Sockets) -> bool {
-        if let Some(nonce) = self.options.as_ref().and_then(|options| options.nonce) {
+        if let Some(nonce) = self.nonce_header.as_ref().and_then(|options| options.nonce) {
             return nonce == entry.send_nonce;
         }
         entry.pair != self.pair

@@ -48,16 +48,16 @@ impl ChecksumDelta {
         Self(if bits == u16::MAX { 0 } else { bits })
     }
 
-    /// The new value of the checksum field of `protocol`. A UDP that has none keeps none.
+    /// The new value of the checksum field of `protocol`. A UDP or UDP-Lite that has none keeps none.
     #[must_use]
     pub fn apply(self, protocol: u8, field: u16) -> u16 {
-        let is_udp = protocol == UDP;
-        if is_udp && field == 0 {
+        // RFC 768, RFC 3828 s3.1: zero means that there is none.
+        let can_be_none = matches!(protocol, UDP | UDP_LITE);
+        if can_be_none && field == 0 {
             return 0;
         }
         match !fold(u64::from(!field) + u64::from(self.0)) {
-            // RFC 768: zero would mean that there is none.
-            0 if is_udp => 0xffff,
+            0 if can_be_none => 0xffff,
             sum => sum,
         }
     }
