@@ -8,7 +8,7 @@ pub(crate) mod hops;
 pub(crate) mod memory;
 mod stack;
 pub(crate) mod tables;
-mod vectors;
+pub(crate) mod vectors;
 
 use std::collections::BTreeMap;
 

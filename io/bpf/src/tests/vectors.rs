@@ -1,20 +1,18 @@
 //! `tests/vectors/plane`, which `proto/plane` goes through too.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 
-use moorline_datapath::shim6::{ContextEntry, Report, Triggers, Update};
-use moorline_tests::plane::{
-    Case, Check, CountersText, Hook, Input, PathCountersText, Step, cases,
-};
-use moorline_types::{ContextId, Instant, Ulid, UlidPair};
+use moorline_datapath::shim6::{Report, Triggers};
+use moorline_tests::plane::shim6::{Case, Check, CountersText, Input, PathCountersText};
+use moorline_tests::plane::{Fate, Hook, Packet, Player, compare, play, play_all, play_changed};
+use moorline_types::ContextId;
 
 use super::can_run;
 use super::harness::{Harness, Origin, Outcome};
 
 /// Actions of `linux/pkt_cls.h`.
 const TC_ACT_UNSPEC: i32 = -1;
-const TC_ACT_SHOT: i32 = 2;
+pub(crate) const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 
 //= rfc5533#8-1 rfc5533#8-2 rfc5533#8 rfc5533#11.1-1 rfc5533#11 rfc5533#11.1 rfc5533#12.1 rfc5533#12.2 rfc5534#4.1-3 (test)
@@ -24,149 +22,144 @@ fn every_case_comes_out_as_it_says() {
     if !can_run("every_case_comes_out_as_it_says") {
         return;
     }
-    let mut harness = Harness::new(&Triggers::default());
-    let mut played = 0;
-    let mut failures = Vec::new();
-    for (file, case) in cases() {
-        if !case.planes.iter().any(|plane| plane == "kernel") {
-            continue;
-        }
-        played += 1;
-        if let Err(difference) = play(&mut harness, &case) {
-            failures.push(format!("{file}: {}: {difference}", case.name));
-        }
-    }
-    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    let mut kernel = Kernel(Harness::new(&Triggers::default()));
+    let (played, _) = play_all("kernel", |case: &Case| {
+        kernel.clear(case);
+        play(&mut kernel, &case.steps).map(|()| 0)
+    });
     assert!(played >= 40, "only {played} cases");
 }
 
-fn play(harness: &mut Harness, case: &Case) -> Result<(), String> {
-    harness.clear(&case.triggers());
-    for &local in &case.locals {
-        harness.set_local(local);
+/// Each packet of each case, with another verdict than it has, and with another value of each octet that comes out.
+#[test]
+fn a_case_that_says_otherwise_of_any_packet_fails() {
+    if !can_run("a_case_that_says_otherwise_of_any_packet_fails") {
+        return;
     }
-    for (index, step) in case.steps.iter().enumerate() {
-        let outcome = match step {
-            Step::Input { at, input } => {
-                harness.set_now(*at);
-                on_input(harness, input)
-            }
-            Step::Check(check) => on_check(harness, check),
+    let mut kernel = Kernel(Harness::new(&Triggers::default()));
+    let (_, changes) = play_all("kernel", |case: &Case| {
+        kernel.clear(case);
+        play_changed(&mut kernel, &case.steps)
+    });
+    assert!(changes >= 10_000, "only {changes} changes");
+}
+
+struct Kernel(Harness);
+
+impl Kernel {
+    /// As the case finds it.
+    fn clear(&mut self, case: &Case) {
+        self.0.clear(&case.triggers());
+        for &local in &case.locals {
+            self.0.set_local(local);
+        }
+    }
+
+    fn drops(&self) -> BTreeMap<String, u64> {
+        let drops = self.0.plane.drops().unwrap();
+        drops.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect()
+    }
+}
+
+impl Player for Kernel {
+    type Input = Input;
+    type Check = Check;
+
+    fn packet(input: &Input) -> Option<&Packet> {
+        input.packet()
+    }
+
+    fn update(&mut self, input: &Input, now: u64) -> Result<(), String> {
+        self.0.set_now(now);
+        match input {
+            Input::Policy { policy } => self.0.plane.set_triggers(&policy.into()).unwrap(),
+            Input::Tick { .. } => self.0.tick(),
+            Input::Upsert { .. }
+            | Input::Heard { .. }
+            | Input::Remove { .. }
+            | Input::Rearm { .. }
+            | Input::Packet(_) => self.0.apply(&input.update().ok_or("no update")?),
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, packet: &Packet, now: u64) -> Result<Fate, String> {
+        self.0.set_now(now);
+        let program = match packet.hook {
+            Hook::UplinkEgress => "uplink_egress",
+            Hook::MoorIngress => "moor_ingress",
+            Hook::UplinkIngress => "uplink_ingress",
         };
-        outcome.map_err(|difference| format!("step {index}: {difference}"))?;
+        let origin = Origin {
+            segments: packet.gso.unwrap_or(0),
+            cgroup: packet.cgroup.unwrap_or(0),
+            mark: packet.mark.unwrap_or(0),
+            ..Origin::default()
+        };
+        let before = self.drops();
+        let outcome = self.0.run_of(program, &packet.octets(), origin);
+        let reasons = counted(&before, &self.drops());
+        fate(packet.hook, outcome, &reasons, &["pass", "up", "deliver"])
     }
-    Ok(())
-}
 
-fn on_input(harness: &mut Harness, input: &Input) -> Result<(), String> {
-    match input {
-        Input::Upsert { upsert } => harness.apply(&Update::Upsert(ContextEntry::from(upsert))),
-        Input::Heard { heard } => harness.apply(&Update::Heard {
-            context: ContextId(heard.context),
-            at: Instant::from_nanos(heard.at),
-        }),
-        Input::Remove { remove } => {
-            harness.apply(&Update::Remove { context: ContextId(remove.context) });
-        }
-        Input::Rearm { rearm } => {
-            let [local, peer] = rearm.ulids;
-            harness.apply(&Update::Rearm { ulids: UlidPair::new(Ulid(local), Ulid(peer)) });
-        }
-        Input::Policy { policy } => {
-            harness.plane.set_triggers(&policy.into()).unwrap();
-        }
-        Input::Tick { .. } => harness.tick(),
-        Input::Packet { packet, hook, gso, cgroup, mark, verdict, via, out } => {
-            let octets = hex::decode(packet).map_err(|error| error.to_string())?;
-            let before = drops(harness);
-            let origin = Origin {
-                segments: gso.unwrap_or(0),
-                cgroup: cgroup.unwrap_or(0),
-                mark: mark.unwrap_or(0),
-                ..Origin::default()
-            };
-            let outcome = harness.run_of(program(*hook), &octets, origin);
-            check_drop(verdict, &before, &drops(harness))?;
-            check_action(*hook, verdict, &outcome)?;
-            // Of what is dropped, nobody sees the octets.
-            if !verdict.starts_with("drop") {
-                compare("octets", &hex::encode(&outcome.packet), out.as_ref().unwrap_or(packet))?;
+    fn check(&mut self, check: &Check) -> Result<(), String> {
+        match check {
+            Check::Reports(expected) => {
+                let expected: Vec<_> =
+                    expected.iter().map(|&report| Report::from(report)).collect();
+                compare("reports", &self.0.reports(), &expected)
             }
-            if let Some(via) = via {
-                compare("source", &outcome.packet[8..24], &via.octets()[..])?;
+            Check::Counters(expected) => {
+                let context = expected.context;
+                let counters = self.0.plane.counters(ContextId(context)).unwrap();
+                compare("counters", &CountersText::new(context, &counters), expected)
             }
+            Check::PathCounters(expected) => {
+                let context = expected.context;
+                let seen = self.0.plane.path_counters(ContextId(context)).unwrap();
+                let seen = seen.map(|seen| PathCountersText::new(context, seen));
+                compare("path counters", &seen, &Some(*expected))
+            }
+            Check::Drops(expected) => compare("drops", &self.drops(), expected),
         }
     }
-    Ok(())
 }
 
-fn program(hook: Hook) -> &'static str {
-    match hook {
-        Hook::UplinkEgress => "uplink_egress",
-        Hook::MoorIngress => "moor_ingress",
-        Hook::UplinkIngress => "uplink_ingress",
-    }
-}
-
-fn check_action(hook: Hook, verdict: &str, outcome: &Outcome) -> Result<(), String> {
-    let action = match (verdict, hook) {
-        ("pass" | "up" | "deliver", _) => TC_ACT_UNSPEC,
-        ("redirect", _) => TC_ACT_REDIRECT,
-        // A redirection to no interface: the sender takes the packet for lost on the way.
-        (_, Hook::UplinkEgress | Hook::MoorIngress) => TC_ACT_REDIRECT,
-        (_, Hook::UplinkIngress) => TC_ACT_SHOT,
-    };
-    compare("action", &outcome.action, &action)
-}
-
-/// A drop counts its reason, once; anything else counts none.
-fn check_drop(
-    verdict: &str,
+/// The reasons that were counted meanwhile, each as often as it was.
+pub(crate) fn counted(
     before: &BTreeMap<String, u64>,
     after: &BTreeMap<String, u64>,
-) -> Result<(), String> {
-    let mut said = before.clone();
-    if let Some(reason) = verdict.strip_prefix("drop:") {
-        *said.entry(reason.to_owned()).or_default() += 1;
+) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for (reason, count) in after {
+        let old = before.get(reason).copied().unwrap_or(0);
+        reasons.extend((old..*count).map(|_| reason.clone()));
     }
-    compare("drops", after, &said)
+    reasons
 }
 
-fn drops(harness: &Harness) -> BTreeMap<String, u64> {
-    let drops = harness.plane.drops().unwrap();
-    drops.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect()
-}
-
-fn on_check(harness: &Harness, check: &Check) -> Result<(), String> {
-    match check {
-        Check::Reports(expected) => {
-            let expected: Vec<_> = expected.iter().map(|&report| Report::from(report)).collect();
-            compare("reports", &harness.reports(), &expected)
+/// The fate of a packet, of which a program has counted these reasons. `passed` are the verdicts that it may be if the stack gets the packet.
+pub(crate) fn fate(
+    hook: Hook,
+    outcome: Outcome,
+    reasons: &[String],
+    passed: &[&str],
+) -> Result<Fate, String> {
+    let lost = match hook {
+        // A redirection to no interface: the sender takes the packet for lost on the way.
+        Hook::UplinkEgress | Hook::MoorIngress => TC_ACT_REDIRECT,
+        Hook::UplinkIngress => TC_ACT_SHOT,
+    };
+    match (reasons, outcome.action) {
+        ([], TC_ACT_UNSPEC) => {
+            let verdicts = passed.iter().copied().map(str::to_owned).collect();
+            Ok(Fate { verdicts, via: None, octets: Some(outcome.packet) })
         }
-        Check::Counters(expected) => {
-            let context = expected.context;
-            let counters = harness.plane.counters(ContextId(context)).unwrap();
-            let seen = CountersText {
-                context,
-                tx_packets: counters.tx_packets,
-                tx_bytes: counters.tx_bytes,
-                rx_packets: counters.rx_packets,
-                rx_bytes: counters.rx_bytes,
-                last_tx: counters.last_tx.as_nanos(),
-                last_rx: counters.last_rx.as_nanos(),
-            };
-            compare("counters", &seen, expected)
+        ([], TC_ACT_REDIRECT) => {
+            let source = outcome.packet[8..24].try_into().map(<[u8; 16]>::into);
+            Ok(Fate { via: source.ok(), ..Fate::new("redirect", outcome.packet) })
         }
-        Check::PathCounters(expected) => {
-            let context = expected.context;
-            let seen = harness.plane.path_counters(ContextId(context)).unwrap();
-            let seen = seen.map(|seen| PathCountersText::new(context, seen));
-            compare("path counters", &seen, &Some(*expected))
-        }
-        Check::Drops(expected) => compare("drops", &drops(harness), expected),
+        ([reason], action) if action == lost => Ok(Fate::dropped(reason)),
+        (reasons, action) => Err(format!("action {action} with drops {reasons:?}")),
     }
-}
-
-fn compare<T: PartialEq + Debug + ?Sized>(what: &str, seen: &T, said: &T) -> Result<(), String> {
-    if seen == said { Ok(()) } else { Err(format!("{what}: {seen:?}, and not {said:?}")) }
 }

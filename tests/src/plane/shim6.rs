@@ -1,25 +1,30 @@
-//! The format of the vectors, field by field as `tests/vectors/plane/README.md` has it.
+//! The format of the vectors of Shim6, field by field as `tests/vectors/plane/README.md` has it, and the player for
+//! `proto/plane`.
+
+mod play;
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_datapath::shim6::{
-    ContextEntry, FailureHint, PathCounters, Prefix, ReapTimers, Report, TriggerPolicy,
-    TriggerRule, Triggers,
+    ContextCounters, ContextEntry, FailureHint, PathCounters, Prefix, ReapTimers, Report,
+    TriggerPolicy, TriggerRule, Triggers, Update,
 };
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use serde::Deserialize;
+
+pub use play::UserPlane;
+
+use super::{Packet, Vector, both};
 
 /// A case: it starts from empty tables.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What it shows.
-    pub name: String,
-    /// Planes it is for: `kernel`, `user`.
+    name: String,
     #[serde(default = "both")]
-    pub planes: Vec<String>,
+    planes: Vec<String>,
     #[serde(default)]
     trigger: Option<Trigger>,
     #[serde(default)]
@@ -31,20 +36,7 @@ pub struct Case {
 }
 
 /// One object in `steps`.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Step {
-    /// With a time.
-    Input {
-        /// Nanoseconds.
-        at: u64,
-        /// What comes in.
-        #[serde(flatten)]
-        input: Input,
-    },
-    /// Without.
-    Check(Check),
-}
+pub type Step = super::Step<Input, Check>;
 
 /// What comes in.
 #[derive(Debug, Deserialize)]
@@ -80,30 +72,8 @@ pub enum Input {
         /// Always true.
         tick: bool,
     },
-    /// A packet at a hook, and what becomes of it.
-    Packet {
-        /// Hexadecimal, from the IPv6 header on.
-        packet: String,
-        /// Where.
-        hook: Hook,
-        /// Segments of a super-packet.
-        #[serde(default)]
-        gso: Option<u32>,
-        /// Cgroup of the socket.
-        #[serde(default)]
-        cgroup: Option<u32>,
-        /// Packet mark.
-        #[serde(default)]
-        mark: Option<u32>,
-        /// `pass`, `up`, `deliver`, `redirect`, `drop:<reason>`.
-        verdict: String,
-        /// Source of the uplink it leaves by.
-        #[serde(default)]
-        via: Option<Ipv6Addr>,
-        /// The packet as it comes out, if not unchanged.
-        #[serde(default)]
-        out: Option<String>,
-    },
+    /// A packet at a hook, and its fate.
+    Packet(Packet),
 }
 
 /// What must be so.
@@ -118,16 +88,6 @@ pub enum Check {
     PathCounters(PathCountersText),
     /// All drop reasons that are not zero.
     Drops(BTreeMap<String, u64>),
-}
-
-/// Where a packet enters a plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the README of the vectors says what they are")]
-pub enum Hook {
-    UplinkEgress,
-    MoorIngress,
-    UplinkIngress,
 }
 
 #[derive(Debug, Deserialize)]
@@ -276,6 +236,65 @@ impl PathCountersText {
     }
 }
 
+impl Vector for Case {
+    const FOLDER: &'static str = "plane";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn planes(&self) -> &[String] {
+        &self.planes
+    }
+}
+
+impl Input {
+    /// The packet, if the input is one.
+    #[must_use]
+    pub const fn packet(&self) -> Option<&Packet> {
+        match self {
+            Self::Packet(packet) => Some(packet),
+            Self::Upsert { .. }
+            | Self::Heard { .. }
+            | Self::Remove { .. }
+            | Self::Rearm { .. }
+            | Self::Policy { .. }
+            | Self::Tick { .. } => None,
+        }
+    }
+
+    /// The update of the contract, if the input is one.
+    #[must_use]
+    pub fn update(&self) -> Option<Update> {
+        match self {
+            Self::Upsert { upsert } => Some(Update::Upsert(upsert.into())),
+            Self::Heard { heard } => Some(Update::Heard {
+                context: ContextId(heard.context),
+                at: Instant::from_nanos(heard.at),
+            }),
+            Self::Remove { remove } => Some(Update::Remove { context: ContextId(remove.context) }),
+            Self::Rearm { rearm } => Some(Update::Rearm { ulids: ulids(rearm.ulids) }),
+            Self::Policy { .. } | Self::Tick { .. } | Self::Packet(_) => None,
+        }
+    }
+}
+
+impl CountersText {
+    /// The counters of a plane, as the vectors write them.
+    #[must_use]
+    pub const fn new(context: u32, counters: &ContextCounters) -> Self {
+        Self {
+            context,
+            tx_packets: counters.tx_packets,
+            tx_bytes: counters.tx_bytes,
+            rx_packets: counters.rx_packets,
+            rx_bytes: counters.rx_bytes,
+            last_tx: counters.last_tx.as_nanos(),
+            last_rx: counters.last_rx.as_nanos(),
+        }
+    }
+}
+
 impl Case {
     /// When traffic triggers in this case.
     #[must_use]
@@ -388,15 +407,11 @@ impl From<ReportText> for Report {
 
 /// Local and peer address.
 #[must_use]
-pub(super) fn ulids([local, peer]: [Ipv6Addr; 2]) -> UlidPair {
+fn ulids([local, peer]: [Ipv6Addr; 2]) -> UlidPair {
     UlidPair::new(Ulid(local), Ulid(peer))
 }
 
 fn tag(text: &str) -> ContextTag {
     let octets = hex::decode(text).ok().and_then(|octets| <[u8; 6]>::try_from(octets).ok());
     ContextTag::from_octets(octets.expect("a tag is 12 hexadecimal digits"))
-}
-
-fn both() -> Vec<String> {
-    vec!["kernel".into(), "user".into()]
 }
