@@ -1,6 +1,7 @@
-//! Vectors of the data plane contracts, and the players for `proto/plane`: [`shim6`] has the format of Shim6. This module has what
-//! does not depend on the contract.
+//! Vectors of the data plane contracts, and the players for `proto/plane`: [`shim6`] has the format of Shim6, [`ilnp`] that of
+//! ILNP. This module has what both formats share.
 
+pub mod ilnp;
 pub mod shim6;
 
 use std::fmt::{Debug, Display};

@@ -7,3 +7,4 @@ mod harness;
 mod hops;
 mod sockets;
 mod tables;
+mod vectors;

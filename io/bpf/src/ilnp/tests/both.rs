@@ -165,7 +165,7 @@ impl Both {
             receive_nonce,
             remote,
             checksum: random.of(&[ChecksumMode::NidOnly, ChecksumMode::Full]),
-            confirming: attach && random.one_in(3),
+            confirming: random.one_in(3),
             watch: random.one_in(2),
         };
         self.update(&Update::Upsert(entry));

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::process::Command;
+use std::time::Duration;
 
-use libbpf_rs::ProgramInput;
+use libbpf_rs::{MapCore as _, MapFlags, ProgramInput};
 use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Sockets};
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid};
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::ilnp::{IlnpDatapath, IlnpSettings};
 use crate::skel::ilnp::types;
+use crate::skel::types::__sk_buff;
 use crate::tables::{self, Table};
 use crate::tests::harness::{ETHERNET, IFINDEX, Namespace, Outcome};
 
@@ -41,54 +45,108 @@ pub(crate) fn our_port(pair: usize) -> u16 {
     40_000 + u16::try_from(pair % (PAIRS.len() - 1)).unwrap()
 }
 
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
 /// On top of [`our_port`].
 pub(crate) const THEIR_PORT: u16 = 10_000;
 
 pub(crate) struct Harness {
     pub(crate) plane: IlnpDatapath,
-    _sockets: Vec<Box<dyn std::any::Any>>,
+    sockets: Vec<OwnedFd>,
+    /// Of TCP: ours and theirs.
+    connections: Vec<[SocketAddrV6; 2]>,
     _namespace: Namespace,
 }
 
 impl Harness {
     /// With a connected TCP and UDP socket for each of [`PAIRS`], and unconnected ones.
     pub(crate) fn new(settings: &IlnpSettings) -> Self {
+        let mut harness = Self::bare(settings);
+        harness.add_addresses(
+            PAIRS.iter().flat_map(|pair| [pair.local.address(), pair.remote.address()]),
+        );
+        for (index, pair) in PAIRS.iter().enumerate() {
+            let ours = at(pair.local.address(), our_port(index));
+            let theirs = at(pair.remote.address(), our_port(index) + THEIR_PORT);
+            harness.connect(UDP, ours, theirs);
+            harness.connect(TCP, ours, theirs);
+        }
+        let anybody = at(Ipv6Addr::UNSPECIFIED, UNCONNECTED);
+        harness.listen(UDP, anybody);
+        harness.listen(TCP, anybody);
+        for l64 in [HOME, AWAY] {
+            harness.plane.set_locator(l64, IFINDEX).unwrap();
+        }
+        harness.plane.set_nids(&[OURS].into()).unwrap();
+        harness
+    }
+
+    /// Without sockets, and without addresses and locators of the host.
+    pub(crate) fn bare(settings: &IlnpSettings) -> Self {
         let namespace = Namespace::new();
-        let mut script = "ip link set lo up\n".to_owned();
-        for address in PAIRS.iter().flat_map(|pair| [pair.local.address(), pair.remote.address()]) {
+        assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+        let plane = IlnpDatapath::open_with(settings, true).unwrap();
+        Self { plane, sockets: Vec::new(), connections: Vec::new(), _namespace: namespace }
+    }
+
+    /// Adds addresses that sockets may have.
+    pub(crate) fn add_addresses(&self, addresses: impl IntoIterator<Item = Ipv6Addr>) {
+        let mut script = String::new();
+        for address in addresses {
             script += &format!("ip addr replace {address}/128 dev lo nodad\n");
             // The kernel makes its route a moment later.
             script += &format!("until ip -6 route get {address} >/dev/null 2>&1; do :; done\n");
         }
         assert!(Command::new("sh").args(["-ec", &script]).status().unwrap().success());
-        let mut sockets: Vec<Box<dyn std::any::Any>> = Vec::new();
-        for (index, pair) in PAIRS.iter().enumerate() {
-            let ours = at(pair.local.address(), our_port(index));
-            let theirs = at(pair.remote.address(), our_port(index) + THEIR_PORT);
-            let udp = UdpSocket::bind(ours).unwrap();
-            udp.connect(theirs).unwrap();
-            sockets.push(Box::new(udp));
+    }
+
+    /// Opens a connected socket, and with TCP the other end of its connection.
+    pub(crate) fn connect(&mut self, protocol: u8, ours: SocketAddrV6, theirs: SocketAddrV6) {
+        if protocol == UDP {
+            let socket = bound(SocketType::DGRAM, ours);
+            rustix::net::connect(&socket, &theirs).unwrap();
+            self.sockets.push(socket);
+        } else {
             let listener = TcpListener::bind(ours).unwrap();
-            sockets.push(Box::new(connected(theirs, ours)));
-            sockets.push(Box::new(listener.accept().unwrap()));
+            self.connections.push([ours, theirs]);
+            self.sockets.push(connected(theirs, ours).into());
+            self.sockets.push(listener.accept().unwrap().0.into());
         }
-        let anybody = at(Ipv6Addr::UNSPECIFIED, UNCONNECTED);
-        sockets.push(Box::new(UdpSocket::bind(anybody).unwrap()));
-        sockets.push(Box::new(TcpListener::bind(anybody).unwrap()));
-        let mut plane = IlnpDatapath::open_with(settings, true).unwrap();
-        for l64 in [HOME, AWAY] {
-            plane.set_locator(l64, IFINDEX).unwrap();
+    }
+
+    /// Opens a socket that takes packets of anybody.
+    pub(crate) fn listen(&mut self, protocol: u8, ours: SocketAddrV6) {
+        self.sockets.push(if protocol == UDP {
+            UdpSocket::bind(ours).unwrap().into()
+        } else {
+            TcpListener::bind(ours).unwrap().into()
+        });
+    }
+
+    /// Closes all sockets, and waits until nothing is left of connections.
+    pub(crate) fn close_sockets(&mut self) {
+        for socket in self.sockets.drain(..) {
+            rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
         }
-        plane.set_nids(&[OURS].into()).unwrap();
-        Self { plane, _sockets: sockets, _namespace: namespace }
+        for [ours, theirs] in std::mem::take(&mut self.connections) {
+            for [local, remote] in [[ours, theirs], [theirs, ours]] {
+                let pair = IlvPair::new(Ilv::of(*local.ip()), Ilv::of(*remote.ip()));
+                let ports = (local.port(), remote.port());
+                while self.plane.kind(pair, TCP, ports) != Socket::None {}
+            }
+        }
     }
 
     pub(crate) fn set_now(&self, now: u64) {
         self.plane.set_now(now);
     }
 
-    /// Forgets pairs that were reported, looks for sockets, and what was dropped.
+    /// Forgets pairs that were reported, looks for sockets, packets without room, and what was dropped.
     pub(crate) fn clear(&self) {
+        let no_room = tables::handle(&self.plane.object, ".data.room").unwrap();
+        let zeros = vec![0; usize::try_from(no_room.value_size()).unwrap()];
+        no_room.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();
         let looked = Table::<u32, u64>::of(&self.plane.object, "looked").unwrap();
         looked.insert(&0, &0).unwrap();
         let table = Table::<types::pair, u64>::of(&self.plane.object, "candidates").unwrap();
@@ -116,9 +174,23 @@ impl Harness {
 
     /// Runs a program on an IPv6 packet.
     pub(crate) fn run(&self, program: &'static str, packet: &[u8]) -> Outcome {
+        self.run_segments(program, packet, 0)
+    }
+
+    /// Runs a program on a super-packet whose segments have so many octets; 0: on a packet.
+    pub(crate) fn run_segments(
+        &self,
+        program: &'static str,
+        packet: &[u8],
+        segment: u32,
+    ) -> Outcome {
         let frame = [&ETHERNET, packet].concat();
         let mut out = vec![0; frame.len() + 64];
+        let mut context = [0; size_of::<__sk_buff>()];
+        let at = core::mem::offset_of!(__sk_buff, gso_size);
+        context[at..at + 4].copy_from_slice(&segment.to_ne_bytes());
         let input = ProgramInput {
+            context_in: Some(&mut context),
             data_in: Some(&frame),
             data_out: Some(&mut out),
             ..ProgramInput::default()
@@ -159,9 +231,15 @@ pub(crate) fn at(address: Ipv6Addr, port: u16) -> SocketAddrV6 {
 
 /// A stream from an address and port of our choice.
 pub(crate) fn connected(from: SocketAddrV6, to: SocketAddrV6) -> TcpStream {
-    use rustix::net::{AddressFamily, SocketType};
-    let socket = rustix::net::socket(AddressFamily::INET6, SocketType::STREAM, None).unwrap();
-    rustix::net::bind(&socket, &from).unwrap();
+    let socket = bound(SocketType::STREAM, from);
     rustix::net::connect(&socket, &to).unwrap();
     TcpStream::from(socket)
+}
+
+/// A socket at an address and port that others may have too.
+fn bound(kind: SocketType, at: SocketAddrV6) -> OwnedFd {
+    let socket = rustix::net::socket(AddressFamily::INET6, kind, None).unwrap();
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+    rustix::net::bind(&socket, &at).unwrap();
+    socket
 }

@@ -1,0 +1,164 @@
+//! `tests/vectors/plane/ilnp`, which `proto/plane` goes through too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+use moorline_datapath::ilnp::{ChecksumMode, Report, Update, Wanted};
+use moorline_tests::plane::ilnp::{Case, Check, Input};
+use moorline_tests::plane::{Fate, Hook, Packet, Player, compare, play, play_all, play_changed};
+use moorline_types::{L64, SessionId};
+
+use super::harness::{Harness, at};
+use crate::ilnp::IlnpSettings;
+use crate::tests::can_run;
+use crate::tests::harness::IFINDEX;
+use crate::tests::vectors::{TC_ACT_SHOT, counted, fate};
+
+//= rfc6744#2-1 rfc6744#2-5 rfc6744#2-6 rfc6744#3-1 rfc6744#4-2 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 (test)
+//= rfc6744#7-1 rfc6744#7-3 rfc6744#7-5 rfc6744#8-1 (test)
+//= rfc6741#5.4-1 rfc6741#5.4-2 (test)
+#[test]
+fn every_case_of_ilnp_comes_out_as_it_says() {
+    if !can_run("every_case_of_ilnp_comes_out_as_it_says") {
+        return;
+    }
+    let mut kernel = Kernel::default();
+    let (played, _) = play_all("kernel", |case: &Case| {
+        kernel.clear(case);
+        play(&mut kernel, &case.steps).map(|()| 0)
+    });
+    assert!(played >= 80, "only {played} cases");
+}
+
+/// Each packet of each case, with another verdict than it has, and with another value of each octet that comes out.
+#[test]
+fn a_case_of_ilnp_that_says_otherwise_of_any_packet_fails() {
+    if !can_run("a_case_of_ilnp_that_says_otherwise_of_any_packet_fails") {
+        return;
+    }
+    let mut kernel = Kernel::default();
+    let (_, changes) = play_all("kernel", |case: &Case| {
+        kernel.clear(case);
+        play_changed(&mut kernel, &case.steps)
+    });
+    assert!(changes >= 30_000, "only {changes} changes");
+}
+
+/// The programs as they were loaded for the last case, and for which settings.
+#[derive(Default)]
+struct Kernel {
+    loaded: Option<((Wanted, ChecksumMode), Harness)>,
+    locators: Vec<L64>,
+    addresses: BTreeSet<Ipv6Addr>,
+}
+
+impl Kernel {
+    fn harness(&mut self) -> &mut Harness {
+        &mut self.loaded.as_mut().expect("loaded for the case").1
+    }
+
+    /// As the case finds it: loading the programs takes longer than most cases.
+    fn clear(&mut self, case: &Case) {
+        if self.loaded.as_ref().is_none_or(|(settings, _)| *settings != case.settings()) {
+            // The thread leaves the namespace before it enters another.
+            *self = Self::default();
+            let (wanted, checksum) = case.settings();
+            let settings = IlnpSettings {
+                max_sessions: MAX_SESSIONS,
+                wanted,
+                checksum,
+                ..IlnpSettings::default()
+            };
+            self.loaded = Some((case.settings(), Harness::bare(&settings)));
+        }
+        let old = std::mem::replace(&mut self.locators, case.locators().collect());
+        let new = self.locators.clone();
+        let harness = self.harness();
+        for session in (0..MAX_SESSIONS).map(SessionId) {
+            harness.plane.apply(&Update::Remove { session }).unwrap();
+        }
+        harness.clear();
+        old.into_iter().for_each(|l64| harness.plane.unset_locator(l64).unwrap());
+        new.into_iter().for_each(|l64| harness.plane.set_locator(l64, IFINDEX).unwrap());
+        harness.plane.set_nids(&case.nids().collect()).unwrap();
+        self.open_sockets(case);
+    }
+
+    fn open_sockets(&mut self, case: &Case) {
+        let ends = case.sockets.iter().flat_map(|socket| [Some(socket.local), socket.peer]);
+        let addresses: BTreeSet<_> = ends
+            .flatten()
+            .map(|(address, _)| address)
+            .filter(|address| !address.is_unspecified())
+            .collect();
+        let new: Vec<_> = addresses.difference(&self.addresses).copied().collect();
+        self.addresses.extend(&new);
+        let harness = self.harness();
+        if !new.is_empty() {
+            harness.add_addresses(new);
+        }
+        harness.close_sockets();
+        for socket in &case.sockets {
+            let (address, port) = socket.local;
+            let ours = at(address, port);
+            match socket.peer {
+                Some((peer, port)) => harness.connect(socket.protocol, ours, at(peer, port)),
+                None => harness.listen(socket.protocol, ours),
+            }
+        }
+    }
+
+    fn drops(&mut self) -> BTreeMap<String, u64> {
+        let drops = self.harness().drops();
+        drops.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect()
+    }
+}
+
+impl Player for Kernel {
+    type Input = Input;
+    type Check = Check;
+
+    fn packet(input: &Input) -> Option<&Packet> {
+        input.packet()
+    }
+
+    fn update(&mut self, input: &Input, now: u64) -> Result<(), String> {
+        let harness = self.harness();
+        harness.set_now(now);
+        let update = input.update().ok_or("no update")?;
+        harness.plane.apply(&update).map_err(|error| error.to_string())
+    }
+
+    fn run(&mut self, packet: &Packet, now: u64) -> Result<Fate, String> {
+        let before = self.drops();
+        let (program, passed) = match packet.hook {
+            Hook::UplinkEgress => ("ilnp_egress", ["pass", "send"]),
+            Hook::MoorIngress => ("ilnp_moor_ingress", ["pass", "send"]),
+            Hook::UplinkIngress => ("ilnp_ingress", ["pass", "deliver"]),
+        };
+        let harness = self.harness();
+        harness.set_now(now);
+        let segment = packet.segment.unwrap_or(0);
+        let outcome = harness.run_segments(program, &packet.octets(), segment);
+        let mut controls = harness.controls();
+        let reasons = counted(&before, &self.drops());
+        match (controls.pop(), outcome.action) {
+            (None, _) => fate(packet.hook, outcome, &reasons, &passed),
+            (Some(octets), TC_ACT_SHOT) if reasons.is_empty() => Ok(Fate::new("up", octets)),
+            (Some(_), action) => Err(format!("up with action {action} and drops {reasons:?}")),
+        }
+    }
+
+    fn check(&mut self, check: &Check) -> Result<(), String> {
+        match check {
+            Check::Reports(expected) => {
+                let expected: Vec<_> = expected.iter().map(Report::from).collect();
+                compare("reports", &self.harness().reports(), &expected)
+            }
+            Check::Drops(expected) => compare("drops", &self.drops(), expected),
+        }
+    }
+}
+
+/// More slots than the cases use.
+const MAX_SESSIONS: u32 = 32;
