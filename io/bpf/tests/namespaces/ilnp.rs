@@ -1,12 +1,10 @@
 //! ILNP sessions on real interfaces, set by hand, beside the programs of Shim6.
 
 mod errors;
-mod flood;
 mod forwarded;
 mod merged;
 mod stacked;
 mod strangers;
-mod throughput;
 
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;

@@ -11,7 +11,6 @@ mod ilnp;
 mod net;
 mod pins;
 mod stalled;
-mod throughput;
 mod triggers;
 mod tun;
 

@@ -1,6 +1,5 @@
 //! What is in the tables, of all sessions that there is room for and of those that there is none for.
 
-use libbpf_rs::MapCore;
 use moorline_datapath::ilnp::MAX_REMOTE_LOCATORS;
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update};
 use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};
@@ -12,7 +11,6 @@ use crate::plain::Plain;
 use crate::skel::ilnp::types;
 use crate::tables::Table;
 use crate::tests::can_run;
-use crate::tests::memory::octets_of;
 
 const SESSIONS: u32 = 64;
 
@@ -138,22 +136,4 @@ fn a_session_that_cannot_change_stays_what_it_was() {
     assert_eq!((left(&plane), is_live(&plane, 0)), ([1, 2, 1, MAX_REMOTE_LOCATORS], true));
     plane.apply(&Update::Remove { session: SessionId(0) }).unwrap();
     assert_eq!((left(&plane), is_live(&plane, 0)), ([0, 1, 0, 0], false));
-}
-
-/// Told and not asserted: `cargo test -p moorline-bpf --lib -- --ignored --nocapture ilnp_memory`.
-#[test]
-#[ignore = "a measurement"]
-fn ilnp_memory() {
-    if !can_run("ilnp_memory") {
-        return;
-    }
-    let settings = IlnpSettings::default();
-    let plane = plane(settings.max_sessions);
-    let mut sum = 0;
-    for map in plane.object.maps() {
-        let octets = octets_of(&map);
-        println!("{:12} {octets:10}", map.name().to_string_lossy());
-        sum += octets;
-    }
-    println!("{:12} {sum:10}, {} sessions", "all", settings.max_sessions);
 }
