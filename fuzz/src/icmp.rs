@@ -1,8 +1,8 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use moorline_addresses::{AdvertisedPrefixes, Envelope, read_advertisement};
 use moorline_link::Unrecognized;
-use moorline_netlink::{AdvertisedPrefixes, Envelope, read_advertisement};
 use moorline_types::{Instant, Locator};
 
 use crate::input::Input;

@@ -1,20 +1,15 @@
-//! Our addresses: which the host should have, what proves them, and what peers are told of them.
+//! Our addresses: what proves them, and what peers are told of them. Which the host should have is decided in
+//! [`moorline_addresses`].
 //!
 //! | module | concern |
 //! |---|---|
-//! | `plan` | what should be on which interface, from views and advertisements: pure |
-//! | `prefixes` | in which prefixes, and for how long: pure |
-//! | `group` | the parameters of addresses that belong together: pure |
 //! | `keys`, `saved`, `given` | what is on disk |
 //! | `views` | what the control API tells |
 //! | `follow` | carries the plan out |
 
 mod follow;
 mod given;
-mod group;
 mod keys;
-mod plan;
-mod prefixes;
 mod saved;
 mod views;
 
@@ -23,16 +18,17 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use moorline_addresses::{
+    Action, AdvertisedPrefixes, Advertisement, HostView, Plan, Planner, RETRY, Rule, Seen,
+};
 use moorline_cga::LocalProof;
 use moorline_contexts::LocalState;
-use moorline_netlink::{AdvertisedPrefixes, Advertisement, HostView, Prefix};
-use moorline_types::{Instant, Locator};
+use moorline_types::{Instant, Locator, Prefix};
 
-use crate::config::{AddressPolicy, Rule};
+use crate::config::AddressSettings;
 use crate::deaf::Deaf;
 use crate::store::Store;
 use keys::Keys;
-use plan::{Action, Plan, Planner, Seen};
 pub(crate) use saved::SavedAddresses;
 
 /// Our side of every context.
@@ -58,8 +54,8 @@ pub(crate) struct Addresses {
 impl Addresses {
     /// With the keys and addresses of the last run, if there was one: peers and name servers may know
     /// them.
-    pub(crate) fn open(policy: AddressPolicy, store: &Store) -> anyhow::Result<Self> {
-        let keys = Keys::open(&policy, &store.keys()?)?;
+    pub(crate) fn open(settings: AddressSettings, store: &Store) -> anyhow::Result<Self> {
+        let keys = Keys::open(&settings, &store.keys()?)?;
         let saved = store.load_addresses()?;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).context("randomness of the kernel")?;
@@ -74,8 +70,8 @@ impl Addresses {
             }
             None => (getrandom::u32().context("randomness of the kernel")?, Vec::new()),
         };
-        given::add(&mut groups, &policy, key_of)?;
-        let planner = Planner::new(policy, keys.public().clone(), groups, seed);
+        given::add(&mut groups, &settings, key_of)?;
+        let planner = Planner::new(settings.policy, keys.public().clone(), groups, seed);
         let local = planner.announced(&HostView::default());
         Ok(Self {
             planner,
@@ -212,14 +208,14 @@ impl Addresses {
     fn usable(view: &HostView) -> Vec<Locator> {
         let addresses = view.uplinks.iter().filter(|uplink| uplink.carrier);
         let addresses = addresses.flat_map(|uplink| &uplink.addresses);
-        let usable = addresses.filter(|own| plan::is_usable(own));
+        let usable = addresses.filter(|own| own.flags.is_usable());
         usable.map(|own| Locator(own.address)).collect()
     }
 
     /// Those of them that are deprecated.
     fn deprecated(view: &HostView) -> Vec<Locator> {
         let addresses = view.uplinks.iter().flat_map(|uplink| &uplink.addresses);
-        let deprecated = addresses.filter(|own| plan::is_usable(own) && !own.preferred);
+        let deprecated = addresses.filter(|own| own.flags.is_usable() && !own.preferred);
         deprecated.map(|own| Locator(own.address)).collect()
     }
 
@@ -230,8 +226,6 @@ impl Addresses {
 
 /// Advertisements that come together are looked at together.
 const SETTLE: Duration = Duration::from_millis(50);
-/// Until parameters that could not be made or written are tried again.
-const RETRY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

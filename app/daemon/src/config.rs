@@ -4,6 +4,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
+use moorline_addresses::AddressMode;
 use moorline_bpf::AttachMode;
 use moorline_contexts::Profile;
 use serde::Deserialize;
@@ -16,14 +17,14 @@ mod profile;
 mod ranker;
 mod triggers;
 
-pub use addresses::{AddressMode, AddressPolicy, KeySource, Rule, SetSource};
-
+pub(crate) use addresses::ModeName;
+pub use addresses::{AddressSettings, KeySource, SetSource};
 pub use congestion::CongestionConfig;
 pub use ilnp::{IlnpConfig, IlnpPolicy};
 pub use ranker::RankerConfig;
 pub use triggers::TriggerConfig;
 
-use addresses::{KeyPart, PartOfRule, Parts, SetPart};
+use addresses::{KeyPart, Parts, PlacePart, SetPart};
 use ilnp::{ChecksumName, IlnpPart, NonceName, Switch};
 use profile::ProfileName;
 use triggers::{DefaultPart, RulePart};
@@ -46,7 +47,7 @@ pub struct Config {
     /// Interfaces to use; empty: all that have a global address and a default route.
     pub uplinks: Vec<String>,
     /// Which addresses are made, that prove whose they are.
-    pub addresses: AddressPolicy,
+    pub addresses: AddressSettings,
     /// Which paths are preferred and avoided.
     pub paths: Vec<moorline_api::PathRule>,
     /// Whether payload takes all pairs of a context at once.
@@ -86,12 +87,12 @@ struct File {
     max_contexts: u32,
     max_flows: u32,
     uplinks: Vec<String>,
-    addresses: AddressMode,
+    addresses: ModeName,
     sec: u8,
     keys: BTreeMap<String, KeyPart>,
     sets: BTreeMap<String, SetPart>,
-    interfaces: BTreeMap<String, PartOfRule>,
-    prefixes: BTreeMap<String, PartOfRule>,
+    interfaces: BTreeMap<String, PlacePart>,
+    prefixes: BTreeMap<String, PlacePart>,
     ilnp: Switch,
     ilnp_policy: IlnpPolicy,
     ilnp_nonce: NonceName,
@@ -140,7 +141,7 @@ impl Default for File {
             max_contexts: 65_536,
             max_flows: 65_536,
             uplinks: Vec::new(),
-            addresses: AddressMode::HbaCompatible,
+            addresses: ModeName(AddressMode::HbaCompatible),
             sec: 1,
             keys: BTreeMap::new(),
             sets: BTreeMap::new(),
@@ -216,7 +217,7 @@ impl Config {
             },
             tcp_notice: file.tcp_notice,
             uplinks: file.uplinks,
-            addresses: AddressPolicy::parse(Parts {
+            addresses: AddressSettings::parse(Parts {
                 mode: file.addresses,
                 sec: file.sec,
                 keys: file.keys,
@@ -312,13 +313,14 @@ const SEND_TIMEOUT: std::ops::RangeInclusive<Duration> =
 #[cfg(test)]
 mod tests {
     use super::*;
+    use moorline_addresses::Rule;
 
     #[test]
     fn an_empty_file_gives_the_defaults() {
         let config = Config::parse("").expect("defaults");
         assert_eq!(config.send_timeout, Duration::from_secs(10));
         assert!(config.tcp_notice);
-        assert_eq!(config.addresses.rule_of("eth0").mode, AddressMode::HbaCompatible);
+        assert_eq!(config.addresses.policy.rule_of("eth0").mode, AddressMode::HbaCompatible);
     }
 
     #[test]
@@ -328,7 +330,7 @@ mod tests {
         assert_eq!(config.send_timeout, Duration::from_millis(250));
         assert_eq!(config.uplinks, ["eth0"]);
         assert!(!config.tcp_notice);
-        assert_eq!(config.addresses.rule_of("eth0").mode, AddressMode::Off);
+        assert_eq!(config.addresses.policy.rule_of("eth0").mode, AddressMode::Off);
     }
 
     #[test]
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_prefix_counts_before_what_is_said_of_its_interface() {
+    fn what_is_said_of_an_interface_and_a_prefix_is_taken() {
         let text = r#"
             addresses = "cga"
             [keys.work]
@@ -359,27 +361,20 @@ mod tests {
             [interfaces.eth0]
             addresses = "hba"
             set = "servers"
-            [interfaces.eth1]
-            addresses = "off"
             [prefixes."2001:db8:1::/64"]
             addresses = "hba-compatible"
             key = "work"
         "#;
-        let policy = Config::parse(text).expect("valid").addresses;
+        let policy = Config::parse(text).expect("valid").addresses.policy;
+        let expected =
+            |mode, key: &str, set: &str| Rule { mode, key: key.to_owned(), set: set.to_owned() };
         let prefix = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0];
-        let rule = |interface, prefix| {
-            let Rule { mode, key, set } = policy.rule(interface, prefix);
-            (mode, key, set)
-        };
-        let expected = |mode, key: &str, set: &str| (mode, key.to_owned(), set.to_owned());
-        assert_eq!(rule("eth9", [0; 8]), expected(AddressMode::Cga, "default", "default"));
-        assert_eq!(rule("eth0", [0; 8]), expected(AddressMode::Hba, "default", "servers"));
-        assert_eq!(rule("eth0", prefix), expected(AddressMode::HbaCompatible, "work", "servers"));
-        assert_eq!(policy.rule_of("eth1").mode, AddressMode::Off);
-        assert!(policy.is_managed("eth1"), "for the one prefix");
-        assert_eq!(policy.keys_in_use().into_iter().collect::<Vec<_>>(), ["default", "work"]);
-        assert!(AddressPolicy::of(AddressMode::Hba).keys_in_use().is_empty());
-        assert!(!AddressPolicy::of(AddressMode::Off).is_managed("eth0"));
+        assert_eq!(policy.rule_of("eth9"), expected(AddressMode::Cga, "default", "default"));
+        assert_eq!(policy.rule_of("eth0"), expected(AddressMode::Hba, "default", "servers"));
+        assert_eq!(
+            policy.rule("eth0", prefix),
+            expected(AddressMode::HbaCompatible, "work", "servers")
+        );
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use moorline_addresses::{BareLink, HostView};
 use moorline_api::{DEAF, EventKind};
-use moorline_netlink::{Advertisements, BareLink, HostView, is_interface};
+use moorline_netlink::{Advertisements, is_deaf, is_interface};
 use moorline_types::Instant;
 
 use crate::clock;
@@ -82,7 +83,7 @@ impl Daemon {
     /// Looks for interfaces whose routers the kernel does not hear, asks those routers, and tells of them.
     pub(crate) fn follow_deaf(&mut self, routers: &mut Advertisements) {
         let now = clock::now();
-        let links = self.view.bare.iter().filter(|one| one.is_deaf()).cloned().collect();
+        let links = self.view.bare.iter().filter(|one| is_deaf(one)).cloned().collect();
         for ifindex in self.addresses.deaf.handle_links(links, &self.view, is_interface, now) {
             routers.solicit(ifindex);
         }
@@ -101,7 +102,7 @@ const TELL_AGAIN: Duration = Duration::from_secs(600);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use moorline_netlink::Uplink;
+    use moorline_addresses::Uplink;
 
     fn link(ifindex: u32) -> BareLink {
         let name = format!("wan{ifindex}");

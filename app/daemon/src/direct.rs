@@ -6,7 +6,8 @@ use std::iter;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_netlink::{MovedRoute, NextHop};
+use moorline_addresses::NextHop;
+use moorline_netlink::MovedRoute;
 use moorline_types::{LocatorPair, Ulid, UlidPair};
 use tokio::time::Instant;
 

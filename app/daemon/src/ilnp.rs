@@ -27,12 +27,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use anyhow::Context as _;
+use moorline_addresses::HostView;
 use moorline_bpf::ilnp::IlnpDatapath;
 use moorline_datapath::ilnp::{Report, Sockets};
 use moorline_host::{Host, Sessions};
 use moorline_ilnp::{Question, Socket};
 use moorline_link::{PacketSocket, Readiness};
-use moorline_netlink::{HostView, connected_pairs_now};
+use moorline_netlink::connected_pairs_now;
 use moorline_types::{Ilv, IlvPair, L64, LocatorPair, Nid, SessionId, Ulid, UlidPair};
 
 use crate::clock;

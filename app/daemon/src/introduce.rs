@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use moorline_addresses::{AddressFlags, HostView, Uplink};
 use moorline_link::{Introduction, NeighborSocket};
-use moorline_netlink::{AddressFlags, HostView, Uplink};
 use moorline_types::Instant;
 
 use crate::clock;
@@ -98,7 +98,7 @@ const MAX_ON_UPLINK: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use moorline_netlink::{DefaultRoute, Lifetimes, UplinkAddress};
+    use moorline_addresses::{DefaultRoute, Lifetimes, UplinkAddress};
 
     use super::*;
 

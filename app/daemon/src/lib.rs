@@ -61,8 +61,8 @@ mod views;
 
 pub use args::Args;
 pub use config::{
-    AddressMode, AddressPolicy, Config, CongestionConfig, IlnpConfig, IlnpPolicy, KeySource,
-    RankerConfig, Rule, SetSource, TriggerConfig,
+    AddressSettings, Config, CongestionConfig, IlnpConfig, IlnpPolicy, KeySource, RankerConfig,
+    SetSource, TriggerConfig,
 };
 pub use ending::reset;
 pub use shell::run;

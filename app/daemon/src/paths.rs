@@ -12,7 +12,7 @@ use moorline_api::{
     SwitchRequest, UnpinRequest,
 };
 use moorline_contexts::{Cause, Event, Placed, Refusal};
-use moorline_types::{ContextId, LocatorPair};
+use moorline_types::{ContextId, LocatorPair, Prefix};
 use tokio::sync::oneshot;
 use tokio::time;
 
@@ -292,7 +292,7 @@ impl Daemon {
                 return view.map(|_| vec![id]).ok_or_else(|| Refusal::NoContext(id).into());
             }
             Scope::Peer(net) => rules::prefix(net),
-            Scope::All => moorline_datapath::shim6::Prefix::ALL,
+            Scope::All => Prefix::ALL,
         };
         let established = self.host.shim6().contexts().filter(|view| view.established.is_some());
         let ids =

@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use moorline_addresses::{Advertisement, HostView};
 use moorline_api::EventKind;
 use moorline_bpf::{Datapath, Settings};
 use moorline_contexts::Contexts;
 use moorline_datapath::shim6::Triggers;
 use moorline_host::Host;
 use moorline_link::{Icmp6Error, Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
-use moorline_netlink::{
-    Advertisement, Advertisements, HostView, Monitor, Netlink, Notice, Reachability,
-};
+use moorline_netlink::{Advertisements, Monitor, Netlink, Notice, Reachability};
 use moorline_types::{Instant, Ulid};
 use tokio::sync::mpsc;
 use tokio::time;

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use moorline_netlink::{DefaultWays, MovedRoute, SpecificRoute, UnboundPeer};
+use moorline_addresses::{DefaultWays, SpecificRoute};
+use moorline_netlink::{MovedRoute, UnboundPeer};
 use moorline_types::{Ulid, UlidPair};
 use tokio::time::Instant;
 

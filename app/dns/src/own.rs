@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use moorline_netlink::{AddressFlags, HostView, Uplink, UplinkAddress};
+use moorline_addresses::{AddressFlags, HostView, Uplink, UplinkAddress};
 use moorline_types::Ilv;
 use moorline_wire::ilnp::{L64Record, NidRecord};
 
@@ -49,7 +49,7 @@ const STEP: u16 = 10;
 
 #[cfg(test)]
 mod tests {
-    use moorline_netlink::{DefaultRoute, Lifetimes};
+    use moorline_addresses::{DefaultRoute, Lifetimes};
 
     use super::*;
 

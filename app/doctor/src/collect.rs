@@ -2,8 +2,9 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::Context as _;
+use moorline_addresses::Uplink;
 use moorline_api::{Client, Error as ApiError};
-use moorline_netlink::{Settings, Uplink};
+use moorline_netlink::Settings;
 
 use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 

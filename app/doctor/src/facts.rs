@@ -1,5 +1,6 @@
+use moorline_addresses::{BareLink, Uplink};
 use moorline_api::{Context, Ilcc, IlnpStatus, Status};
-use moorline_netlink::{BareLink, HostRule, Uplink};
+use moorline_netlink::HostRule;
 
 /// What is known of the host.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
+use moorline_addresses::Uplink;
 use moorline_api::Pair;
-use moorline_netlink::Uplink;
 
 use crate::facts::{Answers, Facts};
 use crate::probe::{MAX_WAYS, Way};

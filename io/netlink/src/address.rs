@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::handle::{Netlink, settle};
 use crate::journal::Record;
-use crate::view::Lifetimes;
+use moorline_addresses::Lifetimes;
 use moorline_types::Ulid;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::address::{

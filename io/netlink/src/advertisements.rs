@@ -1,13 +1,13 @@
 //! Listening to routers: what the kernel says of them, and what they say themselves.
 
-use crate::advertised::Advertisement;
 use crate::attributes::Row;
 use crate::control;
 use crate::error::Error;
 use crate::exchange::messages;
 use crate::handle::Netlink;
-use crate::ndp::{read_advertisement, read_kernel_prefix};
+use crate::ndp::read_kernel_prefix;
 use crate::router_socket::RouterSocket;
+use moorline_addresses::{Advertisement, read_advertisement};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{AsyncSocket, AsyncSocketExt, TokioSocket};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,5 @@
-use crate::view::{AddressFlags, DefaultRoute, Interfaces, Uplink, UplinkAddress, is_uplink};
+use crate::view::{Interfaces, is_uplink};
+use moorline_addresses::{AddressFlags, DefaultRoute, Uplink, UplinkAddress};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 

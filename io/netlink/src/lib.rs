@@ -2,14 +2,14 @@
 //!
 //! **Learning.** An uplink is an interface, neither the loopback nor ours, that is up, has a global
 //! IPv6 address in use and a default route in the main table. [`Netlink::view`] reads all of them as
-//! a [`HostView`]; [`Netlink::monitor`] keeps a second socket on the link, address and route groups
+//! a [`HostView`](moorline_addresses::HostView); [`Netlink::monitor`] keeps a second socket on the link, address and route groups
 //! and gives a fresh view with typed [`Change`]s whenever they matter. Notices are only a hint to
 //! read again: the state compared is always a whole dump, so a lost notice (ENOBUFS) costs nothing
 //! but another dump.
 //!
 //! **Routers.** [`Netlink::advertisements`] hears what routers say of prefixes: from the kernel, which
 //! tells of each it has believed, and on a raw socket, for who said it and where the kernel does not
-//! listen. [`AdvertisedPrefixes`] keeps what holds. The kernel goes on making addresses of its own; with
+//! listen. [`AdvertisedPrefixes`](moorline_addresses::AdvertisedPrefixes) keeps what holds. The kernel goes on making addresses of its own; with
 //! [`Netlink::ensure_labels`] new connections prefer ours to them.
 //!
 //! [`Netlink::reachability`] hears which neighbours the kernel has given up, and
@@ -41,7 +41,6 @@
 //! IPv6 address away makes the kernel look up every cached route again.
 
 mod address;
-mod advertised;
 mod advertisements;
 mod attributes;
 mod conflicts;
@@ -72,13 +71,10 @@ mod view;
 mod waiting;
 
 pub use address::AddressSpec;
-pub use advertised::{
-    AdvertisedPrefix, AdvertisedPrefixes, Advertisement, Origin, PrefixInformation,
-};
 pub use advertisements::Advertisements;
 pub use conflicts::Conflict;
 pub use control::is_interface;
-pub use deaf::BareLink;
+pub use deaf::is_deaf;
 pub use error::{Error, JournalError};
 pub use event::Change;
 pub use handle::Netlink;
@@ -87,14 +83,10 @@ pub use look::{HostRule, Look, look};
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
 pub use moved::MovedRoute;
-pub use ndp::{Envelope, read_advertisement};
 pub use reachability::{LostNeighbor, Reachability};
 pub use rules::SourceRules;
 pub use settings::{Settings, UNBOUND_PRIORITY};
 pub use sockets::connected_pairs_now;
-pub use unbound::{DefaultWays, UnboundPeer};
+pub use unbound::UnboundPeer;
 pub use undo::{Outcome, Undone};
-pub use view::{
-    AddressFlags, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, NextHop, Prefix, SpecificRoute,
-    Uplink, UplinkAddress,
-};
+pub use view::MAX_SPECIFIC;

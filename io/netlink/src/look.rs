@@ -1,10 +1,11 @@
-use crate::deaf::BareLink;
+use crate::deaf::is_deaf;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Journal;
 use crate::message::Rule;
 use crate::settings::Settings;
-use crate::view::{HostView, Prefix};
+use moorline_addresses::{BareLink, HostView};
+use moorline_types::Prefix;
 
 /// What the kernel's tables say, for who changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub async fn look(settings: Settings) -> Result<Look, Error> {
     let protocol = settings.protocol;
     let netlink = Netlink::connect(settings, Journal::of_nothing())?;
     let view = netlink.view().await?;
-    let deaf = view.bare.iter().filter(|one| one.is_deaf()).cloned().collect();
+    let deaf = view.bare.iter().filter(|one| is_deaf(one)).cloned().collect();
     let mut rules: Vec<_> = netlink
         .rule_rows()
         .await?

@@ -1,7 +1,8 @@
 //! Rules and routes as we speak of them, and as the kernel does.
 
 use crate::attributes::{Row, align, attribute, read_address, read_u32};
-use crate::view::{Prefix, RTA_ENCAP};
+use crate::view::RTA_ENCAP;
+use moorline_types::Prefix;
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop,

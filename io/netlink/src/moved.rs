@@ -4,10 +4,10 @@ use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Route, Target};
-use crate::view::{NextHop, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 
-use moorline_types::{Ulid, UlidPair};
+use moorline_addresses::NextHop;
+use moorline_types::{Prefix, Ulid, UlidPair};
 
 /// A route of a moved pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

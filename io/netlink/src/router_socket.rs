@@ -1,6 +1,7 @@
 //! A raw ICMPv6 socket for Router Advertisements and Solicitations.
 
-use crate::ndp::{ADVERTISEMENT, Envelope, SOLICITATION};
+use crate::ndp::SOLICITATION;
+use moorline_addresses::{ADVERTISEMENT, Envelope};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, sendmsg, setsockopt,
     sockopt,

@@ -6,7 +6,8 @@
 //! ::/128`, which only a look-up without a source finds. It leads to one peer, and it is a copy of a default route of the
 //! host with the MTU that is known. So the router and the source address of such a socket stay what they are.
 
-use moorline_types::{Ulid, UlidPair};
+use moorline_addresses::DefaultRoute;
+use moorline_types::{Prefix, Ulid, UlidPair};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage,
 };
@@ -22,26 +23,7 @@ use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Hop, Route, Target};
 use crate::settings::Settings;
-use crate::view::{
-    DefaultRoute, HostView, Prefix, is_default_route, read_default_routes, read_mtu,
-};
-
-/// Default routes of the host, each with its interface.
-pub type DefaultWays = Vec<(u32, DefaultRoute)>;
-
-impl HostView {
-    /// The default routes that are for all sources, of all interfaces, in the order of their metrics.
-    #[must_use]
-    pub fn default_ways(&self) -> DefaultWays {
-        let interfaces = [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
-        let mut ways: DefaultWays = interfaces
-            .flat_map(|one| one.default_routes.iter().map(|route| (one.ifindex, *route)))
-            .filter(|(_, route)| route.source.is_none())
-            .collect();
-        ways.sort_by_key(|(ifindex, route)| (route.metric, *ifindex, route.gateway));
-        ways
-    }
-}
+use crate::view::{is_default_route, read_default_routes, read_mtu};
 
 /// A peer that is to have unbound routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_datapath::shim6::{MAX_PATHS, Prefix};
+use moorline_datapath::shim6::MAX_PATHS;
 use moorline_reap::Cause;
-use moorline_types::{ContextId, Instant, Locator, LocatorPair};
+use moorline_types::{ContextId, Instant, Locator, LocatorPair, Prefix};
 
 use crate::drain::rank;
 use crate::machine::Contexts;
@@ -486,9 +486,9 @@ impl PathRule {
     fn breadth(&self) -> (u8, u16) {
         let scope = match self.scope {
             Scope::Context(_) => 0,
-            Scope::Peer(prefix) => 1 + (128 - prefix.len()),
+            Scope::Peer(prefix) => 1 + (128 - prefix.length()),
         };
-        (scope, 256 - u16::from(self.local.len()) - u16::from(self.peer.len()))
+        (scope, 256 - u16::from(self.local.length()) - u16::from(self.peer.length()))
     }
 }
 

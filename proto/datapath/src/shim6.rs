@@ -44,8 +44,7 @@ use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, Locators, Ulid
 
 pub use paths::{PathCounters, PathMark, Paths};
 pub use trigger::{
-    MAX_TRIGGER_RULES, Prefix, TooManyRules, Traffic, TriggerPolicy, TriggerRule, Triggers,
-    is_eui64,
+    MAX_TRIGGER_RULES, TooManyRules, Traffic, TriggerPolicy, TriggerRule, Triggers, is_eui64,
 };
 
 /// What a data plane tells the core.

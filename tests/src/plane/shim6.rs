@@ -8,10 +8,10 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_datapath::shim6::{
-    ContextCounters, ContextEntry, FailureHint, PathCounters, Prefix, ReapTimers, Report,
-    TriggerPolicy, TriggerRule, Triggers, Update,
+    ContextCounters, ContextEntry, FailureHint, PathCounters, ReapTimers, Report, TriggerPolicy,
+    TriggerRule, Triggers, Update,
 };
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::Prefix;
 use serde::Deserialize;
 
 pub use play::UserPlane;
@@ -331,7 +331,8 @@ impl From<&Rule> for TriggerRule {
     fn from(rule: &Rule) -> Self {
         let prefix = |prefix: Option<(Ipv6Addr, u8)>| {
             prefix.map_or(Prefix::ALL, |(address, len)| {
-                Prefix::new(address, len).expect("a prefix has at most 128 bits")
+                assert!(len <= 128, "a prefix has at most 128 bits");
+                Prefix::new(address, len)
             })
         };
         let ports = |ports: Option<[u16; 2]>| ports.map(|[first, last]| first..=last);

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use moorline_addresses::UplinkAddress;
 use moorline_api::{Client, Error, Ilcc, IlnpLocator};
 use moorline_dns::{Change, Found, Fqdn, Key, NodeRecords, Resolver, Ttls, Update};
-use moorline_netlink::UplinkAddress;
 use moorline_types::{Ilv, L64};
 use moorline_wire::ilnp::LpRecord;
 use serde::Serialize;

@@ -2,12 +2,12 @@ use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 use anyhow::Context as _;
+use moorline_addresses::{Action, HostView, Note, RETRY};
 use moorline_api::EventKind;
-use moorline_netlink::{AddressSpec, Advertisements, HostView};
+use moorline_netlink::{AddressSpec, Advertisements};
 use moorline_types::Locator;
 
 use super::Addresses;
-use super::plan::{Action, Note};
 use crate::clock;
 use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
@@ -62,18 +62,18 @@ impl Daemon {
                 Ok(()) => self.addresses.planner.on_done(action, clock::now()),
                 Err(error) => {
                     tracing::warn!("{error:#}");
-                    self.addresses.look_again(clock::now() + super::RETRY);
+                    self.addresses.look_again(clock::now() + RETRY);
                 }
             }
         }
         // Most of the time there is none: each control is back as soon as its address is there.
         if let Err(error) = self.netlink.restore_controls().await {
             tracing::debug!(%error, "system controls");
-            self.addresses.look_again(clock::now() + super::RETRY);
+            self.addresses.look_again(clock::now() + RETRY);
         }
         if let Err(error) = self.netlink.ensure_labels(&plan.outranked).await {
             tracing::warn!("new connections may take an address that cannot move: {error}");
-            self.addresses.look_again(clock::now() + super::RETRY);
+            self.addresses.look_again(clock::now() + RETRY);
         }
         self.attach()?;
         let local = self.addresses.local_state(&self.view, &self.store, now);

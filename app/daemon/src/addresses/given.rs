@@ -1,20 +1,20 @@
 use anyhow::{Context as _, bail};
 use moorline_addr::read_params;
+use moorline_addresses::{AddressMode, Group, Rule};
 use moorline_cga::{Cga, HbaSet, PublicKey};
 
-use super::group::Group;
-use crate::config::{AddressMode, AddressPolicy, Rule, SetSource};
+use crate::config::{AddressSettings, SetSource};
 
 /// Sets whose parameters were made elsewhere: one group for each rule that names them.
 ///
 /// `groups` are those of the last run; one that was begun with the same parameters goes on as it was.
 pub(super) fn add(
     groups: &mut Vec<Group>,
-    policy: &AddressPolicy,
+    settings: &AddressSettings,
     key_of: impl Fn(&Rule) -> Option<PublicKey>,
 ) -> anyhow::Result<()> {
-    for (name, source) in &policy.sets {
-        for rule in policy.rules().into_iter().filter(|rule| rule.set == *name) {
+    for (name, source) in &settings.sets {
+        for rule in settings.policy.rules().into_iter().filter(|rule| rule.set == *name) {
             if rule.mode == AddressMode::Off {
                 continue;
             }
@@ -74,9 +74,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join("params");
         write_public(&path, params).unwrap();
-        let policy = AddressPolicy::of(mode).with_set("default", path, Sec::ZERO);
+        let settings = AddressSettings::of(mode).with_set("default", path, Sec::ZERO);
         let mut groups = Vec::new();
-        add(&mut groups, &policy, |rule| rule.key().map(|_| key.clone()))?;
+        add(&mut groups, &settings, |rule| rule.key().map(|_| key.clone()))?;
         Ok(groups)
     }
 
@@ -116,14 +116,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("params");
         write_public(&path, set.pds()).unwrap();
-        let policy =
-            AddressPolicy::of(AddressMode::HbaCompatible).with_set("default", path, Sec::ZERO);
+        let settings =
+            AddressSettings::of(AddressMode::HbaCompatible).with_set("default", path, Sec::ZERO);
         let mut groups = Vec::new();
         let key_of = |rule: &Rule| rule.key().map(|_| key.clone());
-        add(&mut groups, &policy, key_of).unwrap();
+        add(&mut groups, &settings, key_of).unwrap();
         groups[0].collide(set.locators()[0]);
         let after = groups[0].address([0x20; 8]);
-        add(&mut groups, &policy, key_of).unwrap();
+        add(&mut groups, &settings, key_of).unwrap();
         assert_eq!((groups.len(), groups[0].address([0x20; 8])), (1, after));
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use moorline_addr::{Error, generate_key, read_key, write_key};
 use moorline_cga::{KeyFile, PublicKey, Signer};
 
-use crate::config::{AddressPolicy, KeySource};
+use crate::config::{AddressSettings, KeySource};
 
 /// The keys of our addresses, by name. Private keys are in nothing else, and wiped when dropped.
 #[derive(Debug, Default)]
@@ -17,10 +17,10 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// Reads the keys that the configuration uses. Those that are ours are made if they are not there.
-    pub(crate) fn open(policy: &AddressPolicy, folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(settings: &AddressSettings, folder: &Path) -> anyhow::Result<Self> {
         let mut keys = Self::default();
-        for name in policy.keys_in_use() {
-            let source = policy.keys.get(&name).context("a key without a source")?;
+        for name in settings.policy.keys_in_use() {
+            let source = settings.keys.get(&name).context("a key without a source")?;
             let file = open(source, &name, folder).with_context(|| format!("key \"{name}\""))?;
             keys.public.insert(name.clone(), file.public_key().clone());
             keys.files.insert(name, file);
@@ -70,18 +70,18 @@ fn open(source: &KeySource, name: &str, folder: &Path) -> anyhow::Result<KeyFile
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::AddressMode;
+    use moorline_addresses::AddressMode;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_key_is_made_once_for_its_owner_alone_and_shown_to_nobody() {
         let folder = tempfile::tempdir().unwrap();
-        let policy = AddressPolicy::of(AddressMode::HbaCompatible);
-        let made = Keys::open(&policy, folder.path()).unwrap();
+        let settings = AddressSettings::of(AddressMode::HbaCompatible);
+        let made = Keys::open(&settings, folder.path()).unwrap();
         let path = folder.path().join("default.pem");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
-        let again = Keys::open(&policy, folder.path()).unwrap();
+        let again = Keys::open(&settings, folder.path()).unwrap();
         assert_eq!(made.public(), again.public());
         assert_eq!(made.signers().len(), 1);
         assert_eq!(made.public()["default"].rsa_bits(), Ok(2048));
@@ -96,7 +96,7 @@ mod tests {
     fn no_key_is_made_where_none_is_used() {
         let folder = tempfile::tempdir().unwrap();
         for mode in [AddressMode::Off, AddressMode::Hba] {
-            let keys = Keys::open(&AddressPolicy::of(mode), folder.path()).unwrap();
+            let keys = Keys::open(&AddressSettings::of(mode), folder.path()).unwrap();
             assert!(keys.public().is_empty());
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -106,14 +106,14 @@ mod tests {
     fn what_is_wrong_with_a_key_file_is_one_sentence_and_nothing_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("default.pem");
-        let policy = AddressPolicy::of(AddressMode::Cga);
-        let said = || format!("{:#}", Keys::open(&policy, folder.path()).unwrap_err());
+        let settings = AddressSettings::of(AddressMode::Cga);
+        let said = || format!("{:#}", Keys::open(&settings, folder.path()).unwrap_err());
         fs::write(&path, "hello").unwrap();
         assert_eq!(said(), format!("key \"default\": {}: the key is malformed", path.display()));
         assert_eq!(fs::read_to_string(&path).unwrap(), "hello", "it may be somebody's key");
         fs::remove_file(&path).unwrap();
         let missing = folder.path().join("none");
-        let error = format!("{:#}", Keys::open(&policy, &missing).unwrap_err());
+        let error = format!("{:#}", Keys::open(&settings, &missing).unwrap_err());
         let place = missing.join("default.pem");
         assert_eq!(
             error,

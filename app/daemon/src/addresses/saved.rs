@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, ensure};
 use moorline_addr::{parse_prefix, prefix_text};
+use moorline_addresses::{Group, Rule};
 use moorline_cga::{Cga, HbaSet, PublicKey, Sec};
 use serde::{Deserialize, Serialize};
 
-use super::group::Group;
-use crate::config::{AddressMode, Rule};
+use crate::config::ModeName;
 
 /// What the state directory keeps of our addresses, so that they are the same at the next start.
 /// Nothing in it is secret.
@@ -22,7 +22,7 @@ pub(crate) struct SavedAddresses {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct SavedGroup {
-    mode: AddressMode,
+    mode: ModeName,
     key: String,
     set: String,
     sec: u8,
@@ -51,7 +51,7 @@ impl SavedAddresses {
         let mut groups = Vec::new();
         for saved in self.groups {
             let group = saved.into_group(&key_of)?;
-            if group.is_of_its_key() {
+            if is_of_its_key(&group) {
                 groups.push(group);
             } else {
                 tracing::warn!(
@@ -67,7 +67,7 @@ impl SavedAddresses {
 impl SavedGroup {
     fn new(group: &Group) -> Self {
         Self {
-            mode: group.rule.mode,
+            mode: ModeName(group.rule.mode),
             key: group.rule.key.clone(),
             set: group.rule.set.clone(),
             sec: group.sec.value(),
@@ -83,7 +83,7 @@ impl SavedGroup {
 
     fn into_group(self, key_of: &impl Fn(&Rule) -> Option<PublicKey>) -> anyhow::Result<Group> {
         let sec = Sec::new(self.sec).context("sec")?;
-        let rule = Rule { mode: self.mode, key: self.key, set: self.set };
+        let rule = Rule { mode: self.mode.0, key: self.key, set: self.set };
         let key = key_of(&rule);
         let mut group = Group::new(rule, sec, key);
         for text in self.hba_sets {
@@ -101,14 +101,12 @@ impl SavedGroup {
     }
 }
 
-impl Group {
-    /// Whether its parameters have the key that goes by its name now; true if there is none.
-    fn is_of_its_key(&self) -> bool {
-        let Some(key) = &self.key else { return true };
-        let in_sets = self.sets.iter().filter_map(HbaSet::public_key);
-        let in_cga = self.base.iter().map(|cga| cga.public_key().clone());
-        in_sets.chain(in_cga).all(|one| one == *key)
-    }
+/// Whether the parameters of a group have the key that goes by its name now; true if there is none.
+fn is_of_its_key(group: &Group) -> bool {
+    let Some(key) = &group.key else { return true };
+    let in_sets = group.sets.iter().filter_map(HbaSet::public_key);
+    let in_cga = group.base.iter().map(|cga| cga.public_key().clone());
+    in_sets.chain(in_cga).all(|one| one == *key)
 }
 
 const VERSION: u32 = 1;
@@ -117,6 +115,7 @@ const VERSION: u32 = 1;
 mod tests {
     use super::*;
     use moorline_addr::generate_key;
+    use moorline_addresses::AddressMode;
     use moorline_cga::Signer as _;
     use rand_chacha::ChaCha20Rng;
     use rand_core::SeedableRng as _;
@@ -141,6 +140,12 @@ mod tests {
         group.collide(group.address([0x20; 8]).unwrap());
         group.collide(group.address([0x22; 8]).unwrap());
         let text = serde_json::to_string(&SavedAddresses::new(7, [&group].into_iter())).unwrap();
+        assert!(
+            text.contains(
+                r#""groups":[{"mode":"hba-compatible","key":"default","set":"default","sec":0,"#
+            ),
+            "{text}"
+        );
         let saved: SavedAddresses = serde_json::from_str(&text).unwrap();
         assert_eq!(saved.generation, 7);
         let groups = saved.into_groups(|_| Some(key.clone())).unwrap();

@@ -1,9 +1,10 @@
 use std::fs;
 
-use moorline_netlink::{AddressFlags, DefaultRoute, Lifetimes, Uplink, UplinkAddress};
+use moorline_addresses::{
+    AddressFlags, AddressMode, DefaultRoute, Lifetimes, Uplink, UplinkAddress,
+};
 
 use super::*;
-use crate::config::AddressMode;
 
 /// Two uplinks with an address each that a person has set.
 fn view() -> HostView {
@@ -33,8 +34,8 @@ fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let store = Store::open(&state).unwrap();
-    let policy = AddressPolicy::of(AddressMode::HbaCompatible);
-    let mut addresses = Addresses::open(policy.clone(), &store).unwrap();
+    let settings = AddressSettings::of(AddressMode::HbaCompatible);
+    let mut addresses = Addresses::open(settings.clone(), &store).unwrap();
     let aside = folder.path().join("aside");
     fs::rename(&state, &aside).unwrap();
     let now = Instant::ZERO + Duration::from_secs(1);
@@ -56,7 +57,7 @@ fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
     let placed = added(&addresses.plan(&view(), now, &store, later));
     assert_eq!(placed.len(), 2);
     assert!(addresses.warnings(&view(), &[]).is_empty());
-    let mut again = Addresses::open(policy, &store).unwrap();
+    let mut again = Addresses::open(settings, &store).unwrap();
     assert_eq!(added(&again.plan(&view(), now, &store, later)), placed);
 }
 
@@ -64,8 +65,8 @@ fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
 fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let policy = AddressPolicy::of(AddressMode::HbaCompatible);
-    let mut addresses = Addresses::open(policy, &store).unwrap();
+    let settings = AddressSettings::of(AddressMode::HbaCompatible);
+    let mut addresses = Addresses::open(settings, &store).unwrap();
     let now = Instant::ZERO + Duration::from_secs(1);
     let plan = addresses.plan(&view(), now, &store, now);
     plan.actions.iter().for_each(|action| addresses.planner.on_done(action, now));
@@ -87,8 +88,8 @@ fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_comma
 fn prefixes_without_a_rule_are_told_once_and_shown_as_long_as_there_are_some() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let policy = AddressPolicy::of(AddressMode::Off);
-    let mut addresses = Addresses::open(policy, &store).unwrap();
+    let settings = AddressSettings::of(AddressMode::Off);
+    let mut addresses = Addresses::open(settings, &store).unwrap();
     let prefixes = |numbers: std::ops::Range<u16>| {
         let prefix = |number| Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0);
         numbers.map(|number| Prefix::new(prefix(number), 64)).collect::<Vec<_>>()
@@ -112,11 +113,11 @@ fn prefixes_without_a_rule_are_told_once_and_shown_as_long_as_there_are_some() {
 fn a_generation_is_never_used_twice() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let policy = AddressPolicy::of(AddressMode::Cga);
+    let settings = AddressSettings::of(AddressMode::Cga);
     let now = Instant::ZERO + Duration::from_secs(1);
     let mut seen = Vec::new();
     for _ in 0..2 {
-        let mut addresses = Addresses::open(policy.clone(), &store).unwrap();
+        let mut addresses = Addresses::open(settings.clone(), &store).unwrap();
         let mut view = view();
         for round in 0..3 {
             let placed = added(&addresses.plan(&view, now, &store, now));

@@ -1,16 +1,15 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
+use moorline_addresses::{self as host, AddressFlags, HostView, Kind, UplinkAddress};
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
     Proof, Uplink,
 };
-use moorline_netlink::{self as netlink, AddressFlags, HostView, Settings, UplinkAddress};
+use moorline_netlink::Settings;
 use moorline_types::{Instant, Locator, Ulid};
 
 use super::Addresses;
-use super::group::Kind;
-use crate::config;
 
 impl Addresses {
     /// The uplinks as the control API tells them.
@@ -21,7 +20,7 @@ impl Addresses {
             proof: self.proof_of(own.address),
             announced: self.is_announced(own.address),
         };
-        let uplink = |uplink: &netlink::Uplink| Uplink {
+        let uplink = |uplink: &host::Uplink| Uplink {
             name: uplink.name.clone(),
             ifindex: uplink.ifindex,
             carrier: uplink.carrier,
@@ -39,7 +38,7 @@ impl Addresses {
         at: Instant,
         now: Instant,
     ) -> Vec<InterfaceAddresses> {
-        let interface = |one: &netlink::Uplink| InterfaceAddresses {
+        let interface = |one: &host::Uplink| InterfaceAddresses {
             interface: one.name.clone(),
             ifindex: one.ifindex,
             mode: mode(self.planner.policy().rule_of(&one.name).mode),
@@ -52,7 +51,7 @@ impl Addresses {
 
     fn address(
         &self,
-        on: &netlink::Uplink,
+        on: &host::Uplink,
         own: &UplinkAddress,
         at: Instant,
         now: Instant,
@@ -97,7 +96,7 @@ impl Addresses {
             ));
         }
         warnings.extend(self.deaf.warnings(|one| self.advertised.has_router(one)));
-        let is_off = |one: &netlink::Uplink| !self.planner.policy().is_managed(&one.name);
+        let is_off = |one: &host::Uplink| !self.planner.policy().is_managed(&one.name);
         if !view.uplinks.is_empty() && view.uplinks.iter().all(is_off) {
             warnings.push(
                 "addresses = \"off\": peers cannot verify our locators, so our end of a connection \
@@ -207,12 +206,12 @@ fn way_back(interface: &str, address: Ipv6Addr) -> String {
     format!("ip -6 addr add {address}/64 dev {interface} noprefixroute, or restart moorlined.")
 }
 
-fn mode(mode: config::AddressMode) -> AddressMode {
+fn mode(mode: host::AddressMode) -> AddressMode {
     match mode {
-        config::AddressMode::Cga => AddressMode::Cga,
-        config::AddressMode::Hba => AddressMode::Hba,
-        config::AddressMode::HbaCompatible => AddressMode::HbaCompatible,
-        config::AddressMode::Off => AddressMode::Off,
+        host::AddressMode::Cga => AddressMode::Cga,
+        host::AddressMode::Hba => AddressMode::Hba,
+        host::AddressMode::HbaCompatible => AddressMode::HbaCompatible,
+        host::AddressMode::Off => AddressMode::Off,
     }
 }
 

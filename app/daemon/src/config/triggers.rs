@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_datapath::shim6::{Prefix, TriggerPolicy, TriggerRule, Triggers};
+use moorline_datapath::shim6::{TriggerPolicy, TriggerRule, Triggers};
+use moorline_types::Prefix;
 use serde::Deserialize;
 
 /// When traffic deserves a context, with cgroups by name.
@@ -172,7 +173,8 @@ fn prefix(key: &str, text: Option<&str>) -> anyhow::Result<Prefix> {
     let Some(text) = text else { return Ok(Prefix::ALL) };
     let (address, len) = text.split_once('/').unwrap_or((text, "128"));
     let address = address.parse::<Ipv6Addr>().ok();
-    let prefix = address.zip(len.parse().ok()).and_then(|(address, len)| Prefix::new(address, len));
+    let len = len.parse().ok().filter(|len| *len <= 128);
+    let prefix = address.zip(len).map(|(address, len)| Prefix::new(address, len));
     prefix.with_context(|| format!("{key}: \"{text}\" is no prefix; write \"2001:db8::/32\""))
 }
 
@@ -257,9 +259,9 @@ mod tests {
         assert_eq!((ports.protocol, ports.local_ports.clone()), (Some(6), Some(22..=22)));
         assert_eq!(ports.peer_ports, Some(1024..=65535));
         assert_eq!(ports.policy, TriggerPolicy { packets: 1, ..TriggerPolicy::NEVER });
-        assert_eq!((protocol.protocol, protocol.local.len()), (Some(132), 128));
+        assert_eq!((protocol.protocol, protocol.local.length()), (Some(132), 128));
         assert!(protocol.policy.is_never());
-        assert_eq!(peer.peer.len(), 48);
+        assert_eq!(peer.peer.length(), 48);
         assert_eq!(peer.policy, TriggerPolicy { eui64: true, ..TriggerPolicy::default() });
     }
 

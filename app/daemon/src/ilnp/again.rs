@@ -4,11 +4,11 @@
 //! know the sessions. Its addresses for sessions stay, and so do routes of what has moved.
 
 use anyhow::Context as _;
+use moorline_addresses::HostView;
 use moorline_bpf::ilnp::IlnpDatapath;
 use moorline_datapath::ilnp::Update;
 use moorline_host::{Host, Sessions};
 use moorline_ilnp::SessionSnapshot;
-use moorline_netlink::HostView;
 use moorline_types::UlidPair;
 
 use super::presence::Presence;

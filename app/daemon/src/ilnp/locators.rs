@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use moorline_addresses::{AddressFlags, HostView, Uplink, UplinkAddress};
 use moorline_api::{Net, PathRule, Preference, Scope};
 use moorline_ilnp::consts::LOCATOR_LIFETIME;
 use moorline_ilnp::{LocalLocator, LocalState};
-use moorline_netlink::{AddressFlags, HostView, Uplink, UplinkAddress};
-use moorline_types::{Ilv, L64, Nid};
+use moorline_types::{Ilv, L64, Nid, Prefix};
 
 use crate::paths::narrowest;
 
@@ -97,7 +97,7 @@ fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[PathRule]) -> u16 {
 }
 
 fn contains(net: Net, own: &UplinkAddress) -> bool {
-    moorline_netlink::Prefix::new(net.address(), net.len()).contains(own.address)
+    Prefix::new(net.address(), net.len()).contains(own.address)
 }
 
 /// Preferences in Locator Updates: the lower the better.
@@ -109,7 +109,7 @@ const DEPRECATED: u16 = 1000;
 
 #[cfg(test)]
 mod tests {
-    use moorline_netlink::Lifetimes;
+    use moorline_addresses::Lifetimes;
 
     use super::*;
 

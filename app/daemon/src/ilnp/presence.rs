@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-use moorline_netlink::{AddressSpec, HostView, Lifetimes, Netlink};
+use moorline_addresses::{HostView, Lifetimes};
+use moorline_netlink::{AddressSpec, Netlink};
 use moorline_types::{Ilv, Nid};
 
 use super::locators::Node;

@@ -1,9 +1,9 @@
 use std::cmp::Reverse;
 
+use moorline_addresses::UplinkAddress;
 use moorline_api::{Net, PathAnswer, PathRule, Preference, Scope};
 use moorline_contexts as host;
-use moorline_datapath::shim6::Prefix;
-use moorline_types::{ContextId, Locator};
+use moorline_types::{ContextId, Locator, Prefix};
 use moorline_wire::LocatorPreference;
 
 use super::{Denied, Granted, Who};
@@ -130,8 +130,7 @@ impl Daemon {
         }
         let uplinks = self.view.uplinks.iter().filter(|uplink| uplink.name == local);
         let addresses = uplinks.flat_map(|uplink| &uplink.addresses);
-        let mut prefixes: Vec<_> =
-            addresses.filter_map(|own| Prefix::new(own.address, own.prefix_len)).collect();
+        let mut prefixes: Vec<_> = addresses.map(UplinkAddress::prefix).collect();
         prefixes.dedup();
         prefixes
     }
@@ -148,7 +147,7 @@ impl Daemon {
         let preference = |address| {
             let width = |rule: &PathRule| {
                 let locals = self.locals(rule.local.as_deref()).into_iter();
-                locals.filter(|local| local.contains(address)).map(Prefix::len).max()
+                locals.filter(|local| local.contains(address)).map(Prefix::length).max()
             };
             let about = telling.iter().filter_map(|rule| Some((width(rule)?, *rule)));
             let priority = match narrowest(about).map(|rule| &rule.preference) {
@@ -171,8 +170,7 @@ pub(crate) fn narrowest<'a>(
 }
 
 pub(super) fn prefix(net: Net) -> Prefix {
-    // Its length is right.
-    Prefix::new(net.address(), net.len()).unwrap_or(Prefix::ALL)
+    Prefix::new(net.address(), net.len())
 }
 
 pub(super) const fn preference(preference: host::Preference) -> Preference {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use moorline_addresses::{AddressFlags, BareLink, UplinkAddress};
 use moorline_api::{DEAF, NO_RULE, ONE_UPLINK, Proof};
-use moorline_netlink::{
-    AddressFlags, BareLink, HostRule, Prefix, Settings, UNBOUND_PRIORITY, UplinkAddress,
-};
+use moorline_netlink::{HostRule, Settings, UNBOUND_PRIORITY};
+use moorline_types::Prefix;
 
 use crate::facts::{Facts, UplinkFacts};
 use crate::finding::{Finding, Severity};

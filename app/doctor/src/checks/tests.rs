@@ -1,12 +1,12 @@
 use std::net::Ipv6Addr;
 
+use moorline_addresses::{AddressFlags, BareLink, Lifetimes, Uplink, UplinkAddress};
 use moorline_api::{
     Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Ilcc, IlnpStatus,
     LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
 };
-use moorline_netlink::{
-    AddressFlags, BareLink, HostRule, Lifetimes, Prefix, UNBOUND_PRIORITY, Uplink, UplinkAddress,
-};
+use moorline_netlink::{HostRule, UNBOUND_PRIORITY};
+use moorline_types::Prefix;
 use serde_json::json;
 
 use super::examine;

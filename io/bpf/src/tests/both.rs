@@ -6,10 +6,12 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_datapath::shim6::{
-    ContextEntry, Paths, Prefix, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers, Update,
+    ContextEntry, Paths, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers, Update,
 };
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Sender};
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{
+    ContextId, ContextTag, Instant, Locator, LocatorPair, Prefix, Ulid, UlidPair,
+};
 
 use super::can_run;
 use super::harness::{Harness, Origin, Outcome};
@@ -418,7 +420,7 @@ fn random_rule(random: &mut Random) -> TriggerRule {
         random.one_in(3).then(|| first.min(last)..=first.max(last))
     };
     let prefix = |random: &mut Random, from: &[&str]| {
-        Prefix::new(random.address(from), random.of(&[0, 32, 47, 48, 64, 128])).unwrap()
+        Prefix::new(random.address(from), random.of(&[0, 32, 47, 48, 64, 128]))
     };
     TriggerRule {
         local: prefix(random, &LOCALS),

@@ -1,5 +1,4 @@
 use super::*;
-use crate::view::AddressFlags;
 use crate::view::tests::uplink;
 
 fn interfaces(uplinks: &[&Uplink]) -> Interfaces {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::view::SpecificRoute;
 use crate::view::tests::{prefix, uplink};
+use moorline_addresses::SpecificRoute;
 
 /// The rules and tables of a host, changed as the kernel would by each plan.
 #[derive(Default)]

@@ -22,59 +22,15 @@ pub(crate) fn uplink(ifindex: u32, addresses: &[&str]) -> Uplink {
 }
 
 #[test]
-fn a_prefix_has_no_bits_behind_its_length() {
-    let text = |address, length| prefix(&format!("{address}/{length}")).to_string();
-    assert_eq!(text("2001:db8:1:2:3:4:5:6", 64), "2001:db8:1:2::/64");
-    assert_eq!(text("2001:db8:1:2:3:4:5:6", 62), "2001:db8:1::/62");
-    assert_eq!(text("2001:db8::1", 128), "2001:db8::1/128");
-    assert_eq!(text("2001:db8::1", 0), "::/0");
-    assert_eq!(text("2001:db8::1", 200), "2001:db8::1/128");
-}
-
-#[test]
-fn a_prefix_contains_its_addresses_and_covers_longer_ones() {
-    let wide = prefix("2001:db8::/32");
-    assert!(wide.contains("2001:db8:ffff::1".parse().unwrap()));
-    assert!(!wide.contains("2001:db9::1".parse().unwrap()));
-    assert!(wide.covers(prefix("2001:db8:1::/64")) && wide.covers(wide));
-    assert!(!prefix("2001:db8:1::/64").covers(wide));
-    assert!(prefix("::/0").covers(wide));
-}
-
-#[test]
-fn an_address_in_doubt_is_not_preferred_unless_it_is_optimistic() {
-    assert!(AddressFlags::PERMANENT.is_preferred());
-    assert!(!AddressFlags::TENTATIVE.is_preferred());
-    assert!(!AddressFlags::DEPRECATED.is_preferred());
-    assert!(!AddressFlags::DAD_FAILED.is_preferred());
-    let optimistic = AddressFlags(AddressFlags::TENTATIVE.0 | AddressFlags::OPTIMISTIC.0);
-    assert!(optimistic.is_preferred());
-    let failed = AddressFlags(optimistic.0 | AddressFlags::DAD_FAILED.0);
-    assert!(!failed.is_preferred());
-}
-
-#[test]
-fn a_default_route_for_the_source_comes_before_the_general_one() {
-    let mut both = uplink(1, &["2001:db8:1::1/64", "2001:db8:2::1/64"]);
-    let gateway = Some("fe80::99".parse().unwrap());
-    let source = Some(prefix("2001:db8:2::/48"));
-    let special = DefaultRoute { source, ..DefaultRoute::new(2000, gateway) };
-    both.default_routes.push(special);
-    assert_eq!(both.gateway_for(prefix("2001:db8:2::/64")), Some(&special));
-    assert_eq!(both.gateway_for(prefix("2001:db8:1::/64")).unwrap().gateway, both.gateway);
-    both.default_routes.remove(0);
-    assert_eq!(both.gateway_for(prefix("2001:db8:1::/64")), None);
-}
-
-#[test]
-fn of_two_routers_the_one_that_advertises_the_prefix_is_taken() {
-    let mut both = uplink(1, &["2001:db8:1::1/64", "2001:db8:2::1/64"]);
-    let other: Ipv6Addr = "fe80::99".parse().unwrap();
-    both.default_routes.push(DefaultRoute::new(2000, Some(other)));
-    both.advertisers.push((prefix("2001:db8:2::/64"), other));
-    // One that advertises and is no default router any more.
-    both.advertisers.push((prefix("2001:db8:1::/64"), "fe80::77".parse().unwrap()));
-    let router = |text| both.gateway_for(prefix(text)).unwrap().gateway;
-    assert_eq!(router("2001:db8:2::/64"), Some(other));
-    assert_eq!(router("2001:db8:1::/64"), both.gateway);
+fn flags_of_an_address_are_those_of_the_kernel() {
+    for (ours, kernels) in [
+        (AddressFlags::DAD_FAILED, libc::IFA_F_DADFAILED),
+        (AddressFlags::DEPRECATED, libc::IFA_F_DEPRECATED),
+        (AddressFlags::TENTATIVE, libc::IFA_F_TENTATIVE),
+        (AddressFlags::OPTIMISTIC, libc::IFA_F_OPTIMISTIC),
+        (AddressFlags::TEMPORARY, libc::IFA_F_TEMPORARY),
+        (AddressFlags::PERMANENT, libc::IFA_F_PERMANENT),
+    ] {
+        assert_eq!(ours.0, kernels);
+    }
 }

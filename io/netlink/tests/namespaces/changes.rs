@@ -1,5 +1,6 @@
 use crate::harness::{Host, address, index, ip, on_host};
-use moorline_netlink::{AddressSpec, Error, Lifetimes, Netlink};
+use moorline_addresses::Lifetimes;
+use moorline_netlink::{AddressSpec, Error, Netlink};
 use moorline_types::Ulid;
 use std::net::UdpSocket;
 use std::process::Command;

@@ -1,5 +1,5 @@
 use crate::harness::{Host, address, index, ip, on_host};
-use moorline_netlink::{AddressFlags, HostView};
+use moorline_addresses::{AddressFlags, HostView};
 
 fn names(view: &HostView) -> Vec<&str> {
     view.uplinks.iter().map(|uplink| uplink.name.as_str()).collect()

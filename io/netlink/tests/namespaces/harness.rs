@@ -1,4 +1,5 @@
-use moorline_netlink::{HostView, Journal, Monitor, Netlink, Notice, Settings};
+use moorline_addresses::HostView;
+use moorline_netlink::{Journal, Monitor, Netlink, Notice, Settings};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::future::Future;
 use std::net::Ipv6Addr;

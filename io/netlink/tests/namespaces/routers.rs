@@ -1,10 +1,8 @@
 use crate::harness::{Host, address, ip, next, on_host};
 use crate::router::{Router, has_radvd};
-use moorline_netlink::{
-    AddressFlags, AddressSpec, AdvertisedPrefix, AdvertisedPrefixes, Advertisements, Change,
-    HostView, Netlink, Origin, Prefix,
-};
-use moorline_types::Instant;
+use moorline_addresses::{AddressFlags, AdvertisedPrefix, AdvertisedPrefixes, HostView, Origin};
+use moorline_netlink::{AddressSpec, Advertisements, Change, Netlink};
+use moorline_types::{Instant, Prefix};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

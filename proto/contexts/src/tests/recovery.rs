@@ -1,8 +1,7 @@
 //! Contexts that one side has lost, and control messages as signs of life.
 
-use moorline_datapath::shim6::Prefix;
 use moorline_shim6::{ANSWER_BURST, I2BIS_RETRIES_MAX};
-use moorline_types::DropReason;
+use moorline_types::{DropReason, Prefix};
 use moorline_wire::{Message, Opt, Options, PayloadHeader, R1bis};
 
 use super::*;
@@ -155,7 +154,7 @@ fn a_rule_for_a_context_ends_with_it_where_it_does_not_come_back() {
     let rule = PathRule {
         scope: Scope::Context(id),
         local: Prefix::ALL,
-        peer: Prefix::new(current.peer.0, 128).expect("valid"),
+        peer: Prefix::new(current.peer.0, 128),
         preference: Preference::Avoid,
     };
     pair.now = pair.now + Duration::from_secs(60);

@@ -1,4 +1,4 @@
-use moorline_datapath::shim6::Prefix;
+use moorline_types::Prefix;
 use moorline_wire::LocatorPreference;
 
 use super::*;
@@ -36,7 +36,7 @@ impl Pair {
 
     /// Of a host's locator, the prefix.
     fn uplink(&self, side: usize, isp: usize) -> Prefix {
-        Prefix::new(self.locators[side][isp].0, 64).expect("valid")
+        Prefix::new(self.locators[side][isp].0, 64)
     }
 
     fn cut_both(&mut self, way: LocatorPair) {
@@ -188,7 +188,7 @@ fn new_contexts_and_those_that_are_there_go_where_the_rules_prefer() {
 fn of_several_rules_the_most_specific_decides() {
     let mut pair = established();
     let rule = |scope, local, preference| PathRule { scope, local, peer: Prefix::ALL, preference };
-    let peer = Prefix::new(pair.locators[1][0].0, 48).expect("valid");
+    let peer = Prefix::new(pair.locators[1][0].0, 48);
     let (first, second) = (pair.uplink(0, 0), pair.uplink(0, 1));
     pair.rules(&[
         rule(ALL, second, Preference::Avoid),

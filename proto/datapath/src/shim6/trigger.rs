@@ -1,9 +1,8 @@
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use moorline_types::{Ulid, UlidPair};
+use moorline_types::{Prefix, Ulid, UlidPair};
 
 /// When traffic deserves a context (RFC 5533 leaves the heuristic open): as soon as one of the three limits is
 /// reached.
@@ -115,8 +114,8 @@ impl TriggerRule {
             self.cgroup.is_some(),
             self.has_ports(),
             self.protocol.is_some(),
-            self.peer.len,
-            self.local.len,
+            self.peer.length(),
+            self.local.length(),
         )
     }
 }
@@ -189,54 +188,6 @@ impl From<TriggerPolicy> for Triggers {
     fn from(default: TriggerPolicy) -> Self {
         Self { default, rules: Vec::new() }
     }
-}
-
-/// Addresses that begin alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
-    address: Ipv6Addr,
-    len: u8,
-}
-
-impl Prefix {
-    /// Every address.
-    pub const ALL: Self = Self { address: Ipv6Addr::UNSPECIFIED, len: 0 };
-
-    /// `None` above 128 bits. What follows the prefix in the address is left out.
-    #[must_use]
-    pub fn new(address: Ipv6Addr, len: u8) -> Option<Self> {
-        let address = Ipv6Addr::from_bits(address.to_bits() & mask(len));
-        (len <= 128).then_some(Self { address, len })
-    }
-
-    /// Its address, zero behind the prefix.
-    #[must_use]
-    pub const fn address(self) -> Ipv6Addr {
-        self.address
-    }
-
-    /// Ones where addresses are compared.
-    #[must_use]
-    pub fn mask(self) -> Ipv6Addr {
-        Ipv6Addr::from_bits(mask(self.len))
-    }
-
-    /// Length in bits.
-    #[must_use]
-    #[allow(clippy::len_without_is_empty, reason = "bits, not elements")]
-    pub const fn len(self) -> u8 {
-        self.len
-    }
-
-    /// Whether the address begins with it.
-    #[must_use]
-    pub fn contains(self, address: Ipv6Addr) -> bool {
-        address.to_bits() & mask(self.len) == self.address.to_bits()
-    }
-}
-
-fn mask(len: u8) -> u128 {
-    u128::MAX.checked_shl(128 - u32::from(len.min(128))).unwrap_or(0)
 }
 
 /// Whether the interface identifier was made from a link-layer address (RFC 4291 appendix A).

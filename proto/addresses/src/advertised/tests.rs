@@ -1,14 +1,14 @@
 use super::*;
+use crate::view::tests::prefix;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec;
 
 const HOUR: u32 = 3600;
 const FOREVER: u32 = u32::MAX;
 
 fn at(seconds: u64) -> Instant {
     Instant::from_nanos(1_000_000_000_000 + seconds * 1_000_000_000)
-}
-
-fn prefix(text: &str) -> Prefix {
-    crate::view::tests::prefix(text)
 }
 
 fn information(text: &str, preferred: u32, valid: u32) -> PrefixInformation {

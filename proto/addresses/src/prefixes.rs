@@ -1,10 +1,10 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
 
-use moorline_netlink::{AddressFlags, Lifetimes, Prefix, Uplink, UplinkAddress};
-use moorline_types::{Instant, Locator};
+use moorline_types::{Instant, Locator, Prefix};
 
-use super::plan::Seen;
+use crate::plan::Seen;
+use crate::view::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 
 /// Until when an address can be used; `None` is for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

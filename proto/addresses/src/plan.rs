@@ -1,24 +1,25 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv6Addr;
-use std::time::Duration;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+use core::time::Duration;
 
 use moorline_cga::{GenerateError, LocalAddresses, PublicKey};
-use moorline_netlink::{
-    AddressFlags, AdvertisedPrefix, HostView, Lifetimes, Uplink, UplinkAddress,
-};
-use moorline_types::{Instant, Locator};
+use moorline_types::{Instant, Locator, Prefix};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
-use super::RETRY;
-use super::group::{Collision, Group, Member};
-use super::prefixes::{self, Until};
-use crate::config::{AddressMode, AddressPolicy, Rule};
+use crate::advertised::AdvertisedPrefix;
+use crate::group::{Collision, Group, Member};
+use crate::policy::{AddressMode, AddressPolicy, Rule};
+use crate::prefixes::{self, Until};
+use crate::view::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddress};
 
 /// Decides which addresses the host should have. Pure: views of the host and what routers say go in,
 /// wanted changes come out.
 #[derive(Debug)]
-pub(crate) struct Planner {
+pub struct Planner {
     policy: AddressPolicy,
     /// By name.
     keys: BTreeMap<String, PublicKey>,
@@ -48,16 +49,18 @@ pub(crate) struct Planner {
 
 /// What the host was like.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
+pub struct Seen<'a> {
+    /// The view of the host.
     pub view: &'a HostView,
     /// When the view was taken: lifetimes in it count from then.
     pub at: Instant,
+    /// The prefixes that routers advertise.
     pub advertised: &'a [AdvertisedPrefix],
 }
 
 /// What is to be done now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// In this order.
     pub actions: Vec<Action>,
     /// Parameters are new: they have to be on disk before their addresses are on an interface.
@@ -71,34 +74,49 @@ pub(crate) struct Plan {
 
 /// A change to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
     /// Ask routers for their prefixes: what they said before this run is not known.
     Solicit {
+        /// Index of the interface.
         ifindex: u32,
     },
     /// Put an address there, to last until its lifetimes are set.
     Add {
+        /// Index of the interface.
         ifindex: u32,
+        /// The address.
         address: Ipv6Addr,
     },
+    /// Change how long an address lasts.
     SetLifetimes {
+        /// Index of the interface.
         ifindex: u32,
+        /// The address.
         address: Ipv6Addr,
+        /// From now on.
         lifetimes: Lifetimes,
     },
+    /// Take an address away.
     Remove {
+        /// Index of the interface.
         ifindex: u32,
+        /// The address.
         address: Ipv6Addr,
     },
 }
 
 /// Something that happened to our addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Note {
+pub enum Note {
     /// All is well.
     News(String),
     /// Another host has our address.
-    Duplicate { text: String, address: Ipv6Addr },
+    Duplicate {
+        /// What happened, without the address.
+        text: String,
+        /// The address.
+        address: Ipv6Addr,
+    },
 }
 
 /// An address that an interface should have.
@@ -118,7 +136,8 @@ struct Place<'a> {
 
 impl Planner {
     /// `groups` are those of the last run. `seed`: random octets, never used before.
-    pub(crate) fn new(
+    #[must_use]
+    pub fn new(
         policy: AddressPolicy,
         keys: BTreeMap<String, PublicKey>,
         groups: Vec<Group>,
@@ -144,7 +163,7 @@ impl Planner {
 
     /// Works out what has to change. Asks for the same again until it is seen to be done, or
     /// [`Planner::on_done`] says so.
-    pub(crate) fn plan(&mut self, seen: &Seen<'_>, now: Instant) -> Plan {
+    pub fn plan(&mut self, seen: &Seen<'_>, now: Instant) -> Plan {
         let view = seen.view;
         let mut plan = Plan::default();
         self.warnings.clear();
@@ -171,7 +190,7 @@ impl Planner {
     }
 
     /// An action was carried out.
-    pub(crate) fn on_done(&mut self, action: &Action, now: Instant) {
+    pub fn on_done(&mut self, action: &Action, now: Instant) {
         match *action {
             Action::Solicit { ifindex } => {
                 self.asked.insert(ifindex);
@@ -191,34 +210,44 @@ impl Planner {
     }
 
     /// When the next set is due for want of more prefixes, or for another trial; changes with each plan.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
         self.due
     }
 
-    pub(crate) fn policy(&self) -> &AddressPolicy {
+    /// The policy that it was made with.
+    #[must_use]
+    pub fn policy(&self) -> &AddressPolicy {
         &self.policy
     }
 
-    pub(crate) fn groups(&self) -> &[Group] {
+    /// The parameters of all addresses, for the next run to go on with.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    pub(crate) fn warnings(&self) -> &[String] {
+    /// What someone should look at, as of the last plan.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Each with the name of its interface.
-    pub(crate) fn taken_away(&self) -> &[(String, Ipv6Addr)] {
+    /// Addresses that should be on an interface and that somebody has removed, as of the last plan, each with the name
+    /// of its interface.
+    #[must_use]
+    pub fn taken_away(&self) -> &[(String, Ipv6Addr)] {
         &self.taken_away
     }
 
     /// From now on views have the addresses of all contexts.
-    pub(crate) fn on_restored(&mut self) {
+    pub fn on_restored(&mut self) {
         self.is_restored = true;
     }
 
     /// What is left of the lifetimes of an address in a view taken at this time.
-    pub(crate) fn left(
+    #[must_use]
+    pub fn left(
         &self,
         ifindex: u32,
         own: &UplinkAddress,
@@ -230,16 +259,18 @@ impl Planner {
     }
 
     /// What is known of an address; `None` if it is none of ours.
-    pub(crate) fn member(&self, address: Ipv6Addr) -> Option<Member<'_>> {
+    #[must_use]
+    pub fn member(&self, address: Ipv6Addr) -> Option<Member<'_>> {
         self.groups.iter().find_map(|group| group.member(Locator(address)))
     }
 
     /// What peers may be told of: our addresses that are in use, and what is on interfaces where we make
     /// none; those for new traffic first.
-    pub(crate) fn announced(&self, view: &HostView) -> LocalAddresses {
+    #[must_use]
+    pub fn announced(&self, view: &HostView) -> LocalAddresses {
         let (mut present, mut deprecated) = (Vec::new(), Vec::new());
         for interface in ranked(view) {
-            for own in interface.addresses.iter().filter(|own| is_usable(own)) {
+            for own in interface.addresses.iter().filter(|own| own.flags.is_usable()) {
                 let address = Locator(own.address);
                 let is_taken = present.contains(&address) || deprecated.contains(&address);
                 match self.member(own.address) {
@@ -278,7 +309,7 @@ impl Planner {
     }
 
     /// Interfaces were down for a moment that no view may show: the kernel has taken their addresses, not a person.
-    pub(crate) fn on_interfaces_down(&mut self, down: &BTreeSet<u32>) {
+    pub fn on_interfaces_down(&mut self, down: &BTreeSet<u32>) {
         self.placed.retain(|(ifindex, _)| !down.contains(ifindex));
     }
 
@@ -299,7 +330,7 @@ impl Planner {
             let is_for_new = |own: &&UplinkAddress| {
                 let rule = self.policy.rule(&interface.name, prefix_of(own));
                 let is_ours = self.member(own.address).is_some_and(|member| !member.is_former);
-                rule.mode != AddressMode::Off && is_ours && own.preferred && is_usable(own)
+                rule.mode != AddressMode::Off && is_ours && own.preferred && own.flags.is_usable()
             };
             let better: BTreeSet<_> =
                 interface.addresses.iter().filter(is_for_new).map(prefix_of).collect();
@@ -575,11 +606,8 @@ fn is_duplicate(own: &UplinkAddress) -> bool {
     own.flags.contains(AddressFlags::DAD_FAILED)
 }
 
-/// Whether it can be sent from: a deprecated one too, which RFC 4862 s5.5.4 leaves to what uses it.
-pub(crate) fn is_usable(own: &UplinkAddress) -> bool {
-    let is_tentative = own.flags.contains(AddressFlags::TENTATIVE)
-        && !own.flags.contains(AddressFlags::OPTIMISTIC);
-    !is_duplicate(own) && !is_tentative
+fn as_prefix(octets: [u8; 8]) -> Prefix {
+    Prefix::new(Ipv6Addr::from_bits(u128::from(u64::from_be_bytes(octets)) << 64), 64)
 }
 
 fn not_made(rule: &Rule, error: GenerateError) -> String {
@@ -590,7 +618,7 @@ fn given_up(interface: &str, prefix: [u8; 8]) -> String {
     format!(
         "{interface}: another host has had three addresses of ours in {}: find the one that answers \
          for addresses that are not its own, then restart moorlined",
-        moorline_addr::prefix_text(prefix)
+        as_prefix(prefix)
     )
 }
 
@@ -598,14 +626,16 @@ fn not_in_set(interface: &str, prefix: [u8; 8], rule: &Rule) -> String {
     format!(
         "{interface}: {} is not in the HBA set \"{}\", which cannot be added to: connections do not \
          move there. Set addresses = \"hba-compatible\".",
-        moorline_addr::prefix_text(prefix),
+        as_prefix(prefix),
         rule.set
     )
 }
 
 /// How long the first start waits for the prefixes of all uplinks: routers answer a solicitation
 /// within half a second (RFC 4861 s6.2.6), and it may be asked for twice.
-pub(crate) const GATHER: Duration = Duration::from_secs(2);
+const GATHER: Duration = Duration::from_secs(2);
+/// Until parameters that could not be made or written are tried again.
+pub const RETRY: Duration = Duration::from_secs(10);
 /// An address that is gone so shortly before its end was not taken away by a person.
 const GRACE: Duration = Duration::from_secs(5);
 

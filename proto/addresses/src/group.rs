@@ -1,4 +1,5 @@
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use moorline_cga::{
     Cga, GenerateError, HbaKey, HbaSet, PublicKey, Sec, generate_cga, generate_hba,
@@ -7,12 +8,14 @@ use moorline_types::Locator;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore as _;
 
-use crate::config::Rule;
+use crate::policy::Rule;
 
 /// The addresses that one rule makes: their parameters, from which they can be made again.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub struct Group {
+    /// What its addresses have in common.
     pub rule: Rule,
+    /// Sec of its set.
     pub sec: Sec,
     /// `None` for a mode without one, and for a group of an earlier configuration.
     pub key: Option<PublicKey>,
@@ -23,24 +26,32 @@ pub(crate) struct Group {
     /// Prefixes that have a CGA, with its collision count.
     pub cgas: BTreeMap<[u8; 8], u8>,
     /// Prefixes whose address somebody else has had three times.
-    pub given_up: Vec<[u8; 8]>,
+    pub(crate) given_up: Vec<[u8; 8]>,
 }
 
 /// How a peer can verify an address of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// As a CGA (RFC 3972).
     Cga,
+    /// As one of an HBA set without a key (RFC 5535).
     Hba,
+    /// As one of an HBA set that has a key, too.
     HbaCompatible,
 }
 
 /// An address of a group, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member<'a> {
+pub struct Member<'a> {
+    /// How a peer can verify it.
     pub kind: Kind,
+    /// The rule that it was made by.
     pub rule: &'a Rule,
+    /// Sec that it was made with.
     pub sec: Sec,
+    /// Its Collision Count (RFC 3972 s3).
     pub collision_count: u8,
+    /// Its CGA Parameters data structure.
     pub params: Vec<u8>,
     /// Whether its place has been taken by another one, after a collision.
     pub is_former: bool,
@@ -48,7 +59,7 @@ pub(crate) struct Member<'a> {
 
 /// What follows from a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collision {
+pub enum Collision {
     /// There is another address to try.
     Another,
     /// This was the third.
@@ -56,13 +67,16 @@ pub(crate) enum Collision {
 }
 
 impl Group {
-    pub(crate) fn new(rule: Rule, sec: Sec, key: Option<PublicKey>) -> Self {
+    /// Without addresses yet.
+    #[must_use]
+    pub fn new(rule: Rule, sec: Sec, key: Option<PublicKey>) -> Self {
         let (sets, cgas, given_up) = (Vec::new(), BTreeMap::new(), Vec::new());
         Self { rule, sec, key, sets, base: None, cgas, given_up }
     }
 
     /// Sec of its CGAs: a set with more was made elsewhere, and the daemon has no minutes for a search.
-    pub(crate) fn cga_sec(&self) -> Sec {
+    #[must_use]
+    pub fn cga_sec(&self) -> Sec {
         if self.rule.mode.has_set() { self.sec.min(Sec::ONE) } else { self.sec }
     }
 
@@ -72,7 +86,10 @@ impl Group {
     }
 
     /// Makes the set over these prefixes.
-    pub(crate) fn make_set(
+    ///
+    /// # Errors
+    /// The key is not at hand; [`generate_hba`] refuses the prefixes or finds no set.
+    pub fn make_set(
         &mut self,
         prefixes: &[[u8; 8]],
         random: &mut ChaCha20Rng,
@@ -93,7 +110,10 @@ impl Group {
     }
 
     /// Makes the CGA of a prefix unless there is an address for it. True if it did.
-    pub(crate) fn make_cga(
+    ///
+    /// # Errors
+    /// [`generate_cga`] refuses the key or finds no address.
+    pub fn make_cga(
         &mut self,
         prefix: [u8; 8],
         random: &mut ChaCha20Rng,
@@ -122,13 +142,14 @@ impl Group {
     }
 
     /// The address of a prefix: of the set if it has it, else a CGA if there is one.
-    pub(crate) fn address(&self, prefix: [u8; 8]) -> Option<Locator> {
+    #[must_use]
+    pub fn address(&self, prefix: [u8; 8]) -> Option<Locator> {
         let in_set = |set: &HbaSet| set.locators().iter().find(|l| l.prefix() == prefix).copied();
         self.sets.last().and_then(in_set).or_else(|| self.cga(prefix).map(|cga| cga.address()))
     }
 
     /// Goes on to the next address after somebody else was found to have this one.
-    pub(crate) fn collide(&mut self, address: Locator) -> Collision {
+    pub fn collide(&mut self, address: Locator) -> Collision {
         let prefix = address.prefix();
         let next = match self.sets.last().filter(|set| set.locators().contains(&address)) {
             Some(set) => set.after_collision().ok().map(|set| self.sets.push(set)),

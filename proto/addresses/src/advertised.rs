@@ -1,11 +1,13 @@
 //! What routers advertise, and how long it holds.
 
-use crate::deaf::BareLink;
-use crate::view::{Lifetimes, Prefix};
-use moorline_types::Instant;
-use std::collections::BTreeMap;
-use std::net::Ipv6Addr;
-use std::time::Duration;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+use core::time::Duration;
+
+use moorline_types::{Instant, Prefix};
+
+use crate::view::{BareLink, Lifetimes};
 
 /// What a router, or the kernel on its behalf, has said about a link.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,20 +1,16 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv6Addr;
+use alloc::borrow::ToOwned as _;
+use alloc::string::ToString as _;
+use alloc::vec;
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use moorline_addr::generate_key;
-use moorline_cga::{LocalProof, Signer as _};
-use moorline_netlink::{
-    AddressFlags, AdvertisedPrefixes, Advertisement, DefaultRoute, HostView, Lifetimes, Origin,
-    Prefix, PrefixInformation, Uplink, UplinkAddress,
-};
-use moorline_types::Instant;
+use moorline_cga::{LocalProof, RsaKey, Signer as _};
 
 use super::*;
-use crate::addresses::group::Kind;
-use crate::addresses::saved::SavedAddresses;
-use crate::config::{AddressMode, AddressPolicy};
+use crate::advertised::{AdvertisedPrefixes, Advertisement, Origin, PrefixInformation};
+use crate::group::Kind;
+use crate::policy::PartOfRule;
+use crate::policy::tests::policy;
+use crate::view::DefaultRoute;
 
 mod properties;
 
@@ -49,12 +45,13 @@ fn prefix(number: u16) -> [u8; 8] {
 
 impl World {
     fn new(mode: AddressMode) -> Self {
-        Self::with(AddressPolicy::of(mode))
+        Self::with(policy(mode))
     }
 
     fn with(policy: AddressPolicy) -> Self {
         static KEY: OnceLock<PublicKey> = OnceLock::new();
-        let key = KEY.get_or_init(|| generate_key(1024).unwrap().public_key().clone()).clone();
+        let make = || RsaKey::generate(1024, &mut [7; 32]).unwrap().public_key().clone();
+        let key = KEY.get_or_init(make).clone();
         let keys = BTreeMap::from([("default".to_owned(), key.clone())]);
         Self {
             planner: Planner::new(policy.clone(), keys, Vec::new(), [7; 32]),
@@ -81,8 +78,8 @@ impl World {
 
     /// A daemon that comes back with what was kept on disk.
     fn restart(&mut self) {
-        let saved = SavedAddresses::new(1, self.planner.groups().iter());
-        let groups = saved.into_groups(|_| Some(self.key.clone())).unwrap();
+        let kept = self.planner.groups().iter().cloned();
+        let groups = kept.map(|group| Group { given_up: Vec::new(), ..group }).collect();
         let keys = BTreeMap::from([("default".to_owned(), self.key.clone())]);
         self.planner = Planner::new(self.policy.clone(), keys, groups, [8; 32]);
         self.table = AdvertisedPrefixes::new();
@@ -575,7 +572,7 @@ fn the_cga_of_an_address_in_use_outlives_many_networks() {
     let mut world = World::with_two(AddressMode::Cga);
     let (used, unused) = (world.only(1), world.only(2));
     world.in_use.insert(used);
-    let roam = |world: &mut World, numbers: std::ops::Range<u16>| {
+    let roam = |world: &mut World, numbers: core::ops::Range<u16>| {
         for number in numbers {
             world.advance(3601);
             world.advertise(1, number, 1800, 3600);
@@ -604,9 +601,13 @@ fn an_address_that_the_kernel_took_a_moment_too_early_comes_back() {
 
 #[test]
 fn interfaces_may_have_sets_and_modes_of_their_own() {
-    let policy = AddressPolicy::of(AddressMode::HbaCompatible)
-        .with_interface("up3", AddressMode::Hba, "servers")
-        .with_interface("up4", AddressMode::Off, "default");
+    let mut policy = policy(AddressMode::HbaCompatible);
+    for (name, mode, set) in
+        [("up3", AddressMode::Hba, "servers"), ("up4", AddressMode::Off, "default")]
+    {
+        let part = PartOfRule { mode: Some(mode), key: None, set: Some(set.to_owned()) };
+        policy.interfaces.insert(name.to_owned(), part);
+    }
     let mut world = World::with(policy);
     world.interfaces = BTreeSet::from([1, 2, 3, 4]);
     world.set_by_hand(4, "2001:db8:4::5");

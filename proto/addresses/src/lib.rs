@@ -1,0 +1,41 @@
+//! The links, addresses, routers and prefixes of a host, and which addresses the host should have.
+//!
+//! | module | concern |
+//! |---|---|
+//! | `view` | what the host has: [`HostView`], its [`Uplink`]s, their addresses and routes |
+//! | `advertisement` | reads Router Advertisements (RFC 4861 s4.2) |
+//! | `advertised` | what routers advertise, and how long each prefix holds: [`AdvertisedPrefixes`] |
+//! | `policy` | how the address of a prefix on an interface is made: [`AddressPolicy`] |
+//! | `group` | the parameters of addresses that belong together: [`Group`] |
+//! | `prefixes` | in which prefixes an interface can have addresses of ours, and for how long |
+//! | `plan` | which addresses the host should have: [`Planner`] |
+//!
+//! A view, what routers advertise and the time go into [`Planner::plan`], and a [`Plan`] comes out. On Linux, `io/netlink`
+//! reads the view and the daemon executes each [`Action`].
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod advertised;
+mod advertisement;
+mod group;
+mod plan;
+mod policy;
+mod prefixes;
+mod view;
+
+pub use advertised::{
+    AdvertisedPrefix, AdvertisedPrefixes, Advertisement, Origin, PrefixInformation,
+};
+pub use advertisement::{
+    ADVERTISEMENT, AUTONOMOUS, Envelope, ON_LINK, PREFIX_INFORMATION, read_advertisement,
+};
+pub use group::{Collision, Group, Kind, Member};
+pub use plan::{Action, Note, Plan, Planner, RETRY, Seen};
+pub use policy::{AddressMode, AddressPolicy, PartOfRule, Rule};
+pub use view::{
+    AddressFlags, BareLink, DefaultRoute, DefaultWays, HostView, Lifetimes, NextHop, SpecificRoute,
+    Uplink, UplinkAddress,
+};

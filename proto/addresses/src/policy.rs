@@ -1,0 +1,151 @@
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use moorline_cga::Sec;
+
+/// Where provable addresses come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AddressMode {
+    /// CGAs (RFC 3972): each list of locators is signed.
+    Cga,
+    /// An HBA set without a key (RFC 5535) over the prefixes of the first start, and no other.
+    Hba,
+    /// An HBA set that has a key, too: nothing is signed before a prefix comes that is not in it.
+    HbaCompatible,
+    /// The addresses that are there, which prove nothing.
+    Off,
+}
+
+impl AddressMode {
+    /// Whether its addresses are bound to a key.
+    #[must_use]
+    pub const fn has_key(self) -> bool {
+        matches!(self, Self::Cga | Self::HbaCompatible)
+    }
+
+    /// Whether its addresses are an HBA set, as long as the prefixes are those it was made for.
+    #[must_use]
+    pub const fn has_set(self) -> bool {
+        matches!(self, Self::Hba | Self::HbaCompatible)
+    }
+}
+
+impl fmt::Display for AddressMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cga => "cga",
+            Self::Hba => "hba",
+            Self::HbaCompatible => "hba-compatible",
+            Self::Off => "off",
+        })
+    }
+}
+
+/// Which addresses are made, for each interface and prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressPolicy {
+    /// Sec of addresses that are made.
+    pub sec: Sec,
+    /// The rule where nothing else is said.
+    pub default: Rule,
+    /// What is said of interfaces, by name.
+    pub interfaces: BTreeMap<String, PartOfRule>,
+    /// What is said of prefixes of 64 bits.
+    pub prefixes: BTreeMap<[u8; 8], PartOfRule>,
+}
+
+/// How the address of a prefix on an interface is made. Addresses with the same rule belong together:
+/// an HBA set has the prefixes of all of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule {
+    /// What kind it is.
+    pub mode: AddressMode,
+    /// Name of its key, if the mode has one.
+    pub key: String,
+    /// Name of its set.
+    pub set: String,
+}
+
+/// What is said of an interface or a prefix: `None` leaves a part of the rule as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartOfRule {
+    /// See [`Rule::mode`].
+    pub mode: Option<AddressMode>,
+    /// See [`Rule::key`].
+    pub key: Option<String>,
+    /// See [`Rule::set`].
+    pub set: Option<String>,
+}
+
+impl AddressPolicy {
+    /// The rule for a prefix on an interface: what is said of the prefix counts before what is said
+    /// of the interface, and that before what is said of all.
+    #[must_use]
+    pub fn rule(&self, interface: &str, prefix: [u8; 8]) -> Rule {
+        let rule = self.rule_of(interface);
+        self.prefixes.get(&prefix).map_or(rule.clone(), |part| part.over(&rule))
+    }
+
+    /// The rule for an interface, whatever its prefixes.
+    #[must_use]
+    pub fn rule_of(&self, interface: &str) -> Rule {
+        let part = self.interfaces.get(interface);
+        part.map_or_else(|| self.default.clone(), |part| part.over(&self.default))
+    }
+
+    /// Whether addresses may be made on an interface.
+    #[must_use]
+    pub fn is_managed(&self, interface: &str) -> bool {
+        let rule = self.rule_of(interface);
+        let modes = self.prefixes.values().map(|part| part.over(&rule).mode);
+        modes.chain([rule.mode]).any(|mode| mode != AddressMode::Off)
+    }
+
+    /// Every rule that there can be.
+    #[must_use]
+    pub fn rules(&self) -> BTreeSet<Rule> {
+        let interfaces = self.interfaces.values().map(|part| part.over(&self.default));
+        let mut rules: BTreeSet<Rule> = interfaces.chain([self.default.clone()]).collect();
+        let of_prefix =
+            |part: &PartOfRule| rules.iter().map(|rule| part.over(rule)).collect::<Vec<_>>();
+        let by_prefix: Vec<Rule> = self.prefixes.values().flat_map(of_prefix).collect();
+        rules.extend(by_prefix);
+        rules
+    }
+
+    /// Names of the keys that some rule needs.
+    #[must_use]
+    pub fn keys_in_use(&self) -> BTreeSet<String> {
+        self.rules().iter().filter_map(|rule| rule.key().map(ToOwned::to_owned)).collect()
+    }
+}
+
+impl Rule {
+    /// The name of its key, if the mode has one.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.mode.has_key().then_some(&*self.key)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} \"{}\"", self.mode, self.set)
+    }
+}
+
+impl PartOfRule {
+    fn over(&self, rule: &Rule) -> Rule {
+        Rule {
+            mode: self.mode.unwrap_or(rule.mode),
+            key: self.key.clone().unwrap_or_else(|| rule.key.clone()),
+            set: self.set.clone().unwrap_or_else(|| rule.set.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,306 @@
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use moorline_types::Prefix;
+
+/// The uplinks of the host at one moment, in order of their interface index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostView {
+    /// Interfaces with a global address and a default route.
+    pub uplinks: Vec<Uplink>,
+    /// Interfaces that only lack a global address in use to be uplinks.
+    pub candidates: Vec<Uplink>,
+    /// Those of either kind that are somebody else's: see [`HostView::leave_alone`].
+    pub left_alone: Vec<Uplink>,
+    /// Interfaces that only lack a default route.
+    pub bare: Vec<BareLink>,
+    /// Routes of the main table that are no default routes. More than 256 are too many to be known all.
+    pub specific: BTreeSet<SpecificRoute>,
+    /// Whether both links of our pair are there and up.
+    pub has_moor: bool,
+    /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in
+    /// before source-address rules are made.
+    pub in_use: BTreeSet<Ipv6Addr>,
+}
+
+impl HostView {
+    /// Only interfaces of these names are for us. Traffic from the prefixes of the others goes where it would go without us.
+    pub fn leave_alone(&mut self, is_ours: impl Fn(&str) -> bool) {
+        for interfaces in [&mut self.uplinks, &mut self.candidates] {
+            self.left_alone.extend(interfaces.extract_if(.., |one| !is_ours(&one.name)));
+        }
+        self.bare.retain(|one| is_ours(&one.name));
+    }
+
+    /// The uplink with this interface index.
+    #[must_use]
+    pub fn uplink(&self, ifindex: u32) -> Option<&Uplink> {
+        self.uplinks.iter().find(|uplink| uplink.ifindex == ifindex)
+    }
+
+    /// The uplink that has this address.
+    #[must_use]
+    pub fn uplink_of(&self, address: Ipv6Addr) -> Option<&Uplink> {
+        self.uplinks.iter().find(|uplink| uplink.has(address))
+    }
+
+    /// The default routes that are for all sources, of all interfaces, in the order of their metrics.
+    #[must_use]
+    pub fn default_ways(&self) -> DefaultWays {
+        let interfaces = [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
+        let mut ways: DefaultWays = interfaces
+            .flat_map(|one| one.default_routes.iter().map(|route| (one.ifindex, *route)))
+            .filter(|(_, route)| route.source.is_none())
+            .collect();
+        ways.sort_by_key(|(ifindex, route)| (route.metric, *ifindex, route.gateway));
+        ways
+    }
+}
+
+/// Default routes of the host, each with its interface.
+pub type DefaultWays = Vec<(u32, DefaultRoute)>;
+
+/// A route of the main table that is no default route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SpecificRoute {
+    /// Where packets go to.
+    pub destination: Prefix,
+    /// The sources that it is for, if not for all.
+    pub source: Option<Prefix>,
+    /// Metric: the lowest wins.
+    pub metric: u32,
+    /// Interface and router; none if it is a multipath route, or leads nowhere.
+    pub way: Option<(u32, Option<Ipv6Addr>)>,
+    /// The MTU of the route, if it has one of its own.
+    pub mtu: Option<u32>,
+}
+
+/// An interface that leads to the Internet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// Name of the interface.
+    pub name: String,
+    /// Whether the link layer works.
+    pub carrier: bool,
+    /// MTU of the interface, octets.
+    pub mtu: u32,
+    /// Router of the default route with the lowest metric; none on a point-to-point link.
+    pub gateway: Option<Ipv6Addr>,
+    /// All default routes through the interface, the one with the lowest metric first.
+    pub default_routes: Vec<DefaultRoute>,
+    /// Global addresses, those not in use (tentative, deprecated) included.
+    pub addresses: Vec<UplinkAddress>,
+    /// Routers that advertise a prefix. Empty as the kernel does not tell: for who listens to
+    /// advertisements to fill in before source-address rules are made.
+    pub advertisers: Vec<(Prefix, Ipv6Addr)>,
+}
+
+impl Uplink {
+    /// An Ethernet interface that works, and has neither routes nor addresses yet.
+    #[must_use]
+    pub fn new(ifindex: u32, name: impl Into<String>) -> Self {
+        Self {
+            ifindex,
+            name: name.into(),
+            carrier: true,
+            mtu: 1500,
+            gateway: None,
+            default_routes: Vec::new(),
+            addresses: Vec::new(),
+            advertisers: Vec::new(),
+        }
+    }
+
+    /// Whether this address is on the interface.
+    #[must_use]
+    pub fn has(&self, address: Ipv6Addr) -> bool {
+        self.addresses.iter().any(|own| own.address == address)
+    }
+
+    /// Where packets from one of its addresses leave the host to, if that is a router.
+    #[must_use]
+    pub fn next_hop(&self, source: Ipv6Addr) -> Option<NextHop> {
+        let own = self.addresses.iter().find(|own| own.address == source)?;
+        let gateway = self.gateway_for(own.prefix())?.gateway?;
+        Some(NextHop { ifindex: self.ifindex, gateway })
+    }
+
+    /// The router for packets from this prefix: that of a default route for the source, else one that
+    /// advertises the prefix (RFC 8028 s3.1), else the general one.
+    #[must_use]
+    pub fn gateway_for(&self, prefix: Prefix) -> Option<&DefaultRoute> {
+        let general = || self.default_routes.iter().filter(|route| route.source.is_none());
+        let is_for = |route: &&DefaultRoute| route.source.is_some_and(|from| from.covers(prefix));
+        let advertises = |route: &&DefaultRoute| {
+            self.advertisers.iter().any(|(advertised, router)| {
+                advertised.covers(prefix) && route.gateway == Some(*router)
+            })
+        };
+        let special = self.default_routes.iter().find(is_for);
+        special.or_else(|| general().find(advertises)).or_else(|| general().next())
+    }
+}
+
+/// A router, and the uplink that leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// The router.
+    pub gateway: Ipv6Addr,
+}
+
+/// A default route through an uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DefaultRoute {
+    /// Metric: the lowest wins.
+    pub metric: u32,
+    /// The router; none on a point-to-point link.
+    pub gateway: Option<Ipv6Addr>,
+    /// The sources that it is for, if not for all.
+    pub source: Option<Prefix>,
+    /// The preference that the router gives itself (RFC 4191 s2.1): 0 high, 1 medium, 2 low.
+    pub preference: u8,
+    /// The source address of a socket that has none.
+    pub preferred_source: Option<Ipv6Addr>,
+    /// The MTU of the route, if it has one of its own.
+    pub mtu: Option<u32>,
+}
+
+impl DefaultRoute {
+    /// A route for all sources of which nothing more is known.
+    #[must_use]
+    pub const fn new(metric: u32, gateway: Option<Ipv6Addr>) -> Self {
+        Self { metric, gateway, source: None, preference: 1, preferred_source: None, mtu: None }
+    }
+}
+
+/// A global address of an uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UplinkAddress {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Length of its prefix, bits.
+    pub prefix_len: u8,
+    /// What the kernel says of it.
+    pub flags: AddressFlags,
+    /// Whether it can be used for new traffic: not tentative, deprecated or a duplicate.
+    pub preferred: bool,
+    /// How long it can be used.
+    pub lifetimes: Lifetimes,
+}
+
+impl UplinkAddress {
+    /// What the flags say decides whether it can be used for new traffic.
+    #[must_use]
+    pub const fn new(
+        address: Ipv6Addr,
+        prefix_len: u8,
+        flags: AddressFlags,
+        lifetimes: Lifetimes,
+    ) -> Self {
+        Self { address, prefix_len, flags, preferred: flags.is_preferred(), lifetimes }
+    }
+
+    /// The prefix that the address is in.
+    #[must_use]
+    pub const fn prefix(&self) -> Prefix {
+        Prefix::new(self.address, self.prefix_len)
+    }
+}
+
+/// `IFA_F_*` flags of an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressFlags(pub u32);
+
+impl AddressFlags {
+    /// Duplicate address detection found another owner.
+    pub const DAD_FAILED: Self = Self(0x08);
+    /// Preferred lifetime is over: no new traffic.
+    pub const DEPRECATED: Self = Self(0x20);
+    /// Duplicate address detection is not over.
+    pub const TENTATIVE: Self = Self(0x40);
+    /// Usable before duplicate address detection is over.
+    pub const OPTIMISTIC: Self = Self(0x04);
+    /// Made from a prefix for privacy, short-lived.
+    pub const TEMPORARY: Self = Self(0x01);
+    /// Set by hand, without a lifetime.
+    pub const PERMANENT: Self = Self(0x80);
+
+    /// Whether all of the other's flags are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether an address with these flags can be the source of new traffic.
+    #[must_use]
+    pub const fn is_preferred(self) -> bool {
+        self.is_usable() && !self.contains(Self::DEPRECATED)
+    }
+
+    /// Whether an address with these flags can be sent from. A deprecated one can: RFC 4862 s5.5.4 leaves it to what uses it.
+    #[must_use]
+    pub const fn is_usable(self) -> bool {
+        !self.contains(Self::DAD_FAILED)
+            && (!self.contains(Self::TENTATIVE) || self.contains(Self::OPTIMISTIC))
+    }
+}
+
+/// Lifetimes of an address in seconds; `u32::MAX` is for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// For new traffic.
+    pub preferred: u32,
+    /// For any traffic.
+    pub valid: u32,
+}
+
+impl Lifetimes {
+    /// Of an address that was set without any.
+    pub const FOREVER: Self = Self { preferred: u32::MAX, valid: u32::MAX };
+}
+
+/// An interface that is up and works, and has no default route. Ports of a bridge are none.
+///
+/// The interface is *deaf* while the host forwards there and `accept_ra` is 1: then the kernel ignores Router
+/// Advertisements. When forwarding is switched on, the kernel removes the default routes of such interfaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BareLink {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// Name of the interface.
+    pub name: String,
+    /// Whether it has a global address that ends: a router has been followed there.
+    pub has_dynamic: bool,
+    /// Its link-local addresses, which this host's own advertisements come from.
+    pub link_locals: BTreeSet<Ipv6Addr>,
+}
+
+impl BareLink {
+    /// The controls and their values.
+    #[must_use]
+    pub fn evidence(&self) -> String {
+        format!("{} = 1, accept_ra = 1", self.control("forwarding"))
+    }
+
+    /// The command that makes the kernel follow routers on this interface.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        format!("sysctl -w {}=2", self.control("accept_ra"))
+    }
+
+    /// As `sysctl` takes it: with slashes where the name of the interface has a dot.
+    fn control(&self, name: &str) -> String {
+        let separator = if self.name.contains('.') { "/" } else { "." };
+        ["net", "ipv6", "conf", &self.name, name].join(separator)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
