@@ -11,7 +11,9 @@ use moorline_datapath::shim6::{
     ContextCounters, ContextEntry, FailureHint, PathCounters, ReapTimers, Report, TriggerPolicy,
     TriggerRule, Triggers, Update,
 };
-use moorline_types::Prefix;
+use moorline_types::{
+    ContextId, ContextTag, Instant, Locator, LocatorPair, Prefix, Ulid, UlidPair,
+};
 use serde::Deserialize;
 
 pub use play::UserPlane;
