@@ -108,8 +108,6 @@ pub struct I1Sent {
     /// I1s sent after the first, in this establishment as a whole.
     pub(crate) retries: u8,
     pub(crate) crossing: Crossing,
-    /// It was sent once more because the peer uses the context: not again before its time.
-    pub(crate) is_hastened: bool,
     pub(crate) deadline: Instant,
 }
 

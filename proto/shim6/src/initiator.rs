@@ -26,7 +26,6 @@ impl Machine {
             is_retold: false,
             retries: 0,
             crossing: Crossing::No,
-            is_hastened: false,
             deadline: now,
         }));
         let id = self.table.insert(key, ways, state)?;
@@ -165,15 +164,10 @@ impl Machine {
         }
     }
 
-    /// The peer uses the context while its R2 is late: I1 or I2 goes out once more before its time, and so no more
-    /// often than twice as often as by its timer, however much comes.
-    pub(crate) fn hasten(&mut self, id: ContextId, locators: LocatorPair, now: Instant) {
+    /// Payload came while the R2 is late: the I2 goes out once more before its time, and so no more
+    /// often than twice as often as by its timer, however much payload there is.
+    pub(crate) fn hasten_i2(&mut self, id: ContextId, now: Instant) {
         match self.table.get(id).map(|context| &context.state) {
-            // The peer has our tag of the R2 to its I1, and may have moved since.
-            Some(State::I1Sent(state)) if state.crossing != Crossing::No && !state.is_hastened => {
-                let state = I1Sent { is_hastened: true, via: locators, ..I1Sent::clone(state) };
-                self.send_i1_until(id, state);
-            }
             Some(State::I2Sent(state)) if !state.is_hastened => {
                 let state = I2Sent { is_hastened: true, ..I2Sent::clone(state) };
                 self.send_i2(id, state, now);
@@ -238,9 +232,8 @@ impl Machine {
     ) {
         //= rfc5533#7.8
         let deadline = now + self.backed_off(self.config.i1_timeout, retries);
-        let (nonce, asked_at, is_hastened) = (0, 0, false);
-        let state =
-            I1Sent { nonce, asked_at, via, is_retold, retries, crossing, is_hastened, deadline };
+        let (nonce, asked_at) = (0, 0);
+        let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, deadline };
         self.send_i1_until(id, state);
     }
 

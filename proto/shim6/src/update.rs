@@ -364,8 +364,9 @@ impl Machine {
         let id = context.id;
         let has_locators = context.established().is_some_and(has_locators);
         match &context.state {
-            State::I1Sent(_) | State::I2Sent(_) => {
-                self.hasten(id, locators, now);
+            State::I1Sent(_) => return Err(DropReason::UnexpectedState),
+            State::I2Sent(_) => {
+                self.hasten_i2(id, now);
                 return Err(DropReason::UnexpectedState);
             }
             State::I2bisSent(_) if has_locators => self.hasten_i2bis(id, now),

@@ -185,7 +185,7 @@ fn an_answer_to_another_context_is_no_protection_before_the_peer_has_this_one() 
 #[test]
 fn a_peer_that_has_the_context_later_is_checked_with_the_next_traffic() {
     let mut pair = default_pair([local_state(0), local_state(1)]);
-    let [ours, theirs] = [0, 1].map(|side| pair.locators[side].clone());
+    let [ours, theirs] = [0, 1].map(|side| pair.locators[side][0]);
     for side in 0..2 {
         let ulids = pair.ulids(side);
         pair.hosts[side].handle_report(Report::Trigger { ulids }, pair.now);
@@ -195,7 +195,7 @@ fn a_peer_that_has_the_context_later_is_checked_with_the_next_traffic() {
         let messages = pair.taken(from);
         pair.deliver(to, &messages);
     }
-    pair.dead.extend(theirs.iter().flat_map(|&from| ours.iter().map(move |&to| (from, to))));
+    pair.dead.insert((theirs, ours));
     let state_of =
         |pair: &Pair, side: usize| pair.hosts[side].contexts().next().expect("one").state;
     pair.talk(6);

@@ -42,35 +42,6 @@ fn an_r2_for_an_i1_that_crossed_another_shows_nothing() {
     assert!(!duo.of_side(0).is_confirmed());
 }
 
-/// Each side has answered the I1 of the other, and the R2 to side 1 is lost.
-#[test]
-fn who_lacks_an_r2_asks_again_as_soon_as_the_peer_uses_the_context() {
-    let mut duo = Duo::new();
-    duo.trigger(0);
-    duo.trigger(1);
-    duo.step();
-    duo.step();
-    duo.under_way.retain(|flight| flight.from == 1);
-    duo.settle();
-    assert_eq!(
-        (duo.context(0).state.name(), duo.context(1).state.name()),
-        ("established", "i1-sent")
-    );
-    // Side 0 has moved.
-    let tag = duo.context(1).local_tag;
-    let moved = LocatorPair::new(locators(2)[0], locators(1)[1]);
-    duo.log.clear();
-    for _ in 0..10 {
-        let lost = duo.machines[1].handle_payload(tag, moved, duo.now);
-        assert_eq!(lost, Err(DropReason::UnexpectedState));
-    }
-    duo.collect();
-    assert_eq!(duo.kinds(), [MessageType::I1], "once before its time");
-    assert_eq!(duo.log[0].pair, moved);
-    duo.settle();
-    assert_eq!(duo.context(1).state.name(), "established");
-}
-
 #[test]
 fn a_peer_that_has_started_anew_has_yet_to_show_it() {
     let mut duo = Duo::established();
