@@ -273,8 +273,15 @@ impl Machine {
     }
 
     /// Repeats our proposal, which prevails. If it had to be sent again, the correspondent was perhaps not there for it, as one that
-    /// has just been started, and now it is.
+    /// has just been started, and now it is. A correspondent that proposes after our Confirm had to be sent again does not know its
+    /// Accept any more: the handshake begins anew.
     fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
+        if let Some((id, traffic)) = self.confirmed_in_vain(pair) {
+            self.answers.take(pair.remote.l64, now)?;
+            self.forget(id, Cause::Unanswered);
+            self.propose(&traffic, now);
+            return Ok(());
+        }
         let again = self.proposals.get(&pair).filter(|proposal| proposal.retry.tries > 1);
         let Some(flow) = again.map(|proposal| proposal.flow) else {
             return Err(DropReason::UnexpectedState);
@@ -282,6 +289,21 @@ impl Machine {
         self.answers.take(pair.remote.l64, now)?;
         self.send_admission(&Admission::Propose(Propose { flow }), pair);
         Ok(())
+    }
+
+    /// The session whose Confirm had to be sent again, and the traffic that it was proposed for.
+    fn confirmed_in_vain(&self, pair: IlvPair) -> Option<(SessionId, Traffic)> {
+        let id = self.ilcc.find_pair(pair)?;
+        let Opening::Confirming(confirming) = &self.ilcc.get(id)?.opening else { return None };
+        let Flow { protocol, initiator_port, responder_port, flags, .. } =
+            confirming.message.accept.flow;
+        let socket = match flags.has(AdmissionFlags::CONNECTED) {
+            true => Socket::Connected,
+            false => Socket::Unconnected,
+        };
+        let ports = (initiator_port, responder_port);
+        let traffic = Traffic { pair, protocol, ports, socket, inbound: false, nonce: None };
+        (confirming.retry.tries > 1).then_some((id, traffic))
     }
 
     /// The nonce that we send in the session of a pair, once the handshake is over: it names the session.

@@ -42,4 +42,10 @@ fn addresses_for_sessions_alone_have_no_contexts() {
     sound(&[3326]);
 }
 
+/// A host was started anew amid a handshake, and the other one repeated a Confirm that nobody could read.
+#[test]
+fn a_handshake_begins_anew_with_a_host_that_has_forgotten_it() {
+    sound(&[9_500_000_934, 9_500_007_759, 9_500_016_056, 9_800_000_086, 9_800_009_257]);
+}
+
 const SEEDS: u64 = 1000;

@@ -43,6 +43,25 @@ fn who_was_not_there_for_a_proposal_is_answered_at_once() {
     assert!(duo.is_agreed());
 }
 
+/// The host that prevails confirms, and the correspondent begins anew: it can read that Confirm no more, and proposes.
+#[test]
+fn a_proposal_while_a_confirm_is_repeated_begins_the_handshake_anew() {
+    let mut duo = proposed(&[HIGHER]);
+    let propose = duo.take(HIGHER);
+    duo.give(LOWER, &propose);
+    let accept = duo.take(LOWER);
+    duo.give(HIGHER, &accept);
+    duo.take(HIGHER);
+    duo.machines[LOWER] = Duo::seeded(7).machines.swap_remove(LOWER);
+    duo.traffic_of(LOWER, Socket::Connected);
+    duo.play();
+    assert_eq!(duo.machines[LOWER].session_count(), 0, "the Confirm may be on its way still");
+    duo.fire(HIGHER);
+    duo.fire(LOWER);
+    duo.play();
+    assert!(duo.is_agreed());
+}
+
 #[test]
 fn what_is_withdrawn_is_agreed_on_no_more() {
     let mut duo = proposed(&[LOWER]);
