@@ -12,6 +12,9 @@ pub const I2_TIMEOUT: Duration = Duration::from_secs(4);
 pub const I2BIS_RETRIES_MAX: u8 = 2;
 /// Nominal time before an I2bis is sent again, doubled each time (RFC 5533 s14). Configurable.
 pub const I2BIS_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long the answer to an I1 or I2 may take before a message of the peer that has the context draws R1bis: the Initial Probe
+/// Timeout (RFC 5534 s7), after which a prober tries another pair. Not configurable.
+pub const EARLY_USE: Duration = Duration::from_millis(500);
 /// Nominal time before an Update Request is sent again if the peer knows no locator that we can send from: the Initial
 /// Probe Timeout (RFC 5534 s7). Not configurable.
 pub const STRANDED_TIMEOUT: Duration = Duration::from_millis(500);

@@ -108,6 +108,7 @@ pub struct I1Sent {
     /// I1s sent after the first, in this establishment as a whole.
     pub(crate) retries: u8,
     pub(crate) crossing: Crossing,
+    pub(crate) sent: Instant,
     pub(crate) deadline: Instant,
 }
 
@@ -124,8 +125,9 @@ pub struct I2Sent {
     pub(crate) retries: u8,
     pub(crate) i1_retries: u8,
     pub(crate) crossing: Crossing,
-    /// It was sent once more because payload came: not again before its time.
+    /// It was sent once more because the peer used the context: not again before its time.
     pub(crate) is_hastened: bool,
+    pub(crate) sent: Instant,
     pub(crate) deadline: Instant,
 }
 

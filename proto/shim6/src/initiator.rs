@@ -2,12 +2,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
 use moorline_wire::{I1, I2, Message, Opt, Options, Packet};
 use rand_core::RngCore;
 
 use crate::consts::{
-    I1_RETRIES_MAX, I2_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN, PREFERENCES_RETRIES_MAX,
+    EARLY_USE, I1_RETRIES_MAX, I2_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN, PREFERENCES_RETRIES_MAX,
 };
 use crate::context::{Context, Crossing, Established, I1Sent, I2Sent, Role, State, Told};
 use crate::event::{Event, Failure, Via};
@@ -26,6 +26,7 @@ impl Machine {
             is_retold: false,
             retries: 0,
             crossing: Crossing::No,
+            sent: now,
             deadline: now,
         }));
         let id = self.table.insert(key, ways, state)?;
@@ -64,6 +65,7 @@ impl Machine {
             i1_retries,
             crossing,
             is_hastened: false,
+            sent: now,
             deadline: now,
         };
         self.send_i2(id, state, now);
@@ -164,16 +166,27 @@ impl Machine {
         }
     }
 
-    /// Payload came while the R2 is late: the I2 goes out once more before its time, and so no more
-    /// often than twice as often as by its timer, however much payload there is.
-    pub(crate) fn hasten_i2(&mut self, id: ContextId, now: Instant) {
-        match self.table.get(id).map(|context| &context.state) {
+    /// The peer uses the context while the R2 is late: the I2 goes out once more before its time, and so no
+    /// more often than twice as often as by its timer, however much the peer sends. If that was in vain, or the R2 answers
+    /// an I1, the pair of the handshake may have failed: R1bis goes by the pair that the peer uses (decision 120).
+    pub(crate) fn on_used_early(
+        &mut self,
+        id: ContextId,
+        (tag, locators): (ContextTag, LocatorPair),
+        now: Instant,
+    ) {
+        let sent = match self.table.get(id).map(|context| &context.state) {
             Some(State::I2Sent(state)) if !state.is_hastened => {
                 let state = I2Sent { is_hastened: true, ..I2Sent::clone(state) };
-                self.send_i2(id, state, now);
+                return self.send_i2(id, state, now);
             }
-            Some(State::I2bisSent(_)) => self.hasten_i2bis(id, now),
-            Some(State::I1Sent(_) | State::I2Sent(_) | State::Established(_)) | None => {}
+            Some(State::I2bisSent(_)) => return self.hasten_i2bis(id, now),
+            Some(State::I1Sent(state)) => state.sent,
+            Some(State::I2Sent(state)) => state.sent,
+            Some(State::Established(_)) | None => return,
+        };
+        if now.since(sent) >= EARLY_USE {
+            self.refer_to_r1bis(tag, locators, now);
         }
     }
 
@@ -232,8 +245,8 @@ impl Machine {
     ) {
         //= rfc5533#7.8
         let deadline = now + self.backed_off(self.config.i1_timeout, retries);
-        let (nonce, asked_at) = (0, 0);
-        let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, deadline };
+        let (nonce, asked_at, sent) = (0, 0, now);
+        let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, sent, deadline };
         self.send_i1_until(id, state);
     }
 
@@ -256,7 +269,8 @@ impl Machine {
     }
 
     fn send_i2(&mut self, id: ContextId, mut state: I2Sent, now: Instant) {
-        state.deadline = now + self.backed_off(self.config.i2_timeout, state.retries);
+        (state.sent, state.deadline) =
+            (now, now + self.backed_off(self.config.i2_timeout, state.retries));
         let Some(context) = self.table.get(id) else { return };
         let (key, initiator_tag, via) = (context.key, context.local_tag, state.via);
         state.asked_at = self.validators.latest();

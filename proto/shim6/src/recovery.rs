@@ -28,7 +28,7 @@ impl Machine {
         //= rfc5533#12.2-1
         match self.table.by_tag(tag).map(|context| context.id) {
             Some(id) => {
-                self.hasten_i2(id, now);
+                self.on_used_early(id, (tag, locators), now);
                 Err(DropReason::UnexpectedState)
             }
             None => Err(self.refer_to_r1bis(tag, locators, now)),

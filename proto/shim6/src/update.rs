@@ -364,9 +364,8 @@ impl Machine {
         let id = context.id;
         let has_locators = context.established().is_some_and(has_locators);
         match &context.state {
-            State::I1Sent(_) => return Err(DropReason::UnexpectedState),
-            State::I2Sent(_) => {
-                self.hasten_i2(id, now);
+            State::I1Sent(_) | State::I2Sent(_) => {
+                self.on_used_early(id, (tag, locators), now);
                 return Err(DropReason::UnexpectedState);
             }
             State::I2bisSent(_) if has_locators => self.hasten_i2bis(id, now),

@@ -28,6 +28,12 @@ fn an_i1_that_crosses_another_from_elsewhere_gets_r1() {
     sound(&[7_700_000_480, 8_800_000_660, 9_200_006_659, 8_800_002_595, 9_200_010_987]);
 }
 
+/// The pair of the handshake failed when one host had the context, and the other one asked for it by no other pair.
+#[test]
+fn a_context_that_one_host_waits_for_comes_by_a_pair_that_works() {
+    sound(&[9_500_017_811, 9_300_005_199]);
+}
+
 /// The Send Timer of a data plane had run out while the host slept.
 #[test]
 fn a_host_that_wakes_up_does_not_take_its_sleep_for_silence() {

@@ -48,4 +48,10 @@ fn a_handshake_begins_anew_with_a_host_that_has_forgotten_it() {
     sound(&[9_500_000_934, 9_500_007_759, 9_500_016_056, 9_800_000_086, 9_800_009_257]);
 }
 
+/// See the same in `found.rs`: an I1 had waited for ILNP, and the two crossed.
+#[test]
+fn a_context_that_one_host_waits_for_comes_by_a_pair_that_works() {
+    sound(&[9_500_015_451, 9_800_003_534]);
+}
+
 const SEEDS: u64 = 1000;

@@ -2,6 +2,7 @@
 
 use super::duo::{Duo, Flight};
 use super::*;
+use crate::consts::EARLY_USE;
 use crate::{ANSWER_BURST, I2BIS_RETRIES_MAX};
 
 /// Another pair than the ULIDs, as side 0 sees it.
@@ -272,6 +273,31 @@ fn payload_hastens_an_i2_or_i2bis_once_between_two_of_its_timers() {
     }
     duo.collect();
     assert_eq!(duo.kinds(), [MessageType::I2BIS]);
+}
+
+/// The pair of the handshake fails: one end is ESTABLISHED, and the other one waits for an R2 to its I1, or to its I2.
+#[test]
+fn a_peer_that_uses_the_context_while_its_r2_is_late_is_referred_to_r1bis() {
+    for waits_for_i2 in [false, true] {
+        let mut duo = Duo::new();
+        duo.trigger(1);
+        if waits_for_i2 {
+            (0..3).for_each(|_| assert!(duo.step().is_some(), "I1, R1, I2"));
+        } else {
+            duo.under_way.clear();
+            duo.trigger(0);
+            (0..2).for_each(|_| assert!(duo.step().is_some(), "I1, R2"));
+        }
+        assert_eq!(duo.stray_payload(0, other_pair()), DropReason::UnexpectedState);
+        duo.under_way.clear();
+        duo.pass(EARLY_USE);
+        duo.log.clear();
+        assert_eq!(duo.stray_payload(0, other_pair()), DropReason::UnexpectedState);
+        duo.settle();
+        assert_eq!(duo.kinds(), [MessageType::R1BIS, MessageType::I2BIS, MessageType::R2]);
+        assert!(duo.log.iter().all(|f| [f.pair, turned(f.pair)].contains(&other_pair())));
+        duo.check_established();
+    }
 }
 
 /// Side 0 tells these of its locators in a list of this generation; the Update Request is under way.
