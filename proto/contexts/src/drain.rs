@@ -121,6 +121,9 @@ impl Contexts {
         self.rng.fill_bytes(&mut seed);
         let mut reap = reap::Machine::new(Arc::clone(&self.reap_config), current, seed, now);
         reap.handle_keepalive_timeout(established.peer.send_timeout.into());
+        if !established.is_confirmed() {
+            reap.handle_unconfirmed(now);
+        }
         // Where nothing is added to a packet.
         reap.handle_preferred(Some(context.key.ulids.as_locators()), now);
         reap.handle_deprecated(&self.deprecated, now);

@@ -107,6 +107,12 @@ impl Machine {
         self.keepalive_millis = millis(timeout);
     }
 
+    /// The peer has not shown that it has the context: payload of now may come there before the message that makes it, and
+    /// payload of the next Initial Probe Timeout too. Such payload draws no keepalive, so that silence says nothing.
+    pub fn handle_unconfirmed(&mut self, now: Instant) {
+        self.heard = now + self.config.initial_probe_timeout;
+    }
+
     /// The data plane's Send Timer ran out: payload left at `since` and nothing came back.
     ///
     /// Ignored if the peer was heard since then: the data plane had not been told yet. It may run out before the

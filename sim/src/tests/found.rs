@@ -34,6 +34,12 @@ fn a_context_that_one_host_waits_for_comes_by_a_pair_that_works() {
     sound(&[9_500_017_811, 9_300_005_199]);
 }
 
+/// A responder had the context before its peer, whose data plane did not count what came until then.
+#[test]
+fn nobody_explores_because_the_peer_was_established_later() {
+    sound(&[9_200_014_559, 9_200_018_797, 9_400_002_370]);
+}
+
 /// The Send Timer of a data plane had run out while the host slept.
 #[test]
 fn a_host_that_wakes_up_does_not_take_its_sleep_for_silence() {

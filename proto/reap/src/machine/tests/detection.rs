@@ -51,6 +51,17 @@ fn a_send_timer_that_was_overtaken_by_a_message_is_ignored() {
     assert_eq!(machine.state(), State::Exploring);
 }
 
+/// The R2 is under way, and the payload behind it is not answered by a host that has no context yet.
+#[test]
+fn silence_that_begins_before_the_peer_can_have_the_context_is_ignored() {
+    let mut machine = machine();
+    machine.handle_unconfirmed(at(0));
+    machine.handle_send_expired(at(499), at(15_499));
+    assert_eq!(machine.state(), State::Operational);
+    machine.handle_send_expired(at(500), at(15_500));
+    assert_eq!(machine.state(), State::Exploring);
+}
+
 //= rfc5534#4.1-3 (test)
 #[test]
 fn probe_operational_is_followed_by_keepalives_until_the_timeout() {
