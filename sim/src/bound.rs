@@ -141,6 +141,12 @@ pub(crate) fn roaming_bound(conditions: &Conditions) -> Duration {
     told + recovery_bound(&Conditions { exploring, ..*conditions })
 }
 
+/// Time from the end of a silence to the retransmission of a stream that arrives. The first one comes after as long again as the
+/// silence was, at most, and may be lost as often as `losses`: each one after it waits for twice as long.
+pub(crate) fn backoff_bound(silence: Duration, losses: u32) -> Duration {
+    (0..=losses).map(|nth| silence.saturating_mul(1 << nth.min(16)).min(MAX_BACKOFF)).sum()
+}
+
 /// Probes in a row of which one brings the two together.
 fn probes_needed(conditions: &Conditions) -> u32 {
     let until = |good: u32| conditions.pairs.saturating_sub(good) + 1;
@@ -179,6 +185,8 @@ fn probes_within(time: Duration) -> u32 {
 
 // Written down again here and not taken from the machines: a wrong value there must be found.
 
+/// No retransmission of a stream waits longer.
+const MAX_BACKOFF: Duration = Duration::from_secs(65);
 /// Initial Probe Timeout (RFC 5534 s7).
 const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Number of Initial Probes (RFC 5534 s7).
@@ -250,6 +258,13 @@ mod tests {
         );
         let unlucky = Conditions { losses: 1, ..conditions() };
         assert!(loss_bound(&unlucky, true) >= recovery_bound(&unlucky) + I2BIS_TIMEOUT);
+    }
+
+    #[test]
+    fn a_retransmission_that_is_lost_comes_again_after_twice_as_long() {
+        let bound = |silence, losses| backoff_bound(Duration::from_secs(silence), losses);
+        assert_eq!([bound(4, 0), bound(4, 2)], [4, 4 + 8 + 16].map(Duration::from_secs));
+        assert_eq!(bound(20, 3), Duration::from_secs(20 + 40 + 65 + 65));
     }
 
     #[test]

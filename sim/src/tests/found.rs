@@ -56,4 +56,6 @@ fn a_report_of_a_check_does_not_keep_an_exploration_from_its_end() {
 #[test]
 fn nothing_is_asked_for_that_no_host_can_do() {
     sound(&[8_800_002_274, 8_800_005_017, 9_100_004_266, 9_200_010_554, 9_100_017_405]);
+    // Two retransmissions in a row were lost, and each waits for twice as long as the one before.
+    sound(&[9_800_005_882]);
 }

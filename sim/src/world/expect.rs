@@ -4,7 +4,7 @@ use moorline_contexts::EstablishedView;
 use moorline_types::{Instant, Locator, LocatorPair};
 
 use super::{LOOK, Occurrence, World};
-use crate::bound::{Conditions, recovery_bound};
+use crate::bound::{Conditions, backoff_bound, recovery_bound};
 use crate::log::since_start;
 use crate::node::Core;
 use crate::outcome::Rule;
@@ -160,8 +160,7 @@ impl World<'_> {
         }
     }
 
-    /// How much later than the deadline a stream may flow: a retransmission that was backed off in the silence comes
-    /// after as long again, at most.
+    /// How much later than the deadline a stream may flow, as its retransmissions were backed off in the silence.
     fn backoff(
         &self,
         workload: &Running,
@@ -172,8 +171,7 @@ impl World<'_> {
             (Kind::Stream { .. }, Some(until)) => {
                 let last = workload.progress().map_or(last, |progress| progress.min(last));
                 let silence = until.since(last) + Duration::from_secs(2);
-                let retransmissions = if self.network.is_lossy() { 1 + BAD_LUCK } else { 1 };
-                silence.min(MAX_BACKOFF) * retransmissions
+                backoff_bound(silence, if self.network.is_lossy() { BAD_LUCK } else { 0 })
             }
             (Kind::Stream { .. } | Kind::Requests { .. } | Kind::Datagrams { .. }, _) => {
                 Duration::ZERO
@@ -320,5 +318,3 @@ const AFTERWARDS: Duration = Duration::from_secs(5);
 const BAD_LUCK: u32 = 3;
 /// Datagrams lost in a row that are put down to chance.
 const IN_A_ROW: u32 = 12;
-/// No retransmission waits longer.
-const MAX_BACKOFF: Duration = Duration::from_secs(65);
