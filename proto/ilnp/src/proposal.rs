@@ -14,8 +14,7 @@ use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
 use crate::question::{InitiatorMessage, Waiting};
 use crate::session::{Confirming, Opening, RemoteLocator, Retry, Session};
-use moorline_datapath::ilnp::ChecksumMode;
-use moorline_datapath::ilnp::Socket;
+use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, ChecksumMode, Socket};
 use moorline_index::Class;
 
 /// A session that we have proposed.
@@ -33,7 +32,7 @@ impl Machine {
     pub(crate) fn on_candidate(&mut self, traffic: &Traffic, now: Instant) {
         let &Traffic { pair, nonce, .. } = traffic;
         if !self.is_ours(pair)
-            || self.ilcc.find_pair(pair).is_some_and(|id| !self.is_lost(id, traffic))
+            || self.ilcc.find_pair(pair).is_some_and(|id| !self.is_lost(id, traffic, now))
         {
             return;
         }
@@ -60,11 +59,13 @@ impl Machine {
     }
 
     /// A session whose correspondent uses a nonce that was never agreed on, and has not been heard otherwise of
-    /// late: it began anew, or something of the handshake came late. Both agree once more.
-    fn is_lost(&self, id: SessionId, traffic: &Traffic) -> bool {
-        let session = self.ilcc.get(id);
-        let is_kept =
-            session.is_none_or(|session| !session.agreed || session.is_moved(traffic.pair));
+    /// late: it began anew, or something of the handshake came late. Both agree once more. A report of what came
+    /// before the session began says nothing of it.
+    fn is_lost(&self, id: SessionId, traffic: &Traffic, now: Instant) -> bool {
+        let is_kept = self.ilcc.get(id).is_none_or(|session| {
+            let is_heard = now.since(session.shown_at) < CANDIDATE_INTERVAL;
+            !session.agreed || session.is_moved(traffic.pair) || is_heard
+        });
         traffic.inbound && !is_kept
     }
 

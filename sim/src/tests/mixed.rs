@@ -54,4 +54,16 @@ fn a_context_that_one_host_waits_for_comes_by_a_pair_that_works() {
     sound(&[9_500_015_451, 9_800_003_534]);
 }
 
+/// An I1 had waited for ILNP while its sender sent another one: R1 had the nonce of the first.
+#[test]
+fn of_several_i1s_that_wait_the_last_one_is_answered() {
+    sound(&[9_910_006_363, 9_910_015_967]);
+}
+
+/// A report of the first packet with a nonce came after the Confirm, and the host proposed a session that it had.
+#[test]
+fn a_late_report_begins_no_session_anew() {
+    sound(&[9_910_003_267]);
+}
+
 const SEEDS: u64 = 1000;

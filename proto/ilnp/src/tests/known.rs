@@ -8,7 +8,7 @@ use super::duo::{Duo, of_session};
 use super::{Cause, Classic, Event, Socket, ilv, update_of};
 use crate::consts::{CHECK_INTERVAL, CHECK_TRIES, REFUSAL_LIFETIME};
 use crate::{Config, LocalLocator, LocalState, Machine};
-use moorline_datapath::ilnp::USED_INTERVAL;
+use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, USED_INTERVAL};
 use moorline_datapath::ilnp::{Report, SessionEntry};
 
 /// The data plane of the first host says that the session is in use.
@@ -176,6 +176,17 @@ fn claim(duo: &mut Duo) {
         nonce: Some(Nonce::Short([7; 4])),
     };
     duo.report(0, report);
+}
+
+/// The data plane has seen the first packet with a nonce before the Confirm, and its report comes after it.
+#[test]
+fn a_report_from_before_the_session_does_not_begin_it_anew() {
+    let mut duo = Duo::established();
+    claim(&mut duo);
+    assert!(duo.take(0).is_empty());
+    duo.now = duo.now + CANDIDATE_INTERVAL;
+    claim(&mut duo);
+    assert_eq!(duo.take(0).len(), 1, "a Propose");
 }
 
 #[test]
