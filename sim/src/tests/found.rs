@@ -34,6 +34,12 @@ fn a_context_that_one_host_waits_for_comes_by_a_pair_that_works() {
     sound(&[9_500_017_811, 9_300_005_199]);
 }
 
+/// Payload was lost one way, and the receiver took checks of another pair for the end of the loss.
+#[test]
+fn a_check_of_another_pair_does_not_hide_that_payload_is_lost() {
+    sound(&[9_500_018_102]);
+}
+
 /// A responder had the context before its peer, whose data plane did not count what came until then.
 #[test]
 fn nobody_explores_because_the_peer_was_established_later() {

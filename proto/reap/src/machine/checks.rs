@@ -61,11 +61,16 @@ impl Machine {
 
     /// Whether this probe asks for an answer to a check.
     pub(super) fn is_check(&self, probe: &ProbeIn<'_>) -> bool {
+        self.state == State::Operational
+            && [CHECK, CHECK_CURRENT].iter().any(|data| self.is_worded_as_check(probe, *data))
+    }
+
+    /// Whether this probe is a check with this Probe Data to a host in Operational.
+    pub(super) fn is_worded_as_check(&self, probe: &ProbeIn<'_>, data: u32) -> bool {
         self.config.profile.answers_checks
-            && self.state == State::Operational
             && probe.state == State::Operational
             && probe.received.is_empty()
-            && probe.sent.first().is_some_and(|report| is_of_check(report.data))
+            && probe.sent.first().is_some_and(|report| report.data == data)
     }
 
     /// The newest check of ours that is reported here. One by the way back may not be the only answer.

@@ -92,8 +92,10 @@ impl Machine {
                     return Err(DropReason::BadNonce);
                 }
                 self.accept(report, now);
-                // The peer sends checks in any case: one says nothing of what the peer hears.
-                if verdict == Verdict::Silent && is_of_check(report.data) {
+                if self.state == State::Exploring && self.is_worded_as_check(probe, CHECK) {
+                    self.explore_by(pair, now);
+                } else if verdict == Verdict::Silent && is_of_check(report.data) {
+                    // The peer sends checks in any case: one says nothing of what the peer hears.
                     self.on_heard(pair, Cause::ProbeOperational, now);
                 } else {
                     self.on_operational(pair, verdict, now);
@@ -171,6 +173,15 @@ impl Machine {
             self.step(Input::ProbeOperational, cause, None, now);
         } else {
             self.on_heard(pair, cause, now);
+        }
+    }
+
+    /// A check of another pair than the peer's payload takes: the peer does not know that its payload is lost, and learns of it by a
+    /// Probe Exploring only. InboundOk would say that the payload arrives (RFC 5534 s6.8).
+    fn explore_by(&mut self, pair: LocatorPair, now: Instant) {
+        let config = alloc::sync::Arc::clone(&self.config);
+        if self.is_candidate(pair) && self.explore().may_answer(&config, now) {
+            self.probe(Some(pair), now);
         }
     }
 

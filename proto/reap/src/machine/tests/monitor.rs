@@ -685,3 +685,25 @@ fn a_late_report_of_a_check_in_a_probe_inbound_ok_ends_the_exploration() {
     machine.handle_probe(ab(2, 2), &probe, now + ms(10)).expect("taken");
     assert_eq!((machine.state(), machine.current_pair()), (State::Operational, ab(2, 2)));
 }
+
+/// The peer hears our payload, and does not know that its own is lost.
+#[test]
+fn a_check_of_another_pair_does_not_keep_an_exploration_from_the_peer() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let now = net.now;
+    let machine = &mut net.hosts[0].machine;
+    machine.handle_local_failure(now);
+    assert_eq!(machine.state(), State::Exploring);
+    drain(machine);
+    let own = Report { source: locator(B, 2), destination: locator(A, 2), nonce: 7, data: CHECK };
+    let check = ProbeIn { state: State::Operational, sent: &[own], received: &[] };
+    machine.handle_probe(ab(2, 2), &check, now + ms(10)).expect("taken");
+    assert_eq!(machine.state(), State::Exploring);
+    let (transmits, _) = drain(machine);
+    let [Transmit { pair, message: Message::Probe(probe) }] = &transmits[..] else {
+        panic!("{transmits:?}")
+    };
+    assert_eq!((*pair, probe.state), (ab(2, 2), State::Exploring));
+    assert_eq!(probe.received, [own]);
+}
