@@ -459,6 +459,7 @@ impl Machine {
             session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
         }
         let (why, proves) = (session.why, session.proves);
+        self.drop_proposal(pair);
         if proves {
             self.ilcc.promote(id, Class::Unproven);
         }

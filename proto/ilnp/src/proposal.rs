@@ -277,23 +277,22 @@ impl Machine {
     /// has just been started, and now it is. A correspondent that proposes after our Confirm had to be sent again does not know its
     /// Accept any more: the handshake begins anew.
     fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
-        if let Some((id, traffic)) = self.confirmed_in_vain(pair) {
+        if let Some(proposal) = self.proposals.get(&pair) {
+            let (flow, is_again) = (proposal.flow, proposal.retry.tries > 1);
+            is_again.then_some(()).ok_or(DropReason::UnexpectedState)?;
             self.answers.take(pair.remote.l64, now)?;
-            self.forget(id, Cause::Unanswered);
-            self.propose(&traffic, now);
+            self.send_admission(&Admission::Propose(Propose { flow }), pair);
             return Ok(());
         }
-        let again = self.proposals.get(&pair).filter(|proposal| proposal.retry.tries > 1);
-        let Some(flow) = again.map(|proposal| proposal.flow) else {
-            return Err(DropReason::UnexpectedState);
-        };
+        let traffic = self.confirmed_in_vain(pair).ok_or(DropReason::UnexpectedState)?;
         self.answers.take(pair.remote.l64, now)?;
-        self.send_admission(&Admission::Propose(Propose { flow }), pair);
+        // The session stays until the Accept: the Propose may have crossed the Confirm.
+        self.propose(&traffic, now);
         Ok(())
     }
 
-    /// The session whose Confirm had to be sent again, and the traffic that it was proposed for.
-    fn confirmed_in_vain(&self, pair: IlvPair) -> Option<(SessionId, Traffic)> {
+    /// The traffic that a session was proposed for whose Confirm had to be sent again.
+    fn confirmed_in_vain(&self, pair: IlvPair) -> Option<Traffic> {
         let id = self.ilcc.find_pair(pair)?;
         let Opening::Confirming(confirming) = &self.ilcc.get(id)?.opening else { return None };
         let Flow { protocol, initiator_port, responder_port, flags, .. } =
@@ -304,7 +303,7 @@ impl Machine {
         };
         let ports = (initiator_port, responder_port);
         let traffic = Traffic { pair, protocol, ports, socket, inbound: false, nonce: None };
-        (confirming.retry.tries > 1).then_some((id, traffic))
+        (confirming.retry.tries > 1).then_some(traffic)
     }
 
     /// The nonce that we send in the session of a pair, once the handshake is over: it names the session.
@@ -332,7 +331,7 @@ impl Machine {
         self.drop_proposal(pair).ok_or(DropReason::UnexpectedState)
     }
 
-    fn drop_proposal(&mut self, pair: IlvPair) -> Option<Proposal> {
+    pub(crate) fn drop_proposal(&mut self, pair: IlvPair) -> Option<Proposal> {
         let proposal = self.proposals.remove(&pair)?;
         self.proposal_timers.remove(&(proposal.retry.next, pair));
         Some(proposal)

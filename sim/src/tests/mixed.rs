@@ -46,6 +46,8 @@ fn addresses_for_sessions_alone_have_no_contexts() {
 #[test]
 fn a_handshake_begins_anew_with_a_host_that_has_forgotten_it() {
     sound(&[9_500_000_934, 9_500_007_759, 9_500_016_056, 9_800_000_086, 9_800_009_257]);
+    // The proposal crossed a repeated Confirm, which was read.
+    sound(&[9_931_011_619]);
 }
 
 /// See the same in `found.rs`: an I1 had waited for ILNP, and the two crossed.

@@ -7,7 +7,7 @@ use moorline_types::DropReason;
 
 use super::duo::Duo;
 use super::{Socket, ilv};
-use crate::Machine;
+use crate::{Event, Machine};
 
 /// Of the two hosts, the one whose proposal goes on.
 const HIGHER: usize = 1;
@@ -60,6 +60,22 @@ fn a_proposal_while_a_confirm_is_repeated_begins_the_handshake_anew() {
     duo.fire(LOWER);
     duo.play();
     assert!(duo.is_agreed());
+}
+
+/// The Propose was sent before the repeated Confirm came.
+#[test]
+fn a_proposal_that_crosses_a_repeated_confirm_ends_no_session() {
+    let mut duo = proposed(&[HIGHER]);
+    let propose = duo.take(HIGHER);
+    duo.give(LOWER, &propose);
+    let accept = duo.take(LOWER);
+    duo.give(HIGHER, &accept);
+    duo.take(HIGHER);
+    duo.traffic_of(LOWER, Socket::Connected);
+    duo.fire(HIGHER);
+    duo.play();
+    assert!(duo.is_agreed());
+    assert!(!duo.has_event(LOWER, |event| matches!(event, Event::Forgotten { .. })));
 }
 
 #[test]
