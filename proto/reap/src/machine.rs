@@ -107,10 +107,14 @@ impl Machine {
         self.keepalive_millis = millis(timeout);
     }
 
-    /// The peer has not shown that it has the context: payload of now may come there before the message that makes it, and
-    /// payload of the next Initial Probe Timeout too. Such payload draws no keepalive, so that silence says nothing.
+    /// The peer has not shown that it has the context. Payload of the next Initial Probe Timeout may come there before the message that
+    /// makes the context, and draws no keepalive then. With a short Send Timeout that silence says nothing. With a longer one
+    /// later payload draws a keepalive in time.
     pub fn handle_unconfirmed(&mut self, now: Instant) {
-        self.heard = now + self.config.initial_probe_timeout;
+        let probe_timeout = self.config.initial_probe_timeout;
+        if self.config.send_timeout < probe_timeout * 4 {
+            self.heard = now + probe_timeout;
+        }
     }
 
     /// The data plane's Send Timer ran out: payload left at `since` and nothing came back.

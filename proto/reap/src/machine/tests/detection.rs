@@ -54,12 +54,15 @@ fn a_send_timer_that_was_overtaken_by_a_message_is_ignored() {
 /// The R2 is under way, and the payload behind it is not answered by a host that has no context yet.
 #[test]
 fn silence_that_begins_before_the_peer_can_have_the_context_is_ignored() {
-    let mut machine = machine();
-    machine.handle_unconfirmed(at(0));
-    machine.handle_send_expired(at(499), at(15_499));
-    assert_eq!(machine.state(), State::Operational);
-    machine.handle_send_expired(at(500), at(15_500));
-    assert_eq!(machine.state(), State::Exploring);
+    for (send_timeout, state) in [(ms(1_000), State::Operational), (ms(10_000), State::Exploring)] {
+        let mut machine = machine();
+        machine.handle_config(Config { send_timeout, ..Config::default() });
+        machine.handle_unconfirmed(at(0));
+        machine.handle_send_expired(at(499), at(499) + send_timeout);
+        assert_eq!(machine.state(), state, "{send_timeout:?}");
+        machine.handle_send_expired(at(500), at(500) + send_timeout);
+        assert_eq!(machine.state(), State::Exploring);
+    }
 }
 
 //= rfc5534#4.1-3 (test)
