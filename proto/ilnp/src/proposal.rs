@@ -453,6 +453,7 @@ impl Machine {
         pair: IlvPair,
         now: Instant,
     ) -> bool {
+        let begins_anew = self.proposals.contains_key(&pair);
         let Some(session) = self.ilcc.get_mut(id) else { return false };
         let Opening::Confirming(confirming) = &mut session.opening else { return true };
         if confirming.retry.next > now {
@@ -466,7 +467,10 @@ impl Machine {
         }
         confirming.retry = confirming.retry.again(now);
         let message = Admission::Confirm(confirming.message);
-        self.send_admission(&message, pair);
+        // A Confirm that comes after the new Propose would have the correspondent refuse the Confirm of that one.
+        if !begins_anew {
+            self.send_admission(&message, pair);
+        }
         true
     }
 }

@@ -78,6 +78,33 @@ fn a_proposal_that_crosses_a_repeated_confirm_ends_no_session() {
     assert!(!duo.has_event(LOWER, |event| matches!(event, Event::Forgotten { .. })));
 }
 
+/// The correspondent would take the old Confirm, and then refuse the new one, for which it has a session already.
+#[test]
+fn a_confirm_is_not_repeated_while_the_handshake_begins_anew() {
+    let mut duo = proposed(&[HIGHER]);
+    let propose = duo.take(HIGHER);
+    duo.give(LOWER, &propose);
+    let accept = duo.take(LOWER);
+    duo.give(HIGHER, &accept);
+    duo.fire(HIGHER);
+    duo.take(HIGHER);
+    duo.traffic_of(LOWER, Socket::Connected);
+    let propose = duo.take(LOWER);
+    duo.give(HIGHER, &propose);
+    let propose = duo.take(HIGHER);
+    duo.give(LOWER, &propose);
+    let accept = duo.take(LOWER);
+    duo.fire(HIGHER);
+    duo.fire(HIGHER);
+    let repeated = duo.take(HIGHER);
+    duo.give(LOWER, &repeated);
+    duo.take(LOWER);
+    duo.give(HIGHER, &accept);
+    duo.play();
+    assert!(duo.is_agreed());
+    assert!(!duo.has_event(LOWER, |event| matches!(event, Event::Forgotten { .. })));
+}
+
 #[test]
 fn what_is_withdrawn_is_agreed_on_no_more() {
     let mut duo = proposed(&[LOWER]);
