@@ -67,13 +67,7 @@ impl Daemon {
         // What the programs have told so far is in the contexts that are kept.
         let told = self.take_reports().and_then(|()| self.take_last_ilnp_reports());
         self.pump().await;
-        // Nobody would follow the default routes of the host.
-        if let Err(error) = self.netlink.remove_all_unbound().await {
-            tracing::warn!(%error, "unbound routes");
-        }
-        if let Err(error) = self.netlink.leave_rules(&self.view).await {
-            tracing::warn!(%error, "source-address rules");
-        }
+        self.leave_routing().await;
         let contexts = self.store.save_contexts(self.host.shim6().snapshot());
         let sessions = self.save_sessions();
         let count = self.host.ilnp().map_or(0, Sessions::session_count);
@@ -86,6 +80,16 @@ impl Daemon {
         told?;
         contexts.context("contexts for the next run")?;
         sessions.context("sessions for the next run")
+    }
+
+    /// Leaves routes and rules that hold while no daemon follows the default routes of the host.
+    pub(crate) async fn leave_routing(&mut self) {
+        if let Err(error) = self.netlink.remove_all_unbound().await {
+            tracing::warn!(%error, "unbound routes");
+        }
+        if let Err(error) = self.netlink.leave_rules(&self.view).await {
+            tracing::warn!(%error, "source-address rules");
+        }
     }
 
     /// Puts the host back as it was found.

@@ -136,6 +136,9 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     let served = daemon.serve(args, &mut sources, &mut signals).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
+    if let Err(error) = &served {
+        tracing::error!("{error:#}");
+    }
     match served {
         // After an error the service manager starts the daemon again.
         Ok(Ending::Kept) | Err(_) => daemon.keep(args).await?,
@@ -226,22 +229,15 @@ impl Daemon {
             ranker: Ranker::start(config.ranker.clone()),
             config,
         };
-        daemon.restore_sessions(args, &view).await?;
-        daemon.events.push(EventKind::DaemonStarted, |_| {});
-        // Before anything is routed.
-        daemon.moved.leave(daemon.netlink.moved().await?);
-        daemon.moved.take_over(daemon.ilnp.iter().flat_map(Ilnp::routed));
-        let followed = daemon.on_view(view, &mut routers).await;
-        if goes_on {
-            daemon.note_followed(followed);
-        } else {
-            followed?;
-        }
-        daemon.restore().await?;
-        daemon.addresses.on_restored();
-        let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
-        let reachability = daemon.netlink.reachability()?;
-        privileges::reduce()?;
+        let (icmp6, reachability) = match daemon.begin(args, view, &mut routers, goes_on).await {
+            Ok(begun) => begun,
+            Err(error) => {
+                if goes_on {
+                    daemon.leave_routing().await;
+                }
+                return Err(error);
+            }
+        };
         tracing::info!(
             uplinks = daemon.view.uplinks.len(),
             data_plane = daemon.datapath.mode(),
@@ -255,6 +251,33 @@ impl Daemon {
         let sources =
             Sources { icmp6, reports, sessions, peers, monitor, routers, reachability, asked };
         Ok((daemon, sources))
+    }
+
+    /// Goes on with what an earlier run has left, if `goes_on`, and brings the host in step.
+    async fn begin(
+        &mut self,
+        args: &Args,
+        view: HostView,
+        routers: &mut Advertisements,
+        goes_on: bool,
+    ) -> anyhow::Result<(Icmp6Socket, Reachability)> {
+        self.restore_sessions(args, &view).await?;
+        self.events.push(EventKind::DaemonStarted, |_| {});
+        // Before anything is routed.
+        self.moved.leave(self.netlink.moved().await?);
+        self.moved.take_over(self.ilnp.iter().flat_map(Ilnp::routed));
+        let followed = self.on_view(view, routers).await;
+        if goes_on {
+            self.note_followed(followed);
+        } else {
+            followed?;
+        }
+        self.restore().await?;
+        self.addresses.on_restored();
+        let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
+        let reachability = self.netlink.reachability()?;
+        privileges::reduce()?;
+        Ok((icmp6, reachability))
     }
 
     async fn serve(
@@ -358,8 +381,11 @@ impl Daemon {
         let notice = notice.context("watching the host's addresses")?;
         if notice.only_specific {
             self.view.specific = notice.view.specific;
-            let followed = self.ensure_rules().await.context("source-address rules");
-            self.note_followed(followed);
+            let ruled = self.ensure_rules().await.context("source-address rules");
+            // Of the rest nothing is known.
+            if ruled.is_err() {
+                self.note_followed(ruled);
+            }
             self.follow_default_ways().await;
             return Ok(());
         }

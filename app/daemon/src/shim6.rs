@@ -35,7 +35,10 @@ impl Daemon {
         // A pair that the run before was told of, and has made no context for yet, is told again.
         self.datapath.forget_traffic()?;
         self.pump().await;
-        self.datapath.remove_stale()?;
+        // Where ours could not be attached, those of the run before go on.
+        if self.view.uplinks.iter().all(|uplink| self.attached.contains(&uplink.ifindex)) {
+            self.datapath.remove_stale()?;
+        }
         self.release_left().await
     }
 

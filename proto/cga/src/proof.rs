@@ -209,7 +209,7 @@ impl Maker<'_> {
         let is_member = |locator: &Locator| set.locators().contains(locator);
         let (members, others): (Vec<_>, Vec<_>) = self.present.iter().partition(|l| is_member(l));
         let key = set.public_key().ok_or(LeftOut::NotInSet);
-        self.signed(pds, key, &others, &members).unwrap_or_else(|why| ForUlid {
+        self.signed(pds, key, (&others, None), &members).unwrap_or_else(|why| ForUlid {
             announcement: Some(Announcement {
                 list: self.list(&[], &members),
                 pds: pds.to_vec(),
@@ -224,7 +224,8 @@ impl Maker<'_> {
         let ulid = cga.address();
         let present = self.present;
         let key = Ok(cga.public_key().clone());
-        let mut result = self.signed(cga.pds(), key, present, &[]).unwrap_or_else(|why| ForUlid {
+        let first = (present, Some(ulid));
+        let mut result = self.signed(cga.pds(), key, first, &[]).unwrap_or_else(|why| ForUlid {
             // RFC 5533 s5.15.5: a list with a CGA in it needs a signature.
             announcement: None,
             locators: Locators::default(),
@@ -234,12 +235,12 @@ impl Maker<'_> {
         result
     }
 
-    /// A list with as many signed locators as there is room for, or why there are none.
+    /// A list with as many signed locators as there is room for, the ULID among them, or why there are none.
     fn signed(
         &mut self,
         pds: &[u8],
         key: Result<PublicKey, LeftOut>,
-        signed: &[Locator],
+        (signed, ulid): (&[Locator], Option<Locator>),
         members: &[Locator],
     ) -> Result<ForUlid, LeftOut> {
         if signed.is_empty() {
@@ -251,6 +252,11 @@ impl Maker<'_> {
         let signer = self.signers.iter().find(|signer| *signer.public_key() == key);
         let signer = *signer.ok_or(LeftOut::NoSigner)?;
         let room = room_for_signed(pds, &key, members.len())?.min(signed.len());
+        let mut signed = signed.to_vec();
+        if let Some(at) = signed.iter().position(|one| Some(*one) == ulid).filter(|at| *at >= room)
+        {
+            signed[room - 1..=at].rotate_right(1);
+        }
         let list = self.list(&signed[..room], members);
         let octets = signed_octets(&list);
         let mut blinding = [0; 32];

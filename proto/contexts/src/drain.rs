@@ -176,9 +176,10 @@ impl Contexts {
         } else {
             Vec::new()
         };
+        let had_ranks = active.reap.has_ranks();
         active.reap.handle_keepalive_timeout(peer.send_timeout.into());
         active.reap.handle_ranked_candidates(&*local, &peer.locators, &ranks, now);
-        if !ranks.is_empty() {
+        if had_ranks || !ranks.is_empty() {
             self.go_home(id, now);
         }
         self.consider(id, now);

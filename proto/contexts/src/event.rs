@@ -83,7 +83,7 @@ pub enum Event {
         context: ContextId,
         /// Its ULIDs.
         ulids: UlidPair,
-        /// The pair in hint.
+        /// The pair in doubt.
         locators: LocatorPair,
         /// Why.
         hint: FailureHint,

@@ -36,7 +36,7 @@ pub enum Reason {
     Unconfirmed,
     /// The peer has lost the context and has not answered I2bis yet.
     Renewing,
-    /// REAP is probing: the current pair is in hint.
+    /// REAP is probing: the current pair is in doubt.
     Exploring,
     /// No check of another pair has left yet.
     Untried,
@@ -108,7 +108,7 @@ impl Reason {
             }
             Self::Unconfirmed => "the peer has not shown yet that it has the context",
             Self::Renewing => "the peer has lost the context and has not answered I2bis yet",
-            Self::Exploring => "the current pair is in hint, and other pairs are being probed",
+            Self::Exploring => "the current pair is in doubt, and other pairs are being probed",
             Self::Untried => {
                 "no other pair has been tried yet: that takes traffic in both directions"
             }

@@ -99,6 +99,8 @@ impl Contexts {
                 generation: snapshot.peer_generation,
                 send_timeout: snapshot.peer_send_timeout.into(),
                 preferences: Preferences::new(&snapshot.peer_preferences),
+                // The next list of the peer says so again.
+                has_lost_ulid: false,
             },
             snapshot.role,
         );

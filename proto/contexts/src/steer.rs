@@ -109,7 +109,7 @@ pub(crate) struct Steering {
     rules: Vec<PathRule>,
     /// Contexts that stay where they are while that works.
     pins: BTreeMap<ContextId, LocatorPair>,
-    /// Where contexts were switch, to be gone back to after a failure.
+    /// Where contexts were switched to, to be gone back to after a failure.
     homes: BTreeMap<ContextId, LocatorPair>,
     /// Where rules would have contexts go, and when that was tried last.
     tried: BTreeMap<ContextId, (LocatorPair, Instant)>,

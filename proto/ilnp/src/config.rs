@@ -43,7 +43,7 @@ pub struct Config {
     pub nonce: NonceMode,
     /// How long ours are.
     pub nonce_len: NonceLen,
-    /// Of sessions whose correspondent has no request.
+    /// Of sessions whose correspondent wants nothing else.
     pub checksum: ChecksumMode,
     /// [`IDLE_TIMEOUT`]
     pub idle_timeout: Duration,

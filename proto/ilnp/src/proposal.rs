@@ -274,12 +274,14 @@ impl Machine {
     }
 
     /// Repeats our proposal, which prevails. If it had to be sent again, the correspondent was perhaps not there for it, as one that
-    /// has just been started, and now it is. A correspondent that proposes after our Confirm had to be sent again does not know its
-    /// Accept any more: the handshake begins anew.
+    /// has just been started, and now it is. A correspondent that proposes after our Confirm had to be sent again may not know
+    /// its Accept any more: the handshake begins anew.
     fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
         if let Some(proposal) = self.proposals.get(&pair) {
-            let (flow, is_again) = (proposal.flow, proposal.retry.tries > 1);
-            is_again.then_some(()).ok_or(DropReason::UnexpectedState)?;
+            let flow = proposal.flow;
+            if proposal.retry.tries <= 1 {
+                return Err(DropReason::UnexpectedState);
+            }
             self.answers.take(pair.remote.l64, now)?;
             self.send_admission(&Admission::Propose(Propose { flow }), pair);
             return Ok(());

@@ -12,7 +12,7 @@ use crate::{Index, Segments};
 pub enum Class {
     /// A packet that anybody could have sent.
     Unproven,
-    /// It has answered something that only a host at its address could have read. The session was its request alone: no
+    /// It has answered something that only a host at its address could have read. The session was its wish alone: no
     /// connected socket of ours has its addresses, as far as is known.
     Guest,
     /// It has answered, and the session is not that of a guest.

@@ -24,6 +24,8 @@ pub struct PeerSet {
     pub send_timeout: Millis,
     /// What it says of its locators, in their order; empty: nothing.
     pub preferences: Preferences,
+    /// Its list came from another locator than the ULID and does not name the ULID: it has lost that address.
+    pub has_lost_ulid: bool,
 }
 
 /// What a peer says of its locators: few say anything, and for the others it is one word.
@@ -84,16 +86,17 @@ impl PeerSet {
             generation: None,
             send_timeout: DEFAULT_SEND_TIMEOUT.into(),
             preferences: Preferences::default(),
+            has_lost_ulid: false,
         }
     }
 
-    /// What it says of a locator. A ULID that its list does not name is broken: the peer has lost the address.
+    /// What it says of a locator. A ULID that it has lost is broken.
     #[must_use]
     pub fn preference_of(&self, locator: Locator) -> LocatorPreference {
         let Some(index) = self.locators.iter().position(|known| *known == locator) else {
             return LocatorPreference::default();
         };
-        if self.lacks_ulid() && index + 1 == self.locators.len() {
+        if self.has_lost_ulid && index + 1 == self.locators.len() {
             return LocatorPreference { flags: LocatorPreference::BROKEN, ..Default::default() };
         }
         self.preferences.get(index).unwrap_or_default()
@@ -102,13 +105,7 @@ impl PeerSet {
     /// Whether it says anything of its locators.
     #[must_use]
     pub fn has_preferences(&self) -> bool {
-        !self.preferences.is_empty() || self.lacks_ulid()
-    }
-
-    /// Whether its list does not name its ULID, which comes last then.
-    fn lacks_ulid(&self) -> bool {
-        let listed = usize::from(self.listed);
-        listed > 0 && listed < self.locators.len()
+        !self.preferences.is_empty() || self.has_lost_ulid
     }
 
     fn take_list(
@@ -204,6 +201,8 @@ impl Machine {
         self.parameters.remember(&verified);
         if let Some(list) = list {
             peer.take_list(list.generation, verified.locators(), ulid);
+            let is_named = list.entries.iter().any(|entry| entry.locator == ulid.as_locator());
+            peer.has_lost_ulid = !is_named && source.peer != ulid.as_locator();
         }
         Ok(peer)
     }

@@ -55,8 +55,9 @@ impl Daemon {
         for note in plan.notes {
             self.tell_note(note);
         }
-        self.ensure_rules().await.context("source-address rules")?;
-        for action in &plan.actions {
+        let ruled = self.ensure_rules().await.context("source-address rules");
+        // No packet leaves from an address whose prefix has no rule.
+        for action in plan.actions.iter().filter(|_| ruled.is_ok()) {
             // An interface may be gone again by now; the next view tells.
             match self.carry_out_action(action, routers).await {
                 Ok(()) => self.addresses.planner.on_done(action, clock::now()),
@@ -75,7 +76,7 @@ impl Daemon {
             tracing::warn!("new connections may take an address that cannot move: {error}");
             self.addresses.look_again(clock::now() + RETRY);
         }
-        self.attach()?;
+        let attached = self.attach();
         let local = self.addresses.local_state(&self.view, &self.store, now);
         self.host.shim6_mut().handle_local(&local, clock::now());
         self.apply_rules();
@@ -84,7 +85,7 @@ impl Daemon {
         self.pump().await;
         self.follow_routers().await;
         self.keep_ulids().await;
-        Ok(())
+        ruled.and(attached)
     }
 
     /// Brings the routing rules in step with the view and the addresses in use, and tells once of prefixes that have none.

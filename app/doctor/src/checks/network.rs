@@ -178,7 +178,7 @@ fn without_rule(facts: &Facts) -> Vec<Finding> {
 fn missing(what: &str) -> Finding {
     Finding::new("rule-missing", Severity::StopsProtection, what).shown_by("ip -6 rule").remedy(
         "Either moorlined could not set it, and `moorline status` says why, or something has removed it: a network manager \
-         with ManageForeignRoutingPolicyRules=yes, a script. Keep that from it, and restart moorlined.",
+         with ManageForeignRoutingPolicyRules=yes, a script. Keep the latter from it, and restart moorlined.",
     )
 }
 

@@ -12,7 +12,7 @@ impl Pair {
     }
 
     /// Traffic both ways, for so many seconds.
-    fn talk(&mut self, seconds: u64) {
+    pub(super) fn talk(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.run(Duration::from_secs(1));
             self.traffic();
@@ -20,7 +20,7 @@ impl Pair {
     }
 }
 
-fn default_pair(states: [LocalState; 2]) -> Pair {
+pub(super) fn default_pair(states: [LocalState; 2]) -> Pair {
     let config = Config { profile: Profile::default(), ..Config::default() };
     Pair::with_config(states, &config)
 }

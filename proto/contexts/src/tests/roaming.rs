@@ -2,6 +2,7 @@
 
 use moorline_wire::MessageType;
 
+use super::readiness::default_pair;
 use super::*;
 use crate::event::Transmit;
 
@@ -126,4 +127,29 @@ fn a_ulid_that_a_list_does_not_name_any_more_is_left_at_once() {
     let context = pair.hosts[1].contexts().next().expect("a context");
     // The request itself is a sign of life.
     assert_eq!(context.established.expect("established").reap, crate::ReapState::InboundOk);
+}
+
+/// The laptop is back in its first network.
+#[test]
+fn a_ulid_that_is_listed_again_is_gone_back_to() {
+    let mut pair = default_pair([local_state(0), local_state(1)]);
+    pair.trigger(0);
+    let own = local_state(0).usable;
+    let mut addresses = local_state(0).proof.addresses().clone();
+    addresses.present = Vec::from([own[1]]);
+    let proof = LocalProof::new(2, addresses, &[], [0; 32]);
+    pair.tell(0, &LocalState { proof, usable: Vec::from([own[1]]) });
+    pair.settle();
+    pair.talk(3);
+    let peer_of = |pair: &Pair| {
+        let context = pair.hosts[1].contexts().next().expect("a context");
+        context.established.expect("established").locators.peer
+    };
+    assert_eq!(peer_of(&pair), own[1]);
+    let addresses = local_state(0).proof.addresses().clone();
+    let proof = LocalProof::new(3, addresses, &[], [0; 32]);
+    pair.tell(0, &LocalState { proof, usable: own.clone() });
+    pair.settle();
+    pair.talk(120);
+    assert_eq!(peer_of(&pair), own[0]);
 }

@@ -65,7 +65,7 @@ impl Machine {
             && [CHECK, CHECK_CURRENT].iter().any(|data| self.is_worded_as_check(probe, *data))
     }
 
-    /// Whether this probe is a check with this Probe Data to a host in Operational.
+    /// Whether this probe is a check with this Probe Data, whatever state this host is in.
     pub(super) fn is_worded_as_check(&self, probe: &ProbeIn<'_>, data: u32) -> bool {
         self.config.profile.answers_checks
             && probe.state == State::Operational

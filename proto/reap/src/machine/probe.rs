@@ -61,14 +61,7 @@ impl Machine {
         }
         let report = self.check(pair, probe, now)?;
         let verdict = match (self.judge(probe, now), checked) {
-            // The peer explores, and has heard our check: RFC 5534 s6.8 has payload take that pair, if no answer says that
-            // the current one works.
-            (Verdict::Unknown, Some(check)) if self.state == State::Operational => {
-                let is_way = probe.state == State::InboundOk
-                    && self.is_candidate(check.pair)
-                    && !self.is_settled();
-                if is_way { Verdict::Proven(check.pair) } else { Verdict::Silent }
-            }
+            (Verdict::Unknown, Some(_)) if self.state == State::Operational => Verdict::Silent,
             (Verdict::Unknown, Some(check)) if self.is_candidate(check.pair) => {
                 Verdict::Proven(check.pair)
             }
@@ -256,18 +249,14 @@ impl Machine {
             }
         }
         let is_switch = |pair| self.switch().is_some_and(|switch| switch.pair == pair);
+        let is_settled = self.state == State::Operational
+            && self.is_candidate(self.current())
+            && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current()));
         match verdict {
-            Verdict::Proven(pair) if self.is_settled() && !is_switch(pair) => {
+            Verdict::Proven(pair) if is_settled && !is_switch(pair) => {
                 Verdict::Proven(self.current())
             }
             Verdict::Proven(_) | Verdict::Silent | Verdict::Outdated | Verdict::Unknown => verdict,
         }
-    }
-
-    /// Whether the current pair has answered in an exploration that is over.
-    fn is_settled(&self) -> bool {
-        self.state == State::Operational
-            && self.is_candidate(self.current())
-            && self.exploration.as_ref().is_some_and(|e| e.records.is_proven(self.current()))
     }
 }

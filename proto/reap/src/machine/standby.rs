@@ -130,6 +130,7 @@ impl Machine {
     /// The peer has the context from now on. That it did not answer before says nothing of the pairs: the next traffic begins
     /// a round of checks with the best of them.
     pub fn handle_confirmed(&mut self, now: Instant) {
+        self.heard = self.heard.min(now);
         let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.verified.is_none())
         else {
             return;

@@ -260,6 +260,12 @@ impl Machine {
         index.and_then(|index| self.ranks().get(index)).copied().unwrap_or_default()
     }
 
+    /// Whether the peer has said anything of its locators.
+    #[must_use]
+    pub fn has_ranks(&self) -> bool {
+        !self.ranks().is_empty()
+    }
+
     pub(super) fn ranks(&self) -> &[Rank] {
         self.extra.as_ref().map_or(&[], |extra| &extra.ranks)
     }
