@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Kernel data plane: executes what the core decided (proto/contexts/src/datapath.rs is the contract). */
+/* Kernel data plane: executes what the core decided (proto/datapath/src/shim6.rs is the contract). */
 #include <stdbool.h>
 #include <stddef.h>
 

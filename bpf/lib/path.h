@@ -55,6 +55,35 @@ static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const
 	return pair_eq(&way->exit.locators, ulids) ? NULL : way;
 }
 
+/* Whether a forwarded packet, or each segment of it if it can be segmented, fits the uplink that it would go by with a payload
+ * header. Not static, for a stack of its own.
+ */
+__noinline int forwarded_fits(struct __sk_buff *skb, __u32 l2, __u32 next, const struct exit *exit)
+{
+	const struct settings *set;
+	struct address local;
+	__u32 mtu = 0, zero = 0, ifindex, len;
+	struct tcp tcp;
+
+	if (!exit)
+		return 0;
+	local = exit->locators.local;
+	ifindex = uplink_of(&local);
+	/* It tells the MTU of packets too that do not fit. */
+	if (!ifindex || bpf_check_mtu(skb, ifindex, &mtu, 0, 0) < 0)
+		return 0;
+	len = skb->len - l2;
+	if (skb->gso_size) {
+		set = bpf_map_lookup_elem(&settings, &zero);
+		if (!l2 || !set || !set->segment)
+			return 0;
+		if (next != IPPROTO_TCP || !LOAD(skb, l2 + sizeof(struct ip6), &tcp))
+			return 0;
+		len = sizeof(struct ip6) + (tcp.offset >> 4) * 4 + skb->gso_size;
+	}
+	return len + sizeof(struct shim6) <= mtu;
+}
+
 /* A super-packet of a moved context that has come to an uplink: to the segmentation path, which is Ethernet and
  * sends it out of this uplink or another.
  */
@@ -95,6 +124,9 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	if (is_neighbour_discovery(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
 	way = way_of(skb, l2, &ip6, &ulids, &found);
+	/* Without Moorline it would leave, too. */
+	if (way && unlikely(is_forwarded(skb)) && !forwarded_fits(skb, l2, ip6.next, &way->exit))
+		return TC_ACT_UNSPEC;
 	if (way)
 		return skb->gso_size ? segment(l2) : send_moved(skb, l2, &ip6, way, &found);
 	note_tx(skb, &found, (l2 + sizeof(ip6)) << 8 | ip6.next, packet_count(skb), ip6_octets(skb, l2, &ip6),

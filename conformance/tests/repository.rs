@@ -1,8 +1,10 @@
 //! Holds the repository's markers against the lists, and the page against both.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use moorline_conformance::{PAGE, Record, repository};
+use moorline_types::DropReason;
 
 #[test]
 fn every_marker_names_a_requirement_or_a_section() {
@@ -39,4 +41,58 @@ fn every_test_that_the_security_page_names_is_there() {
         links += 1;
     }
     assert!(links > 40);
+}
+
+#[test]
+fn the_page_of_drops_names_each_reason_once() {
+    let page = fs::read_to_string(repository().join("docs/drops.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let mut named: Vec<_> = rows.map(|(reason, _)| reason).collect();
+    named.sort_unstable();
+    let mut all: Vec<_> = DropReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    all.sort_unstable();
+    assert_eq!(named, all);
+}
+
+#[test]
+fn every_link_to_a_file_finds_it() {
+    let mut links = 0;
+    let mut broken = Vec::new();
+    for page in pages_under(&repository()) {
+        let text = fs::read_to_string(&page).unwrap();
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+            .map(|(target, _)| target)
+        {
+            let file = target.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") || file.contains(char::is_whitespace) {
+                continue;
+            }
+            links += 1;
+            if !page.with_file_name(file).exists() {
+                broken.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(links > 300, "{links}");
+}
+
+/// The Markdown files of the repository, without what is built.
+fn pages_under(directory: &Path) -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let (name, path) = (entry.file_name(), entry.path());
+        if entry.file_type().expect("its type").is_dir() {
+            if name != "target" && !name.to_string_lossy().starts_with('.') {
+                pages.extend(pages_under(&path));
+            }
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages
 }

@@ -225,7 +225,11 @@ const fn is_explained(reason: DropReason) -> bool {
         | DropReason::WrongLocators
         | DropReason::BadNonce
         | DropReason::StaleNonce
-        | DropReason::UnexpectedState
+        | DropReason::Unasked
+        | DropReason::NotEstablished
+        | DropReason::Disbelieved
+        | DropReason::Crossed
+        | DropReason::Gone
         | DropReason::Replayed
         | DropReason::RateLimited
         | DropReason::NoUplink => true,

@@ -1,12 +1,13 @@
-//! Claims: one daemon at a time uses a state directory, and one a network namespace.
+//! Claims: one daemon at a time uses a state directory, one a network namespace, and one a folder for BPF pins.
 //!
-//! Both claims end with the process, however it ends, so nothing is left to be cleared after a crash.
+//! The claims end with the process, however it ends, so nothing is left to be cleared after a crash.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use rustix::io::Errno;
@@ -23,12 +24,18 @@ pub(crate) struct Claims {
     _state: File,
     /// `None`: a stranger holds the name.
     _namespace: Option<UnixListener>,
+    /// `None`: there is no folder.
+    _pins: Option<File>,
 }
 
 impl Claims {
-    /// Takes both, or says which process has one of them and what to do.
-    pub(crate) fn take(store: &Store) -> anyhow::Result<Self> {
-        Ok(Self { _state: claim_state(store)?, _namespace: claim_namespace(NAME)? })
+    /// Takes all, or says which process has one of them and what to do.
+    pub(crate) fn take(store: &Store, pin_dir: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            _state: claim_state(store)?,
+            _namespace: claim_namespace(NAME)?,
+            _pins: claim_pins(pin_dir)?,
+        })
     }
 }
 
@@ -61,6 +68,25 @@ fn claim_state(store: &Store) -> anyhow::Result<File> {
         tracing::debug!(%error, "no pid in {}", place.display());
     }
     Ok(file)
+}
+
+/// Network namespaces may share a bpffs.
+fn claim_pins(pin_dir: &Path) -> anyhow::Result<Option<File>> {
+    let folder = match File::open(pin_dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        folder => folder.with_context(|| pin_dir.display().to_string())?,
+    };
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        Err(TryLockError::WouldBlock) => bail!(
+            "another moorlined has its BPF programs in {}; {WHAT_TO_DO}, or name another directory \
+             with --pin-dir",
+            pin_dir.display()
+        ),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("lock on {}", pin_dir.display()))
+        }
+    }
 }
 
 /// Rules, routes, `moor0` and programs on uplinks are of the network namespace, and so are abstract names of Unix sockets.
@@ -131,6 +157,17 @@ mod tests {
         drop(first);
         drop(claim_state(&store).unwrap());
         assert_eq!(refused(claim_state(&store)), "");
+    }
+
+    #[test]
+    fn a_folder_for_pins_has_one_user_until_it_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(claim_pins(&folder.path().join("none")).unwrap().is_none());
+        let first = claim_pins(folder.path()).unwrap();
+        let said = refused(claim_pins(folder.path()));
+        assert!(said.contains("--pin-dir"), "{said}");
+        drop(first);
+        assert!(claim_pins(folder.path()).unwrap().is_some());
     }
 
     #[test]

@@ -111,8 +111,11 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     privileges::hide_memory()?;
     let mut signals = Signals::catch().context("signals")?;
     let store = Store::open(&args.state_dir)?;
-    // First of all: what another daemon uses may not be touched.
-    let _claims = Claims::take(&store)?;
+    // First of all: what another daemon uses may not be changed.
+    if let Err(error) = Datapath::make_pin_dir(&args.pin_dir) {
+        tracing::debug!(%error, "the data plane says what to do");
+    }
+    let _claims = Claims::take(&store, &args.pin_dir)?;
     let events = Events::new();
     let asked = server::start(&args.socket, events.clone())?;
     let goes_on = Datapath::has_pins(&args.pin_dir);
@@ -136,15 +139,17 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     let served = daemon.serve(args, &mut sources, &mut signals).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
-    if let Err(error) = &served {
-        tracing::error!("{error:#}");
-    }
     match served {
-        // After an error the service manager starts the daemon again.
-        Ok(Ending::Kept) | Err(_) => daemon.keep(args).await?,
-        Ok(Ending::Restored) => daemon.stop(args).await?,
+        Ok(Ending::Kept) => daemon.keep(args).await,
+        Ok(Ending::Restored) => daemon.stop(args).await,
+        // The service manager starts the daemon again.
+        Err(error) => {
+            if let Err(lost) = daemon.keep(args).await {
+                tracing::warn!("for the next start: {lost:#}");
+            }
+            Err(error)
+        }
     }
-    served.map(drop)
 }
 
 impl Daemon {
@@ -323,7 +328,7 @@ impl Daemon {
                 said = sources.routers.next() => self.on_advertisement(said)?,
                 () = sleep_until(addresses_at), if addresses_at.is_some() => {
                     let followed = self.follow(&mut sources.routers).await;
-                    self.note_followed(followed);
+                    self.on_followed(followed);
                 }
                 lost = sources.reachability.next() => self.on_lost_neighbor(lost),
                 () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
@@ -354,6 +359,13 @@ impl Daemon {
         if (self.contexts_changed || is_unsaved) && self.save_at.is_none() {
             self.save_at = Some(time::Instant::now() + self.save_delay);
         }
+    }
+
+    /// The host is in step with what is known, or not. Programs of the run before end as soon as ours are attached.
+    fn on_followed(&mut self, followed: anyhow::Result<()>) {
+        let followed =
+            followed.and_then(|()| self.remove_stale().context("programs of the run before"));
+        self.note_followed(followed);
     }
 
     /// Notes why the host could not be brought in step with what is known. An interface may be gone again by now, and the next
@@ -394,7 +406,7 @@ impl Daemon {
         let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
         self.addresses.handle_interfaces_down(&notice.routes_taken);
         let followed = self.on_view(notice.view, routers).await;
-        self.note_followed(followed);
+        self.on_followed(followed);
         if may_lack_routes {
             self.look_for_direct().await;
         }

@@ -35,11 +35,16 @@ impl Daemon {
         // A pair that the run before was told of, and has made no context for yet, is told again.
         self.datapath.forget_traffic()?;
         self.pump().await;
-        // Where ours could not be attached, those of the run before go on.
+        self.remove_stale()?;
+        self.release_left().await
+    }
+
+    /// Ends the programs of the run before. Where ours could not be attached, those go on.
+    pub(crate) fn remove_stale(&mut self) -> anyhow::Result<()> {
         if self.view.uplinks.iter().all(|uplink| self.attached.contains(&uplink.ifindex)) {
             self.datapath.remove_stale()?;
         }
-        self.release_left().await
+        Ok(())
     }
 
     /// Routes and ULIDs that the run before kept for what is there no more: contexts and sessions not taken over.

@@ -34,8 +34,16 @@ impl Daemon {
             survival: self.survival(),
             ilnp,
             drops,
-            warnings: self.addresses.warnings(&self.view, &self.ulids_in_use()),
+            warnings: self.warnings(),
         }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.addresses.warnings(&self.view, &self.ulids_in_use());
+        if !self.datapath.is_pinned() {
+            warnings.push(PINS_REMOVED.to_owned());
+        }
+        warnings
     }
 
     pub(crate) fn contexts(&self) -> Vec<Context> {
@@ -108,6 +116,9 @@ fn live(context: &ContextView, counters: &ContextCounters) -> Context {
     }
 }
 
+/// Warning of `moorline status`.
+const PINS_REMOVED: &str = "somebody has removed the pins of the BPF tables (--pin-dir): moved connections would stop at a \
+                            crash or restart of moorlined; restart it when none has moved";
 /// Why there is no context where there was to be one.
 pub(crate) const NOT_TAKEN: &str = "the data plane did not take it";
 

@@ -25,6 +25,8 @@ pub struct Facts {
     pub firewall: Firewall,
     /// Tables of the older ip6tables, which nothing here reads.
     pub legacy_tables: Vec<String>,
+    /// The firewall has been opened a moment ago: what peers did not answer was tried before.
+    pub is_just_opened: bool,
 }
 
 /// What the kernel can do.

@@ -82,6 +82,32 @@ pub(crate) fn closed(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]>
     found
 }
 
+/// An answer to a test packet, as it comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Echo reply.
+    Echo,
+    /// R1 of Shim6.
+    Shim6,
+    /// Parameter Problem about a message that connection tracking does not know.
+    Refusal,
+}
+
+/// The place where this host drops such an answer, and whether that is certain.
+pub(crate) fn dropped(ruleset: &Value, interface: &str, answer: Answer) -> Option<(String, bool)> {
+    let ruleset = Ruleset::read(ruleset);
+    let (protocol, icmp_type, ct_state) = match answer {
+        Answer::Echo => (ICMPV6, Some(ECHO_REPLY), "established"),
+        Answer::Shim6 => (SHIM6, None, "established"),
+        Answer::Refusal => (ICMPV6, Some(PARAMETER_PROBLEM), "invalid"),
+    };
+    let at = |hook| Packet { hook, interface, protocol, icmp_type, has_options: false, ct_state };
+    let found = INBOUND.into_iter().flat_map(|hook| ruleset.walk(&at(hook)));
+    // The answer comes in by the interface that the test packet left by.
+    let found = found.filter(|verdict| !verdict.is_reverse_path);
+    found.max_by_key(|one| one.is_certain).map(|one| (one.place, one.is_certain))
+}
+
 /// What has to pass. What is dropped of something that goes on is dropped of what begins, too: that comes first,
 /// for it is worse.
 fn packets(interface: &str) -> Vec<Packet<'_>> {
@@ -226,5 +252,9 @@ const ICMPV6: u8 = 58;
 const DESTINATION_UNREACHABLE: u8 = 1;
 /// Type of ICMPv6 (RFC 4443 s3.2).
 const PACKET_TOO_BIG: u8 = 2;
+/// Type of ICMPv6 (RFC 4443 s3.4).
+const PARAMETER_PROBLEM: u8 = 4;
+/// Type of ICMPv6 (RFC 4443 s4.2).
+const ECHO_REPLY: u8 = 129;
 /// Next header value of destination options (RFC 8200 s4.6).
 const DESTINATION_OPTIONS: u8 = 60;

@@ -17,6 +17,7 @@
 //! | `firewall` | which rules of nftables drop what Moorline needs |
 //! | `fix` | rules that open the host's own firewall for Moorline |
 //! | `probe` | test packets: made, sent, recognized when they or errors come back |
+//! | `unheard` | silence that a firewall of the ends explains |
 //! | `ways` | which pairs of addresses are tried with a peer |
 //! | `peer` | verdicts to findings |
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ mod firewall;
 mod fix;
 mod peer;
 pub mod probe;
+mod unheard;
 mod ways;
 
 pub use checks::examine;
@@ -37,4 +39,5 @@ pub use facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 pub use finding::{Finding, Report, Severity};
 pub use fix::{COMMENT, Fix, fixes, undoing};
 pub use peer::examine_peer;
+pub use unheard::explain_silence;
 pub use ways::ways;

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_api::Pair;
@@ -14,6 +14,7 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
         return vec![finding];
     }
     let mut findings = Vec::new();
+    findings.extend(unknown(pairs));
     findings.extend(shim6(pairs));
     findings.extend(ilnp(pairs));
     let answers = |pair: &&PairReport, kind| pair.verdicts.get(&kind).is_some_and(is_answered);
@@ -48,10 +49,40 @@ fn without_any_path(pairs: &[PairReport]) -> Option<Finding> {
         );
     }
     let arrives = |pair: &PairReport| pair.passes(Kind::Plain) || pair.passes(Kind::Shim6);
+    if !pairs.iter().any(arrives)
+        && let Some(finding) = unknown(pairs)
+    {
+        return Some(finding);
+    }
     let finding = stops("peer-unreachable", "the peer answers on no pair").remedy(
         "Is it up, and is this its address? It may answer neither echo requests nor Shim6.",
     );
     (!pairs.iter().any(arrives)).then_some(finding)
+}
+
+/// Test packets whose fate nothing tells.
+fn unknown(pairs: &[PairReport]) -> Option<Finding> {
+    let mut by_reason: BTreeMap<&str, BTreeSet<Kind>> = BTreeMap::new();
+    for (kind, verdict) in pairs.iter().flat_map(|pair| &pair.verdicts) {
+        if let Verdict::Unknown { why } = verdict {
+            by_reason.entry(why).or_default().insert(*kind);
+        }
+    }
+    let needs = [Kind::Plain, Kind::Shim6];
+    let is_needed = by_reason.values().flatten().any(|kind| needs.contains(kind));
+    let severity = if is_needed { Severity::NotSeen } else { Severity::Note };
+    let finding =
+        Finding::new("peer-untested", severity, "some test packets say nothing of the way");
+    let finding = by_reason.iter().fold(finding, |finding, (why, kinds)| {
+        let columns: Vec<_> = kinds.iter().map(|kind| kind.column()).collect();
+        finding.shown_by(format!("{}: {why}", columns.join(", ")))
+    });
+    let remedy = if is_needed {
+        "Accept the answers in the firewall of this host: `moorline doctor` names the rule that drops protocol 140."
+    } else {
+        "Messages of ILNP are not concerned: the programs take them before the firewall."
+    };
+    (!by_reason.is_empty()).then(|| finding.remedy(remedy))
 }
 
 fn black_hole(pair: &PairReport) -> Finding {
@@ -217,6 +248,7 @@ fn lost(
         .iter()
         .filter(|pair| pair.passes(Kind::Plain) && !pair.arrives(kind))
         .filter_map(|pair| Some((pair, pair.verdicts.get(&kind)?)))
+        .filter(|(_, verdict)| !matches!(verdict, Verdict::Unknown { .. }))
         .collect();
     if stuck.is_empty() {
         return None;
@@ -239,6 +271,7 @@ fn words(verdict: &Verdict) -> String {
         Verdict::NoIlnp => "arrives, and the peer knows no ILNP".to_owned(),
         Verdict::Translated { seen } => format!("arrives from {seen}"),
         Verdict::Lost => "lost without a word".to_owned(),
+        Verdict::Unknown { why } => format!("unknown: {why}"),
         Verdict::Error { from, what, .. } => format!("{what}, says {from}"),
         Verdict::NotSent { why } => format!("not sent: {why}"),
     }
@@ -270,6 +303,25 @@ mod tests {
     const THEIRS: [&str; 2] = ["2001:db8:3::1", "2001:db8:4::1"];
 
     /// The translator remembers a packet of the peer, and lets the answer through as it is.
+    #[test]
+    fn what_nothing_tells_of_is_no_fault_of_the_way() {
+        let unknown = || Verdict::Unknown { why: "this host drops the answers".to_owned() };
+        let mut of_ilnp = THEIRS.map(|theirs| pair(OURS[0], theirs, Verdict::NoShim6));
+        for one in &mut of_ilnp {
+            one.verdicts.remove(&Kind::Shim6);
+            one.verdicts.insert(Kind::Ilnp, Verdict::Passes { rtt_us: 1 });
+            let refused = Kind::OF_ILNP.into_iter().filter(|kind| kind.is_to_be_refused());
+            one.verdicts.extend(refused.map(|kind| (kind, unknown())));
+        }
+        let untested = |severity| ("peer-untested".to_owned(), severity);
+        assert_eq!(codes(of_ilnp.into()), [untested(Severity::Note)]);
+        let shim6 = pair(OURS[0], THEIRS[0], unknown());
+        assert_eq!(codes(vec![shim6.clone()]), [untested(Severity::NotSeen)]);
+        let mut all = shim6;
+        all.verdicts.insert(Kind::Plain, unknown());
+        assert_eq!(codes(vec![all]), [untested(Severity::NotSeen)], "not: it answers on no pair");
+    }
+
     #[test]
     fn an_address_that_is_translated_on_one_pair_carries_no_connection_on_another() {
         let passes = || Verdict::Passes { rtt_us: 1 };

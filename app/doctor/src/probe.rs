@@ -82,6 +82,24 @@ impl Kind {
     pub const OF_ILNP: [Self; 4] =
         [Self::Ilnp, Self::LocatorUpdate, Self::Initiator, Self::Responder];
 
+    /// The title of its column.
+    #[must_use]
+    pub const fn column(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::Shim6 => "SHIM6",
+            Self::Options8 => "OPT 8",
+            Self::Options16 => "OPT 16",
+            Self::Fragments => "FRAGMENTS",
+            Self::Size1280 => "1280",
+            Self::Size1500 => "1500",
+            Self::Ilnp => "ILNP",
+            Self::LocatorUpdate => "LOC UPDATE",
+            Self::Initiator => "PROPOSAL",
+            Self::Responder => "ANSWER",
+        }
+    }
+
     /// Whether the peer's refusal of its option shows that it has arrived.
     pub(crate) const fn is_to_be_refused(self) -> bool {
         matches!(self, Self::LocatorUpdate | Self::Initiator | Self::Responder)
@@ -108,6 +126,11 @@ pub enum Verdict {
     },
     /// Nothing came back.
     Lost,
+    /// Nothing came back, and for a reason that says nothing about the way.
+    Unknown {
+        /// Why.
+        why: String,
+    },
     /// Somebody refused it.
     Error {
         /// Who.

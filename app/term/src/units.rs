@@ -8,6 +8,13 @@ pub fn octets(count: u64) -> String {
     scaled(count, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
 
+/// A count with its noun: `1 session`, `2 sessions`.
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
 /// A number of things in powers of 1000: `999`, `1.2 k`, `34 M`.
 #[must_use]
 pub fn count(count: u64) -> String {

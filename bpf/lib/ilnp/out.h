@@ -225,6 +225,13 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 		need = NEEDS_NO_NONCE;
 	}
 	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len, leaves)) {
+		/* By the addresses of the session, as it would without Moorline: the correspondent knows it without a nonce. */
+		if (unlikely(is_forwarded(skb)) && place == AT_UPLINK && is_lost_without(facts, upper)) {
+			if (!(facts->flags & (ILNP_FULL | ILNP_CONFIRMING)))
+				fix_checksum(skb, l2, upper, facts->out_transport, 0);
+			set_handled_out(skb);
+			return TC_ACT_UNSPEC;
+		}
 		if (is_lost_without(facts, upper) || (skb->gso_size && upper->protocol != IPPROTO_TCP))
 			return segment(skb, l2, upper->protocol, slot, place, now);
 		need = NEEDS_NO_NONCE;

@@ -152,6 +152,10 @@ impl Attachments {
         let mut link = link_tcx(program, ifindex, self.place)
             .map_err(|source| failed("attach to", ifindex, source))?;
         if let Some(pin) = pin {
+            // Somebody may have removed the folder.
+            if let Some(pins) = pin.parent() {
+                pins::create(pins)?;
+            }
             link.pin(pin).map_err(|source| failed("pin the link of", ifindex, source))?;
         }
         Ok(Held::Link(link))

@@ -339,6 +339,20 @@ impl Datapath {
         }
     }
 
+    /// Makes the folder for pins, and mounts a bpffs if there is none.
+    ///
+    /// # Errors
+    /// The folder or the mount is refused: most often this process is not root.
+    pub fn make_pin_dir(pin_dir: &Path) -> Result<()> {
+        pins::ensure_bpffs(pin_dir)
+    }
+
+    /// Whether a crash would leave the tables to the next process: nobody has removed their pins.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.attachments.pins().is_none_or(|pins| pins.join("settings").exists())
+    }
+
     /// Whether an earlier process has left programs and tables there.
     #[must_use]
     pub fn has_pins(pin_dir: &Path) -> bool {

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::statfs;
@@ -77,7 +78,8 @@ pub(crate) fn folders(pin_dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(ours.map(|entry| entry.path()).collect())
 }
 
-fn ensure_bpffs(pin_dir: &Path) -> Result<()> {
+/// Makes the folder in a bpffs, which it mounts if there is none.
+pub(crate) fn ensure_bpffs(pin_dir: &Path) -> Result<()> {
     if pin_dir.starts_with(SYSTEM_BPFFS) {
         mount_bpffs(Path::new(SYSTEM_BPFFS))?;
         return create(pin_dir);
@@ -101,7 +103,8 @@ fn mount_bpffs(path: &Path) -> Result<()> {
 
 /// Makes a folder and what leads to it; no error if it is there.
 pub(crate) fn create(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(failed("create", path))
+    // Others must not hold the lock on it.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))
 }
 
 /// Removes the folder and all pins in it.

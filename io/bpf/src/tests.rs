@@ -2,6 +2,7 @@
 
 pub(crate) mod both;
 mod cost;
+mod forwarded;
 mod gather;
 pub(crate) mod harness;
 pub(crate) mod hops;

@@ -79,7 +79,7 @@ pub use error::{Error, JournalError};
 pub use event::Change;
 pub use handle::Netlink;
 pub use journal::{Journal, Record};
-pub use look::{HostRule, Look, look};
+pub use look::{HostRule, Look, Takes, look};
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
 pub use moved::MovedRoute;

@@ -27,12 +27,25 @@ pub struct HostRule {
     pub from: Option<Prefix>,
     /// Whether it has our mark.
     pub is_ours: bool,
-    /// Whether it looks at more than the source: destination, mark, interface, protocol, ports.
-    pub is_selective: bool,
+    /// Which packets of these sources it takes.
+    pub takes: Takes,
     /// Whether default routes that it finds do not count, so that other rules decide about these.
     pub suppresses_default: bool,
     /// As a person would read it.
     pub text: String,
+}
+
+/// Which packets of its sources a rule takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// All that the host sends.
+    All,
+    /// Packets with the destination, mark, user, interface to leave by, protocol or port that the rule names.
+    Some,
+    /// Packets that lack something that the rule names, the source among it.
+    AllBut,
+    /// Packets for other hosts that come in by an interface.
+    Forwarded,
 }
 
 /// Looks once; has to be called inside a tokio runtime. Needs no rights.
@@ -50,21 +63,64 @@ pub async fn look(settings: Settings) -> Result<Look, Error> {
         .iter()
         .filter_map(|row| {
             let rule = Rule::read(row)?;
-            let table = rule.to_string();
-            let selective = Rule::is_selective(row);
             Some(HostRule {
                 priority: rule.priority,
                 from: rule.from,
                 is_ours: rule.protocol == protocol,
-                is_selective: selective,
+                takes: Rule::takes(row),
                 suppresses_default: matches!(
                     rule.action,
                     crate::message::Action::Lookup { suppress_default: true, .. }
                 ),
-                text: if selective { format!("{table} (and more)") } else { table },
+                text: format!("rule {}: {} {}", rule.priority, Rule::selector(row), rule.action),
             })
         })
         .collect();
     rules.sort_by_key(|rule| rule.priority);
     Ok(Look { view, deaf, rules })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Takes;
+    use crate::attributes::Row;
+    use crate::message::Rule;
+
+    /// A rule for IPv6 with these lengths of prefixes, flags and attributes.
+    fn row([to, from]: [u8; 2], flags: u32, attributes: &[(u16, &[u8])]) -> Row {
+        let mut octets = vec![10, to, from, 0, 0, 0, 0, 1];
+        octets.extend(flags.to_ne_bytes());
+        for (number, value) in attributes {
+            octets.extend(u16::try_from(value.len() + 4).unwrap().to_ne_bytes());
+            octets.extend(number.to_ne_bytes());
+            octets.extend(*value);
+            octets.resize(octets.len().next_multiple_of(4), 0);
+        }
+        Row::parse(libc::RTM_NEWRULE, &octets).unwrap()
+    }
+
+    #[test]
+    fn a_rule_says_which_packets_it_takes() {
+        let one = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let users = [1000_u32.to_ne_bytes(), 1001_u32.to_ne_bytes()].concat();
+        let ports = [53_u16.to_ne_bytes(), 54_u16.to_ne_bytes()].concat();
+        let (seven, mask) = (7_u32.to_ne_bytes(), 0xff_u32.to_ne_bytes());
+        let cases: [(Row, Takes, &str); 8] = [
+            (row([0, 128], 0, &[(2, &one)]), Takes::All, "from 2001:db8::1/128"),
+            (row([0, 0], 0, &[(3, b"lo\0")]), Takes::All, "from all iif lo"),
+            (row([0, 0], 0, &[(3, b"docker0\0")]), Takes::Forwarded, "from all iif docker0"),
+            (row([128, 0], 0, &[(1, &one)]), Takes::Some, "from all to 2001:db8::1/128"),
+            (row([0, 0], 0, &[(10, &seven), (16, &mask)]), Takes::Some, "from all fwmark 0x7/0xff"),
+            (row([0, 0], 2, &[(10, &seven)]), Takes::AllBut, "not from all fwmark 0x7"),
+            (row([0, 0], 0, &[(20, &users)]), Takes::Some, "from all uidrange 1000-1001"),
+            (
+                row([0, 0], 0, &[(22, &[17]), (24, &ports)]),
+                Takes::Some,
+                "from all ipproto 17 dport 53-54",
+            ),
+        ];
+        for (row, takes, selector) in cases {
+            assert_eq!((Rule::takes(&row), Rule::selector(&row).as_str()), (takes, selector));
+        }
+    }
 }

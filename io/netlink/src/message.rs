@@ -1,6 +1,7 @@
 //! Rules and routes as we speak of them, and as the kernel does.
 
 use crate::attributes::{Row, align, attribute, read_address, read_u32};
+use crate::look::Takes;
 use crate::view::RTA_ENCAP;
 use moorline_types::Prefix;
 use netlink_packet_route::AddressFamily;
@@ -106,13 +107,60 @@ impl Rule {
         message
     }
 
-    /// Whether it looks at more of a packet than its source.
-    pub(crate) fn is_selective(row: &Row) -> bool {
+    /// The packets of its source that a rule takes.
+    pub(crate) fn takes(row: &Row) -> Takes {
+        let input = row.text(FRA_IIFNAME);
         let (to_len, tos) = (row.byte(1), row.byte(3));
-        to_len > 0
+        let is_selective = to_len > 0
             || tos > 0
-            || is_inverted(row)
-            || FRA_SELECTORS.iter().any(|number| row.attribute(*number).is_some())
+            || FRA_SELECTORS.iter().any(|number| row.attribute(*number).is_some());
+        match input.as_deref() {
+            _ if is_inverted(row) => Takes::AllBut,
+            // All packets that the host sends itself.
+            None | Some(LOOPBACK) if is_selective => Takes::Some,
+            None | Some(LOOPBACK) => Takes::All,
+            Some(_) => Takes::Forwarded,
+        }
+    }
+
+    /// The selector of a rule, in the words of `ip -6 rule`.
+    pub(crate) fn selector(row: &Row) -> String {
+        let mut words = Vec::new();
+        if is_inverted(row) {
+            words.push("not".to_owned());
+        }
+        let prefix = |number, length| row.address(number).map(|one| Prefix::new(one, length));
+        let from = prefix(FRA_SRC, row.byte(2));
+        words.push(from.map_or_else(|| "from all".to_owned(), |from| format!("from {from}")));
+        words.extend(prefix(FRA_DST, row.byte(1)).map(|to| format!("to {to}")));
+        if row.byte(3) > 0 {
+            words.push(format!("tos {:#x}", row.byte(3)));
+        }
+        let (mark, mask) = (row.u32(FRA_FWMARK), row.u32(FRA_FWMASK));
+        if mark.is_some() || mask.is_some() {
+            let mark = mark.unwrap_or_default();
+            let mask = mask.filter(|mask| *mask != u32::MAX);
+            let mask = mask.map(|mask| format!("/{mask:#x}")).unwrap_or_default();
+            words.push(format!("fwmark {mark:#x}{mask}"));
+        }
+        words.extend(row.text(FRA_IIFNAME).map(|name| format!("iif {name}")));
+        words.extend(row.text(FRA_OIFNAME).map(|name| format!("oif {name}")));
+        words.extend(row.attribute(FRA_L3MDEV).map(|_| "l3mdev".to_owned()));
+        words.extend(row.attribute(FRA_UID_RANGE).and_then(|octets| {
+            let (first, last) = octets.split_at_checked(4)?;
+            Some(format!("uidrange {}-{}", read_u32(first)?, read_u32(last)?))
+        }));
+        words.extend(row.u8(FRA_IP_PROTO).map(|number| format!("ipproto {number}")));
+        for (number, word) in [(FRA_SPORT_RANGE, "sport"), (FRA_DPORT_RANGE, "dport")] {
+            if let Some([f0, f1, l0, l1]) = row.attribute(number) {
+                let range = [[*f0, *f1], [*l0, *l1]].map(u16::from_ne_bytes);
+                words.push(format!("{word} {}-{}", range[0], range[1]));
+            }
+        }
+        if FRA_WITHOUT_WORDS.iter().any(|number| row.attribute(*number).is_some()) {
+            words.push("(and more)".to_owned());
+        }
+        words.join(" ")
     }
 
     pub(crate) fn read(row: &Row) -> Option<Self> {
@@ -161,13 +209,19 @@ impl fmt::Display for Rule {
             Some(Port::Destination) => f.write_str(" dport 1-65534")?,
             None => {}
         }
-        match self.action {
-            Action::Lookup { table, suppress_default: false } => write!(f, " lookup {table}"),
-            Action::Lookup { table, suppress_default: true } => {
-                write!(f, " lookup {table} suppress_prefixlength 0")
+        write!(f, " {}", self.action)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lookup { table, suppress_default: false } => write!(f, "lookup {table}"),
+            Self::Lookup { table, suppress_default: true } => {
+                write!(f, "lookup {table} suppress_prefixlength 0")
             }
-            Action::Goto(priority) => write!(f, " goto {priority}"),
-            Action::Nop => f.write_str(" nop"),
+            Self::Goto(priority) => write!(f, "goto {priority}"),
+            Self::Nop => f.write_str("nop"),
         }
     }
 }
@@ -358,9 +412,28 @@ fn is_inverted(row: &Row) -> bool {
 }
 
 const FIB_RULE_INVERT: u32 = 2;
-/// Interfaces, mark, flow, user, VRF, protocol, ports: linux/fib_rules.h.
-const FRA_SELECTORS: [u16; 9] =
-    [3, FRA_OIFNAME, 10, 11, 20, 19, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE];
+/// Mark, user, VRF, interface to leave by, protocol, ports: linux/fib_rules.h.
+const FRA_SELECTORS: [u16; 10] = [
+    FRA_FWMARK,
+    FRA_UID_RANGE,
+    FRA_L3MDEV,
+    FRA_OIFNAME,
+    FRA_IP_PROTO,
+    FRA_SPORT_RANGE,
+    FRA_DPORT_RANGE,
+    FRA_WITHOUT_WORDS[0],
+    FRA_WITHOUT_WORDS[1],
+    FRA_WITHOUT_WORDS[2],
+];
+/// Tunnel, DSCP, flow label.
+const FRA_WITHOUT_WORDS: [u16; 3] = [12, 25, 26];
+const LOOPBACK: &str = "lo";
+const FRA_DST: u16 = 1;
+const FRA_IIFNAME: u16 = 3;
+const FRA_FWMARK: u16 = 10;
+const FRA_FWMASK: u16 = 16;
+const FRA_L3MDEV: u16 = 19;
+const FRA_UID_RANGE: u16 = 20;
 const FR_ACT_NOP: u8 = 3;
 const FRA_SRC: u16 = 2;
 const FRA_GOTO: u16 = 4;

@@ -131,8 +131,8 @@ impl LocalProof {
         self.by_ulid.get(&ulid)?.announcement.as_ref()
     }
 
-    /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it. The
-    /// same for all contexts of a ULID that this proof knows.
+    /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it: first if the
+    /// peer's list names it, else last. The same for all contexts of a ULID that this proof knows.
     #[must_use]
     pub fn locators_for(&self, ulid: Ulid) -> Locators {
         let known = self.by_ulid.get(&ulid).map(|known| known.locators.clone());
@@ -183,11 +183,13 @@ impl Announcement {
     }
 }
 
+/// The ULID stands first if the list names it, else last: whether it does is a part of what the peer is told.
 fn locators_of(ulid: Ulid, told: Option<&Announcement>) -> Locators {
     let entries = told.map_or(&[][..], |told| &told.list.entries);
     let mut locators: Vec<_> = entries.iter().map(|entry| entry.locator).collect();
-    if !locators.contains(&ulid.as_locator()) {
-        locators.insert(0, ulid.as_locator());
+    match locators.iter().position(|locator| *locator == ulid.as_locator()) {
+        Some(at) => locators[..=at].rotate_right(1),
+        None => locators.push(ulid.as_locator()),
     }
     locators.into()
 }

@@ -75,9 +75,9 @@ impl Contexts {
         (ce, ece): (u32, u32),
         now: Instant,
     ) -> Result<(), DropReason> {
-        let active = self.active.get(&id).ok_or(DropReason::UnexpectedState)?;
+        let active = self.active.get(&id).ok_or(DropReason::Gone)?;
         let locators = active.reap.current_pair();
-        let ulids = self.ulids(id).ok_or(DropReason::UnexpectedState)?;
+        let ulids = self.ulids(id).ok_or(DropReason::Gone)?;
         let window = self.congestion.policy.map_or(Duration::ZERO, |policy| policy.window);
         let fresh = Congested { ce: 0, ece: 0, told: None, signals: 0, since: now, moved: None };
         let context = self.congestion.contexts.entry(id).or_insert(fresh);

@@ -7,7 +7,8 @@ use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::machine::Contexts;
 
-/// Contexts whose peer has been asked whether it still has them, since when.
+/// Contexts whose peer has been asked whether it still has them, and has sent nothing with their tag since then. Payload does
+/// not count: between the ULIDs it has no tag, and comes from whoever has the address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contests(BTreeMap<ContextId, Instant>);
 
@@ -30,14 +31,13 @@ impl Contexts {
         if active.reap.current_pair().peer == locators.peer {
             return Ok(());
         }
-        let asked = self.contests.0.get(&id).filter(|asked| active.reap.heard() < **asked);
-        match asked {
-            Some(asked) if now.since(*asked) >= CONTEST_TIMEOUT => Ok(()),
-            Some(_) => Err(DropReason::UnexpectedState),
-            None => {
+        match self.contests.0.get(&id).map(|asked| now.since(*asked)) {
+            Some(waited) if waited < CONTEST_TIMEOUT => Err(DropReason::Disbelieved),
+            Some(waited) if waited < CONTEST_LIFETIME => Ok(()),
+            Some(_) | None => {
                 self.contests.0.insert(id, now);
                 self.shim6.ask(id, now);
-                Err(DropReason::UnexpectedState)
+                Err(DropReason::Disbelieved)
             }
         }
     }
@@ -45,3 +45,6 @@ impl Contexts {
 
 /// How long a peer is waited for that somebody else claims a context of: 10 s, in which it is asked twice.
 const CONTEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the silence of a peer counts: 2 min, more than the Max Probe Timeout (RFC 5534 s4.3), as each probe may draw the next
+/// R1bis.
+const CONTEST_LIFETIME: Duration = Duration::from_secs(120);

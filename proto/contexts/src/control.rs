@@ -82,7 +82,7 @@ impl Contexts {
         // That it came here may be the first sign that the peer knows this locator.
         self.drain_shim6(now);
         self.hint(id, now);
-        let active = self.active.get_mut(&id).ok_or(DropReason::UnexpectedState)?;
+        let active = self.active.get_mut(&id).ok_or(DropReason::Gone)?;
         if let Message::Probe(probe) = packet.message()? {
             let (sent, received) = (reports(&probe.sent), reports(&probe.received));
             let probe =
@@ -91,6 +91,7 @@ impl Contexts {
         } else {
             active.reap.handle_keepalive(now)?;
         }
+        self.contests.forget(id);
         // Checks of other pairs say nothing of the one that payload takes.
         if active.reap.heard() == now {
             self.push_update(Update::Heard { context: id, at: now });
@@ -112,6 +113,7 @@ impl Contexts {
         let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
         let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
         active.reap.handle_control(now);
+        self.contests.forget(id);
         let nonce = packet.request_nonce().filter(|_| packet.kind() == MessageType::UPDATE_ACK);
         if nonce.is_some_and(|nonce| self.asked.is_proof(id, nonce, locators)) {
             active.reap.handle_answered(locators, now);
@@ -131,9 +133,9 @@ impl Contexts {
     ) -> Result<(), DropReason> {
         let tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
         let context = self.shim6.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
-        let active = self.active.get(&context.id).ok_or(DropReason::UnexpectedState)?;
+        let active = self.active.get(&context.id).ok_or(DropReason::NotEstablished)?;
         if !active.expects_r1bis(context.key.ulids, locators, now) {
-            return Err(DropReason::UnexpectedState);
+            return Err(DropReason::Disbelieved);
         }
         let id = context.id;
         self.contest(id, locators, now)?;

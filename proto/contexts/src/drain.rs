@@ -90,6 +90,7 @@ impl Contexts {
                 }
             }
             shim6::Event::Renewed { context } => {
+                self.contests.forget(context);
                 if let Some(ulids) = self.ulids(context) {
                     self.push_event(Event::Renewed { context, ulids });
                 }

@@ -21,12 +21,12 @@ impl Contexts {
     ) -> Result<(), DropReason> {
         let tag = PayloadHeader::parse(quoted)?.tag;
         let context = self.shim6.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
-        let entry = self.entry(context).ok_or(DropReason::UnexpectedState)?;
+        let entry = self.entry(context).ok_or(DropReason::NotEstablished)?;
         if !entry.peer_locators.contains(&source) {
             return Err(DropReason::WrongLocators);
         }
         if !tagged(&entry).contains(&locators) {
-            return Err(DropReason::UnexpectedState);
+            return Err(DropReason::Disbelieved);
         }
         self.shim6.give_up(entry.id, Failure::NoSupport, now);
         self.on_removed(entry.id, entry.ulids, Removal::NoSupport);

@@ -73,7 +73,7 @@ impl Contexts {
     ) -> Result<(), DropReason> {
         //= rfc5533#9-1 rfc5533#9-2
         if self.config.asks_before_removal {
-            self.ask(context, since, now).ok_or(DropReason::UnexpectedState)?;
+            self.ask(context, since, now).ok_or(DropReason::Gone)?;
         } else {
             self.remove(context, Removal::Idle);
         }

@@ -27,7 +27,7 @@ impl Contexts {
         };
         self.hint(context, now);
         // A report of a context that was removed while the report was on its way.
-        let active = self.active.get_mut(&context).ok_or(DropReason::UnexpectedState)?;
+        let active = self.active.get_mut(&context).ok_or(DropReason::Gone)?;
         match report {
             Report::SendExpired { since, .. } => active.reap.handle_send_expired(since, now),
             Report::KeepaliveDue { .. } => active.reap.handle_keepalive_due(now),

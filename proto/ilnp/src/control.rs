@@ -50,11 +50,11 @@ impl Machine {
     ) -> Result<(), DropReason> {
         let quoted = control.message.get(ERROR_HEADER_LEN..).ok_or(DropReason::Truncated)?;
         let id = self.quoted_session(quoted)?;
-        let (pair, _) = self.ilcc.key(id).ok_or(DropReason::UnexpectedState)?;
-        let session = self.ilcc.get(id).ok_or(DropReason::UnexpectedState)?;
+        let (pair, _) = self.ilcc.key(id).ok_or(DropReason::Gone)?;
+        let session = self.ilcc.get(id).ok_or(DropReason::Gone)?;
         let has_known = matches!(session.opening, Opening::Done);
         if control.pair.remote.nid != pair.remote.nid {
-            return Err(DropReason::UnexpectedState);
+            return Err(DropReason::Disbelieved);
         }
         let pointer = control.message.get(4..8).ok_or(DropReason::Truncated)?;
         if pointer != NONCE_AT.to_be_bytes() {

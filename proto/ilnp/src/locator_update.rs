@@ -219,10 +219,10 @@ impl Machine {
         control: &Control<'_>,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let (pair, _) = self.ilcc.key(id).ok_or(DropReason::UnexpectedState)?;
+        let (pair, _) = self.ilcc.key(id).ok_or(DropReason::Gone)?;
         let came_to = control.pair.local;
         let is_here = self.has_locator(came_to.l64);
-        let session = self.ilcc.get_mut(id).ok_or(DropReason::UnexpectedState)?;
+        let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         let is_news = session.is_news(control.sequence)?;
         let before = session.wire;
         if is_news {
@@ -268,7 +268,7 @@ impl Machine {
         control: &Control<'_>,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let session = self.ilcc.get_mut(id).ok_or(DropReason::UnexpectedState)?;
+        let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         let sent = session.advertisement.as_ref().ok_or(DropReason::Replayed)?;
         let is_its_number = !session.numbers() || control.sequence == Some(session.sent);
         if !is_its_number || sent.locators != update.locators {

@@ -280,13 +280,13 @@ impl Machine {
         if let Some(proposal) = self.proposals.get(&pair) {
             let flow = proposal.flow;
             if proposal.retry.tries <= 1 {
-                return Err(DropReason::UnexpectedState);
+                return Err(DropReason::Crossed);
             }
             self.answers.take(pair.remote.l64, now)?;
             self.send_admission(&Admission::Propose(Propose { flow }), pair);
             return Ok(());
         }
-        let traffic = self.confirmed_in_vain(pair).ok_or(DropReason::UnexpectedState)?;
+        let traffic = self.confirmed_in_vain(pair).ok_or(DropReason::Crossed)?;
         self.answers.take(pair.remote.l64, now)?;
         // The session stays until the Accept: the Propose may have crossed the Confirm.
         self.propose(&traffic, now);
@@ -326,11 +326,11 @@ impl Machine {
     }
 
     fn take_proposal(&mut self, flow: &Flow, pair: IlvPair) -> Result<Proposal, DropReason> {
-        let proposal = self.proposals.get(&pair).ok_or(DropReason::UnexpectedState)?;
+        let proposal = self.proposals.get(&pair).ok_or(DropReason::Unasked)?;
         if proposal.flow != *flow {
             return Err(DropReason::BadNonce);
         }
-        self.drop_proposal(pair).ok_or(DropReason::UnexpectedState)
+        self.drop_proposal(pair).ok_or(DropReason::Unasked)
     }
 
     pub(crate) fn drop_proposal(&mut self, pair: IlvPair) -> Option<Proposal> {
@@ -411,10 +411,10 @@ impl Machine {
         self.validators.check(&confirm.accept, (pair, session), &mut self.rng, now)?;
         // Ours and theirs have crossed at every step: the one from the higher address goes on.
         let is_crossed = self.is_confirming(pair) && pair.local > pair.remote;
-        match is_crossed || self.has_moved(pair) {
-            true => Err(DropReason::UnexpectedState),
-            false => Ok(()),
+        if is_crossed {
+            return Err(DropReason::Crossed);
         }
+        if self.has_moved(pair) { Err(DropReason::Disbelieved) } else { Ok(()) }
     }
 
     fn answer_confirm(
@@ -432,10 +432,10 @@ impl Machine {
         let Confirm { accept, initiator_nonce } = confirm;
         let decision = self.judge(&accept.flow, pair, socket);
         let Decision::Admit(why) = decision else { return Err(DropReason::TableFull) };
-        let is_our_request = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
+        let is_proposed_here = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
         let class = match socket {
             Socket::Connected => Class::Proven,
-            Socket::None | Socket::Unconnected if is_our_request => Class::Proven,
+            Socket::None | Socket::Unconnected if is_proposed_here => Class::Proven,
             Socket::None | Socket::Unconnected => Class::Guest,
         };
         self.negatives.forget(pair.remote);

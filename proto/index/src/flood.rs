@@ -6,7 +6,7 @@ use core::time::Duration;
 use moorline_types::{DropReason, Instant};
 use siphasher::sip::SipHasher13;
 
-/// A limit by source prefix for answers that anybody can ask for with a source made up.
+/// A limit by source prefix for work and answers that anybody can ask for with a source made up.
 ///
 /// Prefixes share a fixed number of allowances, which one by a keyed hash. Nobody can choose sources that take
 /// the allowance of another; who makes up sources everywhere takes a little of each. There is no list of prefixes

@@ -16,7 +16,7 @@
 //! [`Deadlines`] says which of very many slots is due first. An ordered set says so too, but with four times the
 //! memory, and each change walks down a tree that is in no cache; here it is a few entries.
 //!
-//! [`FloodLimit`] is for answers to strangers, by the prefix that they say they come from, in memory that no
+//! [`FloodLimit`] is for work and answers that strangers ask for, by the prefix that they say they come from, in memory that no
 //! flood can fill.
 //!
 //! [`Ilcc`] is the correspondent cache of ILNP (RFC 6741 s5), made of the first two: bounded, and what a flood makes up goes first.

@@ -51,7 +51,7 @@ impl Machine {
         // A source that the context does not have gets R1bis, and nothing besides.
         let is_strange = established.is_some_and(|known| !known.has_locators(locators));
         let is_error = packet.kind() == MessageType::ERROR;
-        if is_error || is_strange || self.answers.take(locators.peer, now).is_err() {
+        if is_error || is_strange || self.answers.take(locators.peer.prefix(), now).is_err() {
             return;
         }
         let octets = packet.octets();
@@ -79,7 +79,7 @@ impl Machine {
             }
             _ => None,
         };
-        let context = context.ok_or(DropReason::UnexpectedState)?;
+        let context = context.ok_or(DropReason::Unasked)?;
         let Context { id, state, .. } = context;
         let id = *id;
         match (quoted.kind, state) {

@@ -65,8 +65,6 @@ pub const UPDATE_INTERVAL: Duration = Duration::from_millis(1);
 /// Retransmissions of an Update Request or I2 that still carry Locator Preferences: a peer that drops
 /// messages with options it does not know, as LinShim6, gets the list without.
 pub const PREFERENCES_RETRIES_MAX: u8 = 1;
-/// Source prefixes with verifications to pay off; more share one allowance.
-pub const MAX_LIMITED_PREFIXES: usize = 4096;
 /// ULIDs whose parameters are remembered, for messages that leave them out.
 pub const MAX_REMEMBERED_PARAMETERS: usize = 4096;
 /// Messages and events waiting to be polled; the caller drains after each input.

@@ -146,6 +146,7 @@ pub struct I2bisSent {
     pub(crate) is_retold: bool,
     pub(crate) retries: u8,
     pub(crate) is_hastened: bool,
+    pub(crate) sent: Instant,
     pub(crate) deadline: Instant,
 }
 

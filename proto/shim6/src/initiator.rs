@@ -46,7 +46,7 @@ impl Machine {
         let nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
         let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
         //= rfc5533#7.11-2
-        let State::I1Sent(state) = &context.state else { return Err(DropReason::UnexpectedState) };
+        let State::I1Sent(state) = &context.state else { return Err(DropReason::Unasked) };
         let (id, via, i1_retries, is_retold, crossing) =
             (context.id, state.via, state.retries, state.is_retold, state.crossing);
         let Message::R1(r1) = packet.message()? else { return Err(DropReason::UnknownType) };
@@ -87,7 +87,7 @@ impl Machine {
             State::I1Sent(state) => (Role::Initiator, state.asked_at, false),
             State::I2Sent(state) => (Role::Initiator, state.asked_at, false),
             State::I2bisSent(state) => (state.established.role, state.asked_at, true),
-            State::Established(_) => return Err(DropReason::UnexpectedState),
+            State::Established(_) => return Err(DropReason::Unasked),
         };
         let asked = match &context.state {
             State::I1Sent(state) => {

@@ -36,7 +36,6 @@ mod event;
 mod index;
 mod initiator;
 mod key;
-mod limit;
 mod machine;
 mod negative;
 mod peer;

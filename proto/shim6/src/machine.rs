@@ -18,7 +18,6 @@ use crate::consts::{
 use crate::context::{Context, State};
 use crate::event::{Event, Failure, Transmit, Via};
 use crate::key::Key;
-use crate::limit::RateLimit;
 use crate::negative::Negatives;
 use crate::resume::Resumption;
 use crate::table::Table;
@@ -49,9 +48,9 @@ pub struct Machine {
     /// Parameters that peers have proved themselves with.
     pub(crate) parameters: ParameterMemory,
     /// RSA verifications.
-    pub(crate) signatures: RateLimit,
+    pub(crate) signatures: FloodLimit,
     /// R1bis and Error messages.
-    pub(crate) answers: RateLimit,
+    pub(crate) answers: FloodLimit,
     /// R1.
     pub(crate) welcomes: FloodLimit,
     transmits: VecDeque<Transmit>,
@@ -64,6 +63,8 @@ impl Machine {
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let parameters_key = derived_key(&seed, PARAMETERS_LABEL);
+        let limit =
+            |label, interval, burst| FloodLimit::new(derived_key(&seed, label), interval, burst);
         Self {
             table: Table::new(config.max_contexts, &mut rng),
             config,
@@ -77,9 +78,9 @@ impl Machine {
             resumption: Resumption::default(),
             negatives: Negatives::default(),
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS, parameters_key),
-            signatures: RateLimit::new(SIGNATURE_INTERVAL, SIGNATURE_BURST),
-            answers: RateLimit::new(ANSWER_INTERVAL, ANSWER_BURST),
-            welcomes: FloodLimit::new(derived_key(&seed, FLOOD_LABEL), R1_INTERVAL, R1_BURST),
+            signatures: limit(SIGNATURE_LABEL, SIGNATURE_INTERVAL, SIGNATURE_BURST),
+            answers: limit(ANSWER_LABEL, ANSWER_INTERVAL, ANSWER_BURST),
+            welcomes: limit(FLOOD_LABEL, R1_INTERVAL, R1_BURST),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -157,7 +158,7 @@ impl Machine {
             }
             State::I1Sent(_) => Err(DropReason::BadNonce),
             State::I2Sent(_) | State::I2bisSent(_) | State::Established(_) => {
-                Err(DropReason::UnexpectedState)
+                Err(DropReason::Unasked)
             }
         }
     }
@@ -276,3 +277,5 @@ fn derived_key(secret: &[u8; 32], label: &[u8]) -> [u8; 16] {
 
 const PARAMETERS_LABEL: &[u8] = b"moorline parameters";
 const FLOOD_LABEL: &[u8] = b"moorline flood";
+const SIGNATURE_LABEL: &[u8] = b"moorline signatures";
+const ANSWER_LABEL: &[u8] = b"moorline answers";

@@ -90,7 +90,7 @@ impl PeerSet {
         }
     }
 
-    /// What it says of a locator. A ULID that it has lost is broken.
+    /// The peer's preference for a locator. A ULID that the peer has lost is broken.
     #[must_use]
     pub fn preference_of(&self, locator: Locator) -> LocatorPreference {
         let Some(index) = self.locators.iter().position(|known| *known == locator) else {
@@ -195,7 +195,7 @@ impl Machine {
             }
         };
         if hashes.needs_signature() {
-            self.signatures.take(source.peer, now)?;
+            self.signatures.take(source.peer.prefix(), now)?;
         }
         let verified = hashes.verify_signature()?;
         self.parameters.remember(&verified);

@@ -4,7 +4,7 @@ use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
 use moorline_wire::{I2bis, Message, Opt, Options, Packet, R1bis};
 use rand_core::RngCore;
 
-use crate::consts::{I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
+use crate::consts::{EARLY_USE, I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
 use crate::context::{Context, Crossing, Established, I2bisSent, State};
 use crate::event::{Event, Via};
 use crate::key::Key;
@@ -29,7 +29,7 @@ impl Machine {
         match self.table.by_tag(tag).map(|context| context.id) {
             Some(id) => {
                 self.on_used_early(id, (tag, locators), now);
-                Err(DropReason::UnexpectedState)
+                Err(DropReason::NotEstablished)
             }
             None => Err(self.refer_to_r1bis(tag, locators, now)),
         }
@@ -44,7 +44,7 @@ impl Machine {
         now: Instant,
     ) -> DropReason {
         //= rfc5533#7.17
-        if self.answers.take(locators.peer, now).is_err() {
+        if self.answers.take(locators.peer.prefix(), now).is_err() {
             return DropReason::RateLimited;
         }
         let bound = Bound::R1bis { locators, packet_tag };
@@ -63,6 +63,9 @@ impl Machine {
 
     /// R1bis: the peer has lost the context, make it anew (s7.18). Whether we have sent anything that it
     /// can be the answer to is for the caller to say.
+    ///
+    /// In I2BIS-SENT, where RFC 5533 s7.18 discards it, another R1bis says that the I2bis was lost or has the validator of a
+    /// life of the peer that is over. After [`EARLY_USE`] one I2bis answers it before the retransmission is due.
     pub(crate) fn on_r1bis(
         &mut self,
         packet: &Packet<'_>,
@@ -72,28 +75,35 @@ impl Machine {
         //= rfc5533#7.18
         let tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
         let context = self.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
-        let State::Established(established) = &context.state else {
-            return Err(DropReason::UnexpectedState);
-        };
         let id = context.id;
+        let (established, is_retold, again) = match &context.state {
+            // An I2bis of before, given up meanwhile, may still be on its way with what it said.
+            State::Established(state) => (state, state.update.is_some(), None),
+            State::I2bisSent(state) if !state.is_hastened && now.since(state.sent) >= EARLY_USE => {
+                (&state.established, state.is_retold, Some((state.nonce, state.retries)))
+            }
+            State::I1Sent(_) | State::I2Sent(_) | State::I2bisSent(_) => {
+                return Err(DropReason::Replayed);
+            }
+        };
         let established = Established { is_confirmed: false, ..established.clone() };
-        // An I2bis of before, given up meanwhile, may still be on its way with what it said.
-        let is_retold = established.update.is_some();
         let Message::R1bis(r1bis) = packet.message()? else { return Err(DropReason::UnknownType) };
         let validator = r1bis.options.validator().ok_or(DropReason::MissingOption)?;
         if validator.len() > MAX_PEER_VALIDATOR_LEN {
             return Err(DropReason::TooMany);
         }
+        let (nonce, retries) = again.unwrap_or_else(|| (self.rng.next_u32(), 0));
         let state = I2bisSent {
             established,
-            nonce: self.rng.next_u32(),
+            nonce,
             asked_at: 0,
             via: locators,
             responder_nonce: r1bis.responder_nonce,
             validator: validator.to_vec(),
             is_retold,
-            retries: 0,
-            is_hastened: false,
+            retries,
+            is_hastened: again.is_some(),
+            sent: now,
             deadline: now,
         };
         self.send_i2bis(id, state, now);
@@ -147,7 +157,8 @@ impl Machine {
     }
 
     fn send_i2bis(&mut self, id: ContextId, mut state: I2bisSent, now: Instant) {
-        state.deadline = now + self.backed_off(self.config.i2bis_timeout, state.retries);
+        (state.sent, state.deadline) =
+            (now, now + self.backed_off(self.config.i2bis_timeout, state.retries));
         let Some(context) = self.table.get(id) else { return };
         let (key, initiator_tag, via) = (context.key, context.local_tag, state.via);
         state.asked_at = self.validators.latest();

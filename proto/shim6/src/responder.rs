@@ -59,7 +59,7 @@ impl Machine {
         match answer_with {
             Some(id) => {
                 // Several times as long as the I1, which anybody can have made up.
-                self.answers.take(locators.peer, now)?;
+                self.answers.take(locators.peer.prefix(), now)?;
                 self.send_r2(id, initiator_nonce, locators);
                 let context = self.table.get(id);
                 let named = Named { tag: initiator_tag, at: self.validators.latest() };

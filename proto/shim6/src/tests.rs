@@ -527,7 +527,7 @@ fn odd_addresses_are_refused() {
 fn late_payload_in_i2_sent_repeats_the_i2() {
     let (mut a, _, _) = until_r2();
     let tag = a.contexts().next().expect("a").local_tag;
-    assert_eq!(a.handle_payload(tag, ulids().as_locators(), NOW), Err(DropReason::UnexpectedState));
+    assert_eq!(a.handle_payload(tag, ulids().as_locators(), NOW), Err(DropReason::NotEstablished));
     assert!(matches!(only(&mut a).message, Message::I2(_)));
     assert_eq!(
         a.handle_payload(ContextTag::from_bits(1), ulids().as_locators(), NOW),

@@ -252,7 +252,7 @@ impl Machine {
                 //= rfc5533#10.4
                 if is_strange {
                     // Sources that nobody has verified cost nothing: they share the allowance of the ULID's prefix.
-                    self.signatures.take(Locator(ulid.0), now)?;
+                    self.signatures.take(Locator(ulid.0).prefix(), now)?;
                 }
                 let verified = self.verify_peer(ulid, packet, options, locators, now)?;
                 peer = PeerSet { send_timeout: peer.send_timeout, ..verified };
@@ -312,7 +312,7 @@ impl Machine {
     /// # Errors
     /// [`UnknownTag`](DropReason::UnknownTag) and [`WrongLocators`](DropReason::WrongLocators) with an
     /// R1bis, [`RateLimited`](DropReason::RateLimited) without. In I1-SENT and I2-SENT
-    /// [`UnexpectedState`](DropReason::UnexpectedState).
+    /// [`NotEstablished`](DropReason::NotEstablished).
     //= rfc5533#10.4-2 rfc5533#10.4-3 rfc5533#10.5-2 rfc5533#10.5-3
     pub fn addressed(
         &mut self,
@@ -366,7 +366,7 @@ impl Machine {
         match &context.state {
             State::I1Sent(_) | State::I2Sent(_) => {
                 self.on_used_early(id, (tag, locators), now);
-                return Err(DropReason::UnexpectedState);
+                return Err(DropReason::NotEstablished);
             }
             State::I2bisSent(_) if has_locators => self.hasten_i2bis(id, now),
             State::I2bisSent(_) | State::Established(_) => {}
@@ -380,7 +380,7 @@ impl Machine {
 
     fn established_of(&self, id: ContextId) -> Result<&Established, DropReason> {
         let established = self.table.get(id).and_then(Context::established);
-        established.ok_or(DropReason::UnexpectedState)
+        established.ok_or(DropReason::NotEstablished)
     }
 
     /// In the state that the context is in.

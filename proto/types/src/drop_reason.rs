@@ -58,8 +58,8 @@ drop_reasons! {
     BadValidator = 13, "bad_validator";
     /// A locator that is neither HBA nor CGA of the peer's parameters.
     Unverified = 14, "unverified";
-    /// Right message, wrong state.
-    UnexpectedState = 15, "unexpected_state";
+    /// An answer to a question that is not open: it came late or twice, or nobody has asked.
+    Unasked = 15, "unasked";
     /// The addresses are not ours.
     NotOurs = 16, "not_ours";
     /// More of these than the rate limit lets through.
@@ -78,8 +78,17 @@ drop_reasons! {
     NoUplink = 23, "no_uplink";
     /// Data plane: the ring buffer to the core is full, a report was lost.
     ReportLost = 24, "report_lost";
-    /// A message that we sent, back again, or a repetition of one already answered.
+    /// A message that we sent, back again, or a repetition of one that is answered already.
     Replayed = 25, "replayed";
+    /// For a context whose handshake is not complete at our end.
+    NotEstablished = 26, "not_established";
+    /// Says that the peer has lost a context or a session, or speaks Shim6 no more, and what we have sent does not bear it out, or
+    /// not yet.
+    Disbelieved = 27, "disbelieved";
+    /// Crossed a message of ours, which prevails.
+    Crossed = 28, "crossed";
+    /// For a context or a session that was removed while this was on its way.
+    Gone = 29, "gone";
 }
 
 impl fmt::Display for DropReason {

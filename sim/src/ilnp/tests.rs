@@ -49,7 +49,7 @@ fn steady_traffic_carries_no_extra_octet() {
         assert!(outcome.received + 10 > outcome.sent, "{outcome:?}");
         // One of two proposals that cross.
         let is_expected =
-            |(reason, count): &(_, u64)| *reason == DropReason::UnexpectedState && *count == 1;
+            |(reason, count): &(_, u64)| *reason == DropReason::Crossed && *count == 1;
         assert!(outcome.drops.iter().all(is_expected), "{outcome:?}");
         // Two seconds and some round trips of 30.
         assert!(outcome.with_nonce > 0 && outcome.with_nonce * 10 < outcome.sent, "{outcome:?}");

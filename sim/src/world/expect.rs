@@ -138,12 +138,16 @@ impl World<'_> {
                 })
             }
         };
-        let reverts = is_mutual && self.plan.reverts_backoff;
-        let silent_until = match deadline {
-            Some(_) if reverts => self.silent_until(workload, &views, deadline, last),
-            Some(_) | None => deadline,
-        };
-        let backoff = self.backoff(workload, silent_until, last);
+        let explores = Side::BOTH.into_iter().any(|side| self.explores(workload, side));
+        let works = |view: &EstablishedView| self.works(view.locators.local, view.locators.peer);
+        let is_broken = is_mutual && !views.iter().flatten().all(works);
+        // The next retransmission of a silent stream is the first payload that the failure can show by.
+        let is_unnoticed = is_broken && !explores && self.now.since(last) > patience;
+        let unnoticed = self.backoff(workload, is_unnoticed.then_some(self.now), last);
+        let deadline = deadline.map(|at| at + unnoticed);
+        // A host that finds a path has its sockets revert the backoff. Where payload takes a path that works, no host finds another.
+        let reverts = is_mutual && self.plan.reverts_backoff && (is_broken || explores);
+        let backoff = self.backoff(workload, deadline.filter(|_| !reverts), last);
         let is_headless = Side::BOTH.into_iter().any(|side| {
             let node = &self.nodes[workload.host(side)];
             node.is_suspended || node.core.as_ref().is_some_and(Core::is_dead)
@@ -179,30 +183,9 @@ impl World<'_> {
         }
     }
 
-    /// Until when silence makes a stream back off, if hosts that find a path have their sockets revert the backoff;
-    /// `None`: all of it is reverted.
-    ///
-    /// Where payload takes a path that works, no host finds another. Where it takes one that does not, and neither
-    /// host explores, the next retransmission is the first payload that the failure can show by.
-    fn silent_until(
-        &self,
-        workload: &Running,
-        views: &[Option<EstablishedView>; 2],
-        deadline: Option<Instant>,
-        last: Instant,
-    ) -> Option<Instant> {
-        let explores = |side: Side| {
-            self.troubles.contains_key(&(workload.host(side), workload.ulids_of(side)))
-        };
-        if Side::BOTH.into_iter().any(explores) {
-            return None;
-        }
-        let works = |view: &EstablishedView| self.works(view.locators.local, view.locators.peer);
-        if views.iter().flatten().all(works) {
-            return deadline;
-        }
-        let is_silent = self.now.since(last) > self.patience(workload.plan.kind);
-        is_silent.then_some(self.now)
+    /// Whether this side is exploring.
+    fn explores(&self, workload: &Running, side: Side) -> bool {
+        self.troubles.contains_key(&(workload.host(side), workload.ulids_of(side)))
     }
 
     /// Whether the contexts of the two sides are one: each sends the tag that the other one expects.

@@ -4,7 +4,8 @@ use anyhow::Context;
 use moorline_api::Client;
 use moorline_doctor::probe::{self, PeerReport};
 use moorline_doctor::{
-    Facts, Firewall, Fix, Report, collect, examine, examine_peer, fixes, undoing, ways,
+    Facts, Firewall, Fix, Report, collect, examine, examine_peer, explain_silence, fixes, undoing,
+    ways,
 };
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
@@ -16,10 +17,8 @@ pub(crate) fn doctor(
     doctor: &DoctorArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
-    if doctor.fix || doctor.unfix {
-        mend(args, doctor, out)?;
-    }
-    match look(args, doctor) {
+    let has_changed = (doctor.fix || doctor.unfix) && mend(args, doctor, out)?;
+    match look(args, doctor, has_changed && doctor.fix) {
         Ok(report) => {
             if doctor.json {
                 moorline_term::write_json(out, &report)?;
@@ -36,8 +35,8 @@ pub(crate) fn doctor(
     }
 }
 
-/// Opens the host's firewall, or closes it again.
-fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Opens the host's firewall, or closes it again. True if that has changed something.
+fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let facts = runtime.block_on(collect(env!("CARGO_PKG_VERSION"), &Client::new(&args.socket)))?;
     let fix = match &facts.firewall {
@@ -55,7 +54,7 @@ fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result
         if fix.by_hand.is_empty() {
             writeln!(out, "There is nothing to change in the firewall.\n")?;
         }
-        return Ok(());
+        return Ok(false);
     }
     writeln!(out, "Commands:")?;
     for command in &fix.commands {
@@ -63,7 +62,7 @@ fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result
     }
     if !doctor.yes && !agrees(out)? {
         writeln!(out, "Nothing was changed.\n")?;
-        return Ok(());
+        return Ok(false);
     }
     for command in &fix.commands {
         run(command)?;
@@ -75,7 +74,7 @@ fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result
              (/etc/nftables.conf) to keep them. `moorline doctor --unfix` takes them out.\n"
         )?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// As it would be typed.
@@ -104,7 +103,7 @@ fn run(command: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn look(args: &Args, doctor: &DoctorArgs) -> anyhow::Result<Report> {
+fn look(args: &Args, doctor: &DoctorArgs, is_just_opened: bool) -> anyhow::Result<Report> {
     // A name that is not known is told before anything is tried.
     let resolved = |peer| resolve(peer).map(|addresses| (peer, addresses));
     let peer = doctor.peer.as_deref().map(resolved).transpose()?;
@@ -112,6 +111,7 @@ fn look(args: &Args, doctor: &DoctorArgs) -> anyhow::Result<Report> {
     runtime.block_on(async {
         let client = Client::new(&args.socket);
         let facts = collect(env!("CARGO_PKG_VERSION"), &client).await?;
+        let facts = Facts { is_just_opened, ..facts };
         let mut findings = examine(&facts);
         let peer = match peer {
             Some((name, addresses)) => Some(try_peer(&facts, name, &addresses).await?),
@@ -123,14 +123,15 @@ fn look(args: &Args, doctor: &DoctorArgs) -> anyhow::Result<Report> {
 }
 
 async fn try_peer(facts: &Facts, name: &str, given: &[Ipv6Addr]) -> anyhow::Result<PeerReport> {
-    let tried = probe::run(&ways(facts, given)).await;
-    let pairs = tried.map_err(|error| {
+    let ways = ways(facts, given);
+    let mut pairs = probe::run(&ways).await.map_err(|error| {
         if error.kind() == ErrorKind::PermissionDenied {
             anyhow::anyhow!("test packets need raw sockets: run `moorline doctor {name}` as root")
         } else {
             anyhow::Error::new(error).context("test packets")
         }
     })?;
+    explain_silence(facts, &ways, &mut pairs);
     Ok(PeerReport { peer: name.to_owned(), pairs })
 }
 

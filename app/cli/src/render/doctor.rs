@@ -46,27 +46,13 @@ fn one(finding: &Finding) -> String {
 fn matrix(peer: &PeerReport) -> String {
     let has_ilnp = peer.pairs.iter().any(|pair| pair.verdicts.contains_key(&Kind::Ilnp));
     let of_ilnp: &[Kind] = if has_ilnp { &Kind::OF_ILNP } else { &[] };
-    let header = [
-        "FROM",
-        "TO",
-        "PLAIN",
-        "SHIM6",
-        "OPT 8",
-        "OPT 16",
-        "FRAGMENTS",
-        "1280",
-        "1500",
-        "PATH MTU",
-        "ILNP",
-        "LOC UPDATE",
-        "PROPOSAL",
-        "ANSWER",
-    ];
+    let columns = |kinds: &[Kind]| kinds.iter().map(|kind| kind.column()).collect::<Vec<_>>();
+    let ends = vec!["FROM", "TO"];
+    let header = [ends, columns(&Kind::ALL), vec!["PATH MTU"], columns(of_ilnp)].concat();
     let mut errors = Vec::new();
     let rows: Vec<_> = peer.pairs.iter().map(|pair| row(pair, of_ilnp, &mut errors)).collect();
     let mut text = format!("Test packets to {}\n\n", peer.peer);
-    let header = &header[..header.len() - Kind::OF_ILNP.len() + of_ilnp.len()];
-    text.push_str(&table(header, &[], rows));
+    text.push_str(&table(&header, &[], rows));
     for (number, error) in errors.iter().enumerate() {
         let _ = writeln!(text, "[{}] {error}", number + 1);
     }
@@ -94,6 +80,7 @@ fn cell(verdict: Option<&Verdict>, errors: &mut Vec<String>) -> String {
         Some(Verdict::NoIlnp) => return "no ILNP".to_owned(),
         Some(Verdict::Translated { seen }) => format!("NAT66: the peer saw {seen}"),
         Some(Verdict::Lost) => return "lost".to_owned(),
+        Some(Verdict::Unknown { .. }) => return "unknown".to_owned(),
         Some(Verdict::Error { from, what, .. }) => format!("{what}, says {from}"),
         Some(Verdict::NotSent { why }) => format!("not sent: {why}"),
     };

@@ -77,19 +77,22 @@ fn survival(all: &[Survival]) -> String {
     for (index, one) in all.iter().enumerate() {
         let name = if index == 0 { "failover" } else { "" };
         let Survival { uplink, contexts, survive, others, sessions } = one;
-        let noun = if *contexts == 1 { "context" } else { "contexts" };
         let mut parts: Vec<String> =
             others.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        if *sessions > 0 {
-            parts.push(format!("{sessions} ILNP sessions untested"));
-        }
-        let rest =
-            if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+        let of_ilnp = format!("{} untested", units::counted(*sessions, "ILNP session"));
+        let told = if *contexts == 0 {
+            format!("{of_ilnp}: no context uses {uplink}")
+        } else {
+            if *sessions > 0 {
+                parts.push(of_ilnp);
+            }
+            let rest =
+                if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+            let contexts = units::counted(*contexts, "context");
+            format!("{survive} of {contexts} can survive the loss of {uplink}{rest}")
+        };
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "{name:<10}{survive} of {contexts} {noun} can survive the loss of {uplink}{rest}"
-        );
+        let _ = writeln!(text, "{name:<10}{told}");
     }
     text
 }
@@ -107,8 +110,9 @@ fn context_counts(counts: ContextCounts) -> String {
     }
     let _ = write!(
         text,
-        ", {} establishing, {} peers without Shim6",
-        counts.establishing, counts.no_support
+        ", {} establishing, {} without Shim6",
+        counts.establishing,
+        units::counted(counts.no_support, "peer")
     );
     text
 }
@@ -116,7 +120,11 @@ fn context_counts(counts: ContextCounts) -> String {
 /// Sessions, and below them what came to nothing.
 fn ilnp(ilnp: &IlnpStatus) -> String {
     let counts = ilnp.sessions;
-    let mut text = format!("{} sessions with {} hosts", counts.established, ilnp.correspondents);
+    let mut text = format!(
+        "{} with {}",
+        units::counted(counts.established, "session"),
+        units::counted(ilnp.correspondents, "host")
+    );
     let parts = [(counts.moved, "moved"), (counts.awaiting, "not acknowledged")];
     let parts = parts.into_iter().filter(|(number, _)| *number > 0);
     let parts: Vec<String> = parts.map(|(number, name)| format!("{number} {name}")).collect();

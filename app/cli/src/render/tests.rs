@@ -156,6 +156,33 @@ fn status_of_a_host_with_ilnp() {
 }
 
 #[test]
+fn one_thing_is_not_told_as_several_and_no_context_is_not_counted() {
+    let sessions = SessionCounts { established: 1, ..SessionCounts::default() };
+    let of_ilnp = |uplink: &str, sessions| Survival {
+        uplink: uplink.into(),
+        sessions,
+        ..Survival::default()
+    };
+    let told = status(
+        &Status {
+            contexts: ContextCounts { no_support: 1, ..ContextCounts::default() },
+            survival: vec![of_ilnp("eth0", 1), of_ilnp("wwan0", 2)],
+            ilnp: Some(IlnpStatus { correspondents: 1, sessions, ..IlnpStatus::default() }),
+            ..a_status()
+        },
+        NOW,
+    );
+    for line in [
+        "failover  1 ILNP session untested: no context uses eth0\n",
+        "          2 ILNP sessions untested: no context uses wwan0\n",
+        "ilnp      1 session with 1 host,",
+        ", 1 peer without Shim6\n",
+    ] {
+        assert!(told.contains(line), "{line}{told}");
+    }
+}
+
+#[test]
 fn status_of_a_host_without_uplinks() {
     let bare = Status {
         uplinks: vec![],

@@ -29,13 +29,18 @@ pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
     }
     by_reason
         .into_iter()
-        .map(|(reason, (readiness, pairs))| finding(reason, readiness, &pairs))
+        .map(|(reason, (readiness, pairs))| {
+            let is_older = facts.is_just_opened && FIREWALL_REASONS.contains(&reason);
+            finding(reason, readiness, &pairs, is_older)
+        })
         .collect()
 }
 
-fn finding(reason: &str, readiness: &Readiness, pairs: &[Pair]) -> Finding {
+/// `is_older`: this host's firewall was closed when the daemon found that out.
+fn finding(reason: &str, readiness: &Readiness, pairs: &[Pair], is_older: bool) -> Finding {
     let cannot = readiness.state == ReadinessState::Cannot;
     let severity = match reason {
+        _ if is_older => Severity::Note,
         _ if cannot => Severity::StopsProtection,
         SAME_UPLINK => Severity::StopsProtection,
         "half-open" | "peer-mute" | "unconfirmed" => Severity::Warning,
@@ -45,14 +50,23 @@ fn finding(reason: &str, readiness: &Readiness, pairs: &[Pair]) -> Finding {
         1 => (1, "connection"),
         count => (count, "connections"),
     };
-    let verdict = if cannot { "cannot move" } else { "not protected yet" };
-    let what = format!("{count} {noun} {verdict}: {}", readiness.why);
-    let finding = Finding::new(&format!("failover-{reason}"), severity, what)
-        .remedy(readiness.remedy.clone());
+    let (what, remedy) = if is_older {
+        let what = format!("{count} {noun} not tried again yet, since the firewall was opened");
+        (what, TRIED_LATER.to_owned())
+    } else {
+        let verdict = if cannot { "cannot move" } else { "not protected yet" };
+        (format!("{count} {noun} {verdict}: {}", readiness.why), readiness.remedy.clone())
+    };
+    let finding = Finding::new(&format!("failover-{reason}"), severity, what).remedy(remedy);
     let more = pairs.len().saturating_sub(MAX_PAIRS);
     let rest = (more > 0).then(|| format!("and {more} more"));
     pairs.iter().take(MAX_PAIRS).map(Pair::to_string).chain(rest).fold(finding, Finding::shown_by)
 }
 
+/// Reasons that a firewall of this host explains: no answer has come.
+const FIREWALL_REASONS: [&str; 5] =
+    ["half-open", "peer-mute", "trying", "unanswered", "unacknowledged"];
+const TRIED_LATER: &str = "The daemon tries again what was not answered, ever more rarely. `moorline doctor PEER` as root tries each \
+                           pair now; `moorline doctor` again tells what the daemon has found since.";
 /// Pairs that are named.
 const MAX_PAIRS: usize = 10;

@@ -89,15 +89,22 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
         named.chain(rest).fold(finding, Finding::shown_by)
     };
     if !without.is_empty() {
-        let what =
-            format!("{} peers have no Moorline: connections to them cannot move", without.len());
+        let what = match without.len() {
+            1 => "1 peer has no Moorline: connections to it cannot move".to_owned(),
+            count => format!("{count} peers have no Moorline: connections to them cannot move"),
+        };
         let finding = Finding::new("peer-without", Severity::Note, what)
             .remedy("Both ends run it; install it there if they are yours.");
         findings.push(shown(finding, &without));
     }
+    // A moment ago, the firewall of this host may have dropped the answers.
     if !silent.is_empty() {
-        let what = format!("{} peers did not answer, though they do not refuse", silent.len());
-        let finding = Finding::new("peer-silent", Severity::Warning, what).remedy(
+        let severity = if facts.is_just_opened { Severity::Note } else { Severity::Warning };
+        let what = match silent.len() {
+            1 => "1 peer did not answer, though it does not refuse".to_owned(),
+            count => format!("{count} peers did not answer, though they do not refuse"),
+        };
+        let finding = Finding::new("peer-silent", severity, what).remedy(
             "A firewall may drop protocol 140 on the way: `moorline doctor PEER` as root tries.",
         );
         findings.push(shown(finding, &silent));

@@ -96,10 +96,14 @@ fn forgeries(ilnp: &IlnpStatus) -> Option<Finding> {
 fn unanswered(ilnp: &IlnpStatus) -> Option<Finding> {
     let awaiting = ilnp.sessions.awaiting;
     (awaiting > 0).then(|| {
+        let who = match awaiting {
+            1 => "1 correspondent has".to_owned(),
+            count => format!("{count} correspondents have"),
+        };
         Finding::new(
             "ilnp-unacknowledged",
             Severity::Warning,
-            format!("{awaiting} correspondents have not acknowledged our locators"),
+            format!("{who} not acknowledged our locators"),
         )
         .remedy(
             "Just after a move that is so for a moment. If it stays, ICMPv6 type 156 may be dropped on the way: \

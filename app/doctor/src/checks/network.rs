@@ -1,10 +1,11 @@
 //! Uplinks, addresses, routing rules, router advertisements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 
-use moorline_addresses::{AddressFlags, BareLink, UplinkAddress};
-use moorline_api::{DEAF, NO_RULE, ONE_UPLINK, Proof};
-use moorline_netlink::{HostRule, Settings, UNBOUND_PRIORITY};
+use moorline_addresses::{AddressFlags, BareLink, Uplink, UplinkAddress};
+use moorline_api::{Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState};
+use moorline_netlink::{HostRule, MovedRoute, Settings, Takes, UNBOUND_PRIORITY};
 use moorline_types::Prefix;
 
 use crate::facts::{Facts, UplinkFacts};
@@ -43,25 +44,38 @@ pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
                 .remedy("Nothing can move there: see to its cable or radio."),
             );
         }
-        if uplink.mtu < MIN_MTU {
-            findings.push(
-                Finding::new(
-                    "small-mtu",
-                    Severity::StopsProtection,
-                    format!("{} is too narrow for moved packets", uplink.name),
-                )
-                .shown_by(format!(
-                    "MTU {}; {MIN_MTU} are needed: 1280 and 8 of the payload header",
-                    uplink.mtu
-                ))
-                .remedy(format!(
-                    "ip link set {} mtu {MIN_MTU}, if the link allows it",
-                    uplink.name
-                )),
-            );
-        }
+        findings.extend(narrow(uplink));
     }
     findings
+}
+
+/// Moved packets have a header more. The routes of moved pairs leave room for it, also if that is less than 1280 octets
+/// (decision 118): the host fragments what is longer.
+fn narrow(uplink: &Uplink) -> Option<Finding> {
+    let Uplink { name, mtu, .. } = uplink;
+    let room = mtu.saturating_sub(HEADER);
+    let (severity, what) = if *mtu < LEAST_MTU {
+        (Severity::StopsProtection, format!("{name} is too narrow for IPv6"))
+    } else if room < LEAST_MTU {
+        let what = format!(
+            "packets of more than {room} octets that must not be fragmented are lost after a move to {name}"
+        );
+        (Severity::Warning, what)
+    } else {
+        return None;
+    };
+    let wanted = LEAST_MTU + HEADER;
+    let evidence = format!(
+        "MTU {mtu}; {wanted} leave room for {LEAST_MTU} octets and {HEADER} of the payload header"
+    );
+    let finding = Finding::new("small-mtu", severity, what).shown_by(evidence);
+    let remedy = format!("ip link set {name} mtu {wanted}, if the link allows it");
+    Some(finding.remedy(match severity {
+        Severity::Warning => format!(
+            "{remedy}. Otherwise this concerns what this host forwards, and programs that forbid fragments: all else moves."
+        ),
+        Severity::StopsProtection | Severity::NotSeen | Severity::Note => format!("{remedy}."),
+    }))
 }
 
 pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
@@ -118,33 +132,77 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
         let before = rule.priority > 0 && last.is_some_and(|last| rule.priority <= last);
         !rule.is_ours && before && !rule.suppresses_default
     };
-    for rule in facts.rules.iter().filter(foreign) {
-        let touches = |prefix: &Prefix| {
-            rule.from.is_none_or(|from| from.covers(*prefix) || prefix.covers(from))
-        };
-        let mut prefixes = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
-        if !prefixes.any(|own| touches(&own.prefix())) {
-            continue;
-        }
-        let severity = if rule.is_selective { Severity::Note } else { Severity::StopsProtection };
-        let what = if rule.is_selective {
-            "a routing rule of others takes some packets before ours are looked at"
-        } else {
-            "a routing rule of others takes all packets of ours, so they leave through the wrong ISP"
-        };
-        findings.push(
-            Finding::new("foreign-rule", severity, what).shown_by(rule.text.clone()).remedy(
-                format!(
-                    "Give it a priority above {} if those packets are to use both ISPs.",
-                    last.unwrap_or(first)
-                ),
-            ),
-        );
-    }
+    let found = facts.rules.iter().filter(foreign).filter_map(|rule| foreign_rule(facts, rule));
+    findings.extend(found.map(|finding| {
+        finding.remedy(format!(
+            "Give it a priority above {} if those packets are to use both ISPs.",
+            last.unwrap_or(first)
+        ))
+    }));
     if facts.answers().is_some() {
         findings.extend(without_rule(facts));
     }
     findings
+}
+
+/// A rule of others that comes before ours, if it takes packets from a prefix of an uplink.
+fn foreign_rule(facts: &Facts, rule: &HostRule) -> Option<Finding> {
+    // The source of such a rule is a source that the rule may not take.
+    let from = rule.from.filter(|_| rule.takes != Takes::AllBut);
+    let touches =
+        |prefix: &Prefix| from.is_none_or(|from| from.covers(*prefix) || prefix.covers(from));
+    let takes = |own: &Ipv6Addr| from.is_none_or(|from| from.contains(*own));
+    let mut prefixes = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
+    let takes_ours = own_addresses(facts).iter().any(takes);
+    if !takes_ours && !prefixes.any(|own| touches(&own.prefix())) {
+        return None;
+    }
+    let (severity, what) = match (rule.takes, from) {
+        (Takes::Forwarded, _) => {
+            (Severity::Note, "takes packets that this host forwards before ours are looked at")
+        }
+        _ if !takes_ours => {
+            (Severity::Note, "takes packets of other addresses than those that peers are told of")
+        }
+        (Takes::Some, _) => (Severity::Note, "takes some packets before ours are looked at"),
+        (Takes::AllBut, _) => (
+            Severity::Warning,
+            "takes all packets but some before ours are looked at: they may leave through the wrong ISP",
+        ),
+        (Takes::All, None) => (
+            Severity::StopsProtection,
+            "takes all packets of ours, so they leave through the wrong ISP",
+        ),
+        (Takes::All, Some(_)) => (
+            Severity::StopsProtection,
+            "takes all packets of an address that peers are told of, so they cannot move",
+        ),
+    };
+    let what = format!("a routing rule of others {what}");
+    Some(Finding::new("foreign-rule", severity, what).shown_by(rule.text.clone()))
+}
+
+/// Addresses whose packets can move: those that peers are told of, and those of connections that can. All addresses of
+/// uplinks if the daemon tells of none.
+fn own_addresses(facts: &Facts) -> BTreeSet<Ipv6Addr> {
+    let Some(answers) = facts.answers() else { return all_addresses(facts) };
+    let locators = answers.status.uplinks.iter().flat_map(|uplink| &uplink.locators);
+    let announced = locators.filter(|own| own.announced).map(|own| own.address);
+    let is_protected = |context: &&Context| {
+        let readiness = context.readiness.as_ref();
+        let state = readiness.map(|readiness| &readiness.state);
+        context.moved || state == Some(&ReadinessState::Protected)
+    };
+    let contexts = answers.contexts.iter().filter(is_protected).map(|context| context.ulid_local);
+    let sessions = answers.ilcc.correspondents.iter();
+    let sessions = sessions.flat_map(|session| [session.addresses.local, session.via.local]);
+    let found: BTreeSet<_> = announced.chain(contexts).chain(sessions).collect();
+    if found.is_empty() { all_addresses(facts) } else { found }
+}
+
+fn all_addresses(facts: &Facts) -> BTreeSet<Ipv6Addr> {
+    let all = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
+    all.map(|own| own.address).collect()
 }
 
 /// Prefixes of uplinks from which no rule of ours leads to the uplink.
@@ -219,5 +277,7 @@ fn no_uplink(link: &BareLink) -> Finding {
 }
 
 const MAX_RULES: usize = Settings::PREFIXES as usize;
-/// What any IPv6 link takes (RFC 8200 s5), and the payload header (RFC 5533 s5.1).
-const MIN_MTU: u32 = 1280 + 8;
+/// Octets that any IPv6 link takes (RFC 8200 s5).
+const LEAST_MTU: u32 = 1280;
+/// Octets of the payload header (RFC 5533 s5.1).
+const HEADER: u32 = MovedRoute::HEADER;

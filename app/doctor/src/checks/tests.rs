@@ -5,7 +5,7 @@ use moorline_api::{
     Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Ilcc, IlnpStatus,
     LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
 };
-use moorline_netlink::{HostRule, UNBOUND_PRIORITY};
+use moorline_netlink::{HostRule, Takes, UNBOUND_PRIORITY};
 use moorline_types::Prefix;
 use serde_json::json;
 
@@ -46,7 +46,7 @@ fn our_rule(priority: u32, from: Option<Prefix>) -> HostRule {
         priority,
         from,
         is_ours: true,
-        is_selective: false,
+        takes: Takes::All,
         suppresses_default: false,
         text: format!("rule {priority}"),
     }
@@ -91,6 +91,7 @@ fn good() -> Facts {
         uplinks,
         firewall: Firewall::Ruleset(json!({"nftables": []})),
         legacy_tables: Vec::new(),
+        is_just_opened: false,
     }
 }
 
@@ -161,8 +162,11 @@ fn fewer_than_two_uplinks_are_told_once() {
 fn links_without_carrier_and_narrow_ones_are_told() {
     let found = after(|facts| facts.uplinks[0].link.carrier = false);
     assert_eq!(found, one("no-carrier", Warning));
-    assert_eq!(after(|facts| facts.uplinks[1].link.mtu = 1287), one("small-mtu", Stops));
-    assert_eq!(after(|facts| facts.uplinks[1].link.mtu = 1288), []);
+    let narrow = |mtu| after(|facts| facts.uplinks[1].link.mtu = mtu);
+    assert_eq!(narrow(1288), []);
+    assert_eq!(narrow(1287), one("small-mtu", Warning));
+    assert_eq!(narrow(1280), one("small-mtu", Warning), "connections move there");
+    assert_eq!(narrow(1279), one("small-mtu", Stops));
 }
 
 #[test]
@@ -181,13 +185,48 @@ fn rules_that_lack_or_come_before_ours_are_told() {
         after(move |facts| facts.rules.push(rule))
     };
     assert_eq!(foreign(|_| {}), one("foreign-rule", Stops));
-    assert_eq!(foreign(|rule| rule.is_selective = true), one("foreign-rule", Note));
+    for (takes, severity) in
+        [(Takes::Some, Note), (Takes::Forwarded, Note), (Takes::AllBut, Warning)]
+    {
+        let found = after(|facts| {
+            let rule = HostRule { is_ours: false, takes, ..our_rule(100, None) };
+            facts.rules.push(rule);
+        });
+        assert_eq!(found, one("foreign-rule", severity), "{takes:?}");
+    }
     assert_eq!(foreign(|rule| rule.suppresses_default = true), []);
     assert_eq!(foreign(|rule| rule.priority = 6000), []);
     let elsewhere = |rule: &mut HostRule| {
         rule.from = Some(Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 0), 64));
     };
     assert_eq!(foreign(elsewhere), []);
+}
+
+#[test]
+fn a_rule_for_an_address_that_peers_are_not_told_of_stops_nothing() {
+    let from = |own: &str, length| {
+        let own = Prefix::new(address(own), length);
+        let rule = HostRule { is_ours: false, ..our_rule(5000, Some(own)) };
+        after(|facts| facts.rules.push(rule))
+    };
+    assert_eq!(from("2001:db8:1::77", 128), one("foreign-rule", Note));
+    assert_eq!(from("2001:db8:1::5", 128), one("foreign-rule", Stops));
+    assert_eq!(from("2001:db8:1::", 64), one("foreign-rule", Stops));
+    let own = HostRule {
+        is_ours: false,
+        ..our_rule(5000, Some(Prefix::new(address("2001:db8:1::77"), 128)))
+    };
+    // A connection of this address has moved.
+    let in_use = after(|facts| {
+        facts.rules.push(own);
+        let context = json!({
+            "id": 1, "ulid_local": "2001:db8:1::77", "ulid_peer": "2001:db8:9::9", "role": "initiator",
+            "state": "established", "reap": "operational", "locator_local": "2001:db8:2::5",
+            "locator_peer": "2001:db8:9::9", "moved": true, "why": "", "since_unix_ms": 0,
+        });
+        answers(facts).contexts.push(serde_json::from_value(context).unwrap());
+    });
+    assert_eq!(in_use, one("foreign-rule", Stops));
 }
 
 #[test]
@@ -267,53 +306,75 @@ fn a_firewall_that_could_not_be_read_is_no_good_news() {
     assert_eq!(legacy, one("firewall-legacy", NotSeen));
 }
 
+fn peer_in(state: ContextState) -> Context {
+    Context {
+        id: 1,
+        ulid_local: address("2001:db8:1::5"),
+        ulid_peer: address("2001:db8:9::9"),
+        role: Role::Initiator,
+        state,
+        reap: ReapState::Operational,
+        locator_local: address("2001:db8:1::5"),
+        locator_peer: address("2001:db8:9::9"),
+        moved: false,
+        why: String::new(),
+        readiness: None,
+        since_unix_ms: 0,
+        local_locators: Vec::new(),
+        peer_locators: Vec::new(),
+        tx_packets: 0,
+        tx_bytes: 0,
+        rx_packets: 0,
+        rx_bytes: 0,
+        last_tx_ms_ago: None,
+        last_rx_ms_ago: None,
+    }
+}
+
 #[test]
 fn peers_that_the_daemon_gave_up_are_told() {
-    let given_up = |state| {
-        after(move |facts| {
-            let context = Context {
-                id: 1,
-                ulid_local: address("2001:db8:1::5"),
-                ulid_peer: address("2001:db8:9::9"),
-                role: Role::Initiator,
-                state,
-                reap: ReapState::Operational,
-                locator_local: address("2001:db8:1::5"),
-                locator_peer: address("2001:db8:9::9"),
-                moved: false,
-                why: String::new(),
-                readiness: None,
-                since_unix_ms: 0,
-                local_locators: Vec::new(),
-                peer_locators: Vec::new(),
-                tx_packets: 0,
-                tx_bytes: 0,
-                rx_packets: 0,
-                rx_bytes: 0,
-                last_tx_ms_ago: None,
-                last_rx_ms_ago: None,
-            };
-            answers(facts).contexts.push(context);
-        })
-    };
+    let given_up = |state| after(move |facts| answers(facts).contexts.push(peer_in(state)));
     assert_eq!(given_up(ContextState::NoSupport), one("peer-without", Note));
     assert_eq!(given_up(ContextState::EFailed), one("peer-silent", Warning));
     assert_eq!(given_up(ContextState::Established), []);
+    let mut facts = good();
+    answers(&mut facts).contexts.push(peer_in(ContextState::NoSupport));
+    let found = &examine(&facts)[0].what;
+    assert_eq!(found, "1 peer has no Moorline: connections to it cannot move");
 }
 
 /// The findings about a context of which the daemon says this.
 fn with_readiness(state: ReadinessState, reason: &str) -> Vec<(String, Severity)> {
-    after(|facts| {
-        let peer = "2001:db8:9::9";
-        let context: Context = serde_json::from_value(json!({
-            "id": 1, "ulid_local": "2001:db8:1::5", "ulid_peer": peer, "role": "initiator",
-            "state": "established", "reap": "operational", "locator_local": "2001:db8:1::5",
-            "locator_peer": peer, "moved": false, "why": "", "since_unix_ms": 0,
-            "readiness": {"state": state, "reason": reason, "why": "as it is", "remedy": "Do."},
-        }))
-        .unwrap();
-        answers(facts).contexts.push(context);
-    })
+    after(|facts| add_context(facts, &state, reason))
+}
+
+fn add_context(facts: &mut Facts, state: &ReadinessState, reason: &str) {
+    let peer = "2001:db8:9::9";
+    let context: Context = serde_json::from_value(json!({
+        "id": 1, "ulid_local": "2001:db8:1::5", "ulid_peer": peer, "role": "initiator",
+        "state": "established", "reap": "operational", "locator_local": "2001:db8:1::5",
+        "locator_peer": peer, "moved": false, "why": "", "since_unix_ms": 0,
+        "readiness": {"state": state, "reason": reason, "why": "as it is", "remedy": "Do."},
+    }))
+    .unwrap();
+    answers(facts).contexts.push(context);
+}
+
+#[test]
+fn what_nobody_answered_before_the_firewall_was_opened_is_no_present_fault() {
+    let opened = |reason| {
+        after(|facts| {
+            facts.is_just_opened = true;
+            add_context(facts, &ReadinessState::Cannot, reason);
+        })
+    };
+    assert_eq!(opened("unanswered"), one("failover-unanswered", Note));
+    assert_eq!(opened("one-pair"), one("failover-one-pair", Stops), "no firewall is the reason");
+    let mut facts = good();
+    facts.is_just_opened = true;
+    add_context(&mut facts, &ReadinessState::Cannot, "unanswered");
+    let found = &examine(&facts)[0];
+    assert_eq!(found.what, "1 connection not tried again yet, since the firewall was opened");
 }
 
 #[test]

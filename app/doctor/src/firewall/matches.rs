@@ -1,6 +1,9 @@
 use serde_json::Value;
 
-use super::{DESTINATION_OPTIONS, DESTINATION_UNREACHABLE, ICMPV6, PACKET_TOO_BIG, Packet, SHIM6};
+use super::{
+    DESTINATION_OPTIONS, DESTINATION_UNREACHABLE, ECHO_REPLY, ICMPV6, PACKET_TOO_BIG,
+    PARAMETER_PROBLEM, Packet, SHIM6,
+};
 
 /// Whether a statement of a rule fits a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +53,10 @@ pub(crate) fn of_packet(left: &Value, packet: &Packet<'_>) -> Option<Vec<Value>>
             Some(protocol_names(DESTINATION_OPTIONS))
         }
         (Some("ip6"), Some("nexthdr")) => Some(protocol_names(packet.protocol)),
-        (Some("icmpv6"), Some("type")) => match packet.icmp_type {
-            Some(PACKET_TOO_BIG) => Some(vec!["packet-too-big".into(), PACKET_TOO_BIG.into()]),
-            Some(DESTINATION_UNREACHABLE) => {
-                Some(vec!["destination-unreachable".into(), DESTINATION_UNREACHABLE.into()])
-            }
-            Some(kind) => Some(vec![kind.into()]),
-            // No ICMPv6 at all.
-            None => Some(Vec::new()),
-        },
+        // Nothing if it is no ICMPv6 at all.
+        (Some("icmpv6"), Some("type")) => {
+            Some(packet.icmp_type.map(icmp_names).unwrap_or_default())
+        }
         // Ports are nothing that a packet of these protocols has.
         (Some("tcp" | "udp" | "th" | "sctp" | "dccp" | "udplite" | "icmp" | "ip" | "arp"), _) => {
             Some(Vec::new())
@@ -70,6 +68,18 @@ pub(crate) fn of_packet(left: &Value, packet: &Packet<'_>) -> Option<Vec<Value>>
 
 fn is_inbound(packet: &Packet<'_>) -> bool {
     matches!(packet.hook, "ingress" | "prerouting" | "input")
+}
+
+/// The number, and the name that nft prints.
+fn icmp_names(kind: u8) -> Vec<Value> {
+    let name = match kind {
+        DESTINATION_UNREACHABLE => Some("destination-unreachable"),
+        PACKET_TOO_BIG => Some("packet-too-big"),
+        PARAMETER_PROBLEM => Some("parameter-problem"),
+        ECHO_REPLY => Some("echo-reply"),
+        _ => None,
+    };
+    name.map(Value::from).into_iter().chain([kind.into()]).collect()
 }
 
 /// As in /etc/protocols, which nft prints names from.

@@ -254,7 +254,7 @@ impl Span {
             Verdict::Error { .. } | Verdict::NotSent { .. } | Verdict::Translated { .. } => {
                 self.most = tried - 1
             }
-            Verdict::Lost => {
+            Verdict::Lost | Verdict::Unknown { .. } => {
                 self.is_black_hole = true;
                 self.most = tried - 1;
             }

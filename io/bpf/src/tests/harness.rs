@@ -66,6 +66,8 @@ pub(crate) struct Origin {
     pub(crate) segment_size: u32,
     pub(crate) cgroup: u32,
     pub(crate) mark: u32,
+    /// The interface that it came by, 0: it is of this host.
+    pub(crate) came_by: u32,
 }
 
 pub(crate) struct Harness {
@@ -149,6 +151,7 @@ impl Harness {
             (core::mem::offset_of!(types::__sk_buff, gso_size), origin.segment_size),
             (core::mem::offset_of!(types::__sk_buff, cb), origin.cgroup),
             (core::mem::offset_of!(types::__sk_buff, mark), origin.mark),
+            (core::mem::offset_of!(types::__sk_buff, ingress_ifindex), origin.came_by),
         ] {
             context[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
         }

@@ -101,7 +101,8 @@ fn later_prefix_is_proved_by_signature() {
     assert_eq!(methods(told), [2, 2, 2]);
     assert_eq!(told.pds(), later.pds());
     assert!(verify(ulid, told).contains(set.locators()[1]));
-    assert_eq!(proof.locators_for(ulid), present(&[set], &[later], &[]));
+    let ulid_first = [&[later.address()], set.locators()].concat();
+    assert_eq!(proof.locators_for(ulid), ulid_first);
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn address_that_is_gone_is_no_locator_and_can_still_be_the_ulid() {
         let verified = verify(ulid, told);
         assert!(told.list().entries.iter().all(|entry| entry.locator != ulid.as_locator()));
         assert!(verified.contains(here) && verified.contains(plain(1)));
-        assert_eq!(proof.locators_for(ulid)[0], ulid.as_locator());
+        assert_eq!(proof.locators_for(ulid).last(), Some(&ulid.as_locator()));
     }
 }
 
@@ -246,6 +247,20 @@ fn what_has_no_room_is_left_out() {
         assert!(fits(told));
         assert_eq!(by_set.left_out_for(ulid).len(), 40 - beside_a_set);
     }
+}
+
+/// A verified list from elsewhere that does not name the ULID says that the ULID is broken.
+#[test]
+fn the_ulid_has_room_wherever_it_stands() {
+    let stub = Stub::new(public("rsa1024"));
+    let cga = a_cga(&stub.key, A);
+    let others = (0..40).map(plain);
+    let present: Vec<_> = others.chain([cga.address()]).collect();
+    let addresses = LocalAddresses { present, sets: vec![], cgas: vec![cga.clone()] };
+    let proof = LocalProof::new(5, addresses, &[&stub], [1; 32]);
+    let told = proof.announcement_for(cga.address().as_ulid()).unwrap();
+    assert_eq!(told.list().entries.len(), 32);
+    assert!(told.list().entries.iter().any(|entry| entry.locator == cga.address()));
 }
 
 /// Into the longest message with all the options that usually go with it.

@@ -77,7 +77,7 @@ fn a_context_that_has_moved_is_not_for_who_has_the_ulid_of_its_peer_now() {
     newcomer.run(&mut pair, Duration::from_secs(120));
     let after = &pair.entries[0][0];
     assert_eq!((after.peer_tag, after.locators), (before.peer_tag, before.locators));
-    assert!(pair.hosts[0].drops().of(DropReason::UnexpectedState) > 0, "it has tried");
+    assert!(pair.hosts[0].drops().of(DropReason::Disbelieved) > 0, "it has tried");
     assert!(!pair.events[0].iter().any(|event| matches!(event, Event::Renewed { .. })));
 }
 
@@ -92,4 +92,21 @@ fn when_the_peer_is_gone_it_is() {
     newcomer.run(&mut pair, Duration::from_secs(120));
     assert_ne!(pair.entries[0][0].peer_tag, before.peer_tag);
     assert_eq!(newcomer.host.contexts().count(), 1);
+}
+
+#[test]
+fn payload_between_the_ulids_does_not_answer_for_a_peer_that_has_lost_the_context() {
+    let mut pair = Pair::moved();
+    pair.lose(1);
+    let peer = pair.entries[0][0].locators.peer;
+    let locals = pair.locators[0].iter();
+    pair.dead = locals.flat_map(|&local| [(local, peer), (peer, local)]).collect();
+    pair.send_expired(0);
+    for _ in 0..60 {
+        pair.run(Duration::from_millis(500));
+        let (context, at) = (pair.entries[0][0].id, pair.now);
+        pair.hosts[0].handle_report(Report::Received { context, at }, at);
+        pair.settle();
+    }
+    assert_eq!(pair.entries[0][0].peer_tag, pair.entries[1][0].local_tag);
 }

@@ -67,7 +67,7 @@ fn payload_that_was_not_sent_is_not_refused() {
     let drops = pair.hosts[0].drops();
     assert_eq!(drops.of(DropReason::UnknownTag), 3);
     assert_eq!(drops.of(DropReason::WrongLocators), 1);
-    assert_eq!(drops.of(DropReason::UnexpectedState), 2);
+    assert_eq!(drops.of(DropReason::Disbelieved), 2);
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn an_r1bis_that_answers_nothing_is_refused() {
         pair.hosts[0].contexts().next().expect("there").state
     };
     assert_eq!(hand(&mut pair, ulids), "established", "nothing with a tag was sent");
-    assert_eq!(pair.hosts[0].drops().of(DropReason::UnexpectedState), 1);
+    assert_eq!(pair.hosts[0].drops().of(DropReason::Disbelieved), 1);
     let context = pair.entries[0][0].id;
     pair.hosts[0].handle_report(Report::KeepaliveDue { context }, pair.now);
     pair.settle();
@@ -115,7 +115,7 @@ fn moved_payload_is_answered_by_the_pair_it_takes_and_no_other() {
     let octets = forged(&pair);
     let ulids = pair.ulids(0).as_locators();
     pair.hosts[0].handle_control(&octets, ulids, pair.now);
-    assert_eq!(pair.hosts[0].drops().of(DropReason::UnexpectedState), 1);
+    assert_eq!(pair.hosts[0].drops().of(DropReason::Disbelieved), 1);
     let current = pair.entries[0][0].locators;
     pair.hosts[0].handle_control(&octets, current, pair.now);
     assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "i2bis-sent");

@@ -1,5 +1,6 @@
 //! Update Requests that find no way.
 
+use moorline_datapath::shim6::FailureHint;
 use moorline_wire::MessageType;
 
 use super::readiness::default_pair;
@@ -129,27 +130,37 @@ fn a_ulid_that_a_list_does_not_name_any_more_is_left_at_once() {
     assert_eq!(context.established.expect("established").reap, crate::ReapState::InboundOk);
 }
 
-/// The laptop is back in its first network.
+/// The ISP of the ULID fails, and the peer loses that address.
 #[test]
 fn a_ulid_that_is_listed_again_is_gone_back_to() {
     let mut pair = default_pair([local_state(0), local_state(1)]);
     pair.trigger(0);
-    let own = local_state(0).usable;
-    let mut addresses = local_state(0).proof.addresses().clone();
-    addresses.present = Vec::from([own[1]]);
-    let proof = LocalProof::new(2, addresses, &[], [0; 32]);
-    pair.tell(0, &LocalState { proof, usable: Vec::from([own[1]]) });
-    pair.settle();
     pair.talk(3);
-    let peer_of = |pair: &Pair| {
-        let context = pair.hosts[1].contexts().next().expect("a context");
-        context.established.expect("established").locators.peer
+    let own = local_state(0).usable;
+    for theirs in pair.locators[1].clone() {
+        pair.dead.extend([(own[0], theirs), (theirs, own[0])]);
+    }
+    let report = Report::Suspected {
+        context: pair.entries[0][0].id,
+        hint: FailureHint::Retransmission,
+        since: pair.now,
+        usual: Duration::ZERO,
     };
-    assert_eq!(peer_of(&pair), own[1]);
-    let addresses = local_state(0).proof.addresses().clone();
-    let proof = LocalProof::new(3, addresses, &[], [0; 32]);
-    pair.tell(0, &LocalState { proof, usable: own.clone() });
+    pair.hosts[0].handle_report(report, pair.now);
+    pair.run(Duration::from_millis(100));
+    let told = |generation, present: &[Locator]| {
+        let mut addresses = local_state(0).proof.addresses().clone();
+        addresses.present = present.to_vec();
+        let proof = LocalProof::new(generation, addresses, &[], [0; 32]);
+        LocalState { proof, usable: present.to_vec() }
+    };
+    let ulids = pair.ulids(1).as_locators();
+    assert_eq!(pair.entries[1][0].locators.peer, own[1]);
+    pair.tell(0, &told(2, &own[1..]));
+    pair.settle();
+    pair.dead.clear();
+    pair.tell(0, &told(3, &own));
     pair.settle();
     pair.talk(120);
-    assert_eq!(peer_of(&pair), own[0]);
+    assert_eq!(pair.entries[1][0].locators, ulids);
 }

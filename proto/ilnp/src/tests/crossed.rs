@@ -20,6 +20,16 @@ fn proposed(hosts: &[usize]) -> Duo {
     duo
 }
 
+/// The host that prevails has sent its Confirm, which has not come yet.
+fn accepted() -> Duo {
+    let mut duo = proposed(&[HIGHER]);
+    let propose = duo.take(HIGHER);
+    duo.give(LOWER, &propose);
+    let accept = duo.take(LOWER);
+    duo.give(HIGHER, &accept);
+    duo
+}
+
 #[test]
 fn two_that_cross_make_one_session() {
     for [first, second] in [[HIGHER, LOWER], [LOWER, HIGHER]] {
@@ -46,11 +56,7 @@ fn who_was_not_there_for_a_proposal_is_answered_at_once() {
 /// The host that prevails confirms, and the correspondent begins anew: it can read that Confirm no more, and proposes.
 #[test]
 fn a_proposal_while_a_confirm_is_repeated_begins_the_handshake_anew() {
-    let mut duo = proposed(&[HIGHER]);
-    let propose = duo.take(HIGHER);
-    duo.give(LOWER, &propose);
-    let accept = duo.take(LOWER);
-    duo.give(HIGHER, &accept);
+    let mut duo = accepted();
     duo.take(HIGHER);
     duo.machines[LOWER] = Duo::seeded(7).machines.swap_remove(LOWER);
     duo.traffic_of(LOWER, Socket::Connected);
@@ -65,11 +71,7 @@ fn a_proposal_while_a_confirm_is_repeated_begins_the_handshake_anew() {
 /// The Propose was sent before the repeated Confirm came.
 #[test]
 fn a_proposal_that_crosses_a_repeated_confirm_ends_no_session() {
-    let mut duo = proposed(&[HIGHER]);
-    let propose = duo.take(HIGHER);
-    duo.give(LOWER, &propose);
-    let accept = duo.take(LOWER);
-    duo.give(HIGHER, &accept);
+    let mut duo = accepted();
     duo.take(HIGHER);
     duo.traffic_of(LOWER, Socket::Connected);
     duo.fire(HIGHER);
@@ -81,11 +83,7 @@ fn a_proposal_that_crosses_a_repeated_confirm_ends_no_session() {
 /// The correspondent would take the old Confirm, and then refuse the new one, for which it has a session already.
 #[test]
 fn a_confirm_is_not_repeated_while_the_handshake_begins_anew() {
-    let mut duo = proposed(&[HIGHER]);
-    let propose = duo.take(HIGHER);
-    duo.give(LOWER, &propose);
-    let accept = duo.take(LOWER);
-    duo.give(HIGHER, &accept);
+    let mut duo = accepted();
     duo.fire(HIGHER);
     duo.take(HIGHER);
     duo.traffic_of(LOWER, Socket::Connected);

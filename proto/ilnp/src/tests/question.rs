@@ -123,7 +123,7 @@ fn a_proposal_of_ours_that_is_there_at_the_answer_prevails() {
     let (mut duo, question) = proposed();
     duo.traffic_of(1, Socket::Connected);
     duo.answer(1, question);
-    assert_eq!(duo.drops(1, DropReason::UnexpectedState), 1);
+    assert_eq!(duo.drops(1, DropReason::Crossed), 1);
     duo.play();
     assert!(duo.is_agreed());
     // Propose of each, Accept, Confirm, Locator Update and its acknowledgement.
@@ -156,7 +156,7 @@ fn a_confirm_does_not_displace_a_session_that_has_moved_before_the_answer() {
     duo.roam(0, &[ELSEWHERE]);
     duo.play();
     duo.answer(1, question);
-    assert_eq!(duo.drops(1, DropReason::UnexpectedState), 1);
+    assert_eq!(duo.drops(1, DropReason::Disbelieved), 1);
     assert_eq!(duo.session(1).nonces, nonces);
 }
 

@@ -123,7 +123,7 @@ fn an_error_about_what_we_have_not_sent_is_ignored() {
         I1 { initiator_tag: ContextTag::from_bits(4), ..real.clone() },
     ] {
         let lie = about(&Message::I1(change), pair);
-        assert_eq!(duo.hand(&lie), Err(DropReason::UnexpectedState));
+        assert_eq!(duo.hand(&lie), Err(DropReason::Unasked));
     }
     let elsewhere = LocatorPair::new(pair.local, locators(2)[1]);
     assert!(duo.hand(&about(&Message::I1(real), elsewhere)).is_err());

@@ -248,5 +248,5 @@ fn a_list_without_the_ulid_leaves_the_ulid_in_use() {
     duo.machines[0].set_local(&gone, NOW);
     duo.settle();
     assert_eq!(duo.of(1).peer.locators, [plain(1, 3), ulid]);
-    assert_eq!(duo.of(0).local_locators, [ulid, plain(1, 3)]);
+    assert_eq!(duo.of(0).local_locators, [plain(1, 3), ulid]);
 }

@@ -130,7 +130,7 @@ fn an_r1bis_must_match_tag_and_locators() {
     assert_eq!(duo.context(0).state.name(), "established");
     let again = Flight { from, pair, message: Message::R1bis(real) };
     duo.hand(&again).expect("the real one");
-    assert_eq!(duo.hand(&again), Err(DropReason::UnexpectedState), "repeated");
+    assert_eq!(duo.hand(&again), Err(DropReason::Replayed), "repeated");
 }
 
 //= rfc5533#7.20-2 (test)
@@ -171,6 +171,30 @@ fn an_i2bis_from_where_the_peer_has_no_locator_is_refused() {
     let bare = Flight { from, pair, message: Message::I2bis(i2bis) };
     assert_eq!(duo.hand(&bare), Err(DropReason::WrongLocators));
     assert_eq!(duo.machines[1].contexts().count(), 0);
+}
+
+/// The validator of the first I2bis is of a life of the peer that is over.
+#[test]
+fn an_i2bis_that_brings_no_r2_takes_the_validator_of_a_later_r1bis() {
+    let mut duo = until_r1bis(other_pair());
+    duo.lose(1);
+    duo.settle();
+    assert_eq!(duo.refused, [DropReason::StaleNonce]);
+    duo.pass(EARLY_USE / 2);
+    duo.stray_payload(0, other_pair());
+    duo.settle();
+    assert_eq!(duo.refused[1..], [DropReason::Replayed], "the R2 may be on its way");
+    duo.pass(EARLY_USE / 2);
+    duo.stray_payload(0, other_pair());
+    duo.step();
+    duo.under_way.clear();
+    duo.pass(EARLY_USE);
+    duo.stray_payload(0, other_pair());
+    duo.settle();
+    assert_eq!(duo.refused[2..], [DropReason::Replayed], "once in each retransmission timeout");
+    duo.wake();
+    duo.settle();
+    duo.check_established();
 }
 
 //= rfc5533#7.19-2 (test)
@@ -253,7 +277,7 @@ fn payload_hastens_an_i2_or_i2bis_once_between_two_of_its_timers() {
     let locators = ulids().as_locators();
     let storm = |a: &mut Machine, now| {
         for _ in 0..100 {
-            assert_eq!(a.handle_payload(tag, locators, now), Err(DropReason::UnexpectedState));
+            assert_eq!(a.handle_payload(tag, locators, now), Err(DropReason::NotEstablished));
         }
         sent(a).len()
     };
@@ -269,7 +293,7 @@ fn payload_hastens_an_i2_or_i2bis_once_between_two_of_its_timers() {
     duo.log.clear();
     for _ in 0..100 {
         let lost = duo.machines[0].handle_payload(tag, other_pair(), duo.now);
-        assert_eq!(lost, Err(DropReason::UnexpectedState));
+        assert_eq!(lost, Err(DropReason::NotEstablished));
     }
     duo.collect();
     assert_eq!(duo.kinds(), [MessageType::I2BIS]);
@@ -288,11 +312,11 @@ fn a_peer_that_uses_the_context_while_its_r2_is_late_is_referred_to_r1bis() {
             duo.trigger(0);
             (0..2).for_each(|_| assert!(duo.step().is_some(), "I1, R2"));
         }
-        assert_eq!(duo.stray_payload(0, other_pair()), DropReason::UnexpectedState);
+        assert_eq!(duo.stray_payload(0, other_pair()), DropReason::NotEstablished);
         duo.under_way.clear();
         duo.pass(EARLY_USE);
         duo.log.clear();
-        assert_eq!(duo.stray_payload(0, other_pair()), DropReason::UnexpectedState);
+        assert_eq!(duo.stray_payload(0, other_pair()), DropReason::NotEstablished);
         duo.settle();
         assert_eq!(duo.kinds(), [MessageType::R1BIS, MessageType::I2BIS, MessageType::R2]);
         assert!(duo.log.iter().all(|f| [f.pair, turned(f.pair)].contains(&other_pair())));
@@ -349,11 +373,11 @@ fn a_forged_list_does_not_outlive_the_next_real_one() {
         duo.hand(&Flight { from: 0, pair, message }).expect("somebody knows the tag");
         duo.under_way.clear();
         assert_eq!(duo.of_side(1).peer.locators, [locators(1)[0]]);
-        let turned: Vec<_> = locators(1).into_iter().rev().collect();
-        tell_list(&mut duo, known + 1, &turned);
+        let [ulid, other] = locators(1)[..] else { panic!("two") };
+        tell_list(&mut duo, known + 1, &[other]);
         duo.settle();
         assert_eq!(duo.refused, [DropReason::Replayed], "{generation}");
-        assert_eq!(duo.of_side(1).peer.locators, turned);
+        assert_eq!(duo.of_side(1).peer.locators, [other, ulid]);
         assert_eq!(duo.of_side(1).peer.generation, Some(known + 1));
         duo.check_established();
     }

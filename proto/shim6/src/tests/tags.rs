@@ -53,7 +53,7 @@ fn an_r1_that_comes_after_the_i2_is_dropped() {
     }
     let Message::I2(i2) = &duo.under_way[0].message else { panic!("{:?}", duo.under_way) };
     let late = r1(i2.initiator_nonce);
-    assert_eq!(duo.hand(&late), Err(DropReason::UnexpectedState));
+    assert_eq!(duo.hand(&late), Err(DropReason::Unasked));
     duo.settle();
     duo.check_established();
     assert_eq!(duo.hand(&late), Err(DropReason::BadNonce));
@@ -64,7 +64,7 @@ fn an_r1_that_comes_after_the_i2_is_dropped() {
     assert_eq!(duo.context(0).state.name(), "i2bis-sent");
     let Message::I2bis(i2bis) = &duo.under_way[0].message else { panic!("{:?}", duo.under_way) };
     let late = r1(i2bis.initiator_nonce);
-    assert_eq!(duo.hand(&late), Err(DropReason::UnexpectedState));
+    assert_eq!(duo.hand(&late), Err(DropReason::Unasked));
     duo.settle();
     duo.check_established();
 }

@@ -68,18 +68,28 @@ impl World<'_> {
         Some(self.now + loss_bound(&conditions, is_answered))
     }
 
-    /// Whether a side that has the context alone sends by it and hears nothing: its Send Timer runs out, and payload
-    /// leaves the ULIDs, perhaps for a pair that has failed since it was checked.
+    /// Whether a side that has the context alone may leave the ULIDs, perhaps for a pair that has failed since it was checked:
+    /// it explores, and an answer to a probe may be under way; or its Send Timer runs out, as it sends and hears nothing, or
+    /// as packets in a row get lost.
     pub(super) fn notices_loss(
         &self,
         workload: &Running,
         views: &[Option<EstablishedView>; 2],
         to: Side,
     ) -> bool {
-        [to.other(), to].into_iter().zip(views).any(|(side, view)| {
-            let is_sending = view.is_some() && sends_alone(workload.plan.kind, side);
-            is_sending && !self.hears(workload, side, false)
-        })
+        let kind = workload.plan.kind;
+        let silence = self.patience(kind);
+        [to.other(), to].into_iter().zip(views).filter(|(_, view)| view.is_some()).any(
+            |(side, _)| {
+                let host = workload.host(side);
+                let is_exploring = self.troubles.contains_key(&(host, workload.ulids_of(side)));
+                let misses =
+                    self.network.is_lossy() && self.plan.hosts[host].send_timeout < silence;
+                is_exploring
+                    || misses
+                    || sends_alone(kind, side) && !self.hears(workload, side, false)
+            },
+        )
     }
 
     /// Whether untouched packets of the peer come in, of whatever workload between the two ULIDs.

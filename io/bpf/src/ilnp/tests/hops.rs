@@ -29,32 +29,50 @@ fn ilv(text: &str) -> Ilv {
 
 /// A datagram of the session.
 fn datagram() -> Vec<u8> {
-    let mut frame = [&ETHERNET[..], &[0x60, 0, 0, 0, 0, 8, 17, 64]].concat();
+    datagram_of(8)
+}
+
+/// One with this length.
+fn datagram_of(length: u16) -> Vec<u8> {
+    let [high, low] = length.to_be_bytes();
+    let mut frame = [&ETHERNET[..], &[0x60, 0, 0, 0, high, low, 17, 64]].concat();
     frame.extend(address(LOCAL).octets());
     frame.extend(address(PEER).octets());
-    frame.extend([0x10, 0, 0, 9, 0, 8, 0, 0]);
+    frame.extend([0x10, 0, 0, 9, high, low, 0, 0]);
+    frame.resize(frame.len() - 8 + usize::from(length), 7);
     frame
 }
 
-/// It leaves by an interface, as segments of so many octets: what the program says, and what is left of it.
+/// A datagram leaves by an interface, as segments of so many octets: what the program says, and what is left of it.
 fn output(
     plane: &IlnpDatapath,
     program: &'static str,
     interface: &str,
     segment: u32,
 ) -> (i32, Vec<u8>) {
-    let frame = datagram();
+    forward(plane, program, (&datagram(), segment), interface, 0)
+}
+
+/// The same with a frame that has come by the interface `came_by`, 0: the frame is of this host.
+fn forward(
+    plane: &IlnpDatapath,
+    program: &'static str,
+    (frame, segment): (&[u8], u32),
+    interface: &str,
+    came_by: u32,
+) -> (i32, Vec<u8>) {
     let mut context = [0; size_of::<types::__sk_buff>()];
     for (at, value) in [
         (core::mem::offset_of!(types::__sk_buff, ifindex), ifindex(interface)),
         (core::mem::offset_of!(types::__sk_buff, gso_size), segment),
+        (core::mem::offset_of!(types::__sk_buff, ingress_ifindex), came_by),
     ] {
         context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
     let mut out = vec![0; frame.len() + 64];
     let input = ProgramInput {
         context_in: Some(&mut context),
-        data_in: Some(&frame),
+        data_in: Some(frame),
         data_out: Some(&mut out),
         ..ProgramInput::default()
     };
@@ -142,6 +160,39 @@ fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
     let told = reports.iter().filter(|report| matches!(report, Report::NoRoom { .. }));
     // The report is about the segment. A super-packet on its way to the segmentation path brings no report.
     assert_eq!(told.collect::<Vec<_>>(), [&Report::NoRoom { session: SessionId(1) }]);
+}
+
+/// No route has left them room, and their sender is not of this host. By the addresses of the session the correspondent takes
+/// them for classic IPv6.
+#[test]
+fn forwarded_datagrams_without_room_for_a_nonce_leave_as_they_are() {
+    if !can_run("forwarded_datagrams_without_room_for_a_nonce_leave_as_they_are") {
+        return;
+    }
+    let _namespace = Namespace::new();
+    sh(SETUP);
+    let mut plane = plane();
+    plane.set_now(1_000_000_000);
+    let fits = 1500 - 40 - 8;
+    let came_by = ifindex("moor0");
+    for checksum in [ChecksumMode::Full, ChecksumMode::NidOnly] {
+        plane.apply(&Update::Upsert(SessionEntry { checksum, ..moved() })).unwrap();
+        let sum_at = 14 + 40 + 6;
+        let run = |length, segment, came_by| {
+            let mut datagram = datagram_of(length);
+            datagram[sum_at..][..2].copy_from_slice(&[0x12, 0x34]);
+            let (action, mut after) =
+                forward(&plane, "ilnp_egress", (&datagram, segment), "up0", came_by);
+            let has_its_sum = after[sum_at..][..2] == [0x12, 0x34];
+            after[sum_at..][..2].copy_from_slice(&[0x12, 0x34]);
+            (action, after == datagram, has_its_sum)
+        };
+        let full = checksum == ChecksumMode::Full;
+        assert_eq!(run(fits, 0, came_by).0, TC_ACT_REDIRECT);
+        assert_eq!(run(fits + 1, 0, 0).0, LOST);
+        assert_eq!(run(fits + 1, 0, came_by), (TC_ACT_UNSPEC, true, full), "{checksum:?}");
+        assert_eq!(run(1000, 500, came_by), (TC_ACT_UNSPEC, true, full), "{checksum:?}");
+    }
 }
 
 fn moved() -> SessionEntry {
