@@ -30,6 +30,8 @@ pub struct IlnpPlan {
     pub delay: Duration,
     /// Up to this much more, so that packets overtake each other.
     pub jitter: Duration,
+    /// Time from the arrival of a control message to its handling. The planes are never late.
+    pub core_delay: Duration,
     /// Packets lost, of a thousand.
     pub loss: u32,
     /// Whether packets with Destination Options get lost, all of them.
@@ -142,6 +144,7 @@ impl IlnpPlan {
             hosts: [IlnpHost::default(); 2],
             delay: Duration::from_millis(20),
             jitter: Duration::ZERO,
+            core_delay: Duration::ZERO,
             loss: 0,
             no_options: false,
             changes: Vec::new(),

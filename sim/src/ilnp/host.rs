@@ -19,6 +19,13 @@ pub(crate) struct SimHost {
     pub(crate) out: Vec<Vec<u8>>,
 }
 
+/// The receiver of a packet.
+pub(crate) enum Received {
+    Socket(Vec<u8>),
+    Machine(Vec<u8>),
+    Nothing,
+}
+
 pub(crate) struct Core {
     pub(crate) machine: Machine,
     pub(crate) plane: Plane,
@@ -119,24 +126,29 @@ impl SimHost {
         self.out.push(packet);
     }
 
-    /// What comes from the network; `Some` is for the socket.
+    /// Takes a packet from the network: for the socket, for the machine or for nobody.
     pub(crate) fn receive(
         &mut self,
         mut packet: Vec<u8>,
         outcome: &mut IlnpOutcome,
         now: Instant,
-    ) -> Option<Vec<u8>> {
-        let Some(core) = &mut self.core else { return self.receive_classic(packet, outcome) };
+    ) -> Received {
+        let Some(core) = &mut self.core else {
+            return self.receive_classic(packet, outcome).map_or(Received::Nothing, Received::Socket);
+        };
         let sockets = sockets_of(self.socket.as_ref());
         match core.plane.handle_inbound(&mut packet, sockets, now) {
-            Inbound::Pass | Inbound::Deliver => return Some(packet),
-            Inbound::Up => {
-                core.machine.handle_control(&packet, now);
-                core.machine.answer_all(sockets, now);
-            }
-            Inbound::Drop(_) => {}
+            Inbound::Pass | Inbound::Deliver => Received::Socket(packet),
+            Inbound::Up => Received::Machine(packet),
+            Inbound::Drop(_) => Received::Nothing,
         }
-        None
+    }
+
+    /// The machine reads a control message.
+    pub(crate) fn read_control(&mut self, packet: &[u8], now: Instant) {
+        let Some(core) = &mut self.core else { return };
+        core.machine.handle_control(packet, now);
+        core.machine.answer_all(sockets_of(self.socket.as_ref()), now);
     }
 
     /// As Linux does: RFC 8200 s4.2 for the option, RFC 4443 s2.4 (b) for unknown messages.
@@ -170,7 +182,9 @@ impl SimHost {
             while let Some(event) = core.machine.poll_event() {
                 note(event, number, outcome);
             }
-            while let Some(transmit) = core.machine.poll_transmit() {
+            while let Some(mut transmit) = core.machine.poll_transmit() {
+                let sockets = sockets_of(self.socket.as_ref());
+                core.plane.handle_outbound(&mut transmit.packet, sockets, now);
                 self.out.push(transmit.packet);
             }
             if is_done {

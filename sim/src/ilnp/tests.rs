@@ -70,6 +70,22 @@ fn packets_too_large_for_a_nonce_are_not_lost_while_a_session_begins() {
     }
 }
 
+/// A daemon reads control messages later than the plane lets payload pass. Each direction changes its checksum with the
+/// first packet that has a nonce, and so between the same two packets at both ends.
+#[test]
+fn no_packet_has_the_other_checksum_while_the_daemons_are_slow() {
+    for traffic in KINDS {
+        for padding in [0, 1300] {
+            for seed in 0..50 {
+                let core_delay = Duration::from_millis(1 + seed * 3);
+                let outcome = clean(&IlnpPlan { traffic, padding, core_delay, ..plan(seed, 20) });
+                assert_eq!(outcome.sessions, [1, 1], "{traffic:?} {seed}");
+                assert!(outcome.received + 10 > outcome.sent, "{traffic:?} {seed} {outcome:?}");
+            }
+        }
+    }
+}
+
 /// The handshake passes, and nothing with a nonce does. Neither takes the other for one to ask again soon.
 #[test]
 fn where_no_options_pass_both_are_back_at_classic_ipv6_within_seconds() {

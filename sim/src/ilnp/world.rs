@@ -5,7 +5,7 @@ use moorline_datapath::ilnp::Socket;
 use moorline_types::{DropReason, IlvPair, Instant};
 
 use super::attack::{EVIL, guessed_update, is_locator_update, made_up};
-use super::host::{DESTINATION_OPTIONS, SimHost, owner};
+use super::host::{DESTINATION_OPTIONS, Received, SimHost, owner};
 use super::sockets::{SimSocket, TCP, UDP, number, packet, read, sockets_of};
 use super::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use crate::rng::Rng;
@@ -27,6 +27,8 @@ pub fn run(plan: &IlnpPlan) -> IlnpOutcome {
 #[derive(Debug)]
 enum What {
     Arrive(Vec<u8>),
+    /// The machine of this host reads a control message.
+    Read(usize, Vec<u8>),
     /// The application of this host sends.
     Send(usize),
     Wake(usize),
@@ -112,6 +114,7 @@ impl<'a> World<'a> {
     fn step(&mut self, what: What) {
         match what {
             What::Arrive(packet) => self.arrive(packet),
+            What::Read(host, packet) => self.hosts[host].read_control(&packet, self.now),
             What::Send(host) => {
                 self.send(host);
                 if !self.is_closed {
@@ -188,9 +191,13 @@ impl<'a> World<'a> {
         if host.is_gone || !host.locators.contains(&locator) {
             return;
         }
-        let Some(packet) = host.receive(packet, &mut self.outcome, self.now) else { return };
-        if !is_from_evil {
-            self.hand_over(to, &packet);
+        match host.receive(packet, &mut self.outcome, self.now) {
+            Received::Socket(packet) if !is_from_evil => self.hand_over(to, &packet),
+            Received::Machine(packet) if self.plan.core_delay.is_zero() => {
+                host.read_control(&packet, self.now);
+            }
+            Received::Machine(packet) => self.later(self.plan.core_delay, What::Read(to, packet)),
+            Received::Socket(_) | Received::Nothing => {}
         }
     }
 

@@ -167,7 +167,13 @@ impl World<'_> {
                 }
             }
             Effect::SendIlnp(transmit) => {
-                self.transmit(host, Parcel { octets: transmit.packet, original: None });
+                let mut octets = transmit.packet;
+                let Self { nodes, workloads, .. } = self;
+                let sockets = HostSockets { host, workloads };
+                if let Some(core) = living_core(nodes, host) {
+                    core.planes.handle_outbound(&mut octets, &sockets, self.now);
+                }
+                self.transmit(host, Parcel { octets, original: None });
             }
             Effect::TellContext(event) => return self.on_event(host, event),
             Effect::TellSession(event) => {

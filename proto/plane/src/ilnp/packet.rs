@@ -1,7 +1,7 @@
 //! What the plane reads and writes in a packet.
 
 use alloc::vec::Vec;
-use moorline_types::{DropReason, Ilv, IlvPair};
+use moorline_types::{DropReason, Ilv, IlvPair, Nonce};
 use moorline_wire::PROTOCOL;
 use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, OptionsHeader, checksum_at};
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6, IP6_LEN, Upper, write_lengths};
@@ -51,6 +51,11 @@ impl Ip6 {
             return Ok(None);
         }
         Ok(Some(OptionsHeader::parse(self.header.payload(packet))?))
+    }
+
+    /// The nonce of the Destination Options header, if it is the first and as it should be.
+    pub(crate) fn nonce(&self, packet: &[u8]) -> Option<Nonce> {
+        self.options(packet).ok()??.nonce
     }
 
     pub(crate) fn upper(&self, packet: &[u8]) -> Upper {

@@ -82,8 +82,11 @@ pub(super) struct Flow {
     used: Option<Instant>,
     /// When a packet of the correspondent came in.
     heard: Option<Instant>,
-    /// Whether a packet with our nonce has gone out.
+    /// Whether a packet with our nonce has gone out since the correspondent has had the session. From then on what we
+    /// send without a nonce has the checksum of the session.
     has_sent: bool,
+    /// Whether a packet with the nonce of the correspondent has come: the same for what comes.
+    has_come: bool,
 }
 
 impl Plane {
@@ -172,7 +175,15 @@ impl Plane {
             if let Some(old) = slot {
                 self.sessions.remove(old);
             }
-            let flow = Flow { entry: entry.clone(), used: None, heard: None, has_sent: false };
+            // One that is settled from the beginning was taken over.
+            let has_both = entry.settled;
+            let flow = Flow {
+                entry: entry.clone(),
+                used: None,
+                heard: None,
+                has_sent: has_both,
+                has_come: has_both,
+            };
             let (slot, evicted) =
                 self.sessions.insert(entry.pair, entry.receive_nonce, Class::Proven, flow);
             if let Some(evicted) = evicted {
@@ -201,10 +212,16 @@ impl Plane {
         let pair = IlvPair::new(ip6.source, ip6.destination);
         let mut upper = ip6.upper(packet);
         let is_discovery = upper.icmp(packet).is_some_and(is_neighbour_discovery);
+        if is_discovery {
+            return Ok(Outbound::Pass);
+        }
         // What the machine sends has all that it needs.
-        if is_discovery
-            || ip6.may_be_control(packet) && Control::is_ours(packet, self.settings.types)
-        {
+        if ip6.may_be_control(packet) && Control::is_ours(packet, self.settings.types) {
+            if ip6.nonce(packet).is_some()
+                && let Some(slot) = self.sessions.find_pair(pair)
+            {
+                self.note_nonce_sent(slot);
+            }
             return Ok(Outbound::Pass);
         }
         let Some(slot) = self.sessions.find_pair(pair) else {
@@ -212,7 +229,8 @@ impl Plane {
             return Ok(Outbound::Pass);
         };
         self.note_used(slot, now);
-        let Some(Flow { entry, .. }) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
+        let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
+        let Flow { entry, has_sent, .. } = flow;
         let wire = entry.wire_pair();
         let full = ChecksumDelta::new(l64s(pair), l64s(wire));
         let delta = match entry.checksum {
@@ -226,7 +244,9 @@ impl Plane {
         // An echo is like a datagram, but correspondents may expect a nonce with all of ICMPv6.
         let is_tried = needs_nonce || kind.is_some();
         let mut has_nonce = false;
-        if entry.attach || is_tried {
+        // A correspondent that may not have the session yet gets classic IPv6.
+        let is_agreed = !entry.confirming || wire != pair;
+        if is_agreed && (entry.attach || is_tried) {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
             // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
             // That does on paths that take more than the least: no MTU is smaller than that.
@@ -241,14 +261,21 @@ impl Plane {
                 inserted => has_nonce = inserted.is_ok(),
             }
         }
-        if has_nonce || wire != pair || !entry.confirming {
+        if has_nonce || wire != pair || !entry.confirming && *has_sent {
             fix(&upper, packet, delta, full);
         }
         write_addresses(packet, wire);
-        if has_nonce && let Some(flow) = self.sessions.get_mut(slot) {
-            flow.has_sent = true;
+        if has_nonce {
+            self.note_nonce_sent(slot);
         }
         Ok(Outbound::Send { source: wire.local.address() })
+    }
+
+    /// The correspondent learns from this packet that what follows has the checksum of the session.
+    fn note_nonce_sent(&mut self, slot: SessionId) {
+        if let Some(flow) = self.sessions.get_mut(slot).filter(|flow| !flow.entry.confirming) {
+            flow.has_sent = true;
+        }
     }
 
     fn on_inbound(
@@ -271,16 +298,21 @@ impl Plane {
             let quoted = Control::quoted_by_parameter_problem(packet);
             quoted.is_some_and(|quoted| quoted.get(NONCE_AT as usize) == Some(&NONCE_OPTION))
         };
+        let pair = IlvPair::new(ip6.destination, ip6.source);
         if ip6.may_be_control(packet)
             && (Control::is_ours(packet, self.settings.types) || is_about_nonce())
         {
             return match Control::is_bare_update(packet) {
                 _ if !is_for_us() => Ok(Inbound::Pass),
                 true => Err(DropReason::MissingOption),
-                false => Ok(Inbound::Up),
+                false => {
+                    if let Some(nonce) = ip6.nonce(packet) {
+                        self.note_nonce_came(pair, nonce);
+                    }
+                    Ok(Inbound::Up)
+                }
             };
         }
-        let pair = IlvPair::new(ip6.destination, ip6.source);
         let options = ip6.options(packet)?;
         match options.and_then(|options| Some((options, options.nonce?))) {
             Some((options, nonce)) => {
@@ -288,6 +320,14 @@ impl Plane {
             }
             None if self.translate_error(packet, &ip6, sockets) => Ok(Inbound::Deliver),
             None => self.on_plain(packet, (ip6, pair), sockets, now),
+        }
+    }
+
+    fn note_nonce_came(&mut self, pair: IlvPair, nonce: Nonce) {
+        let (local, remote) = pair.nids();
+        let found = self.sessions.find_nonce(local, remote, nonce);
+        if let Some(flow) = found.and_then(|slot| self.sessions.get_mut(slot)) {
+            flow.has_come = true;
         }
     }
 
@@ -378,20 +418,20 @@ impl Plane {
             return Ok(Inbound::Pass);
         }
         let exact = self.sessions.find_pair(pair);
-        // Who has not shown its nonce may still be sending classic IPv6.
-        let is_known = |slot| {
-            self.sessions.key(slot).is_some_and(|(_, nonce)| nonce.is_some())
-                && self.sessions.get(slot).is_some_and(|flow| flow.entry.settled)
-        };
+        // Who has not shown its nonce is still sending classic IPv6.
+        let shown = exact.filter(|slot| {
+            self.sessions.key(*slot).is_some_and(|(_, nonce)| nonce.is_some())
+                && self.sessions.get(*slot).is_some_and(|flow| flow.has_come)
+        });
         if kind.is_some_and(|kind| !is_echo(kind))
-            && let Some(slot) = exact.filter(|slot| is_known(*slot))
+            && let Some(slot) = shown
         {
             // Of one that has lost the session, it may be: then it is asked.
             self.note_used(slot, now);
             // RFC 6744 s7: "MUST be discarded as forgeries".
             return Err(DropReason::MissingOption);
         }
-        let slot = match exact.filter(|slot| is_known(*slot)) {
+        let slot = match shown {
             Some(slot) => Some(slot),
             None => match self.whence(packet, pair, &upper, sockets) {
                 Whence::Session(slot) => Some(slot),
@@ -421,8 +461,10 @@ impl Plane {
     ) {
         let Some(flow) = self.sessions.get_mut(slot) else { return };
         flow.heard = Some(now);
-        let has_sent = flow.has_sent;
+        flow.has_come |= authenticated;
         let entry = &mut flow.entry;
+        // The nonce of one that is told ours by a Confirm alone answers that.
+        let has_sent = flow.has_sent || entry.confirming;
         let to = entry.pair.reversed();
         let full = ChecksumDelta::new([ip6.source.l64, ip6.destination.l64], l64s(to));
         let delta = match entry.checksum {
