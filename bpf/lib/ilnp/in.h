@@ -122,6 +122,8 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	if (has_nonce) {
 		if (!strip_nonce(skb, l2, arrival))
 			return drop(DROP_ADJUST_ROOM);
+		if (!live->has_come)
+			live->has_come = 1;
 		if (facts->flags & ILNP_WATCH)
 			report_authenticated(slot, now);
 	}
@@ -140,12 +142,9 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 
 /* A packet without nonce that has come by its session's own addresses. */
 static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
-					    const struct facts *facts, __u32 slot)
+					    const struct facts *facts, struct ilnp_live *live, __u32 slot)
 {
-	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
-
-	if (live)
-		note_heard(live, slot, ilnp_now());
+	note_heard(live, slot, ilnp_now());
 	if (!(facts->flags & ILNP_FULL))
 		fix_checksum(skb, l2, upper, facts->in_transport, 0);
 	set_handled_in(skb);
@@ -175,6 +174,16 @@ failed:
 	/* The next one will do. */
 	live->learning = 0;
 	return false;
+}
+
+/* A message of a correspondent to the core. Not static, for a stack of its own; the result says nothing. */
+__noinline int note_control_came(const struct arrival *arrival)
+{
+	struct found found;
+
+	if (arrival && find_nonce(&arrival->pair, &arrival->options.nonce, &found) && !found.live->has_come)
+		found.live->has_come = 1;
+	return 0;
 }
 
 /* Whether nothing but wrong nonces has come on a session for a while. */
@@ -422,8 +431,8 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	}
 	if (has_sessions()) {
 		is_exact = find_pair(&arrival->pair, &found);
-		/* Who has not shown its nonce may still be sending classic IPv6. */
-		if (is_exact && found.session->flags & ILNP_SETTLED && has_nonce(&found)) {
+		/* Who has not shown its nonce is still sending classic IPv6. */
+		if (is_exact && found.live->has_come && has_nonce(&found)) {
 			/* RFC 6744 s7: "MUST be discarded as forgeries". Of one that has lost the session, it
 			 * may be: then it is asked.
 			 */
@@ -497,6 +506,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	const struct ilnp_options *options = &arrival.options;
 	struct ilnp_upper *upper = &arrival.upper;
 	const struct facts *facts;
+	struct ilnp_live *live;
 	__u32 message;
 	__u32 octets;
 	__u32 known;
@@ -519,8 +529,9 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		upper->protocol = arrival.ip6.next;
 		upper->at = sizeof(arrival.ip6);
 		facts = recent_facts(&arrival.pair, &known);
-		if (facts && (facts->flags & (ILNP_SETTLED | ILNP_SHOWN)) == (ILNP_SETTLED | ILNP_SHOWN))
-			return deliver_as_it_is(skb, l2, upper, facts, known);
+		live = facts && facts->flags & ILNP_SHOWN ? bpf_map_lookup_elem(&lives, &known) : NULL;
+		if (live && live->has_come)
+			return deliver_as_it_is(skb, l2, upper, facts, live, known);
 		look_into_upper(skb, l2 + sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}
@@ -537,6 +548,8 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		/* Anybody can send as many as they like: they fill no ring. */
 		if (is_bare_update(skb, l2, message, options))
 			return drop(DROP_MISSING_OPTION);
+		if (options->nonce.len && has_sessions())
+			note_control_came(&arrival);
 		return punt(skb, l2, &arrival.ip6);
 	}
 	if (status < 0)

@@ -76,6 +76,9 @@ static __always_inline bool is_tried_with(const struct facts *facts, const struc
 
 static __always_inline enum need nonce_need(const struct facts *facts, const struct ilnp_upper *upper)
 {
+	/* A correspondent that may not have the session yet gets classic IPv6. */
+	if (facts->flags & ILNP_CONFIRMING && !is_moved(facts))
+		return NEEDS_NO_NONCE;
 	if (is_tried_with(facts, upper))
 		return NEEDS_NONCE;
 	if (!(facts->flags & ILNP_ATTACH))
@@ -83,6 +86,34 @@ static __always_inline enum need nonce_need(const struct facts *facts, const str
 	if (facts->flags & ILNP_ALWAYS)
 		return NEEDS_NONCE;
 	return facts->flags & ILNP_MAPS_TCP ? MAY_HAVE_NONCE : NEEDS_NONCE;
+}
+
+/* Whether what goes without a nonce, by the addresses of the session, has the checksum of the session: the
+ * correspondent sees by the first nonce that it does (decision 131).
+ */
+static __always_inline bool is_told(const struct facts *facts, const struct ilnp_live *live)
+{
+	return live->has_sent && !(facts->flags & ILNP_CONFIRMING);
+}
+
+static __always_inline void note_nonce_sent(const struct facts *facts, struct ilnp_live *live)
+{
+	if (!live->has_sent && !(facts->flags & ILNP_CONFIRMING))
+		live->has_sent = 1;
+}
+
+/* A message of the core to a correspondent. Not static, for a stack of its own; the result says nothing. */
+__noinline int note_control_sent(const struct pair *pair)
+{
+	struct found found;
+	struct facts *facts;
+
+	if (!pair || !find_pair(pair, &found))
+		return 0;
+	facts = facts_of(found.slot);
+	if (facts)
+		note_nonce_sent(facts, found.live);
+	return 0;
 }
 
 /* Whether it fits into what every path takes: its sender knows the MTU of the path, and not of the nonce.
@@ -227,7 +258,7 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len, leaves)) {
 		/* By the addresses of the session, as it would without Moorline: the correspondent knows it without a nonce. */
 		if (unlikely(is_forwarded(skb)) && place == AT_UPLINK && is_lost_without(facts, upper)) {
-			if (!(facts->flags & (ILNP_FULL | ILNP_CONFIRMING)))
+			if (!(facts->flags & ILNP_FULL) && is_told(facts, live))
 				fix_checksum(skb, l2, upper, facts->out_transport, 0);
 			set_handled_out(skb);
 			return TC_ACT_UNSPEC;
@@ -238,12 +269,13 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	}
 	if (need == MAY_HAVE_NONCE && !fits_any_path(skb, l2, len))
 		need = NEEDS_NO_NONCE;
-	if (need || is_moved(facts) || !(facts->flags & ILNP_CONFIRMING))
+	if (need || is_moved(facts) || is_told(facts, live))
 		fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);
 	if ((need || is_moved(facts)) && !put(skb, l2, &departure->ip6, facts, need, is_known))
 		return lose(DROP_ADJUST_ROOM);
-	if (need && !live->has_sent)
-		live->has_sent = 1;
+	/* The correspondent has read a nonce before it takes what has moved. */
+	if (need || is_moved(facts))
+		note_nonce_sent(facts, live);
 	set_handled_out(skb);
 	if (!leaves || !l2)
 		return TC_ACT_UNSPEC;
@@ -279,7 +311,8 @@ static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const 
 
 	if (live)
 		note_used(live, slot, ilnp_now());
-	fix_checksum(skb, l2, upper, facts->out_transport, 0);
+	if (live && is_told(facts, live))
+		fix_checksum(skb, l2, upper, facts->out_transport, 0);
 	set_handled_out(skb);
 	return TC_ACT_UNSPEC;
 }
@@ -350,8 +383,11 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		    load_options(skb, l2, bpf_ntohs(ip6->payload_len), &options))
 			options.next = 0;
 		/* What the core sends has all that it needs. */
-		if (is_control(skb, l2, message_at(skb, l2, ip6, &options)))
+		if (is_control(skb, l2, message_at(skb, l2, ip6, &options))) {
+			if (options.nonce.len && has_sessions())
+				note_control_sent(&departure.pair);
 			return TC_ACT_UNSPEC;
+		}
 	}
 	slot = has_sessions() ? slot_of_pair(&departure.pair) : NO_SESSION;
 	if (slot < 0)

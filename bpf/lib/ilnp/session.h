@@ -310,7 +310,10 @@ __noinline int report_authenticated(__u32 slot, __u64 now)
 	__u32 serial;
 	__u32 seen;
 
-	if (!find_slot(slot, &found) || !(found.session->flags & ILNP_WATCH) || !found.live->has_sent)
+	if (!find_slot(slot, &found) || !(found.session->flags & ILNP_WATCH))
+		return 0;
+	/* The nonce of one that is told ours by a Confirm alone answers that. */
+	if (!found.live->has_sent && !(found.session->flags & ILNP_CONFIRMING))
 		return 0;
 	serial = found.session->serial;
 	seen = found.live->watch_seen;

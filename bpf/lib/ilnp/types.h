@@ -127,11 +127,14 @@ struct ilnp_live {
 	struct nonce learned;
 	/* Whose business it is to learn it. */
 	__u32 learning;
-	/* A packet with our nonce has gone out. */
+	/* A packet with our nonce has gone out since the correspondent has had the session: what follows without one has
+	 * the checksum of the session.
+	 */
 	__u32 has_sent;
 	/* Serial of the decision whose watch has been reported. */
 	__u32 watch_seen;
-	__u32 zero;
+	/* A packet with the nonce of the correspondent has come: the same for what comes. */
+	__u32 has_come;
 };
 
 _Static_assert(sizeof(struct ilnp_live) == 48, "ilnp_live");

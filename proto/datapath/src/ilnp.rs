@@ -127,16 +127,16 @@ pub struct SessionEntry {
     /// The correspondent tells by its sockets whose a TCP segment without a nonce is (decision 071): when moved,
     /// only those go without.
     pub maps_tcp: bool,
-    /// Whether the correspondent knows that we have the session: until then what comes without a nonce is
-    /// classic IPv6, as its checksum is.
+    /// Whether the correspondent knows that we have the session. Until then, and until its first packet with a nonce, what
+    /// comes without a nonce is classic IPv6, as its checksum is.
     pub settled: bool,
     /// Comes with packets of the correspondent; `None`: the first one that comes is it. A plane keeps the one
     /// it has when it is told none.
     pub receive_nonce: Option<Nonce>,
     /// Locators of the correspondent: packets from these need no nonce.
     pub remote: Arc<[L64]>,
-    /// Whether the correspondent may not have the session yet: until then what goes without a nonce, from where the
-    /// sockets are, is classic IPv6 with its checksum.
+    /// Whether the correspondent may not have the session yet. Until then what goes from where the sockets are is classic
+    /// IPv6, and until our first packet with a nonce after that, what goes from there without one.
     pub confirming: bool,
     /// Of both directions.
     pub checksum: ChecksumMode,
@@ -149,6 +149,13 @@ impl SessionEntry {
     #[must_use]
     pub const fn wire_pair(&self) -> IlvPair {
         IlvPair::new(self.pair.local.at(self.wire.0), self.pair.remote.at(self.wire.1))
+    }
+
+    /// Whether the correspondent has read our nonce already when a plane is told of the session: the session of a daemon
+    /// that was started anew.
+    #[must_use]
+    pub const fn has_told(&self) -> bool {
+        self.settled && !self.watch && !self.confirming
     }
 }
 

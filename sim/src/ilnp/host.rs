@@ -134,7 +134,9 @@ impl SimHost {
         now: Instant,
     ) -> Received {
         let Some(core) = &mut self.core else {
-            return self.receive_classic(packet, outcome).map_or(Received::Nothing, Received::Socket);
+            return self
+                .receive_classic(packet, outcome)
+                .map_or(Received::Nothing, Received::Socket);
         };
         let sockets = sockets_of(self.socket.as_ref());
         match core.plane.handle_inbound(&mut packet, sockets, now) {

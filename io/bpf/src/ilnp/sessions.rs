@@ -100,7 +100,9 @@ impl Sessions {
         if others >= WITH_NODE {
             return Err(Error::TooManyWithNode(entry.id));
         }
-        self.lives.insert(&entry.id.0, &types::ilnp_live::default())?;
+        let (has_sent, has_come) = (entry.has_told().into(), entry.settled.into());
+        let live = types::ilnp_live { has_sent, has_come, ..Default::default() };
+        self.lives.insert(&entry.id.0, &live)?;
         self.generations = self.generations.wrapping_add(1).max(1);
         let known = Known { pair: entry.pair, generation: self.generations, nonce: None };
         self.known.insert(entry.id, known.clone());

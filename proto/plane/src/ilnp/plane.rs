@@ -175,14 +175,12 @@ impl Plane {
             if let Some(old) = slot {
                 self.sessions.remove(old);
             }
-            // One that is settled from the beginning was taken over.
-            let has_both = entry.settled;
             let flow = Flow {
                 entry: entry.clone(),
                 used: None,
                 heard: None,
-                has_sent: has_both,
-                has_come: has_both,
+                has_sent: entry.has_told(),
+                has_come: entry.settled,
             };
             let (slot, evicted) =
                 self.sessions.insert(entry.pair, entry.receive_nonce, Class::Proven, flow);
@@ -265,7 +263,8 @@ impl Plane {
             fix(&upper, packet, delta, full);
         }
         write_addresses(packet, wire);
-        if has_nonce {
+        // The correspondent has read a nonce before it takes what has moved.
+        if has_nonce || wire != pair {
             self.note_nonce_sent(slot);
         }
         Ok(Outbound::Send { source: wire.local.address() })
