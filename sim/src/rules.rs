@@ -230,6 +230,7 @@ const fn is_explained(reason: DropReason) -> bool {
         | DropReason::Disbelieved
         | DropReason::Crossed
         | DropReason::Gone
+        | DropReason::Unwanted
         | DropReason::Replayed
         | DropReason::RateLimited
         | DropReason::NoUplink => true,

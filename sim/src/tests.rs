@@ -9,6 +9,7 @@ mod roaming;
 mod scenarios;
 mod schedules;
 mod suspend;
+mod unseen;
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -431,7 +431,11 @@ impl Machine {
         self.check_confirm(confirm, pair, now)?;
         let Confirm { accept, initiator_nonce } = confirm;
         let decision = self.judge(&accept.flow, pair, socket);
-        let Decision::Admit(why) = decision else { return Err(DropReason::TableFull) };
+        let why = match decision {
+            Decision::Admit(why) => why,
+            Decision::Refuse(Refusal::RESOURCES) => return Err(DropReason::TableFull),
+            Decision::Refuse(_) | Decision::Propose => return Err(DropReason::Unwanted),
+        };
         let is_proposed_here = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
         let class = match socket {
             Socket::Connected => Class::Proven,

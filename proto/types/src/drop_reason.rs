@@ -89,6 +89,8 @@ drop_reasons! {
     Crossed = 28, "crossed";
     /// For a context or a session that was removed while this was on its way.
     Gone = 29, "gone";
+    /// Wants a session that neither our sockets nor our policy want, or want no more.
+    Unwanted = 30, "unwanted";
 }
 
 impl fmt::Display for DropReason {
