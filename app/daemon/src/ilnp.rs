@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use anyhow::Context as _;
-use moorline_addresses::HostView;
+use moorline_addresses::{HostView, Mover};
 use moorline_bpf::ilnp::IlnpDatapath;
 use moorline_datapath::ilnp::{Report, Sockets};
 use moorline_host::{Host, Sessions};
@@ -38,7 +38,6 @@ use moorline_types::{Ilv, IlvPair, L64, LocatorPair, Nid, SessionId, Ulid, UlidP
 
 use crate::clock;
 use crate::config::IlnpConfig;
-use crate::protect::Mover;
 use crate::shell::Daemon;
 use crate::unbound::Unbound;
 pub(crate) use peers::Peers;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use moorline_addresses::RouteStep;
 use moorline_netlink::MoorLinks;
 use tokio::time::Instant;
 
@@ -85,9 +86,7 @@ impl Daemon {
         self.kept = self.netlink.kept_ulids().await?.into_iter().collect();
         self.keep_ulids().await;
         // Direct routes are still there.
-        if let Err(error) = self.netlink.add_all_moved(&self.moved.all()).await {
-            tracing::warn!(%error, "routes of what has moved");
-        }
+        self.carry_out_routes([RouteStep::Add(self.routes.all())]).await;
         Ok(())
     }
 }

@@ -9,13 +9,13 @@ use std::iter;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use moorline_addresses::{MovedRoute, Mover};
 use moorline_link::TooBig;
-use moorline_netlink::MovedRoute;
 use moorline_types::{LocatorPair, UlidPair};
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::protect::{MIN_MTU, Mover};
+use crate::protect::MIN_MTU;
 use crate::shell::Daemon;
 
 /// The MTUs of the paths of moved pairs, as routers have told them.
@@ -92,7 +92,7 @@ impl Daemon {
     /// Asks the kernel for the MTU of the paths of these pairs, if they have moved, and gives it to their routes.
     pub(crate) async fn learn_path_mtus(&mut self, pairs: &BTreeSet<UlidPair>) {
         let (mut news, mut known) = (Vec::new(), Vec::new());
-        for mover in self.moved.movers_of(pairs) {
+        for mover in self.routes.movers_of(pairs) {
             let Some(path) = self.path_of(mover) else { continue };
             match self.ask_path_mtu(mover, path).await {
                 Some(mtu) => {
@@ -103,7 +103,7 @@ impl Daemon {
             }
         }
         known.retain(|mover| {
-            let route = self.moved.get(*mover);
+            let route = self.routes.get(*mover);
             route.is_some_and(|route| self.path_mtus.least.contains(&route.ulids))
         });
         self.path_mtus.least.clear();
@@ -123,14 +123,14 @@ impl Daemon {
         if let Err(error) = self.netlink.flush_cached_routes().await {
             return tracing::debug!(%error, "routes of sockets");
         }
-        for route in movers.iter().filter_map(|mover| self.moved.get(*mover)) {
+        for route in movers.iter().filter_map(|mover| self.routes.get(*mover)) {
             self.notices.on_moved(route.ulids, Some(route.tcp_mtu()), clock::now());
         }
     }
 
     /// The MTU of the path, with the header in. None if the kernel knows of none that is less than that of the route.
     async fn ask_path_mtu(&self, mover: Mover, path: LocatorPair) -> Option<u32> {
-        let route = *self.moved.get(mover)?;
+        let route = *self.routes.get(mover)?;
         let header = MovedRoute::HEADER + self.room_of(mover)?;
         if self.path_mtus.least.contains(&route.ulids) {
             return (route.mtu() > MIN_MTU - header).then_some(MIN_MTU);

@@ -1,117 +1,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
+use moorline_addresses::{MovedRoute, Mover, RouteStep};
 use moorline_api::{EventKind, Pair};
 use moorline_bpf::Error;
 use moorline_contexts::{Contexts, Event, Failure, ReapState, Removal, Transmit};
 use moorline_datapath::shim6::{ContextEntry, Update};
-use moorline_netlink::MovedRoute;
-use moorline_types::{ContextId, LocatorPair, SessionId, UlidPair};
+use moorline_types::{ContextId, LocatorPair, UlidPair};
 
 use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
 use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 use crate::views;
-
-/// What the host system holds for the contexts and sessions that have moved.
-#[derive(Debug, Default)]
-pub(crate) struct Moved {
-    routes: BTreeMap<Mover, MovedRoute>,
-    /// Pairs of those that have a direct one.
-    direct: BTreeSet<UlidPair>,
-    /// What is to have one.
-    waiting: BTreeSet<Mover>,
-    /// Routes that the kernel has from a run before, until what has moved by them is known.
-    left: BTreeMap<UlidPair, MovedRoute>,
-}
-
-/// What has moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mover {
-    /// A context of Shim6.
-    Context(ContextId),
-    /// A session of ILNP.
-    Session(SessionId),
-}
-
-impl Moved {
-    pub(crate) fn get(&self, mover: Mover) -> Option<&MovedRoute> {
-        self.routes.get(&mover)
-    }
-
-    /// Notes routes that the kernel has from a run before.
-    pub(crate) fn leave(&mut self, routes: Vec<MovedRoute>) {
-        self.left = routes.into_iter().map(|route| (route.ulids, route)).collect();
-    }
-
-    /// Gives each of these the route that a run before has left for its pair.
-    pub(crate) fn take_over(&mut self, movers: impl IntoIterator<Item = (Mover, UlidPair)>) {
-        for (mover, ulids) in movers {
-            if self.get(mover).is_none()
-                && let Some(route) = self.left.remove(&ulids)
-            {
-                self.set([(mover, route)]);
-            }
-        }
-    }
-
-    /// The routes that nothing has taken over; the next time there are none.
-    pub(crate) fn take_left(&mut self) -> Vec<MovedRoute> {
-        std::mem::take(&mut self.left).into_values().collect()
-    }
-
-    /// Whether packets of the pair are routed to the uplink of other addresses.
-    pub(crate) fn is_direct(&self, ulids: UlidPair) -> bool {
-        self.direct.contains(&ulids)
-    }
-
-    /// All that has moved.
-    pub(crate) fn movers(&self) -> Vec<Mover> {
-        self.routes.keys().copied().collect()
-    }
-
-    /// The routes of all that has moved.
-    pub(crate) fn all(&self) -> Vec<MovedRoute> {
-        self.routes.values().copied().collect()
-    }
-
-    /// Contexts and sessions that have moved and are between the ULIDs of these pairs.
-    pub(crate) fn movers_of(&self, pairs: &BTreeSet<UlidPair>) -> Vec<Mover> {
-        let moved = self.routes.iter().filter(|(_, route)| pairs.contains(&route.ulids));
-        moved.map(|(mover, _)| *mover).collect()
-    }
-
-    /// What waits for a direct route; taken out, it waits no more.
-    pub(crate) fn waiting(&mut self) -> &mut BTreeSet<Mover> {
-        &mut self.waiting
-    }
-
-    /// Notes routes, in place of those that there were.
-    pub(crate) fn set(&mut self, routes: impl IntoIterator<Item = (Mover, MovedRoute)>) {
-        for (mover, route) in routes {
-            match route.direct {
-                Some(_) => self.direct.insert(route.ulids),
-                None => self.direct.remove(&route.ulids),
-            };
-            self.routes.insert(mover, route);
-        }
-    }
-
-    /// Those of them that have the route of other ULIDs: a slot has gone to another context.
-    fn of_others(&self, moved: &[(Mover, MovedRoute)]) -> Vec<Mover> {
-        let is_of_another = |(mover, route): &&(Mover, MovedRoute)| {
-            self.get(*mover).is_some_and(|before| before.ulids != route.ulids)
-        };
-        moved.iter().filter(is_of_another).map(|(mover, _)| *mover).collect()
-    }
-
-    fn remove(&mut self, mover: Mover) -> Option<MovedRoute> {
-        let route = self.routes.remove(&mover)?;
-        self.direct.remove(&route.ulids);
-        Some(route)
-    }
-}
 
 /// IPv6 asks for no less of any link (RFC 8200 s5).
 pub(crate) const MIN_MTU: u32 = moorline_wire::ip6::MIN_MTU as u32;
@@ -129,9 +30,7 @@ impl Daemon {
         }
     }
 
-    /// The route to the segmentation path comes before the move and goes after it, the one to an uplink comes after it and
-    /// goes before the next: so a super-packet of a moved context is segmented, and nothing leaves by an uplink that is not
-    /// that of its source.
+    /// In the order that [`Routes`](moorline_addresses::Routes) asks for.
     pub(crate) async fn carry_out(&mut self, updates: &[Update]) {
         let entries = moved_after(updates);
         let route = |entry: &&ContextEntry| MovedRoute {
@@ -145,7 +44,8 @@ impl Daemon {
             entries.values().map(|entry| (Mover::Context(entry.id), route(entry))).collect();
         self.route(moved.clone()).await;
         let back = back_in(updates);
-        self.lead_by_moor(back.iter().map(|id| Mover::Context(*id))).await;
+        let step = self.routes.lead_by_moor(back.iter().map(|id| Mover::Context(*id)));
+        self.carry_out_routes(step).await;
         for update in updates {
             if let Err(error) = self.datapath.apply(update) {
                 on_not_applied(self.host.shim6_mut(), update, &error);
@@ -153,42 +53,47 @@ impl Daemon {
         }
         let gone = back.iter().filter(|id| !entries.contains_key(id));
         self.unroute(gone.map(|id| Mover::Context(*id))).await;
-        self.lead_soon(moved);
+        self.routes.lead_soon(moved, clock::now());
         let is_removal = |update: &Update| matches!(update, Update::Remove { .. });
         if !self.kept.is_empty() && updates.iter().any(is_removal) {
             self.keep_ulids().await;
         }
     }
 
-    /// Moved traffic goes through `moor0`, where it is segmented before the header goes in. All routes
-    /// at once: each change makes every socket of the host look its route up again.
-    pub(crate) async fn route(&mut self, mut moved: Vec<(Mover, MovedRoute)>) {
-        self.moved.take_over(moved.iter().map(|(mover, route)| (*mover, route.ulids)));
-        moved.retain(|(mover, route)| self.moved.get(*mover) != Some(route));
-        if moved.is_empty() {
-            return;
-        }
-        self.unroute(self.moved.of_others(&moved)).await;
-        moved.iter_mut().for_each(|(_, route)| route.direct = None);
-        let mut has_changed = self.lead_by_moor(moved.iter().map(|(mover, _)| *mover)).await;
-        let no_longer_bare = moved.iter().filter(|(_, route)| !route.is_tcp_bare);
-        let before: Vec<_> =
-            no_longer_bare.filter_map(|(mover, _)| self.moved.get(*mover).copied()).collect();
-        if let Err(error) = self.netlink.remove_moved_tcp(&before).await {
-            tracing::warn!(%error, "routes of TCP that has moved");
-        }
-        moved.retain(|(mover, route)| self.moved.get(*mover) != Some(route));
-        let routes: Vec<_> = moved.iter().map(|(_, route)| *route).collect();
-        if !routes.is_empty() {
-            has_changed = true;
-            if let Err(error) = self.netlink.add_all_moved(&routes).await {
-                // All that the kernel did not refuse are set: so all are noted, to be removed.
-                tracing::warn!(%error, "routes of what has moved");
-            }
-            self.moved.set(moved);
-        }
-        if has_changed {
+    /// Moved traffic goes through `moor0`, where it is segmented before the header goes in.
+    pub(crate) async fn route(&mut self, moved: Vec<(Mover, MovedRoute)>) {
+        let steps = self.routes.route(moved);
+        if !steps.is_empty() {
+            self.carry_out_routes(steps).await;
             self.drop_waiting().await;
+        }
+    }
+
+    /// Carries out steps in their order. The routes of a step that fails are looked at again in a moment: an uplink may just have
+    /// gone.
+    pub(crate) async fn carry_out_routes(&mut self, steps: impl IntoIterator<Item = RouteStep>) {
+        for step in steps {
+            let netlink = &self.netlink;
+            let done = match &step {
+                RouteStep::RemoveTcp(routes) => netlink.remove_moved_tcp(routes).await.map(drop),
+                RouteStep::Add(routes) => netlink.add_all_moved(routes).await,
+                RouteStep::LeadDirectly(routes) => netlink.lead_directly(routes).await,
+                RouteStep::LeadByMoor(routes) => netlink.lead_by_moor(routes).await.map(drop),
+                RouteStep::Remove(routes) => netlink.remove_moved(routes).await.map(drop),
+            };
+            if let Err(error) = done {
+                match &step {
+                    RouteStep::LeadDirectly(_) => tracing::debug!(%error, "direct routes"),
+                    RouteStep::RemoveTcp(_)
+                    | RouteStep::Add(_)
+                    | RouteStep::LeadByMoor(_)
+                    | RouteStep::Remove(_) => tracing::warn!(%error, "routes of what has moved"),
+                }
+                self.routes.handle_failed(clock::now());
+            }
+            if let RouteStep::Remove(routes) = &step {
+                self.forget_unbound(routes).await;
+            }
         }
     }
 
@@ -229,22 +134,15 @@ impl Daemon {
     }
 
     pub(crate) async fn unroute(&mut self, movers: impl IntoIterator<Item = Mover>) {
-        let mut routes = Vec::new();
-        for mover in movers {
-            let route = self.moved.remove(mover);
-            self.path_mtus.forget(mover);
-            // What a session leaves to a context that has moved is the context's.
-            let is_left = |route: &MovedRoute| {
-                matches!(mover, Mover::Context(_)) || !self.host.has_moved(route.ulids)
-            };
-            routes.extend(route.filter(is_left));
-        }
-        if !routes.is_empty()
-            && let Err(error) = self.netlink.remove_moved(&routes).await
-        {
-            tracing::warn!(%error, "routes of what had moved");
-        }
-        self.forget_unbound(&routes).await;
+        let movers: Vec<_> = movers.into_iter().collect();
+        movers.iter().for_each(|mover| self.path_mtus.forget(*mover));
+        // What a session leaves to a context that has moved is the context's.
+        let host = &self.host;
+        let is_left = |(mover, route): &(Mover, MovedRoute)| {
+            matches!(mover, Mover::Context(_)) || !host.has_moved(route.ulids)
+        };
+        let step = self.routes.remove(movers, is_left);
+        self.carry_out_routes(step).await;
     }
 
     /// A ULID whose address has left the host stays on `moor0` as long as a context or session needs it.
@@ -290,7 +188,7 @@ impl Daemon {
             self.introductions.repeat(to.local.0, 0, clock::now());
             // Data plane and route are in place by now.
             let route =
-                self.moved.get(Mover::Context(*context)).filter(|_| *to != ulids.as_locators());
+                self.routes.get(Mover::Context(*context)).filter(|_| *to != ulids.as_locators());
             self.notices.on_moved(*ulids, route.map(MovedRoute::mtu), clock::now());
         }
         log(event);

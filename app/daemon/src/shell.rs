@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_addresses::{Advertisement, HostView};
+use moorline_addresses::{Advertisement, HostView, Routes};
 use moorline_api::EventKind;
 use moorline_bpf::{Datapath, Settings};
 use moorline_contexts::Contexts;
@@ -31,7 +31,6 @@ use crate::notice::Notices;
 use crate::path_mtu::PathMtus;
 use crate::paths::Steer;
 use crate::privileges;
-use crate::protect::Moved;
 use crate::ranker::Ranker;
 use crate::server::{self, Ask};
 use crate::shim6::shim6_config;
@@ -54,7 +53,7 @@ pub(crate) struct Daemon {
     pub(crate) view: HostView,
     /// When the view was taken.
     pub(crate) view_at: Instant,
-    pub(crate) moved: Moved,
+    pub(crate) routes: Routes,
     pub(crate) moor: Moor,
     pub(crate) notices: Notices,
     pub(crate) introductions: Introductions,
@@ -74,8 +73,6 @@ pub(crate) struct Daemon {
     pub(crate) save_at: Option<time::Instant>,
     /// From a change to that.
     pub(crate) save_delay: Duration,
-    /// When direct routes are set that wait for it.
-    pub(crate) lead_at: Option<time::Instant>,
     pub(crate) path_mtus: PathMtus,
     pub(crate) unbound: Unbound,
     /// Until then strangers wait.
@@ -207,7 +204,7 @@ impl Daemon {
             addresses,
             view: HostView::default(),
             view_at: clock::now(),
-            moved: Moved::default(),
+            routes: Routes::default(),
             moor: Moor::new(moor),
             notices: Notices::open(config.tcp_notice)?,
             introductions: Introductions::open().context("raw socket for routers")?,
@@ -221,7 +218,6 @@ impl Daemon {
             locals,
             save_at: None,
             save_delay: save_delay(Duration::ZERO),
-            lead_at: None,
             path_mtus: PathMtus::default(),
             unbound: Unbound::default(),
             strangers_at: None,
@@ -269,8 +265,8 @@ impl Daemon {
         self.restore_sessions(args, &view).await?;
         self.events.push(EventKind::DaemonStarted, |_| {});
         // Before anything is routed.
-        self.moved.leave(self.netlink.moved().await?);
-        self.moved.take_over(self.ilnp.iter().flat_map(Ilnp::routed));
+        self.routes.leave(self.netlink.moved().await?);
+        self.routes.take_over(self.ilnp.iter().flat_map(Ilnp::routed));
         let followed = self.on_view(view, routers).await;
         if goes_on {
             self.note_followed(followed);
@@ -296,7 +292,8 @@ impl Daemon {
         loop {
             self.plan_save();
             let wake = self.host.poll_timeout();
-            let (save_at, lead_at) = (self.save_at, self.lead_at);
+            let save_at = self.save_at;
+            let (lead_at, look_at) = (self.routes.poll_lead(), self.routes.poll_look());
             let unbound_at = self.unbound.poll_timeout();
             let path_mtus_at = self.path_mtus.poll_timeout();
             let moor_at = self.moor.poll_timeout();
@@ -342,7 +339,8 @@ impl Daemon {
                 () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(moor_at), if moor_at.is_some() => self.make_moor_anew().await,
-                () = until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
+                () = sleep_until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
+                () = sleep_until(look_at), if look_at.is_some() => self.look_at_routes().await,
                 () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
                 () = until(path_mtus_at), if path_mtus_at.is_some() => self.forget_path_mtus().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
@@ -408,7 +406,7 @@ impl Daemon {
         let followed = self.on_view(notice.view, routers).await;
         self.on_followed(followed);
         if may_lack_routes {
-            self.look_for_direct().await;
+            self.look_at_routes().await;
         }
         Ok(())
     }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use moorline_addresses::Mover;
 use moorline_datapath::shim6::{Report, Update};
 use moorline_link::{Queue, RefusalSocket};
 use tokio::time;
 
 use crate::clock;
 use crate::config::Config;
-use crate::protect::Mover;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -49,10 +49,8 @@ impl Daemon {
 
     /// Routes and ULIDs that the run before kept for what is there no more: contexts and sessions not taken over.
     async fn release_left(&mut self) -> anyhow::Result<()> {
-        let left = self.moved.take_left();
-        if !left.is_empty() {
-            self.netlink.remove_moved(&left).await?;
-        }
+        let step = self.routes.remove_left();
+        self.carry_out_routes(step).await;
         // A route of the run before may lead to a router or an uplink that has gone.
         self.follow_routers().await;
         self.kept = self.netlink.kept_ulids().await?.into_iter().collect();

@@ -5,12 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use moorline_addresses::{DefaultWays, SpecificRoute};
-use moorline_netlink::{MovedRoute, UnboundPeer};
+use moorline_addresses::{DefaultWays, MovedRoute, Mover, SpecificRoute};
+use moorline_netlink::UnboundPeer;
 use moorline_types::{Ulid, UlidPair};
 use tokio::time::Instant;
 
-use crate::protect::Mover;
 use crate::shell::Daemon;
 
 /// Which peers have unbound routes.
@@ -191,7 +190,7 @@ impl Daemon {
         let now = Instant::now();
         let too_long = self.unbound.too_long.clone();
         self.learn_path_mtus(&too_long).await;
-        let due = self.unbound.take_due(now, |mover| self.moved.get(mover).copied());
+        let due = self.unbound.take_due(now, |mover| self.routes.get(mover).copied());
         let (mut tried, mut wanted) = (Vec::new(), Vec::new());
         let mut room = self.unbound.room_for_told(now);
         for (one, known) in due {

@@ -82,7 +82,6 @@ pub use journal::{Journal, Record};
 pub use look::{HostRule, Look, Takes, look};
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
-pub use moved::MovedRoute;
 pub use reachability::{LostNeighbor, Reachability};
 pub use rules::SourceRules;
 pub use settings::{Settings, UNBOUND_PRIORITY};

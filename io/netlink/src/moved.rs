@@ -6,44 +6,8 @@ use crate::journal::Record;
 use crate::message::{Route, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
-use moorline_addresses::NextHop;
+use moorline_addresses::{MovedRoute, NextHop};
 use moorline_types::{Prefix, Ulid, UlidPair};
-
-/// A route of a moved pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MovedRoute {
-    /// The pair.
-    pub ulids: UlidPair,
-    /// MTU of the path it takes now, octets; the route's own is [`Self::HEADER`] less.
-    pub path_mtu: u32,
-    /// Whether its TCP goes without a header: it has a route of its own then, with all of the MTU.
-    ///
-    /// A smaller one would have the kernel send again all segments that are under way.
-    pub is_tcp_bare: bool,
-    /// Where all else leaves the host to. Then it need not come by our link: a second route, which is preferred, leads
-    /// there. If that goes with the uplink, the first is left.
-    pub direct: Option<NextHop>,
-    /// How packets leave the host that have the local ULID for their source. A third route leads there, for sockets that are
-    /// bound to that uplink: the kernel gives such a socket no route by another interface.
-    pub own: Option<NextHop>,
-}
-
-impl MovedRoute {
-    /// Octets of the Shim6 payload header (RFC 5533 s5.1).
-    pub const HEADER: u32 = 8;
-
-    /// MTU of the route, octets.
-    #[must_use]
-    pub const fn mtu(&self) -> u32 {
-        self.path_mtu.saturating_sub(Self::HEADER)
-    }
-
-    /// MTU of the route that TCP takes, octets.
-    #[must_use]
-    pub const fn tcp_mtu(&self) -> u32 {
-        if self.is_tcp_bare { self.path_mtu } else { self.mtu() }
-    }
-}
 
 impl Netlink {
     /// Sends the packets of a moved ULID pair to `moor0`, cut to fit a path of this MTU with the
@@ -113,7 +77,8 @@ impl Netlink {
         self.lead_by_moor(moved).await?;
         self.remove_moved_tcp(moved).await?;
         let ifindex = self.require_moor().await?;
-        self.remove_own(moved, self.settings.moved_table).await?;
+        self.remove_by_uplinks(moved, self.settings.moved_table, DIRECT_METRIC).await?;
+        self.remove_by_uplinks(moved, self.settings.moved_table, OWN_METRIC).await?;
         let routes = moved.iter().map(|one| Route { mtu: None, ..self.moved_route(ifindex, one) });
         Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
     }
@@ -125,53 +90,55 @@ impl Netlink {
     pub async fn remove_moved_tcp(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
         let ifindex = self.require_moor().await?;
         let bare: Vec<_> = moved.iter().filter(|one| one.is_tcp_bare).copied().collect();
-        self.remove_own(&bare, self.settings.moved_tcp_table()).await?;
+        self.remove_by_uplinks(&bare, self.settings.moved_tcp_table(), OWN_METRIC).await?;
         let routes =
             bare.iter().map(|one| Route { mtu: None, ..self.moved_tcp_route(ifindex, one) });
         Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
     }
 
-    /// The pairs that have a route: after a restart, those that an earlier process moved.
+    /// The pairs that have a route: after a restart, those that an earlier process moved. The MTU is 0 where a pair has no route by
+    /// `moor0`.
     ///
     /// # Errors
     /// The kernel's table cannot be read.
     pub async fn moved(&self) -> Result<Vec<MovedRoute>, Error> {
-        let bare = self.our_routes_in(self.settings.moved_tcp_table()).await?;
-        let bare: BTreeSet<_> =
-            bare.iter().map(|route| (route.source, route.destination)).collect();
+        let of_tcp = self.our_routes_in(self.settings.moved_tcp_table()).await?;
         let routes = self.our_routes_in(self.settings.moved_table).await?;
-        let moved = |metric| routes.iter().filter(move |route| route.metric == metric);
-        let hops = |metric| -> BTreeMap<_, _> {
-            let hop = |route: &Route| {
-                Some(((route.source, route.destination), (next_hop(route)?, route.mtu)))
-            };
-            moved(metric).filter_map(hop).collect()
-        };
-        let (direct, own) = (hops(DIRECT_METRIC), hops(OWN_METRIC));
-        let read = |route: &Route| {
+        let pair_of = |route: &Route| {
             let local = Ulid(route.source?.address());
-            let ulids = UlidPair::new(local, Ulid(route.destination.address()));
-            let path_mtu = route.mtu.unwrap_or_default().saturating_add(MovedRoute::HEADER);
-            let is_tcp_bare = bare.contains(&(route.source, route.destination));
-            // The kernel changes the MTU of a route to that of its uplink: such a route has to be set again.
-            let [direct, own] = [&direct, &own].map(|hops| {
-                let (hop, mtu) = hops.get(&(route.source, route.destination))?;
-                Some(*hop).filter(|_| *mtu == route.mtu)
-            });
-            Some(MovedRoute { ulids, path_mtu, is_tcp_bare, direct, own })
+            Some(UlidPair::new(local, Ulid(route.destination.address())))
         };
-        Ok(moved(Route::METRIC).filter_map(read).collect())
+        let with = |metric| -> BTreeMap<_, _> {
+            let routes = routes.iter().filter(move |route| route.metric == metric);
+            routes.filter_map(|route| Some((pair_of(route)?, route))).collect()
+        };
+        let (by_moor, direct, own) = (with(Route::METRIC), with(DIRECT_METRIC), with(OWN_METRIC));
+        let bare: BTreeSet<_> = of_tcp.iter().filter_map(pair_of).collect();
+        let read = |ulids: &UlidPair| {
+            let mtu = by_moor.get(ulids).and_then(|route| route.mtu);
+            // The kernel changes the MTU of a route to that of its uplink: such a route has to be set again.
+            let hop_of = |route: &&Route| next_hop(route).filter(|_| route.mtu == mtu);
+            MovedRoute {
+                ulids: *ulids,
+                path_mtu: mtu.map_or(0, |mtu| mtu.saturating_add(MovedRoute::HEADER)),
+                is_tcp_bare: bare.contains(ulids),
+                direct: direct.get(ulids).and_then(hop_of),
+                own: own.get(ulids).and_then(hop_of),
+            }
+        };
+        let pairs: BTreeSet<_> = routes.iter().chain(&of_tcp).filter_map(pair_of).collect();
+        Ok(pairs.iter().map(read).collect())
     }
 
-    /// Removes the routes of bound sockets, whatever interface and router they lead to.
-    async fn remove_own(&self, moved: &[MovedRoute], table: u32) -> Result<(), Error> {
-        let own = |one| Route {
-            table,
-            metric: OWN_METRIC,
-            mtu: None,
-            ..self.moved_route(ANY_INTERFACE, one)
-        };
-        self.delete_routes(&moved.iter().map(own).collect::<Vec<_>>()).await.map(|_| ())
+    /// Removes routes that lead to uplinks, whatever uplink and router that is.
+    async fn remove_by_uplinks(
+        &self,
+        moved: &[MovedRoute],
+        table: u32,
+        metric: u32,
+    ) -> Result<(), Error> {
+        let any = |one| Route { table, metric, mtu: None, ..self.moved_route(ANY_INTERFACE, one) };
+        self.delete_routes(&moved.iter().map(any).collect::<Vec<_>>()).await.map(|_| ())
     }
 
     fn moved_tcp_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {

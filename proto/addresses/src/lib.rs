@@ -1,4 +1,4 @@
-//! The links, addresses, routers and prefixes of a host, and which addresses the host should have.
+//! The links, addresses, routers and prefixes of a host, and which addresses and routes the host should have.
 //!
 //! | module | concern |
 //! |---|---|
@@ -9,9 +9,10 @@
 //! | `group` | the parameters of addresses that belong together: [`Group`] |
 //! | `prefixes` | in which prefixes an interface can have addresses of ours, and for how long |
 //! | `plan` | which addresses the host should have: [`Planner`] |
+//! | `routes` | which routes moved pairs should have: [`Routes`] |
 //!
 //! A view, what routers advertise and the time go into [`Planner::plan`], and a [`Plan`] comes out. On Linux, `io/netlink`
-//! reads the view and the daemon executes each [`Action`].
+//! reads the view and the daemon executes each [`Action`]. [`Routes`] gives each [`RouteStep`] to it in the same way.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -24,6 +25,7 @@ mod group;
 mod plan;
 mod policy;
 mod prefixes;
+mod routes;
 mod view;
 
 pub use advertised::{
@@ -35,6 +37,7 @@ pub use advertisement::{
 pub use group::{Collision, Group, Kind, Member};
 pub use plan::{Action, Note, Plan, Planner, RETRY, Seen};
 pub use policy::{AddressMode, AddressPolicy, PartOfRule, Rule};
+pub use routes::{MovedRoute, Mover, RouteStep, Routes};
 pub use view::{
     AddressFlags, BareLink, DefaultRoute, DefaultWays, HostView, Lifetimes, NextHop, SpecificRoute,
     Uplink, UplinkAddress,

@@ -4,7 +4,7 @@
 //! know the sessions. Its addresses for sessions stay, and so do routes of what has moved.
 
 use anyhow::Context as _;
-use moorline_addresses::HostView;
+use moorline_addresses::{HostView, Mover};
 use moorline_bpf::ilnp::IlnpDatapath;
 use moorline_datapath::ilnp::Update;
 use moorline_host::{Host, Sessions};
@@ -15,7 +15,6 @@ use super::presence::Presence;
 use super::{Ilnp, Known, locators};
 use crate::args::Args;
 use crate::clock;
-use crate::protect::Mover;
 use crate::shell::Daemon;
 
 impl Ilnp {

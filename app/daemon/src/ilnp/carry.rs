@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use moorline_addresses::{MovedRoute, Mover};
 use moorline_datapath::ilnp::ROOM_IN_TCP;
 use moorline_datapath::ilnp::{SessionEntry, Update};
 use moorline_host::Host;
 use moorline_ilnp::{Event, Transmit};
-use moorline_netlink::MovedRoute;
 use moorline_types::{Nonce, SessionId};
 
 use super::{Ilnp, Known};
 use crate::clock;
-use crate::protect::Mover;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -46,7 +45,7 @@ impl Daemon {
         if is_any_lost {
             routes = self.route_ahead(updates).await;
         }
-        self.lead_soon(routes);
+        self.routes.lead_soon(routes, clock::now());
         self.follow_updates(updates).await;
         for event in events {
             self.tell_ilnp(event);
@@ -76,7 +75,8 @@ impl Daemon {
             Update::Remove { session } => Some(Mover::Session(*session)),
         });
         let back: Vec<_> = back.collect();
-        self.lead_by_moor(back).await;
+        let step = self.routes.lead_by_moor(back);
+        self.carry_out_routes(step).await;
     }
 
     async fn follow_updates(&mut self, updates: &[Update]) {
@@ -136,7 +136,7 @@ impl Daemon {
         let Some(ilnp) = &self.ilnp else { return true };
         match ilnp.sessions.get(&entry.id) {
             Some(known) if known.wire == entry.wire_pair() => {
-                let route = self.moved.get(Mover::Session(entry.id));
+                let route = self.routes.get(Mover::Session(entry.id));
                 route.is_none_or(|route| route.is_tcp_bare)
             }
             _ => !ilnp.leaves_what_is_lost(entry),

@@ -1,13 +1,12 @@
 //! Events of sessions, and what people want to know of them in the log: no addresses above DEBUG, no nonces at all.
 
+use moorline_addresses::{MovedRoute, Mover};
 use moorline_api::{EventKind, Pair};
 use moorline_ilnp::{Cause, Classic, Event};
-use moorline_netlink::MovedRoute;
 use moorline_types::{IlvPair, SessionId};
 use moorline_wire::ilnp::Refusal;
 
 use crate::clock;
-use crate::protect::Mover;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -20,7 +19,7 @@ impl Daemon {
         });
         if let (Event::Moved { session, .. }, Some(pair)) = (event, known) {
             // Data plane and route are in place by now.
-            let route = self.moved.get(Mover::Session(*session));
+            let route = self.routes.get(Mover::Session(*session));
             self.notices.on_moved(pair.ulids(), route.map(MovedRoute::tcp_mtu), clock::now());
         }
         log(event);

@@ -55,23 +55,6 @@ fn what_comes_last_counts() {
     assert_eq!(back_in(&updates), [1, 2].map(ContextId).into());
 }
 
-#[test]
-fn a_slot_that_has_gone_to_another_context_does_not_keep_the_route_of_the_one_before() {
-    let route = |peer: &str| MovedRoute {
-        ulids: UlidPair::new(Ulid(address("2001:db8:a::1")), Ulid(address(peer))),
-        path_mtu: 1500,
-        is_tcp_bare: false,
-        direct: None,
-        own: None,
-    };
-    let [first, second, third] = [1, 2, 3].map(|id| Mover::Context(ContextId(id)));
-    let (one, other) = (route("2001:db8:b::1"), route("2001:db8:b::2"));
-    let mut moved = Moved::default();
-    moved.set([(first, one), (second, other)]);
-    let smaller = MovedRoute { path_mtu: 1400, ..one };
-    assert_eq!(moved.of_others(&[(first, smaller), (second, one), (third, other)]), [second]);
-}
-
 /// A host that goes on with one context, and the update that it has for the data plane.
 fn host_with_context() -> (Contexts, Update) {
     let entry = entry(3, false);

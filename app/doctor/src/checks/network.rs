@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
-use moorline_addresses::{AddressFlags, BareLink, Uplink, UplinkAddress};
+use moorline_addresses::{AddressFlags, BareLink, MovedRoute, Uplink, UplinkAddress};
 use moorline_api::{Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState};
-use moorline_netlink::{HostRule, MovedRoute, Settings, Takes, UNBOUND_PRIORITY};
+use moorline_netlink::{HostRule, Settings, Takes, UNBOUND_PRIORITY};
 use moorline_types::Prefix;
 
 use crate::facts::{Facts, UplinkFacts};

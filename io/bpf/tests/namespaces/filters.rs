@@ -115,8 +115,8 @@ fn the_qdisc_goes_with_the_last_program_of_either_kind() {
 
 /// As after a change of `attach`: nothing sees a packet twice.
 #[test]
-fn programs_of_an_earlier_process_give_way_to_the_other_kind_of_hook() {
-    if !can_run("programs_of_an_earlier_process_give_way_to_the_other_kind_of_hook") {
+fn filters_of_an_earlier_process_give_way_to_tcx_and_back() {
+    if !can_run("filters_of_an_earlier_process_give_way_to_tcx_and_back") {
         return;
     }
     let net = Net::new("fk");

@@ -261,23 +261,31 @@ fn programs_of_a_process_before_go_by_the_policy_of_the_new_one_at_once() {
 
 /// An uplink that comes back would else stay without programs for good.
 #[test]
-fn programs_are_attached_again_where_somebody_has_removed_the_pins() {
-    if !can_run("programs_are_attached_again_where_somebody_has_removed_the_pins") {
-        return;
+fn filters_are_attached_again_where_somebody_has_removed_the_pins() {
+    if can_run("filters_are_attached_again_where_somebody_has_removed_the_pins") {
+        check_attached_again("gc", AttachMode::Tc);
     }
-    for attach in [AttachMode::Tcx, AttachMode::Tc] {
-        let net = Net::new("gone");
-        let pins = Pins::new("gone");
-        let mut plane = open(&net.a, "a", &pins.settings(attach));
-        assert!(plane.is_pinned());
-        std::fs::remove_dir_all(&pins.0).unwrap();
-        assert!(!plane.is_pinned());
-        let up1 = net.a.ifindex("up1");
-        net.a.run(|| {
-            plane.detach_uplink(up1);
-            plane.attach_uplink(up1).unwrap();
-        });
-        assert!(plane.attached_before().contains(&up1), "{attach:?}");
-        assert!(!plane.is_pinned(), "the tables are not");
+}
+
+#[test]
+fn programs_of_tcx_are_attached_again_where_somebody_has_removed_the_pins() {
+    if can_run("programs_of_tcx_are_attached_again_where_somebody_has_removed_the_pins") {
+        check_attached_again("gx", AttachMode::Tcx);
     }
+}
+
+fn check_attached_again(tag: &str, attach: AttachMode) {
+    let net = Net::new(tag);
+    let pins = Pins::new(tag);
+    let mut plane = open(&net.a, "a", &pins.settings(attach));
+    assert!(plane.is_pinned());
+    std::fs::remove_dir_all(&pins.0).unwrap();
+    assert!(!plane.is_pinned());
+    let up1 = net.a.ifindex("up1");
+    net.a.run(|| {
+        plane.detach_uplink(up1);
+        plane.attach_uplink(up1).unwrap();
+    });
+    assert!(plane.attached_before().contains(&up1));
+    assert!(!plane.is_pinned(), "the tables are not");
 }

@@ -1,6 +1,6 @@
 use crate::harness::{Host, address, index, ip, next, on_host};
-use moorline_addresses::AddressFlags;
-use moorline_netlink::{AddressSpec, Change, MovedRoute, is_deaf};
+use moorline_addresses::{AddressFlags, MovedRoute};
+use moorline_netlink::{AddressSpec, Change, is_deaf};
 use moorline_types::{Ulid, UlidPair};
 use std::collections::BTreeSet;
 use std::fs;

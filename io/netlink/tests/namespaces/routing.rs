@@ -1,6 +1,6 @@
 use crate::harness::{Host, address, ip, on_host, route_device, sent};
-use moorline_addresses::NextHop;
-use moorline_netlink::{MovedRoute, Netlink, UnboundPeer};
+use moorline_addresses::{MovedRoute, NextHop};
+use moorline_netlink::{Netlink, UnboundPeer};
 use moorline_types::{Ulid, UlidPair};
 use std::collections::BTreeSet;
 use std::net::UdpSocket;

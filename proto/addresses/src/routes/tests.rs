@@ -1,0 +1,287 @@
+use proptest::prelude::*;
+
+use std::net::Ipv6Addr;
+use std::vec;
+
+use moorline_types::Ulid;
+
+use super::*;
+
+fn pair(number: u16) -> UlidPair {
+    let address = |network, host| Ulid(Ipv6Addr::new(0x2001, 0xdb8, network, 0, 0, 0, 0, host));
+    UlidPair::new(address(1, 1), address(2, number))
+}
+
+fn hop(ifindex: u32) -> NextHop {
+    NextHop { ifindex, gateway: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1) }
+}
+
+fn route(number: u16, ifindex: u32) -> MovedRoute {
+    let (direct, own) = (Some(hop(ifindex)), Some(hop(ifindex % 2 + 1)));
+    MovedRoute { ulids: pair(number), path_mtu: 1500, is_tcp_bare: false, direct, own }
+}
+
+const fn context(number: u32) -> Mover {
+    Mover::Context(ContextId(number))
+}
+
+/// The kernel's routes by pair: by `moor0`, those of TCP, direct ones, and those of bound sockets.
+#[derive(Clone, Debug, Default)]
+struct Kernel {
+    moor: BTreeMap<UlidPair, MovedRoute>,
+    tcp: BTreeSet<UlidPair>,
+    direct: BTreeMap<UlidPair, NextHop>,
+    own: BTreeMap<UlidPair, NextHop>,
+}
+
+impl Kernel {
+    fn carry_out(&mut self, step: &RouteStep) {
+        for route in step.routes() {
+            let ulids = route.ulids;
+            match step {
+                RouteStep::RemoveTcp(_) => drop(self.tcp.remove(&ulids)),
+                RouteStep::Add(_) => {
+                    self.moor.insert(ulids, *route);
+                    if route.is_tcp_bare {
+                        self.tcp.insert(ulids);
+                    }
+                    self.own.extend(route.own.map(|hop| (ulids, hop)));
+                }
+                RouteStep::LeadDirectly(_) => {
+                    self.direct.extend(route.direct.map(|hop| (ulids, hop)));
+                    self.own.extend(route.own.map(|hop| (ulids, hop)));
+                }
+                RouteStep::LeadByMoor(_) => drop(self.direct.remove(&ulids)),
+                RouteStep::Remove(_) => {
+                    self.moor.remove(&ulids);
+                    self.tcp.remove(&ulids);
+                    self.direct.remove(&ulids);
+                    self.own.remove(&ulids);
+                }
+            }
+        }
+    }
+
+    fn lose_uplink(&mut self, ifindex: u32) {
+        self.direct.retain(|_, hop| hop.ifindex != ifindex);
+        self.own.retain(|_, hop| hop.ifindex != ifindex);
+    }
+
+    /// As a reader of the kernel's tables tells it: the MTU is 0 where there is no route by `moor0`.
+    fn there(&self) -> Vec<MovedRoute> {
+        let pairs =
+            self.moor.keys().chain(&self.tcp).chain(self.direct.keys()).chain(self.own.keys());
+        let read = |ulids: UlidPair| MovedRoute {
+            ulids,
+            path_mtu: self.moor.get(&ulids).map_or(0, |route| route.path_mtu),
+            is_tcp_bare: self.tcp.contains(&ulids),
+            direct: self.direct.get(&ulids).copied(),
+            own: self.own.get(&ulids).copied(),
+        };
+        pairs.copied().collect::<BTreeSet<_>>().into_iter().map(read).collect()
+    }
+}
+
+/// What happens at a host. Movers and pairs have numbers; a slot may go to another pair.
+#[derive(Clone, Debug)]
+enum Op {
+    Move(u32, u16, u32, bool),
+    Back(u32),
+    LoseUplink(u32),
+    LeadWaiting,
+    /// The daemon ends, and goes on with those of its movers that it still knows.
+    Restart(u32),
+    /// So many steps fail from now on.
+    Fail(u8),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let mover = || 0..4_u32;
+    let op = prop_oneof![
+        6 => (mover(), 1..4_u16, 1..3_u32, any::<bool>()).prop_map(|(mover, pair, hop, bare)| Op::Move(mover, pair, hop, bare)),
+        2 => mover().prop_map(Op::Back),
+        2 => (1..3_u32).prop_map(Op::LoseUplink),
+        3 => Just(Op::LeadWaiting),
+        1 => mover().prop_map(Op::Restart),
+        1 => (1..4_u8).prop_map(Op::Fail),
+    ];
+    prop::collection::vec(op, 1..40)
+}
+
+#[derive(Debug)]
+struct Host {
+    routes: Routes,
+    kernel: Kernel,
+    /// The routes that the movers should have; no two of them have the same pair.
+    wanted: BTreeMap<Mover, MovedRoute>,
+    fails: u8,
+    now: Instant,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self {
+            routes: Routes::default(),
+            kernel: Kernel::default(),
+            wanted: BTreeMap::new(),
+            fails: 0,
+            now: Instant::from_nanos(1),
+        }
+    }
+
+    fn carry_out(&mut self, steps: impl IntoIterator<Item = RouteStep>) {
+        for step in steps {
+            if self.fails > 0 {
+                self.fails -= 1;
+                self.routes.handle_failed(self.now);
+            } else {
+                self.kernel.carry_out(&step);
+            }
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.routes.poll_look().is_some()
+    }
+
+    /// The data plane moves the pair of this mover.
+    fn go(&mut self, mover: Mover, route: MovedRoute) {
+        if self.wanted.iter().any(|(other, has)| *other != mover && has.ulids == route.ulids) {
+            return;
+        }
+        let steps = self.routes.route(vec![(mover, route)]);
+        self.carry_out(steps);
+        if !self.has_failed() {
+            assert!(self.kernel.moor.contains_key(&route.ulids), "nothing segments");
+            let direct = self.kernel.direct.get(&route.ulids);
+            assert!(direct.is_none_or(|hop| Some(*hop) == route.direct), "by another uplink");
+        }
+        self.wanted.insert(mover, route);
+        self.routes.lead_soon([(mover, route)], self.now);
+    }
+
+    fn back(&mut self, mover: Mover) {
+        let step = self.routes.lead_by_moor([mover]);
+        self.carry_out(step);
+        if let Some(route) = self.wanted.remove(&mover).filter(|_| !self.has_failed()) {
+            assert_eq!(self.kernel.direct.get(&route.ulids), None, "by another uplink");
+        }
+        let step = self.routes.remove([mover], |_| true);
+        self.carry_out(step);
+    }
+
+    fn lead_waiting(&mut self) {
+        let wanted = self.wanted.clone();
+        let other = |routes: &Routes, mover: Mover| {
+            wanted.get(&mover).filter(|wanted| routes.get(mover) != Some(wanted)).copied()
+        };
+        let step = self.routes.lead_waiting(other, self.now);
+        self.carry_out(step);
+    }
+
+    fn look(&mut self) {
+        let steps = self.routes.reconcile(&self.kernel.there(), self.now);
+        self.carry_out(steps);
+        self.routes.lead_soon(self.wanted.clone(), self.now);
+    }
+
+    fn do_op(&mut self, op: &Op) {
+        match *op {
+            Op::Move(mover, number, ifindex, is_tcp_bare) => {
+                self.go(context(mover), MovedRoute { is_tcp_bare, ..route(number, ifindex) });
+            }
+            Op::Back(mover) => self.back(context(mover)),
+            Op::LoseUplink(ifindex) => {
+                self.kernel.lose_uplink(ifindex);
+                self.look();
+            }
+            Op::LeadWaiting => self.lead_waiting(),
+            Op::Restart(forgotten) => {
+                self.routes = Routes::default();
+                self.wanted.remove(&context(forgotten));
+                self.routes.leave(self.kernel.there());
+                let known: Vec<_> =
+                    self.wanted.iter().map(|(mover, route)| (*mover, route.ulids)).collect();
+                self.routes.take_over(known);
+                for (mover, route) in self.wanted.clone() {
+                    self.go(mover, route);
+                }
+                let step = self.routes.remove_left();
+                self.carry_out(step);
+            }
+            Op::Fail(steps) => self.fails = steps,
+        }
+    }
+
+    /// Nothing fails any more, and what is due is done.
+    fn settle(&mut self) {
+        self.fails = 0;
+        self.look();
+        while let Some(at) =
+            [self.routes.poll_look(), self.routes.poll_lead()].into_iter().flatten().min()
+        {
+            self.now = self.now.max(at);
+            if self.routes.poll_look().is_some_and(|at| at <= self.now) {
+                self.look();
+            }
+            self.lead_waiting();
+        }
+    }
+}
+
+proptest! {
+    /// Whatever fails on the way, the kernel ends with the routes of what has moved, and with no other.
+    #[test]
+    fn the_kernel_ends_with_what_is_needed_and_nothing_else(ops in ops()) {
+        let mut host = Host::new();
+        for op in &ops {
+            host.do_op(op);
+            prop_assert_eq!(host.routes.movers(), host.wanted.keys().copied().collect::<Vec<_>>());
+        }
+        host.settle();
+        let by_pair = |routes: Vec<MovedRoute>| -> BTreeMap<_, _> {
+            routes.into_iter().map(|route| (route.ulids, route)).collect()
+        };
+        let wanted = host.wanted.values().copied().collect();
+        prop_assert_eq!(by_pair(host.kernel.there()), by_pair(wanted), "{:?}", host.routes);
+        for mover in host.routes.movers() {
+            host.back(mover);
+        }
+        prop_assert_eq!(host.kernel.there(), []);
+    }
+}
+
+#[test]
+fn a_slot_that_has_gone_to_another_context_does_not_keep_the_route_of_the_one_before() {
+    let mut routes = Routes::default();
+    let (one, other) = (route(1, 1), route(2, 1));
+    drop(routes.route(vec![(context(1), one), (context(2), other)]));
+    let smaller = MovedRoute { path_mtu: 1400, ..one };
+    let steps = routes.route(vec![(context(1), smaller), (context(2), route(3, 1))]);
+    let by_moor = |route: MovedRoute| MovedRoute { direct: None, ..route };
+    assert_eq!(
+        steps,
+        [
+            RouteStep::Remove(vec![by_moor(other)]),
+            RouteStep::Add(vec![by_moor(smaller), by_moor(route(3, 1))]),
+        ]
+    );
+}
+
+#[test]
+fn failures_in_a_row_are_looked_at_ever_more_seldom() {
+    let mut host = Host::new();
+    host.fails = 1;
+    host.go(context(1), route(1, 1));
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let at = host.routes.poll_look().expect("a look");
+        pauses.push(at.since(host.now).as_secs());
+        host.now = at;
+        host.fails = 1;
+        host.look();
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 64]);
+    host.settle();
+    assert_eq!(host.kernel.there(), [route(1, 1)]);
+}
