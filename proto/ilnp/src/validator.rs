@@ -1,6 +1,6 @@
-use core::fmt;
 use core::hash::Hasher;
 
+use moorline_index::{Secrets, equal_in_constant_time};
 use moorline_types::{DropReason, IlvPair, Instant, Nonce};
 use moorline_wire::ilnp::Accept;
 use moorline_wire::ilnp::consts::ADMISSION_VALIDATOR_LEN;
@@ -15,19 +15,16 @@ use crate::consts::VALIDATOR_MIN_LIFETIME;
 /// As for Shim6 (decision 004), the epoch in the message names the secret, and the current and the last one
 /// are good. The hash covers the session that the pair had when the Accept was made: its nonce, which no other has. So a Confirm
 /// that comes once more, after another handshake, is good for nothing.
+#[derive(Debug)]
 pub(crate) struct Validators {
-    epoch_start: Instant,
+    secrets: Secrets,
     epoch: u32,
-    current: [u8; 16],
-    previous: [u8; 16],
 }
 
 impl Validators {
     pub(crate) fn new(rng: &mut ChaCha20Rng, now: Instant) -> Self {
-        let mut secrets = [[0; 16]; 2];
-        secrets.iter_mut().for_each(|secret| rng.fill_bytes(secret));
-        let [current, previous] = secrets;
-        Self { epoch_start: now, epoch: rng.next_u32(), current, previous }
+        let secrets = Secrets::new(VALIDATOR_MIN_LIFETIME, |octets| rng.fill_bytes(octets), now);
+        Self { secrets, epoch: rng.next_u32() }
     }
 
     /// Fills in epoch and validator. The pair is the responder's, and so is the session that it has now.
@@ -40,7 +37,7 @@ impl Validators {
     ) -> Accept {
         self.rotate(rng, now);
         let sealed = Accept { epoch: self.epoch, ..accept };
-        Accept { validator: hash(&self.current, &sealed, (pair, session)), ..sealed }
+        Accept { validator: hash(self.secrets.current(), &sealed, (pair, session)), ..sealed }
     }
 
     /// Whether this came from us, of late, for this pair while it had this session.
@@ -53,13 +50,12 @@ impl Validators {
     ) -> Result<(), DropReason> {
         self.rotate(rng, now);
         let secret = match self.epoch.wrapping_sub(accept.epoch) {
-            0 => &self.current,
-            1 => &self.previous,
+            0 => self.secrets.current(),
+            1 => self.secrets.previous(),
             _ => return Err(DropReason::StaleNonce),
         };
         let ours = hash(secret, accept, (pair, session));
-        let pairs = ours.iter().zip(&accept.validator);
-        if pairs.fold(0, |difference, (a, b)| difference | (a ^ b)) == 0 {
+        if equal_in_constant_time(&ours, &accept.validator) {
             Ok(())
         } else {
             Err(DropReason::BadValidator)
@@ -67,24 +63,8 @@ impl Validators {
     }
 
     fn rotate(&mut self, rng: &mut ChaCha20Rng, now: Instant) {
-        let age = now.since(self.epoch_start);
-        if age < VALIDATOR_MIN_LIFETIME {
-            return;
-        }
-        let was_asleep = age >= VALIDATOR_MIN_LIFETIME * 2;
-        self.previous = self.current;
-        if was_asleep {
-            rng.fill_bytes(&mut self.previous);
-        }
-        rng.fill_bytes(&mut self.current);
-        self.epoch = self.epoch.wrapping_add(if was_asleep { 2 } else { 1 });
-        self.epoch_start = now;
-    }
-}
-
-impl fmt::Debug for Validators {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Validators").field("epoch_start", &self.epoch_start).finish_non_exhaustive()
+        let begun = self.secrets.rotate(|octets| rng.fill_bytes(octets), now);
+        self.epoch = self.epoch.wrapping_add(begun);
     }
 }
 

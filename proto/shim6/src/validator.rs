@@ -1,6 +1,6 @@
-use core::fmt;
 use core::hash::Hasher;
 
+use moorline_index::{Secrets, equal_in_constant_time};
 use moorline_types::{ContextTag, DropReason, Instant, LocatorPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
@@ -44,32 +44,21 @@ impl Bound {
 /// Responder Nonces are counted, from a random start, so that they do not tell the uptime; their order is
 /// the order in which peers asked. Secrets change every [`VALIDATOR_MIN_LIFETIME`]. Those of the current
 /// epoch and of the one before are accepted, so a nonce lives 30 to 60 s.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Validators {
-    epoch_start: Instant,
+    secrets: Secrets,
     /// The next nonce, and the first ones of the current epoch and of the one before.
     next: u32,
     current_first: u32,
     previous_first: u32,
-    current: [u8; 16],
-    previous: [u8; 16],
 }
 
 impl Validators {
     /// Draws the first secrets.
     pub fn new(rng: &mut ChaCha20Rng, now: Instant) -> Self {
         let first = rng.next_u32();
-        let mut validators = Self {
-            epoch_start: now,
-            next: first,
-            current_first: first,
-            previous_first: first,
-            current: [0; 16],
-            previous: [0; 16],
-        };
-        rng.fill_bytes(&mut validators.current);
-        rng.fill_bytes(&mut validators.previous);
-        validators
+        let secrets = Secrets::new(VALIDATOR_MIN_LIFETIME, |octets| rng.fill_bytes(octets), now);
+        Self { secrets, next: first, current_first: first, previous_first: first }
     }
 
     /// Nonce and validator for an R1 or R1bis.
@@ -82,7 +71,7 @@ impl Validators {
         self.rotate(rng, now);
         let nonce = self.next;
         self.next = nonce.wrapping_add(1);
-        (nonce, tag(&self.current, nonce, bound))
+        (nonce, tag(self.secrets.current(), nonce, bound))
     }
 
     /// Checks nonce and validator of an I2 or I2bis.
@@ -98,7 +87,7 @@ impl Validators {
         //= rfc5533#7.13-2 rfc5533#7.20-2
         let age = self.age(nonce).ok_or(DropReason::StaleNonce)?;
         let is_current = age <= self.next.wrapping_sub(self.current_first);
-        let secret = if is_current { &self.current } else { &self.previous };
+        let secret = if is_current { self.secrets.current() } else { self.secrets.previous() };
         if equal_in_constant_time(&tag(secret, nonce, bound), validator) {
             Ok(())
         } else {
@@ -124,23 +113,12 @@ impl Validators {
     }
 
     fn rotate(&mut self, rng: &mut ChaCha20Rng, now: Instant) {
-        let age = now.since(self.epoch_start);
-        if age < VALIDATOR_MIN_LIFETIME {
-            return;
+        let begun = self.secrets.rotate(|octets| rng.fill_bytes(octets), now);
+        if begun > 0 {
+            // Of the epochs slept through there is nothing, and what was made before is too old.
+            self.previous_first = if begun > 1 { self.next } else { self.current_first };
+            self.current_first = self.next;
         }
-        self.previous = self.current;
-        // Of the epochs slept through there is nothing, and what was made before is too old.
-        let is_behind = age >= VALIDATOR_MIN_LIFETIME * 2;
-        self.previous_first = if is_behind { self.next } else { self.current_first };
-        self.current_first = self.next;
-        rng.fill_bytes(&mut self.current);
-        self.epoch_start = now;
-    }
-}
-
-impl fmt::Debug for Validators {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Validators").field("epoch_start", &self.epoch_start).finish_non_exhaustive()
     }
 }
 
@@ -149,9 +127,4 @@ fn tag(secret: &[u8; 16], nonce: u32, bound: &Bound) -> [u8; VALIDATOR_LEN] {
     hasher.write(&nonce.to_be_bytes());
     bound.hash(&mut hasher);
     hasher.finish128().as_bytes()
-}
-
-fn equal_in_constant_time(ours: &[u8; VALIDATOR_LEN], theirs: &[u8]) -> bool {
-    theirs.len() == VALIDATOR_LEN
-        && ours.iter().zip(theirs).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
