@@ -32,7 +32,10 @@ impl Daemon {
             told.why = format!(
                 "the pair that answers leaves by {uplink}, as the current one does: no pair by another uplink has answered"
             );
-            told.remedy = "`moorline doctor PEER` as root tries each pair.".to_owned();
+            told.remedy =
+                "Moorline asks pairs by other uplinks itself, soon after these are back; \
+                           `moorline doctor PEER` as root tries each pair now."
+                    .to_owned();
         }
         Some(told)
     }

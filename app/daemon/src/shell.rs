@@ -27,6 +27,7 @@ use crate::events::Events;
 use crate::ilnp::{self, Ilnp, Peers};
 use crate::introduce::Introductions;
 use crate::moor::Moor;
+use crate::neighbors::LostRouters;
 use crate::notice::Notices;
 use crate::path_mtu::PathMtus;
 use crate::paths::Steer;
@@ -84,6 +85,7 @@ pub(crate) struct Daemon {
     /// Its programs may have more to say than was read.
     pub(crate) ilnp_waits: bool,
     pub(crate) ranker: Ranker,
+    pub(crate) lost_routers: LostRouters,
 }
 
 /// What wakes the main loop besides the daemon's own state.
@@ -228,6 +230,7 @@ impl Daemon {
             ilnp,
             ilnp_waits: false,
             ranker: Ranker::start(config.ranker.clone()),
+            lost_routers: LostRouters::default(),
             config,
         };
         let (icmp6, reachability) = match daemon.begin(args, view, &mut routers, goes_on).await {
@@ -327,7 +330,7 @@ impl Daemon {
                     let followed = self.follow(&mut sources.routers).await;
                     self.on_followed(followed);
                 }
-                lost = sources.reachability.next() => self.on_lost_neighbor(lost),
+                lost = sources.reachability.next() => self.on_lost_neighbor(lost).await,
                 () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
                 ranked = self.ranker.next() => self.on_ranked(ranked),
                 _ = rankings.tick(), if self.config.ranker.is_some() => self.rank_all(),

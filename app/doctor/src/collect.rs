@@ -69,7 +69,9 @@ fn uplink(link: Uplink) -> UplinkFacts {
     UplinkFacts { forwards: control("forwarding") != 0, accept_ra: control("accept_ra"), link }
 }
 
-fn firewall() -> Firewall {
+/// Reads the rules of the host's firewall.
+#[must_use]
+pub fn firewall() -> Firewall {
     let places = ["nft", "/usr/sbin/nft", "/sbin/nft"];
     let tried = places.iter().map(|nft| Command::new(nft).args(["-j", "list", "ruleset"]).output());
     let Some(output) = tried.flatten().next() else { return Firewall::NoProgram };

@@ -34,7 +34,7 @@ mod unheard;
 mod ways;
 
 pub use checks::examine;
-pub use collect::collect;
+pub use collect::{collect, firewall};
 pub use facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 pub use finding::{Finding, Report, Severity};
 pub use fix::{COMMENT, Fix, fixes, undoing};

@@ -55,7 +55,8 @@ fn without_any_path(pairs: &[PairReport]) -> Option<Finding> {
         return Some(finding);
     }
     let finding = stops("peer-unreachable", "the peer answers on no pair").remedy(
-        "Is it up, and is this its address? It may answer neither echo requests nor Shim6.",
+        "Is it up, and is this its address? It may answer neither echo requests nor Shim6, or its firewall drops what opens no \
+         connection: `moorline doctor` there says so.",
     );
     (!pairs.iter().any(arrives)).then_some(finding)
 }

@@ -4,8 +4,8 @@ use anyhow::Context;
 use moorline_api::Client;
 use moorline_doctor::probe::{self, PeerReport};
 use moorline_doctor::{
-    Facts, Firewall, Fix, Report, collect, examine, examine_peer, explain_silence, fixes, undoing,
-    ways,
+    Facts, Firewall, Fix, Report, collect, examine, examine_peer, explain_silence, firewall, fixes,
+    undoing, ways,
 };
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
@@ -75,6 +75,14 @@ fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result
         )?;
     }
     Ok(true)
+}
+
+/// Closes the host's firewall again, without a question. True if there was something to close.
+pub(crate) fn close_firewall() -> anyhow::Result<bool> {
+    let Firewall::Ruleset(ruleset) = firewall() else { return Ok(false) };
+    let commands = undoing(&ruleset);
+    commands.iter().try_for_each(|command| run(command))?;
+    Ok(!commands.is_empty())
 }
 
 /// As it would be typed.

@@ -1,3 +1,4 @@
+use super::doctor::close_firewall;
 use super::programs::find_program;
 use crate::args::{Args, DownArgs};
 use anyhow::{Context, bail};
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Has a running daemon restore the host and end, then runs `moorlined --reset` for what is left: the daemon wrote the journal
-/// of its changes, it can read it.
+/// of its changes, it can read it. Takes the rules of `moorline doctor --fix` out of the firewall, too.
 pub(crate) fn down(args: &Args, down: &DownArgs) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
         bail!("only root can undo changes to the network: run `sudo moorline down`");
@@ -18,6 +19,12 @@ pub(crate) fn down(args: &Args, down: &DownArgs) -> anyhow::Result<ExitCode> {
         }
         None => down.clone(),
     };
+    // After the daemon: until then the rules let its messages in.
+    match close_firewall() {
+        Ok(true) => println!("The rules of `moorline doctor --fix` are gone from the firewall."),
+        Ok(false) => {}
+        Err(error) => eprintln!("moorline: rules of `moorline doctor --fix` stay: {error:#}"),
+    }
     let daemon = find_program("moorlined")
         .context("moorlined is neither next to moorline nor on PATH: put it there")?;
     // On success this process becomes the daemon's, and its exit code is ours.

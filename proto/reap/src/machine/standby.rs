@@ -323,6 +323,7 @@ impl Machine {
             return;
         }
         let is_away = self.home_to_check().is_some();
+        let has_better = keeps && self.better_standby().is_some();
         let monitor = self.monitor_mut();
         if !keeps {
             monitor.verified = None;
@@ -334,6 +335,10 @@ impl Machine {
         if is_away && monitor.round == Round::Resting {
             // The preferred pair may be back, and rounds without it are further apart.
             monitor.due = monitor.due.min(now + interval);
+        }
+        if has_better && monitor.round == Round::Resting {
+            // Another uplink may be back: until it is asked, the standby path shares an end with the current pair.
+            monitor.due = monitor.due.min(now + (interval / 10).max(RETRY));
         }
         let has_any = monitor.standby.is_some() || is_away;
         if !has_any {

@@ -103,6 +103,22 @@ fn a_standby_path_that_shares_an_end_gives_way_to_one_that_shares_none_as_soon_a
     assert!(net.probes_sent() - sent <= 8 * 11, "as many as ever: {}", net.probes_sent() - sent);
 }
 
+/// A round is 60 s, and a host says of its contexts that no pair by another uplink has answered for as long as none is asked.
+#[test]
+fn an_uplink_that_is_back_is_asked_in_a_tenth_of_a_round() {
+    let mut net = net(&config());
+    net.run_for(ms(30_000));
+    let [ours, theirs] = [A, B].map(|end| [1, 2].map(|number| locator(end, number)));
+    let now = net.now;
+    net.hosts[0].machine.handle_candidates(&ours[..1], &theirs, now);
+    net.run_for(ms(30_000));
+    assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(1, 2)));
+    let now = net.now;
+    net.hosts[0].machine.handle_candidates(&ours, &theirs, now);
+    net.run_for(ms(7_000));
+    assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(2, 2)));
+}
+
 #[test]
 fn a_peer_that_knows_no_checks_is_asked_ever_more_rarely() {
     let mut net = net(&config());
