@@ -30,7 +30,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "dns")]
         Command::Ilnp(command) => commands::ilnp(args, command, out),
         Command::Doctor(doctor) => commands::doctor(args, doctor, out),
-        Command::Down(down) => commands::down(args, down),
+        Command::Down(down) => commands::down(args, down, out),
         Command::Demo(lab) => commands::lab(Some("demo"), lab),
         Command::Sim(lab) => commands::lab(Some("sim"), lab),
         Command::Addr(command) => commands::addr(args, command, out),

@@ -3,13 +3,14 @@ use super::programs::find_program;
 use crate::args::{Args, DownArgs};
 use anyhow::{Context, bail};
 use moorline_api::{BlockingClient, Client, Down, EventsQuery};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Has a running daemon restore the host and end, then runs `moorlined --reset` for what is left: the daemon wrote the journal
 /// of its changes, it can read it. Takes the rules of `moorline doctor --fix` out of the firewall, too.
-pub(crate) fn down(args: &Args, down: &DownArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn down(args: &Args, down: &DownArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
         bail!("only root can undo changes to the network: run `sudo moorline down`");
     }
@@ -21,7 +22,10 @@ pub(crate) fn down(args: &Args, down: &DownArgs) -> anyhow::Result<ExitCode> {
     };
     // After the daemon: until then the rules let its messages in.
     match close_firewall() {
-        Ok(true) => println!("The rules of `moorline doctor --fix` are gone from the firewall."),
+        Ok(true) => {
+            writeln!(out, "The rules of `moorline doctor --fix` are gone from the firewall.")?;
+            out.flush()?;
+        }
         Ok(false) => {}
         Err(error) => eprintln!("moorline: rules of `moorline doctor --fix` stay: {error:#}"),
     }
