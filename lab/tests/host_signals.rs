@@ -4,39 +4,36 @@
 
 mod common;
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 use common::{
     Protected, daemon_options, endpoint, eventually, is_skipped, protected_with, two_by_two,
 };
-use moorline_api::EventKind;
+use moorline_api::{BlockingClient, Client, EventKind, PathRule, Preference, Scope};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
-use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
+use moorline_lab::workload::{Direction, Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{preflight, topology};
 
-/// Two hosts that would wait a minute for payload that does not come back, and suspect nothing; the first one's kernel asks
-/// for neighbours again within seconds.
-fn patient(test: &str) -> Option<Protected> {
+/// Two hosts; the first one's kernel asks its router at the first ISP within seconds whether it is still there.
+fn asking(
+    test: &str,
+    neighbours: &[(&str, &str)],
+    options: impl FnOnce(DaemonOptions) -> DaemonOptions,
+) -> Option<Protected> {
     let lab = two_by_two(test, &["nft"])?;
     if is_skipped(test, &preflight::check_bpf()) {
         return None;
     }
     // Before the daemon: it makes an entry for the router, and an entry keeps the time that it began with.
     let first = lab.namespace(topology::HOSTS[0]).unwrap();
-    for (setting, value) in [
-        ("base_reachable_time_ms", "1000"),
-        ("delay_first_probe_time", "1"),
-        ("retrans_time_ms", "100"),
-    ] {
+    let soon = [("base_reachable_time_ms", "1000"), ("delay_first_probe_time", "1")];
+    for (setting, value) in soon.iter().chain(neighbours) {
         first.sysctl(&format!("ipv6/neigh/isp1/{setting}"), value).unwrap();
     }
-    let options = DaemonOptions {
-        send_timeout: Duration::from_secs(60),
-        settings: "profile = \"rfc\"\n".to_owned(),
-        ..daemon_options()
-    };
+    let options = options(daemon_options());
     let daemons: Vec<_> =
         topology::HOSTS.iter().map(|host| Daemon::start(&lab, host, &options).unwrap()).collect();
     let ends = [0, 1].map(|side| {
@@ -55,7 +52,14 @@ const DEAD_ROUTER: &str = "table ip6 dead {
 //= rfc5534#3.2-1 (test)
 #[test]
 fn a_router_that_is_dead_on_a_live_link_is_noticed_by_neighbour_unreachability_detection() {
-    let Some(mut hosts) = patient("dead router") else { return };
+    // They would wait a minute for payload that does not come back, and suspect nothing.
+    let patient = |options| DaemonOptions {
+        send_timeout: Duration::from_secs(60),
+        settings: "profile = \"rfc\"\n".to_owned(),
+        ..options
+    };
+    let hosts = asking("dead router", &[("retrans_time_ms", "100")], patient);
+    let Some(mut hosts) = hosts else { return };
     let [client, server] = hosts.ends.clone();
     let options =
         TcpOptions { client, server, sender: Sender::Client, bytes: 12_000_000, rate: 4_000_000 };
@@ -74,16 +78,71 @@ fn a_router_that_is_dead_on_a_live_link_is_noticed_by_neighbour_unreachability_d
     assert!(hosts.has_moved_to_isp2());
 }
 
-/// Both ends of a connection that has carried enough for a context.
-fn connection(client: &Endpoint, server: &Endpoint) -> (TcpStream, TcpStream) {
+/// Both ends of a connection.
+fn new_connection(client: &Endpoint, server: &Endpoint) -> (TcpStream, TcpStream) {
     let to = SocketAddr::from((server.address, 0));
     let listener = server.namespace.enter(|| Ok(TcpListener::bind(to)?)).unwrap();
     let to = listener.local_addr().unwrap();
-    let mut near = client.namespace.enter(|| Ok(TcpStream::connect(to)?)).unwrap();
-    let (mut far, _) = listener.accept().unwrap();
+    let near = client.namespace.enter(|| Ok(TcpStream::connect(to)?)).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+/// Those of one that has carried enough for a context.
+fn connection(client: &Endpoint, server: &Endpoint) -> (TcpStream, TcpStream) {
+    let (mut near, mut far) = new_connection(client, server);
     near.write_all(&[7; 8192]).unwrap();
     far.read_exact(&mut [0; 8192]).unwrap();
     (near, far)
+}
+
+/// A socket that has no source address when it looks for its route keeps the route by the uplink that its context has left.
+#[test]
+fn a_connection_that_has_moved_does_not_wait_for_the_router_that_it_has_left() {
+    // The kernel looks for the router for a minute.
+    let hosts = asking("router left behind", &[("mcast_solicit", "60")], |options| options);
+    let Some(mut hosts) = hosts else { return };
+    let flow = hosts.datagrams(Direction::BothWays);
+    hosts.await_context();
+    drop(flow.finish());
+    let socket = hosts.lab.directory(topology::HOSTS[0]).unwrap().join("moorlined.sock");
+    let prefer = PathRule {
+        scope: Scope::All,
+        local: Some("isp2".to_owned()),
+        peer: None,
+        preference: Preference::Prefer,
+        tell_peer: false,
+        origin: String::new(),
+    };
+    BlockingClient::new(Client::new(socket)).unwrap().rule(&prefer).unwrap();
+    hosts.daemons[0].wait_for(&EventKind::Moved, Duration::from_secs(20)).unwrap();
+    let [client, server] = hosts.ends.clone();
+    // Packets of full size would have the daemon tell sockets of a route with room for a header.
+    let (mut near, mut far) = new_connection(&client, &server);
+    assert_eq!(near.local_addr().unwrap().ip(), client.address, "not of the context");
+    near.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let answers = thread::spawn(move || io::copy(&mut far.try_clone().unwrap(), &mut far));
+    let mut ask = || {
+        near.write_all(&[7; 100]).unwrap();
+        near.read_exact(&mut [0; 100])
+    };
+    hosts.lab.namespace("isp1").unwrap().nft(DEAD_ROUTER).unwrap();
+    ask().unwrap();
+    // An answer to the connection tells the kernel that its router is there, so it is asked while there is none.
+    let neighbour = |words: &[&str]| client.namespace.ip(&[&["-6", "neigh"], words].concat());
+    let router = neighbour(&["show", "dev", "isp1"]).unwrap();
+    let router = router.split_whitespace().next().unwrap();
+    eventually("the loss of the router", || {
+        let known = neighbour(&["show", "dev", "isp1"]).unwrap().contains("lladdr");
+        if known {
+            let _ = neighbour(&["change", router, "dev", "isp1", "nud", "probe"]);
+        }
+        !known
+    });
+    for _ in 0..20 {
+        ask().unwrap();
+    }
+    near.shutdown(Shutdown::Both).unwrap();
+    answers.join().unwrap().unwrap();
 }
 
 /// How many contexts were removed.
