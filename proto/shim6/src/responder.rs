@@ -200,6 +200,7 @@ impl Machine {
         if !is_known && !peer.locators.contains(&locators.peer) {
             return Err(DropReason::WrongLocators);
         }
+        self.check_confusion(offer, &peer.locators)?;
         let id = match known.map(|context| context.id) {
             None => self.accept(offer, ways, peer, locators)?,
             Some(id) => {

@@ -65,3 +65,9 @@ fn nothing_is_asked_for_that_no_host_can_do() {
     // Two retransmissions in a row were lost, and each waits for twice as long as the one before.
     sound(&[9_800_005_882]);
 }
+
+/// An I2bis that was overheard came again without its ULID-pair option (decision 035).
+#[test]
+fn an_i2bis_makes_one_context() {
+    sound(&[31_415_973_753, 31_416_055_692, 31_416_088_555]);
+}

@@ -81,13 +81,10 @@ fn an_r2_with_the_tag_of_another_context_ends_that_one() {
     check_resolved(&mut duo, tag);
 }
 
-//= rfc5533#7.15-1 rfc5533#7.15-5 (test)
-#[test]
-fn an_i2bis_with_the_tag_of_another_context_ends_that_one() {
-    let (mut duo, tag) = with_old_context();
-    let pair = second_ulids().as_locators();
+/// The answer to an R1bis that names this tag for the peer's second locator.
+fn i2bis(duo: &mut Duo, tag: ContextTag) -> moorline_wire::I2bis {
     let unknown = ContextTag::from_bits(5);
-    let lost = duo.machines[0].handle_payload(unknown, pair, duo.now);
+    let lost = duo.machines[0].handle_payload(unknown, second_ulids().as_locators(), duo.now);
     assert_eq!(lost, Err(DropReason::UnknownTag));
     duo.collect();
     let Some(Flight { message: Message::R1bis(r1bis), .. }) = duo.under_way.pop_front() else {
@@ -96,14 +93,37 @@ fn an_i2bis_with_the_tag_of_another_context_ends_that_one() {
     let validator = r1bis.options.validator().expect("validator").to_vec();
     let mut options = alloc::vec![Opt::Validator(validator)];
     options.extend(proof(2, second_ulids().peer));
-    let i2bis = moorline_wire::I2bis {
+    moorline_wire::I2bis {
         initiator_tag: tag,
         initiator_nonce: 2,
         responder_nonce: r1bis.responder_nonce,
         packet_tag: unknown,
         options: Options::from(options),
-    };
+    }
+}
+
+//= rfc5533#7.15-1 rfc5533#7.15-5 (test)
+#[test]
+fn an_i2bis_with_the_tag_of_another_context_ends_that_one() {
+    let (mut duo, tag) = with_old_context();
+    let i2bis = i2bis(&mut duo, tag);
+    let pair = second_ulids().as_locators();
     duo.hand(&from_peer(pair, Message::I2bis(i2bis))).expect("I2bis");
+    check_resolved(&mut duo, tag);
+}
+
+/// No validator of an R1bis covers the ULIDs.
+#[test]
+fn an_i2bis_that_comes_again_with_other_ulids_ends_no_context() {
+    let (mut duo, tag) = with_old_context();
+    let mut i2bis = i2bis(&mut duo, tag);
+    let pair = second_ulids().as_locators();
+    duo.hand(&from_peer(pair, Message::I2bis(i2bis.clone()))).expect("I2bis");
+    let UlidPair { local, peer } = ulids();
+    let named = Opt::UlidPair { sender: peer, receiver: local };
+    i2bis.options = i2bis.options.iter().cloned().chain([named]).collect();
+    let again = duo.hand(&from_peer(pair, Message::I2bis(i2bis)));
+    assert_eq!(again, Err(DropReason::StaleNonce));
     check_resolved(&mut duo, tag);
 }
 
