@@ -251,6 +251,11 @@ impl Routes {
         self.look_at
     }
 
+    /// The caller has begun to read the kernel's routes. [`Self::reconcile`] or [`Self::handle_failed`] comes next.
+    pub const fn begin_look(&mut self) {
+        self.look_at = None;
+    }
+
     /// Brings what is noted in step with what the kernel has, and gives the steps for routes that are missing and for those that
     /// nobody needs; then the kernel's routes are looked at once more. The kernel takes a direct route away with its uplink, which
     /// may be up again before anybody has seen it down: such a route is noted as gone.

@@ -1,24 +1,93 @@
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use moorline_addresses::RouteStep;
 use moorline_contexts as shim6;
 use moorline_datapath as datapath;
 use moorline_ilnp as ilnp;
+use moorline_types::{Ulid, UlidPair};
 
-/// An action that the executor of a host is to take next.
+use crate::node::Node;
+
+/// An action that the executor of a host is to take next. If the executor cannot take it, the executor says so by
+/// [`Host::handle_failed`](crate::Host::handle_failed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Tell the data plane of Shim6.
     UpdateContext(datapath::shim6::Update),
     /// Tell the data plane of ILNP.
     UpdateSession(datapath::ilnp::Update),
+    /// Tell the data plane of ILNP the identifiers and locators of this node.
+    SetNode(Node),
+    /// Change the kernel's routes of moved pairs.
+    Route(RouteStep),
+    /// Read the kernel's routes of moved pairs, and give them to [`Host::handle_routes`](crate::Host::handle_routes).
+    AskRoutes,
+    /// Drop the packets that wait for a neighbour on this interface: TCP sends none of them again as long as they wait.
+    GiveUpNeighbors {
+        /// Index of the interface.
+        ifindex: u32,
+    },
+    /// Have all sockets look their routes up again.
+    FlushCachedRoutes,
+    /// Keep a ULID, whose address has left its uplink, an address of the host.
+    KeepUlid(Ulid),
+    /// Keep it no longer.
+    ReleaseUlid(Ulid),
+    /// Bring the rules by source address in step with [`Host::view`](crate::Host::view).
+    FollowRules,
+    /// Add an address that sessions need to an uplink: a deprecated one with a prefix of 128 bits.
+    AddSessionAddress(SessionAddress),
+    /// Remove such an address.
+    RemoveSessionAddress(SessionAddress),
+    /// Tell the routers of an uplink that an address of the host is there.
+    Introduce {
+        /// Index of the interface; 0: the uplink that has the address.
+        ifindex: u32,
+        /// The address.
+        address: Ipv6Addr,
+    },
     /// Send a control packet of protocol 140.
-    SendShim6(shim6::Transmit),
+    SendShim6 {
+        /// The packet and its locators.
+        transmit: shim6::Transmit,
+        /// Index of the interface it has to leave by; 0: the route decides.
+        ifindex: u32,
+    },
     /// Send a control packet of ILNP, which is ICMPv6.
-    SendIlnp(ilnp::Transmit),
+    SendIlnp {
+        /// The packet.
+        transmit: ilnp::Transmit,
+        /// As for [`Effect::SendShim6`].
+        ifindex: u32,
+    },
+    /// Have TCP between these ULIDs send again what may be lost, in segments for this MTU.
+    NotifyTcp {
+        /// The addresses of the sockets.
+        ulids: UlidPair,
+        /// MTU of the route that TCP takes now, octets; none if the pair has no route of its own.
+        mtu: Option<u32>,
+    },
     /// Tell people of a context.
     TellContext(shim6::Event),
     /// Tell people of a session.
     TellSession(ilnp::Event),
-    /// Ask the sockets of the host for ILNP, and give the answer by [`Host::answer`](crate::Host::answer).
-    AskSockets(ilnp::Question),
+    /// Ask the sockets of the host for ILNP, and give each answer by [`Host::answer`](crate::Host::answer). Never empty.
+    AskSockets(Vec<ilnp::Question>),
     /// Find out whether a socket needs a quiet context, and say so by [`Contexts::handle_usage`](crate::Contexts::handle_usage).
     AskUsage(shim6::Question),
+}
+
+/// An address that is on an uplink for sessions alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionAddress {
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// The address.
+    pub address: Ipv6Addr,
+}
+
+impl SessionAddress {
+    /// Length of its prefix, bits: an address alone.
+    pub const PREFIX_LEN: u8 = 128;
 }

@@ -9,37 +9,44 @@ use moorline_ilnp::{Event, Machine as Sessions, Question};
 use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
+use crate::batch::Batch;
 use crate::effect::Effect;
 use crate::moved::MovedPairs;
+use crate::routing::Routing;
 
-/// The protocols of a host.
+/// The protocols of a host, and the routes and addresses that these need.
 ///
 /// After each input the caller executes the effects until [`poll_effect`](Self::poll_effect) gives none, and sleeps until
 /// [`poll_timeout`](Self::poll_timeout). Equal seeds and inputs give equal effects.
 #[derive(Debug)]
 pub struct Host {
-    shim6: Contexts,
-    ilnp: Option<Sessions>,
-    moved: MovedPairs,
+    pub(crate) shim6: Contexts,
+    pub(crate) ilnp: Option<Sessions>,
+    pub(crate) moved: MovedPairs,
+    pub(crate) routing: Routing,
     /// Pairs whose traffic has earned a context while ILNP has them, or asks the peer for them.
     triggered: BTreeSet<UlidPair>,
     /// The newest I1 of each peer that has sent one while ILNP asked it: an answer to an older one has a nonce that the peer forgot.
     i1s: BTreeMap<UlidPair, (Vec<u8>, LocatorPair)>,
     /// Updates of the host's own, before those of the contexts.
     updates: VecDeque<datapath::shim6::Update>,
+    /// What is to be executed next.
+    pub(crate) effects: VecDeque<Effect>,
 }
 
 impl Host {
     /// A host with these machines, which have no state yet.
     #[must_use]
-    pub const fn new(shim6: Contexts, ilnp: Option<Sessions>) -> Self {
+    pub fn new(shim6: Contexts, ilnp: Option<Sessions>) -> Self {
         Self {
             shim6,
             ilnp,
             moved: MovedPairs::new(),
+            routing: Routing::default(),
             triggered: BTreeSet::new(),
             i1s: BTreeMap::new(),
             updates: VecDeque::new(),
+            effects: VecDeque::new(),
         }
     }
 
@@ -141,6 +148,7 @@ impl Host {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.handle_timeout(now);
         }
+        self.handle_route_timeouts(now);
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
@@ -148,30 +156,66 @@ impl Host {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let shim6 = self.shim6.poll_timeout().map(|(at, _)| at);
         let ilnp = self.ilnp.as_ref().and_then(Sessions::poll_timeout);
-        shim6.into_iter().chain(ilnp).min()
+        [shim6, ilnp, self.poll_route_timeout()].into_iter().flatten().min()
     }
 
     /// The next effect; `None` until the next input.
-    ///
-    /// Effects of ILNP come first, as a session may take the place of a context.
     #[must_use]
     pub fn poll_effect(&mut self, now: Instant) -> Option<Effect> {
-        self.poll_ilnp(now).or_else(|| self.poll_shim6())
+        if self.effects.is_empty() {
+            self.plan_effects(now);
+        }
+        self.effects.pop_front()
     }
 
-    fn poll_ilnp(&mut self, now: Instant) -> Option<Effect> {
+    /// Puts all that the protocols want now behind the effects that there are.
+    pub(crate) fn plan_effects(&mut self, now: Instant) {
+        let mut batch = Batch::default();
+        while self.take_ilnp(&mut batch, now) || self.take_shim6(&mut batch) {}
+        self.order(batch, now);
+    }
+
+    /// The next output of ILNP, if there is one.
+    fn take_ilnp(&mut self, batch: &mut Batch, now: Instant) -> bool {
         if let Some(question) = self.poll_question(now) {
-            return Some(Effect::AskSockets(question));
+            batch.socket_questions.push(question);
+            return true;
         }
-        let ilnp = self.ilnp.as_mut()?;
+        let Some(ilnp) = &mut self.ilnp else { return false };
         if let Some(update) = ilnp.poll_update() {
-            return Some(Effect::UpdateSession(update));
+            batch.session_updates.push(update);
+        } else if let Some(transmit) = ilnp.poll_transmit() {
+            batch.ilnp_transmits.push(transmit);
+        } else if let Some(event) = ilnp.poll_event() {
+            self.on_session_event(&event, now);
+            batch.session_events.push(event);
+        } else {
+            return false;
         }
-        if let Some(transmit) = ilnp.poll_transmit() {
-            return Some(Effect::SendIlnp(transmit));
+        true
+    }
+
+    /// The next output of Shim6, if there is one.
+    fn take_shim6(&mut self, batch: &mut Batch) -> bool {
+        if let Some(transmit) = self.shim6.poll_transmit() {
+            batch.shim6_transmits.push(transmit);
+        } else if let Some(update) = self.updates.pop_front() {
+            batch.add_context_update(update);
+        } else if let Some(update) = self.shim6.poll_datapath() {
+            self.note_owner(&update);
+            batch.add_context_update(update);
+        } else if let Some(event) = self.shim6.poll_event() {
+            batch.context_events.push(event);
+        } else if let Some(question) = self.shim6.poll_question() {
+            batch.usage_questions.push(question);
+        } else {
+            return false;
         }
-        let event = ilnp.poll_event()?;
-        match event {
+        true
+    }
+
+    fn on_session_event(&mut self, event: &Event, now: Instant) {
+        match *event {
             Event::Established { pair, .. } => self.on_session(pair.ulids()),
             Event::Classic { pair, .. }
             | Event::Forgotten { pair, .. }
@@ -182,7 +226,6 @@ impl Host {
             | Event::UpdateAcknowledged { .. }
             | Event::UpdateUnanswered { .. } => {}
         }
-        Some(Effect::TellSession(event))
     }
 
     /// The next question to the sockets. A pair that Shim6 has moved has none for ILNP.
@@ -196,23 +239,6 @@ impl Host {
             }
             ilnp.handle_socket(id, Socket::None, now);
         }
-    }
-
-    fn poll_shim6(&mut self) -> Option<Effect> {
-        if let Some(transmit) = self.shim6.poll_transmit() {
-            return Some(Effect::SendShim6(transmit));
-        }
-        if let Some(update) = self.updates.pop_front() {
-            return Some(Effect::UpdateContext(update));
-        }
-        if let Some(update) = self.shim6.poll_datapath() {
-            self.note_owner(&update);
-            return Some(Effect::UpdateContext(update));
-        }
-        if let Some(event) = self.shim6.poll_event() {
-            return Some(Effect::TellContext(event));
-        }
-        self.shim6.poll_question().map(Effect::AskUsage)
     }
 
     /// A pair has a session: what has not moved makes room for it, be it an I1 that the peer does not answer. Should the session

@@ -1,14 +1,27 @@
-//! The protocols of a host: Shim6 contexts and ILNP sessions, and which of the two a pair of addresses belongs to.
+//! The protocols of a host: Shim6 contexts and ILNP sessions, which of the two a pair of addresses belongs to, and the routes and
+//! addresses that both need on the host.
 //!
-//! [`Host`] holds [`Contexts`] and [`Sessions`]. It is pure, as they are: packets, reports, answers and the time go in; one ordered
-//! stream of [`Effect`]s comes out of [`Host::poll_effect`]. Who executes the effects is another matter: a daemon on Linux, the
-//! simulator, a test.
+//! [`Host`] holds [`Contexts`] and [`Sessions`]. It is pure, as they are: views of the host's links, packets, reports, answers and
+//! the time go in; one ordered stream of [`Effect`]s comes out of [`Host::poll_effect`]. An executor carries out the effects, and
+//! says which of them failed: a daemon on Linux, the simulator, a test.
 //!
 //! ```text
+//!   links            --> handle_view, handle_ready, follow         --+
 //!   control packets  --> handle_shim6, handle_ilnp                 --+
 //!   data planes      --> handle_shim6_report, handle_ilnp_report   --+--> Host --> poll_effect, poll_timeout
-//!   addresses, clock --> shim6_mut, ilnp_mut, handle_timeout       --+
+//!   executor         --> answer, handle_failed, handle_routes      --+
+//!   people, clock    --> shim6_mut, ilnp_mut, handle_timeout       --+
 //! ```
+//!
+//! | module | concern |
+//! |---|---|
+//! | `host` | inputs of the protocols, who has a pair |
+//! | `links` | inputs about links; what follows from them |
+//! | `batch` | outputs of the protocols in an order in which no packet goes astray |
+//! | `routing` | the view, and the route of each moved pair |
+//! | `path_mtus` | paths that are narrower than the uplinks |
+//! | `node` | identifiers and locators of ILNP, and the addresses that sessions need |
+//! | `moved` | pairs that Shim6 has moved |
 //!
 //! A pair of addresses has a context or a session, not both (decision 071). ILNP asks the peer first. As long as it asks, traffic and
 //! an I1 of the peer wait. A context whose payload still goes by its ULIDs makes room for a session. A pair whose payload
@@ -16,15 +29,25 @@
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
+mod batch;
 mod effect;
 mod host;
+mod links;
 mod moved;
+mod node;
+mod path_mtus;
+mod routing;
 
 #[cfg(test)]
 mod tests;
 
-pub use effect::Effect;
+pub use effect::{Effect, SessionAddress};
 pub use host::Host;
+pub use links::Ready;
+pub use node::{LocatorRule, Node, Place};
+pub use routing::KnownSession;
 pub use moorline_contexts::Contexts;
 pub use moorline_ilnp::Machine as Sessions;

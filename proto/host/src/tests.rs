@@ -1,19 +1,26 @@
 //! Which protocol has a pair: two hosts that speak both, and a network that delivers all or nothing.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
+use moorline_addresses::{
+    AddressFlags, DefaultRoute, HostView, Lifetimes, Uplink, UplinkAddress,
+};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{self as shim6, Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{Report, Socket, Sockets, Update as SessionUpdate};
 use moorline_datapath::shim6::{Report as TrafficReport, Update};
-use moorline_ilnp::{self as ilnp, LocalLocator};
-use moorline_types::{Ilv, IlvPair, Instant, LocatorPair, Ulid, UlidPair};
+use moorline_ilnp as ilnp;
+use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
-use crate::{Effect, Host, Sessions};
+use crate::{Effect, Host, Ready, Sessions};
+
+mod links;
 
 /// All packets of each host are of connected sockets.
 struct Connected;
@@ -78,8 +85,10 @@ impl Duo {
         loop {
             for side in 0..2 {
                 while let Some(effect) = self.hosts[side].poll_effect(self.now) {
-                    if let Effect::AskSockets(question) = effect {
-                        self.hosts[side].answer(question, &Connected, self.now);
+                    if let Effect::AskSockets(questions) = effect {
+                        for question in questions {
+                            self.hosts[side].answer(question, &Connected, self.now);
+                        }
                         continue;
                     }
                     under_way.push_back((side, effect.clone()));
@@ -92,14 +101,14 @@ impl Duo {
     }
 
     fn deliver(&mut self, to: usize, effect: &Effect) {
-        if let Effect::SendShim6(transmit) = effect
+        if let Effect::SendShim6 { transmit, .. } = effect
             && self.carries_shim6
         {
             let LocatorPair { local, peer } = transmit.locators;
             let seen = LocatorPair::new(peer, local);
             self.hosts[to].handle_shim6(&transmit.octets, seen, self.now);
         }
-        if let Effect::SendIlnp(transmit) = effect
+        if let Effect::SendIlnp { transmit, .. } = effect
             && self.carries_ilnp
         {
             self.hosts[to].handle_ilnp(&transmit.packet, self.now);
@@ -129,9 +138,8 @@ impl Duo {
     /// Types of the Shim6 messages that a host has sent.
     fn sent(&self, side: usize) -> Vec<MessageType> {
         let kind = |effect: &Effect| {
-            let Effect::SendShim6(shim6::Transmit { locators, octets }) = effect else {
-                return None;
-            };
+            let Effect::SendShim6 { transmit, .. } = effect else { return None };
+            let shim6::Transmit { locators, octets } = transmit;
             let packet = Packet::parse(octets, locators.local.0, locators.peer.0);
             Some(packet.expect("ours").kind())
         };
@@ -154,17 +162,41 @@ impl Duo {
     }
 }
 
-fn host(side: u8, local: &LocalState, now: Instant) -> Host {
-    let mut contexts = Contexts::new(shim6::Config::default(), [side + 1; 32], now);
-    contexts.handle_local(local, now);
-    let mut sessions = Sessions::new(ilnp::Config::default(), [side + 1; 32], now);
-    let ilvs = local.usable.iter().map(|locator| Ilv::of(locator.0));
-    let (nids, locators) = ilvs.map(|ilv| (ilv.nid, LocalLocator::new(ilv.l64))).unzip();
-    sessions.handle_local(&ilnp::LocalState { nids, locators }, now);
-    Host::new(contexts, Some(sessions))
+fn host(seed: u8, local: &LocalState, now: Instant) -> Host {
+    let contexts = Contexts::new(shim6::Config::default(), [seed + 1; 32], now);
+    let sessions = Sessions::new(ilnp::Config::default(), [seed + 1; 32], now);
+    let mut host = Host::new(contexts, Some(sessions));
+    tell(&mut host, local, now);
+    host
 }
 
-fn local_state(side: u8) -> LocalState {
+/// Tells a host of its links. All of them carry the data planes.
+pub(crate) fn tell(host: &mut Host, local: &LocalState, now: Instant) {
+    let view = view(&local.usable);
+    let ifindexes: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+    host.handle_view(view, now);
+    let proof = local.proof.clone();
+    host.handle_ready(Ready { proof, takes_moved: ifindexes.clone(), attached: ifindexes }, now);
+    host.follow(now);
+}
+
+/// An uplink for each of these addresses, numbered by the ISP in it.
+pub(crate) fn view(usable: &[Locator]) -> HostView {
+    let uplinks = usable.iter().map(|own| {
+        let ifindex = u32::from(own.0.segments()[2]);
+        let gateway = Some(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, own.0.segments()[2]));
+        let flags = AddressFlags::PERMANENT;
+        Uplink {
+            gateway,
+            default_routes: vec![DefaultRoute::new(1024, gateway)],
+            addresses: vec![UplinkAddress::new(own.0, 64, flags, Lifetimes::FOREVER)],
+            ..Uplink::new(ifindex, format!("isp{ifindex}"))
+        }
+    });
+    HostView { uplinks: uplinks.collect(), ..HostView::default() }
+}
+
+pub(crate) fn local_state(side: u8) -> LocalState {
     let prefixes = [1u8, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + side]);
     let key = HbaKey::extended_modifier([side; 48]);
     let sec = Sec::new(0).expect("valid");
@@ -243,11 +275,8 @@ fn what_waits_for_a_question_from_a_lost_locator_waits_no_longer_than_the_questi
     duo.traffic(0);
     duo.settle();
     assert!(duo.hosts[0].has_waiting());
-    let ilv = Ilv::of(duo.locals[0].usable[1].0);
-    let locators = vec![LocalLocator::new(ilv.l64)];
-    let state = ilnp::LocalState { nids: vec![ilv.nid], locators };
     let now = duo.now;
-    duo.hosts[0].ilnp_mut().expect("on").handle_local(&state, now);
+    duo.hosts[0].handle_view(view(&duo.locals[0].usable[1..]), now);
     duo.run(GIVES_UP);
     assert!(!duo.hosts[0].has_waiting() && duo.has_context(0));
 }
@@ -307,7 +336,7 @@ fn a_pair_that_shim6_has_moved_has_neither_traffic_nor_sockets_for_ilnp() {
     assert!(duo.hosts[0].has_moved(pair));
     // It asks nobody, and the peer that asks is refused.
     let sent = |duo: &Duo| {
-        let is_ilnp = |effect: &&Effect| matches!(effect, Effect::SendIlnp(_));
+        let is_ilnp = |effect: &&Effect| matches!(effect, Effect::SendIlnp { .. });
         duo.effects[0].iter().filter(is_ilnp).count()
     };
     let before = sent(&duo);

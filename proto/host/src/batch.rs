@@ -1,0 +1,282 @@
+//! From the outputs of the protocols to effects in an order in which no packet goes astray.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use moorline_addresses::{MovedRoute, Mover, RouteStep};
+use moorline_contexts as shim6;
+use moorline_datapath::ilnp::Update as SessionUpdate;
+use moorline_datapath::shim6::{ContextEntry, Update};
+use moorline_ilnp as ilnp;
+use moorline_types::{ContextId, Instant, SessionId};
+
+use crate::effect::Effect;
+use crate::host::Host;
+use crate::routing::{KnownSession, needs_route};
+
+/// Outputs that are due together, by kind: all routes at once, as each change makes every socket of the host look its route up
+/// again. An output of a session can come before one of a context that was due first: the session gives way to that context.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) session_updates: Vec<SessionUpdate>,
+    pub(crate) ilnp_transmits: Vec<ilnp::Transmit>,
+    pub(crate) session_events: Vec<ilnp::Event>,
+    pub(crate) shim6_transmits: Vec<shim6::Transmit>,
+    pub(crate) context_updates: Vec<Update>,
+    pub(crate) context_events: Vec<shim6::Event>,
+    pub(crate) socket_questions: Vec<ilnp::Question>,
+    pub(crate) usage_questions: Vec<shim6::Question>,
+}
+
+impl Batch {
+    /// Adds an update behind the others, or in place of the last one if both say what the same context is now.
+    pub(crate) fn add_context_update(&mut self, update: Update) {
+        match (self.context_updates.last_mut(), update) {
+            (Some(Update::Upsert(last)), Update::Upsert(entry))
+                if (last.id, last.ulids) == (entry.id, entry.ulids) =>
+            {
+                *last = entry;
+            }
+            (_, update) => self.context_updates.push(update),
+        }
+    }
+}
+
+impl Host {
+    /// Effects of ILNP come first, as a session may take the place of a context.
+    pub(crate) fn order(&mut self, batch: Batch, now: Instant) {
+        if !batch.socket_questions.is_empty() {
+            self.effects.push_back(Effect::AskSockets(batch.socket_questions));
+        }
+        self.order_sessions(
+            batch.session_updates,
+            batch.ilnp_transmits,
+            batch.session_events,
+            now,
+        );
+        for transmit in batch.shim6_transmits {
+            // A ULID that has left its uplink is an address of the host, and no source for any other uplink.
+            if !self.routing.kept.contains(&transmit.locators.local.as_ulid()) {
+                let ifindex = self.routing.ifindex_to_force(transmit.locators);
+                self.effects.push_back(Effect::SendShim6 { transmit, ifindex });
+            }
+        }
+        if !batch.context_updates.is_empty() {
+            self.order_contexts(batch.context_updates, now);
+        }
+        for event in batch.context_events {
+            self.order_context_event(event);
+        }
+        self.effects.extend(batch.usage_questions.into_iter().map(Effect::AskUsage));
+    }
+
+    /// Updates of contexts, among routes in the order that [`Routes`](moorline_addresses::Routes) asks for.
+    fn order_contexts(&mut self, updates: Vec<Update>, now: Instant) {
+        let entries = moved_after(&updates);
+        let movers: BTreeSet<_> = entries.keys().copied().collect();
+        let route = |entry: &ContextEntry| self.routing.route_of_context(entry);
+        let moved: Vec<_> =
+            entries.into_iter().map(|(id, entry)| (Mover::Context(id), route(entry))).collect();
+        self.lead_by_moor_all(moved.clone());
+        let back = back_in(&updates);
+        self.lead_back(back.iter().map(|id| Mover::Context(*id)));
+        let is_any_removed = updates.iter().any(|update| matches!(update, Update::Remove { .. }));
+        self.effects.extend(updates.into_iter().map(Effect::UpdateContext));
+        self.unroute(back.difference(&movers).map(|id| Mover::Context(*id)));
+        self.routing.routes.lead_soon(moved, now);
+        if is_any_removed && !self.routing.kept.is_empty() {
+            self.follow_ulids();
+        }
+    }
+
+    fn order_sessions(
+        &mut self,
+        updates: Vec<SessionUpdate>,
+        transmits: Vec<ilnp::Transmit>,
+        events: Vec<ilnp::Event>,
+        now: Instant,
+    ) {
+        for event in &events {
+            if let ilnp::Event::Moved { wire, .. } = event {
+                let address = wire.local.address();
+                let ifindex = self.routing.uplink_of_locator(address);
+                self.effects.push_back(Effect::Introduce { ifindex, address });
+            }
+        }
+        let is_lost = |update: &SessionUpdate| match update {
+            SessionUpdate::Upsert(entry) => self.routing.leaves_what_is_lost(entry),
+            SessionUpdate::Remove { .. } => false,
+        };
+        // A locator that has gone is left at once: the route may take milliseconds, and all packets are lost until then.
+        let is_any_lost = updates.iter().any(is_lost);
+        let routes = self.routes_of_sessions(&updates);
+        if !is_any_lost {
+            self.lead_by_moor_all(routes.clone());
+        }
+        self.lead_sessions_back(&updates);
+        self.effects.extend(updates.iter().cloned().map(Effect::UpdateSession));
+        for transmit in transmits {
+            let ifindex = self.routing.uplink_of_locator(transmit.source);
+            self.effects.push_back(Effect::SendIlnp { transmit, ifindex });
+        }
+        if is_any_lost {
+            self.lead_by_moor_all(routes.clone());
+        }
+        self.routing.routes.lead_soon(routes, now);
+        self.note_sessions(&updates, now);
+        for event in events {
+            self.order_session_event(event);
+        }
+    }
+
+    /// The routes of the sessions that need some. One that leaves room for a nonce in all packets is there as long as the session.
+    fn routes_of_sessions(&self, updates: &[SessionUpdate]) -> Vec<(Mover, MovedRoute)> {
+        let routes = updates.iter().filter_map(|update| match update {
+            SessionUpdate::Upsert(entry) => needs_route(entry)
+                .then(|| (Mover::Session(entry.id), self.routing.route_of_session(entry))),
+            SessionUpdate::Remove { .. } => None,
+        });
+        routes.collect()
+    }
+
+    /// What is about to leave by its own addresses again does not go to the uplink of others.
+    fn lead_sessions_back(&mut self, updates: &[SessionUpdate]) {
+        let back = updates.iter().filter_map(|update| match update {
+            SessionUpdate::Upsert(entry) => {
+                let is_back = entry.wire_pair() == entry.pair && self.routing.changes(entry);
+                is_back.then_some(Mover::Session(entry.id))
+            }
+            SessionUpdate::Remove { session } => Some(Mover::Session(*session)),
+        });
+        let back: Vec<_> = back.collect();
+        self.lead_back(back);
+    }
+
+    /// Notes which sessions there are once these updates are carried out, and what follows from that.
+    fn note_sessions(&mut self, updates: &[SessionUpdate], now: Instant) {
+        if updates.is_empty() {
+            return;
+        }
+        let nids = self.session_nids();
+        let mut is_any_gone = false;
+        for update in updates {
+            match update {
+                SessionUpdate::Upsert(entry) => {
+                    self.routing.sessions.insert(entry.id, KnownSession::of(entry));
+                }
+                SessionUpdate::Remove { session } => {
+                    is_any_gone |= self.routing.sessions.remove(session).is_some();
+                }
+            }
+        }
+        let last: BTreeMap<_, _> =
+            updates.iter().map(|update| (session_of(update), update)).collect();
+        self.unroute(last.into_values().filter_map(without_route));
+        if self.session_nids() != nids {
+            self.follow_node(now);
+        }
+        if is_any_gone && !self.routing.kept.is_empty() {
+            self.follow_ulids();
+        }
+    }
+
+    fn order_context_event(&mut self, event: shim6::Event) {
+        if let shim6::Event::Moved { context, ulids, to, .. } = &event {
+            self.effects.push_back(Effect::Introduce { ifindex: 0, address: to.local.0 });
+            let route = self.routing.routes.get(Mover::Context(*context));
+            let mtu = route.filter(|_| *to != ulids.as_locators()).map(MovedRoute::mtu);
+            self.effects.push_back(Effect::NotifyTcp { ulids: *ulids, mtu });
+        }
+        self.effects.push_back(Effect::TellContext(event));
+    }
+
+    fn order_session_event(&mut self, event: ilnp::Event) {
+        if let ilnp::Event::Moved { session, .. } = event
+            && let Some(known) = self.routing.sessions.get(&session)
+        {
+            let route = self.routing.routes.get(Mover::Session(session));
+            let (ulids, mtu) = (known.pair.ulids(), route.map(MovedRoute::tcp_mtu));
+            self.effects.push_back(Effect::NotifyTcp { ulids, mtu });
+        }
+        self.effects.push_back(Effect::TellSession(event));
+    }
+
+    /// Moved traffic goes by the segmentation path before the data plane moves it.
+    pub(crate) fn lead_by_moor_all(&mut self, moved: Vec<(Mover, MovedRoute)>) {
+        let steps = self.routing.routes.route(moved);
+        if steps.is_empty() {
+            return;
+        }
+        self.push_routes(steps);
+        // What was sent by an uplink after its carrier went waits for a router that will not be found.
+        let dead = self.routing.view.uplinks.iter().filter(|uplink| !uplink.carrier);
+        let give_up = dead.map(|uplink| Effect::GiveUpNeighbors { ifindex: uplink.ifindex });
+        self.effects.extend(give_up);
+    }
+
+    /// None of these has a direct route any more.
+    pub(crate) fn lead_back(&mut self, movers: impl IntoIterator<Item = Mover>) {
+        let step = self.routing.routes.lead_by_moor(movers);
+        self.push_routes(step);
+    }
+
+    pub(crate) fn push_routes(&mut self, steps: impl IntoIterator<Item = RouteStep>) {
+        self.effects.extend(steps.into_iter().map(Effect::Route));
+    }
+
+    fn unroute(&mut self, movers: impl IntoIterator<Item = Mover>) {
+        let movers: Vec<_> = movers.into_iter().collect();
+        movers.iter().for_each(|mover| self.routing.path_mtus.forget(*mover));
+        // What a session leaves to a context that has moved is the context's.
+        let moved = &self.moved;
+        let is_left = |(mover, route): &(Mover, MovedRoute)| {
+            matches!(mover, Mover::Context(_)) || !moved.contains(route.ulids)
+        };
+        let step = self.routing.routes.remove(movers, is_left);
+        self.push_routes(step);
+    }
+}
+
+/// Contexts that have moved once these updates are carried out. One that a fork comes beside is removed in between, and comes
+/// again: the data plane finds the last by its ULIDs.
+fn moved_after(updates: &[Update]) -> BTreeMap<ContextId, &ContextEntry> {
+    let mut moved = BTreeMap::new();
+    for update in updates {
+        let (id, entry) = match update {
+            Update::Upsert(entry) => (entry.id, Some(entry).filter(|entry| entry.is_moved())),
+            Update::Remove { context } => (*context, None),
+            Update::Heard { .. } | Update::Rearm { .. } => continue,
+        };
+        moved.remove(&id);
+        moved.extend(entry.map(|entry| (id, entry)));
+    }
+    moved
+}
+
+/// Contexts that go by their ULIDs with one of these updates, if only until the next.
+fn back_in(updates: &[Update]) -> BTreeSet<ContextId> {
+    let back = updates.iter().filter_map(|update| match update {
+        Update::Upsert(entry) => Some(entry.id).filter(|_| !entry.is_moved()),
+        Update::Remove { context } => Some(*context),
+        Update::Heard { .. } | Update::Rearm { .. } => None,
+    });
+    back.collect()
+}
+
+const fn session_of(update: &SessionUpdate) -> SessionId {
+    match update {
+        SessionUpdate::Upsert(entry) => entry.id,
+        SessionUpdate::Remove { session } => *session,
+    }
+}
+
+/// Whose route, if there is one, is needed no more.
+fn without_route(update: &SessionUpdate) -> Option<Mover> {
+    match update {
+        SessionUpdate::Upsert(entry) => (!needs_route(entry)).then_some(Mover::Session(entry.id)),
+        SessionUpdate::Remove { session } => Some(Mover::Session(*session)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

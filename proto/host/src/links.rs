@@ -1,0 +1,395 @@
+//! The links of the host come, change and go.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::mem;
+use core::net::Ipv6Addr;
+
+use moorline_addresses::{HostView, MovedRoute, Mover, RouteStep, Routes, SpecificRoute, Uplink};
+use moorline_cga::LocalProof;
+use moorline_contexts::LocalState;
+use moorline_datapath::ilnp::Update as SessionUpdate;
+use moorline_datapath::shim6::Update as ContextUpdate;
+use moorline_ilnp::SessionSnapshot;
+use moorline_types::{DropReason, Instant, Locator, LocatorPair, Nid, SessionId, Ulid, UlidPair};
+
+use crate::effect::{Effect, SessionAddress};
+use crate::host::Host;
+use crate::node::{LocatorRule, Seen, node};
+use crate::routing::KnownSession;
+
+/// What the executor has done about a view.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// What proves the addresses of the host.
+    pub proof: LocalProof,
+    /// Uplinks that moved traffic may be routed to.
+    pub takes_moved: BTreeSet<u32>,
+    /// Interfaces that carry the data plane of ILNP.
+    pub attached: BTreeSet<u32>,
+}
+
+/// Inputs about links.
+impl Host {
+    /// The links, addresses and routers of the host, as they are now. Contexts and sessions leave what is gone, before
+    /// anything else is done about it: rules, signatures and programs take their time.
+    //= rfc5534#3.2-2
+    pub fn handle_view(&mut self, mut view: HostView, now: Instant) {
+        self.routing.session_addresses.leave_out(&mut view);
+        (self.routing.view, self.routing.view_at) = (view, Some(now));
+        self.follow_node(now);
+        let usable = self.routing.usable();
+        let lost = self.shim6.usable().iter().filter(|own| !usable.contains(own));
+        let lost: Vec<_> = lost.copied().collect();
+        if !lost.is_empty() {
+            self.shim6.handle_lost(&lost, now);
+        }
+    }
+
+    /// Addresses that are new in the view can be used: rules and programs are in place. [`Self::follow`] comes next.
+    pub fn handle_ready(&mut self, ready: Ready, now: Instant) {
+        let Ready { proof, takes_moved, attached } = ready;
+        self.routing.takes_moved = takes_moved;
+        self.routing.attached = Some(attached);
+        self.shim6.handle_local(&LocalState { proof, usable: self.routing.usable() }, now);
+    }
+
+    /// Has sessions, routes and ULIDs follow the view: to new locators, to other routers, off addresses that are deprecated.
+    pub fn follow(&mut self, now: Instant) {
+        self.follow_node(now);
+        self.shim6.handle_deprecated(&self.routing.deprecated(), now);
+        self.plan_effects(now);
+        self.reroute(&self.routing.routes.movers(), now);
+        self.follow_ulids();
+    }
+
+    /// The view, without the addresses of sessions.
+    #[must_use]
+    pub const fn view(&self) -> &HostView {
+        &self.routing.view
+    }
+
+    /// When the view was taken.
+    #[must_use]
+    pub const fn view_at(&self) -> Option<Instant> {
+        self.routing.view_at
+    }
+
+    /// Notes the specific routes of the host, which are others than in the view.
+    pub fn set_specific(&mut self, specific: BTreeSet<SpecificRoute>) {
+        self.routing.view.specific = specific;
+    }
+
+    /// Notes which routers advertise the prefixes of each uplink.
+    pub fn set_advertisers(&mut self, tell: impl Fn(&mut Uplink)) {
+        self.routing.view.uplinks.iter_mut().for_each(tell);
+    }
+
+    /// Notes in the view which addresses contexts and sessions use.
+    pub fn note_in_use(&mut self) {
+        self.routing.view.in_use = self.routing.in_use(&self.shim6);
+    }
+
+    /// Notes which uplinks moved traffic may be routed to.
+    pub fn set_takes_moved(&mut self, uplinks: BTreeSet<u32>) {
+        self.routing.takes_moved = uplinks;
+    }
+
+    /// Rules about the locators of this node are others now.
+    pub fn set_locator_rules(&mut self, rules: Vec<LocatorRule>, now: Instant) {
+        if self.routing.locator_rules != rules {
+            self.routing.locator_rules = rules;
+            self.follow_node(now);
+        }
+    }
+
+    /// The router of an uplink does not answer: the addresses of the uplink are of no use for now.
+    //= rfc5534#3.2-1
+    pub fn handle_router_lost(&mut self, ifindex: u32, now: Instant) {
+        let Some(uplink) = self.routing.view.uplink(ifindex) else { return };
+        let local: Vec<_> = uplink.addresses.iter().map(|own| Locator(own.address)).collect();
+        self.shim6.handle_router_lost(&local, now);
+        self.plan_effects(now);
+        // A socket that has found its route before it had a source address keeps the route by that uplink, although the pair has
+        // moved. What it sends waits there for the router.
+        let is_own = |route: &MovedRoute| local.contains(&route.ulids.local.as_locator());
+        if self.routing.routes.all().iter().any(is_own) {
+            self.effects.push_back(Effect::FlushCachedRoutes);
+            self.effects.push_back(Effect::GiveUpNeighbors { ifindex });
+        }
+    }
+
+    /// An effect could not be executed. A data plane that has not taken a context or session is as if there were none; routes
+    /// are looked at again in a moment, as an uplink may just have gone; all else is tried with the next change.
+    pub fn handle_failed(&mut self, effect: &Effect, now: Instant) {
+        match effect {
+            Effect::UpdateContext(ContextUpdate::Upsert(entry)) => {
+                self.shim6.handle_not_taken(entry.id, now);
+            }
+            Effect::UpdateSession(SessionUpdate::Upsert(entry)) => {
+                if let Some(ilnp) = &mut self.ilnp {
+                    ilnp.handle_not_taken(entry.id);
+                }
+            }
+            Effect::Route(_) | Effect::AskRoutes => self.routing.routes.handle_failed(now),
+            Effect::KeepUlid(ulid) => {
+                self.routing.kept.remove(ulid);
+            }
+            Effect::ReleaseUlid(ulid) => {
+                self.routing.kept.insert(*ulid);
+            }
+            Effect::AddSessionAddress(address) => {
+                self.routing.session_addresses.on_not_added(*address);
+            }
+            Effect::RemoveSessionAddress(address) => {
+                self.routing.session_addresses.on_not_removed(*address);
+            }
+            Effect::UpdateContext(_)
+            | Effect::UpdateSession(_)
+            | Effect::SetNode(_)
+            | Effect::GiveUpNeighbors { .. }
+            | Effect::FlushCachedRoutes
+            | Effect::FollowRules
+            | Effect::Introduce { .. }
+            | Effect::SendShim6 { .. }
+            | Effect::SendIlnp { .. }
+            | Effect::NotifyTcp { .. }
+            | Effect::TellContext(_)
+            | Effect::TellSession(_)
+            | Effect::AskSockets(_)
+            | Effect::AskUsage(_) => {}
+        }
+    }
+
+    /// Tells the sessions where this node is now. Addresses that sessions need are on the uplinks before anything is
+    /// sent from there.
+    pub(crate) fn follow_node(&mut self, now: Instant) {
+        let known = self.session_nids();
+        let Some(ilnp) = &mut self.ilnp else { return };
+        let routing = &mut self.routing;
+        let (node, state) = node(&Seen {
+            view: &routing.view,
+            attached: routing.attached.as_ref(),
+            known: &known,
+            rules: &routing.locator_rules,
+        });
+        if node != routing.node {
+            self.effects.push_back(Effect::SetNode(node.clone()));
+        }
+        let (missing, gone) = routing.session_addresses.follow(&node, &known);
+        self.effects.extend(missing.into_iter().map(Effect::AddSessionAddress));
+        self.effects.extend(gone.into_iter().map(Effect::RemoveSessionAddress));
+        routing.node = node;
+        ilnp.handle_local(&state, now);
+    }
+
+    /// Identifiers that have sessions.
+    pub(crate) fn session_nids(&self) -> BTreeSet<Nid> {
+        self.routing.sessions.values().map(|known| known.pair.local.nid).collect()
+    }
+}
+
+/// Going on with what a run before has left.
+impl Host {
+    /// Sessions of a run before, and the addresses that it has made for them. Result: why some are not taken over.
+    ///
+    /// The data plane is told of them with the next effects, and of no routes: those of the run before stay.
+    pub fn restore_sessions(
+        &mut self,
+        stored: Vec<SessionSnapshot>,
+        addresses: BTreeSet<SessionAddress>,
+        now: Instant,
+    ) -> Vec<DropReason> {
+        self.routing.session_addresses.take_over(addresses);
+        let Some(ilnp) = &mut self.ilnp else { return Vec::new() };
+        let refused = stored.into_iter().filter_map(|one| ilnp.restore(one, now).err());
+        let refused = refused.collect();
+        while let Some(update) = ilnp.poll_update() {
+            if let SessionUpdate::Upsert(entry) = &update {
+                self.routing.sessions.insert(entry.id, KnownSession::of(entry));
+            }
+            self.effects.push_back(Effect::UpdateSession(update));
+        }
+        refused
+    }
+
+    /// Routes of moved pairs that a run before has left. Those of sessions are taken over now, those of contexts as soon as the
+    /// contexts are there.
+    pub fn handle_left(&mut self, routes: Vec<MovedRoute>) {
+        let sessions = self.routing.sessions.iter().filter(|(_, known)| known.is_routed);
+        let routed: Vec<_> =
+            sessions.map(|(id, known)| (Mover::Session(*id), known.pair.ulids())).collect();
+        self.routing.routes.leave(routes);
+        self.routing.routes.take_over(routed);
+    }
+
+    /// All contexts and sessions are there, and these ULIDs are kept: what else a run before has left goes.
+    pub fn handle_restored(&mut self, kept: BTreeSet<Ulid>, now: Instant) {
+        self.plan_effects(now);
+        let step = self.routing.routes.remove_left();
+        self.push_routes(step);
+        // A route of the run before may lead to a router or an uplink that has gone.
+        self.reroute(&self.routing.routes.movers(), now);
+        self.routing.kept = kept;
+        self.follow_ulids();
+    }
+
+    /// The segmentation path was made anew, and has these ULIDs: routes by it are gone, direct ones are not.
+    pub fn handle_moor_made(&mut self, kept: BTreeSet<Ulid>) {
+        self.routing.kept = kept;
+        self.follow_ulids();
+        let routes = self.routing.routes.all();
+        self.push_routes((!routes.is_empty()).then_some(RouteStep::Add(routes)));
+    }
+}
+
+/// Routes of moved pairs, and ULIDs.
+impl Host {
+    /// The routes of moved pairs.
+    #[must_use]
+    pub const fn routes(&self) -> &Routes {
+        &self.routing.routes
+    }
+
+    /// The locators of the packets of `mover`.
+    #[must_use]
+    pub fn path_of(&self, mover: Mover) -> Option<LocatorPair> {
+        self.routing.path_of(&self.shim6, mover)
+    }
+
+    /// Octets that the packets of `mover` may need beyond the header of Shim6.
+    #[must_use]
+    pub fn room_of(&self, mover: Mover) -> Option<u32> {
+        self.routing.room_of(mover)
+    }
+
+    /// The interface that packets with this source leave by.
+    #[must_use]
+    pub fn ifindex_of(&self, source: Ipv6Addr) -> Option<u32> {
+        self.routing.ifindex_of(source)
+    }
+
+    /// The interface that a control packet with these locators has to leave by; 0: the route decides.
+    #[must_use]
+    pub fn ifindex_to_force(&self, locators: LocatorPair) -> u32 {
+        self.routing.ifindex_to_force(locators)
+    }
+
+    /// A session as its data plane has it.
+    #[must_use]
+    pub fn session(&self, id: SessionId) -> Option<&KnownSession> {
+        self.routing.sessions.get(&id)
+    }
+
+    /// Whether this address is on an uplink for sessions alone.
+    #[must_use]
+    pub fn is_session_address(&self, address: Ipv6Addr) -> bool {
+        self.routing.session_addresses.has(address)
+    }
+
+    /// Whether a ULID that has left its uplink is kept an address of the host.
+    #[must_use]
+    pub fn is_kept(&self, ulid: Ulid) -> bool {
+        self.routing.kept.contains(&ulid)
+    }
+
+    /// The kernel's routes of moved pairs, as [`Effect::AskRoutes`] asks for them, or as the kernel may have taken some away.
+    pub fn handle_routes(&mut self, there: &[MovedRoute], now: Instant) {
+        let steps = self.routing.routes.reconcile(there, now);
+        self.push_routes(steps);
+        self.reroute(&self.routing.routes.movers(), now);
+    }
+
+    /// Routers have told of smaller MTUs of these paths, in octets with the header in.
+    pub fn handle_path_mtus(&mut self, told: &[(Mover, LocatorPair, u32)], now: Instant) {
+        for (mover, path, mtu) in told {
+            self.routing.path_mtus.note(*mover, *path, *mtu, now);
+        }
+        let movers: Vec<_> = told.iter().map(|(mover, ..)| *mover).collect();
+        self.reroute(&movers, now);
+    }
+
+    pub(crate) fn poll_route_timeout(&self) -> Option<Instant> {
+        let routes = &self.routing.routes;
+        let path_mtus = self.routing.path_mtus.poll_timeout();
+        [routes.poll_lead(), routes.poll_look(), path_mtus].into_iter().flatten().min()
+    }
+
+    pub(crate) fn handle_route_timeouts(&mut self, now: Instant) {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if is_due(self.routing.routes.poll_lead()) {
+            self.lead_waiting(now);
+        }
+        if is_due(self.routing.routes.poll_look()) {
+            self.routing.routes.begin_look();
+            self.effects.push_back(Effect::AskRoutes);
+        }
+        if is_due(self.routing.path_mtus.poll_timeout()) {
+            let expired = self.routing.path_mtus.take_expired(now);
+            self.reroute(&expired, now);
+        }
+    }
+
+    /// Sets direct routes that wait.
+    fn lead_waiting(&mut self, now: Instant) {
+        let mut routes = mem::take(&mut self.routing.routes);
+        let other = |routes: &Routes, mover| self.routing.other_route(routes, &self.shim6, mover);
+        let step = routes.lead_waiting(other, now);
+        self.routing.routes = routes;
+        self.push_routes(step);
+    }
+
+    /// Gives each of these movers the route that it should have, if it has another.
+    fn reroute(&mut self, movers: &[Mover], now: Instant) {
+        self.follow_mtus(movers);
+        let Self { routing, shim6, .. } = self;
+        let other = |mover: &Mover| {
+            let route = routing.other_route(&routing.routes, shim6, *mover)?;
+            Some((*mover, route))
+        };
+        let others: Vec<_> = movers.iter().filter_map(other).collect();
+        let by_moor: Vec<_> = others.iter().filter(|(_, route)| route.direct.is_none()).collect();
+        let by_moor: Vec<_> = by_moor.into_iter().map(|(mover, _)| *mover).collect();
+        self.lead_back(by_moor);
+        self.routing.routes.lead_soon(others, now);
+    }
+
+    /// Uplinks and paths may take longer packets now, or no longer such long ones. The kernel changes the MTU of routes that lead
+    /// there to that of the uplink, without room for a header: they are set again, too.
+    fn follow_mtus(&mut self, movers: &[Mover]) {
+        let (mut others, mut smaller) = (Vec::new(), Vec::new());
+        for mover in movers.iter().copied() {
+            let path_mtu = self.routing.path_mtu(&self.shim6, mover);
+            let Some((now, path_mtu)) = self.routing.routes.get(mover).zip(path_mtu) else {
+                continue;
+            };
+            if path_mtu != now.path_mtu {
+                let route = MovedRoute { path_mtu, ..*now };
+                smaller.extend((path_mtu < now.path_mtu).then_some(route));
+                others.push((mover, route));
+            }
+        }
+        self.lead_by_moor_all(others);
+        let notify = |route: MovedRoute| {
+            let (ulids, mtu): (UlidPair, _) = (route.ulids, Some(route.tcp_mtu()));
+            Effect::NotifyTcp { ulids, mtu }
+        };
+        self.effects.extend(smaller.into_iter().map(notify));
+    }
+
+    /// A ULID whose address has left the host is kept as long as a context or session needs it.
+    pub(crate) fn follow_ulids(&mut self) {
+        let needed = self.routing.ulids_to_keep(&self.shim6);
+        let kept = mem::replace(&mut self.routing.kept, needed);
+        let released: Vec<_> = kept.difference(&self.routing.kept).copied().collect();
+        let is_any_released = !released.is_empty();
+        self.effects.extend(released.into_iter().map(Effect::ReleaseUlid));
+        // The rule of a prefix stays for as long as the host has an address in it.
+        if is_any_released {
+            self.note_in_use();
+            self.effects.push_back(Effect::FollowRules);
+        }
+        let new = self.routing.kept.difference(&kept).copied();
+        self.effects.extend(new.map(Effect::KeepUlid));
+    }
+}

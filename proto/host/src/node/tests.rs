@@ -1,0 +1,132 @@
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::ToString as _;
+use alloc::vec;
+
+use moorline_addresses::{AddressFlags, Lifetimes};
+
+use super::*;
+
+fn address(text: &str, flags: AddressFlags, valid: u32) -> UplinkAddress {
+    let lifetimes = Lifetimes { preferred: valid, valid };
+    UplinkAddress::new(text.parse().expect("an address"), 64, flags, lifetimes)
+}
+
+fn uplink(ifindex: u32, addresses: &[UplinkAddress]) -> Uplink {
+    let name = format!("isp{ifindex}");
+    Uplink { addresses: addresses.to_vec(), ..Uplink::new(ifindex, name) }
+}
+
+fn view(uplinks: &[Uplink]) -> HostView {
+    HostView { uplinks: uplinks.to_vec(), ..HostView::default() }
+}
+
+fn told(state: &LocalState) -> Vec<(String, u16, u16)> {
+    let locators = state.locators.iter();
+    locators.map(|own| (own.l64.to_string(), own.preference, own.lifetime)).collect()
+}
+
+fn rule(place: Place, preference: Preference) -> LocatorRule {
+    LocatorRule { place, preference }
+}
+
+const FINE: AddressFlags = AddressFlags::PERMANENT;
+
+//= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1 (test)
+#[test]
+fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
+    let lasting = address("2001:db8:1::a", FINE, u32::MAX);
+    let soon = address("2001:db8:2::b", AddressFlags(0), 600);
+    let view = view(&[uplink(1, &[lasting]), uplink(2, &[soon])]);
+    let known = BTreeSet::from([Nid(0xcc)]);
+    let (node, state) = node(&Seen { view: &view, attached: None, known: &known, rules: &[] });
+    assert_eq!(state.nids, [Nid(0xa), Nid(0xb), Nid(0xcc)]);
+    assert_eq!(node.nids, state.nids.iter().copied().collect());
+    let expected = [
+        ("2001:0db8:0001:0000".to_owned(), 100, 3600),
+        ("2001:0db8:0002:0000".to_owned(), 100, 600),
+    ];
+    assert_eq!(told(&state), expected);
+    assert_eq!(node.uplinks.into_values().collect::<Vec<_>>(), [1, 2]);
+}
+
+//= rfc6740#3.1.2-2 (test)
+#[test]
+fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
+    let gone = Uplink { carrier: false, ..uplink(1, &[address("2001:db8:1::a", FINE, 60)]) };
+    let last = uplink(4, &[address("2001:db8:5::a", AddressFlags::DEPRECATED, 60)]);
+    let going = address("2001:db8:2::a", AddressFlags::DEPRECATED, 60);
+    let new = address("2001:db8:3::a", AddressFlags::TENTATIVE, 60);
+    let bare = uplink(3, &[address("2001:db8:4::a", FINE, 60)]);
+    let view =
+        HostView { candidates: vec![last], ..view(&[gone, uplink(2, &[going, new]), bare]) };
+    let (attached, known) = (BTreeSet::from([1, 2, 4]), BTreeSet::new());
+    let seen = Seen { view: &view, attached: Some(&attached), known: &known, rules: &[] };
+    let (_, state) = node(&seen);
+    let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000"];
+    assert_eq!(told(&state), expected.map(|l64| (l64.to_owned(), 1100, 60)));
+    assert_eq!(state.nids, [Nid(0xa)]);
+}
+
+#[test]
+fn rules_about_paths_say_which_locators_are_better() {
+    let one = uplink(1, &[address("2001:db8:1::a", FINE, 60)]);
+    let two = uplink(2, &[address("2001:db8:2::a", FINE, 60)]);
+    let view = view(&[one, two]);
+    let preferences = |rules: &[LocatorRule]| {
+        let known = BTreeSet::new();
+        let (_, state) = node(&Seen { view: &view, attached: None, known: &known, rules });
+        told(&state).into_iter().map(|told| told.1).collect::<Vec<_>>()
+    };
+    let named = |name: &str| Place::Uplink(name.to_owned());
+    let within = |text: &str, length| {
+        Place::Prefix(Prefix::new(text.parse().expect("an address"), length))
+    };
+    let rules = [
+        rule(named("isp1"), Preference::Avoid),
+        rule(within("2001:db8:2::", 64), Preference::Prefer),
+    ];
+    assert_eq!(preferences(&rules), [200, 50]);
+    // The narrowest counts, whichever comes first, and the first of those that are as narrow.
+    let rules = [
+        rule(within("2001:db8::", 32), Preference::Avoid),
+        rule(named("isp1"), Preference::Prefer),
+        rule(within("2001:db8:1::", 64), Preference::Avoid),
+        rule(named("isp2"), Preference::Prefer),
+        rule(within("2001:db8:2::a", 128), Preference::Neutral),
+    ];
+    assert_eq!(preferences(&rules), [50, 100]);
+}
+
+#[test]
+fn each_identifier_with_sessions_has_an_address_at_each_locator() {
+    let (nids, own) = (BTreeSet::from([Nid(0xa)]), "2001:db8:1::a");
+    let two = [
+        uplink(1, &[address(own, FINE, 60)]),
+        uplink(2, &[address("2001:db8:2::b", FINE, 60)]),
+    ];
+    let mut addresses = SessionAddresses::default();
+    let mut seen = view(&two);
+    addresses.leave_out(&mut seen);
+    let of = |view: &HostView| node(&Seen { view, attached: None, known: &nids, rules: &[] }).0;
+    let made = SessionAddress { ifindex: 2, address: "2001:db8:2::a".parse().expect("an address") };
+    // The host has the one at its first locator anyway.
+    assert_eq!(addresses.follow(&of(&seen), &nids), (vec![made], vec![]));
+    assert!(addresses.has(made.address));
+    // The kernel tells of it, and it is no address of the host to anybody else.
+    let mut told = view(&two);
+    let flags = AddressFlags::DEPRECATED;
+    let forever = Lifetimes { preferred: 0, valid: u32::MAX };
+    told.uplinks[1].addresses.push(UplinkAddress::new(made.address, 128, flags, forever));
+    addresses.leave_out(&mut told);
+    assert_eq!(told, seen);
+    assert_eq!(addresses.follow(&of(&told), &nids), (vec![], vec![]));
+    // Somebody removes it.
+    addresses.leave_out(&mut seen);
+    assert_eq!(addresses.follow(&of(&seen), &nids), (vec![made], vec![]));
+    addresses.on_not_added(made);
+    assert_eq!(addresses.follow(&of(&seen), &nids), (vec![made], vec![]));
+    // The session ends.
+    assert_eq!(addresses.follow(&of(&seen), &BTreeSet::new()), (vec![], vec![made]));
+    assert!(!addresses.has(made.address));
+}

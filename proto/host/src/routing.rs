@@ -1,0 +1,265 @@
+//! The host's links, and the routes and addresses that contexts and sessions need there.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use moorline_addresses::{HostView, MovedRoute, Mover, NextHop, Routes};
+use moorline_contexts::Contexts;
+use moorline_datapath::ilnp::{ROOM_IN_TCP, SessionEntry};
+use moorline_datapath::shim6::ContextEntry;
+use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, Ulid, UlidPair};
+
+use crate::node::{LocatorRule, Node, SessionAddresses};
+use crate::path_mtus::{MIN_MTU, PathMtus};
+
+/// What the host has, and what it holds there for contexts and sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Routing {
+    /// Without the addresses of sessions.
+    pub(crate) view: HostView,
+    /// When the view was taken.
+    pub(crate) view_at: Option<Instant>,
+    /// Uplinks that moved traffic may be routed to.
+    pub(crate) takes_moved: BTreeSet<u32>,
+    /// Interfaces that carry the data plane of ILNP; none: all.
+    pub(crate) attached: Option<BTreeSet<u32>>,
+    pub(crate) routes: Routes,
+    pub(crate) path_mtus: PathMtus,
+    /// ULIDs whose addresses have left their uplinks, and that are kept.
+    pub(crate) kept: BTreeSet<Ulid>,
+    /// As the data plane of ILNP has them.
+    pub(crate) sessions: BTreeMap<SessionId, KnownSession>,
+    /// As the data plane of ILNP has it.
+    pub(crate) node: Node,
+    pub(crate) locator_rules: Vec<LocatorRule>,
+    pub(crate) session_addresses: SessionAddresses,
+}
+
+/// What the host keeps of a session outside the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownSession {
+    /// The addresses that sockets see.
+    pub pair: IlvPair,
+    /// Those of what we send.
+    pub wire: IlvPair,
+    /// Octets that its packets may need beyond the header of Shim6.
+    room: u32,
+    /// Whether its packets are to have a route of their own.
+    pub(crate) is_routed: bool,
+}
+
+impl KnownSession {
+    pub(crate) fn of(entry: &SessionEntry) -> Self {
+        let (room, is_routed) = (room_of(entry), needs_route(entry));
+        Self { pair: entry.pair, wire: entry.wire_pair(), room, is_routed }
+    }
+}
+
+impl Routing {
+    /// Addresses that can be sent from now.
+    pub(crate) fn usable(&self) -> Vec<Locator> {
+        let addresses = self.view.uplinks.iter().filter(|uplink| uplink.carrier);
+        let addresses = addresses.flat_map(|uplink| &uplink.addresses);
+        let usable = addresses.filter(|own| own.flags.is_usable());
+        usable.map(|own| Locator(own.address)).collect()
+    }
+
+    /// Those of them that are deprecated.
+    pub(crate) fn deprecated(&self) -> Vec<Locator> {
+        let addresses = self.view.uplinks.iter().flat_map(|uplink| &uplink.addresses);
+        let deprecated = addresses.filter(|own| own.flags.is_usable() && !own.preferred);
+        deprecated.map(|own| Locator(own.address)).collect()
+    }
+
+    /// Addresses of ours that contexts and sessions have as ULIDs or locators.
+    pub(crate) fn in_use(&self, shim6: &Contexts) -> BTreeSet<Ipv6Addr> {
+        let established = shim6.contexts().filter_map(|context| {
+            let established = context.established?;
+            Some([context.ulids.local.0, established.locators.local.0])
+        });
+        let sessions = self.session_ulids().map(|ulid| ulid.0);
+        established.flatten().chain(sessions).collect()
+    }
+
+    /// ULIDs that contexts and sessions need, and that no uplink has.
+    pub(crate) fn ulids_to_keep(&self, shim6: &Contexts) -> BTreeSet<Ulid> {
+        let contexts = shim6.contexts().filter(|context| context.established.is_some());
+        let of_contexts = contexts.map(|context| context.ulids.local);
+        let all = of_contexts.chain(self.session_ulids());
+        all.filter(|ulid| !self.is_on_uplink(ulid.0)).collect()
+    }
+
+    /// Addresses of sessions that sockets are bound to.
+    pub(crate) fn session_ulids(&self) -> impl Iterator<Item = Ulid> + '_ {
+        self.sessions.values().map(|known| Ulid(known.pair.local.address()))
+    }
+
+    /// Whether an uplink has this address, be it for sessions alone.
+    pub(crate) fn is_on_uplink(&self, address: Ipv6Addr) -> bool {
+        self.view.uplink_of(address).is_some() || self.session_addresses.has(address)
+    }
+
+    /// Where moved packets from this locator leave the host to. None if they are not to be routed there: no router, no
+    /// carrier, or an uplink that lacks what the segmentation path has.
+    fn next_hop(&self, locator: Ipv6Addr) -> Option<NextHop> {
+        let uplink = self.view.uplink_of(locator)?;
+        let is_able = uplink.carrier && self.takes_moved.contains(&uplink.ifindex);
+        uplink.next_hop(locator).filter(|_| is_able)
+    }
+
+    /// How packets leave the host that have this ULID for their source, for sockets that are bound to its uplink. The carrier
+    /// does not matter: without one the kernel sends nothing there.
+    fn own_hop(&self, ulid: Ulid) -> Option<NextHop> {
+        let uplink = self.view.uplink_of(ulid.0)?;
+        uplink.next_hop(ulid.0).filter(|_| self.takes_moved.contains(&uplink.ifindex))
+    }
+
+    /// MTU of the uplink that packets with this source leave by, if there is one now.
+    fn uplink_mtu(&self, source: Ipv6Addr) -> Option<u32> {
+        let all = || self.view.uplinks.iter().chain(&self.view.candidates);
+        let of_locator = || {
+            let ifindex = self.uplink_of_locator(source);
+            all().find(|uplink| uplink.ifindex == ifindex)
+        };
+        let uplink = self.view.uplink_of(source).or_else(of_locator)?;
+        Some(uplink.mtu.max(MIN_MTU))
+    }
+
+    /// The interface that packets of ILNP with this source leave by; 0 is for the routing table to decide.
+    pub(crate) fn uplink_of_locator(&self, source: Ipv6Addr) -> u32 {
+        self.node.uplinks.get(&Ilv::of(source).l64).copied().unwrap_or(0)
+    }
+
+    /// The interface that packets with this source leave by.
+    pub(crate) fn ifindex_of(&self, source: Ipv6Addr) -> Option<u32> {
+        let uplink = self.view.uplink_of(source).map(|uplink| uplink.ifindex);
+        uplink.or_else(|| Some(self.uplink_of_locator(source)).filter(|ifindex| *ifindex != 0))
+    }
+
+    /// The interface that a control message has to be told of, 0: none. If its addresses are the ULIDs of a context that has
+    /// moved, the route is for payload, and may lead to another.
+    pub(crate) fn ifindex_to_force(&self, locators: LocatorPair) -> u32 {
+        let ulids = UlidPair::new(Ulid(locators.local.0), Ulid(locators.peer.0));
+        if !self.routes.is_direct(ulids) {
+            return 0;
+        }
+        self.view.uplink_of(locators.local.0).map_or(0, |uplink| uplink.ifindex)
+    }
+
+    /// The route of a context that has moved.
+    pub(crate) fn route_of_context(&self, entry: &ContextEntry) -> MovedRoute {
+        let told = self.path_mtus.of(Mover::Context(entry.id), entry.locators);
+        let uplinks = entry.pairs().map(|pair| self.uplink_mtu(pair.local.0).unwrap_or(MIN_MTU));
+        MovedRoute {
+            ulids: entry.ulids,
+            path_mtu: uplinks.chain(told).min().unwrap_or(MIN_MTU),
+            is_tcp_bare: false,
+            direct: self.next_hop(entry.locators.local.0),
+            own: self.own_hop(entry.ulids.local),
+        }
+    }
+
+    /// The route of a session that has moved, or whose packets have a nonce always.
+    pub(crate) fn route_of_session(&self, entry: &SessionEntry) -> MovedRoute {
+        let wire = entry.wire_pair();
+        let told = self.path_mtus.of(Mover::Session(entry.id), wire.ulids().as_locators());
+        let mtu = self.uplink_mtu(wire.local.address()).unwrap_or(MIN_MTU);
+        let ulids = entry.pair.ulids();
+        MovedRoute {
+            ulids,
+            path_mtu: mtu.min(told.unwrap_or(u32::MAX)).saturating_sub(room_of(entry)),
+            is_tcp_bare: entry.maps_tcp && !entry.always && self.is_tcp_whole(entry),
+            direct: self.next_hop(wire.local.address()),
+            own: self.own_hop(ulids.local),
+        }
+    }
+
+    /// Whether no segment of TCP got lost with the locators before. Of what the correspondent maps, none needs the nonce
+    /// (decision 075), so a smaller MTU is of use to those alone that have to be sent again: that is how TCP is told
+    /// (decision 081).
+    fn is_tcp_whole(&self, entry: &SessionEntry) -> bool {
+        match self.sessions.get(&entry.id) {
+            Some(known) if known.wire == entry.wire_pair() => {
+                let route = self.routes.get(Mover::Session(entry.id));
+                route.is_none_or(|route| route.is_tcp_bare)
+            }
+            _ => !self.leaves_what_is_lost(entry),
+        }
+    }
+
+    /// Whether a session leaves a locator that has gone, of this host or of the correspondent.
+    pub(crate) fn leaves_what_is_lost(&self, entry: &SessionEntry) -> bool {
+        let Some(KnownSession { wire, .. }) = self.sessions.get(&entry.id) else { return false };
+        *wire != entry.wire_pair()
+            && (!self.node.uplinks.contains_key(&wire.local.l64)
+                || !entry.remote.contains(&wire.remote.l64))
+    }
+
+    /// Whether the packets of a session go by other locators than they did.
+    pub(crate) fn changes(&self, entry: &SessionEntry) -> bool {
+        self.sessions.get(&entry.id).is_none_or(|known| known.wire != entry.wire_pair())
+    }
+
+    /// Octets that the packets of `mover` may need beyond the header of Shim6.
+    pub(crate) fn room_of(&self, mover: Mover) -> Option<u32> {
+        match mover {
+            Mover::Context(_) => Some(0),
+            Mover::Session(id) => self.sessions.get(&id).map(|known| known.room),
+        }
+    }
+
+    /// The locators of the packets of `mover`.
+    pub(crate) fn path_of(&self, shim6: &Contexts, mover: Mover) -> Option<LocatorPair> {
+        match mover {
+            Mover::Context(id) => Some(shim6.context(id)?.established?.locators),
+            Mover::Session(id) => {
+                self.sessions.get(&id).map(|known| known.wire.ulids().as_locators())
+            }
+        }
+    }
+
+    /// The route that `mover` should have, if it has another.
+    pub(crate) fn other_route(
+        &self,
+        routes: &Routes,
+        shim6: &Contexts,
+        mover: Mover,
+    ) -> Option<MovedRoute> {
+        let now = routes.get(mover)?;
+        let direct = self.next_hop(self.path_of(shim6, mover)?.local.0);
+        let route = MovedRoute { direct, own: self.own_hop(now.ulids.local), ..*now };
+        (route != *now).then_some(route)
+    }
+
+    /// The MTU of the path that the packets of `mover` take now, as long as there are uplinks for it.
+    pub(crate) fn path_mtu(&self, shim6: &Contexts, mover: Mover) -> Option<u32> {
+        let path = self.path_of(shim6, mover)?;
+        let uplink_mtu = match mover {
+            Mover::Context(id) => {
+                let entry = shim6.entry_of(id)?;
+                entry.pairs().map(|pair| self.uplink_mtu(pair.local.0)).min().flatten()?
+            }
+            Mover::Session(_) => self.uplink_mtu(path.local.0)?,
+        };
+        let told = self.path_mtus.of(mover, path);
+        Some(uplink_mtu.min(told.unwrap_or(u32::MAX)).saturating_sub(self.room_of(mover)?))
+    }
+}
+
+/// Octets that packets of a session may need beyond the header of Shim6.
+fn room_of(entry: &SessionEntry) -> u32 {
+    let room = match entry.send_nonce {
+        _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
+        Nonce::Short(_) => MovedRoute::HEADER,
+        Nonce::Long(_) => LONG_HEADER,
+    };
+    room - MovedRoute::HEADER
+}
+
+pub(crate) fn needs_route(entry: &SessionEntry) -> bool {
+    entry.always || entry.wire_pair() != entry.pair
+}
+
+/// Octets of the header with a nonce of 96 bits; [`MovedRoute::HEADER`] is what one of 32 bits takes.
+const LONG_HEADER: u32 = 16;

@@ -1,0 +1,207 @@
+//! What the host does on the kernel about links, moves and failures, in its order.
+
+use moorline_addresses::{MovedRoute, Mover, RouteStep};
+use moorline_types::ContextId;
+
+use super::*;
+
+/// Two hosts with a context between them, and what the first one does from now on.
+fn with_context() -> Duo {
+    let mut duo = Duo::new();
+    duo.carries_ilnp = false;
+    duo.traffic(0);
+    duo.run(GIVES_UP);
+    assert!(duo.has_context(0) && duo.has_context(1));
+    duo.effects[0].clear();
+    duo
+}
+
+/// The same after the first host has lost its first uplink.
+fn with_moved_context() -> Duo {
+    let mut duo = with_context();
+    let (now, left) = (duo.now, view(&duo.locals[0].usable[1..]));
+    duo.hosts[0].handle_view(left, now);
+    duo.run(Duration::from_secs(5));
+    assert!(duo.hosts[0].has_moved(duo.pair(0)));
+    duo
+}
+
+fn place(effects: &[Effect], is_it: impl Fn(&Effect) -> bool) -> usize {
+    effects.iter().position(is_it).unwrap_or_else(|| panic!("{effects:#?}"))
+}
+
+fn is_moved_update(effect: &Effect) -> bool {
+    matches!(effect, Effect::UpdateContext(Update::Upsert(entry)) if entry.is_moved())
+}
+
+fn context(duo: &Duo) -> ContextId {
+    duo.hosts[0].shim6().contexts().next().expect("a context").id
+}
+
+#[test]
+fn the_route_comes_before_the_move_and_the_direct_route_after_it() {
+    let mut duo = with_moved_context();
+    let effects = &duo.effects[0];
+    let by_moor = place(effects, |one| matches!(one, Effect::Route(RouteStep::Add(_))));
+    let moved = place(effects, is_moved_update);
+    let told = place(effects, |one| {
+        matches!(one, Effect::TellContext(shim6::Event::Moved { .. }))
+    });
+    let notified = place(effects, |one| matches!(one, Effect::NotifyTcp { .. }));
+    assert!(by_moor < moved && moved < notified && notified < told, "{effects:#?}");
+    // The first uplink's address has gone, so the ULID is no address of the host: routes for it come with the uplink's.
+    let route = *duo.hosts[0].routes().get(Mover::Context(context(&duo))).expect("a route");
+    assert_eq!((route.mtu(), route.own), (1492, None));
+    let is_direct = |one: &Effect| matches!(one, Effect::Route(RouteStep::LeadDirectly(_)));
+    let direct = place(effects, is_direct);
+    assert!(moved < direct);
+    let now = duo.now;
+    let local = duo.locals[0].clone();
+    duo.effects[0].clear();
+    tell(&mut duo.hosts[0], &local, now);
+    duo.settle();
+    assert!(duo.effects[0].iter().all(|one| !is_moved_update(one)), "it stays where it is");
+}
+
+#[test]
+fn a_ulid_that_has_left_its_uplink_is_kept_until_it_is_back_or_nothing_needs_it() {
+    let mut duo = with_moved_context();
+    let (now, ulid) = (duo.now, duo.pair(0).local);
+    duo.hosts[0].follow(now);
+    duo.settle();
+    assert!(duo.effects[0].contains(&Effect::KeepUlid(ulid)) && duo.hosts[0].is_kept(ulid));
+    duo.effects[0].clear();
+    // It could not be kept: the next change has it tried again.
+    duo.hosts[0].handle_failed(&Effect::KeepUlid(ulid), now);
+    duo.hosts[0].follow(now);
+    duo.settle();
+    assert!(duo.effects[0].contains(&Effect::KeepUlid(ulid)));
+    duo.effects[0].clear();
+    let id = context(&duo);
+    duo.hosts[0].shim6_mut().remove(id, Removal::Requested);
+    duo.settle();
+    let effects = &duo.effects[0];
+    let update = place(effects, |one| {
+        *one == Effect::UpdateContext(Update::Remove { context: id })
+    });
+    let route = place(effects, |one| matches!(one, Effect::Route(RouteStep::Remove(_))));
+    let release = place(effects, |one| *one == Effect::ReleaseUlid(ulid));
+    let rules = place(effects, |one| *one == Effect::FollowRules);
+    assert!(update < route && route < release && release < rules, "{effects:#?}");
+}
+
+#[test]
+fn the_kernels_routes_are_looked_at_after_a_step_has_failed() {
+    let mut duo = with_moved_context();
+    let route = *duo.hosts[0].routes().get(Mover::Context(context(&duo))).expect("a route");
+    duo.effects[0].clear();
+    let failed = Effect::Route(RouteStep::Add(vec![route]));
+    let now = duo.now;
+    duo.hosts[0].handle_failed(&failed, now);
+    duo.run(Duration::from_secs(2));
+    assert!(duo.effects[0].contains(&Effect::AskRoutes));
+    duo.effects[0].clear();
+    let now = duo.now;
+    duo.hosts[0].handle_routes(&[], now);
+    duo.settle();
+    let by_moor = MovedRoute { direct: None, own: None, ..route };
+    assert!(duo.effects[0].contains(&Effect::Route(RouteStep::Add(vec![by_moor]))));
+    // Reading them can fail, too.
+    duo.hosts[0].handle_failed(&Effect::AskRoutes, now);
+    duo.effects[0].clear();
+    duo.run(Duration::from_secs(130));
+    assert!(duo.effects[0].contains(&Effect::AskRoutes));
+}
+
+#[test]
+fn a_data_plane_that_takes_no_context_leaves_none() {
+    let mut duo = with_moved_context();
+    let id = context(&duo);
+    let entry = duo.hosts[0].shim6().entry_of(id).expect("an entry");
+    duo.effects[0].clear();
+    let now = duo.now;
+    duo.hosts[0].handle_failed(&Effect::UpdateContext(Update::Upsert(entry)), now);
+    duo.settle();
+    assert!(!duo.has_context(0) && !duo.hosts[0].has_moved(duo.pair(0)));
+    let effects = &duo.effects[0];
+    assert!(effects.iter().any(|one| matches!(one, Effect::Route(RouteStep::Remove(_)))));
+    let is_told = |one: &Effect| {
+        matches!(
+            one,
+            Effect::TellContext(shim6::Event::Removed { removal: Removal::NotTaken, .. })
+        )
+    };
+    assert!(effects.iter().any(is_told), "{effects:#?}");
+    // What else fails leaves contexts alone.
+    let heard = Effect::UpdateContext(Update::Heard { context: id, at: now });
+    let removed = Effect::UpdateContext(Update::Remove { context: id });
+    let before = duo.hosts[1].shim6().contexts().count();
+    for effect in [heard, removed, Effect::FollowRules] {
+        duo.hosts[1].handle_failed(&effect, now);
+    }
+    assert_eq!(duo.hosts[1].shim6().contexts().count(), before);
+}
+
+#[test]
+fn sockets_that_wait_for_a_router_that_is_lost_are_freed_if_their_pair_has_moved() {
+    let mut duo = with_context();
+    for (ifindex, has_moved) in [(1, false), (1, true), (2, true)] {
+        duo.effects[0].clear();
+        let now = duo.now;
+        assert_eq!(duo.hosts[0].has_moved(duo.pair(0)), has_moved);
+        duo.hosts[0].handle_router_lost(ifindex, now);
+        duo.settle();
+        let freed = [Effect::FlushCachedRoutes, Effect::GiveUpNeighbors { ifindex }];
+        let is_freed = freed.iter().all(|one| duo.effects[0].contains(one));
+        assert_eq!(is_freed, has_moved && ifindex == 1, "{ifindex} {:#?}", duo.effects[0]);
+        duo.run(Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn a_path_that_is_narrower_than_its_uplink_has_a_route_for_that_and_tcp_is_told() {
+    let mut duo = with_moved_context();
+    let mover = Mover::Context(context(&duo));
+    let path = duo.hosts[0].path_of(mover).expect("a path");
+    duo.effects[0].clear();
+    let (now, ulids) = (duo.now, duo.pair(0));
+    duo.hosts[0].handle_path_mtus(&[(mover, path, 1400)], now);
+    duo.settle();
+    assert_eq!(duo.hosts[0].routes().get(mover).expect("a route").mtu(), 1392);
+    let told = Effect::NotifyTcp { ulids, mtu: Some(1392) };
+    assert!(duo.effects[0].contains(&told), "{:#?}", duo.effects[0]);
+    // It does not count for ever.
+    duo.run(Duration::from_secs(601));
+    let route = duo.hosts[0].routes().get(mover).map(|route| route.mtu());
+    assert!(route.is_none_or(|mtu| mtu == 1492), "{route:?}");
+}
+
+#[test]
+fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there() {
+    let mut duo = Duo::new();
+    duo.traffic(0);
+    duo.traffic(1);
+    duo.run(GIVES_UP);
+    assert!(duo.has_session(0));
+    let wanted = Ilv::of(duo.locals[0].usable[0].0).at(Ilv::of(duo.locals[0].usable[1].0).l64);
+    let is_added = |one: &Effect| {
+        matches!(one, Effect::AddSessionAddress(made) if made.address == wanted.address())
+    };
+    place(&duo.effects[0], is_added);
+    assert!(duo.hosts[0].is_session_address(wanted.address()));
+    duo.effects[0].clear();
+    let (now, left) = (duo.now, view(&duo.locals[0].usable[1..]));
+    duo.hosts[0].handle_view(left, now);
+    duo.settle();
+    let effects = &duo.effects[0];
+    let node = place(effects, |one| matches!(one, Effect::SetNode(_)));
+    let introduced = place(effects, |one| {
+        matches!(one, Effect::Introduce { ifindex: 2, address } if *address == wanted.address())
+    });
+    let update = place(effects, |one| matches!(one, Effect::UpdateSession(_)));
+    let sent = place(effects, |one| matches!(one, Effect::SendIlnp { ifindex: 2, .. }));
+    assert!(node < introduced && introduced < update && update < sent, "{effects:#?}");
+    // The locator that was left has gone: nothing waits for routes.
+    let route = place(effects, |one| matches!(one, Effect::Route(RouteStep::Add(_))));
+    assert!(sent < route, "{effects:#?}");
+}
