@@ -1,12 +1,13 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use moorline_addresses::{HostView, Uplink};
 use moorline_contexts::{Config, Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{Report, Socket};
 use moorline_datapath::shim6;
 use moorline_host::{Effect, Host, Sessions};
-use moorline_ilnp::LocalLocator;
-use moorline_types::{ContextId, Ilv, IlvPair, Instant, LocatorPair, UlidPair};
+use moorline_types::{ContextId, IlvPair, Instant, LocatorPair, UlidPair};
 use moorline_wire::fill_checksum;
 
 use crate::host::local;
@@ -14,7 +15,7 @@ use crate::input::Input;
 use crate::shared::{OneSocket, polled};
 
 /// Two hosts that speak Shim6 and ILNP, and an attacker on the path who writes the input: steps that deliver, lose, replay and change packets of
-/// both protocols, make up traffic and reports of the data planes, lose locators, remove contexts, and let time pass.
+/// both protocols, make up traffic and reports of the data planes, lose locators and routers, remove contexts, have effects fail, and let time pass.
 ///
 /// Promises: no panic; a pair of addresses that has a session has no context that has moved; effects that come to an end; no timer in the
 /// past. Well formed is an input that leaves a session or an established context on both sides.
@@ -44,6 +45,8 @@ struct World {
     /// To be delivered to each.
     waiting: [VecDeque<Packet>; 2],
     seen: Vec<(usize, Packet)>,
+    /// Whether kernel and data planes refuse what they are told.
+    fails: bool,
     now: Instant,
 }
 
@@ -53,7 +56,7 @@ impl World {
         let locals = [1, 2].map(local);
         let hosts = [0, 1].map(|side| new_host(side, &locals[side], now));
         let waiting = [VecDeque::new(), VecDeque::new()];
-        Self { hosts, locals, waiting, seen: Vec::new(), now }
+        Self { hosts, locals, waiting, seen: Vec::new(), fails: false, now }
     }
 
     fn step(&mut self, step: u8, input: &mut Input<'_>) {
@@ -147,8 +150,16 @@ impl World {
         self.hosts[side].handle_shim6_report(report, now);
     }
 
-    /// A locator goes or is back, or a context goes.
+    /// A locator goes or is back, a router is lost, a context goes, or effects fail from now on or no longer.
     fn change(&mut self, side: usize, which: u8) {
+        if which & 0xf0 == 0xf0 {
+            self.fails = !self.fails;
+            return;
+        }
+        if which & 0xf0 == 0xe0 {
+            self.hosts[side].handle_router_lost(u32::from(which & 3), self.now);
+            return;
+        }
         if which & 1 == 1 {
             self.hosts[side].shim6_mut().remove(ContextId(0), Removal::Requested);
             return;
@@ -175,23 +186,29 @@ impl World {
 
     fn execute(&mut self, side: usize, effect: Effect) {
         let packet = match effect {
-            Effect::SendShim6(transmit) => {
+            Effect::SendShim6 { transmit, .. } => {
                 let LocatorPair { local, peer } = transmit.locators;
                 Packet::Shim6(transmit.octets, LocatorPair::new(peer, local))
             }
-            Effect::SendIlnp(transmit) => Packet::Ilnp(transmit.packet),
-            Effect::AskSockets(question) => {
+            Effect::SendIlnp { transmit, .. } => Packet::Ilnp(transmit.packet),
+            Effect::AskSockets(questions) => {
                 let socket = OneSocket(Socket::Connected);
-                return self.hosts[side].answer(question, &socket, self.now);
+                for question in questions {
+                    self.hosts[side].answer(question, &socket, self.now);
+                }
+                return;
             }
             Effect::AskUsage(question) => {
                 let contexts = self.hosts[side].shim6_mut();
                 return contexts.handle_usage(question.context, true, self.now);
             }
-            Effect::UpdateContext(_)
-            | Effect::UpdateSession(_)
-            | Effect::TellContext(_)
-            | Effect::TellSession(_) => return,
+            Effect::AskRoutes => return self.hosts[side].handle_routes(&[], self.now),
+            of_host => {
+                if self.fails {
+                    self.hosts[side].handle_failed(&of_host, self.now);
+                }
+                return;
+            }
         };
         if self.seen.len() < MAX_SEEN {
             self.seen.push((1 - side, packet.clone()));
@@ -226,15 +243,17 @@ fn new_host(side: usize, local: &LocalState, now: Instant) -> Host {
 }
 
 fn tell(host: &mut Host, local: &LocalState, now: Instant) {
-    host.shim6_mut().handle_local(local, now);
-    let ilvs = || local.usable.iter().map(|own| Ilv::of(own.0));
-    let state = moorline_ilnp::LocalState {
-        nids: ilvs().map(|ilv| ilv.nid).collect(),
-        locators: ilvs().map(|ilv| LocalLocator::new(ilv.l64)).collect(),
-    };
-    if let Some(sessions) = host.ilnp_mut() {
-        sessions.handle_local(&state, now);
-    }
+    let uplinks = local.usable.iter().map(|own| {
+        let isp = own.0.segments()[2];
+        let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, isp);
+        Uplink::new(u32::from(isp), format!("isp{isp}")).reached(router, [own.0])
+    });
+    let view = HostView { uplinks: uplinks.collect(), ..HostView::default() };
+    let all: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+    host.handle_view(view, now);
+    host.set_takes_moved(all.clone());
+    host.handle_ready(local.proof.clone(), all, now);
+    host.follow(now);
 }
 
 /// Packets kept for replay.

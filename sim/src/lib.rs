@@ -47,6 +47,7 @@ mod chart;
 mod demo;
 mod describe;
 pub mod ilnp;
+mod kernel;
 mod log;
 mod network;
 mod node;

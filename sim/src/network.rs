@@ -2,9 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_types::{Ilv, Instant, Locator, Nid};
+use moorline_addresses::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddress};
+use moorline_host::SessionAddress;
+use moorline_types::{Ilv, Instant, Locator};
 
-use crate::plan::{Direction, Link, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, What};
+use crate::plan::{Direction, Link, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, What, host_name};
 use crate::rng::Rng;
 
 /// Who can reach whom, and what happens to packets on the way.
@@ -95,21 +97,45 @@ impl Network {
         }
     }
 
-    /// A host has each of these identifiers in each of its prefixes, and no others beside its own addresses. Result: those addresses.
-    pub(crate) fn set_guests(&mut self, host: usize, nids: &BTreeSet<Nid>) -> Vec<Locator> {
-        self.guests.retain(|_, state| state.port.host != host);
-        let of_host = self.addresses.iter().filter(|(_, state)| state.port.host == host);
-        let places: Vec<_> = of_host.map(|(own, state)| (Ilv::of(*own).l64, *state)).collect();
-        let mut guests = Vec::new();
-        for (l64, state) in places.into_iter().filter(|(_, state)| state.has_prefix) {
-            for address in nids.iter().map(|nid| Ilv::new(l64, *nid).address()) {
-                if !self.addresses.get(&address).is_some_and(|own| own.has_prefix) {
-                    self.guests.insert(address, state);
-                    guests.push(Locator(address));
-                }
-            }
+    /// A host has an address for sessions on an uplink.
+    pub(crate) fn add_guest(&mut self, port: Port, address: Ipv6Addr) {
+        self.guests.insert(address, Address { port, has_prefix: true });
+    }
+
+    /// A host has it no longer.
+    pub(crate) fn remove_guest(&mut self, address: Ipv6Addr) {
+        if let Some(state) = self.guests.get_mut(&address) {
+            state.has_prefix = false;
         }
-        guests
+    }
+
+    /// Addresses that a host has for sessions, each with its uplink.
+    pub(crate) fn guests_of(&self, host: usize) -> impl Iterator<Item = (usize, Ipv6Addr)> + '_ {
+        let of_host = self.guests.iter().filter(move |(_, state)| state.port.host == host);
+        let there = of_host.filter(|(_, state)| state.has_prefix);
+        there.map(|(address, state)| (state.port.uplink, *address))
+    }
+
+    /// The links of a host and its addresses there, as its kernel tells its core. An uplink has the number of its port, from 1 on.
+    pub(crate) fn view_of(&self, host: usize) -> HostView {
+        let ports = self.ports.iter().filter(|(port, _)| port.host == host);
+        let uplinks = ports.map(|(port, state)| {
+            let ifindex = ifindex_of(*port);
+            let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, index(state.isp));
+            let own = self.addresses.iter().filter(|(_, address)| address.port == *port);
+            let own = own.filter(|(address, _)| self.is_usable(**address));
+            let own = own.map(|(address, _)| *address);
+            let guests = self.guests_of(host).filter(|(uplink, _)| *uplink == port.uplink);
+            let guests = guests.map(|(_, address)| {
+                let (length, flags) = (SessionAddress::PREFIX_LEN, AddressFlags::DEPRECATED);
+                UplinkAddress::new(address, length, flags, Lifetimes::FOREVER)
+            });
+            let name = format!("{}{ifindex}", host_name(host));
+            let mut uplink = Uplink::new(ifindex, name).reached(router, own);
+            uplink.addresses.extend(guests);
+            Uplink { carrier: state.has_carrier, ..uplink }
+        });
+        HostView { uplinks: uplinks.collect(), ..HostView::default() }
     }
 
     /// Whose address it is or was.
@@ -375,4 +401,18 @@ mod tests {
         assert_eq!(network.longest_delay(), ms(5 + 250 + 1500 + 5));
         assert!(network.is_lossy());
     }
+}
+
+/// Index of the interface at this port.
+pub(crate) fn ifindex_of(port: Port) -> u32 {
+    u32::try_from(port.uplink + 1).unwrap_or(u32::MAX)
+}
+
+/// The port of a host whose interface has this index.
+pub(crate) fn port_at(host: usize, ifindex: u32) -> Port {
+    Port { host, uplink: ifindex as usize - 1 }
+}
+
+fn index(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
 }

@@ -3,15 +3,17 @@ mod sockets;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use moorline_addresses::HostView;
 use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView};
 use moorline_datapath::shim6::TriggerPolicy;
-use moorline_host::{Host, Sessions};
-use moorline_ilnp::{self as ilnp, LocalLocator, SessionSnapshot, SessionView};
+use moorline_host::{Host, SessionAddress, Sessions};
+use moorline_ilnp::{self as ilnp, SessionSnapshot, SessionView};
 use moorline_plane::{Planes, shim6::Plane, shim6::Settings};
-use moorline_types::{DropReason, Ilv, IlvPair, Instant, Locator, Nid, Ulid, UlidPair};
+use moorline_types::{DropReason, IlvPair, Instant, Locator, Ulid, UlidPair};
 
 use crate::addresses::{AddressBook, Changed};
-use crate::network::Network;
+use crate::kernel::Kernel;
+use crate::network::{Network, ifindex_of};
 use crate::plan::{HostPlan, Port};
 use crate::rng::Rng;
 pub(crate) use sockets::HostSockets;
@@ -38,8 +40,10 @@ pub(crate) struct Core {
     stored: Option<Stored>,
     /// What both were told of the addresses.
     told: shim6::LocalState,
-    /// Identifiers that the host has in each of its prefixes, as sessions need them.
-    guests: BTreeSet<Nid>,
+    /// What its executor has made of the kernel.
+    pub(crate) kernel: Kernel,
+    /// The core is killed after so many effects more.
+    pub(crate) dies_after: Option<u32>,
     /// When timers are to be looked at, as told to the queue.
     pub(crate) wake: Option<Instant>,
 }
@@ -71,7 +75,8 @@ impl Node {
                 settings,
                 stored: None,
                 told: shim6::LocalState::default(),
-                guests: BTreeSet::new(),
+                kernel: Kernel::default(),
+                dies_after: None,
                 wake: None,
             }
         });
@@ -92,8 +97,7 @@ impl Node {
         }
         usable.iter().for_each(|&locator| core.planes.shim6.set_local(locator));
         core.told.usable = usable;
-        core.host.shim6_mut().handle_local(&core.told, now);
-        core.tell_locators(now);
+        core.follow(network.view_of(self.number), now);
     }
 
     /// A prefix of this uplink comes; what addresses come with it.
@@ -113,6 +117,7 @@ impl Node {
     /// Kills the core: from now on there are only the data planes.
     pub(crate) fn kill(&mut self) {
         if let Some(core) = &mut self.core {
+            core.dies_after = None;
             let stored = core.snapshot();
             core.stored.get_or_insert(stored);
         }
@@ -131,11 +136,18 @@ impl Node {
         let Some(core) = &mut self.core else { return true };
         let stored = core.stored.take().unwrap_or_default();
         core.begin_anew(rng.seed(), now);
-        let has_sessions = core.restore_sessions(stored.sessions, now);
+        let guests = network.guests_of(self.number).map(|(uplink, address)| {
+            let port = Port { host: self.number, uplink };
+            SessionAddress { ifindex: ifindex_of(port), address }
+        });
+        let refused = core.host.restore_sessions(stored.sessions, guests.collect(), now);
+        core.host.handle_left(core.kernel.routes());
         self.tell_local(network, now);
         let Some(core) = &mut self.core else { return true };
         let mut contexts = stored.contexts.into_iter();
-        contexts.all(|one| core.host.shim6_mut().restore(one, now).is_ok()) && has_sessions
+        let has_contexts = contexts.all(|one| core.host.shim6_mut().restore(one, now).is_ok());
+        core.host.handle_restored(core.kernel.kept().clone(), now);
+        has_contexts && refused.is_empty()
     }
 
     /// Core and data planes begin anew, and know nothing of what was before.
@@ -146,6 +158,7 @@ impl Node {
         core.stored = None;
         core.begin_anew(rng.seed(), now);
         core.planes.shim6 = Plane::new(core.settings);
+        core.kernel = Kernel::default();
         core.told.usable.clear();
         self.tell_local(network, now);
     }
@@ -167,7 +180,7 @@ impl Core {
     /// address has gone. Such a data plane goes on as it was told (decision 110).
     pub(crate) fn is_left_to_plane(&self, address: Locator) -> bool {
         let has_prefix = |own: &Locator| own.prefix() == address.prefix();
-        let is_guest = self.guests.contains(&Ilv::of(address.0).nid);
+        let is_guest = self.host.is_session_address(address.0);
         self.is_dead()
             && (self.told.usable.contains(&address)
                 || is_guest && self.told.usable.iter().any(has_prefix))
@@ -185,40 +198,22 @@ impl Core {
         self.planes.ilnp = new_planes(self.settings, has_ilnp).ilnp;
     }
 
-    fn restore_sessions(&mut self, stored: Vec<SessionSnapshot>, now: Instant) -> bool {
-        let Some(sessions) = self.host.ilnp_mut() else { return true };
-        stored.into_iter().all(|one| sessions.restore(one, now).is_ok())
+    /// Tells the host of its links. Each of them carries the data planes at once.
+    fn follow(&mut self, view: HostView, now: Instant) {
+        self.kernel.follow(&view);
+        follow(&mut self.host, view, &self.told, now);
+        // The kernel has taken away the routes by links that have gone.
+        self.host.handle_routes(&self.kernel.routes(), now);
     }
 
-    /// Identifiers that have sessions.
-    pub(crate) fn session_nids(&self, now: Instant) -> BTreeSet<Nid> {
-        self.sessions(now).map(|session| session.pair.local.nid).collect()
-    }
-
-    /// Notes for which identifiers the host has addresses. Result: whether they are others than before.
-    pub(crate) fn note_guests(&mut self, nids: BTreeSet<Nid>) -> bool {
-        let is_news = self.guests != nids;
-        self.guests = nids;
-        is_news
-    }
-
-    pub(crate) const fn guests(&self) -> &BTreeSet<Nid> {
-        &self.guests
-    }
-
-    /// Tells ILNP where the host is: each prefix is a locator, each interface identifier an identifier.
-    pub(crate) fn tell_locators(&mut self, now: Instant) {
-        let ilvs = || self.told.usable.iter().map(|own| Ilv::of(own.0));
-        let mut nids: BTreeSet<_> = ilvs().map(|ilv| ilv.nid).collect();
-        nids.extend(&self.guests);
-        let l64s: BTreeSet<_> = ilvs().map(|ilv| ilv.l64).collect();
-        let Some((sessions, plane)) = self.host.ilnp_mut().zip(self.planes.ilnp.as_mut()) else {
-            return;
-        };
-        plane.set_nids(nids.clone());
-        let locators = l64s.into_iter().map(LocalLocator::new).collect();
-        let state = ilnp::LocalState { nids: nids.into_iter().collect(), locators };
-        sessions.handle_local(&state, now);
+    /// Pairs whose packets go by other addresses.
+    pub(crate) fn moved_pairs(&self, now: Instant) -> impl Iterator<Item = UlidPair> + '_ {
+        let contexts = self.host.shim6().contexts().filter(|context| {
+            let current = context.established.as_ref().map(|established| established.locators);
+            current.is_some_and(|locators| locators != context.ulids.as_locators())
+        });
+        let sessions = self.sessions(now).filter(|session| session.wire != session.pair);
+        contexts.map(|context| context.ulids).chain(sessions.map(|session| session.pair.ulids()))
     }
 
     /// What the contexts and the data plane of Shim6 have dropped.
@@ -237,7 +232,8 @@ impl Core {
         let size = |host: &Host, planes: &Planes| format!("{host:?} {planes:?}").len();
         let has_ilnp = self.planes.ilnp.is_some();
         let mut host = new_host(&self.config, has_ilnp, [0; 32], now);
-        host.shim6_mut().handle_local(&self.told, now);
+        follow(&mut host, self.host.view().clone(), &self.told, now);
+        while host.poll_effect(now).is_some() {}
         let mut planes = new_planes(self.settings, has_ilnp);
         self.told.usable.iter().for_each(|&locator| planes.shim6.set_local(locator));
         size(&self.host, &self.planes).saturating_sub(size(&host, &planes))
@@ -275,6 +271,14 @@ impl Core {
     fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
         self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now))
     }
+}
+
+fn follow(host: &mut Host, view: HostView, told: &shim6::LocalState, now: Instant) {
+    let uplinks: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+    host.handle_view(view, now);
+    host.set_takes_moved(uplinks.clone());
+    host.handle_ready(told.proof.clone(), uplinks, now);
+    host.follow(now);
 }
 
 fn new_host(config: &shim6::Config, has_ilnp: bool, seed: [u8; 32], now: Instant) -> Host {

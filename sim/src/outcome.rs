@@ -114,6 +114,10 @@ pub enum Rule {
     OwnSource,
     /// (3) A pair of addresses that has a session at a host has no context there that has moved (decision 071).
     OneOwner,
+    /// (3) The kernel sends no packet of a socket by an uplink that does not have its source.
+    RightUplink,
+    /// (3) The kernel has the routes of moved pairs and the ULIDs that contexts and sessions need, and no others.
+    KernelInStep,
     /// (4) A responder makes a context only by an I2 or I2bis that echoes a validator of its own.
     ValidI2,
     /// (4) Nobody has a context that its traffic did not ask for.
@@ -140,7 +144,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::DeliveredAsSent,
         Self::Untouched,
         Self::StreamIntact,
@@ -150,6 +154,8 @@ impl Rule {
         Self::ProbedPair,
         Self::OwnSource,
         Self::OneOwner,
+        Self::RightUplink,
+        Self::KernelInStep,
         Self::ValidI2,
         Self::WantedContext,
         Self::ControlBound,
@@ -169,7 +175,12 @@ impl Rule {
         match self {
             Self::DeliveredAsSent | Self::Untouched | Self::StreamIntact => Some(1),
             Self::Recovery | Self::Answered => Some(2),
-            Self::VerifiedLocator | Self::ProbedPair | Self::OwnSource | Self::OneOwner => Some(3),
+            Self::VerifiedLocator
+            | Self::ProbedPair
+            | Self::OwnSource
+            | Self::OneOwner
+            | Self::RightUplink
+            | Self::KernelInStep => Some(3),
             Self::ValidI2 | Self::WantedContext => Some(4),
             Self::ControlBound => Some(5),
             Self::UniqueTags => Some(6),

@@ -29,6 +29,10 @@ pub struct Plan {
     /// Whether a host that has found a path takes back its sockets' retransmission backoff at once
     /// (RFC 6069). Otherwise the next retransmission finds the path.
     pub reverts_backoff: bool,
+    /// How likely the kernel of a host refuses a change of routes or addresses.
+    pub kernel_failures: Chance,
+    /// Whether a daemon is killed between two effects that it executes, if there are some soon enough.
+    pub kills_amid_effects: bool,
     /// Longest duration: the run ends before, once nothing is left to wait for.
     pub duration: Duration,
     /// Whether it goes on until [`Plan::duration`] even so.
@@ -59,6 +63,8 @@ impl Plan {
             renumberings: Vec::new(),
             attack: None,
             reverts_backoff: false,
+            kernel_failures: Chance(0),
+            kills_amid_effects: false,
             duration: Duration::from_secs(600),
             is_full_length: false,
         }

@@ -45,6 +45,8 @@ pub fn random_plan(seed: u64) -> Plan {
         renumberings,
         attack: has_attacker.then_some(Attack { interval, overhears }),
         reverts_backoff,
+        kernel_failures: Chance::percent(2),
+        kills_amid_effects: true,
         duration: LONGEST,
         is_full_length: false,
     }

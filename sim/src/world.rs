@@ -72,6 +72,7 @@ struct World<'a> {
     rules: Rules,
     log: Log,
     rng: Rng,
+    kernel_rng: Rng,
     outcome: Counts,
     mutant: Option<Mutant>,
 }
@@ -199,6 +200,7 @@ impl<'a> World<'a> {
             attacker: Attacker::new(plan.attack, Rng::new(seed, ATTACK_STREAM)),
             log: Log::new(is_tracing),
             rng,
+            kernel_rng: Rng::new(seed, KERNEL_STREAM),
             outcome: Counts::default(),
             mutant: None,
         };
@@ -454,6 +456,7 @@ fn longer(longest: Option<Pause>, pause: Pause) -> Option<Pause> {
 const HOSTS_STREAM: u64 = 1;
 const NETWORK_STREAM: u64 = 2;
 const ATTACK_STREAM: u64 = 4;
+const KERNEL_STREAM: u64 = 6;
 /// Time between looks whether all is over.
 pub(super) const LOOK: Duration = Duration::from_secs(5);
 /// So many are enough.

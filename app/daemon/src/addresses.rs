@@ -19,10 +19,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_addresses::{
-    Action, AdvertisedPrefixes, Advertisement, HostView, Plan, Planner, RETRY, Rule, Seen,
+    Action, AdvertisedPrefixes, Advertisement, HostView, Plan, Planner, RETRY, Rule, Seen, Uplink,
 };
 use moorline_cga::LocalProof;
-use moorline_contexts::LocalState;
 use moorline_types::{Instant, Locator, Prefix};
 
 use crate::config::AddressSettings;
@@ -174,21 +173,18 @@ impl Addresses {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// Fills in which routers advertise which prefix.
-    fn tell_advertisers(&self, view: &mut HostView) {
-        for uplink in &mut view.uplinks {
-            let prefixes = self.advertised.prefixes().filter(|one| one.ifindex == uplink.ifindex);
-            uplink.advertisers = prefixes
-                .flat_map(|one| {
-                    let routers = self.advertised.routers_of(one.ifindex, one.prefix);
-                    routers.map(move |router| (one.prefix, router))
-                })
-                .collect();
-        }
+    /// Fills in which routers advertise the prefixes of an uplink.
+    fn tell_advertisers(&self, uplink: &mut Uplink) {
+        let prefixes = self.advertised.prefixes().filter(|one| one.ifindex == uplink.ifindex);
+        let advertisers = prefixes.flat_map(|one| {
+            let routers = self.advertised.routers_of(one.ifindex, one.prefix);
+            routers.map(move |router| (one.prefix, router))
+        });
+        uplink.advertisers = advertisers.collect();
     }
 
-    /// What the host machine has to know. Signs what is new.
-    fn local_state(&mut self, view: &HostView, store: &Store, now: Instant) -> LocalState {
+    /// What proves our addresses. Signs what is new.
+    fn local_proof(&mut self, view: &HostView, store: &Store, now: Instant) -> LocalProof {
         let local = self.planner.announced(view);
         if local != *self.proof.addresses() {
             let mut seed = [0; 32];
@@ -201,22 +197,7 @@ impl Addresses {
                 self.proof = LocalProof::new(generation, local, &self.keys.signers(), seed);
             }
         }
-        LocalState { proof: self.proof.clone(), usable: Self::usable(view) }
-    }
-
-    /// Addresses that can be sent from now.
-    fn usable(view: &HostView) -> Vec<Locator> {
-        let addresses = view.uplinks.iter().filter(|uplink| uplink.carrier);
-        let addresses = addresses.flat_map(|uplink| &uplink.addresses);
-        let usable = addresses.filter(|own| own.flags.is_usable());
-        usable.map(|own| Locator(own.address)).collect()
-    }
-
-    /// Those of them that are deprecated.
-    fn deprecated(view: &HostView) -> Vec<Locator> {
-        let addresses = view.uplinks.iter().flat_map(|uplink| &uplink.addresses);
-        let deprecated = addresses.filter(|own| own.flags.is_usable() && !own.preferred);
-        deprecated.map(|own| Locator(own.address)).collect()
+        self.proof.clone()
     }
 
     fn is_announced(&self, address: Ipv6Addr) -> bool {

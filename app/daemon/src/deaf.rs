@@ -83,8 +83,9 @@ impl Daemon {
     /// Looks for interfaces whose routers the kernel does not hear, asks those routers, and tells of them.
     pub(crate) fn follow_deaf(&mut self, routers: &mut Advertisements) {
         let now = clock::now();
-        let links = self.view.bare.iter().filter(|one| is_deaf(one)).cloned().collect();
-        for ifindex in self.addresses.deaf.handle_links(links, &self.view, is_interface, now) {
+        let links = self.host.view().bare.iter().filter(|one| is_deaf(one)).cloned().collect();
+        for ifindex in self.addresses.deaf.handle_links(links, self.host.view(), is_interface, now)
+        {
             routers.solicit(ifindex);
         }
         let has_router = |one: &BareLink| self.addresses.advertised.has_router(one);

@@ -1,89 +1,136 @@
-//! Executes the effects of the protocols on Linux.
+//! Executes the effects of the host on Linux.
 
-use moorline_contexts as shim6;
-use moorline_datapath as datapath;
-use moorline_host::{Effect, Host};
-use moorline_ilnp as ilnp;
+use anyhow::Context as _;
+use moorline_addresses::{Lifetimes, RouteStep};
+use moorline_bpf::Error;
+use moorline_host::{Effect, SessionAddress};
+use moorline_netlink::AddressSpec;
 
 use crate::clock;
 use crate::shell::Daemon;
 
-/// Effects that are due together, by kind, in the order in which the daemon executes the kinds: all routes at once, as each change makes every
-/// socket of the host look its route up again. An effect of a session can come before one of a context that was due first: the session gives way to
-/// that context.
-#[derive(Debug, Default)]
-struct Batch {
-    session_updates: Vec<datapath::ilnp::Update>,
-    ilnp_transmits: Vec<ilnp::Transmit>,
-    session_events: Vec<ilnp::Event>,
-    shim6_transmits: Vec<shim6::Transmit>,
-    context_updates: Vec<datapath::shim6::Update>,
-    context_events: Vec<shim6::Event>,
-    socket_questions: Vec<ilnp::Question>,
-    questions: Vec<shim6::Question>,
-}
-
-impl Batch {
-    /// All that the host wants now; `None` if that is nothing.
-    fn take(host: &mut Host) -> Option<Self> {
-        let mut batch = Self::default();
-        batch.add(host.poll_effect(clock::now())?);
-        while let Some(effect) = host.poll_effect(clock::now()) {
-            batch.add(effect);
-        }
-        Some(batch)
-    }
-
-    fn add(&mut self, effect: Effect) {
-        match effect {
-            Effect::UpdateSession(update) => self.session_updates.push(update),
-            Effect::SendIlnp(transmit) => self.ilnp_transmits.push(transmit),
-            Effect::TellSession(event) => self.session_events.push(event),
-            Effect::SendShim6(transmit) => self.shim6_transmits.push(transmit),
-            Effect::UpdateContext(update) => add_update(&mut self.context_updates, update),
-            Effect::TellContext(event) => self.context_events.push(event),
-            Effect::AskSockets(question) => self.socket_questions.push(question),
-            Effect::AskUsage(question) => self.questions.push(question),
-        }
-    }
-}
-
-/// Adds an update behind the others, or in place of the last one if both say what the same context is now.
-fn add_update(updates: &mut Vec<datapath::shim6::Update>, update: datapath::shim6::Update) {
-    use datapath::shim6::Update;
-    match (updates.last_mut(), update) {
-        (Some(Update::Upsert(last)), Update::Upsert(entry))
-            if (last.id, last.ulids) == (entry.id, entry.ulids) =>
-        {
-            *last = entry;
-        }
-        (_, update) => updates.push(update),
-    }
-}
-
 impl Daemon {
-    /// Executes all effects, until the protocols want no more.
+    /// Executes all effects, until the host wants no more.
     pub(crate) async fn pump(&mut self) {
-        while let Some(batch) = Batch::take(&mut self.host) {
-            self.execute(batch).await;
+        while let Some(effect) = self.host.poll_effect(clock::now()) {
+            if let Err(error) = self.execute(&effect).await {
+                if is_expected(&effect, &error) {
+                    tracing::debug!("{error:#}");
+                } else {
+                    tracing::warn!("{error:#}");
+                }
+                self.host.handle_failed(&effect, clock::now());
+            }
         }
     }
 
-    async fn execute(&mut self, batch: Batch) {
-        self.answer_ilnp(&batch.socket_questions);
-        let (updates, events) = (&batch.session_updates, &batch.session_events);
-        self.carry_out_ilnp(updates, &batch.ilnp_transmits, events).await;
-        for transmit in &batch.shim6_transmits {
-            self.send_shim6(transmit);
+    async fn execute(&mut self, effect: &Effect) -> anyhow::Result<()> {
+        match effect {
+            Effect::UpdateContext(update) => self.datapath.apply(update).context("data plane"),
+            Effect::UpdateSession(update) => self.update_session(update),
+            Effect::SetNode(node) => self.set_node(node),
+            Effect::Route(step) => self.change_routes(step).await,
+            Effect::AskRoutes => self.look_at_routes().await,
+            Effect::GiveUpNeighbors { ifindex } => self.give_up_neighbors(*ifindex).await,
+            Effect::FlushCachedRoutes => {
+                self.netlink.flush_cached_routes().await.context("cached routes")
+            }
+            Effect::KeepUlid(ulid) => self.netlink.keep_ulid(*ulid).await.context("keeping a ULID"),
+            Effect::ReleaseUlid(ulid) => {
+                self.netlink.release_ulid(*ulid).await.map(drop).context("releasing a ULID")
+            }
+            Effect::FollowRules => self.ensure_rules().await.context("source-address rules"),
+            Effect::AddSessionAddress(address) => self.add_session_address(*address).await,
+            Effect::RemoveSessionAddress(SessionAddress { ifindex, address }) => {
+                let length = SessionAddress::PREFIX_LEN;
+                let done = self.netlink.remove_address(*ifindex, *address, length).await;
+                done.map(drop).context("an address for sessions")
+            }
+            Effect::Introduce { ifindex, address } => {
+                self.introductions.repeat(*address, *ifindex, clock::now());
+                Ok(())
+            }
+            Effect::SendShim6 { transmit, ifindex } => {
+                let sent = self.shim6.send(&transmit.octets, transmit.locators, *ifindex);
+                sent.with_context(|| format!("control packet not sent: {}", transmit.locators))
+            }
+            Effect::SendIlnp { transmit, ifindex } => self.send_ilnp(transmit, *ifindex),
+            Effect::NotifyTcp { ulids, mtu } => {
+                self.notices.on_moved(*ulids, *mtu, clock::now());
+                Ok(())
+            }
+            Effect::TellContext(event) => {
+                self.tell(event);
+                Ok(())
+            }
+            Effect::TellSession(event) => {
+                self.tell_ilnp(event);
+                Ok(())
+            }
+            Effect::AskSockets(questions) => {
+                self.answer_ilnp(questions);
+                Ok(())
+            }
+            Effect::AskUsage(question) => {
+                self.quiet.ask(*question);
+                Ok(())
+            }
         }
-        if !batch.context_updates.is_empty() {
-            self.carry_out(&batch.context_updates).await;
+    }
+
+    async fn change_routes(&mut self, step: &RouteStep) -> anyhow::Result<()> {
+        let netlink = &self.netlink;
+        let done = match step {
+            RouteStep::RemoveTcp(routes) => netlink.remove_moved_tcp(routes).await.map(drop),
+            RouteStep::Add(routes) => netlink.add_all_moved(routes).await,
+            RouteStep::LeadDirectly(routes) => netlink.lead_directly(routes).await,
+            RouteStep::LeadByMoor(routes) => netlink.lead_by_moor(routes).await.map(drop),
+            RouteStep::Remove(routes) => netlink.remove_moved(routes).await.map(drop),
+        };
+        if let RouteStep::Remove(routes) = step {
+            self.forget_unbound(routes).await;
         }
-        for event in &batch.context_events {
-            self.tell(event);
+        done.context("routes of what has moved")
+    }
+
+    /// Reads the kernel's routes of moved pairs: some may lack, and some may be too many.
+    pub(crate) async fn look_at_routes(&mut self) -> anyhow::Result<()> {
+        self.doubt_unbound();
+        let there = self.netlink.moved().await.context("routes of what has moved")?;
+        self.host.handle_routes(&there, clock::now());
+        self.follow_default_ways().await;
+        Ok(())
+    }
+
+    async fn give_up_neighbors(&self, ifindex: u32) -> anyhow::Result<()> {
+        let given_up = self.netlink.give_up_neighbors(ifindex).await;
+        if given_up.context("neighbours of a dead uplink")? > 0 {
+            tracing::debug!(ifindex, "dropped what waited for its router");
         }
-        for question in batch.questions {
-            self.quiet.ask(question);
-        }
+        Ok(())
+    }
+
+    /// A deprecated address of its own /128, which no new traffic takes, in the journal as all changes to the host.
+    async fn add_session_address(&self, made: SessionAddress) -> anyhow::Result<()> {
+        let spec = AddressSpec {
+            optimistic: true,
+            lifetimes: Lifetimes { preferred: 0, valid: u32::MAX },
+            ..AddressSpec::new(made.address, SessionAddress::PREFIX_LEN)
+        };
+        let added = self.netlink.add_address_with(made.ifindex, spec).await;
+        added.map(drop).context("an address for sessions")
+    }
+}
+
+/// Whether a failure is nobody's business: an uplink or address may just have gone, a buffer may be full, and the host tries
+/// again. A context that the data plane does not know was not taken in the first place.
+fn is_expected(effect: &Effect, error: &anyhow::Error) -> bool {
+    match effect {
+        Effect::Route(RouteStep::LeadDirectly(_))
+        | Effect::GiveUpNeighbors { .. }
+        | Effect::FlushCachedRoutes
+        | Effect::SendShim6 { .. }
+        | Effect::SendIlnp { .. } => true,
+        _ => matches!(error.downcast_ref(), Some(Error::UnknownContext(_))),
     }
 }

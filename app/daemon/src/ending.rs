@@ -87,7 +87,7 @@ impl Daemon {
         if let Err(error) = self.netlink.remove_all_unbound().await {
             tracing::warn!(%error, "unbound routes");
         }
-        if let Err(error) = self.netlink.leave_rules(&self.view).await {
+        if let Err(error) = self.netlink.leave_rules(self.host.view()).await {
             tracing::warn!(%error, "source-address rules");
         }
     }

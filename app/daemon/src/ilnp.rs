@@ -2,76 +2,52 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | `locators` | identifiers and locators of this node, from the host's addresses: pure |
-//! | `presence` | the addresses that sessions need on uplinks beside the host's own |
-//! | `carry` | carries out what the sessions decided |
 //! | `again` | goes on with the sessions of the run before |
 //! | `peers`, `no_peers` | what the DNS says of peers that the configuration names; a build without the DNS |
 //! | `tell` | events and logs |
 //! | `views` | what the control API tells |
 
 mod again;
-mod carry;
-mod locators;
 #[cfg(feature = "dns")]
 mod peers;
 #[cfg(not(feature = "dns"))]
 #[path = "ilnp/no_peers.rs"]
 mod peers;
-mod presence;
 mod tell;
 mod views;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv6Addr;
+use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use moorline_addresses::{HostView, Mover};
 use moorline_bpf::ilnp::IlnpDatapath;
-use moorline_datapath::ilnp::{Report, Sockets};
-use moorline_host::{Host, Sessions};
-use moorline_ilnp::{Question, Socket};
+use moorline_datapath::ilnp::{Report, Sockets, Update};
+use moorline_host::{Host, Node, Sessions};
+use moorline_ilnp::{Question, Socket, Transmit};
 use moorline_link::{PacketSocket, Readiness};
 use moorline_netlink::connected_pairs_now;
-use moorline_types::{Ilv, IlvPair, L64, LocatorPair, Nid, SessionId, Ulid, UlidPair};
+use moorline_types::{IlvPair, UlidPair};
 
 use crate::clock;
 use crate::config::IlnpConfig;
 use crate::shell::Daemon;
 use crate::unbound::Unbound;
 pub(crate) use peers::Peers;
-use presence::Presence;
 
 /// The sessions, and what the host holds for them.
 pub(crate) struct Ilnp {
     datapath: IlnpDatapath,
     sender: PacketSocket,
     config: IlnpConfig,
-    /// As the data plane has them.
-    sessions: BTreeMap<SessionId, Known>,
     /// Interfaces that carry the programs.
     attached: BTreeSet<u32>,
     /// The segmentation path, until it carries them.
     moors: Option<[u32; 2]>,
     /// Sessions differ from those in the store.
     pub(crate) is_unsaved: bool,
-    /// Uplinks of our locators, as the data plane has them.
-    locators: BTreeMap<L64, u32>,
-    presence: Presence,
-}
-
-/// What is kept of a session outside the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
-    /// The addresses that sockets see.
-    pub pair: IlvPair,
-    /// Those of what we send.
-    pub wire: IlvPair,
-    /// Octets that its packets may need beyond the header of Shim6.
-    pub room: u32,
-    /// Whether its packets are to have a route of their own.
-    pub is_routed: bool,
+    /// As the data plane has it.
+    node: Node,
 }
 
 impl Ilnp {
@@ -89,12 +65,10 @@ impl Ilnp {
             datapath,
             sender: PacketSocket::open().context("raw socket for whole packets")?,
             config: config.clone(),
-            sessions: BTreeMap::new(),
             attached: BTreeSet::new(),
             moors: Some(moors),
             is_unsaved: false,
-            locators: BTreeMap::new(),
-            presence: Presence::default(),
+            node: Node::default(),
         };
         Ok((ilnp, reports))
     }
@@ -102,10 +76,7 @@ impl Ilnp {
     /// Puts the programs on interfaces that lead somewhere, and takes them off those that do no longer. One with
     /// nothing but deprecated addresses is among them: correspondents may be sending there still.
     pub(crate) fn attach(&mut self, view: &HostView) -> anyhow::Result<()> {
-        // First of all, so that none of what is for us is passed on.
-        let nids = locators::nids(view, &self.session_nids());
-        self.datapath.set_nids(&nids).context("identifiers in the data plane")?;
-        let present: BTreeSet<_> = locators::places(view).map(|place| place.ifindex).collect();
+        let present: BTreeSet<_> = Node::places(view).map(|place| place.ifindex).collect();
         if let Some([moor0, moor1]) = self.moors {
             // Of a run before: those that are here still get our programs in place of its own.
             let left = self.datapath.attached_before().into_iter();
@@ -137,11 +108,6 @@ impl Ilnp {
         self.attach(view)
     }
 
-    /// Identifiers that have sessions.
-    fn session_nids(&self) -> BTreeSet<Nid> {
-        self.sessions.values().map(|known| known.pair.local.nid).collect()
-    }
-
     /// What the programs have seen, and packets for the machine that they have kept from the stack: a batch of each, so
     /// that nothing else waits for long. Whether there may be more.
     pub(crate) fn take_reports(
@@ -163,19 +129,14 @@ impl Ilnp {
         Ok(has_reports || has_packets)
     }
 
-    /// Addresses of live sessions that sockets are bound to.
-    pub(crate) fn local_addresses(&self) -> impl Iterator<Item = Ulid> + '_ {
-        self.sessions.values().map(|known| Ulid(known.pair.local.address()))
-    }
-
     /// Takes the programs off; what is on the host besides is in the journal.
     pub(crate) fn close(self) -> anyhow::Result<()> {
         self.datapath.close().context("BPF objects of ILNP")
     }
 
-    /// Without the addresses that are there for sessions alone: no business of Shim6, and no locators.
-    pub(crate) fn own_addresses_only(&mut self, view: &mut HostView) {
-        self.presence.leave_out(view);
+    /// Interfaces that carry the programs.
+    pub(crate) const fn attached(&self) -> &BTreeSet<u32> {
+        &self.attached
     }
 }
 
@@ -216,73 +177,35 @@ impl Daemon {
         }
     }
 
-    /// Tells the sessions where this node is now. Addresses that they need are on the uplinks before anything is
-    /// sent from there.
-    pub(crate) async fn follow_locators(&mut self) {
-        self.steer.is_news = false;
-        let node = self.node();
-        let Some((ilnp, (node, nids))) = self.ilnp.as_mut().zip(node) else { return };
-        ilnp.tell_locators(&node.uplinks);
-        ilnp.presence.follow(&self.netlink, &node, &nids).await;
-        if let Some(sessions) = self.host.ilnp_mut() {
-            sessions.handle_local(&node.state, clock::now());
+    /// Tells the programs of a session.
+    pub(crate) fn update_session(&mut self, update: &Update) -> anyhow::Result<()> {
+        let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
+        ilnp.is_unsaved = true;
+        ilnp.datapath.apply(update).context("data plane of ILNP")
+    }
+
+    /// Tells the programs of our identifiers and locators. Identifiers come first, so that nothing that is for us is passed on.
+    pub(crate) fn set_node(&mut self, node: &Node) -> anyhow::Result<()> {
+        let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
+        ilnp.datapath.set_nids(&node.nids).context("identifiers in the data plane")?;
+        let mut done = Ok(());
+        for l64 in ilnp.node.uplinks.keys().filter(|l64| !node.uplinks.contains_key(l64)) {
+            done = ilnp.datapath.unset_locator(*l64).and(done);
         }
-        self.pump().await;
-    }
-
-    /// The same, if there are other rules.
-    pub(crate) async fn follow_rules(&mut self) {
-        if self.steer.is_news {
-            self.follow_locators().await;
-        }
-    }
-
-    /// This node as it is now, and the identifiers that have sessions.
-    fn node(&self) -> Option<(locators::Node, BTreeSet<Nid>)> {
-        let ilnp = self.ilnp.as_ref()?;
-        let nids = ilnp.session_nids();
-        let is_attached = |ifindex: u32| ilnp.attached.contains(&ifindex);
-        let node = locators::node(&self.view, &is_attached, &nids, &self.rules());
-        Some((node, nids))
-    }
-
-    /// Whether an uplink has this address, be it for sessions alone.
-    pub(crate) fn is_on_uplink(&self, address: Ipv6Addr) -> bool {
-        self.view.uplink_of(address).is_some()
-            || self.ilnp.as_ref().is_some_and(|ilnp| ilnp.presence.has_made(address))
-    }
-}
-
-impl Ilnp {
-    fn tell_locators(&mut self, uplinks: &BTreeMap<L64, u32>) {
-        let mut failed = None;
-        for l64 in self.locators.keys().filter(|l64| !uplinks.contains_key(l64)) {
-            failed = self.datapath.unset_locator(*l64).err().or(failed);
-        }
-        for (l64, ifindex) in uplinks {
-            if self.locators.get(l64) != Some(ifindex) {
-                failed = self.datapath.set_locator(*l64, *ifindex).err().or(failed);
+        for (l64, ifindex) in &node.uplinks {
+            if ilnp.node.uplinks.get(l64) != Some(ifindex) {
+                done = ilnp.datapath.set_locator(*l64, *ifindex).and(done);
             }
         }
-        if let Some(error) = failed {
-            tracing::warn!(%error, "locators in the data plane");
-        }
-        self.locators.clone_from(uplinks);
+        ilnp.node.clone_from(node);
+        done.context("locators in the data plane")
     }
 
-    /// The locators of the packets of a session.
-    pub(crate) fn path_of(&self, session: SessionId) -> Option<LocatorPair> {
-        self.sessions.get(&session).map(|known| known.wire.ulids().as_locators())
-    }
-
-    /// Octets that packets of a session may need beyond the header of Shim6.
-    pub(crate) fn room_of(&self, session: SessionId) -> Option<u32> {
-        self.sessions.get(&session).map(|known| known.room)
-    }
-
-    /// The uplink that packets with this source leave by; 0 is for the routing table to decide.
-    pub(crate) fn uplink_of(&self, source: Ipv6Addr) -> u32 {
-        self.locators.get(&Ilv::of(source).l64).copied().unwrap_or(0)
+    /// Sends a control message of ILNP.
+    pub(crate) fn send_ilnp(&self, transmit: &Transmit, ifindex: u32) -> anyhow::Result<()> {
+        let Some(ilnp) = &self.ilnp else { return Ok(()) };
+        let sent = ilnp.sender.send(&transmit.packet, ifindex);
+        sent.with_context(|| format!("message not sent from {}", transmit.source))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_addresses::RouteStep;
 use moorline_netlink::MoorLinks;
 use tokio::time::Instant;
 
@@ -75,7 +74,7 @@ impl Daemon {
         let [moor0, moor1] = new;
         self.datapath.attach_moor(moor0, moor1, links.gathers).context("segmentation path")?;
         if let Some(ilnp) = &mut self.ilnp {
-            ilnp.attach_moor_anew(new, &self.view)?;
+            ilnp.attach_moor_anew(new, self.host.view())?;
         }
         self.follow_offloads();
         let [name, peer] = &self.netlink.settings().link_names;
@@ -83,10 +82,9 @@ impl Daemon {
             tracing::warn!("{name} and {peer} were removed, and are there again");
         }
         self.moor.links = links;
-        self.kept = self.netlink.kept_ulids().await?.into_iter().collect();
-        self.keep_ulids().await;
-        // Direct routes are still there.
-        self.carry_out_routes([RouteStep::Add(self.routes.all())]).await;
+        let kept = self.netlink.kept_ulids().await?.into_iter().collect();
+        self.host.handle_moor_made(kept);
+        self.pump().await;
         Ok(())
     }
 }

@@ -16,7 +16,6 @@ use moorline_types::{ContextId, LocatorPair, Prefix};
 use tokio::sync::oneshot;
 use tokio::time;
 
-pub(crate) use rules::narrowest;
 pub(crate) use who::Who;
 
 use crate::clock;
@@ -53,8 +52,6 @@ pub(crate) struct Steer {
     waiting: Vec<Waiting>,
     /// What peers have been told of our locators.
     told: Vec<(moorline_types::Locator, moorline_wire::LocatorPreference)>,
-    /// The rules may be others than those that ILNP's sessions go by.
-    pub(crate) is_news: bool,
 }
 
 /// Somebody waits for pairs to answer.

@@ -43,9 +43,9 @@ impl Daemon {
     /// The uplink that both the current pair of a context and this one leave by, if the host has another.
     fn shared_uplink(&self, context: &ContextView, by: LocatorPair) -> Option<&str> {
         let current = context.established.as_ref()?.locators.local.0;
-        let uplink = self.view.uplink_of(current)?;
-        let beside = self.view.uplink_of(by.local.0)?;
-        let is_shared = uplink.ifindex == beside.ifindex && self.view.uplinks.len() > 1;
+        let uplink = self.host.view().uplink_of(current)?;
+        let beside = self.host.view().uplink_of(by.local.0)?;
+        let is_shared = uplink.ifindex == beside.ifindex && self.host.view().uplinks.len() > 1;
         is_shared.then_some(uplink.name.as_str())
     }
 
@@ -56,12 +56,14 @@ impl Daemon {
         for context in self.host.shim6().contexts() {
             let Some(established) = &context.established else { continue };
             let Some(readiness) = self.host.shim6().readiness(context.id, now) else { continue };
-            let Some(uplink) = self.view.uplink_of(established.locators.local.0) else { continue };
+            let Some(uplink) = self.host.view().uplink_of(established.locators.local.0) else {
+                continue;
+            };
             let entry = by_uplink.entry(uplink.ifindex).or_default();
             entry.contexts += 1;
             let reason = match readiness {
                 host::Readiness::Protected { by, .. } => {
-                    let other = self.view.uplink_of(by.local.0).map(|other| other.ifindex);
+                    let other = self.host.view().uplink_of(by.local.0).map(|other| other.ifindex);
                     if other != Some(uplink.ifindex) {
                         entry.survive += 1;
                         continue;
@@ -75,12 +77,12 @@ impl Daemon {
             *entry.others.entry(reason.to_owned()).or_default() += 1;
         }
         for local in self.locals_in_use(now) {
-            if let Some(uplink) = self.view.uplink_of(local) {
+            if let Some(uplink) = self.host.view().uplink_of(local) {
                 by_uplink.entry(uplink.ifindex).or_default().sessions += 1;
             }
         }
         let named = by_uplink.into_iter().filter_map(|(ifindex, entry)| {
-            let uplink = self.view.uplink(ifindex)?.name.clone();
+            let uplink = self.host.view().uplink(ifindex)?.name.clone();
             Some(Survival { uplink, ..entry })
         });
         named.collect()

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_addresses::{Advertisement, HostView, Routes};
+use moorline_addresses::{Advertisement, HostView};
 use moorline_api::EventKind;
 use moorline_bpf::{Datapath, Settings};
 use moorline_contexts::Contexts;
 use moorline_datapath::shim6::Triggers;
-use moorline_host::Host;
+use moorline_host::{Effect, Host};
 use moorline_link::{Icmp6Error, Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
 use moorline_netlink::{Advertisements, Monitor, Netlink, Notice, Reachability};
-use moorline_types::{Instant, Ulid};
+use moorline_types::Instant;
 use tokio::sync::mpsc;
 use tokio::time;
 
@@ -51,15 +51,9 @@ pub(crate) struct Daemon {
     pub(crate) netlink: Netlink,
     pub(crate) shim6: Shim6Socket,
     pub(crate) addresses: Addresses,
-    pub(crate) view: HostView,
-    /// When the view was taken.
-    pub(crate) view_at: Instant,
-    pub(crate) routes: Routes,
     pub(crate) moor: Moor,
     pub(crate) notices: Notices,
     pub(crate) introductions: Introductions,
-    /// ULIDs kept on `moor0`.
-    pub(crate) kept: BTreeSet<Ulid>,
     pub(crate) events: Events,
     pub(crate) started_unix_ms: u64,
     /// Contexts differ from those in the store.
@@ -67,8 +61,6 @@ pub(crate) struct Daemon {
     pub(crate) store: Store,
     /// Uplinks that carry the programs.
     pub(crate) attached: BTreeSet<u32>,
-    /// Those of them that moved traffic may be routed to: see [`Daemon::next_hop`].
-    pub(crate) takes_moved: BTreeSet<u32>,
     /// What the data plane takes for our addresses.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     pub(crate) save_at: Option<time::Instant>,
@@ -204,19 +196,14 @@ impl Daemon {
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
             addresses,
-            view: HostView::default(),
-            view_at: clock::now(),
-            routes: Routes::default(),
             moor: Moor::new(moor),
             notices: Notices::open(config.tcp_notice)?,
             introductions: Introductions::open().context("raw socket for routers")?,
-            kept: BTreeSet::new(),
             events,
             started_unix_ms: clock::unix_ms(),
             contexts_changed: false,
             store,
             attached: BTreeSet::new(),
-            takes_moved: BTreeSet::new(),
             locals,
             save_at: None,
             save_delay: save_delay(Duration::ZERO),
@@ -243,11 +230,11 @@ impl Daemon {
             }
         };
         tracing::info!(
-            uplinks = daemon.view.uplinks.len(),
+            uplinks = daemon.host.view().uplinks.len(),
             data_plane = daemon.datapath.mode(),
             "started"
         );
-        for warning in daemon.addresses.warnings(&daemon.view, &[]) {
+        for warning in daemon.addresses.warnings(daemon.host.view(), &[]) {
             tracing::warn!("{warning}");
         }
         let ilnp = daemon.config.ilnp.as_ref();
@@ -265,11 +252,11 @@ impl Daemon {
         routers: &mut Advertisements,
         goes_on: bool,
     ) -> anyhow::Result<(Icmp6Socket, Reachability)> {
-        self.restore_sessions(args, &view).await?;
+        self.restore_sessions(args).await?;
         self.events.push(EventKind::DaemonStarted, |_| {});
         // Before anything is routed.
-        self.routes.leave(self.netlink.moved().await?);
-        self.routes.take_over(self.ilnp.iter().flat_map(Ilnp::routed));
+        self.host.handle_left(self.netlink.moved().await?);
+        self.attach_ilnp_first(&view).await?;
         let followed = self.on_view(view, routers).await;
         if goes_on {
             self.note_followed(followed);
@@ -296,9 +283,7 @@ impl Daemon {
             self.plan_save();
             let wake = self.host.poll_timeout();
             let save_at = self.save_at;
-            let (lead_at, look_at) = (self.routes.poll_lead(), self.routes.poll_look());
             let unbound_at = self.unbound.poll_timeout();
-            let path_mtus_at = self.path_mtus.poll_timeout();
             let moor_at = self.moor.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
@@ -342,14 +327,10 @@ impl Daemon {
                 () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(moor_at), if moor_at.is_some() => self.make_moor_anew().await,
-                () = sleep_until(lead_at), if lead_at.is_some() => self.lead_waiting().await,
-                () = sleep_until(look_at), if look_at.is_some() => self.look_at_routes().await,
                 () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
-                () = until(path_mtus_at), if path_mtus_at.is_some() => self.forget_path_mtus().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
                 () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }
-            self.follow_rules().await;
             self.pump().await;
         }
     }
@@ -393,7 +374,7 @@ impl Daemon {
     ) -> anyhow::Result<()> {
         let notice = notice.context("watching the host's addresses")?;
         if notice.only_specific {
-            self.view.specific = notice.view.specific;
+            self.host.set_specific(notice.view.specific);
             let ruled = self.ensure_rules().await.context("source-address rules");
             // Of the rest nothing is known.
             if ruled.is_err() {
@@ -408,8 +389,9 @@ impl Daemon {
         self.addresses.handle_interfaces_down(&notice.routes_taken);
         let followed = self.on_view(notice.view, routers).await;
         self.on_followed(followed);
-        if may_lack_routes {
-            self.look_at_routes().await;
+        if may_lack_routes && let Err(error) = self.look_at_routes().await {
+            tracing::warn!("{error:#}");
+            self.host.handle_failed(&Effect::AskRoutes, clock::now());
         }
         Ok(())
     }

@@ -36,25 +36,19 @@ impl Daemon {
         self.datapath.forget_traffic()?;
         self.pump().await;
         self.remove_stale()?;
-        self.release_left().await
+        // What the run before kept for contexts and sessions that are not taken over goes.
+        let kept = self.netlink.kept_ulids().await?.into_iter().collect();
+        self.host.handle_restored(kept, now);
+        self.pump().await;
+        self.follow_default_ways().await;
+        Ok(())
     }
 
     /// Ends the programs of the run before. Where ours could not be attached, those go on.
     pub(crate) fn remove_stale(&mut self) -> anyhow::Result<()> {
-        if self.view.uplinks.iter().all(|uplink| self.attached.contains(&uplink.ifindex)) {
+        if self.host.view().uplinks.iter().all(|uplink| self.attached.contains(&uplink.ifindex)) {
             self.datapath.remove_stale()?;
         }
-        Ok(())
-    }
-
-    /// Routes and ULIDs that the run before kept for what is there no more: contexts and sessions not taken over.
-    async fn release_left(&mut self) -> anyhow::Result<()> {
-        let step = self.routes.remove_left();
-        self.carry_out_routes(step).await;
-        // A route of the run before may lead to a router or an uplink that has gone.
-        self.follow_routers().await;
-        self.kept = self.netlink.kept_ulids().await?.into_iter().collect();
-        self.keep_ulids().await;
         Ok(())
     }
 
@@ -81,7 +75,7 @@ impl Daemon {
             Err(error) => return tracing::warn!(%error, "peers are not told of the end"),
         };
         for (header, locators) in self.host.shim6().payload_to_refuse() {
-            let uplink = self.uplink_to_force(locators);
+            let uplink = self.host.ifindex_to_force(locators);
             if let Err(error) = socket.refuse(&header, locators, uplink) {
                 // An address that just went, a full buffer: the kernel tells the peer with its next packet.
                 tracing::debug!(%error, %locators, "a peer is not told of the end");

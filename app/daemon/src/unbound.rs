@@ -190,7 +190,7 @@ impl Daemon {
         let now = Instant::now();
         let too_long = self.unbound.too_long.clone();
         self.learn_path_mtus(&too_long).await;
-        let due = self.unbound.take_due(now, |mover| self.routes.get(mover).copied());
+        let due = self.unbound.take_due(now, |mover| self.host.routes().get(mover).copied());
         let (mut tried, mut wanted) = (Vec::new(), Vec::new());
         let mut room = self.unbound.room_for_told(now);
         for (one, known) in due {
@@ -244,17 +244,22 @@ impl Daemon {
     /// Removes all unbound routes if the host has other default routes now, or if some of them may lack, as at a start, and those to
     /// peers that another route leads to now. The next packet that is too long has them set again.
     pub(crate) async fn follow_default_ways(&mut self) {
-        let changed: Vec<_> =
-            self.view.specific.symmetric_difference(&self.unbound.specific).copied().collect();
+        let changed: Vec<_> = self
+            .host
+            .view()
+            .specific
+            .symmetric_difference(&self.unbound.specific)
+            .copied()
+            .collect();
         if !changed.is_empty() {
-            self.unbound.specific.clone_from(&self.view.specific);
+            self.unbound.specific.clone_from(&self.host.view().specific);
             let is_on_way =
                 |peer: &&Ulid| changed.iter().any(|one| one.destination.contains(peer.0));
             let peers: Vec<Ulid> = self.unbound.peers.keys().filter(is_on_way).copied().collect();
             let gone = self.unbound.forget(peers);
             self.remove_unbound(&gone).await;
         }
-        let ways = self.view.default_ways();
+        let ways = self.host.view().default_ways();
         if self.unbound.ways.as_ref() == Some(&ways) {
             return;
         }

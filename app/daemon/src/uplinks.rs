@@ -11,11 +11,12 @@ use crate::shell::Daemon;
 impl Daemon {
     /// Programs on each uplink, and our addresses in the data plane's table.
     pub(crate) fn attach(&mut self) -> anyhow::Result<()> {
-        let present: BTreeSet<_> = self.view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+        let present: BTreeSet<_> =
+            self.host.view().uplinks.iter().map(|uplink| uplink.ifindex).collect();
         for &ifindex in self.attached.difference(&present) {
             self.datapath.detach_uplink(ifindex);
         }
-        for uplink in &self.view.uplinks {
+        for uplink in &self.host.view().uplinks {
             if !self.attached.contains(&uplink.ifindex) {
                 self.datapath
                     .attach_uplink(uplink.ifindex)
@@ -23,13 +24,13 @@ impl Daemon {
             }
         }
         if let Some(ilnp) = &mut self.ilnp {
-            ilnp.attach(&self.view)?;
+            ilnp.attach(self.host.view())?;
         }
         if self.attached != present {
             self.follow_offloads();
         }
         self.attached = present;
-        let addresses = self.view.uplinks.iter().flat_map(|uplink| {
+        let addresses = self.host.view().uplinks.iter().flat_map(|uplink| {
             uplink.addresses.iter().map(|address| (address.address, uplink.ifindex))
         });
         let locals: BTreeMap<_, _> = addresses.collect();
@@ -47,7 +48,7 @@ impl Daemon {
 
     /// Who sums what of moved traffic, and which uplinks it may be routed to.
     pub(crate) fn follow_offloads(&mut self) {
-        let uplinks = &self.view.uplinks;
+        let uplinks = &self.host.view().uplinks;
         let sum: Vec<_> =
             uplinks.iter().filter(|uplink| Netlink::sums_anything(&uplink.name)).collect();
         if let Err(error) = self.netlink.leave_checksums(sum.len() == uplinks.len()) {
@@ -56,14 +57,15 @@ impl Daemon {
         // What is to be segmented is redirected to `moor0`, which is Ethernet, and a checksum may be left to do behind a
         // header that the hardware does not know.
         let able = sum.into_iter().map(|uplink| uplink.ifindex);
-        self.takes_moved = able.filter(|one| has_link_layer(*one).unwrap_or_default()).collect();
+        let takes_moved = able.filter(|one| has_link_layer(*one).unwrap_or_default()).collect();
+        self.host.set_takes_moved(takes_moved);
     }
 
     /// Logs what happened to the uplinks and gives it to those who listen.
     pub(crate) fn tell_changes(&self, notice: &Notice) {
         for change in &notice.changes {
             let Some((kind, ifindex, what)) = uplink_event(change) else { continue };
-            let views = [&notice.view, &self.view];
+            let views = [&notice.view, self.host.view()];
             let uplink = views.iter().find_map(|view| view.uplink(ifindex));
             let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
             tracing::info!(uplink = name, "{what}");

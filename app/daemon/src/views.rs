@@ -29,7 +29,7 @@ impl Daemon {
             started_unix_ms: self.started_unix_ms,
             send_timeout_ms: clock::millis(self.config.send_timeout),
             data_plane: DataPlane::from(self.datapath.mode().to_owned()),
-            uplinks: self.addresses.uplinks(&self.view),
+            uplinks: self.addresses.uplinks(self.host.view()),
             contexts: self.counts(),
             survival: self.survival(),
             ilnp,
@@ -39,7 +39,7 @@ impl Daemon {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.addresses.warnings(&self.view, &self.ulids_in_use());
+        let mut warnings = self.addresses.warnings(self.host.view(), &self.ulids_in_use());
         if !self.datapath.is_pinned() {
             warnings.push(PINS_REMOVED.to_owned());
         }
@@ -60,7 +60,7 @@ impl Daemon {
     }
 
     pub(crate) fn interface_addresses(&self) -> Vec<InterfaceAddresses> {
-        self.addresses.interfaces(&self.view, self.view_at, clock::now())
+        self.addresses.interfaces(self.host.view(), self.view_at(), clock::now())
     }
 
     /// Of contexts that peers know us by.

@@ -116,6 +116,21 @@ impl Uplink {
         }
     }
 
+    /// With a router, and with addresses that do not end, each with a prefix of 64 bits.
+    #[must_use]
+    pub fn reached(
+        mut self,
+        router: Ipv6Addr,
+        addresses: impl IntoIterator<Item = Ipv6Addr>,
+    ) -> Self {
+        self.gateway = Some(router);
+        self.default_routes.push(DefaultRoute::new(1024, self.gateway));
+        let lasting =
+            |address| UplinkAddress::new(address, 64, AddressFlags::PERMANENT, Lifetimes::FOREVER);
+        self.addresses.extend(addresses.into_iter().map(lasting));
+        self
+    }
+
     /// Whether this address is on the interface.
     #[must_use]
     pub fn has(&self, address: Ipv6Addr) -> bool {

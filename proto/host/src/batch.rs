@@ -48,15 +48,10 @@ impl Host {
         if !batch.socket_questions.is_empty() {
             self.effects.push_back(Effect::AskSockets(batch.socket_questions));
         }
-        self.order_sessions(
-            batch.session_updates,
-            batch.ilnp_transmits,
-            batch.session_events,
-            now,
-        );
+        self.order_sessions(batch.session_updates, batch.ilnp_transmits, batch.session_events, now);
         for transmit in batch.shim6_transmits {
             // A ULID that has left its uplink is an address of the host, and no source for any other uplink.
-            if !self.routing.kept.contains(&transmit.locators.local.as_ulid()) {
+            if !self.routing.is_only_kept(transmit.locators.local.as_ulid()) {
                 let ifindex = self.routing.ifindex_to_force(transmit.locators);
                 self.effects.push_back(Effect::SendShim6 { transmit, ifindex });
             }

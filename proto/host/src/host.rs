@@ -24,6 +24,8 @@ pub struct Host {
     pub(crate) ilnp: Option<Sessions>,
     pub(crate) moved: MovedPairs,
     pub(crate) routing: Routing,
+    /// When addresses that could not be changed are tried again.
+    pub(crate) retry_at: Option<Instant>,
     /// Pairs whose traffic has earned a context while ILNP has them, or asks the peer for them.
     triggered: BTreeSet<UlidPair>,
     /// The newest I1 of each peer that has sent one while ILNP asked it: an answer to an older one has a nonce that the peer forgot.
@@ -43,6 +45,7 @@ impl Host {
             ilnp,
             moved: MovedPairs::new(),
             routing: Routing::default(),
+            retry_at: None,
             triggered: BTreeSet::new(),
             i1s: BTreeMap::new(),
             updates: VecDeque::new(),

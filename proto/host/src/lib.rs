@@ -46,8 +46,7 @@ mod tests;
 
 pub use effect::{Effect, SessionAddress};
 pub use host::Host;
-pub use links::Ready;
-pub use node::{LocatorRule, Node, Place};
-pub use routing::KnownSession;
 pub use moorline_contexts::Contexts;
 pub use moorline_ilnp::Machine as Sessions;
+pub use node::{LocatorRule, Node, Place};
+pub use routing::KnownSession;

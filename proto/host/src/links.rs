@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem;
 use core::net::Ipv6Addr;
+use core::time::Duration;
 
 use moorline_addresses::{HostView, MovedRoute, Mover, RouteStep, Routes, SpecificRoute, Uplink};
 use moorline_cga::LocalProof;
@@ -17,17 +18,6 @@ use crate::effect::{Effect, SessionAddress};
 use crate::host::Host;
 use crate::node::{LocatorRule, Seen, node};
 use crate::routing::KnownSession;
-
-/// What the executor has done about a view.
-#[derive(Clone, Debug)]
-pub struct Ready {
-    /// What proves the addresses of the host.
-    pub proof: LocalProof,
-    /// Uplinks that moved traffic may be routed to.
-    pub takes_moved: BTreeSet<u32>,
-    /// Interfaces that carry the data plane of ILNP.
-    pub attached: BTreeSet<u32>,
-}
 
 /// Inputs about links.
 impl Host {
@@ -46,10 +36,9 @@ impl Host {
         }
     }
 
-    /// Addresses that are new in the view can be used: rules and programs are in place. [`Self::follow`] comes next.
-    pub fn handle_ready(&mut self, ready: Ready, now: Instant) {
-        let Ready { proof, takes_moved, attached } = ready;
-        self.routing.takes_moved = takes_moved;
+    /// Addresses that are new in the view can be used: rules and programs are in place, and this proves the addresses.
+    /// `attached` are the interfaces that carry the data plane of ILNP. [`Self::follow`] comes next.
+    pub fn handle_ready(&mut self, proof: LocalProof, attached: BTreeSet<u32>, now: Instant) {
         self.routing.attached = Some(attached);
         self.shim6.handle_local(&LocalState { proof, usable: self.routing.usable() }, now);
     }
@@ -120,7 +109,7 @@ impl Host {
     }
 
     /// An effect could not be executed. A data plane that has not taken a context or session is as if there were none; routes
-    /// are looked at again in a moment, as an uplink may just have gone; all else is tried with the next change.
+    /// are looked at again in a moment, as an uplink may just have gone; addresses are tried again in a moment.
     pub fn handle_failed(&mut self, effect: &Effect, now: Instant) {
         match effect {
             Effect::UpdateContext(ContextUpdate::Upsert(entry)) => {
@@ -134,15 +123,19 @@ impl Host {
             Effect::Route(_) | Effect::AskRoutes => self.routing.routes.handle_failed(now),
             Effect::KeepUlid(ulid) => {
                 self.routing.kept.remove(ulid);
+                self.retry_soon(now);
             }
             Effect::ReleaseUlid(ulid) => {
                 self.routing.kept.insert(*ulid);
+                self.retry_soon(now);
             }
             Effect::AddSessionAddress(address) => {
                 self.routing.session_addresses.on_not_added(*address);
+                self.retry_soon(now);
             }
             Effect::RemoveSessionAddress(address) => {
                 self.routing.session_addresses.on_not_removed(*address);
+                self.retry_soon(now);
             }
             Effect::UpdateContext(_)
             | Effect::UpdateSession(_)
@@ -159,6 +152,10 @@ impl Host {
             | Effect::AskSockets(_)
             | Effect::AskUsage(_) => {}
         }
+    }
+
+    fn retry_soon(&mut self, now: Instant) {
+        self.retry_at.get_or_insert(now + RETRY);
     }
 
     /// Tells the sessions where this node is now. Addresses that sessions need are on the uplinks before anything is
@@ -287,6 +284,18 @@ impl Host {
         self.routing.session_addresses.has(address)
     }
 
+    /// ULIDs that contexts and sessions need, and that no uplink has.
+    #[must_use]
+    pub fn ulids_to_keep(&self) -> BTreeSet<Ulid> {
+        self.routing.ulids_to_keep(&self.shim6)
+    }
+
+    /// Whether something that has failed is still to be tried again.
+    #[must_use]
+    pub fn awaits_retry(&self) -> bool {
+        self.retry_at.is_some() || self.routing.routes.poll_look().is_some()
+    }
+
     /// Whether a ULID that has left its uplink is kept an address of the host.
     #[must_use]
     pub fn is_kept(&self, ulid: Ulid) -> bool {
@@ -312,7 +321,8 @@ impl Host {
     pub(crate) fn poll_route_timeout(&self) -> Option<Instant> {
         let routes = &self.routing.routes;
         let path_mtus = self.routing.path_mtus.poll_timeout();
-        [routes.poll_lead(), routes.poll_look(), path_mtus].into_iter().flatten().min()
+        let all = [routes.poll_lead(), routes.poll_look(), path_mtus, self.retry_at];
+        all.into_iter().flatten().min()
     }
 
     pub(crate) fn handle_route_timeouts(&mut self, now: Instant) {
@@ -323,6 +333,11 @@ impl Host {
         if is_due(self.routing.routes.poll_look()) {
             self.routing.routes.begin_look();
             self.effects.push_back(Effect::AskRoutes);
+        }
+        if is_due(self.retry_at) {
+            self.retry_at = None;
+            self.follow_node(now);
+            self.follow_ulids();
         }
         if is_due(self.routing.path_mtus.poll_timeout()) {
             let expired = self.routing.path_mtus.take_expired(now);
@@ -393,3 +408,6 @@ impl Host {
         self.effects.extend(new.map(Effect::KeepUlid));
     }
 }
+
+/// From a change of an address that failed to the next attempt.
+const RETRY: Duration = Duration::from_secs(1);

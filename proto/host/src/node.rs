@@ -28,6 +28,16 @@ pub struct Node {
     pub uplinks: BTreeMap<L64, u32>,
 }
 
+impl Node {
+    /// Interfaces that packets may leave by. One with nothing but deprecated addresses is among them: correspondents may be
+    /// sending there still.
+    pub fn places(view: &HostView) -> impl Iterator<Item = &Uplink> {
+        let is_usable = |own: &UplinkAddress| own.flags.is_usable();
+        let candidates = view.candidates.iter();
+        view.uplinks.iter().chain(candidates.filter(move |one| one.addresses.iter().any(is_usable)))
+    }
+}
+
 /// How much better or worse the locators of a place are than others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatorRule {
@@ -64,7 +74,7 @@ pub(crate) struct Seen<'a> {
 //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
-    for uplink in places(seen.view) {
+    for uplink in Node::places(seen.view) {
         for own in uplink.addresses.iter().filter(|own| own.flags.is_usable()) {
             let Ilv { l64, .. } = Ilv::of(own.address);
             let is_attached = seen.attached.is_none_or(|all| all.contains(&uplink.ifindex));
@@ -93,16 +103,9 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
 
 /// Identifiers of this node.
 fn nids(view: &HostView, known: &BTreeSet<Nid>) -> BTreeSet<Nid> {
-    let all = places(view).flat_map(|uplink| &uplink.addresses);
+    let all = Node::places(view).flat_map(|uplink| &uplink.addresses);
     let own = all.filter(|own| own.flags.is_usable()).map(|own| Ilv::of(own.address).nid);
     own.chain(known.iter().copied()).collect()
-}
-
-/// Interfaces that packets may leave by.
-fn places(view: &HostView) -> impl Iterator<Item = &Uplink> {
-    let is_usable = |own: &UplinkAddress| own.flags.is_usable();
-    let candidates = view.candidates.iter();
-    view.uplinks.iter().chain(candidates.filter(move |one| one.addresses.iter().any(is_usable)))
 }
 
 fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[LocatorRule]) -> u16 {

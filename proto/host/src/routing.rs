@@ -8,7 +8,9 @@ use moorline_addresses::{HostView, MovedRoute, Mover, NextHop, Routes};
 use moorline_contexts::Contexts;
 use moorline_datapath::ilnp::{ROOM_IN_TCP, SessionEntry};
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, Ulid, UlidPair};
+use moorline_types::{
+    Ilv, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, Ulid, UlidPair,
+};
 
 use crate::node::{LocatorRule, Node, SessionAddresses};
 use crate::path_mtus::{MIN_MTU, PathMtus};
@@ -93,6 +95,11 @@ impl Routing {
     /// Addresses of sessions that sockets are bound to.
     pub(crate) fn session_ulids(&self) -> impl Iterator<Item = Ulid> + '_ {
         self.sessions.values().map(|known| Ulid(known.pair.local.address()))
+    }
+
+    /// Whether a ULID is an address of the host although no uplink has it.
+    pub(crate) fn is_only_kept(&self, ulid: Ulid) -> bool {
+        self.kept.contains(&ulid) && !self.is_on_uplink(ulid.0)
     }
 
     /// Whether an uplink has this address, be it for sessions alone.

@@ -7,9 +7,7 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_addresses::{
-    AddressFlags, DefaultRoute, HostView, Lifetimes, Uplink, UplinkAddress,
-};
+use moorline_addresses::{HostView, Uplink};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{self as shim6, Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{Report, Socket, Sockets, Update as SessionUpdate};
@@ -18,7 +16,7 @@ use moorline_ilnp as ilnp;
 use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
-use crate::{Effect, Host, Ready, Sessions};
+use crate::{Effect, Host, Sessions};
 
 mod links;
 
@@ -175,23 +173,17 @@ pub(crate) fn tell(host: &mut Host, local: &LocalState, now: Instant) {
     let view = view(&local.usable);
     let ifindexes: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
     host.handle_view(view, now);
-    let proof = local.proof.clone();
-    host.handle_ready(Ready { proof, takes_moved: ifindexes.clone(), attached: ifindexes }, now);
+    host.set_takes_moved(ifindexes.clone());
+    host.handle_ready(local.proof.clone(), ifindexes, now);
     host.follow(now);
 }
 
 /// An uplink for each of these addresses, numbered by the ISP in it.
 pub(crate) fn view(usable: &[Locator]) -> HostView {
     let uplinks = usable.iter().map(|own| {
-        let ifindex = u32::from(own.0.segments()[2]);
-        let gateway = Some(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, own.0.segments()[2]));
-        let flags = AddressFlags::PERMANENT;
-        Uplink {
-            gateway,
-            default_routes: vec![DefaultRoute::new(1024, gateway)],
-            addresses: vec![UplinkAddress::new(own.0, 64, flags, Lifetimes::FOREVER)],
-            ..Uplink::new(ifindex, format!("isp{ifindex}"))
-        }
+        let isp = own.0.segments()[2];
+        let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, isp);
+        Uplink::new(u32::from(isp), format!("isp{isp}")).reached(router, [own.0])
     });
     HostView { uplinks: uplinks.collect(), ..HostView::default() }
 }

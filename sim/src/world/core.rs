@@ -1,16 +1,20 @@
+use std::collections::BTreeSet;
+
+use moorline_addresses::RouteStep;
 use moorline_contexts::{ContextView, Event, ReapState, Transmit};
 use moorline_datapath::shim6::Update;
-use moorline_host::Effect;
+use moorline_host::{Effect, SessionAddress};
 use moorline_plane::Report;
-use moorline_types::{IlvPair, Instant, UlidPair};
+use moorline_types::{IlvPair, Instant, Locator, UlidPair};
 use moorline_wire::PROTOCOL;
 
 use super::mutant::{Mutant, flip_last, spoil};
 use super::{Occurrence, Parcel, World};
+use crate::network::port_at;
 use crate::node::{Core, HostSockets, Node};
 use crate::outcome::Rule;
 use crate::packet::Header;
-use crate::plan::{What, host_name};
+use crate::plan::{Chance, What, host_name};
 use crate::workload::Side;
 
 /// Cores: what they are told, and what becomes of what they want.
@@ -18,6 +22,11 @@ impl World<'_> {
     pub(super) fn on_core_change(&mut self, host: usize, what: What) {
         let Some(node) = self.nodes.get_mut(host) else { return };
         if matches!(what, What::Kill { .. }) {
+            let is_amid = self.plan.kills_amid_effects && self.kernel_rng.is(Chance::percent(50));
+            if let Some(core) = node.core.as_mut().filter(|core| is_amid && !core.is_dead()) {
+                core.dies_after = u32::try_from(1 + self.kernel_rng.below(KILLED_WITHIN)).ok();
+                return;
+            }
             node.kill();
             if self.mutant == Some(Mutant::SpoilsStore) {
                 node.with_stored(spoil);
@@ -43,8 +52,6 @@ impl World<'_> {
         let Some(node) = self.nodes.get_mut(host) else { return };
         node.is_suspended = is_suspended;
         if !is_suspended {
-            self.place_guests(host);
-            let Some(node) = self.nodes.get_mut(host) else { return };
             node.tell_local(&self.network, self.now);
             self.settle(host);
             let held = std::mem::take(&mut self.held);
@@ -73,7 +80,6 @@ impl World<'_> {
             if self.nodes[host].is_suspended {
                 continue;
             }
-            self.place_guests(host);
             self.nodes[host].tell_local(&self.network, self.now);
             self.rules.on_local_change(host);
             self.settle(host);
@@ -135,6 +141,7 @@ impl World<'_> {
                 break;
             } else if let Some(effect) = core.host.poll_effect(now) {
                 restored.extend(self.execute(host, effect));
+                self.count_down(host);
             } else {
                 break;
             }
@@ -143,8 +150,8 @@ impl World<'_> {
                 break;
             }
         }
-        self.follow_sessions(host);
         self.check_owners(host);
+        self.check_kernel(host);
         self.schedule_wake(host);
         for ulids in restored.into_iter().filter(|_| self.plan.reverts_backoff) {
             self.on_path_restored(host, ulids);
@@ -161,12 +168,12 @@ impl World<'_> {
                     plane.handle_update(&update);
                 }
             }
-            Effect::SendShim6(transmit) => {
+            Effect::SendShim6 { transmit, .. } => {
                 for _ in 0..self.copies_of(&transmit.octets, transmit.locators) {
                     self.send_control(host, &transmit);
                 }
             }
-            Effect::SendIlnp(transmit) => {
+            Effect::SendIlnp { transmit, .. } => {
                 let mut octets = transmit.packet;
                 let Self { nodes, workloads, .. } = self;
                 let sockets = HostSockets { host, workloads };
@@ -181,40 +188,92 @@ impl World<'_> {
                 self.outcome.sessions += u32::from(is_new);
                 self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
             }
-            Effect::AskSockets(question) => {
+            Effect::AskSockets(questions) => {
                 let Self { nodes, workloads, .. } = self;
                 let sockets = HostSockets { host, workloads };
                 if let Some(core) = living_core(nodes, host) {
-                    core.host.answer(question, &sockets, self.now);
+                    for question in questions {
+                        core.host.answer(question, &sockets, self.now);
+                    }
                 }
             }
-            // No core of the simulator asks: `Config::asks_before_removal` is off.
-            Effect::AskUsage(_) => {}
+            of_kernel => self.change_kernel(host, &of_kernel),
         }
         None
     }
 
-    /// The addresses that sessions need beside the host's own.
-    fn follow_sessions(&mut self, host: usize) {
+    /// Executes an effect on the kernel of a host. Now and then the kernel refuses, if the plan says so.
+    fn change_kernel(&mut self, host: usize, effect: &Effect) {
+        let can_fail = matches!(
+            effect,
+            Effect::Route(_)
+                | Effect::AskRoutes
+                | Effect::KeepUlid(_)
+                | Effect::ReleaseUlid(_)
+                | Effect::AddSessionAddress(_)
+                | Effect::RemoveSessionAddress(_)
+        );
+        let fails = can_fail && self.kernel_rng.is(self.plan.kernel_failures);
         let Some(core) = living_core(&mut self.nodes, host) else { return };
-        if core.host.ilnp().is_none() {
+        if fails {
+            core.host.handle_failed(effect, self.now);
             return;
         }
-        let nids = core.session_nids(self.now);
-        if core.note_guests(nids) {
-            self.place_guests(host);
-            if let Some(core) = living_core(&mut self.nodes, host) {
-                core.tell_locators(self.now);
+        match effect {
+            Effect::Route(RouteStep::Add(_)) if self.mutant == Some(Mutant::LosesRoutes) => {}
+            Effect::Route(step) => {
+                core.kernel.change_routes(step);
+                if self.mutant == Some(Mutant::MisleadsRoutes) {
+                    core.kernel.mislead();
+                }
             }
+            Effect::AskRoutes => core.host.handle_routes(&core.kernel.routes(), self.now),
+            Effect::KeepUlid(ulid) => core.kernel.keep(*ulid),
+            Effect::ReleaseUlid(ulid) => core.kernel.release(*ulid),
+            Effect::AddSessionAddress(SessionAddress { ifindex, address }) => {
+                self.network.add_guest(port_at(host, *ifindex), *address);
+                self.rules.on_address(host, Locator(*address));
+            }
+            Effect::RemoveSessionAddress(SessionAddress { address, .. }) => {
+                self.network.remove_guest(*address);
+            }
+            Effect::SetNode(node) => {
+                if let Some(plane) = &mut core.planes.ilnp {
+                    plane.set_nids(node.nids.clone());
+                }
+            }
+            // The hosts of the simulator have no neighbours, no rules by source and no sockets that wait for a route; none of
+            // their cores asks about quiet contexts, as `Config::asks_before_removal` is off.
+            _ => {}
         }
     }
 
-    /// Puts the addresses that sessions need into each prefix of a host, before the host sends from there.
-    fn place_guests(&mut self, host: usize) {
-        let Some(core) = living_core(&mut self.nodes, host) else { return };
-        for guest in self.network.set_guests(host, core.guests()) {
-            self.rules.on_address(host, guest);
+    /// A core can be killed between any two effects.
+    fn count_down(&mut self, host: usize) {
+        let Some(node) = self.nodes.get_mut(host) else { return };
+        let Some(left) = node.core.as_mut().and_then(|core| core.dies_after.as_mut()) else {
+            return;
+        };
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            node.kill();
         }
+    }
+
+    /// What the kernel holds for the core is what contexts and sessions need, once nothing has failed of late.
+    fn check_kernel(&mut self, host: usize) {
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        if core.host.awaits_retry() {
+            return;
+        }
+        let moved: BTreeSet<_> = core.moved_pairs(self.now).collect();
+        let routed: BTreeSet<_> = core.kernel.routes().iter().map(|route| route.ulids).collect();
+        let kept = core.kernel.kept().clone();
+        let wanted = core.host.ulids_to_keep();
+        let detail = || format!("{}: moved {moved:?}, routed {routed:?}", host_name(host));
+        self.check(moved == routed, Rule::KernelInStep, detail);
+        let detail = || format!("{}: kept {kept:?}, needed {wanted:?}", host_name(host));
+        self.check(kept == wanted, Rule::KernelInStep, detail);
     }
 
     fn check_owners(&mut self, host: usize) {
@@ -320,5 +379,7 @@ pub(super) fn living_core(nodes: &mut [Node], host: usize) -> Option<&mut Core> 
     nodes.get_mut(host)?.core.as_mut().filter(|core| !core.is_dead())
 }
 
+/// A core that is killed amid effects is killed before it has executed more than these.
+const KILLED_WITHIN: u64 = 12;
 /// Reports, updates, packets and events that one input brings, at most.
 const MAX_STEPS: usize = 200;

@@ -52,6 +52,10 @@ pub(crate) enum Mutant {
     SpoilsStore,
     /// A context comes about behind the back of a core that has a session for the pair, and has moved.
     OwnsTwice,
+    /// A kernel loses routes to the segmentation path.
+    LosesRoutes,
+    /// A kernel sends moved packets by another uplink.
+    MisleadsRoutes,
     /// A core calls each context protected by its current pair.
     ClaimsProtection,
 }

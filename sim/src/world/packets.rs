@@ -1,9 +1,10 @@
 //! The way of packets: from a host's sockets or core through the network to those of another.
 
+use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 use moorline_plane::{By, Inbound, Outbound};
-use moorline_types::{Locator, LocatorPair};
+use moorline_types::{Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
 
 use super::core::living_core;
@@ -12,6 +13,7 @@ use super::{Occurrence, Parcel, World};
 use crate::chart::Fate;
 use crate::describe;
 use crate::log::{Way, since_start};
+use crate::network::ifindex_of;
 use crate::node::{HostSockets, Node};
 use crate::outcome::{Pause, Rule};
 use crate::packet::{self, Header, ICMPV6};
@@ -224,6 +226,9 @@ impl World<'_> {
         let is_there = self.network.has_address(header.source)
             || core.is_some_and(|core| core.is_left_to_plane(locators.local));
         self.rules.on_wire(host, locators, chosen, is_there, now);
+        if let Some(chosen) = chosen {
+            self.check_uplink(host, chosen, header.source);
+        }
         self.log.packet(&parcel.octets, now);
         let ports = [header.source, header.destination].map(|a| self.network.port_of(a));
         let [Some(from), Some(to)] = ports else { return };
@@ -242,6 +247,18 @@ impl World<'_> {
         for after in arrivals {
             self.queue.push(now + after, Occurrence::Arrival(to, Rc::clone(&parcel)));
         }
+    }
+
+    /// A direct route takes the packets of a pair to an uplink. That uplink has to have the source which they leave with.
+    fn check_uplink(&mut self, host: usize, chosen: LocatorPair, source: Ipv6Addr) {
+        let core = self.nodes.get(host).and_then(|node| node.core.as_ref());
+        let ulids = UlidPair::new(chosen.local.as_ulid(), chosen.peer.as_ulid());
+        let route = core.and_then(|core| core.kernel.route(ulids));
+        let Some(hop) = route.and_then(|route| route.direct) else { return };
+        let uplink = self.network.port_of(source).map(ifindex_of);
+        self.check(uplink == Some(hop.ifindex), Rule::RightUplink, || {
+            format!("{}: {source} by uplink {}", host_name(host), hop.ifindex)
+        });
     }
 
     fn trace_packet(&mut self, way: Way, locators: LocatorPair, parcel: &Parcel) {

@@ -1,20 +1,15 @@
-use std::collections::BTreeSet;
-use std::net::Ipv6Addr;
-
 use anyhow::Context as _;
 use moorline_addresses::{Action, HostView, Note, RETRY};
 use moorline_api::EventKind;
 use moorline_netlink::{AddressSpec, Advertisements};
-use moorline_types::Locator;
+use moorline_types::Instant;
 
-use super::Addresses;
 use crate::clock;
-use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 
 /// Following the host's links, addresses and routers.
 impl Daemon {
-    /// The host is different now.
+    /// The host is different now. Contexts and sessions leave what is gone before anything else is done about it.
     pub(crate) async fn on_view(
         &mut self,
         mut view: HostView,
@@ -22,36 +17,18 @@ impl Daemon {
     ) -> anyhow::Result<()> {
         view.leave_alone(|name| self.config.uses(name));
         self.introductions.follow(&view);
-        if let Some(ilnp) = &mut self.ilnp {
-            ilnp.own_addresses_only(&mut view);
-        }
-        (self.view, self.view_at) = (view, clock::now());
-        self.follow_locators().await;
-        self.leave_lost().await;
+        self.host.handle_view(view, clock::now());
+        self.pump().await;
         self.follow(routers).await
-    }
-
-    /// Contexts leave what is gone before anything else is done about it: rules, signatures and routes
-    /// take their time.
-    //= rfc5534#3.2-2
-    async fn leave_lost(&mut self) {
-        let now = clock::now();
-        let usable = Addresses::usable(&self.view);
-        let is_lost = |own: &&Locator| !usable.contains(own);
-        let lost: Vec<_> = self.host.shim6().usable().iter().filter(is_lost).copied().collect();
-        if !lost.is_empty() {
-            self.host.shim6_mut().handle_lost(&lost, now);
-            self.pump().await;
-        }
     }
 
     /// Brings the host's addresses, rules and programs in step with what is known now.
     pub(crate) async fn follow(&mut self, routers: &mut Advertisements) -> anyhow::Result<()> {
         self.follow_deaf(routers);
         let now = clock::now();
-        self.view.in_use = self.addresses_in_use();
-        let plan = self.addresses.plan(&self.view, self.view_at, &self.store, now);
-        self.addresses.tell_advertisers(&mut self.view);
+        self.host.note_in_use();
+        let plan = self.addresses.plan(self.host.view(), self.view_at(), &self.store, now);
+        self.host.set_advertisers(|uplink| self.addresses.tell_advertisers(uplink));
         for note in plan.notes {
             self.tell_note(note);
         }
@@ -77,20 +54,19 @@ impl Daemon {
             self.addresses.look_again(clock::now() + RETRY);
         }
         let attached = self.attach();
-        let local = self.addresses.local_state(&self.view, &self.store, now);
-        self.host.shim6_mut().handle_local(&local, clock::now());
+        let proof = self.addresses.local_proof(self.host.view(), &self.store, now);
+        let carries_ilnp = self.ilnp.as_ref().map(|ilnp| ilnp.attached().clone());
+        self.host.handle_ready(proof, carries_ilnp.unwrap_or_default(), clock::now());
         self.apply_rules();
-        self.follow_locators().await;
-        self.host.shim6_mut().handle_deprecated(&Addresses::deprecated(&self.view), clock::now());
+        self.host.follow(clock::now());
         self.pump().await;
-        self.follow_routers().await;
-        self.keep_ulids().await;
+        self.follow_default_ways().await;
         ruled.and(attached)
     }
 
     /// Brings the routing rules in step with the view and the addresses in use, and tells once of prefixes that have none.
     pub(crate) async fn ensure_rules(&mut self) -> Result<(), moorline_netlink::Error> {
-        let rules = self.netlink.ensure_rules(&self.view).await?;
+        let rules = self.netlink.ensure_rules(self.host.view()).await?;
         if let Some(news) = self.addresses.handle_unserved(rules.unserved) {
             tracing::warn!("{news}");
             self.events.push(EventKind::Warning, |told| told.reason = Some(news));
@@ -98,14 +74,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// Addresses of ours that contexts and sessions have as ULIDs or locators.
-    pub(crate) fn addresses_in_use(&self) -> BTreeSet<Ipv6Addr> {
-        let established = self.host.shim6().contexts().filter_map(|context| {
-            let established = context.established?;
-            Some([context.ulids.local.0, established.locators.local.0])
-        });
-        let sessions = self.ilnp.iter().flat_map(Ilnp::local_addresses).map(|ulid| ulid.0);
-        established.flatten().chain(sessions).collect()
+    /// When the view was taken.
+    pub(crate) fn view_at(&self) -> Instant {
+        self.host.view_at().unwrap_or_else(clock::now)
     }
 
     async fn carry_out_action(

@@ -128,7 +128,7 @@ fn a_generation_is_never_used_twice() {
             if round == 2 {
                 view.uplinks.pop();
             }
-            seen.push(addresses.local_state(&view, &store, now).proof.generation());
+            seen.push(addresses.local_proof(&view, &store, now).generation());
         }
     }
     let first = seen[0];

@@ -4,71 +4,49 @@
 //! know the sessions. Its addresses for sessions stay, and so do routes of what has moved.
 
 use anyhow::Context as _;
-use moorline_addresses::{HostView, Mover};
+use moorline_addresses::HostView;
 use moorline_bpf::ilnp::IlnpDatapath;
-use moorline_datapath::ilnp::Update;
-use moorline_host::{Host, Sessions};
-use moorline_ilnp::SessionSnapshot;
-use moorline_types::UlidPair;
+use moorline_host::{SessionAddress, Sessions};
 
-use super::presence::Presence;
-use super::{Ilnp, Known, locators};
 use crate::args::Args;
 use crate::clock;
 use crate::shell::Daemon;
 
-impl Ilnp {
-    /// Takes sessions over, tables included, but for those that the data plane does not take. How many there are.
-    fn take_over(&mut self, stored: Vec<SessionSnapshot>, host: &mut Host) -> usize {
-        for snapshot in stored {
-            let restored = host.ilnp_mut().map(|machine| machine.restore(snapshot, clock::now()));
-            if let Some(Err(reason)) = restored {
-                tracing::warn!(%reason, "session not taken over");
-            }
-        }
-        // Where they go by is known before it is decided what addresses they need.
-        while let Some(update) = host.ilnp_mut().and_then(Sessions::poll_update) {
-            if self.apply_one(&update, host)
-                && let Update::Upsert(entry) = &update
-            {
-                self.sessions.insert(entry.id, Known::of(entry));
-            }
-        }
-        self.sessions.len()
-    }
-
-    /// The sessions that are to have a route, with the pairs it is for.
-    pub(crate) fn routed(&self) -> impl Iterator<Item = (Mover, UlidPair)> + '_ {
-        let routed = self.sessions.iter().filter(|(_, known)| known.is_routed);
-        routed.map(|(id, known)| (Mover::Session(*id), known.pair.ulids()))
-    }
-}
-
 impl Daemon {
     /// Before anything else is made of the host: what the run before has left for its sessions is theirs, or goes.
-    pub(crate) async fn restore_sessions(
-        &mut self,
-        args: &Args,
-        view: &HostView,
-    ) -> anyhow::Result<()> {
-        let rules = self.rules();
-        let mut left = Presence::take_over(&self.netlink);
-        let Some(ilnp) = &mut self.ilnp else {
-            left.clear(&self.netlink).await;
+    pub(crate) async fn restore_sessions(&mut self, args: &Args) -> anyhow::Result<()> {
+        let left = self.netlink.made_hosts().into_iter();
+        let left = left.map(|(ifindex, address)| SessionAddress { ifindex, address });
+        if self.ilnp.is_none() {
+            for SessionAddress { ifindex, address } in left {
+                let length = SessionAddress::PREFIX_LEN;
+                if let Err(error) = self.netlink.remove_address(ifindex, address, length).await {
+                    tracing::warn!(%error, "an address for sessions");
+                }
+            }
             self.store.remove_sessions()?;
             return IlnpDatapath::remove_left(&args.pin_dir).context("programs of ILNP");
-        };
-        ilnp.presence = left;
-        let restored = ilnp.take_over(self.store.load_sessions(), &mut self.host);
+        }
+        let stored = self.store.load_sessions();
+        for reason in self.host.restore_sessions(stored, left.collect(), clock::now()) {
+            tracing::warn!(%reason, "session not taken over");
+        }
+        self.pump().await;
+        let restored = self.host.ilnp().map_or(0, Sessions::session_count);
         if restored > 0 {
             tracing::info!(sessions = restored, "took over from the run before");
         }
-        // Before its programs have packets: they go by no uplink that they do not know.
-        let nids = ilnp.session_nids();
-        let node = locators::node(view, &|_| true, &nids, &rules);
-        ilnp.tell_locators(&node.uplinks);
-        // Addresses of sessions are no reason to be attached, and none not to be.
-        ilnp.attach(view)
+        Ok(())
+    }
+
+    /// Puts our programs of ILNP in place of those of the run before. They know sessions and locators by then: no packet goes by an
+    /// uplink that they do not know.
+    pub(crate) async fn attach_ilnp_first(&mut self, view: &HostView) -> anyhow::Result<()> {
+        if self.ilnp.is_some() {
+            self.host.handle_view(view.clone(), clock::now());
+            self.pump().await;
+        }
+        self.ilnp.as_mut().map_or(Ok(()), |ilnp| ilnp.attach(view))
     }
 
     /// Writes the sessions, if they have changed.
@@ -81,15 +59,18 @@ impl Daemon {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use moorline_contexts::Contexts;
     use moorline_datapath::ilnp::ChecksumMode;
-    use moorline_host::Effect;
-    use moorline_ilnp::{Cause, Config, Event, RemoteLocator, Why};
+    use moorline_host::{Effect, Host};
+    use moorline_ilnp::{Cause, Config, Event, RemoteLocator, SessionSnapshot, Why};
     use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce};
     use moorline_wire::ilnp::AdmissionFlags;
 
     use super::*;
     use crate::config;
+    use crate::ilnp::Ilnp;
 
     fn session(number: u64) -> SessionSnapshot {
         let (local, remote) = (L64(0x2001_0db8_00a0_0000), L64(0x2001_0db8_00b0_0000));
@@ -125,12 +106,20 @@ mod tests {
         let now = clock::now();
         let shim6 = Contexts::new(moorline_contexts::Config::default(), [1; 32], now);
         let mut host = Host::new(shim6, Some(Sessions::new(Config::default(), [1; 32], now)));
-        assert_eq!(ilnp.take_over((0..3).map(session).collect(), &mut host), 2);
+        let stored = (0..3).map(session).collect();
+        assert_eq!(host.restore_sessions(stored, BTreeSet::new(), now), []);
+        let mut told = Vec::new();
+        while let Some(effect) = host.poll_effect(now) {
+            match &effect {
+                Effect::UpdateSession(update) if ilnp.datapath.apply(update).is_err() => {
+                    host.handle_failed(&effect, now);
+                }
+                Effect::TellSession(event) => told.push(*event),
+                _ => {}
+            }
+        }
         let count = host.ilnp().map(Sessions::session_count);
         assert_eq!((count, ilnp.datapath.session_count()), (Some(2), 2));
-        let is_told = |effect| {
-            matches!(effect, Effect::TellSession(Event::Forgotten { cause: Cause::NotTaken, .. }))
-        };
-        assert!(host.poll_effect(now).is_some_and(is_told));
+        assert!(matches!(told[..], [Event::Forgotten { cause: Cause::NotTaken, .. }]), "{told:?}");
     }
 }

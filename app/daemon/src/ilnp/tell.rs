@@ -1,31 +1,21 @@
 //! Events of sessions, and what people want to know of them in the log: no addresses above DEBUG, no nonces at all.
 
-use moorline_addresses::{MovedRoute, Mover};
 use moorline_api::{EventKind, Pair};
 use moorline_ilnp::{Cause, Classic, Event};
 use moorline_types::{IlvPair, SessionId};
 use moorline_wire::ilnp::Refusal;
 
-use crate::clock;
 use crate::shell::Daemon;
 
 impl Daemon {
     /// Logs an event of a session and gives it to those who listen.
-    pub(super) fn tell_ilnp(&mut self, event: &Event) {
-        let known = self.ilnp.as_ref().and_then(|ilnp| {
-            let (id, pair) = session_of(event);
-            let known = id.and_then(|id| ilnp.sessions.get(&id).copied());
-            pair.or(known.map(|known| known.pair))
-        });
-        if let (Event::Moved { session, .. }, Some(pair)) = (event, known) {
-            // Data plane and route are in place by now.
-            let route = self.routes.get(Mover::Session(*session));
-            self.notices.on_moved(pair.ulids(), route.map(MovedRoute::tcp_mtu), clock::now());
-        }
+    pub(crate) fn tell_ilnp(&mut self, event: &Event) {
+        let (id, pair) = session_of(event);
+        let known = pair.or(id.and_then(|id| self.host.session(id)).map(|known| known.pair));
         log(event);
         let (kind, reason) = describe(event);
         self.events.push(kind, |told| {
-            told.session = session_of(event).0.map(|id| id.0);
+            told.session = id.map(|id| id.0);
             told.ulids = known.map(pair_of);
             told.reason = reason;
             if let Event::Moved { wire, .. } = event {

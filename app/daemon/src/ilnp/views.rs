@@ -27,9 +27,10 @@ impl Daemon {
         let locators = sessions.locators().iter().map(|own| IlnpLocator {
             l64: own.l64.to_string(),
             uplink: ilnp
-                .locators
+                .node
+                .uplinks
                 .get(&own.l64)
-                .and_then(|ifindex| self.view.uplink(*ifindex))
+                .and_then(|ifindex| self.host.view().uplink(*ifindex))
                 .map(|uplink| uplink.name.clone()),
             preference: own.preference,
             lifetime_s: own.lifetime,

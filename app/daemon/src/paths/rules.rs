@@ -3,6 +3,7 @@ use std::cmp::Reverse;
 use moorline_addresses::UplinkAddress;
 use moorline_api::{Net, PathAnswer, PathRule, Preference, Scope};
 use moorline_contexts as host;
+use moorline_host::{LocatorRule, Place};
 use moorline_types::{ContextId, Locator, Prefix};
 use moorline_wire::LocatorPreference;
 
@@ -74,7 +75,7 @@ impl Daemon {
         }
         if let Some(local) = &rule.local
             && local.parse::<Net>().is_err()
-            && !self.view.uplinks.iter().any(|uplink| uplink.name == *local)
+            && !self.host.view().uplinks.iter().any(|uplink| uplink.name == *local)
         {
             return Err(wrong(
                 format!("{local} is no uplink, no address and no prefix"),
@@ -96,7 +97,8 @@ impl Daemon {
         let resolved: Vec<_> = rules.iter().flat_map(|rule| self.resolve(rule)).collect();
         let now = clock::now();
         self.host.shim6_mut().set_path_rules(resolved, now);
-        self.steer.is_news = true;
+        let of_locators = rules.iter().filter_map(locator_rule).collect();
+        self.host.set_locator_rules(of_locators, now);
         let told = self.preferences(&rules);
         if told != self.steer.told {
             self.host.shim6_mut().set_preferences(&told, now);
@@ -112,11 +114,7 @@ impl Daemon {
             Scope::Context(id) => host::Scope::Context(ContextId(id)),
             Scope::Peer(net) => host::Scope::Peer(prefix(net)),
         };
-        let preference = match rule.preference {
-            Preference::Prefer => host::Preference::Prefer,
-            Preference::Avoid => host::Preference::Avoid,
-            Preference::Neutral | Preference::Other(_) => host::Preference::Neutral,
-        };
+        let preference = machine_preference(&rule.preference);
         let peer = rule.peer.map_or(Prefix::ALL, prefix);
         let locals = self.locals(rule.local.as_deref());
         locals.into_iter().map(|local| host::PathRule { scope, local, peer, preference }).collect()
@@ -128,7 +126,7 @@ impl Daemon {
         if let Ok(net) = local.parse::<Net>() {
             return vec![prefix(net)];
         }
-        let uplinks = self.view.uplinks.iter().filter(|uplink| uplink.name == local);
+        let uplinks = self.host.view().uplinks.iter().filter(|uplink| uplink.name == local);
         let addresses = uplinks.flat_map(|uplink| &uplink.addresses);
         let mut prefixes: Vec<_> = addresses.map(UplinkAddress::prefix).collect();
         prefixes.dedup();
@@ -141,7 +139,7 @@ impl Daemon {
         if telling.is_empty() {
             return Vec::new();
         }
-        let uplinks = self.addresses.uplinks(&self.view);
+        let uplinks = self.addresses.uplinks(self.host.view());
         let locators = uplinks.iter().flat_map(|uplink| &uplink.locators);
         let announced = locators.filter(|locator| locator.announced);
         let preference = |address| {
@@ -163,10 +161,26 @@ impl Daemon {
 
 /// Of rules about an address of ours, each with the length of the prefix that it is in, the one that counts: that of the
 /// longest, and the first of several.
-pub(crate) fn narrowest<'a>(
-    about: impl Iterator<Item = (u8, &'a PathRule)>,
-) -> Option<&'a PathRule> {
+fn narrowest<'a>(about: impl Iterator<Item = (u8, &'a PathRule)>) -> Option<&'a PathRule> {
     about.min_by_key(|(len, _)| Reverse(*len)).map(|(_, rule)| rule)
+}
+
+/// What a rule says of our locators, to whichever peer.
+fn locator_rule(rule: &PathRule) -> Option<LocatorRule> {
+    let local = rule.local.as_ref().filter(|_| rule.scope == Scope::All && rule.peer.is_none())?;
+    let place = match local.parse::<Net>() {
+        Ok(net) => Place::Prefix(prefix(net)),
+        Err(_) => Place::Uplink(local.clone()),
+    };
+    Some(LocatorRule { place, preference: machine_preference(&rule.preference) })
+}
+
+const fn machine_preference(preference: &Preference) -> host::Preference {
+    match preference {
+        Preference::Prefer => host::Preference::Prefer,
+        Preference::Avoid => host::Preference::Avoid,
+        Preference::Neutral | Preference::Other(_) => host::Preference::Neutral,
+    }
 }
 
 pub(super) fn prefix(net: Net) -> Prefix {

@@ -55,7 +55,7 @@ impl Daemon {
         } else {
             PathState::Untried
         };
-        let uplink = self.view.uplink_of(view.pair.local.0).filter(|_| view.is_usable);
+        let uplink = self.host.view().uplink_of(view.pair.local.0).filter(|_| view.is_usable);
         PathInfo {
             local: view.pair.local.0,
             peer: view.pair.peer.0,

@@ -58,8 +58,7 @@ fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
     let going = address("2001:db8:2::a", AddressFlags::DEPRECATED, 60);
     let new = address("2001:db8:3::a", AddressFlags::TENTATIVE, 60);
     let bare = uplink(3, &[address("2001:db8:4::a", FINE, 60)]);
-    let view =
-        HostView { candidates: vec![last], ..view(&[gone, uplink(2, &[going, new]), bare]) };
+    let view = HostView { candidates: vec![last], ..view(&[gone, uplink(2, &[going, new]), bare]) };
     let (attached, known) = (BTreeSet::from([1, 2, 4]), BTreeSet::new());
     let seen = Seen { view: &view, attached: Some(&attached), known: &known, rules: &[] };
     let (_, state) = node(&seen);
@@ -79,9 +78,8 @@ fn rules_about_paths_say_which_locators_are_better() {
         told(&state).into_iter().map(|told| told.1).collect::<Vec<_>>()
     };
     let named = |name: &str| Place::Uplink(name.to_owned());
-    let within = |text: &str, length| {
-        Place::Prefix(Prefix::new(text.parse().expect("an address"), length))
-    };
+    let within =
+        |text: &str, length| Place::Prefix(Prefix::new(text.parse().expect("an address"), length));
     let rules = [
         rule(named("isp1"), Preference::Avoid),
         rule(within("2001:db8:2::", 64), Preference::Prefer),
@@ -101,10 +99,8 @@ fn rules_about_paths_say_which_locators_are_better() {
 #[test]
 fn each_identifier_with_sessions_has_an_address_at_each_locator() {
     let (nids, own) = (BTreeSet::from([Nid(0xa)]), "2001:db8:1::a");
-    let two = [
-        uplink(1, &[address(own, FINE, 60)]),
-        uplink(2, &[address("2001:db8:2::b", FINE, 60)]),
-    ];
+    let two =
+        [uplink(1, &[address(own, FINE, 60)]), uplink(2, &[address("2001:db8:2::b", FINE, 60)])];
     let mut addresses = SessionAddresses::default();
     let mut seen = view(&two);
     addresses.leave_out(&mut seen);

@@ -44,9 +44,7 @@ fn the_route_comes_before_the_move_and_the_direct_route_after_it() {
     let effects = &duo.effects[0];
     let by_moor = place(effects, |one| matches!(one, Effect::Route(RouteStep::Add(_))));
     let moved = place(effects, is_moved_update);
-    let told = place(effects, |one| {
-        matches!(one, Effect::TellContext(shim6::Event::Moved { .. }))
-    });
+    let told = place(effects, |one| matches!(one, Effect::TellContext(shim6::Event::Moved { .. })));
     let notified = place(effects, |one| matches!(one, Effect::NotifyTcp { .. }));
     assert!(by_moor < moved && moved < notified && notified < told, "{effects:#?}");
     // The first uplink's address has gone, so the ULID is no address of the host: routes for it come with the uplink's.
@@ -81,9 +79,8 @@ fn a_ulid_that_has_left_its_uplink_is_kept_until_it_is_back_or_nothing_needs_it(
     duo.hosts[0].shim6_mut().remove(id, Removal::Requested);
     duo.settle();
     let effects = &duo.effects[0];
-    let update = place(effects, |one| {
-        *one == Effect::UpdateContext(Update::Remove { context: id })
-    });
+    let update =
+        place(effects, |one| *one == Effect::UpdateContext(Update::Remove { context: id }));
     let route = place(effects, |one| matches!(one, Effect::Route(RouteStep::Remove(_))));
     let release = place(effects, |one| *one == Effect::ReleaseUlid(ulid));
     let rules = place(effects, |one| *one == Effect::FollowRules);
@@ -126,10 +123,7 @@ fn a_data_plane_that_takes_no_context_leaves_none() {
     let effects = &duo.effects[0];
     assert!(effects.iter().any(|one| matches!(one, Effect::Route(RouteStep::Remove(_)))));
     let is_told = |one: &Effect| {
-        matches!(
-            one,
-            Effect::TellContext(shim6::Event::Removed { removal: Removal::NotTaken, .. })
-        )
+        matches!(one, Effect::TellContext(shim6::Event::Removed { removal: Removal::NotTaken, .. }))
     };
     assert!(effects.iter().any(is_told), "{effects:#?}");
     // What else fails leaves contexts alone.
@@ -184,9 +178,7 @@ fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there()
     duo.run(GIVES_UP);
     assert!(duo.has_session(0));
     let wanted = Ilv::of(duo.locals[0].usable[0].0).at(Ilv::of(duo.locals[0].usable[1].0).l64);
-    let is_added = |one: &Effect| {
-        matches!(one, Effect::AddSessionAddress(made) if made.address == wanted.address())
-    };
+    let is_added = |one: &Effect| matches!(one, Effect::AddSessionAddress(made) if made.address == wanted.address());
     place(&duo.effects[0], is_added);
     assert!(duo.hosts[0].is_session_address(wanted.address()));
     duo.effects[0].clear();
@@ -195,9 +187,10 @@ fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there()
     duo.settle();
     let effects = &duo.effects[0];
     let node = place(effects, |one| matches!(one, Effect::SetNode(_)));
-    let introduced = place(effects, |one| {
-        matches!(one, Effect::Introduce { ifindex: 2, address } if *address == wanted.address())
-    });
+    let introduced = place(
+        effects,
+        |one| matches!(one, Effect::Introduce { ifindex: 2, address } if *address == wanted.address()),
+    );
     let update = place(effects, |one| matches!(one, Effect::UpdateSession(_)));
     let sent = place(effects, |one| matches!(one, Effect::SendIlnp { ifindex: 2, .. }));
     assert!(node < introduced && introduced < update && update < sent, "{effects:#?}");

@@ -24,6 +24,8 @@ impl File {
             renumberings: each("renumbering", &self.renumbering, |part| Ok(part.plan(duration)))?,
             attack: self.attack.as_ref().map(AttackPart::plan),
             reverts_backoff: self.reverts_backoff,
+            kernel_failures: self.kernel_failures.map_or(Chance(0), |Text(chance)| chance),
+            kills_amid_effects: self.kills_amid_effects,
             duration,
             is_full_length: self.full_length,
         })
@@ -34,6 +36,8 @@ impl File {
             duration: Some(Text(Span(plan.duration))),
             full_length: plan.is_full_length,
             reverts_backoff: plan.reverts_backoff,
+            kernel_failures: (plan.kernel_failures.0 > 0).then_some(Text(plan.kernel_failures)),
+            kills_amid_effects: plan.kills_amid_effects,
             attack: plan.attack.as_ref().map(AttackPart::of),
             host: plan.hosts.iter().map(HostPart::of).collect(),
             traffic: plan.workloads.iter().map(TrafficPart::of).collect(),

@@ -18,6 +18,10 @@ pub(super) struct File {
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) reverts_backoff: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kernel_failures: Option<Text<Chance>>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) kills_amid_effects: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) attack: Option<AttackPart>,
     #[serde(default)]
     pub(super) host: Vec<HostPart>,

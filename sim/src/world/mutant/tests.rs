@@ -70,6 +70,8 @@ fn each_rule_is_broken_by_a_fault() {
         (Mutant::MovesUnprobed, Rule::ProbedPair),
         (Mutant::StealsSource, Rule::OwnSource),
         (Mutant::OwnsTwice, Rule::OneOwner),
+        (Mutant::MisleadsRoutes, Rule::RightUplink),
+        (Mutant::LosesRoutes, Rule::KernelInStep),
         (Mutant::TakesI1, Rule::ValidI2),
         (Mutant::MakesUnwanted, Rule::WantedContext),
         (Mutant::RepeatsControl, Rule::ControlBound),
