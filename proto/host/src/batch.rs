@@ -75,12 +75,24 @@ impl Host {
         self.lead_by_moor_all(moved.clone());
         let back = back_in(&updates);
         self.lead_back(back.iter().map(|id| Mover::Context(*id)));
-        let is_any_removed = updates.iter().any(|update| matches!(update, Update::Remove { .. }));
+        let changes_ulids = updates.iter().any(|update| self.changes_ulids(update));
         self.effects.extend(updates.into_iter().map(Effect::UpdateContext));
         self.unroute(back.difference(&movers).map(|id| Mover::Context(*id)));
         self.routing.routes.lead_soon(moved, now);
-        if is_any_removed && !self.routing.kept.is_empty() {
+        if changes_ulids {
             self.follow_ulids();
+        }
+    }
+
+    /// Whether a ULID may be needed no more with this update, or one that no uplink has is needed from now on.
+    fn changes_ulids(&self, update: &Update) -> bool {
+        match update {
+            Update::Upsert(entry) => {
+                let local = entry.ulids.local;
+                !self.routing.kept.contains(&local) && !self.routing.is_on_uplink(local.0)
+            }
+            Update::Remove { .. } => !self.routing.kept.is_empty(),
+            Update::Heard { .. } | Update::Rearm { .. } => false,
         }
     }
 

@@ -214,6 +214,9 @@ impl World<'_> {
                 | Effect::RemoveSessionAddress(_)
         );
         let fails = can_fail && self.kernel_rng.is(self.plan.kernel_failures);
+        if let Effect::AddSessionAddress(SessionAddress { address, .. }) = effect {
+            self.rules.on_address(host, Locator(*address));
+        }
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         if fails {
             core.host.handle_failed(effect, self.now);
@@ -232,7 +235,6 @@ impl World<'_> {
             Effect::ReleaseUlid(ulid) => core.kernel.release(*ulid),
             Effect::AddSessionAddress(SessionAddress { ifindex, address }) => {
                 self.network.add_guest(port_at(host, *ifindex), *address);
-                self.rules.on_address(host, Locator(*address));
             }
             Effect::RemoveSessionAddress(SessionAddress { address, .. }) => {
                 self.network.remove_guest(*address);

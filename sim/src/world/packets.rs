@@ -224,7 +224,9 @@ impl World<'_> {
             .map(|header| LocatorPair::new(Locator(header.source), Locator(header.destination)));
         let core = self.nodes.get(host).and_then(|node| node.core.as_ref());
         let is_there = self.network.has_address(header.source)
-            || core.is_some_and(|core| core.is_left_to_plane(locators.local));
+            || core.is_some_and(|core| core.is_left_to_plane(locators.local))
+            // An address that the kernel did not take is tried again in a moment.
+            || core.is_some_and(|core| core.host.awaits_retry());
         self.rules.on_wire(host, locators, chosen, is_there, now);
         if let Some(chosen) = chosen {
             self.check_uplink(host, chosen, header.source);
@@ -252,6 +254,8 @@ impl World<'_> {
     /// A direct route takes the packets of a pair to an uplink. That uplink has to have the source which they leave with.
     fn check_uplink(&mut self, host: usize, chosen: LocatorPair, source: Ipv6Addr) {
         let core = self.nodes.get(host).and_then(|node| node.core.as_ref());
+        // A route that the kernel did not take away leads astray until the next look.
+        let core = core.filter(|core| !core.host.awaits_retry());
         let ulids = UlidPair::new(chosen.local.as_ulid(), chosen.peer.as_ulid());
         let route = core.and_then(|core| core.kernel.route(ulids));
         let Some(hop) = route.and_then(|route| route.direct) else { return };
