@@ -250,26 +250,31 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	struct exit *exit = &facts->exit;
 	/* A change of our locators makes another copy. */
 	bool is_known = leaves && is_exit_known(skb, l2, exit, 0, now);
+	bool stays = unlikely(is_forwarded(skb)) && place == AT_UPLINK;
 	__u8 next = departure->ip6.next;
 
-	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
+	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0)) {
+		if (stays)
+			goto stay;
 		return lose(DROP_NO_UPLINK);
+	}
 	/* Without a link layer header it can leave from where it is and from nowhere else. */
-	if (leaves && !l2 && exit->ifindex != skb->ifindex)
+	if (leaves && !l2 && exit->ifindex != skb->ifindex) {
+		if (stays)
+			goto stay;
 		return lose(DROP_NO_UPLINK);
+	}
 	if (need && (next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING)) {
-		if (is_lost_without(facts, upper))
+		if (is_lost_without(facts, upper)) {
+			if (stays)
+				goto stay;
 			return lose(DROP_HEADER_CHAIN);
+		}
 		need = NEEDS_NO_NONCE;
 	}
 	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len, leaves)) {
-		/* By the addresses of the session, as it would without Moorline: the correspondent knows it without a nonce. */
-		if (unlikely(is_forwarded(skb)) && place == AT_UPLINK && is_lost_without(facts, upper)) {
-			if (!(facts->flags & ILNP_FULL) && live->has_sent)
-				fix_checksum(skb, l2, upper, facts->out_transport, 0);
-			set_handled_out(skb);
-			return TC_ACT_UNSPEC;
-		}
+		if (stays && is_lost_without(facts, upper))
+			goto stay;
 		if (is_lost_without(facts, upper) || (skb->gso_size && upper->protocol != IPPROTO_TCP))
 			return segment(skb, l2, upper->protocol, slot, place, now);
 		need = NEEDS_NO_NONCE;
@@ -289,6 +294,14 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 		return redirect_to_hop(skb, exit, now);
 	/* Where its route has led it to the right uplink, it is there. */
 	return exit->ifindex == skb->ifindex ? TC_ACT_UNSPEC : bpf_redirect(exit->ifindex, 0);
+stay:
+	/* By the addresses of the session, as without Moorline (decision 129). The correspondent knows it without a nonce, unless it
+	 * is an ICMPv6 message that is no echo.
+	 */
+	if (!(facts->flags & ILNP_FULL) && live->has_sent)
+		fix_checksum(skb, l2, upper, facts->out_transport, 0);
+	set_handled_out(skb);
+	return TC_ACT_UNSPEC;
 }
 
 /* Not static, for a stack of its own. */
