@@ -119,7 +119,7 @@ impl Netlink {
             let is_led_alike = |hop: &NextHop| {
                 let is_right =
                     |tcp: &&Route| next_hop(tcp).as_ref() == Some(hop) && tcp.mtu == Some(path_mtu);
-                !is_tcp_bare || of_tcp.is_some_and(|tcp| is_right(&tcp))
+                !is_tcp_bare || of_tcp.is_some_and(is_right)
             };
             let route = MovedRoute {
                 ulids: *ulids,
