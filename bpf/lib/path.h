@@ -56,7 +56,7 @@ static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const
 }
 
 /* Whether a forwarded packet, or each segment of it if it can be segmented, fits the uplink that it would go by with a payload
- * header. Not static, for a stack of its own.
+ * header. Without a link layer header it can go by the uplink where it is and by no other. Not static, for a stack of its own.
  */
 __noinline int forwarded_fits(struct __sk_buff *skb, __u32 l2, __u32 next, const struct exit *exit)
 {
@@ -70,7 +70,7 @@ __noinline int forwarded_fits(struct __sk_buff *skb, __u32 l2, __u32 next, const
 	local = exit->locators.local;
 	ifindex = uplink_of(&local);
 	/* It tells the MTU of packets too that do not fit. */
-	if (!ifindex || bpf_check_mtu(skb, ifindex, &mtu, 0, 0) < 0)
+	if (!ifindex || (!l2 && ifindex != skb->ifindex) || bpf_check_mtu(skb, ifindex, &mtu, 0, 0) < 0)
 		return 0;
 	len = skb->len - l2;
 	if (skb->gso_size) {

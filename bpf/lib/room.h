@@ -29,8 +29,8 @@ static __always_inline bool is_no_room_due(__u8 protocol, __u32 slot, __u64 now)
 	return true;
 }
 
-/* Whether the host only forwards it, as for containers whose addresses it translates to its own. Routes have left it no room: its
- * sender is not of this host.
+/* Whether the host only forwards the packet, as for containers whose addresses the host translates to its own. Routes have left the
+ * packet no room: its sender is not of this host.
  */
 static __always_inline bool is_forwarded(const struct __sk_buff *skb)
 {

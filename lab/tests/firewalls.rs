@@ -4,14 +4,17 @@
 
 mod common;
 
+use std::fs;
 use std::net::Ipv6Addr;
+use std::process::Command;
 use std::time::Duration;
 
 use common::doctor::{ask_doctor, ask_doctor_on, facts, trouble};
-use common::{Protected, await_standby, eventually, protected};
+use common::{Protected, await_standby, daemon_options, eventually, protected};
 use moorline_api::ReadinessState;
 use moorline_doctor::{Firewall, fixes, undoing};
 use moorline_lab::Failure;
+use moorline_lab::daemon::state_directory;
 use moorline_lab::topology::host_address;
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 
@@ -109,6 +112,58 @@ fn the_doctor_names_each_firewall_and_ends_with_a_failure_until_it_is_opened() {
         run(&hosts, host, &undoing(&ruleset));
         closed();
     }
+}
+
+/// `moorline` in the namespace of host A, with the places of its daemon.
+fn moorline(hosts: &Protected, words: &[&str]) -> Command {
+    let program = daemon_options().binary.with_file_name("moorline");
+    assert!(program.is_file(), "build the workspace first: {}", program.display());
+    let directory = hosts.lab.directory("a").unwrap();
+    let mut command = hosts.lab.namespace("a").unwrap().command(program);
+    command.arg("--socket").arg(directory.join("moorlined.sock")).args(words);
+    if words == ["down"] {
+        command.arg("--state-dir").arg(state_directory(&hosts.lab, "a").unwrap());
+        command.arg("--pin-dir").arg(directory.join("bpf/moorline"));
+    }
+    command
+}
+
+fn ruleset(hosts: &Protected) -> String {
+    let nft = hosts.lab.namespace("a").unwrap().command("nft").args(["list", "ruleset"]).output();
+    String::from_utf8(nft.unwrap().stdout).unwrap()
+}
+
+#[test]
+fn down_closes_the_firewall_after_the_daemon_has_gone_and_does_not_stop_where_nobody_takes_what_it_says()
+ {
+    let Some(mut hosts) = protected("firewall and down", &["a"], &[]) else { return };
+    hosts.lab.namespace("a").unwrap().nft(STATEFUL).unwrap();
+    let before = ruleset(&hosts);
+    let opened = moorline(&hosts, &["doctor", "--fix", "--yes"]).output().unwrap();
+    let opened_to = ruleset(&hosts);
+    assert!(before.contains("policy drop") && opened_to != before, "{opened:?}");
+
+    // The daemon does not answer, and runs.
+    let socket = hosts.lab.directory("a").unwrap().join("moorlined.sock");
+    let aside = socket.with_extension("aside");
+    fs::rename(&socket, &aside).unwrap();
+    let refused = moorline(&hosts, &["down"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert_eq!(ruleset(&hosts), opened_to, "{refused:?}");
+    fs::rename(&aside, &socket).unwrap();
+
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let ended = moorline(&hosts, &["down"]).stdout(full).output().unwrap();
+    assert_eq!(ruleset(&hosts), before, "{ended:?}");
+    let log = hosts.daemons.remove(0).hand_over();
+    assert!(log.is_ok(), "the daemon ends with success: {log:?}");
+    let pins = hosts.lab.directory("a").unwrap().join("bpf/moorline");
+    let left: Vec<_> = fs::read_dir(pins).into_iter().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+    // Nothing is left to close.
+    let again = moorline(&hosts, &["down"]).output().unwrap();
+    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(again.status.success() && !said.contains("firewall"), "{again:?}");
 }
 
 #[test]

@@ -129,10 +129,11 @@ fn a_connection_that_has_moved_does_not_wait_for_the_router_that_it_has_left() {
     ask().unwrap();
     // An answer to the connection tells the kernel that its router is there, so it is asked while there is none.
     let neighbour = |words: &[&str]| client.namespace.ip(&[&["-6", "neigh"], words].concat());
-    let router = neighbour(&["show", "dev", "isp1"]).unwrap();
-    let router = router.split_whitespace().next().unwrap();
+    let routes = client.namespace.ip(&["-6", "route", "show", "default", "dev", "isp1"]).unwrap();
+    let router = routes.split_whitespace().skip_while(|word| *word != "via").nth(1);
+    let router = router.unwrap_or_else(|| panic!("no gateway: {routes}"));
     eventually("the loss of the router", || {
-        let known = neighbour(&["show", "dev", "isp1"]).unwrap().contains("lladdr");
+        let known = neighbour(&["show", "to", router, "dev", "isp1"]).unwrap().contains("lladdr");
         if known {
             let _ = neighbour(&["change", router, "dev", "isp1", "nud", "probe"]);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use moorline_addresses::{HostView, MovedRoute, NextHop, RouteStep};
+use moorline_addresses::{FoundRoute, HostView, MovedRoute, NextHop, RouteStep};
 use moorline_types::{Ulid, UlidPair};
 
 /// Routes and addresses that a core has made.
@@ -56,8 +56,15 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn routes(&self) -> Vec<MovedRoute> {
-        self.routes.values().copied().collect()
+    pub(crate) fn routes(&self) -> Vec<FoundRoute> {
+        let found =
+            |route: &MovedRoute| FoundRoute { route: *route, has_direct: route.direct.is_some() };
+        self.routes.values().map(found).collect()
+    }
+
+    /// Pairs that have a route of their own.
+    pub(crate) fn routed(&self) -> BTreeSet<UlidPair> {
+        self.routes.keys().copied().collect()
     }
 
     /// The route of a pair, if it has one of its own.

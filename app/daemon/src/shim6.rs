@@ -44,9 +44,12 @@ impl Daemon {
         Ok(())
     }
 
-    /// Ends the programs of the run before. Where ours could not be attached, those go on.
+    /// Ends the programs of the run before. Where ours could not be attached, those go on, and so do all of them as long as the host
+    /// has no uplink: one may come.
     pub(crate) fn remove_stale(&mut self) -> anyhow::Result<()> {
-        if self.host.view().uplinks.iter().all(|uplink| self.attached.contains(&uplink.ifindex)) {
+        let uplinks = &self.host.view().uplinks;
+        let is_attached = uplinks.iter().all(|uplink| self.attached.contains(&uplink.ifindex));
+        if is_attached && !uplinks.is_empty() {
             self.datapath.remove_stale()?;
         }
         Ok(())

@@ -33,11 +33,6 @@ struct ilnp_quote {
 	struct ilnp_upper upper;
 };
 
-static __always_inline bool nonce_eq(const struct nonce *a, const struct nonce *b)
-{
-	return a->len == b->len && !__builtin_memcmp(a->octet, b->octet, sizeof(a->octet));
-}
-
 static __always_inline bool is_of(struct __sk_buff *skb, const struct ilnp_quote *quote,
 				  const struct ilnp_session *session)
 {

@@ -74,45 +74,52 @@ static __always_inline bool is_tried_with(const struct facts *facts, const struc
 	return upper->is_icmp || is_lost_without(facts, upper);
 }
 
-static __always_inline enum need nonce_need(const struct facts *facts, const struct ilnp_upper *upper)
+static __always_inline enum need nonce_need(const struct facts *facts, const struct ilnp_upper *upper,
+					    bool has_sent)
 {
-	/* A correspondent that may not have the session yet gets classic IPv6. */
-	if (facts->flags & ILNP_CONFIRMING && !is_moved(facts))
+	bool is_unsure = facts->flags & ILNP_CONFIRMING && !is_moved(facts);
+
+	/* A correspondent that may not have the session yet gets classic IPv6, unless it may have seen the nonce from another
+	 * locator: with a nonce it takes the packet either way.
+	 */
+	if (is_unsure && !has_sent)
 		return NEEDS_NO_NONCE;
 	if (is_tried_with(facts, upper))
 		return NEEDS_NONCE;
-	if (!(facts->flags & ILNP_ATTACH))
+	if (!(facts->flags & ILNP_ATTACH) && !is_unsure)
 		return NEEDS_NO_NONCE;
 	if (facts->flags & ILNP_ALWAYS)
 		return NEEDS_NONCE;
 	return facts->flags & ILNP_MAPS_TCP ? MAY_HAVE_NONCE : NEEDS_NONCE;
 }
 
-/* Whether what goes without a nonce, by the addresses of the session, has the checksum of the session: the
- * correspondent sees by the first nonce that it does (decision 131).
+/* The correspondent sees by this packet that what follows without a nonce, by the addresses of the session, has the
+ * checksum of the session (decision 131).
  */
-static __always_inline bool is_told(const struct facts *facts, const struct ilnp_live *live)
+static __always_inline void note_nonce_sent(struct ilnp_live *live)
 {
-	return live->has_sent && !(facts->flags & ILNP_CONFIRMING);
-}
-
-static __always_inline void note_nonce_sent(const struct facts *facts, struct ilnp_live *live)
-{
-	if (!live->has_sent && !(facts->flags & ILNP_CONFIRMING))
+	if (!live->has_sent)
 		live->has_sent = 1;
 }
 
-/* A message of the core to a correspondent. Not static, for a stack of its own; the result says nothing. */
-__noinline int note_control_sent(const struct pair *pair)
+/* A message of the core to a correspondent, from whatever locator: the correspondent finds its session by the same two
+ * identifiers and the nonce. Not static, for a stack of its own; the result says nothing.
+ */
+__noinline int note_control_sent(const struct pair *pair, const struct nonce *nonce)
 {
-	struct found found;
-	struct facts *facts;
+	const struct node *node;
+	struct nids nids;
 
-	if (!pair || !find_pair(pair, &found))
+	if (!pair || !nonce)
 		return 0;
-	facts = facts_of(found.slot);
-	if (facts)
-		note_nonce_sent(facts, found.live);
+	nids = nids_of(pair);
+	node = bpf_map_lookup_elem(&by_nids, &nids);
+	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
+		struct found found;
+
+		if (find_slot(node->slot[i], &found) && nonce_eq(&found.session->send, nonce))
+			note_nonce_sent(found.live);
+	}
 	return 0;
 }
 
@@ -238,44 +245,48 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 {
 	const struct ilnp_upper *upper = &departure->upper;
 	bool leaves = place != AT_UPLINK || is_moved(facts);
-	enum need need = nonce_need(facts, upper);
+	enum need need = nonce_need(facts, upper, live->has_sent);
 	__u32 len = nonce_header_len(facts);
 	struct exit *exit = &facts->exit;
 	/* A change of our locators makes another copy. */
 	bool is_known = leaves && is_exit_known(skb, l2, exit, 0, now);
+	bool stays = unlikely(is_forwarded(skb)) && place == AT_UPLINK;
 	__u8 next = departure->ip6.next;
 
-	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0))
+	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0)) {
+		if (stays)
+			goto stay;
 		return lose(DROP_NO_UPLINK);
+	}
 	/* Without a link layer header it can leave from where it is and from nowhere else. */
-	if (leaves && !l2 && exit->ifindex != skb->ifindex)
+	if (leaves && !l2 && exit->ifindex != skb->ifindex) {
+		if (stays)
+			goto stay;
 		return lose(DROP_NO_UPLINK);
+	}
 	if (need && (next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING)) {
-		if (is_lost_without(facts, upper))
+		if (is_lost_without(facts, upper)) {
+			if (stays)
+				goto stay;
 			return lose(DROP_HEADER_CHAIN);
+		}
 		need = NEEDS_NO_NONCE;
 	}
 	if (need == NEEDS_NONCE && !has_room(skb, l2, facts, upper, len, leaves)) {
-		/* By the addresses of the session, as it would without Moorline: the correspondent knows it without a nonce. */
-		if (unlikely(is_forwarded(skb)) && place == AT_UPLINK && is_lost_without(facts, upper)) {
-			if (!(facts->flags & ILNP_FULL) && is_told(facts, live))
-				fix_checksum(skb, l2, upper, facts->out_transport, 0);
-			set_handled_out(skb);
-			return TC_ACT_UNSPEC;
-		}
+		if (stays && is_lost_without(facts, upper))
+			goto stay;
 		if (is_lost_without(facts, upper) || (skb->gso_size && upper->protocol != IPPROTO_TCP))
 			return segment(skb, l2, upper->protocol, slot, place, now);
 		need = NEEDS_NO_NONCE;
 	}
 	if (need == MAY_HAVE_NONCE && !fits_any_path(skb, l2, len))
 		need = NEEDS_NO_NONCE;
-	if (need || is_moved(facts) || is_told(facts, live))
+	if (need || is_moved(facts) || live->has_sent)
 		fix_checksum(skb, l2, upper, facts->out_transport, facts->out_icmp);
 	if ((need || is_moved(facts)) && !put(skb, l2, &departure->ip6, facts, need, is_known))
 		return lose(DROP_ADJUST_ROOM);
-	/* The correspondent has read a nonce before it takes what has moved. */
-	if (need || is_moved(facts))
-		note_nonce_sent(facts, live);
+	if (need)
+		note_nonce_sent(live);
 	set_handled_out(skb);
 	if (!leaves || !l2)
 		return TC_ACT_UNSPEC;
@@ -283,6 +294,14 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 		return redirect_to_hop(skb, exit, now);
 	/* Where its route has led it to the right uplink, it is there. */
 	return exit->ifindex == skb->ifindex ? TC_ACT_UNSPEC : bpf_redirect(exit->ifindex, 0);
+stay:
+	/* By the addresses of the session, as without Moorline (decision 129). The correspondent knows it without a nonce, unless it
+	 * is an ICMPv6 message that is no echo.
+	 */
+	if (!(facts->flags & ILNP_FULL) && live->has_sent)
+		fix_checksum(skb, l2, upper, facts->out_transport, 0);
+	set_handled_out(skb);
+	return TC_ACT_UNSPEC;
 }
 
 /* Not static, for a stack of its own. */
@@ -311,7 +330,7 @@ static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const 
 
 	if (live)
 		note_used(live, slot, ilnp_now());
-	if (live && is_told(facts, live))
+	if (live && live->has_sent)
 		fix_checksum(skb, l2, upper, facts->out_transport, 0);
 	set_handled_out(skb);
 	return TC_ACT_UNSPEC;
@@ -385,7 +404,7 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		/* What the core sends has all that it needs. */
 		if (is_control(skb, l2, message_at(skb, l2, ip6, &options))) {
 			if (options.nonce.len && has_sessions())
-				note_control_sent(&departure.pair);
+				note_control_sent(&departure.pair, &options.nonce);
 			return TC_ACT_UNSPEC;
 		}
 	}

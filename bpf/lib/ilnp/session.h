@@ -47,6 +47,11 @@ struct traffic {
 	__u8 zero;
 };
 
+static __always_inline bool nonce_eq(const struct nonce *a, const struct nonce *b)
+{
+	return a->len == b->len && !__builtin_memcmp(a->octet, b->octet, sizeof(a->octet));
+}
+
 static __always_inline bool find_slot(__u32 slot, struct found *found)
 {
 	found->slot = slot;

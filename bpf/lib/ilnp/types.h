@@ -127,13 +127,13 @@ struct ilnp_live {
 	struct nonce learned;
 	/* Whose business it is to learn it. */
 	__u32 learning;
-	/* A packet with our nonce has gone out since the correspondent has had the session: what follows without one has
-	 * the checksum of the session.
-	 */
+	/* A packet with our nonce has gone out: packets without a nonce that we send afterwards have the checksum of the session. */
 	__u32 has_sent;
 	/* Serial of the decision whose watch has been reported. */
 	__u32 watch_seen;
-	/* A packet with the nonce of the correspondent has come: the same for what comes. */
+	/* A packet with the nonce of the correspondent has come: packets without a nonce that come afterwards have the checksum of the
+	 * session.
+	 */
 	__u32 has_come;
 };
 

@@ -350,13 +350,13 @@ impl Datapath {
     /// Whether a crash would leave the tables to the next process: nobody has removed their pins.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
-        self.attachments.pins().is_none_or(|pins| pins.join("settings").exists())
+        self.attachments.pins().is_none_or(pins::has_tables)
     }
 
     /// Whether an earlier process has left programs and tables there.
     #[must_use]
     pub fn has_pins(pin_dir: &Path) -> bool {
-        pins::folders(pin_dir).is_ok_and(|folders| !folders.is_empty())
+        pins::folders(pin_dir).is_ok_and(|all| all.iter().any(|folder| pins::has_tables(folder)))
     }
 
     /// Takes off and removes all that a process pinned in the folder: for `moorline down`.

@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::statfs;
@@ -24,6 +24,8 @@ const PREFIX: &str = "layout-";
 const ASIDE: &str = "-before";
 /// Where the system has its bpffs, or wants it.
 const SYSTEM_BPFFS: &str = "/sys/fs/bpf";
+/// Of our folders: others must not hold the lock on them.
+const MODE: u32 = 0o700;
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
@@ -82,10 +84,26 @@ pub(crate) fn folders(pin_dir: &Path) -> Result<Vec<PathBuf>> {
 pub(crate) fn ensure_bpffs(pin_dir: &Path) -> Result<()> {
     if pin_dir.starts_with(SYSTEM_BPFFS) {
         mount_bpffs(Path::new(SYSTEM_BPFFS))?;
-        return create(pin_dir);
+        create(pin_dir)?;
+    } else {
+        create(pin_dir)?;
+        mount_bpffs(pin_dir)?;
     }
-    create(pin_dir)?;
-    mount_bpffs(pin_dir)
+    close_to_others(pin_dir)
+}
+
+/// A folder that is there already may have another mode. That of the system stays: it has pins of others, too.
+fn close_to_others(path: &Path) -> Result<()> {
+    if path == Path::new(SYSTEM_BPFFS) {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(MODE)).map_err(failed("close", path))
+}
+
+/// Whether the folder has the tables of a process. Links alone may be there: a process whose pins somebody has removed goes on pinning
+/// these.
+pub(crate) fn has_tables(folder: &Path) -> bool {
+    folder.join("settings").exists()
 }
 
 fn is_bpffs(path: &Path) -> bool {
@@ -101,10 +119,9 @@ fn mount_bpffs(path: &Path) -> Result<()> {
         .map_err(failed("mount a bpffs on", path))
 }
 
-/// Makes a folder and what leads to it; no error if it is there.
+/// Makes a folder for us alone, and what leads to it; no error if it is there.
 pub(crate) fn create(path: &Path) -> Result<()> {
-    // Others must not hold the lock on it.
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))
+    fs::DirBuilder::new().recursive(true).mode(MODE).create(path).map_err(failed("create", path))
 }
 
 /// Removes the folder and all pins in it.
@@ -131,4 +148,37 @@ fn is_mount_root(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let device = |path: &Path| fs::metadata(path).map(|data| data.dev()).ok();
     path.parent().is_some_and(|parent| device(path) != device(parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Datapath;
+
+    #[test]
+    fn folders_with_links_alone_are_nothing_to_go_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let has_pins = || Datapath::has_pins(dir.path());
+        assert!(!has_pins());
+        let links = dir.path().join("layout-1/link-2-ingress");
+        create(&links).unwrap();
+        create(&of_ilnp(dir.path())).unwrap();
+        assert!(!has_pins());
+        create(&dir.path().join("layout-2/settings")).unwrap();
+        assert!(has_pins());
+    }
+
+    #[test]
+    fn a_folder_of_an_earlier_version_is_closed_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let folder = dir.path().join("new/pins");
+        create(&folder).unwrap();
+        assert_eq!(mode(&folder), MODE);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        create(&folder).unwrap();
+        assert_eq!(mode(&folder), 0o755, "why that is needed");
+        close_to_others(&folder).unwrap();
+        assert_eq!(mode(&folder), MODE);
+    }
 }

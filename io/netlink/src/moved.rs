@@ -6,7 +6,7 @@ use crate::journal::Record;
 use crate::message::{Route, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
-use moorline_addresses::{MovedRoute, NextHop};
+use moorline_addresses::{FoundRoute, MovedRoute, NextHop};
 use moorline_types::{Prefix, Ulid, UlidPair};
 
 impl Netlink {
@@ -58,14 +58,15 @@ impl Netlink {
         self.replace_routes(&self.all_direct_routes(moved)).await
     }
 
-    /// Leads them to `moor0` again. True if one of them had a direct route.
+    /// Leads them to `moor0` again, whatever uplink and router their direct routes lead to. True if one of them had a direct route.
     ///
     /// # Errors
     /// The kernel refuses.
     pub async fn lead_by_moor(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
-        let routes = self.all_direct_routes(moved).into_iter();
-        let routes: Vec<_> = routes.map(|route| Route { mtu: None, ..route }).collect();
-        Ok(self.delete_routes(&routes).await? > 0)
+        let tcp = self.settings.moved_tcp_table();
+        let of_tcp = self.remove_by_uplinks(&bare(moved), tcp, DIRECT_METRIC).await;
+        let others = self.remove_by_uplinks(moved, self.settings.moved_table, DIRECT_METRIC).await;
+        Ok(of_tcp? + others? > 0)
     }
 
     /// The pairs are back on their own addresses. True if there was a route to `moor0`; sockets that cached it
@@ -77,7 +78,6 @@ impl Netlink {
         self.lead_by_moor(moved).await?;
         self.remove_moved_tcp(moved).await?;
         let ifindex = self.require_moor().await?;
-        self.remove_by_uplinks(moved, self.settings.moved_table, DIRECT_METRIC).await?;
         self.remove_by_uplinks(moved, self.settings.moved_table, OWN_METRIC).await?;
         let routes = moved.iter().map(|one| Route { mtu: None, ..self.moved_route(ifindex, one) });
         Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
@@ -89,8 +89,9 @@ impl Netlink {
     /// The kernel refuses.
     pub async fn remove_moved_tcp(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
         let ifindex = self.require_moor().await?;
-        let bare: Vec<_> = moved.iter().filter(|one| one.is_tcp_bare).copied().collect();
-        self.remove_by_uplinks(&bare, self.settings.moved_tcp_table(), OWN_METRIC).await?;
+        let (bare, table) = (bare(moved), self.settings.moved_tcp_table());
+        self.remove_by_uplinks(&bare, table, DIRECT_METRIC).await?;
+        self.remove_by_uplinks(&bare, table, OWN_METRIC).await?;
         let routes =
             bare.iter().map(|one| Route { mtu: None, ..self.moved_tcp_route(ifindex, one) });
         Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
@@ -101,44 +102,47 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's table cannot be read.
-    pub async fn moved(&self) -> Result<Vec<MovedRoute>, Error> {
+    pub async fn moved(&self) -> Result<Vec<FoundRoute>, Error> {
         let of_tcp = self.our_routes_in(self.settings.moved_tcp_table()).await?;
         let routes = self.our_routes_in(self.settings.moved_table).await?;
-        let pair_of = |route: &Route| {
-            let local = Ulid(route.source?.address());
-            Some(UlidPair::new(local, Ulid(route.destination.address())))
-        };
-        let with = |metric| -> BTreeMap<_, _> {
-            let routes = routes.iter().filter(move |route| route.metric == metric);
-            routes.filter_map(|route| Some((pair_of(route)?, route))).collect()
-        };
-        let (by_moor, direct, own) = (with(Route::METRIC), with(DIRECT_METRIC), with(OWN_METRIC));
+        let [by_moor, direct, own] =
+            [Route::METRIC, DIRECT_METRIC, OWN_METRIC].map(|metric| by_pair(&routes, metric));
+        let tcp_direct = by_pair(&of_tcp, DIRECT_METRIC);
         let bare: BTreeSet<_> = of_tcp.iter().filter_map(pair_of).collect();
         let read = |ulids: &UlidPair| {
             let mtu = by_moor.get(ulids).and_then(|route| route.mtu);
+            let is_tcp_bare = bare.contains(ulids);
+            let path_mtu = mtu.map_or(0, |mtu| mtu.saturating_add(MovedRoute::HEADER));
             // The kernel changes the MTU of a route to that of its uplink: such a route has to be set again.
             let hop_of = |route: &&Route| next_hop(route).filter(|_| route.mtu == mtu);
-            MovedRoute {
+            let of_tcp = tcp_direct.get(ulids);
+            let is_led_alike = |hop: &NextHop| {
+                let is_right =
+                    |tcp: &&Route| next_hop(tcp).as_ref() == Some(hop) && tcp.mtu == Some(path_mtu);
+                !is_tcp_bare || of_tcp.is_some_and(is_right)
+            };
+            let route = MovedRoute {
                 ulids: *ulids,
-                path_mtu: mtu.map_or(0, |mtu| mtu.saturating_add(MovedRoute::HEADER)),
-                is_tcp_bare: bare.contains(ulids),
-                direct: direct.get(ulids).and_then(hop_of),
+                path_mtu,
+                is_tcp_bare,
+                direct: direct.get(ulids).and_then(hop_of).filter(is_led_alike),
                 own: own.get(ulids).and_then(hop_of),
-            }
+            };
+            FoundRoute { route, has_direct: direct.contains_key(ulids) || of_tcp.is_some() }
         };
         let pairs: BTreeSet<_> = routes.iter().chain(&of_tcp).filter_map(pair_of).collect();
         Ok(pairs.iter().map(read).collect())
     }
 
-    /// Removes routes that lead to uplinks, whatever uplink and router that is.
+    /// Removes routes that lead to uplinks, whatever uplink and router that is. Gives how many there were.
     async fn remove_by_uplinks(
         &self,
         moved: &[MovedRoute],
         table: u32,
         metric: u32,
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let any = |one| Route { table, metric, mtu: None, ..self.moved_route(ANY_INTERFACE, one) };
-        self.delete_routes(&moved.iter().map(any).collect::<Vec<_>>()).await.map(|_| ())
+        self.delete_routes(&moved.iter().map(any).collect::<Vec<_>>()).await
     }
 
     fn moved_tcp_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
@@ -180,6 +184,22 @@ impl Netlink {
             protocol: self.settings.protocol,
         }
     }
+}
+
+/// Those whose TCP goes without a header.
+fn bare(moved: &[MovedRoute]) -> Vec<MovedRoute> {
+    moved.iter().filter(|one| one.is_tcp_bare).copied().collect()
+}
+
+fn pair_of(route: &Route) -> Option<UlidPair> {
+    let local = Ulid(route.source?.address());
+    Some(UlidPair::new(local, Ulid(route.destination.address())))
+}
+
+/// The routes of this metric, by their pair.
+fn by_pair(routes: &[Route], metric: u32) -> BTreeMap<UlidPair, &Route> {
+    let routes = routes.iter().filter(|route| route.metric == metric);
+    routes.filter_map(|route| Some((pair_of(route)?, route))).collect()
 }
 
 const fn next_hop(route: &Route) -> Option<NextHop> {

@@ -37,7 +37,7 @@ pub use advertisement::{
 pub use group::{Collision, Group, Kind, Member};
 pub use plan::{Action, Note, Plan, Planner, RETRY, Seen};
 pub use policy::{AddressMode, AddressPolicy, PartOfRule, Rule};
-pub use routes::{MovedRoute, Mover, RouteStep, Routes};
+pub use routes::{FoundRoute, MovedRoute, Mover, RouteStep, Routes};
 pub use view::{
     AddressFlags, BareLink, DefaultRoute, DefaultWays, HostView, Lifetimes, NextHop, SpecificRoute,
     Uplink, UplinkAddress,

@@ -43,6 +43,15 @@ impl MovedRoute {
     }
 }
 
+/// What the kernel has for a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundRoute {
+    /// The routes that are as a mover's should be. A direct one, or one of bound sockets, that has another MTU is not among them.
+    pub route: MovedRoute,
+    /// Whether there is a direct route, that of TCP alone or one with another MTU included.
+    pub has_direct: bool,
+}
+
 /// The owner of a moved pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mover {
@@ -79,13 +88,13 @@ pub enum RouteStep {
 #[derive(Debug, Default)]
 pub struct Routes {
     noted: BTreeMap<Mover, MovedRoute>,
-    /// Pairs that have a direct route.
+    /// Pairs that have a direct route, though it may be none of those that are noted: its MTU may be another.
     direct: BTreeSet<UlidPair>,
     /// Those that are to have one, and when.
     waiting: BTreeSet<Mover>,
     lead_at: Option<Instant>,
     /// Routes of a run before, until what has moved by them is known.
-    left: BTreeMap<UlidPair, MovedRoute>,
+    left: BTreeMap<UlidPair, FoundRoute>,
     /// When the kernel's routes are to be looked at, as a step has failed, and the pause before that.
     look_at: Option<Instant>,
     pause: Duration,
@@ -124,17 +133,20 @@ impl Routes {
     }
 
     /// Notes routes that the kernel has from a run before.
-    pub fn leave(&mut self, routes: Vec<MovedRoute>) {
-        self.left = routes.into_iter().map(|route| (route.ulids, route)).collect();
+    pub fn leave(&mut self, found: Vec<FoundRoute>) {
+        self.left = found.into_iter().map(|found| (found.route.ulids, found)).collect();
     }
 
     /// Gives each of these the route that a run before has left for its pair.
     pub fn take_over(&mut self, movers: impl IntoIterator<Item = (Mover, UlidPair)>) {
         for (mover, ulids) in movers {
             if self.get(mover).is_none()
-                && let Some(route) = self.left.remove(&ulids)
+                && let Some(FoundRoute { route, has_direct }) = self.left.remove(&ulids)
             {
                 self.note([(mover, route)]);
+                if has_direct {
+                    self.direct.insert(ulids);
+                }
             }
         }
     }
@@ -142,7 +154,8 @@ impl Routes {
     /// The routes of a run before that nothing has taken over go.
     #[must_use]
     pub fn remove_left(&mut self) -> Option<RouteStep> {
-        let left: Vec<_> = core::mem::take(&mut self.left).into_values().collect();
+        let left = core::mem::take(&mut self.left).into_values();
+        let left: Vec<_> = left.map(|found| found.route).collect();
         (!left.is_empty()).then_some(RouteStep::Remove(left))
     }
 
@@ -171,7 +184,7 @@ impl Routes {
     #[must_use]
     pub fn lead_by_moor(&mut self, movers: impl IntoIterator<Item = Mover>) -> Option<RouteStep> {
         let led = movers.into_iter().filter_map(|mover| {
-            let route = self.get(mover).filter(|route| route.direct.is_some())?;
+            let route = self.get(mover).filter(|route| self.is_direct(route.ulids))?;
             Some((mover, *route))
         });
         let led: Vec<_> = led.collect();
@@ -260,13 +273,13 @@ impl Routes {
     /// nobody needs; then the kernel's routes are looked at once more. The kernel takes a direct route away with its uplink, which
     /// may be up again before anybody has seen it down: such a route is noted as gone.
     #[must_use]
-    pub fn reconcile(&mut self, there: &[MovedRoute], now: Instant) -> Vec<RouteStep> {
-        let there: BTreeMap<_, _> = there.iter().map(|route| (route.ulids, *route)).collect();
+    pub fn reconcile(&mut self, there: &[FoundRoute], now: Instant) -> Vec<RouteStep> {
+        let there: BTreeMap<_, _> = there.iter().map(|found| (found.route.ulids, *found)).collect();
         let mut missing = Vec::new();
         // Whether a pair has TCP without a header, and a direct route.
         let mut needed: BTreeMap<_, (bool, bool)> = BTreeMap::new();
         for route in self.noted.values_mut() {
-            let found = there.get(&route.ulids);
+            let found = there.get(&route.ulids).map(|found| &found.route);
             route.direct =
                 route.direct.filter(|_| found.is_some_and(|one| one.direct == route.direct));
             route.own = route.own.filter(|_| found.is_some_and(|one| one.own == route.own));
@@ -283,13 +296,13 @@ impl Routes {
         self.direct =
             needed.iter().filter(|(_, (_, direct))| *direct).map(|(ulids, _)| *ulids).collect();
         let (mut bare, mut astray, mut too_many) = (Vec::new(), Vec::new(), Vec::new());
-        for (ulids, route) in there {
+        for (ulids, FoundRoute { route, has_direct }) in there {
             let Some((is_bare, is_direct)) = needed.get(&ulids) else {
                 too_many.extend((!self.left.contains_key(&ulids)).then_some(route));
                 continue;
             };
             bare.extend((route.is_tcp_bare && !is_bare).then_some(route));
-            astray.extend((route.direct.is_some() && !is_direct).then_some(route));
+            astray.extend((has_direct && !is_direct).then_some(route));
         }
         let steps = [
             RouteStep::LeadByMoor(astray),

@@ -6,7 +6,9 @@ use core::mem;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_addresses::{HostView, MovedRoute, Mover, RouteStep, Routes, SpecificRoute, Uplink};
+use moorline_addresses::{
+    FoundRoute, HostView, MovedRoute, Mover, RouteStep, Routes, SpecificRoute, Uplink,
+};
 use moorline_cga::LocalProof;
 use moorline_contexts::LocalState;
 use moorline_datapath::ilnp::Update as SessionUpdate;
@@ -212,7 +214,7 @@ impl Host {
 
     /// Routes of moved pairs that a run before has left. Those of sessions are taken over now, those of contexts as soon as the
     /// contexts are there.
-    pub fn handle_left(&mut self, routes: Vec<MovedRoute>) {
+    pub fn handle_left(&mut self, routes: Vec<FoundRoute>) {
         let sessions = self.routing.sessions.iter().filter(|(_, known)| known.is_routed);
         let routed: Vec<_> =
             sessions.map(|(id, known)| (Mover::Session(*id), known.pair.ulids())).collect();
@@ -303,7 +305,7 @@ impl Host {
     }
 
     /// The kernel's routes of moved pairs, as [`Effect::AskRoutes`] asks for them, or as the kernel may have taken some away.
-    pub fn handle_routes(&mut self, there: &[MovedRoute], now: Instant) {
+    pub fn handle_routes(&mut self, there: &[FoundRoute], now: Instant) {
         let steps = self.routing.routes.reconcile(there, now);
         self.push_routes(steps);
         self.reroute(&self.routing.routes.movers(), now);

@@ -9,7 +9,8 @@ use siphasher::sip::SipHasher13;
 /// A limit by source prefix for work and answers that anybody can ask for with a source made up.
 ///
 /// Prefixes share a fixed number of allowances, which one by a keyed hash. Nobody can choose sources that take
-/// the allowance of another; who makes up sources everywhere takes a little of each. There is no list of prefixes
+/// the allowance of one other host. Who makes up sources everywhere takes a little of each, and who has as many prefixes as a /48
+/// can take all of them. There is no list of prefixes
 /// that could be filled.
 #[derive(Clone)]
 pub struct FloodLimit {

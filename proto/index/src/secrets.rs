@@ -3,8 +3,8 @@ use core::time::Duration;
 
 use moorline_types::Instant;
 
-/// The secrets of keyed hashes that a responder gives out and keeps nothing of (RFC 5533 s7.10.1): that of the current epoch, and that
-/// of the epoch before. A hash is good for one to two epochs.
+/// The secrets of keyed hashes that a responder gives out and keeps nothing of (RFC 5533 s7.10.1): the secret of the current epoch
+/// and the secret of the epoch before. A hash is good for one to two epochs.
 #[derive(Clone)]
 pub struct Secrets {
     lifetime: Duration,
@@ -14,7 +14,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Draws the first secrets; `lifetime` is that of an epoch.
+    /// Draws the first secrets; `lifetime` is the length of an epoch.
     pub fn new(lifetime: Duration, mut draw: impl FnMut(&mut [u8]), now: Instant) -> Self {
         let mut secrets = Self { lifetime, start: now, current: [0; 16], previous: [0; 16] };
         draw(&mut secrets.current);
@@ -38,13 +38,13 @@ impl Secrets {
         if was_asleep { 2 } else { 1 }
     }
 
-    /// That of the current epoch.
+    /// The secret of the current epoch.
     #[must_use]
     pub const fn current(&self) -> &[u8; 16] {
         &self.current
     }
 
-    /// That of the epoch before.
+    /// The secret of the epoch before.
     #[must_use]
     pub const fn previous(&self) -> &[u8; 16] {
         &self.previous

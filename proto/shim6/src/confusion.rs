@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use moorline_types::{ContextId, ContextTag, DropReason, Locators};
+use moorline_types::{ContextId, ContextTag, DropReason, Locator};
 
 use crate::context::Context;
 use crate::event::Event;
@@ -8,19 +8,21 @@ use crate::key::Key;
 use crate::machine::Machine;
 use crate::responder::Offer;
 
+/// A peer that has lost a context may give its tag to another one (RFC 5533 s7.15).
+///
+/// Two contexts are of one peer if they have a locator of the peer in common. Of the message that names the tag, the source
+/// counts, where our R1, R1bis, I1 or I2 has arrived, and the ULID. The rest of its list does not: whoever has a CGA can sign a
+/// list with locators of somebody else.
 impl Machine {
     /// Removes the other contexts with the CT(peer) of this one and a locator of the peer in common: the
-    /// peer has lost them, and given their tag to this one (RFC 5533 s7.15).
-    pub(crate) fn resolve_confusion(&mut self, id: ContextId) {
+    /// peer has lost them, and given their tag to this one (RFC 5533 s7.15). `source` is where the message came from.
+    pub(crate) fn resolve_confusion(&mut self, id: ContextId, source: Locator) {
         //= rfc5533#7.15
         //= rfc5533#7.6-2 rfc5533#7.15-1 rfc5533#7.15-2 rfc5533#7.15-3 rfc5533#7.15-5
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
-        let locators = &established.peer.locators;
-        let confused: Vec<_> = self
-            .confused(context.key, established.peer_tag, locators)
-            .map(|other| other.id)
-            .collect();
+        let confused = self.confused(context.key, established.peer_tag, source);
+        let confused: Vec<_> = confused.map(|other| other.id).collect();
         for id in confused {
             if let Some(context) = self.table.remove(id) {
                 self.push_event(Event::Confused { context: id, ulids: context.key.ulids });
@@ -28,30 +30,34 @@ impl Machine {
         }
     }
 
-    /// A tag is of the context that the peer has named it for last. An I2bis that was overheard and comes again names another
-    /// one if its ULID-pair option is damaged: no validator of an R1bis covers the ULIDs.
+    /// Refuses an offer that would end a context for which the peer has named the tag later. An I2bis that was overheard and comes
+    /// again names the tag for another context if its ULID-pair option is damaged: no validator of an R1bis covers the ULIDs.
+    ///
+    /// # Errors
+    /// The peer has named the tag for another context since.
     pub(crate) fn check_confusion(
         &self,
         offer: &Offer<'_>,
-        locators: &Locators,
+        source: Locator,
     ) -> Result<(), DropReason> {
         let is_newer = |told_at| self.validators.is_newer(offer.responder_nonce, told_at);
-        let mut confused = self.confused(offer.key, offer.initiator_tag, locators);
+        let mut confused = self.confused(offer.key, offer.initiator_tag, source);
         let is_last =
             confused.all(|other| other.established().is_none_or(|other| is_newer(other.told_at)));
         if is_last { Ok(()) } else { Err(DropReason::StaleNonce) }
     }
 
-    /// The contexts of other ULIDs with this CT(peer) and one of these locators of the peer.
-    fn confused<'a>(
-        &'a self,
+    /// The contexts of other ULIDs with this CT(peer) and one of these two locators of the peer.
+    fn confused(
+        &self,
         key: Key,
         tag: ContextTag,
-        locators: &'a Locators,
-    ) -> impl Iterator<Item = &'a Context> + 'a {
+        source: Locator,
+    ) -> impl Iterator<Item = &Context> + '_ {
+        let shown = [source, key.ulids.peer.as_locator()];
         self.table.by_peer_tag(tag).filter(move |other| {
             let theirs = other.established().map_or(&[][..], |other| &other.peer.locators);
-            other.key != key && theirs.iter().any(|locator| locators.contains(locator))
+            other.key != key && theirs.iter().any(|locator| shown.contains(locator))
         })
     }
 }

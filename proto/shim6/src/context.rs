@@ -141,6 +141,8 @@ pub struct I2bisSent {
     pub(crate) asked_at: u32,
     /// The pair of the R1bis.
     pub(crate) via: LocatorPair,
+    /// The pair of an R1bis before, if it was another: its I2bis had the same nonce, and the R2 for it may be on its way.
+    pub(crate) former_via: Option<LocatorPair>,
     pub(crate) responder_nonce: u32,
     pub(crate) validator: Vec<u8>,
     pub(crate) is_retold: bool,
@@ -320,5 +322,15 @@ impl Context {
             State::I2bisSent(state) => Some((state.nonce, state.via)),
             State::Established(_) => None,
         }
+    }
+
+    /// Whether an R1 or R2 with this nonce, by this pair, may be the answer to what it has sent.
+    pub(crate) fn may_be_answered(&self, nonce: u32, by: LocatorPair) -> bool {
+        let former = match &self.state {
+            State::I2bisSent(state) => state.former_via,
+            State::I1Sent(_) | State::I2Sent(_) | State::Established(_) => None,
+        };
+        let is_by = |via| via == by || former == Some(by);
+        self.awaits().is_some_and(|(own, via)| own == nonce && is_by(via))
     }
 }

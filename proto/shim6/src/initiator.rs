@@ -127,7 +127,7 @@ impl Machine {
             Event::Established { context: id, role, locators }
         });
         //= rfc5533#7.16-4
-        self.resolve_confusion(id);
+        self.resolve_confusion(id, locators.peer);
         self.update_if_outdated(id, now);
         Ok(())
     }

@@ -65,7 +65,8 @@ impl Machine {
     /// can be the answer to is for the caller to say.
     ///
     /// In I2BIS-SENT, where RFC 5533 s7.18 discards it, another R1bis says that the I2bis was lost or has the validator of a
-    /// life of the peer that is over. After [`EARLY_USE`] one I2bis answers it before the retransmission is due.
+    /// life of the peer that is over. After [`EARLY_USE`] one I2bis answers it before the retransmission is due. The R2 for the
+    /// I2bis of before may be on its way all the same, by the pair of before, and counts.
     pub(crate) fn on_r1bis(
         &mut self,
         packet: &Packet<'_>,
@@ -80,13 +81,20 @@ impl Machine {
             // An I2bis of before, given up meanwhile, may still be on its way with what it said.
             State::Established(state) => (state, state.update.is_some(), None),
             State::I2bisSent(state) if !state.is_hastened && now.since(state.sent) >= EARLY_USE => {
-                (&state.established, state.is_retold, Some((state.nonce, state.retries)))
+                (&state.established, state.is_retold, Some(state))
             }
             State::I1Sent(_) | State::I2Sent(_) | State::I2bisSent(_) => {
                 return Err(DropReason::Replayed);
             }
         };
         let established = Established { is_confirmed: false, ..established.clone() };
+        let former_via =
+            again.and_then(
+                |state| {
+                    if state.via == locators { state.former_via } else { Some(state.via) }
+                },
+            );
+        let again = again.map(|state| (state.nonce, state.retries));
         let Message::R1bis(r1bis) = packet.message()? else { return Err(DropReason::UnknownType) };
         let validator = r1bis.options.validator().ok_or(DropReason::MissingOption)?;
         if validator.len() > MAX_PEER_VALIDATOR_LEN {
@@ -98,6 +106,7 @@ impl Machine {
             nonce,
             asked_at: 0,
             via: locators,
+            former_via,
             responder_nonce: r1bis.responder_nonce,
             validator: validator.to_vec(),
             is_retold,
@@ -139,7 +148,8 @@ impl Machine {
     /// An update came in I2BIS-SENT: an R2 that was on its way says less, so it must answer another I2bis.
     pub(crate) fn renonce_i2bis(&mut self, id: ContextId, now: Instant) {
         if let Some(State::I2bisSent(state)) = self.table.get(id).map(|context| &context.state) {
-            let state = I2bisSent { nonce: self.rng.next_u32(), ..I2bisSent::clone(state) };
+            let nonce = self.rng.next_u32();
+            let state = I2bisSent { nonce, former_via: None, ..I2bisSent::clone(state) };
             self.send_i2bis(id, state, now);
         }
     }

@@ -190,6 +190,7 @@ impl Machine {
         if self.table.is_crowded(offer.initiator_tag) {
             return Err(DropReason::TableFull);
         }
+        self.check_confusion(offer, locators.peer)?;
         let peer = self.offered(key.ulids.peer, packet, offer.options, locators, now)?;
         //= rfc5533#7.13
         // The source is the ULID, in the list, or known from before.
@@ -200,7 +201,6 @@ impl Machine {
         if !is_known && !peer.locators.contains(&locators.peer) {
             return Err(DropReason::WrongLocators);
         }
-        self.check_confusion(offer, &peer.locators)?;
         let id = match known.map(|context| context.id) {
             None => self.accept(offer, ways, peer, locators)?,
             Some(id) => {
@@ -211,7 +211,7 @@ impl Machine {
         self.negatives.remove(key.ulids);
         //= rfc5533#7.14
         //= rfc5533#7.13-5 rfc5533#7.13-7 rfc5533#7.14-1 rfc5533#7.20-6 rfc5533#7.20-8
-        self.resolve_confusion(id);
+        self.resolve_confusion(id, locators.peer);
         self.send_r2(id, offer.initiator_nonce, locators);
         self.update_if_outdated(id, now);
         Ok(())

@@ -90,7 +90,7 @@ impl Table {
     pub(crate) fn by_nonce(&self, nonce: u32, via: LocatorPair) -> Option<&Context> {
         let of_nonce = (nonce, ContextId(0))..=(nonce, ContextId(u32::MAX));
         let mut contexts = self.by_nonce.range(of_nonce).filter_map(|(_, id)| self.get(*id));
-        contexts.find(|context| context.awaits() == Some((nonce, via)))
+        contexts.find(|context| context.may_be_answered(nonce, via))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Context> + '_ {

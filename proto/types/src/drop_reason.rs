@@ -52,7 +52,7 @@ drop_reasons! {
     WrongLocators = 10, "wrong_locators";
     /// Nonce is not one that we sent, or was used.
     BadNonce = 11, "bad_nonce";
-    /// Responder nonce older than the validator's lifetime.
+    /// Responder nonce older than the validator's lifetime, or not newer than that with which the peer has told its tag.
     StaleNonce = 12, "stale_nonce";
     /// Responder Validator is not ours.
     BadValidator = 13, "bad_validator";

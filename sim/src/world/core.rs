@@ -269,7 +269,7 @@ impl World<'_> {
             return;
         }
         let moved: BTreeSet<_> = core.moved_pairs(self.now).collect();
-        let routed: BTreeSet<_> = core.kernel.routes().iter().map(|route| route.ulids).collect();
+        let routed = core.kernel.routed();
         let kept = core.kernel.kept().clone();
         let wanted = core.host.ulids_to_keep();
         let detail = || format!("{}: moved {moved:?}, routed {routed:?}", host_name(host));

@@ -77,12 +77,30 @@ fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result
     Ok(true)
 }
 
-/// Closes the host's firewall again, without a question. True if there was something to close.
-pub(crate) fn close_firewall() -> anyhow::Result<bool> {
-    let Firewall::Ruleset(ruleset) = firewall() else { return Ok(false) };
+/// The result of [`close_firewall`].
+pub(crate) enum Closing {
+    /// The rules are gone.
+    Closed,
+    /// There were none.
+    NothingToClose,
+    /// Whether there are any is not known, and why.
+    Unread(String),
+}
+
+/// Closes the host's firewall again, without a question.
+///
+/// # Errors
+/// A rule stays.
+pub(crate) fn close_firewall() -> anyhow::Result<Closing> {
+    let ruleset = match firewall() {
+        Firewall::Ruleset(ruleset) => ruleset,
+        // Without it there has been none to put rules in.
+        Firewall::NoProgram => return Ok(Closing::NothingToClose),
+        Firewall::Unread(why) => return Ok(Closing::Unread(why)),
+    };
     let commands = undoing(&ruleset);
     commands.iter().try_for_each(|command| run(command))?;
-    Ok(!commands.is_empty())
+    Ok(if commands.is_empty() { Closing::NothingToClose } else { Closing::Closed })
 }
 
 /// As it would be typed.

@@ -1,39 +1,62 @@
-use super::doctor::close_firewall;
+use super::doctor::{Closing, close_firewall};
 use super::programs::find_program;
 use crate::args::{Args, DownArgs};
 use anyhow::{Context, bail};
 use moorline_api::{BlockingClient, Client, Down, EventsQuery};
-use std::io::Write;
-use std::os::unix::process::CommandExt;
+use std::io::{self, Write};
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 /// Has a running daemon restore the host and end, then runs `moorlined --reset` for what is left: the daemon wrote the journal
 /// of its changes, it can read it. Takes the rules of `moorline doctor --fix` out of the firewall, too.
+///
+/// Nothing is written to `out` before the host is restored: a reader that has gone, or a full disk, would stop the command half-way.
 pub(crate) fn down(args: &Args, down: &DownArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
         bail!("only root can undo changes to the network: run `sudo moorline down`");
     }
+    let daemon = find_program("moorlined")
+        .context("moorlined is neither next to moorline nor on PATH: put it there")?;
     let folders = match end_running(args)? {
         Some(Down { state_dir, pin_dir }) => {
             DownArgs { state_dir: Some(state_dir), pin_dir: Some(pin_dir) }
         }
         None => down.clone(),
     };
-    // After the daemon: until then the rules let its messages in.
-    match close_firewall() {
-        Ok(true) => {
-            writeln!(out, "The rules of `moorline doctor --fix` are gone from the firewall.")?;
-            out.flush()?;
-        }
-        Ok(false) => {}
-        Err(error) => eprintln!("moorline: rules of `moorline doctor --fix` stay: {error:#}"),
+    let status = command(&daemon, &args.socket, &folders)
+        .status()
+        .with_context(|| format!("cannot run {}", daemon.display()))?;
+    if !status.success() {
+        // A daemon that does not answer may still run, and the rules let its messages in.
+        tell(
+            "rules of `moorline doctor --fix`, if there are any, stay until `moorline down` succeeds",
+        );
+        return Ok(exit_code(status));
     }
-    let daemon = find_program("moorlined")
-        .context("moorlined is neither next to moorline nor on PATH: put it there")?;
-    // On success this process becomes the daemon's, and its exit code is ours.
-    let error = command(&daemon, &args.socket, &folders).exec();
-    Err(error).with_context(|| format!("cannot run {}", daemon.display()))
+    match close_firewall() {
+        Ok(Closing::Closed) => {
+            writeln!(out, "The rules of `moorline doctor --fix` are gone from the firewall.")?;
+        }
+        Ok(Closing::NothingToClose) => {}
+        Ok(Closing::Unread(why)) => tell(&format!(
+            "the firewall could not be read: {why}. If `moorline doctor --fix` has opened it, its rules stay"
+        )),
+        Err(error) => {
+            tell(&format!("rules of `moorline doctor --fix` stay: {error:#}"));
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a line to standard error, if anybody takes it: `eprintln!` would panic.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "moorline: {line}");
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn command(daemon: &Path, socket: &Path, folders: &DownArgs) -> Command {

@@ -50,6 +50,25 @@ fn forwarded_packets_without_room_for_a_header_leave_as_they_are() {
     }
 }
 
+/// The uplink of their locator has gone.
+#[test]
+fn forwarded_packets_without_an_uplink_leave_as_they_are() {
+    if !can_run("forwarded_packets_without_an_uplink_leave_as_they_are") {
+        return;
+    }
+    let harness = moved();
+    harness.plane.unset_local("2001:db8:b::1".parse().unwrap()).unwrap();
+    let run = |came_by| {
+        let origin = Origin { came_by, ..Origin::default() };
+        harness.run_of("uplink_egress", &packet(LOCAL, PEER, 100), origin)
+    };
+    let forwarded = run(IFINDEX);
+    assert_eq!((forwarded.action, forwarded.packet), (TC_ACT_UNSPEC, packet(LOCAL, PEER, 100)));
+    assert_eq!(harness.plane.drops().unwrap(), []);
+    assert_eq!(run(0).action, TC_ACT_REDIRECT);
+    assert_eq!(harness.plane.drops().unwrap(), [(DropReason::NoUplink, 1)]);
+}
+
 #[test]
 fn forwarded_super_packets_are_judged_by_their_segments() {
     if !can_run("forwarded_super_packets_are_judged_by_their_segments") {

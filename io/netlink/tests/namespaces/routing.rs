@@ -1,5 +1,5 @@
 use crate::harness::{Host, address, ip, on_host, route_device, sent};
-use moorline_addresses::{MovedRoute, NextHop};
+use moorline_addresses::{FoundRoute, MovedRoute, NextHop};
 use moorline_netlink::{Netlink, UnboundPeer};
 use moorline_types::{Ulid, UlidPair};
 use std::collections::BTreeSet;
@@ -345,6 +345,35 @@ fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
     });
 }
 
+#[test]
+fn direct_routes_whose_mtu_the_kernel_has_changed_are_found_and_removed() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let view = netlink.view().await.unwrap();
+        let ulids = pair("2001:db8:1::1", FAR);
+        let direct = view.uplinks[1].next_hop(address("2001:db8:2::1"));
+        let own = view.uplinks[0].next_hop(address("2001:db8:1::1"));
+        let moved = MovedRoute { ulids, path_mtu: 1500, is_tcp_bare: true, direct, own };
+        netlink.add_all_moved(&[moved]).await.unwrap();
+        netlink.lead_directly(&[moved]).await.unwrap();
+        let found = netlink.moved().await.unwrap();
+        assert_eq!(found, [FoundRoute { route: moved, has_direct: true }]);
+
+        ip("link set up2 mtu 1400");
+        let found = netlink.moved().await.unwrap();
+        let route = MovedRoute { direct: None, ..moved };
+        assert_eq!(found, [FoundRoute { route, has_direct: true }]);
+        assert!(netlink.lead_by_moor(&[route]).await.unwrap());
+        let found = netlink.moved().await.unwrap();
+        assert_eq!(found, [FoundRoute { route, has_direct: false }]);
+
+        netlink.lead_directly(&[moved]).await.unwrap();
+        assert!(netlink.remove_moved(&[route]).await.unwrap());
+        assert_eq!(netlink.moved().await.unwrap(), []);
+    });
+}
+
 /// As the daemon does it.
 async fn set_unbound(netlink: &Netlink, ulids: UlidPair) -> Vec<(Ulid, u32)> {
     let Some(path_mtu) = netlink.path_mtu(ulids, None).await.unwrap() else { return Vec::new() };
@@ -601,8 +630,11 @@ fn moved_pairs_are_found_again_after_a_restart() {
 
         let netlink = host.netlink();
         let mut found = netlink.moved().await.unwrap();
-        found.sort_by_key(|route| route.ulids);
-        assert_eq!(found, moved);
+        found.sort_by_key(|found| found.route.ulids);
+        let has_direct = |route: MovedRoute| route.direct.is_some();
+        let moved_found =
+            moved.iter().map(|route| FoundRoute { route: *route, has_direct: has_direct(*route) });
+        assert_eq!(found, moved_found.collect::<Vec<_>>());
         assert!(netlink.remove_moved(&[moved[3]]).await.unwrap());
         assert_eq!(netlink.moved().await.unwrap().len(), 39);
         assert_eq!(ip("-6 route show table 5530 dev up2").lines().count(), 9);

@@ -25,58 +25,105 @@ const fn context(number: u32) -> Mover {
     Mover::Context(ContextId(number))
 }
 
-/// The kernel's routes by pair: by `moor0`, those of TCP, direct ones, and those of bound sockets.
+/// A route to an uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Led {
+    hop: NextHop,
+    /// The kernel has changed it to that of the uplink.
+    has_other_mtu: bool,
+}
+
+/// The kernel's routes by pair: by `moor0`, those of TCP, direct ones, those of TCP among these, and those of bound sockets.
 #[derive(Clone, Debug, Default)]
 struct Kernel {
     moor: BTreeMap<UlidPair, MovedRoute>,
     tcp: BTreeSet<UlidPair>,
-    direct: BTreeMap<UlidPair, NextHop>,
-    own: BTreeMap<UlidPair, NextHop>,
+    direct: BTreeMap<UlidPair, Led>,
+    tcp_direct: BTreeMap<UlidPair, Led>,
+    own: BTreeMap<UlidPair, Led>,
 }
 
 impl Kernel {
     fn carry_out(&mut self, step: &RouteStep) {
         for route in step.routes() {
             let ulids = route.ulids;
+            let led =
+                |hop: Option<NextHop>| hop.map(|hop| (ulids, Led { hop, has_other_mtu: false }));
             match step {
-                RouteStep::RemoveTcp(_) => drop(self.tcp.remove(&ulids)),
+                RouteStep::RemoveTcp(_) => self.remove_tcp(route),
                 RouteStep::Add(_) => {
                     self.moor.insert(ulids, *route);
                     if route.is_tcp_bare {
                         self.tcp.insert(ulids);
                     }
-                    self.own.extend(route.own.map(|hop| (ulids, hop)));
+                    self.own.extend(led(route.own));
                 }
                 RouteStep::LeadDirectly(_) => {
-                    self.direct.extend(route.direct.map(|hop| (ulids, hop)));
-                    self.own.extend(route.own.map(|hop| (ulids, hop)));
+                    self.direct.extend(led(route.direct));
+                    self.tcp_direct.extend(led(route.direct).filter(|_| route.is_tcp_bare));
+                    self.own.extend(led(route.own));
                 }
-                RouteStep::LeadByMoor(_) => drop(self.direct.remove(&ulids)),
+                RouteStep::LeadByMoor(_) => self.lead_by_moor(route),
                 RouteStep::Remove(_) => {
+                    self.lead_by_moor(route);
+                    self.remove_tcp(route);
                     self.moor.remove(&ulids);
-                    self.tcp.remove(&ulids);
-                    self.direct.remove(&ulids);
                     self.own.remove(&ulids);
                 }
             }
         }
     }
 
+    fn lead_by_moor(&mut self, route: &MovedRoute) {
+        self.direct.remove(&route.ulids);
+        if route.is_tcp_bare {
+            self.tcp_direct.remove(&route.ulids);
+        }
+    }
+
+    /// The routes of TCP go if the step says that there are some.
+    fn remove_tcp(&mut self, route: &MovedRoute) {
+        if route.is_tcp_bare {
+            self.tcp.remove(&route.ulids);
+            self.tcp_direct.remove(&route.ulids);
+        }
+    }
+
     fn lose_uplink(&mut self, ifindex: u32) {
-        self.direct.retain(|_, hop| hop.ifindex != ifindex);
-        self.own.retain(|_, hop| hop.ifindex != ifindex);
+        for routes in [&mut self.direct, &mut self.tcp_direct, &mut self.own] {
+            routes.retain(|_, led| led.hop.ifindex != ifindex);
+        }
+    }
+
+    /// The uplink has another MTU: the kernel gives that to the routes by it.
+    fn change_mtu(&mut self, ifindex: u32) {
+        for routes in [&mut self.direct, &mut self.tcp_direct, &mut self.own] {
+            let by_it = routes.values_mut().filter(|led| led.hop.ifindex == ifindex);
+            by_it.for_each(|led| led.has_other_mtu = true);
+        }
     }
 
     /// As a reader of the kernel's tables tells it: the MTU is 0 where there is no route by `moor0`.
-    fn there(&self) -> Vec<MovedRoute> {
-        let pairs =
-            self.moor.keys().chain(&self.tcp).chain(self.direct.keys()).chain(self.own.keys());
-        let read = |ulids: UlidPair| MovedRoute {
-            ulids,
-            path_mtu: self.moor.get(&ulids).map_or(0, |route| route.path_mtu),
-            is_tcp_bare: self.tcp.contains(&ulids),
-            direct: self.direct.get(&ulids).copied(),
-            own: self.own.get(&ulids).copied(),
+    fn there(&self) -> Vec<FoundRoute> {
+        let direct = self.direct.keys().chain(self.tcp_direct.keys());
+        let pairs = self.moor.keys().chain(&self.tcp).chain(direct).chain(self.own.keys());
+        let read = |ulids: UlidPair| {
+            let hop_of = |led: Option<&Led>| {
+                let led = led.filter(|led| !led.has_other_mtu && self.moor.contains_key(&ulids));
+                led.map(|led| led.hop)
+            };
+            let tcp_direct = self.tcp_direct.get(&ulids);
+            let is_tcp_bare = self.tcp.contains(&ulids) || tcp_direct.is_some();
+            let direct = hop_of(self.direct.get(&ulids));
+            let route = MovedRoute {
+                ulids,
+                path_mtu: self.moor.get(&ulids).map_or(0, |route| route.path_mtu),
+                is_tcp_bare,
+                direct: direct.filter(|_| !is_tcp_bare || hop_of(tcp_direct) == direct),
+                own: hop_of(self.own.get(&ulids)),
+            };
+            let has_direct = self.direct.contains_key(&ulids) || tcp_direct.is_some();
+            FoundRoute { route, has_direct }
         };
         pairs.copied().collect::<BTreeSet<_>>().into_iter().map(read).collect()
     }
@@ -88,6 +135,7 @@ enum Op {
     Move(u32, u16, u32, bool),
     Back(u32),
     LoseUplink(u32),
+    ChangeMtu(u32),
     LeadWaiting,
     /// The daemon ends, and goes on with those of its movers that it still knows.
     Restart(u32),
@@ -101,6 +149,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         6 => (mover(), 1..4_u16, 1..3_u32, any::<bool>()).prop_map(|(mover, pair, hop, bare)| Op::Move(mover, pair, hop, bare)),
         2 => mover().prop_map(Op::Back),
         2 => (1..3_u32).prop_map(Op::LoseUplink),
+        2 => (1..3_u32).prop_map(Op::ChangeMtu),
         3 => Just(Op::LeadWaiting),
         1 => mover().prop_map(Op::Restart),
         1 => (1..4_u8).prop_map(Op::Fail),
@@ -153,8 +202,10 @@ impl Host {
         self.carry_out(steps);
         if !self.has_failed() {
             assert!(self.kernel.moor.contains_key(&route.ulids), "nothing segments");
-            let direct = self.kernel.direct.get(&route.ulids);
-            assert!(direct.is_none_or(|hop| Some(*hop) == route.direct), "by another uplink");
+            for direct in [&self.kernel.direct, &self.kernel.tcp_direct] {
+                let is_right = |led: &Led| Some(led.hop) == route.direct;
+                assert!(direct.get(&route.ulids).is_none_or(is_right), "by another uplink");
+            }
         }
         self.wanted.insert(mover, route);
         self.routes.lead_soon([(mover, route)], self.now);
@@ -165,6 +216,7 @@ impl Host {
         self.carry_out(step);
         if let Some(route) = self.wanted.remove(&mover).filter(|_| !self.has_failed()) {
             assert_eq!(self.kernel.direct.get(&route.ulids), None, "by another uplink");
+            assert_eq!(self.kernel.tcp_direct.get(&route.ulids), None, "TCP, by another uplink");
         }
         let step = self.routes.remove([mover], |_| true);
         self.carry_out(step);
@@ -195,6 +247,8 @@ impl Host {
                 self.kernel.lose_uplink(ifindex);
                 self.look();
             }
+            // Nobody looks.
+            Op::ChangeMtu(ifindex) => self.kernel.change_mtu(ifindex),
             Op::LeadWaiting => self.lead_waiting(),
             Op::Restart(forgotten) => {
                 self.routes = Routes::default();
@@ -239,11 +293,10 @@ proptest! {
             prop_assert_eq!(host.routes.movers(), host.wanted.keys().copied().collect::<Vec<_>>());
         }
         host.settle();
-        let by_pair = |routes: Vec<MovedRoute>| -> BTreeMap<_, _> {
-            routes.into_iter().map(|route| (route.ulids, route)).collect()
-        };
-        let wanted = host.wanted.values().copied().collect();
-        prop_assert_eq!(by_pair(host.kernel.there()), by_pair(wanted), "{:?}", host.routes);
+        let wanted = |route: &MovedRoute| (route.ulids, FoundRoute { route: *route, has_direct: true });
+        let wanted: BTreeMap<_, _> = host.wanted.values().map(wanted).collect();
+        let there = host.kernel.there().into_iter().map(|found| (found.route.ulids, found));
+        prop_assert_eq!(there.collect::<BTreeMap<_, _>>(), wanted, "{:?}", host.routes);
         for mover in host.routes.movers() {
             host.back(mover);
         }
@@ -283,5 +336,5 @@ fn failures_in_a_row_are_looked_at_ever_more_seldom() {
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 64]);
     host.settle();
-    assert_eq!(host.kernel.there(), [route(1, 1)]);
+    assert_eq!(host.kernel.there(), [FoundRoute { route: route(1, 1), has_direct: true }]);
 }

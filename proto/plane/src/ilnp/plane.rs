@@ -215,10 +215,8 @@ impl Plane {
         }
         // What the machine sends has all that it needs.
         if ip6.may_be_control(packet) && Control::is_ours(packet, self.settings.types) {
-            if ip6.nonce(packet).is_some()
-                && let Some(slot) = self.sessions.find_pair(pair)
-            {
-                self.note_nonce_sent(slot);
+            if let Some(nonce) = ip6.nonce(packet) {
+                self.note_control_sent(pair, nonce);
             }
             return Ok(Outbound::Pass);
         }
@@ -242,9 +240,11 @@ impl Plane {
         // An echo is like a datagram, but correspondents may expect a nonce with all of ICMPv6.
         let is_tried = needs_nonce || kind.is_some();
         let mut has_nonce = false;
-        // A correspondent that may not have the session yet gets classic IPv6.
-        let is_agreed = !entry.confirming || wire != pair;
-        if is_agreed && (entry.attach || is_tried) {
+        // A correspondent that may not have the session yet gets classic IPv6, unless it may have seen the nonce from another
+        // locator: with a nonce it takes the packet either way.
+        let is_unsure = entry.confirming && wire == pair;
+        let may_have = !is_unsure || *has_sent;
+        if may_have && (entry.attach || is_tried || is_unsure) {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
             // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
             // That does on paths that take more than the least: no MTU is smaller than that.
@@ -259,12 +259,11 @@ impl Plane {
                 inserted => has_nonce = inserted.is_ok(),
             }
         }
-        if has_nonce || wire != pair || !entry.confirming && *has_sent {
+        if has_nonce || wire != pair || *has_sent {
             fix(&upper, packet, delta, full);
         }
         write_addresses(packet, wire);
-        // The correspondent has read a nonce before it takes what has moved.
-        if has_nonce || wire != pair {
+        if has_nonce {
             self.note_nonce_sent(slot);
         }
         Ok(Outbound::Send { source: wire.local.address() })
@@ -272,9 +271,20 @@ impl Plane {
 
     /// The correspondent learns from this packet that what follows has the checksum of the session.
     fn note_nonce_sent(&mut self, slot: SessionId) {
-        if let Some(flow) = self.sessions.get_mut(slot).filter(|flow| !flow.entry.confirming) {
+        if let Some(flow) = self.sessions.get_mut(slot) {
             flow.has_sent = true;
         }
+    }
+
+    /// A message of the machine, from whatever locator: the correspondent finds its session by the same two identifiers and
+    /// the nonce.
+    fn note_control_sent(&mut self, pair: IlvPair, nonce: Nonce) {
+        let (local, remote) = pair.nids();
+        let is_of = |slot: &SessionId| {
+            self.sessions.get(*slot).is_some_and(|flow| flow.entry.send_nonce == nonce)
+        };
+        let told: Vec<_> = self.sessions.between(local, remote).filter(is_of).collect();
+        told.into_iter().for_each(|slot| self.note_nonce_sent(slot));
     }
 
     fn on_inbound(

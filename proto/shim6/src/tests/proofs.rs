@@ -250,3 +250,45 @@ fn a_list_without_the_ulid_leaves_the_ulid_in_use() {
     assert_eq!(duo.of(1).peer.locators, [plain(1, 3), ulid]);
     assert_eq!(duo.of(0).local_locators, [plain(1, 3), ulid]);
 }
+
+/// Somebody with a CGA has heard the peer's tag, and signs a list with the peer's locator in it: no message has come from there.
+#[test]
+fn a_list_with_locators_of_another_peer_ends_no_context_of_that_peer() {
+    let mut duo = Duo::established([Kind::Hba, Kind::Cga]);
+    let before: Vec<_> = duo.machines[0].contexts().map(|context| context.id).collect();
+    let tag = duo.machines[0].contexts().next().and_then(Context::established);
+    let tag = tag.expect("established").peer_tag;
+    let victim = cga(2, 1).address();
+    let told = proof(Kind::Cga, 3, 9, &[victim]);
+    let own = UlidPair::new(duo.ulids().local, cga(3, 1).address().as_ulid());
+    let via = Via::Pair(turned(own.as_locators()));
+    let answer = |machine: &mut Machine, message: Message| {
+        deliver(machine, &Transmit { via, message }, NOW).expect("taken");
+        sent(machine).pop().expect("an answer").message
+    };
+    let machine = &mut duo.machines[0];
+    sent(machine);
+    let i1 = I1 { initiator_tag: tag, initiator_nonce: 1, options: Options::default() };
+    let Message::R1(r1) = answer(machine, Message::I1(i1)) else { panic!("R1") };
+    let validator = Opt::Validator(r1.options.validator().expect("validator").to_vec());
+    let announced = told.announcement_for(own.peer).expect("of the list").options();
+    let i2 = I2 {
+        initiator_tag: tag,
+        initiator_nonce: 2,
+        responder_nonce: r1.responder_nonce,
+        options: [validator].into_iter().chain(announced).collect(),
+    };
+    let answered = answer(machine, Message::I2(i2));
+    assert!(matches!(answered, Message::R2(_)), "{answered:?}");
+    let lists = |machine: &Machine| {
+        machine
+            .contexts()
+            .filter(|context| {
+                context.established().is_some_and(|known| known.peer.locators.contains(&victim))
+            })
+            .count()
+    };
+    assert_eq!(lists(machine), 2, "the locator is in its list, too");
+    let there: Vec<_> = machine.contexts().map(|context| context.id).collect();
+    assert!(before.iter().all(|id| there.contains(id)), "{there:?}");
+}

@@ -197,6 +197,26 @@ fn an_i2bis_that_brings_no_r2_takes_the_validator_of_a_later_r1bis() {
     duo.check_established();
 }
 
+/// A round trip longer than [`EARLY_USE`]: the peer refers to another R1bis before it has the I2bis.
+#[test]
+fn an_r2_for_the_first_i2bis_counts_after_an_r1bis_by_another_pair() {
+    let mut duo = until_r1bis(other_pair());
+    duo.step();
+    let first = duo.under_way.pop_front().expect("an I2bis");
+    assert_eq!(first.message.kind(), MessageType::I2BIS);
+    duo.pass(EARLY_USE);
+    duo.stray_payload(0, ulids().as_locators());
+    duo.step();
+    assert_eq!(duo.under_way[0].pair, ulids().as_locators(), "an I2bis by the other pair");
+    duo.under_way.clear();
+    duo.hand(&first).expect("the peer takes the first");
+    duo.collect();
+    assert_eq!(duo.under_way[0].pair, turned(other_pair()), "its R2 by the pair of before");
+    duo.settle();
+    assert_eq!(duo.refused, []);
+    duo.check_established();
+}
+
 //= rfc5533#7.19-2 (test)
 #[test]
 fn i2bis_falls_back_to_i1_on_the_pair_that_works() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore as _, MapFlags, ProgramInput};
 use moorline_datapath::ilnp::Socket;
@@ -127,12 +127,17 @@ impl Harness {
         for socket in self.sockets.drain(..) {
             rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
         }
-        let is_empty = |table: &str| {
-            let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap();
-            text.lines().count() == 1
-        };
-        while !["udp6", "tcp6"].into_iter().all(is_empty) {
-            std::thread::yield_now();
+        let begun = Instant::now();
+        for table in ["udp6", "tcp6"] {
+            loop {
+                let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+                let text = text.unwrap();
+                if text.lines().count() == 1 {
+                    break;
+                }
+                assert!(begun.elapsed() < CLOSE_LIMIT, "sockets stay open, {table}:\n{text}");
+                std::thread::yield_now();
+            }
         }
     }
 
@@ -241,3 +246,6 @@ fn bound(kind: SocketType, at: SocketAddrV6) -> OwnedFd {
     rustix::net::bind(&socket, &at).unwrap();
     socket
 }
+
+/// Until the sockets of a namespace are gone from its tables. A generous limit: the machine may be busy.
+const CLOSE_LIMIT: Duration = Duration::from_secs(60);

@@ -1,5 +1,6 @@
 //! Next hops of sessions that have moved: learned, used and learned again as those of contexts.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv6Addr, UdpSocket};
 
 use libbpf_rs::ProgramInput;
@@ -193,6 +194,38 @@ fn forwarded_datagrams_without_room_for_a_nonce_leave_as_they_are() {
         assert_eq!(run(fits + 1, 0, came_by), (TC_ACT_UNSPEC, true, full), "{checksum:?}");
         assert_eq!(run(1000, 500, came_by), (TC_ACT_UNSPEC, true, full), "{checksum:?}");
     }
+}
+
+/// Their locator is on no uplink, or a hop-by-hop header has no room for a nonce in front of it.
+#[test]
+fn forwarded_packets_that_cannot_move_leave_as_they_are() {
+    if !can_run("forwarded_packets_that_cannot_move_leave_as_they_are") {
+        return;
+    }
+    let _namespace = Namespace::new();
+    sh(SETUP);
+    let mut plane = plane();
+    plane.set_now(1_000_000_000);
+    let came_by = ifindex("moor0");
+    let entry = SessionEntry { checksum: ChecksumMode::Full, ..moved() };
+    plane.apply(&Update::Upsert(entry)).unwrap();
+    let run = |plane: &IlnpDatapath, frame: &[u8], came_by| {
+        let (action, after) = forward(plane, "ilnp_egress", (frame, 0), "up0", came_by);
+        (action, after == frame)
+    };
+    let datagram = datagram_of(100);
+    let mut with_options = [&datagram[..54], &[17, 0, 1, 4, 0, 0, 0, 0], &datagram[54..]].concat();
+    (with_options[14 + 5], with_options[14 + 6]) = (108, 0);
+    assert_eq!(run(&plane, &datagram, came_by).0, TC_ACT_REDIRECT);
+    assert_eq!(run(&plane, &with_options, 0).0, LOST);
+    assert_eq!(plane.drops().unwrap(), [(DropReason::HeaderChain, 1)]);
+    assert_eq!(run(&plane, &with_options, came_by), (TC_ACT_UNSPEC, true));
+    plane.unset_locator(ilv(LOCATOR).l64).unwrap();
+    assert_eq!(run(&plane, &datagram, 0).0, LOST);
+    let drops = [(DropReason::HeaderChain, 1), (DropReason::NoUplink, 1)];
+    assert_eq!(plane.drops().unwrap().into_iter().collect::<BTreeSet<_>>(), drops.into());
+    assert_eq!(run(&plane, &datagram, came_by), (TC_ACT_UNSPEC, true));
+    assert_eq!(plane.drops().unwrap().len(), 2);
 }
 
 fn moved() -> SessionEntry {
