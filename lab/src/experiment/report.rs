@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use serde_json::{Map, Value};
 
-use super::all;
+use super::{Card, all};
 
 /// A page that has been written.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub fn report(folder: &Path) -> anyhow::Result<Report> {
     let mut page = HEAD.to_owned();
     let mut experiments = Vec::new();
     for experiment in all() {
-        let name = experiment.name();
+        let Card { name, about, .. } = experiment.card();
         let file = folder.join(name).with_extension("json");
         if !file.exists() {
             continue;
@@ -38,7 +38,7 @@ pub fn report(folder: &Path) -> anyhow::Result<Report> {
         let results: Value = serde_json::from_str(&read(&file)?)
             .with_context(|| format!("{} holds no results", file.display()))?;
         let plot = read(&file.with_extension("svg"))?;
-        page += &section(name, experiment.about(), &results, &plot)?;
+        page += &section(name, about, &results, &plot)?;
         experiments.push(name.to_owned());
     }
     ensure!(

@@ -6,42 +6,44 @@ use std::time::Duration;
 
 use crate::experiment::pause;
 use crate::interrupt::wait_for;
+use crate::named::named;
 
 use super::app::{Kind, Moment, now};
 use super::network::{Access, Advertisement, Network, ONE, OTHER, PLAIN, TWO, UPLINKS, usable};
 use super::trial::World;
 
-/// Something that happens to a host, its network or its daemon while a program asks each 10 ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "`plan` says what each is")]
-pub enum Scenario {
-    SilentCut,
-    LinkDown,
-    LinkFlap,
-    LinkFlapOwn,
-    Roaming,
-    /// As `Roaming`, over a long way.
-    RoamingFar,
-    Renumbering,
-    ShortLifetimes,
-    ForwardingOn,
-    ForwardingHost,
-    FirewallOne,
-    FirewallBoth,
-    Nat66,
-    Drops140,
-    Pppoe,
-    BoundToDevice,
-    PacketInfo,
-    Restart,
-    RestartMoved,
-    InstallRemove,
-    IlnpCut,
-    IlnpFullSize,
-    ManagedAddress,
-    ManagedCut,
-    PlainPeer,
-    PlainFlap,
+named! {
+    /// Something that happens to a host, its network or its daemon while a program asks each 10 ms, in the order of the table.
+    #[allow(missing_docs, reason = "`plan` says what each is")]
+    pub enum Scenario {
+        SilentCut = "silent-cut",
+        LinkDown = "link-down",
+        LinkFlap = "link-flap",
+        LinkFlapOwn = "link-flap-own",
+        Roaming = "roaming",
+        /// As `Roaming`, over a long way.
+        RoamingFar = "roaming-far",
+        Renumbering = "renumbering",
+        ShortLifetimes = "short-lifetimes",
+        ForwardingOn = "forwarding-on",
+        ForwardingHost = "forwarding-host",
+        FirewallOne = "firewall-one",
+        FirewallBoth = "firewall-both",
+        Nat66 = "nat66",
+        Drops140 = "drops-140",
+        Pppoe = "pppoe",
+        BoundToDevice = "bound-device",
+        PacketInfo = "packet-info",
+        Restart = "restart",
+        RestartMoved = "restart-moved",
+        InstallRemove = "install-remove",
+        IlnpCut = "ilnp-cut",
+        IlnpFullSize = "ilnp-full-size",
+        ManagedAddress = "dhcpv6",
+        ManagedCut = "dhcpv6-cut",
+        PlainPeer = "plain-peer",
+        PlainFlap = "plain-flap",
+    }
 }
 
 /// The address that a program asks.
@@ -57,8 +59,6 @@ pub enum Asked {
 /// What a scenario consists of, but for what happens.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// As people call it.
-    pub name: &'static str,
     /// What happens.
     pub about: &'static str,
     /// Who asks, and who answers.
@@ -83,250 +83,141 @@ pub struct Plan {
     pub margin: Duration,
 }
 
-const USUAL: Plan = Plan {
-    name: "",
-    about: "",
-    hosts: [TWO, OTHER],
-    asked: Asked::Published,
-    kinds: &[Kind::Tcp, Kind::Udp],
-    sizes: [64, 64],
-    device: None,
-    settings: "",
-    rtt: Duration::ZERO,
-    window: Duration::from_secs(8),
-    is_long: false,
-    margin: Duration::from_millis(500),
-};
+impl Plan {
+    /// Of a scenario in which nothing else is special.
+    const fn of(about: &'static str) -> Self {
+        Self {
+            about,
+            hosts: [TWO, OTHER],
+            asked: Asked::Published,
+            kinds: &[Kind::Tcp, Kind::Udp],
+            sizes: [64, 64],
+            device: None,
+            settings: "",
+            rtt: Duration::ZERO,
+            window: Duration::from_secs(8),
+            is_long: false,
+            margin: Duration::from_millis(500),
+        }
+    }
+
+    const fn between(self, asks: &'static str, answers: &'static str) -> Self {
+        Self { hosts: [asks, answers], ..self }
+    }
+
+    /// At the address that the kernel makes, or an administrator gave.
+    const fn at_own_address(self) -> Self {
+        Self { asked: Asked::Own, ..self }
+    }
+
+    /// Segments as large as they go, and datagrams of so many octets.
+    const fn full_size(self, datagram: usize) -> Self {
+        Self { sizes: [8000, datagram], ..self }
+    }
+
+    const fn watched_for(self, seconds: u64) -> Self {
+        Self { window: Duration::from_secs(seconds), ..self }
+    }
+
+    /// Watched for all of the time.
+    const fn to_the_end(self) -> Self {
+        Self { is_long: true, ..self }
+    }
+
+    /// With a margin for delays that are drawn at random.
+    const fn at_random(self) -> Self {
+        Self { margin: Duration::from_secs(3), ..self }
+    }
+
+    const fn under_ilnp(self) -> Self {
+        Self { settings: "ilnp = \"on\"\n", ..self }
+    }
+}
 
 impl Scenario {
-    /// Every scenario, in the order of the table.
-    pub const ALL: [Self; 26] = [
-        Self::SilentCut,
-        Self::LinkDown,
-        Self::LinkFlap,
-        Self::LinkFlapOwn,
-        Self::Roaming,
-        Self::RoamingFar,
-        Self::Renumbering,
-        Self::ShortLifetimes,
-        Self::ForwardingOn,
-        Self::ForwardingHost,
-        Self::FirewallOne,
-        Self::FirewallBoth,
-        Self::Nat66,
-        Self::Drops140,
-        Self::Pppoe,
-        Self::BoundToDevice,
-        Self::PacketInfo,
-        Self::Restart,
-        Self::RestartMoved,
-        Self::InstallRemove,
-        Self::IlnpCut,
-        Self::IlnpFullSize,
-        Self::ManagedAddress,
-        Self::ManagedCut,
-        Self::PlainPeer,
-        Self::PlainFlap,
-    ];
-
-    /// The one of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scenario| scenario.plan().name == name)
-    }
-
     /// What it consists of.
     #[must_use]
-    pub fn plan(self) -> Plan {
-        self.plan_of_path()
-            .or_else(|| self.plan_of_network())
-            .unwrap_or_else(|| self.plan_of_host())
-    }
-
-    /// Scenarios of failing paths.
-    fn plan_of_path(self) -> Option<Plan> {
-        let random = Duration::from_secs(3);
-        Some(match self {
-            Self::SilentCut => Plan {
-                name: "silent-cut",
-                about: "the first ISP drops every packet and says nothing",
-                ..USUAL
-            },
-            Self::LinkDown => {
-                Plan { name: "link-down", about: "the first uplink loses its carrier", ..USUAL }
-            }
-            Self::LinkFlap => Plan {
-                name: "link-flap",
-                about: "the first uplink loses its carrier for 2 s",
-                margin: random,
-                window: Duration::from_secs(12),
-                ..USUAL
-            },
-            Self::LinkFlapOwn => Plan {
-                name: "link-flap-own",
-                about: "the same under a connection between the kernel's own addresses, from the other end",
-                asked: Asked::Own,
-                hosts: [OTHER, TWO],
-                margin: random,
-                window: Duration::from_secs(12),
-                ..USUAL
-            },
-            Self::Roaming => Plan {
-                name: "roaming",
-                about: "the only uplink goes, and another one with another prefix comes 3 s later",
-                window: Duration::from_secs(12),
-                ..USUAL
-            },
-            Self::RoamingFar => Plan {
-                name: "roaming-far",
-                about: "the same, with a round trip of 160 ms",
-                rtt: Duration::from_millis(160),
-                window: Duration::from_secs(12),
-                ..USUAL
-            },
-            Self::BoundToDevice => Plan {
-                name: "bound-device",
-                about: "silent cut under a socket bound to a device, with full-size packets",
-                device: Some(UPLINKS[0]),
-                sizes: [8000, 1452],
-                ..USUAL
-            },
-            Self::PacketInfo => Plan {
-                name: "packet-info",
-                about: "silent cut under a UDP server that answers by IPV6_PKTINFO, with full-size packets",
-                kinds: &[Kind::PacketInfo],
-                sizes: [64, 1452],
-                ..USUAL
-            },
-            Self::Pppoe => Plan {
-                name: "pppoe",
-                about: "silent cut with full-size packets; the second ISP has an MTU of 1492",
-                sizes: [8000, 1452],
-                ..USUAL
-            },
-            _ => return None,
-        })
-    }
-
-    /// Scenarios of networks that are not as one wishes.
-    fn plan_of_network(self) -> Option<Plan> {
-        Some(match self {
-            Self::Renumbering => Plan {
-                name: "renumbering",
-                about: "the only ISP deprecates its prefix for another, and drops the old one 4 s later",
-                hosts: [ONE, OTHER],
-                window: Duration::from_secs(12),
-                is_long: true,
-                ..USUAL
-            },
-            Self::ShortLifetimes => Plan {
-                name: "short-lifetimes",
-                about: "addresses of the kernel that live 9 s unless the router says so again",
-                asked: Asked::Own,
-                window: Duration::from_secs(16),
-                is_long: true,
-                ..USUAL
-            },
-            Self::FirewallOne => Plan {
-                name: "firewall-one",
-                about: "silent cut; the host that asks lets in only what it asked for",
-                ..USUAL
-            },
-            Self::FirewallBoth => Plan {
-                name: "firewall-both",
-                about: "silent cut; both hosts let in only what they asked for, and the server its port",
-                ..USUAL
-            },
-            Self::Nat66 => Plan {
-                name: "nat66",
-                about: "silent cut; the second ISP translates addresses (NAT66)",
-                ..USUAL
-            },
-            Self::Drops140 => Plan {
-                name: "drops-140",
-                about: "silent cut; the second ISP drops protocol 140",
-                ..USUAL
-            },
-            Self::PlainPeer => Plan {
-                name: "plain-peer",
-                about: "nothing happens between a host with Moorline and one without",
-                hosts: [TWO, PLAIN],
-                window: Duration::from_secs(5),
-                is_long: true,
-                ..USUAL
-            },
-            Self::PlainFlap => Plan {
-                name: "plain-flap",
-                about: "the uplink to a host without Moorline loses its carrier for 2 s",
-                hosts: [PLAIN, TWO],
-                asked: Asked::Own,
-                window: Duration::from_secs(12),
-                margin: Duration::from_secs(3),
-                ..USUAL
-            },
-            _ => return None,
-        })
-    }
-
-    /// Scenarios of hosts, and of daemons that come and go.
-    fn plan_of_host(self) -> Plan {
-        let long = Plan { is_long: true, ..USUAL };
+    pub const fn plan(self) -> Plan {
+        let plan = Plan::of(self.about());
         match self {
-            Self::ForwardingOn => Plan {
-                name: "forwarding-on",
-                about: "somebody switches forwarding on (accept_ra stays 1)",
-                ..long
-            },
-            Self::ForwardingHost => Plan {
-                name: "forwarding-host",
-                about: "silent cut at a host that forwards (accept_ra is 2)",
-                ..USUAL
-            },
-            Self::Restart => {
-                Plan { name: "restart", about: "the daemon stops and starts again", ..long }
+            Self::LinkFlap => plan.watched_for(12).at_random(),
+            Self::LinkFlapOwn => {
+                plan.between(OTHER, TWO).at_own_address().watched_for(12).at_random()
             }
-            Self::RestartMoved => Plan {
-                name: "restart-moved",
-                about: "silent cut, and 3 s later the daemon stops and starts again",
-                window: Duration::from_secs(12),
-                ..long
-            },
-            Self::InstallRemove => Plan {
-                name: "install-remove",
-                about: "the daemons start and stop under a connection of the kernel's own addresses",
-                asked: Asked::Own,
-                window: Duration::from_secs(12),
-                ..long
-            },
-            Self::IlnpCut => Plan {
-                name: "ilnp-cut",
-                about: "silent cut under ILNP, with full-size packets",
-                asked: Asked::Own,
-                sizes: [8000, 1452],
-                settings: ILNP,
-                ..USUAL
-            },
-            Self::IlnpFullSize => Plan {
-                name: "ilnp-full-size",
-                about: "a conversation begins under ILNP, with full-size packets and with fragments",
-                asked: Asked::Own,
-                sizes: [8000, 3000],
-                settings: ILNP,
-                ..long
-            },
-            Self::ManagedAddress => Plan {
-                name: "dhcpv6",
-                about: "the daemon starts at a host with one ISP and a /128 of DHCPv6",
-                hosts: [ONE, OTHER],
-                asked: Asked::Own,
-                ..long
-            },
-            Self::ManagedCut => Plan {
-                name: "dhcpv6-cut",
-                about: "silent cut; the host has a /128 of DHCPv6 of each ISP",
-                ..USUAL
-            },
-            _ => USUAL,
+            Self::Roaming => plan.watched_for(12),
+            Self::RoamingFar => Plan { rtt: Duration::from_millis(160), ..plan.watched_for(12) },
+            Self::Renumbering => plan.between(ONE, OTHER).watched_for(12).to_the_end(),
+            Self::ShortLifetimes => plan.at_own_address().watched_for(16).to_the_end(),
+            Self::ForwardingOn | Self::Restart => plan.to_the_end(),
+            Self::Pppoe => plan.full_size(FULL),
+            Self::BoundToDevice => Plan { device: Some(UPLINKS[0]), ..plan.full_size(FULL) },
+            Self::PacketInfo => Plan { kinds: &[Kind::PacketInfo], ..plan.full_size(FULL) },
+            Self::RestartMoved => plan.watched_for(12).to_the_end(),
+            Self::InstallRemove => plan.at_own_address().watched_for(12).to_the_end(),
+            Self::IlnpCut => plan.under_ilnp().at_own_address().full_size(FULL),
+            Self::IlnpFullSize => plan.under_ilnp().at_own_address().full_size(3000).to_the_end(),
+            Self::ManagedAddress => plan.between(ONE, OTHER).at_own_address().to_the_end(),
+            Self::PlainPeer => plan.between(TWO, PLAIN).watched_for(5).to_the_end(),
+            Self::PlainFlap => {
+                plan.between(PLAIN, TWO).at_own_address().watched_for(12).at_random()
+            }
+            Self::SilentCut
+            | Self::LinkDown
+            | Self::ForwardingHost
+            | Self::FirewallOne
+            | Self::FirewallBoth
+            | Self::Nat66
+            | Self::Drops140
+            | Self::ManagedCut => plan,
+        }
+    }
+
+    const fn about(self) -> &'static str {
+        match self {
+            Self::SilentCut => "the first ISP drops every packet and says nothing",
+            Self::LinkDown => "the first uplink loses its carrier",
+            Self::LinkFlap => "the first uplink loses its carrier for 2 s",
+            Self::LinkFlapOwn => {
+                "the same under a connection between the kernel's own addresses, from the other end"
+            }
+            Self::Roaming => {
+                "the only uplink goes, and another one with another prefix comes 3 s later"
+            }
+            Self::RoamingFar => "the same, with a round trip of 160 ms",
+            Self::Renumbering => {
+                "the only ISP deprecates its prefix for another, and drops the old one 4 s later"
+            }
+            Self::ShortLifetimes => {
+                "addresses of the kernel that live 9 s unless the router says so again"
+            }
+            Self::ForwardingOn => "somebody switches forwarding on (accept_ra stays 1)",
+            Self::ForwardingHost => "silent cut at a host that forwards (accept_ra is 2)",
+            Self::FirewallOne => "silent cut; the host that asks lets in only what it asked for",
+            Self::FirewallBoth => {
+                "silent cut; both hosts let in only what they asked for, and the server its port"
+            }
+            Self::Nat66 => "silent cut; the second ISP translates addresses (NAT66)",
+            Self::Drops140 => "silent cut; the second ISP drops protocol 140",
+            Self::Pppoe => "silent cut with full-size packets; the second ISP has an MTU of 1492",
+            Self::BoundToDevice => {
+                "silent cut under a socket bound to a device, with full-size packets"
+            }
+            Self::PacketInfo => {
+                "silent cut under a UDP server that answers by IPV6_PKTINFO, with full-size packets"
+            }
+            Self::Restart => "the daemon stops and starts again",
+            Self::RestartMoved => "silent cut, and 3 s later the daemon stops and starts again",
+            Self::InstallRemove => {
+                "the daemons start and stop under a connection of the kernel's own addresses"
+            }
+            Self::IlnpCut => "silent cut under ILNP, with full-size packets",
+            Self::IlnpFullSize => {
+                "a conversation begins under ILNP, with full-size packets and with fragments"
+            }
+            Self::ManagedAddress => "the daemon starts at a host with one ISP and a /128 of DHCPv6",
+            Self::ManagedCut => "silent cut; the host has a /128 of DHCPv6 of each ISP",
+            Self::PlainPeer => "nothing happens between a host with Moorline and one without",
+            Self::PlainFlap => "the uplink to a host without Moorline loses its carrier for 2 s",
         }
     }
 
@@ -491,4 +382,5 @@ fn firewall(ports: &[&str]) -> String {
     )
 }
 
-const ILNP: &str = "ilnp = \"on\"\n";
+/// Octets of a datagram that fills a wire.
+const FULL: usize = 1452;

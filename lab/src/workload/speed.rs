@@ -10,15 +10,17 @@ use serde_json::Value;
 use super::Endpoint;
 use super::iperf::await_listener;
 use crate::interrupt;
+use crate::named::named;
 use crate::process::Process;
 
-/// What iperf3 sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traffic {
-    /// A stream, as fast as it goes.
-    Tcp,
-    /// Datagrams, as fast as they go.
-    Udp,
+named! {
+    /// What iperf3 sends.
+    pub enum Traffic {
+        /// A stream, as fast as it goes.
+        Tcp = "tcp",
+        /// Datagrams, as fast as they go.
+        Udp = "udp",
+    }
 }
 
 /// What came of it.
@@ -89,15 +91,6 @@ impl Speed {
 }
 
 impl Traffic {
-    /// As in the results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
-    }
-
     fn arguments(self) -> Vec<String> {
         let words: &[&str] = match self {
             // The default of the machine may pace.

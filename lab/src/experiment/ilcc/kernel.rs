@@ -13,7 +13,7 @@ use moorline_types::{Ilv, Nid};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
 use super::answers::Answers;
-use super::{Layer, PolicyName, Traffic};
+use super::{Layer, Test, Traffic};
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::programs::{Programs, Runs};
 use crate::experiment::recovery::pause;
@@ -51,17 +51,15 @@ impl Seen {
 /// One test: from the router of the second ISP into a host with a daemon.
 pub(super) fn once(
     moorlined: PathBuf,
-    (layer, policy, room): (Layer, PolicyName, usize),
+    test: Test,
+    room: usize,
     load: &Load,
 ) -> anyhow::Result<Seen> {
     let lab = Lab::build(two_by_two(true))?;
     let [host, _] = HOSTS;
     let (router, victim) = (lab.namespace(ISPS[1])?, host_address(host, 2));
     let options = DaemonOptions {
-        settings: format!(
-            "addresses = \"off\"\nilnp = \"on\"\nilnp-policy = \"{}\"\nilnp-max-sessions = {room}\n",
-            policy.name()
-        ),
+        settings: format!("{}ilnp-max-sessions = {room}\n", test.policy.settings()),
         ..DaemonOptions::new(moorlined, SEND_TIMEOUT)
     };
     let [own, others] = processors::of_two_hosts()?;
@@ -73,7 +71,7 @@ pub(super) fn once(
         "table inet ilcc {{ chain received {{ type filter hook prerouting priority -300; ip6 daddr {} drop; }}; }}",
         Prefix::of(nobody)
     ))?;
-    let echo = match layer {
+    let echo = match test.layer {
         Layer::Transport => Some(on_processor(own, || Echo::start(lab.namespace(host)?, victim))?),
         Layer::Network => None,
     };

@@ -11,8 +11,8 @@ use moorline_types::Ilv;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::Test;
 use super::host::Host;
-use super::{Layer, PolicyName};
 use crate::hop::{ETHERNET_LEN, Hop};
 use crate::netns::{Namespace, Task};
 
@@ -62,7 +62,8 @@ impl Target {
         namespace: &Namespace,
         hop: Hop,
         me: Ilv,
-        (policy, layer, room): (PolicyName, Layer, usize),
+        test: Test,
+        room: usize,
     ) -> anyhow::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, ready) = std::sync::mpsc::channel();
@@ -70,7 +71,7 @@ impl Target {
         let task = namespace.spawn("target", move || {
             let receiver = FrameReceiver::open(&hop.interface, RING)
                 .with_context(|| format!("packet socket at {}", hop.interface))?;
-            let host = Host::new(policy, room, me, layer.port());
+            let host = Host::new(test.policy, room, me, test.layer.port());
             // Whoever waits for it is gone if this fails.
             let _ = sender.send(());
             Work { host, receiver, hop, tally: Tally::default(), in_second: (0, 0) }.run(&stopped)
