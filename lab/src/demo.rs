@@ -66,7 +66,7 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
     view.say(
         "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. curl downloads from B,",
     );
-    view.say(options.protocol.plot());
+    view.say(options.protocol.words().plot);
     let protected = with_moorline(options, view).context("the run with Moorline")?;
     let control = without_moorline(options.protocol, options.send_timeout, options.rate, view)
         .context("the run without Moorline")?;
@@ -76,7 +76,7 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
 fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
     let lab = Lab::build(topology::two_by_two(true))?;
     let started = DaemonOptions {
-        settings: options.protocol.settings().to_owned(),
+        settings: options.protocol.words().settings.to_owned(),
         ..DaemonOptions::new(options.moorlined.clone(), options.send_timeout)
     };
     let mut daemons = start_both(&lab, [&started; 2])?;

@@ -16,11 +16,12 @@
 
 mod chart;
 
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use chart::Chart;
+
+use crate::named::named;
 
 /// Takes what a scenario has to show. Times are from the beginning of the run.
 pub trait View {
@@ -64,62 +65,34 @@ impl Span {
     }
 }
 
-/// What kind of thing happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkKind {
-    /// A context protects the traffic.
-    Protected,
-    /// The network was broken.
-    Cut,
-    /// A host found that nothing comes back.
-    Detected,
-    /// A host probes for a pair that works.
-    Exploring,
-    /// A pair that works was found.
-    Found,
-    /// Traffic takes another pair.
-    Moved,
-    /// The first byte that an application got after the cut.
-    Recovered,
-    /// Nothing arrives any more.
-    Stalled,
-    /// A program ended.
-    Finished,
-    /// Anything else worth a line.
-    Note,
+named! {
+    /// What kind of thing happened.
+    pub enum MarkKind {
+        /// A context protects the traffic.
+        Protected = "protected",
+        /// The network was broken.
+        Cut = "cut",
+        /// A host found that nothing comes back.
+        Detected = "detected",
+        /// Traffic takes another pair.
+        Moved = "moved",
+        /// The first byte that an application got after the cut.
+        Recovered = "recovered",
+        /// Nothing arrives any more.
+        Stalled = "stalled",
+        /// Anything else worth a line.
+        Note = "note",
+    }
 }
 
 impl MarkKind {
-    /// Its word in the list of marks.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Protected => "protected",
-            Self::Cut => "cut",
-            Self::Detected => "detected",
-            Self::Exploring => "exploring",
-            Self::Found => "found",
-            Self::Moved => "moved",
-            Self::Recovered => "recovered",
-            Self::Stalled => "stalled",
-            Self::Finished => "finished",
-            Self::Note => "note",
-        }
-    }
-
     const fn colour(self) -> &'static str {
         match self {
             Self::Cut | Self::Stalled => "\x1b[31m",
-            Self::Detected | Self::Exploring => "\x1b[33m",
-            Self::Protected | Self::Found | Self::Moved | Self::Recovered => "\x1b[32m",
-            Self::Finished | Self::Note => "",
+            Self::Detected => "\x1b[33m",
+            Self::Protected | Self::Moved | Self::Recovered => "\x1b[32m",
+            Self::Note => "",
         }
-    }
-}
-
-impl fmt::Display for MarkKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
     }
 }
 

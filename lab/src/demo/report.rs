@@ -84,7 +84,7 @@ impl fmt::Display for Report {
         if self.protocol == Protocol::Shim6 {
             line(f, "Send Timeout", Some(self.send_timeout_ms), "silence that counts as failure")?;
         }
-        let moved = format!("{} moved", self.protocol.what());
+        let moved = format!("{} moved", self.protocol.words().state);
         line(f, &moved, self.moved_ms, "after the cut, on both hosts")?;
         line(f, "next byte", self.recovery_ms, "after the cut, at the application")?;
         if let Some(pair) = self.moved_to {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::net::Ipv6Addr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use serde_json::Value;
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::netns::{Namespace, feed};
-use crate::process::Process;
+use crate::router::{Advertised, Advertiser, Manner};
 use crate::topology::{End, Impairment, Link, LinkEmulation, Node, Prefix, Role, Topology};
 
 /// A host's uplink and the router at its other end.
@@ -49,15 +48,6 @@ const ACCESSES: [Access; 6] = [
     Access { host: PLAIN, uplink: UPLINKS[0], router: "r6", number: 6 },
 ];
 
-/// What a router advertises.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advertisement {
-    /// Prefixes, with the preferred and the valid lifetime in seconds.
-    pub prefixes: Vec<(Prefix, u32, u32)>,
-    /// Whether hosts make addresses of the prefixes (RFC 4862); if not, DHCPv6 gives the addresses (flag M).
-    pub is_autonomous: bool,
-}
-
 impl Access {
     /// The access of a host.
     ///
@@ -87,10 +77,10 @@ impl Access {
         Prefix { address: Ipv6Addr::new(0xfd00, 0, self.number, 1, 0, 0, 0, 0), length: 64 }
     }
 
-    /// The advertisement of an ISP that plans to stay.
+    /// A prefix of an ISP that plans to stay.
     #[must_use]
-    pub fn usual(self) -> Advertisement {
-        Advertisement { prefixes: vec![(self.prefix(1), 14_400, 86_400)], is_autonomous: true }
+    pub fn usual(self, prefix: Prefix) -> Advertised {
+        Advertised { prefix, preferred: 14_400, valid: 86_400 }
     }
 
     /// The cable between the router and the core.
@@ -117,9 +107,7 @@ impl Access {
 #[derive(Debug)]
 pub struct Network {
     /// Before the lab, so that they end before it goes.
-    advertisers: BTreeMap<&'static str, Process>,
-    /// Programs that have advertised.
-    started: usize,
+    advertisers: BTreeMap<&'static str, Advertiser>,
     lab: Lab,
 }
 
@@ -148,7 +136,7 @@ impl Network {
             true => topology,
             false => topology.with_cables_of("core", cables),
         })?;
-        let network = Self { advertisers: BTreeMap::new(), started: 0, lab };
+        let network = Self { advertisers: BTreeMap::new(), lab };
         for host in hosts {
             network.restore_defaults(host)?;
         }
@@ -230,40 +218,24 @@ impl Network {
         self.namespace(access.host)?.ip(&["link", "set", uplink, "up"]).map(drop)
     }
 
-    /// Has the router of an access advertise this from now on, without a word about what it said before.
+    /// Has the router of an access advertise this from now on, without a word about what it said before. With `is_managed`,
+    /// DHCPv6 gives the addresses.
     ///
     /// # Errors
     /// There is no `radvd`.
-    pub fn advertise(&mut self, access: Access, what: &Advertisement) -> anyhow::Result<()> {
-        if let Some(mut before) = self.advertisers.remove(access.router) {
+    pub fn advertise(
+        &mut self,
+        access: Access,
+        prefixes: &[Advertised],
+        is_managed: bool,
+    ) -> anyhow::Result<()> {
+        if let Some(before) = self.advertisers.remove(access.router) {
             before.kill()?;
         }
-        let directory = self.lab.directory(access.router)?;
-        let config = directory.join("radvd.conf");
-        let preference = if access.uplink == UPLINKS[0] { "high" } else { "medium" };
-        let managed = if what.is_autonomous { "off" } else { "on" };
-        let mut text = format!(
-            "interface cust {{\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n \
-             AdvDefaultLifetime 1800;\n AdvDefaultPreference {preference};\n AdvManagedFlag {managed};\n"
-        );
-        let autonomous = if what.is_autonomous { "on" } else { "off" };
-        for (prefix, preferred, valid) in &what.prefixes {
-            writeln!(
-                text,
-                " prefix {prefix} {{ AdvAutonomous {autonomous}; AdvPreferredLifetime {preferred}; \
-                 AdvValidLifetime {valid}; DeprecatePrefix off; }};"
-            )?;
-        }
-        text.push_str("};\n");
-        fs::write(&config, text).context("configuration of radvd")?;
-        let mut command = self.namespace(access.router)?.command("radvd");
-        command.args(["-n", "-m", "stderr", "-C"]).arg(&config);
-        // A part of the one before may still have its lock.
-        self.started += 1;
-        let own = directory.join(format!("radvd{}", self.started));
-        command.arg("-p").arg(own.with_extension("pid")).stdout(Stdio::null());
-        let radvd = Process::start(&mut command, &own.with_extension("log"))?;
-        self.advertisers.insert(access.router, radvd);
+        let manner = Manner { is_preferred: access.uplink == UPLINKS[0], is_managed };
+        let place = (access.router, "cust");
+        let advertiser = Advertiser::start_as(&self.lab, place, prefixes, manner)?;
+        self.advertisers.insert(access.router, advertiser);
         Ok(())
     }
 

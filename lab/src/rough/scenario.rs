@@ -7,9 +7,10 @@ use std::time::Duration;
 use crate::experiment::pause;
 use crate::interrupt::wait_for;
 use crate::named::named;
+use crate::router::Advertised;
 
 use super::app::{Kind, Moment, now};
-use super::network::{Access, Advertisement, Network, ONE, OTHER, PLAIN, TWO, UPLINKS, usable};
+use super::network::{Access, Network, ONE, OTHER, PLAIN, TWO, UPLINKS, usable};
 use super::trial::World;
 
 named! {
@@ -277,19 +278,18 @@ impl Scenario {
             Self::ManagedCut => access.host == TWO,
             _ => false,
         };
-        let mut what = access.usual();
-        match self {
-            Self::ShortLifetimes => what.prefixes = vec![(access.prefix(1), 6, 9)],
-            Self::Renumbering => what.prefixes = vec![(access.prefix(1), 10, 20)],
+        let [own, local] = [access.prefix(1), access.unique_local()];
+        let prefix = match self {
+            Self::ShortLifetimes => Advertised { prefix: own, preferred: 6, valid: 9 },
+            Self::Renumbering => Advertised { prefix: own, preferred: 10, valid: 20 },
             Self::Nat66 if access == Access::of(TWO, 1) => {
-                what.prefixes = vec![(access.unique_local(), 14_400, 86_400)];
-                let prefix = access.unique_local().to_string();
-                network.namespace(access.router)?.ip(&["route", "add", &prefix, "dev", "cust"])?;
+                let route = ["route", "add", &local.to_string(), "dev", "cust"];
+                network.namespace(access.router)?.ip(&route)?;
+                access.usual(local)
             }
-            _ => {}
-        }
-        what.is_autonomous = !is_managed;
-        network.advertise(access, &what)?;
+            _ => access.usual(own),
+        };
+        network.advertise(access, &[prefix], is_managed)?;
         if is_managed {
             let mut address = access.prefix(1);
             let mut segments = address.address.segments();
@@ -356,10 +356,10 @@ fn roam(world: &mut World) -> anyhow::Result<Moment> {
 
 /// The router's prefix is another one from now on, and 4 s later the old one leads nowhere.
 fn renumber(world: &mut World, access: Access) -> anyhow::Result<()> {
-    let prefixes = vec![(access.prefix(1), 0, 0), (access.prefix(2), 14_400, 86_400)];
-    world.network.advertise(access, &Advertisement { prefixes, is_autonomous: true })?;
-    pause(Duration::from_secs(4))?;
     let old = access.prefix(1);
+    let prefixes = [Advertised::withdrawn(old), access.usual(access.prefix(2))];
+    world.network.advertise(access, &prefixes, false)?;
+    pause(Duration::from_secs(4))?;
     let mut rules = String::new();
     for direction in ["saddr", "daddr"] {
         writeln!(rules, "  ip6 {direction} {old} counter drop")?;

@@ -9,8 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use sha2::{Digest as _, Sha256};
 
-use super::{Digest, Endpoint, Pacer, Pattern, socket};
+use super::{Endpoint, Pacer, Pattern, socket};
 use crate::netns::Task;
 
 /// Serves `/file` to one client after the other, until dropped.
@@ -85,7 +86,7 @@ fn serve(
         return Ok(None);
     }
     let pacer = Pacer::start(rate);
-    let mut digest = Digest::default();
+    let mut digest = Sha256::default();
     let mut chunk = vec![0; CHUNK];
     let mut sent = 0;
     while sent < size {
@@ -98,7 +99,7 @@ fn serve(
         sent += length as u64;
         thread::sleep(pacer.wait(sent));
     }
-    Ok(Some(digest.finish()))
+    Ok(Some(digest.finalize().into()))
 }
 
 /// Reads up to the empty line; which file is asked for does not matter.
