@@ -39,8 +39,6 @@ pub struct DemoOptions {
 }
 
 impl DemoOptions {
-    /// Send Timeout unless chosen otherwise: short, to be pleasant to watch. (RFC 5534 s7: 15 s.)
-    pub const SEND_TIMEOUT: Duration = Duration::from_secs(2);
     /// Rate unless chosen otherwise: half of what makes bars jump on a small machine.
     pub const RATE: u64 = 20_000_000;
 }

@@ -81,6 +81,21 @@ impl Namespace {
         self.enter(|| fs::write(&file, value).with_context(|| format!("write {}", file.display())))
     }
 
+    /// Sets `net.ipv6.conf`, for the interfaces that are there and for those to come.
+    ///
+    /// # Errors
+    /// No such setting here.
+    pub fn configure_ipv6(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+        let all = settings.iter().flat_map(|set| ["all", "default"].map(|scope| (scope, set)));
+        self.enter(|| {
+            for (scope, (key, value)) in all {
+                let path = format!("/proc/sys/net/ipv6/conf/{scope}/{key}");
+                fs::write(&path, value).with_context(|| format!("write {path}"))?;
+            }
+            Ok(())
+        })
+    }
+
     /// Runs `ip` inside with these arguments and gives what it printed.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::netns::{Namespace, feed};
 use crate::router::{Advertised, Advertiser, Manner};
-use crate::topology::{End, Impairment, Link, LinkEmulation, Node, Prefix, Role, Topology};
+use crate::topology::{Impairment, Link, Node, Prefix, Topology};
 
 /// A host's uplink and the router at its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +85,7 @@ impl Access {
 
     /// The cable between the router and the core.
     fn at_the_core(self) -> Link {
-        let end = |node: &str, interface: &str| End {
-            node: node.into(),
-            interface: interface.into(),
-            addresses: Vec::new(),
-        };
-        let ends = [end("core", self.router), end(self.router, "core")];
-        Link { ends, emulation: LinkEmulation::Direct }
+        Link::direct([("core", self.router, Vec::new()), (self.router, "core", Vec::new())])
     }
 
     fn of_core(self) -> Ipv6Addr {
@@ -120,14 +114,9 @@ impl Network {
     pub fn build(hosts: &[&str], rtt: Duration) -> anyhow::Result<Self> {
         let accesses: Vec<_> =
             ACCESSES.into_iter().filter(|access| hosts.contains(&access.host)).collect();
-        let routers = accesses.iter().map(|access| (access.router, Role::Router));
-        let nodes = hosts.iter().map(|host| (*host, Role::Host)).chain(routers);
-        let nodes = nodes.chain([("core", Role::Router)]).map(|(name, role)| Node {
-            name: name.into(),
-            role,
-            routes: Vec::new(),
-            ingress_filters: Vec::new(),
-        });
+        let routers = accesses.iter().map(|access| access.router).chain(["core"]);
+        let routers = routers.map(|name| Node::router(name, Vec::new()));
+        let nodes = hosts.iter().map(|host| Node::host(host, Vec::new())).chain(routers);
         // Two of these cables are on the way, and two on the way back.
         let cables = Impairment::delay(rtt / 4);
         let links = accesses.iter().map(|access| access.at_the_core()).collect();
@@ -165,18 +154,14 @@ impl Network {
 
     /// Hosts are as the kernel makes them, whatever a lab does elsewhere.
     fn restore_defaults(&self, host: &str) -> anyhow::Result<()> {
-        let defaults = [
+        let host = self.namespace(host)?;
+        host.configure_ipv6(&[
             ("accept_dad", "1"),
             ("dad_transmits", "1"),
             ("accept_ra", "1"),
             ("keep_addr_on_down", "0"),
-        ];
-        for (key, value) in defaults {
-            for scope in ["all", "default"] {
-                self.namespace(host)?.sysctl(&format!("ipv6/conf/{scope}/{key}"), value)?;
-            }
-        }
-        self.namespace(host)?.ip(&["link", "set", "lo", "up"]).map(drop)
+        ])?;
+        host.ip(&["link", "set", "lo", "up"]).map(drop)
     }
 
     fn lay_cables(&self, accesses: &[Access]) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::Endpoint;
-use super::iperf::await_listener;
+use super::iperf::start_server;
 use crate::interrupt;
 use crate::named::named;
 use crate::process::Process;
@@ -47,9 +47,7 @@ impl Speed {
     ) -> anyhow::Result<Self> {
         let [from, to] = ends;
         let mut command = to.namespace.command("iperf3");
-        command.args(["-s", "-1", "-B", &to.address.to_string()]).stdout(Stdio::null());
-        let mut server = Process::start(&mut command, &directory.join("iperf3-server.log"))?;
-        await_listener(&mut server, to)?;
+        let _server = start_server(command.stdout(Stdio::null()), to, directory)?;
         let output = directory.join("iperf3.json");
         let mut command = from.namespace.command("iperf3");
         command
