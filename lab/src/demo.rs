@@ -68,15 +68,14 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
     let protected = with_moorline(options, view).context("the run with Moorline")?;
     let control = without_moorline(options.protocol, options.send_timeout, options.rate, view)
         .context("the run without Moorline")?;
-    Ok(Report::of(&protected, &control, options))
+    let DemoOptions { protocol, send_timeout, .. } = *options;
+    Ok(Report::of(&protected, &control, Mode::Namespaces, protocol, send_timeout))
 }
 
 fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
     let lab = Lab::build(topology::two_by_two(true))?;
-    let started = DaemonOptions {
-        settings: options.protocol.words().settings.to_owned(),
-        ..DaemonOptions::new(options.moorlined.clone(), options.send_timeout)
-    };
+    let settings = options.protocol.words().settings;
+    let started = DaemonOptions::with(&options.moorlined, options.send_timeout, settings);
     let mut daemons = start_both(&lab, [&started; 2])?;
     let mut ends = Vec::new();
     for (host, daemon) in HOSTS.into_iter().zip(&daemons) {

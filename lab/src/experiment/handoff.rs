@@ -164,8 +164,7 @@ pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
 /// One hand-off of host A.
 fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
-    let mut options = DaemonOptions::new(moorlined.to_owned(), SEND_TIMEOUT);
-    options.settings = SETTINGS.into();
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let mut scene = Scene::as_it_is(cables, &options)?;
     let flow = scene.start(trial.flow)?;
     flow.await_arrivals()?;

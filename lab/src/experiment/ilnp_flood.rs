@@ -101,10 +101,7 @@ impl Experiment for IlnpFlood {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.pings > 0, "nothing to measure");
         ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
         let moorlined = recovery::daemon()?;
-        let options = DaemonOptions {
-            settings: self.policy.settings(),
-            ..DaemonOptions::new(moorlined, SEND_TIMEOUT)
-        };
+        let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, self.policy.settings());
         let _counting = programs::Counting::start();
         watch.stage("two networks of two hosts");
         let plain = Place::new(Protocol::Plain, Scene::plain(Impairment::default())?, self.pings)?;

@@ -122,8 +122,7 @@ impl Point {
 /// One loss of the carrier at host A.
 fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
-    let mut options = DaemonOptions::new(moorlined.to_owned(), SEND_TIMEOUT);
-    options.settings = SETTINGS.into();
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let mut scene = Scene::protected(cables, &options)?;
     let flow = scene.start(trial.flow)?;
     flow.await_arrivals()?;

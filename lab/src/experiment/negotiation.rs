@@ -277,10 +277,9 @@ impl Trial<'_> {
     fn start(&self, lab: &Lab) -> anyhow::Result<Vec<Daemon>> {
         // The responder answers and does not begin.
         let triggers = [TRIGGER, NO_TRIGGER];
-        let [initiator, responder] = triggers.map(|trigger| DaemonOptions {
-            binary: self.moorlined.clone(),
-            send_timeout: SEND_TIMEOUT,
-            settings: format!("{trigger}{}", self.security.settings()),
+        let [initiator, responder] = triggers.map(|trigger| {
+            let settings = format!("{trigger}{}", self.security.settings());
+            DaemonOptions::with(self.moorlined, SEND_TIMEOUT, settings)
         });
         start_both(lab, [&initiator, &responder])
     }

@@ -301,8 +301,7 @@ impl Paths {
 
 /// The five networks of Shim6.
 fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(Path, Scene)>> {
-    let options =
-        DaemonOptions { binary: moorlined, send_timeout: SEND_TIMEOUT, settings: SETTINGS.into() };
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let protected = || Scene::protected(Impairment::default(), &options);
     let plain = || Scene::plain(Impairment::default());
     let without_segmentation = plain()?;

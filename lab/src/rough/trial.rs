@@ -99,10 +99,8 @@ impl World {
             let access = Access::of(host, 0);
             network.own_address(access, access.prefix(1))?;
         }
-        let options = moorlined.map(|binary| DaemonOptions {
-            settings: plan.settings.to_owned(),
-            ..DaemonOptions::new(binary.to_owned(), SEND_TIMEOUT)
-        });
+        let options =
+            moorlined.map(|binary| DaemonOptions::with(binary, SEND_TIMEOUT, plan.settings));
         Ok(Self { daemons: BTreeMap::new(), options, hosts: plan.hosts, network })
     }
 

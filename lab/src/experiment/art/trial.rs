@@ -40,11 +40,8 @@ fn attempt(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Option<Times>>
     };
     let notice = if job.flow == ArtFlow::TcpNoNotice { "tcp-notice = false\n" } else { "" };
     let standby = if job.standby { STANDBY } else { "" };
-    let options = DaemonOptions {
-        binary: moorlined.to_owned(),
-        send_timeout: job.send_timeout,
-        settings: format!("{SETTINGS}{standby}{notice}"),
-    };
+    let settings = format!("{SETTINGS}{standby}{notice}");
+    let options = DaemonOptions::with(moorlined, job.send_timeout, settings);
     let mut scene = Scene::protected(cables, &options)?;
     let flow = start(&scene, job.flow)?;
     flow.await_arrivals()?;

@@ -58,10 +58,8 @@ pub(super) fn once(
     let lab = Lab::build(two_by_two(true))?;
     let [host, _] = HOSTS;
     let (router, victim) = (lab.namespace(ISPS[1])?, host_address(host, 2));
-    let options = DaemonOptions {
-        settings: format!("{}ilnp-max-sessions = {room}\n", test.policy.settings()),
-        ..DaemonOptions::new(moorlined, SEND_TIMEOUT)
-    };
+    let settings = format!("{}ilnp-max-sessions = {room}\n", test.policy.settings());
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, settings);
     let [own, others] = processors::of_two_hosts()?;
     lab.namespace(host)?.receive_on(ISPS[1], own)?;
     let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;

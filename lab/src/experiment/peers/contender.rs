@@ -70,9 +70,8 @@ impl PeerSystem {
             Self::Tcp => Ok((Scene::plain(cables)?, 0)),
             Self::Moorline | Self::MoorlineRfc => {
                 let profile = if self == Self::MoorlineRfc { "profile = \"rfc\"\n" } else { "" };
-                let binary = moorlined.to_owned();
                 let settings = format!("{profile}{HASTE}");
-                let options = DaemonOptions { binary, send_timeout, settings };
+                let options = DaemonOptions::with(moorlined, send_timeout, settings);
                 let scene = Scene::protected(cables, &options)?;
                 Ok((scene, HOSTS.len() * profile.lines().count()))
             }

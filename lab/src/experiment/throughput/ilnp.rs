@@ -19,11 +19,7 @@ pub(super) const COMPARISONS: [Comparison; 2] = [
 ];
 
 pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(Path, Scene)>> {
-    let options = DaemonOptions {
-        binary: moorlined,
-        send_timeout: SEND_TIMEOUT,
-        settings: handoff::SETTINGS.into(),
-    };
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, handoff::SETTINGS);
     let plain = Scene::plain(Impairment::default())?;
     let unmoved = session(&options, false)?;
     let moved = session(&options, true)?;
