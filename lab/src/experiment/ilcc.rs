@@ -20,10 +20,9 @@ use serde_json::json;
 
 pub use growth::Growth;
 
-use self::answers::Answers;
 use self::kernel::Seen;
 use self::latency::Latency;
-use self::target::{Second, Tally, Target};
+use self::target::{Second, Tally};
 use super::options::as_seconds;
 use super::programs::{self, Runs};
 use super::{Card, Experiment, Results, Summary, Watch, recovery};
@@ -273,19 +272,19 @@ impl IlccStudy {
 
     fn once(&self, test: Test, seed: u64) -> anyhow::Result<(Tally, Traffic)> {
         let lab = Lab::build(shared_link(1))?;
-        let [source, target] = HOSTS.map(|host| lab.namespace(host));
-        let (source, target) = (source?, target?);
-        let out = Hop::across((source, SHARED_LINK), (target, SHARED_LINK))?;
-        let back = Hop::across((target, SHARED_LINK), (source, SHARED_LINK))?;
-        for host in [source, target] {
+        let [source, victim] = HOSTS.map(|host| lab.namespace(host));
+        let (source, victim) = (source?, victim?);
+        let out = Hop::across((source, SHARED_LINK), (victim, SHARED_LINK))?;
+        let back = Hop::across((victim, SHARED_LINK), (source, SHARED_LINK))?;
+        for host in [source, victim] {
             // What is on the cable is ours alone.
             host.sysctl(&format!("ipv6/conf/{SHARED_LINK}/disable_ipv6"), "1")?;
         }
         let [from, to] = HOSTS.map(|host| shared_address(host, 0));
         let [own, others] = processors::of_two_hosts()?;
-        let start = || Target::start(target, back, Ilv::of(to), test, self.room);
+        let start = || target::start(victim, back, Ilv::of(to), test, self.room);
         let at_work = on_processor(own, start)?;
-        let answers = Answers::start(source, SHARED_LINK)?;
+        let answered = answers::count(source, SHARED_LINK)?;
         let load = self.load(test, seed);
         let streams = load.streams(Ilv::of(from), to, &out);
         let begin = Instant::now();
@@ -298,7 +297,7 @@ impl IlccStudy {
         let mut sent = generator.finish()?.into_iter();
         let echo = if load.echo > 0 { sent.next().unwrap_or(0) } else { 0 };
         let tally = at_work.finish()?;
-        Ok((tally, Traffic { echo, made_up: sent.sum(), answers: answers.finish()? }))
+        Ok((tally, Traffic { echo, made_up: sent.sum(), answers: answered.finish()? }))
     }
 
     fn results(&self, points: &[Point], growth: &[Growth], awake: bool) -> anyhow::Result<Results> {
