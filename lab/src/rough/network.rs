@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
+use crate::hop::Hop;
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::netns::{Namespace, feed};
@@ -141,13 +142,7 @@ impl Network {
     /// delay: those of an ISP that carries traffic know them.
     fn acquaint(&self, accesses: &[Access]) -> anyhow::Result<()> {
         for access in accesses {
-            let core = access.of_core().to_string();
-            let router = self.namespace(access.router)?;
-            wait_for("the core", CORE_LIMIT, || {
-                let mut ping = router.command("ping");
-                let asked = ping.args(["-c", "1", "-W", "1", &core]).stdout(Stdio::null()).status();
-                Ok(asked.context("ping")?.success().then_some(()))
-            })?;
+            Hop::towards(self.namespace(access.router)?, access.of_core()).context("the core")?;
         }
         Ok(())
     }
@@ -297,5 +292,4 @@ pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>
 
 /// Of interfaces; beyond those that a namespace gives to others.
 const FIRST_INDEX: usize = 2000;
-const CORE_LIMIT: Duration = Duration::from_secs(10);
 const ADDRESS_LIMIT: Duration = Duration::from_secs(10);
