@@ -1,14 +1,15 @@
 //! Enums whose values people name: on the command line, in results, in sentences.
 
 /// Makes an enum with a word for each value. The words lead back to the values ([`std::str::FromStr`]), and stand for them in JSON.
+/// What is said of a value is its documentation.
 macro_rules! named {
     (
         $(#[$meta:meta])*
-        $vis:vis enum $name:ident { $($(#[$about:meta])* $value:ident = $word:literal,)+ }
+        $vis:vis enum $name:ident { $($(#[doc = $about:literal])* $value:ident = $word:literal,)+ }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        $vis enum $name { $($(#[$about])* $value,)+ }
+        $vis enum $name { $($(#[doc = $about])* $value,)+ }
 
         impl $name {
             /// All of them, in the order in which a person is told.
@@ -18,6 +19,13 @@ macro_rules! named {
             #[must_use]
             $vis const fn name(self) -> &'static str {
                 match self { $(Self::$value => $word,)+ }
+            }
+
+            /// What it is, in the words of its documentation.
+            #[allow(dead_code, reason = "most are shown by their names alone")]
+            #[must_use]
+            $vis const fn about(self) -> &'static str {
+                match self { $(Self::$value => concat!("", $($about),*).trim_ascii_start(),)+ }
             }
         }
 
@@ -50,6 +58,7 @@ mod tests {
     named! {
         /// Two of many.
         enum Fruit {
+            /// green, or red
             Apple = "apple",
             BlackCherry = "black-cherry",
         }
@@ -61,6 +70,7 @@ mod tests {
             assert_eq!(fruit.name().parse(), Ok(*fruit));
             assert_eq!(serde_json::to_value(fruit).unwrap(), fruit.to_string());
         }
+        assert_eq!((Fruit::Apple.about(), Fruit::BlackCherry.about()), ("green, or red", ""));
         assert_eq!("pear".parse::<Fruit>(), Err("one of apple, black-cherry".to_owned()));
     }
 }

@@ -23,20 +23,20 @@ use chart::Chart;
 
 use crate::named::named;
 
-/// Takes what a scenario has to show. Times are from the beginning of the run.
+/// Takes what a scenario has to show; what it does not take is not shown. Times are from the beginning of the run.
 pub trait View {
     /// A run begins.
-    fn begin(&mut self, title: &str, lanes: &[Lane]);
+    fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
     /// Bytes arrived on a lane (its place in `lanes`), evenly over `span`.
-    fn bytes(&mut self, lane: usize, span: Span, bytes: u64);
+    fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
     /// Something happened.
-    fn mark(&mut self, at: Duration, kind: MarkKind, text: &str);
+    fn mark(&mut self, _at: Duration, _kind: MarkKind, _text: &str) {}
     /// Time has come this far; nothing older than [`LAG`] before `now` will be told any more.
-    fn advance(&mut self, now: Duration);
+    fn advance(&mut self, _now: Duration) {}
     /// The run is over.
-    fn end(&mut self);
+    fn end(&mut self) {}
     /// A line between runs.
-    fn say(&mut self, line: &str);
+    fn say(&mut self, _line: &str) {}
 }
 
 /// One row of the chart.
@@ -100,14 +100,7 @@ impl MarkKind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
-impl View for Silent {
-    fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
-    fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
-    fn mark(&mut self, _at: Duration, _kind: MarkKind, _text: &str) {}
-    fn advance(&mut self, _now: Duration) {}
-    fn end(&mut self) {}
-    fn say(&mut self, _line: &str) {}
-}
+impl View for Silent {}
 
 /// How a [`Timeline`] draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

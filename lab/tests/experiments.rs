@@ -269,7 +269,6 @@ fn throughput_of_a_session_is_held_against_the_same_path() {
         pairs: 1,
         duration: Duration::from_secs(1),
         traffic: vec![Traffic::Tcp],
-        ..Throughput::default()
     };
     if common::is_skipped("throughput, ilnp", &throughput.obstacles()) {
         return;

@@ -170,7 +170,7 @@ impl AddrCost {
             points.iter().find(|point| is_it(point.task)).map(|point| point.mean_s)
         };
         let bars = |&kind: &Kind| {
-            Bars::new(kind.about(self.key_bits), cases.iter().map(|&case| mean(kind, case)))
+            Bars::new(kind.legend(self.key_bits), cases.iter().map(|&case| mean(kind, case)))
         };
         let groups = cases.iter().map(|&(sec, threads)| {
             let plural = if threads == NonZeroUsize::MIN { "" } else { "s" };
@@ -195,14 +195,17 @@ fn sizes_chart(points: &[Point]) -> Chart {
         let own = points
             .iter()
             .filter(move |point| (point.task.part, point.task.kind) == (Part::Sizes, kind));
-        Line::new(kind.about(0), own.map(|point| (point.task.addresses as f64, 1e3 * point.mean_s)))
+        Line::new(
+            kind.legend(0),
+            own.map(|point| (point.task.addresses as f64, 1e3 * point.mean_s)),
+        )
     };
     let title = "Mean time against the number of addresses, Sec 1, one thread";
     Chart::lines(title, ["addresses", "milliseconds"], Kind::ALL.iter().map(line))
 }
 
 impl Kind {
-    fn about(self, key_bits: u32) -> String {
+    fn legend(self, key_bits: u32) -> String {
         match (self, key_bits) {
             (Self::Cga, 0) => "CGA, one after the other".into(),
             (Self::Cga, bits) => format!("CGA, RSA-{bits}"),
@@ -245,7 +248,7 @@ impl<'a> Bench<'a> {
         let mut points = Vec::new();
         for &task in tasks {
             let Task { kind, sec, threads, addresses, trials, .. } = task;
-            let name = kind.about(self.options.key_bits);
+            let name = kind.legend(self.options.key_bits);
             self.watch.stage(&format!("{addresses} x {name}, Sec {sec}, threads: {threads}"));
             let mut times = Vec::new();
             let mut tries = 0.0;
@@ -283,7 +286,7 @@ impl<'a> Bench<'a> {
                 key: (kind == Kind::Cga).then(|| self.key.clone()),
                 sec,
                 start: None,
-                seed: Some(self.options.draw(&kind.about(0), &what)),
+                seed: Some(self.options.draw(&kind.legend(0), &what)),
                 shard: Shard::WHOLE,
             };
             let search = request.resolve(None)?.with_threads(threads);

@@ -10,7 +10,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
@@ -47,14 +46,6 @@ pub struct Question {
 
 /// Moments on the monotonic clock.
 pub type Moment = Duration;
-
-/// Now.
-#[must_use]
-pub fn now() -> Moment {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
-}
 
 /// Both programs, running.
 #[derive(Debug)]

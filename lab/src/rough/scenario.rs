@@ -4,45 +4,71 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::clock::monotonic as now;
 use crate::experiment::pause;
 use crate::interrupt::wait_for;
 use crate::named::named;
 use crate::router::Advertised;
 
-use super::app::{Kind, Moment, now};
+use super::app::{Kind, Moment};
 use super::network::{Access, Network, ONE, OTHER, PLAIN, TWO, UPLINKS, usable};
 use super::trial::World;
 
 named! {
     /// Something that happens to a host, its network or its daemon while a program asks each 10 ms, in the order of the table.
-    #[allow(missing_docs, reason = "`plan` says what each is")]
+    /// What is said of each is shown in results.
     pub enum Scenario {
+        /// the first ISP drops every packet and says nothing
         SilentCut = "silent-cut",
+        /// the first uplink loses its carrier
         LinkDown = "link-down",
+        /// the first uplink loses its carrier for 2 s
         LinkFlap = "link-flap",
+        /// the same under a connection between the kernel's own addresses, from the other end
         LinkFlapOwn = "link-flap-own",
+        /// the only uplink goes, and another one with another prefix comes 3 s later
         Roaming = "roaming",
-        /// As `Roaming`, over a long way.
+        /// the same, with a round trip of 160 ms
         RoamingFar = "roaming-far",
+        /// the only ISP deprecates its prefix for another, and drops the old one 4 s later
         Renumbering = "renumbering",
+        /// addresses of the kernel that live 9 s unless the router says so again
         ShortLifetimes = "short-lifetimes",
+        /// somebody switches forwarding on (accept_ra stays 1)
         ForwardingOn = "forwarding-on",
+        /// silent cut at a host that forwards (accept_ra is 2)
         ForwardingHost = "forwarding-host",
+        /// silent cut; the host that asks lets in only what it asked for
         FirewallOne = "firewall-one",
+        /// silent cut; both hosts let in only what they asked for, and the server its port
         FirewallBoth = "firewall-both",
+        /// silent cut; the second ISP translates addresses (NAT66)
         Nat66 = "nat66",
+        /// silent cut; the second ISP drops protocol 140
         Drops140 = "drops-140",
+        /// silent cut with full-size packets; the second ISP has an MTU of 1492
         Pppoe = "pppoe",
+        /// silent cut under a socket bound to a device, with full-size packets
         BoundToDevice = "bound-device",
+        /// silent cut under a UDP server that answers by IPV6_PKTINFO, with full-size packets
         PacketInfo = "packet-info",
+        /// the daemon stops and starts again
         Restart = "restart",
+        /// silent cut, and 3 s later the daemon stops and starts again
         RestartMoved = "restart-moved",
+        /// the daemons start and stop under a connection of the kernel's own addresses
         InstallRemove = "install-remove",
+        /// silent cut under ILNP, with full-size packets
         IlnpCut = "ilnp-cut",
+        /// a conversation begins under ILNP, with full-size packets and with fragments
         IlnpFullSize = "ilnp-full-size",
+        /// the daemon starts at a host with one ISP and a /128 of DHCPv6
         ManagedAddress = "dhcpv6",
+        /// silent cut; the host has a /128 of DHCPv6 of each ISP
         ManagedCut = "dhcpv6-cut",
+        /// nothing happens between a host with Moorline and one without
         PlainPeer = "plain-peer",
+        /// the uplink to a host without Moorline loses its carrier for 2 s
         PlainFlap = "plain-flap",
     }
 }
@@ -170,55 +196,6 @@ impl Scenario {
             | Self::Nat66
             | Self::Drops140
             | Self::ManagedCut => plan,
-        }
-    }
-
-    const fn about(self) -> &'static str {
-        match self {
-            Self::SilentCut => "the first ISP drops every packet and says nothing",
-            Self::LinkDown => "the first uplink loses its carrier",
-            Self::LinkFlap => "the first uplink loses its carrier for 2 s",
-            Self::LinkFlapOwn => {
-                "the same under a connection between the kernel's own addresses, from the other end"
-            }
-            Self::Roaming => {
-                "the only uplink goes, and another one with another prefix comes 3 s later"
-            }
-            Self::RoamingFar => "the same, with a round trip of 160 ms",
-            Self::Renumbering => {
-                "the only ISP deprecates its prefix for another, and drops the old one 4 s later"
-            }
-            Self::ShortLifetimes => {
-                "addresses of the kernel that live 9 s unless the router says so again"
-            }
-            Self::ForwardingOn => "somebody switches forwarding on (accept_ra stays 1)",
-            Self::ForwardingHost => "silent cut at a host that forwards (accept_ra is 2)",
-            Self::FirewallOne => "silent cut; the host that asks lets in only what it asked for",
-            Self::FirewallBoth => {
-                "silent cut; both hosts let in only what they asked for, and the server its port"
-            }
-            Self::Nat66 => "silent cut; the second ISP translates addresses (NAT66)",
-            Self::Drops140 => "silent cut; the second ISP drops protocol 140",
-            Self::Pppoe => "silent cut with full-size packets; the second ISP has an MTU of 1492",
-            Self::BoundToDevice => {
-                "silent cut under a socket bound to a device, with full-size packets"
-            }
-            Self::PacketInfo => {
-                "silent cut under a UDP server that answers by IPV6_PKTINFO, with full-size packets"
-            }
-            Self::Restart => "the daemon stops and starts again",
-            Self::RestartMoved => "silent cut, and 3 s later the daemon stops and starts again",
-            Self::InstallRemove => {
-                "the daemons start and stop under a connection of the kernel's own addresses"
-            }
-            Self::IlnpCut => "silent cut under ILNP, with full-size packets",
-            Self::IlnpFullSize => {
-                "a conversation begins under ILNP, with full-size packets and with fragments"
-            }
-            Self::ManagedAddress => "the daemon starts at a host with one ISP and a /128 of DHCPv6",
-            Self::ManagedCut => "silent cut; the host has a /128 of DHCPv6 of each ISP",
-            Self::PlainPeer => "nothing happens between a host with Moorline and one without",
-            Self::PlainFlap => "the uplink to a host without Moorline loses its carrier for 2 s",
         }
     }
 

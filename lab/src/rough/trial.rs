@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use moorline_api::{AddressInfo, AddressState, Context, Proof, ReadinessState};
 
+use crate::clock::monotonic as now;
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::pause;
 use crate::interrupt::{check, wait_for};
 
-use super::app::{self, App, Kind, Question, Seen, now};
+use super::app::{self, App, Kind, Question, Seen};
 use super::network::{Access, Network, PLAIN, UPLINKS};
 use super::scenario::{Asked, Plan, Scenario};
 

@@ -29,13 +29,15 @@ named! {
 }
 
 named! {
-    /// Kinds of traffic.
+    /// Kinds of traffic. What is said of each is in the title of its chart.
     pub enum PeerFlow {
-        /// A paced transfer that always has octets under way.
+        /// a transfer
+        // Paced, with octets always under way.
         Bulk = "tcp-bulk",
-        /// Fifty messages a second over a stream.
+        /// 50 messages a second
+        // Over a stream.
         Messages = "messages",
-        /// Fifty datagrams a second in both directions.
+        /// 50 datagrams a second in both directions
         Datagrams = "udp-bidir",
     }
 }
@@ -77,16 +79,6 @@ impl PeerSystem {
             }
             Self::Mptcp => mesh(Scene::plain(cables)?, "subflow"),
             Self::MptcpFullmesh => mesh(Scene::plain(cables)?, "subflow fullmesh"),
-        }
-    }
-}
-
-impl PeerFlow {
-    pub(super) const fn about(self) -> &'static str {
-        match self {
-            Self::Bulk => "a transfer",
-            Self::Messages => "50 messages a second",
-            Self::Datagrams => "50 datagrams a second in both directions",
         }
     }
 }
