@@ -4,6 +4,12 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// Time of `CLOCK_MONOTONIC`.
+#[must_use]
+pub fn monotonic() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default()
+}
+
 /// Zero of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -16,9 +22,7 @@ impl Clock {
     /// Starts a time line now.
     #[must_use]
     pub fn start() -> Self {
-        let now = clock_gettime(ClockId::Monotonic);
-        let part = |value: i64| u64::try_from(value).unwrap_or_default();
-        let start_ns = part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec);
+        let start_ns = u64::try_from(monotonic().as_nanos()).unwrap_or(u64::MAX);
         Self { start: Instant::now(), start_ns }
     }
 

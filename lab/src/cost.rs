@@ -4,17 +4,15 @@
 //! addresses and proofs of its own, that ask it for contexts. Figures count the work of the responder
 //! alone, all of it: parsing, verification, answer, and draining of what it has for the data plane.
 
-mod exchanges;
 mod i2;
 mod isp_loss;
-#[cfg(test)]
-mod memory;
 mod peers;
 mod responder;
 mod spread;
 mod state;
+#[cfg(test)]
+mod tests;
 
-pub use exchanges::Exchanges;
 pub use i2::{I2Cost, I2Point, i2_cost};
 pub use isp_loss::{IspLoss, IspLossOutcome, isp_loss};
 pub use peers::{Peer, Peers, Security};

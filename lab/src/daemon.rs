@@ -44,7 +44,16 @@ impl DaemonOptions {
     /// With nothing else in the configuration.
     #[must_use]
     pub fn new(binary: PathBuf, send_timeout: Duration) -> Self {
-        Self { binary, send_timeout, settings: String::new() }
+        Self::with(binary, send_timeout, "")
+    }
+
+    /// With these lines in the configuration.
+    pub fn with(
+        binary: impl Into<PathBuf>,
+        send_timeout: Duration,
+        settings: impl Into<String>,
+    ) -> Self {
+        Self { binary: binary.into(), send_timeout, settings: settings.into() }
     }
 }
 

@@ -39,8 +39,6 @@ pub struct DemoOptions {
 }
 
 impl DemoOptions {
-    /// Send Timeout unless chosen otherwise: short, to be pleasant to watch. (RFC 5534 s7: 15 s.)
-    pub const SEND_TIMEOUT: Duration = Duration::from_secs(2);
     /// Rate unless chosen otherwise: half of what makes bars jump on a small machine.
     pub const RATE: u64 = 20_000_000;
 }
@@ -66,19 +64,18 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
     view.say(
         "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. curl downloads from B,",
     );
-    view.say(options.protocol.plot());
+    view.say(options.protocol.words().plot);
     let protected = with_moorline(options, view).context("the run with Moorline")?;
     let control = without_moorline(options.protocol, options.send_timeout, options.rate, view)
         .context("the run without Moorline")?;
-    Ok(Report::of(&protected, &control, options))
+    let DemoOptions { protocol, send_timeout, .. } = *options;
+    Ok(Report::of(&protected, &control, Mode::Namespaces, protocol, send_timeout))
 }
 
 fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
     let lab = Lab::build(topology::two_by_two(true))?;
-    let started = DaemonOptions {
-        settings: options.protocol.settings().to_owned(),
-        ..DaemonOptions::new(options.moorlined.clone(), options.send_timeout)
-    };
+    let settings = options.protocol.words().settings;
+    let started = DaemonOptions::with(&options.moorlined, options.send_timeout, settings);
     let mut daemons = start_both(&lab, [&started; 2])?;
     let mut ends = Vec::new();
     for (host, daemon) in HOSTS.into_iter().zip(&daemons) {

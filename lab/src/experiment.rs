@@ -1,10 +1,12 @@
 //! Experiments: measurements that anybody can repeat, as points in JSON and as a plot.
 //!
-//! An experiment is a struct whose fields are its parameters; its `Default` has those of the paper that
-//! it comes from, as far as a small machine can follow. [`run`] carries it out and gives [`Results`]:
-//! the parameters, the measured [points](Results::points), each an object with the same names and with
-//! units in the names, and the charts that show them. A new experiment implements [`Experiment`], gets
-//! a line in [`all`], and its options in the command line.
+//! An experiment is a struct whose fields are its parameters. The same fields are its options on the command line, with their
+//! help and their defaults, and stand in the results. The defaults are those of the paper that it comes from, as far as a small
+//! machine can follow. [`run`] carries it out and gives [`Results`]: the parameters, the measured [points](Results::points), each
+//! an object with the same names and with units in the names, and the charts that show them.
+//!
+//! A new experiment derives [`clap::Args`] and [`Serialize`], implements [`Experiment`], and gets a line in `experiments!` below.
+//! Where the same thing is tried many times, `pool::Trials` carries out the trials.
 
 mod addr_cost;
 mod art;
@@ -16,6 +18,7 @@ mod ilnp_flood;
 mod isp_loss;
 mod local_event;
 mod negotiation;
+pub(crate) mod options;
 mod peers;
 mod plot;
 mod pool;
@@ -34,6 +37,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use clap::Subcommand;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -47,7 +51,7 @@ pub use ilnp_flood::IlnpFlood;
 pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
-pub use plot::{Bars, Chart, Data, Line, Ranges, Scale};
+pub use plot::{Bars, Chart, Data, Line, Scale};
 pub(crate) use recovery::pause;
 pub use report::{Report, report};
 pub use rough::Rough;
@@ -59,15 +63,12 @@ use crate::interrupt;
 
 /// Something to be measured.
 pub trait Experiment {
-    /// As people call it: `moorline lab run NAME`.
-    fn name(&self) -> &'static str;
-
-    /// What it measures, in a line.
-    fn about(&self) -> &'static str;
+    /// What it is called, and what it shows.
+    fn card(&self) -> Card;
 
     /// Why it cannot run here, for a person; empty when it can.
     fn obstacles(&self) -> Vec<String> {
-        Vec::new()
+        self.card().needs.map_or_else(Vec::new, recovery::obstacles)
     }
 
     /// Measures. Looks at [`interrupt::check`] often enough for Ctrl-C to be answered at once.
@@ -75,6 +76,19 @@ pub trait Experiment {
     /// # Errors
     /// It could not be carried out, or was interrupted.
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results>;
+}
+
+/// What an experiment is called, and what it shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
+    /// As people call it: `moorline-lab run NAME`.
+    pub name: &'static str,
+    /// What it measures, in a line.
+    pub about: &'static str,
+    /// Programs that it runs beside daemons in network namespaces; none if it runs no daemons.
+    pub needs: Option<&'static [&'static str]>,
+    /// Names of the fields of the totals, or else of the points, that a person wants to see, in this order.
+    pub columns: &'static [&'static str],
 }
 
 /// Who wants to know how far an experiment is.
@@ -100,7 +114,7 @@ pub struct Results {
     /// What all points together say, beside them.
     #[serde(flatten)]
     pub summary: Map<String, Value>,
-    /// Names of the fields of the totals, or else of the points, that a person wants to see, in this order.
+    /// Those of the [`Card`].
     #[serde(skip)]
     pub columns: &'static [&'static str],
     /// What the plot shows.
@@ -112,26 +126,43 @@ pub struct Results {
 }
 
 impl Results {
-    /// Of an experiment, without columns and charts.
+    /// Of an experiment, whose options are parameters. Without charts.
     ///
     /// # Errors
     /// Parameters or points that JSON cannot hold.
-    pub fn new(
-        experiment: &dyn Experiment,
-        parameters: &impl Serialize,
+    pub fn new<E: Experiment + Serialize>(
+        experiment: &E,
         points: &[impl Serialize],
     ) -> anyhow::Result<Self> {
-        let points = points.iter().map(serde_json::to_value).collect::<Result<_, _>>();
+        let Card { name, columns, .. } = experiment.card();
         Ok(Self {
-            experiment: experiment.name().to_owned(),
-            parameters: serde_json::to_value(parameters).context("parameters")?,
-            points: points.context("points")?,
+            experiment: name.to_owned(),
+            parameters: serde_json::to_value(experiment).context("parameters")?,
+            points: values(points).context("points")?,
             totals: Vec::new(),
             summary: Map::new(),
-            columns: &[],
+            columns,
             charts: Vec::new(),
             faults: Vec::new(),
         })
+    }
+
+    /// With parameters beside the options; these are the fields of an object.
+    #[must_use]
+    pub fn with_parameters(mut self, more: Value) -> Self {
+        if let (Value::Object(parameters), Value::Object(more)) = (&mut self.parameters, more) {
+            parameters.extend(more);
+        }
+        self
+    }
+
+    /// With what all points together say: the fields of an object.
+    #[must_use]
+    pub fn with_summary(mut self, more: Value) -> Self {
+        if let Value::Object(more) = more {
+            self.summary.extend(more);
+        }
+        self
     }
 
     /// With totals.
@@ -139,8 +170,7 @@ impl Results {
     /// # Errors
     /// They are nothing that JSON can hold.
     pub fn with_totals(self, totals: &[impl Serialize]) -> anyhow::Result<Self> {
-        let totals = totals.iter().map(serde_json::to_value).collect::<Result<_, _>>();
-        Ok(Self { totals: totals.context("totals")?, ..self })
+        Ok(Self { totals: values(totals).context("totals")?, ..self })
     }
 
     /// What a person is shown.
@@ -149,16 +179,10 @@ impl Results {
         if self.totals.is_empty() { &self.points } else { &self.totals }
     }
 
-    /// With these columns for people.
-    #[must_use]
-    pub fn with_columns(self, columns: &'static [&'static str]) -> Self {
-        Self { columns, ..self }
-    }
-
     /// With charts, one below the other.
     #[must_use]
-    pub fn with_charts(self, charts: Vec<Chart>) -> Self {
-        Self { charts, ..self }
+    pub fn with_charts(self, charts: impl IntoIterator<Item = Chart>) -> Self {
+        Self { charts: charts.into_iter().collect(), ..self }
     }
 
     /// The plot.
@@ -196,25 +220,57 @@ pub fn check_folder(folder: &Path) -> anyhow::Result<()> {
     Ok(moorline_addr::check_public(&folder.join("results"))?)
 }
 
-/// Every experiment with its default parameters.
-#[must_use]
-pub fn all() -> Vec<Box<dyn Experiment>> {
-    vec![
-        Box::new(AddrCost::default()),
-        Box::new(Negotiation::default()),
-        Box::new(I2Cost::default()),
-        Box::new(IspLoss::default()),
-        Box::new(Art::default()),
-        Box::new(Peers::default()),
-        Box::new(Throughput::default()),
-        Box::new(LocalEvent::default()),
-        Box::new(Rough::default()),
-        Box::new(HandOff::default()),
-        Box::new(StateCost::default()),
-        Box::new(FloodCost::default()),
-        Box::new(IlccStudy::default()),
-        Box::new(IlnpFlood::default()),
-    ]
+fn values(all: &[impl Serialize]) -> serde_json::Result<Vec<Value>> {
+    all.iter().map(serde_json::to_value).collect()
+}
+
+/// Makes a choice on the command line of experiments, whose options are their fields.
+macro_rules! experiments {
+    ($($choice:ident($experiment:ident),)+) => {
+        /// The experiments with their options.
+        #[derive(Clone, Debug, Subcommand)]
+        #[allow(missing_docs, reason = "the experiments have words of their own")]
+        pub enum Choice {
+            $($choice(Box<$experiment>),)+
+        }
+
+        impl Choice {
+            /// The one that was chosen.
+            #[must_use]
+            pub fn experiment(&self) -> &dyn Experiment {
+                match self { $(Self::$choice(experiment) => experiment.as_ref(),)+ }
+            }
+        }
+
+        /// Every experiment with its default parameters.
+        #[must_use]
+        pub fn all() -> Vec<Box<dyn Experiment>> {
+            vec![$(Box::new($experiment::default())),+]
+        }
+
+        $(impl Default for $experiment {
+            fn default() -> Self {
+                options::defaults()
+            }
+        })+
+    };
+}
+
+experiments! {
+    AddrCost(AddrCost),
+    Negotiation(Negotiation),
+    I2Cost(I2Cost),
+    IspLoss(IspLoss),
+    Art(Art),
+    Peers(Peers),
+    Throughput(Throughput),
+    LocalEvent(LocalEvent),
+    Rough(Rough),
+    Handoff(HandOff),
+    StateCost(StateCost),
+    I1Flood(FloodCost),
+    Ilcc(IlccStudy),
+    IlnpFlood(IlnpFlood),
 }
 
 /// Carries out an experiment.
@@ -224,7 +280,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
 pub fn run(experiment: &dyn Experiment, watch: &mut dyn Watch) -> anyhow::Result<Results> {
     let obstacles = experiment.obstacles();
     if !obstacles.is_empty() {
-        bail!("{} cannot run here: {}", experiment.name(), obstacles.join("; "));
+        bail!("{} cannot run here: {}", experiment.card().name, obstacles.join("; "));
     }
     interrupt::install()?;
     experiment.measure(watch)

@@ -134,21 +134,14 @@ impl Lab {
             Role::Host => "0",
             Role::Router => "1",
         };
-        namespace.enter(|| {
-            for scope in ["all", "default"] {
-                let set = |key: &str, value: &str| {
-                    let path = format!("/proc/sys/net/ipv6/conf/{scope}/{key}");
-                    fs::write(&path, value).with_context(|| format!("write {path}"))
-                };
-                // Addresses are usable at once, and stay when a link goes down and up.
-                set("accept_dad", "0")?;
-                set("dad_transmits", "0")?;
-                set("accept_ra", "0")?;
-                set("keep_addr_on_down", "1")?;
-                set("forwarding", forwarding)?;
-            }
-            Ok(())
-        })
+        // Addresses are usable at once, and stay when a link goes down and up.
+        namespace.configure_ipv6(&[
+            ("accept_dad", "0"),
+            ("dad_transmits", "0"),
+            ("accept_ra", "0"),
+            ("keep_addr_on_down", "1"),
+            ("forwarding", forwarding),
+        ])
     }
 
     fn link_line(&self, number: usize, link: &Link) -> anyhow::Result<String> {

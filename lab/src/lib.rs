@@ -25,6 +25,7 @@ pub mod hop;
 pub mod interrupt;
 mod lab;
 pub mod load;
+mod named;
 pub mod netns;
 pub mod preflight;
 pub mod process;

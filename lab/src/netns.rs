@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context as _, bail};
@@ -72,6 +74,20 @@ impl Namespace {
         Ok(Task { handle, what: what.to_owned() })
     }
 
+    /// As [`Namespace::spawn`], for work that goes on until it is told to stop.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn work<T: Send + 'static>(
+        &self,
+        what: &str,
+        work: impl FnOnce(&AtomicBool) -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<Worker<T>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        Ok(Worker { stop, task: self.spawn(what, move || work(&told))? })
+    }
+
     /// Sets `net.*` by its path below /proc/sys/net, such as `ipv6/conf/all/forwarding`.
     ///
     /// # Errors
@@ -79,6 +95,21 @@ impl Namespace {
     pub fn sysctl(&self, path: &str, value: &str) -> anyhow::Result<()> {
         let file = PathBuf::from("/proc/sys/net").join(path);
         self.enter(|| fs::write(&file, value).with_context(|| format!("write {}", file.display())))
+    }
+
+    /// Sets `net.ipv6.conf`, for the interfaces that are there and for those to come.
+    ///
+    /// # Errors
+    /// No such setting here.
+    pub fn configure_ipv6(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
+        let all = settings.iter().flat_map(|set| ["all", "default"].map(|scope| (scope, set)));
+        self.enter(|| {
+            for (scope, (key, value)) in all {
+                let path = format!("/proc/sys/net/ipv6/conf/{scope}/{key}");
+                fs::write(&path, value).with_context(|| format!("write {path}"))?;
+            }
+            Ok(())
+        })
     }
 
     /// Runs `ip` inside with these arguments and gives what it printed.
@@ -166,6 +197,24 @@ impl<T> Task<T> {
     /// The work failed.
     pub fn join(self) -> anyhow::Result<T> {
         join(self.handle.join()).context(self.what)
+    }
+}
+
+/// A thread that works in a namespace until it is told to stop.
+#[derive(Debug)]
+pub struct Worker<T> {
+    stop: Arc<AtomicBool>,
+    task: Task<T>,
+}
+
+impl<T> Worker<T> {
+    /// Tells it to stop and waits for the result.
+    ///
+    /// # Errors
+    /// The work failed.
+    pub fn finish(self) -> anyhow::Result<T> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.join()
     }
 }
 

@@ -36,6 +36,15 @@ impl Advertised {
     }
 }
 
+/// What is unusual about advertisements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// Whether hosts are to prefer the router (RFC 4191).
+    pub is_preferred: bool,
+    /// Whether DHCPv6 gives the addresses (flag M), and hosts make none of the prefixes (RFC 4862).
+    pub is_managed: bool,
+}
+
 /// `radvd` on one interface of a router. Dropped, it stops in order and is no default router any more.
 #[derive(Debug)]
 pub struct Advertiser {
@@ -53,29 +62,45 @@ impl Advertiser {
         interface: &str,
         prefixes: &[Advertised],
     ) -> anyhow::Result<Self> {
+        Self::start_as(lab, (router, interface), prefixes, Manner::default())
+    }
+
+    /// The same in a manner that is not the usual one.
+    ///
+    /// # Errors
+    /// As [`Advertiser::start`].
+    pub fn start_as(
+        lab: &Lab,
+        (router, interface): (&str, &str),
+        prefixes: &[Advertised],
+        Manner { is_preferred, is_managed }: Manner,
+    ) -> anyhow::Result<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let directory = lab.directory(router)?;
-        let config = directory.join(format!("radvd{number}.conf"));
+        // A part of the one before may still have its lock.
+        let own = directory.join(format!("radvd{number}"));
+        let config = own.with_extension("conf");
+        let preference = if is_preferred { "high" } else { "medium" };
+        let [managed, autonomous] = if is_managed { ["on", "off"] } else { ["off", "on"] };
         // As often as it may, so that nobody waits.
         let mut text = format!(
-            "interface {interface} {{\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n \
-             MaxRtrAdvInterval 4;\n AdvDefaultLifetime 1800;\n"
+            "interface {interface} {{\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n \
+             AdvDefaultLifetime 1800;\n AdvDefaultPreference {preference};\n AdvManagedFlag {managed};\n"
         );
         for Advertised { prefix, preferred, valid } in prefixes {
             writeln!(
                 text,
-                " prefix {prefix} {{ AdvPreferredLifetime {preferred}; AdvValidLifetime {valid}; \
-                 DeprecatePrefix off; }};"
+                " prefix {prefix} {{ AdvAutonomous {autonomous}; AdvPreferredLifetime {preferred}; \
+                 AdvValidLifetime {valid}; DeprecatePrefix off; }};"
             )?;
         }
         text.push_str("};\n");
         fs::write(&config, text).context("configuration of radvd")?;
         let mut command = lab.namespace(router)?.command("radvd");
         command.args(["-n", "-m", "stderr", "-C"]).arg(&config);
-        command.arg("-p").arg(directory.join(format!("radvd{number}.pid"))).stdout(Stdio::null());
-        let process = Process::start(&mut command, &directory.join("radvd.log"))?;
-        Ok(Self { process })
+        command.arg("-p").arg(own.with_extension("pid")).stdout(Stdio::null());
+        Ok(Self { process: Process::start(&mut command, &own.with_extension("log"))? })
     }
 
     /// Ends without a word, as for a change of its configuration.

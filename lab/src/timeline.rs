@@ -16,26 +16,27 @@
 
 mod chart;
 
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use chart::Chart;
 
-/// Takes what a scenario has to show. Times are from the beginning of the run.
+use crate::named::named;
+
+/// Takes what a scenario has to show; what it does not take is not shown. Times are from the beginning of the run.
 pub trait View {
     /// A run begins.
-    fn begin(&mut self, title: &str, lanes: &[Lane]);
+    fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
     /// Bytes arrived on a lane (its place in `lanes`), evenly over `span`.
-    fn bytes(&mut self, lane: usize, span: Span, bytes: u64);
+    fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
     /// Something happened.
-    fn mark(&mut self, at: Duration, kind: MarkKind, text: &str);
+    fn mark(&mut self, _at: Duration, _kind: MarkKind, _text: &str) {}
     /// Time has come this far; nothing older than [`LAG`] before `now` will be told any more.
-    fn advance(&mut self, now: Duration);
+    fn advance(&mut self, _now: Duration) {}
     /// The run is over.
-    fn end(&mut self);
+    fn end(&mut self) {}
     /// A line between runs.
-    fn say(&mut self, line: &str);
+    fn say(&mut self, _line: &str) {}
 }
 
 /// One row of the chart.
@@ -64,62 +65,34 @@ impl Span {
     }
 }
 
-/// What kind of thing happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkKind {
-    /// A context protects the traffic.
-    Protected,
-    /// The network was broken.
-    Cut,
-    /// A host found that nothing comes back.
-    Detected,
-    /// A host probes for a pair that works.
-    Exploring,
-    /// A pair that works was found.
-    Found,
-    /// Traffic takes another pair.
-    Moved,
-    /// The first byte that an application got after the cut.
-    Recovered,
-    /// Nothing arrives any more.
-    Stalled,
-    /// A program ended.
-    Finished,
-    /// Anything else worth a line.
-    Note,
+named! {
+    /// What kind of thing happened.
+    pub enum MarkKind {
+        /// A context protects the traffic.
+        Protected = "protected",
+        /// The network was broken.
+        Cut = "cut",
+        /// A host found that nothing comes back.
+        Detected = "detected",
+        /// Traffic takes another pair.
+        Moved = "moved",
+        /// The first byte that an application got after the cut.
+        Recovered = "recovered",
+        /// Nothing arrives any more.
+        Stalled = "stalled",
+        /// Anything else worth a line.
+        Note = "note",
+    }
 }
 
 impl MarkKind {
-    /// Its word in the list of marks.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Protected => "protected",
-            Self::Cut => "cut",
-            Self::Detected => "detected",
-            Self::Exploring => "exploring",
-            Self::Found => "found",
-            Self::Moved => "moved",
-            Self::Recovered => "recovered",
-            Self::Stalled => "stalled",
-            Self::Finished => "finished",
-            Self::Note => "note",
-        }
-    }
-
     const fn colour(self) -> &'static str {
         match self {
             Self::Cut | Self::Stalled => "\x1b[31m",
-            Self::Detected | Self::Exploring => "\x1b[33m",
-            Self::Protected | Self::Found | Self::Moved | Self::Recovered => "\x1b[32m",
-            Self::Finished | Self::Note => "",
+            Self::Detected => "\x1b[33m",
+            Self::Protected | Self::Moved | Self::Recovered => "\x1b[32m",
+            Self::Note => "",
         }
-    }
-}
-
-impl fmt::Display for MarkKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
     }
 }
 
@@ -127,14 +100,7 @@ impl fmt::Display for MarkKind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
-impl View for Silent {
-    fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
-    fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
-    fn mark(&mut self, _at: Duration, _kind: MarkKind, _text: &str) {}
-    fn advance(&mut self, _now: Duration) {}
-    fn end(&mut self) {}
-    fn say(&mut self, _line: &str) {}
-}
+impl View for Silent {}
 
 /// How a [`Timeline`] draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,20 @@ pub enum Role {
     Router,
 }
 
+impl Node {
+    /// A host with these static routes.
+    #[must_use]
+    pub fn host(name: &str, routes: Vec<Route>) -> Self {
+        Self { name: name.into(), role: Role::Host, routes, ingress_filters: Vec::new() }
+    }
+
+    /// A router that lets everything through.
+    #[must_use]
+    pub fn router(name: &str, routes: Vec<Route>) -> Self {
+        Self { role: Role::Router, ..Self::host(name, routes) }
+    }
+}
+
 /// A cable: a veth pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -43,6 +57,19 @@ pub struct Link {
     pub ends: [End; 2],
     /// What the cable does to packets.
     pub emulation: LinkEmulation,
+}
+
+impl Link {
+    /// A cable that does nothing to packets, between interfaces of nodes with static addresses.
+    #[must_use]
+    pub fn direct(ends: [(&str, &str, Vec<Prefix>); 2]) -> Self {
+        let end = |(node, interface, addresses): (&str, &str, _)| End {
+            node: node.into(),
+            interface: interface.into(),
+            addresses,
+        };
+        Self { ends: ends.map(end), emulation: LinkEmulation::Direct }
+    }
 }
 
 /// What a link does to the packets on it.
@@ -175,12 +202,8 @@ pub fn host_address(host: &str, isp: u16) -> Ipv6Addr {
 pub fn two_by_two(ingress_filtering: bool) -> Topology {
     let mut topology = Topology::default();
     for host in HOSTS {
-        topology.nodes.push(Node {
-            name: host.into(),
-            role: Role::Host,
-            routes: vec![default_route(host, 1, 1024), default_route(host, 2, 2048)],
-            ingress_filters: Vec::new(),
-        });
+        let routes = vec![default_route(host, 1, 1024), default_route(host, 2, 2048)];
+        topology.nodes.push(Node::host(host, routes));
     }
     for (isp, other) in [(1, 2), (2, 1)] {
         topology.nodes.push(isp_router(isp, other, ingress_filtering));
@@ -188,10 +211,9 @@ pub fn two_by_two(ingress_filtering: bool) -> Topology {
             topology.links.push(uplink(host, isp));
         }
     }
-    topology.links.push(Link {
-        ends: [interconnect_end(1), interconnect_end(2)],
-        emulation: LinkEmulation::Direct,
-    });
+    let interconnect = [1, 2].map(|isp| vec![Prefix::host(interconnect_address(isp))]);
+    let [one, two] = interconnect;
+    topology.links.push(Link::direct([(ISPS[0], INTERCONNECT, one), (ISPS[1], INTERCONNECT, two)]));
     topology
 }
 
@@ -199,26 +221,16 @@ pub fn two_by_two(ingress_filtering: bool) -> Topology {
 #[must_use]
 pub fn shared_link(prefixes: usize) -> Topology {
     let [a, b] = HOSTS;
-    let node = |host: &str, other: &str| Node {
-        name: host.into(),
-        role: Role::Host,
-        routes: vec![Route {
-            destination: Prefix::DEFAULT,
-            via: shared_address(other, 0),
-            interface: SHARED_LINK.into(),
-            metric: 1024,
-        }],
-        ingress_filters: Vec::new(),
+    let node = |host: &str, other: &str| {
+        let via = shared_address(other, 0);
+        let (destination, interface) = (Prefix::DEFAULT, SHARED_LINK.into());
+        Node::host(host, vec![Route { destination, via, interface, metric: 1024 }])
     };
-    let end = |host: &str| End {
-        node: host.into(),
-        interface: SHARED_LINK.into(),
-        addresses: (0..prefixes).map(|prefix| Prefix::host(shared_address(host, prefix))).collect(),
+    let end = |host| {
+        let address = |prefix| Prefix::host(shared_address(host, prefix));
+        (host, SHARED_LINK, (0..prefixes).map(address).collect())
     };
-    Topology {
-        nodes: vec![node(a, b), node(b, a)],
-        links: vec![Link { ends: [end(a), end(b)], emulation: LinkEmulation::Direct }],
-    }
+    Topology { nodes: vec![node(a, b), node(b, a)], links: vec![Link::direct([end(a), end(b)])] }
 }
 
 /// Static address of a host of [`shared_link`] in one of the prefixes: `2001:db8:1::a` is host A in the
@@ -250,36 +262,16 @@ fn isp_router(isp: u16, other: u16, ingress_filtering: bool) -> Node {
         interface: (*host).into(),
         source: Prefix::of(host_address(host, isp)),
     };
-    Node {
-        name: isp_name(isp),
-        role: Role::Router,
-        routes: HOSTS.iter().map(to_other_customers).collect(),
-        ingress_filters: HOSTS.iter().filter(|_| ingress_filtering).map(own_customer).collect(),
-    }
+    let routes = HOSTS.iter().map(to_other_customers).collect();
+    let filters = HOSTS.iter().filter(|_| ingress_filtering).map(own_customer);
+    Node { ingress_filters: filters.collect(), ..Node::router(&isp_name(isp), routes) }
 }
 
 fn uplink(host: &str, isp: u16) -> Link {
-    let end = |node: &str, interface: &str, address| End {
-        node: node.into(),
-        interface: interface.into(),
-        addresses: vec![Prefix::host(address)],
-    };
     let name = isp_name(isp);
-    Link {
-        ends: [
-            end(host, &name, host_address(host, isp)),
-            end(&name, host, gateway_address(host, isp)),
-        ],
-        emulation: LinkEmulation::Direct,
-    }
-}
-
-fn interconnect_end(isp: u16) -> End {
-    End {
-        node: isp_name(isp),
-        interface: INTERCONNECT.into(),
-        addresses: vec![Prefix::host(interconnect_address(isp))],
-    }
+    let [near, far] = [host_address(host, isp), gateway_address(host, isp)]
+        .map(|address| vec![Prefix::host(address)]);
+    Link::direct([(host, &name, near), (&name, host, far)])
 }
 
 fn isp_name(isp: u16) -> String {

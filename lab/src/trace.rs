@@ -97,7 +97,7 @@ pub fn read(mut file: impl Read + Seek + Send + 'static) -> anyhow::Result<Packe
 }
 
 /// IPv4 addresses are mapped.
-fn widened(address: IpAddr) -> Ipv6Addr {
+pub(crate) fn widened(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,

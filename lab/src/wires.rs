@@ -1,6 +1,5 @@
 //! Cables with delay, loss and a rate: threads that carry frames from one veth pair to another.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -53,13 +52,7 @@ impl Wires {
     /// Nobody but the wires is to see what comes: no addresses, no answers.
     pub(crate) fn set_defaults(&self) -> anyhow::Result<()> {
         let Some(namespace) = self.namespace() else { return Ok(()) };
-        namespace.enter(|| {
-            for scope in ["all", "default"] {
-                let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
-                fs::write(&path, "1").with_context(|| format!("write {path}"))?;
-            }
-            Ok(())
-        })
+        namespace.configure_ipv6(&[("disable_ipv6", "1")])
     }
 
     /// Starts to carry; the interfaces must be there.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use moorline_lab::demo::{self, DemoOptions, Protocol};
 use moorline_lab::interrupt::Interrupted;
 use moorline_lab::netns;
-use moorline_lab::timeline::{Lane, MarkKind, Span, Style, Timeline, View};
+use moorline_lab::timeline::{MarkKind, Style, Timeline, View};
 use moorline_lab::topology::{Prefix, host_address};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -93,8 +93,6 @@ struct TellAtCut;
 
 #[allow(clippy::print_stdout, reason = "how it tells the test that started it")]
 impl View for TellAtCut {
-    fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
-    fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
     fn mark(&mut self, _at: Duration, kind: MarkKind, _text: &str) {
         if kind == MarkKind::Cut {
             let lab = format!("moor-{}", std::process::id());
@@ -104,7 +102,4 @@ impl View for TellAtCut {
             println!("HOLDING {lab} {pid}");
         }
     }
-    fn advance(&mut self, _now: Duration) {}
-    fn end(&mut self) {}
-    fn say(&mut self, _line: &str) {}
 }

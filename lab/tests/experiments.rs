@@ -128,7 +128,6 @@ fn parameters_that_make_no_sense_are_told() {
 #[test]
 fn negotiation_times_what_is_done_and_refuses_short_keys() {
     let experiment = Negotiation {
-        moorlined: None,
         securities: vec![Security::None, Security::Cga(512), Security::Cga(1024)],
         sizes: vec![2],
         // One more than there are pairs, so the daemons are started again.
@@ -269,7 +268,6 @@ fn throughput_of_a_session_is_held_against_the_same_path() {
         pairs: 1,
         duration: Duration::from_secs(1),
         traffic: vec![Traffic::Tcp],
-        ..Throughput::default()
     };
     if common::is_skipped("throughput, ilnp", &throughput.obstacles()) {
         return;

@@ -14,7 +14,7 @@ use moorline_lab::rough::trial::{self, Outcome};
 fn run(scenario: Scenario, patience: Duration) -> Option<Outcome> {
     let mut reasons = preflight::check(&["radvd", "python3"]);
     reasons.extend(preflight::check_bpf());
-    if common::is_skipped(scenario.plan().name, &reasons) {
+    if common::is_skipped(scenario.name(), &reasons) {
         return None;
     }
     Some(trial::run(scenario, Some(&common::daemon_options().binary), patience).unwrap())

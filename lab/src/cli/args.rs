@@ -1,10 +1,13 @@
 //! What `moorline-lab` takes.
 
-mod experiments;
+mod load;
+#[cfg(test)]
+mod tests;
 
-pub(super) use experiments::{ExperimentArgs, LoadArgs, ReportArgs, RunArgs};
+pub(super) use load::LoadArgs;
 
 use crate::demo::{DemoOptions, Protocol};
+use crate::experiment::Choice;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +55,31 @@ pub struct FormatArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where the results are.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReportArgs {
+    /// The folder that experiments were told with --out; the page goes there too.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Print where the page is and what is in it as a JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which experiment, and where its results go.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunArgs {
+    /// Print the results as one JSON object.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Write NAME.json and the plot, NAME.svg, into this folder.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Which.
+    #[command(subcommand)]
+    pub experiment: Choice,
 }
 
 /// How to run the demo.

@@ -1,7 +1,7 @@
-use super::args::{ExperimentArgs, FormatArgs, LoadArgs, ReportArgs, RunArgs};
+use super::args::{FormatArgs, LoadArgs, ReportArgs, RunArgs};
 use super::progress::StageBar;
 use super::render;
-use crate::experiment::{self, Experiment};
+use crate::experiment::{self, Card, Experiment};
 use crate::interrupt::Interrupted;
 use moorline_term::{EXIT_INTERRUPTED, write_json};
 use serde::Serialize;
@@ -31,8 +31,8 @@ pub(super) struct Listed {
 
 impl Listed {
     fn new(experiment: &dyn Experiment) -> Self {
-        let obstacles = experiment.obstacles();
-        Self { name: experiment.name(), about: experiment.about(), obstacles }
+        let Card { name, about, .. } = experiment.card();
+        Self { name, about, obstacles: experiment.obstacles() }
     }
 }
 
@@ -70,28 +70,12 @@ pub(super) fn interrupted(what: &str) -> ExitCode {
 }
 
 pub(super) fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let experiment: Box<dyn Experiment> = match &args.experiment {
-        ExperimentArgs::AddrCost(args) => Box::new(args.experiment()),
-        ExperimentArgs::Negotiation(args) => Box::new(args.experiment()),
-        ExperimentArgs::I2Cost(args) => Box::new(args.experiment()),
-        ExperimentArgs::IspLoss(args) => Box::new(args.experiment()),
-        ExperimentArgs::Art(args) => Box::new(args.experiment()),
-        ExperimentArgs::Peers(args) => Box::new(args.experiment()),
-        ExperimentArgs::Throughput(args) => Box::new(args.experiment()),
-        ExperimentArgs::LocalEvent(args) => Box::new(args.experiment()),
-        ExperimentArgs::Rough(args) => Box::new(args.experiment()),
-        ExperimentArgs::Handoff(args) => Box::new(args.experiment()),
-        ExperimentArgs::StateCost(args) => Box::new(args.experiment()),
-        ExperimentArgs::I1Flood(args) => Box::new(args.experiment()),
-        ExperimentArgs::Ilcc(args) => Box::new(args.experiment()),
-        ExperimentArgs::IlnpFlood(args) => Box::new(args.experiment()),
-    };
     if let Some(folder) = &args.out {
         // A folder that cannot be made is better known now.
         experiment::check_folder(folder)?;
     }
     let mut bar = StageBar::new();
-    let results = experiment::run(experiment.as_ref(), &mut bar);
+    let results = experiment::run(args.experiment.experiment(), &mut bar);
     drop(bar);
     let results = match results {
         Err(error) if error.is::<Interrupted>() => {

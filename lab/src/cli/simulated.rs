@@ -1,13 +1,12 @@
 //! The demo in the simulator: the run is over before it is shown, so it is shown as fast as suits.
 
-use crate::demo::{Mode, Protocol, Report};
+use crate::demo::{Mode, Outcome, Protocol, Report};
 use crate::interrupt;
 use crate::timeline::{LAG, Lane, MarkKind, Span, View};
 use crate::topology::Prefix;
 use moorline_api::Pair;
 use moorline_contexts::{Event, ReapState};
 use moorline_sim::{DemoConfig, DemoRun, Mark, demo_scenario};
-use moorline_types::LocatorPair;
 use std::thread;
 use std::time::Duration;
 
@@ -32,7 +31,8 @@ pub(crate) fn demo(
         replay(run, step, view)?;
         view.end();
     }
-    Ok(report(&demo.with, &demo.without, send_timeout))
+    let [with, without] = [&demo.with, &demo.without].map(outcome);
+    Ok(Report::of(&with, &without, Mode::Simulator, Protocol::Shim6, send_timeout))
 }
 
 fn replay(run: &DemoRun, step: Duration, view: &mut dyn View) -> anyhow::Result<()> {
@@ -115,27 +115,10 @@ fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
     Some((mark.at, kind, text))
 }
 
-fn report(with: &DemoRun, without: &DemoRun, send_timeout: Duration) -> Report {
-    Report {
-        survived: with.survived,
-        bytes_ok: with.bytes_ok,
-        moved_ms: with.moved.map(millis),
-        recovery_ms: with.recovery.map(millis),
-        send_timeout_ms: millis(send_timeout),
-        moved_to: with.moved_to.map(pair),
-        without_moorline_survived: without.survived || without.recovery.is_some(),
-        without_moorline_waited_ms: millis(without.waited),
-        mode: Mode::Simulator,
-        protocol: Protocol::Shim6,
-    }
-}
-
-const fn pair(pair: LocatorPair) -> Pair {
-    Pair::new(pair.local.0, pair.peer.0)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+fn outcome(run: &DemoRun) -> Outcome {
+    let &DemoRun { survived, bytes_ok, moved, recovery, waited, .. } = run;
+    let moved_to = run.moved_to.map(|pair| Pair::new(pair.local.0, pair.peer.0));
+    Outcome { survived, bytes_ok, moved, moved_to, recovery, waited }
 }
 
 #[cfg(test)]

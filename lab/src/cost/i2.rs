@@ -1,33 +1,34 @@
 use crate::cost::{Peer, Peers, Responder, Security, Spread};
+use crate::experiment::options::{List, as_names};
 use anyhow::Context as _;
+use clap::Args;
+use clap::builder::TypedValueParser as _;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What to measure of the processing of I2.
-#[derive(Clone, Debug)]
+/// Time to process an I2 against the number of contexts that are there.
+///
+/// Figure 10 of the LinShim6 paper and three decades more, on the core machine itself. A minute or
+/// two with a million contexts, and half a gigabyte.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct I2Cost {
-    /// Numbers of contexts that are there when the I2 arrives, ascending.
-    pub contexts: Vec<u32>,
+    /// Most contexts; from one on, by powers of ten.
+    #[arg(long = "most", value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u32).range(1..=10_000_000).map(decades))]
+    pub contexts: List<u32>,
     /// Kinds of peers.
+    #[arg(skip = [Security::Hba, Security::Cga { bits: 1024 }, Security::Cga { bits: 2048 }])]
+    #[serde(serialize_with = "as_names")]
     pub securities: Vec<Security>,
-    /// I2s timed for each point, each of them three times: the fastest counts, so that what else the
-    /// machine does meanwhile is not in the figures.
+    /// I2s timed for each point.
+    // Each of them three times: the fastest counts, so that what else the machine does meanwhile is not in the figures.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub samples: u32,
 }
 
-impl Default for I2Cost {
-    /// Figure 10 of the LinShim6 paper, and three decades more.
-    fn default() -> Self {
-        Self {
-            contexts: (0..=6).map(|decade| 10u32.pow(decade)).collect(),
-            securities: vec![
-                Security::Hba,
-                Security::Cga { bits: 1024 },
-                Security::Cga { bits: 2048 },
-            ],
-            samples: 1000,
-        }
-    }
+/// The powers of ten up to this.
+fn decades(most: u32) -> List<u32> {
+    let decades = (0..).map_while(|decade| 10u32.checked_pow(decade));
+    decades.take_while(|contexts| *contexts <= most).collect()
 }
 
 /// One point of the figure.

@@ -1,38 +1,43 @@
-use std::time::Duration;
-
 mod world;
 
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::experiment::options::{as_seconds, span};
 use world::World;
 
-/// A site with contexts to as many peers, all by one of its two ISPs, and that ISP fails.
-#[derive(Clone, Debug)]
+/// Time until the contexts of a site have left an ISP that failed, and the probes it took.
+///
+/// On a virtual clock, so it takes seconds.
+// The site has contexts to as many peers, all by one of its two ISPs, and that ISP fails.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct IspLoss {
-    /// Peers, each with one context and one flow: requests of the site, answered at once.
+    /// Contexts, each with a peer of its own.
+    // Each has one flow: requests of the site, answered at once.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub contexts: u32,
-    /// From a host to another and back, whichever way.
-    pub round_trip: Duration,
-    /// Of both sides.
+    /// Send Timeout of both sides.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    #[serde(rename = "send_timeout_s", serialize_with = "as_seconds")]
     pub send_timeout: Duration,
+    /// Round-trip time.
+    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = span)]
+    #[serde(rename = "round_trip_s", serialize_with = "as_seconds")]
+    pub round_trip: Duration,
     /// Between two requests of a flow.
+    #[arg(skip = Duration::from_millis(500))]
+    #[serde(rename = "period_s", serialize_with = "as_seconds")]
     pub period: Duration,
     /// Whether the site sees its uplink fail; if not, packets are lost without a word.
+    #[arg(skip)]
+    #[serde(skip)]
     pub is_noticed: bool,
     /// Longest time that is looked at.
+    #[arg(skip = Duration::from_secs(120))]
+    #[serde(rename = "limit_s", serialize_with = "as_seconds")]
     pub limit: Duration,
-}
-
-impl Default for IspLoss {
-    /// 10,000 contexts in a wide-area network, with the daemon's Send Timeout.
-    fn default() -> Self {
-        Self {
-            contexts: 10_000,
-            round_trip: Duration::from_millis(40),
-            send_timeout: Duration::from_secs(10),
-            period: Duration::from_millis(500),
-            is_noticed: false,
-            limit: Duration::from_secs(120),
-        }
-    }
 }
 
 /// What came of it.

@@ -21,21 +21,38 @@ pub enum Protocol {
     Ilnp,
 }
 
-impl Protocol {
-    pub(super) const fn plot(self) -> &'static str {
-        match self {
-            Self::Shim6 => {
-                "iperf3 sends to B. Then ISP 1 dies: it drops every packet and says nothing."
-            }
-            Self::Ilnp => "iperf3 sends to B. Then A loses its cable to ISP 1, and so its locator.",
-        }
-    }
-
+/// What is said of a protocol.
+#[derive(Debug)]
+pub(super) struct Words {
+    /// What is about to happen.
+    pub(super) plot: &'static str,
+    /// What happens at the cut.
+    pub(super) cut: &'static str,
+    /// That the connections can move, and why.
+    pub(super) protected: &'static str,
+    /// Name of the state that moves a connection.
+    pub(super) state: &'static str,
     /// Lines of the daemons' configurations.
-    pub(super) const fn settings(self) -> &'static str {
+    pub(super) settings: &'static str,
+}
+
+impl Protocol {
+    pub(super) const fn words(self) -> &'static Words {
         match self {
-            Self::Shim6 => "",
-            Self::Ilnp => "ilnp = \"on\"",
+            Self::Shim6 => &Words {
+                plot: "iperf3 sends to B. Then ISP 1 dies: it drops every packet and says nothing.",
+                cut: "ISP 1 drops every packet and says nothing",
+                protected: "another pair of A and B has answered: the connections can move",
+                state: "context",
+                settings: "",
+            },
+            Self::Ilnp => &Words {
+                plot: "iperf3 sends to B. Then A loses its cable to ISP 1, and so its locator.",
+                cut: "A loses its cable to ISP 1",
+                protected: "A and B have a session: each can tell the other where it is",
+                state: "session",
+                settings: "ilnp = \"on\"",
+            },
         }
     }
 
@@ -43,13 +60,6 @@ impl Protocol {
         match self {
             Self::Shim6 => Failure::Silent { router: ISPS[0].into() },
             Self::Ilnp => Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() },
-        }
-    }
-
-    pub(super) const fn cut(self) -> &'static str {
-        match self {
-            Self::Shim6 => "ISP 1 drops every packet and says nothing",
-            Self::Ilnp => "A loses its cable to ISP 1",
         }
     }
 
@@ -66,22 +76,6 @@ impl Protocol {
                 sessions.iter().any(|session| session.state == SessionState::Established)
             }
         })
-    }
-
-    /// Sentence for people: the connections can move, and why.
-    pub(super) const fn protected(self) -> &'static str {
-        match self {
-            Self::Shim6 => "another pair of A and B has answered: the connections can move",
-            Self::Ilnp => "A and B have a session: each can tell the other where it is",
-        }
-    }
-
-    /// Name of the state that moves a connection.
-    pub(super) const fn what(self) -> &'static str {
-        match self {
-            Self::Shim6 => "context",
-            Self::Ilnp => "session",
-        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use moorline_api::Pair;
 use serde::{Deserialize, Serialize};
 
+use super::Protocol;
 use super::run::Outcome;
-use super::{DemoOptions, Protocol};
 
 /// Result of a demo; `moorline demo --json` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,18 +46,26 @@ pub enum Mode {
 }
 
 impl Report {
-    pub(super) fn of(protected: &Outcome, control: &Outcome, options: &DemoOptions) -> Self {
+    /// Of a run with Moorline and one without.
+    #[must_use]
+    pub fn of(
+        protected: &Outcome,
+        control: &Outcome,
+        mode: Mode,
+        protocol: Protocol,
+        send_timeout: Duration,
+    ) -> Self {
         Self {
             survived: protected.survived,
             bytes_ok: protected.bytes_ok,
             moved_ms: protected.moved.map(millis),
             recovery_ms: protected.recovery.map(millis),
-            send_timeout_ms: millis(options.send_timeout),
+            send_timeout_ms: millis(send_timeout),
             moved_to: protected.moved_to,
             without_moorline_survived: control.survived || control.recovery.is_some(),
             without_moorline_waited_ms: millis(control.waited),
-            mode: Mode::Namespaces,
-            protocol: options.protocol,
+            mode,
+            protocol,
         }
     }
 
@@ -84,7 +92,7 @@ impl fmt::Display for Report {
         if self.protocol == Protocol::Shim6 {
             line(f, "Send Timeout", Some(self.send_timeout_ms), "silence that counts as failure")?;
         }
-        let moved = format!("{} moved", self.protocol.what());
+        let moved = format!("{} moved", self.protocol.words().state);
         line(f, &moved, self.moved_ms, "after the cut, on both hosts")?;
         line(f, "next byte", self.recovery_ms, "after the cut, at the application")?;
         if let Some(pair) = self.moved_to {

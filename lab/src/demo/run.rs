@@ -125,14 +125,14 @@ impl Watch<'_> {
                 let logs = self.daemons.iter().map(|daemon| tail(&daemon.log()));
                 let logs = logs.collect::<Vec<_>>().join("\n");
                 let missing = self.unprotected;
-                let what = self.protocol.what();
+                let what = self.protocol.words().state;
                 bail!(
                     "not ready: data flows: {flowing}, hosts whose {what} cannot move yet: {missing}\n{logs}"
                 );
             }
         }
         let fault = lab.fail(self.protocol.failure())?;
-        self.view.mark(self.clock.at(fault.at), MarkKind::Cut, self.protocol.cut());
+        self.view.mark(self.clock.at(fault.at), MarkKind::Cut, self.protocol.words().cut);
         self.fault = Some(fault);
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Watch<'_> {
         }
         self.unprotected = unprotected;
         if unprotected == 0 {
-            self.view.mark(self.clock.now(), MarkKind::Protected, self.protocol.protected());
+            self.view.mark(self.clock.now(), MarkKind::Protected, self.protocol.words().protected);
         }
         Ok(())
     }

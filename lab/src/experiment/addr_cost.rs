@@ -6,79 +6,68 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
-use moorline_addr::{Error, Request, Shard};
+use clap::Args;
+use moorline_addr::{Error, Request, Shard, parse_sec};
 use moorline_cga::{Engine, MAX_PREFIXES, PublicKey, RsaKey, Sec, Signer as _};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{Bars, Chart, Data, Experiment, Line, Results, Scale, Summary, Watch};
+use super::options::{List, sizes};
+use super::{Bars, Card, Chart, Experiment, Line, Results, Summary, Watch};
 use crate::interrupt;
+use crate::named::named;
 
-/// Parameters. Equal ones make equal addresses with equal numbers of tries on every machine; what
-/// differs is the time.
-#[derive(Clone, Debug)]
+/// Time to make two addresses, CGA and HBA, and how it grows with their number.
+///
+/// Figure 6 of the LinShim6 paper. With the default parameters it takes about a quarter of an hour
+/// on two cores with AVX-512, nearly all of it for Sec 2; `--secs 1` takes half a minute.
+// Equal parameters make equal addresses with equal numbers of tries on every machine; what differs is the time.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct AddrCost {
-    /// Times two addresses are made with Sec 0 and 1. As in the paper: 100.
+    /// Times that two addresses are made with Sec 0 and 1.
+    #[arg(long, value_name = "N", default_value_t = 100)]
     pub trials: usize,
-    /// The same with Sec 2, where an address takes a minute or so on one core.
+    /// The same with Sec 2.
+    #[arg(long, value_name = "N", default_value_t = 2)]
     pub sec_2_trials: usize,
     /// Security parameters.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,2", value_parser = parse_sec)]
+    #[serde(serialize_with = "as_numbers")]
     pub secs: Vec<Sec>,
-    /// Numbers of threads.
+    /// Numbers of threads; `all` for as many as there are processors.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,all", value_parser = threads)]
     pub threads: Vec<NonZeroUsize>,
-    /// How many addresses, for the growth of the cost, with Sec 1 on one thread.
-    pub sizes: Vec<usize>,
-    /// Times for each size.
+    /// Numbers of addresses whose cost is compared, with Sec 1 on one thread; `none` for none.
+    #[arg(long, value_name = "LIST", default_value = "2-10", value_parser = sizes)]
+    pub sizes: List<usize>,
+    /// Times for each of these numbers.
+    #[arg(long, value_name = "N", default_value_t = 300)]
     pub size_trials: usize,
-    /// Of the RSA key of the CGAs. The HBA sets have no key.
+    /// Bits of the RSA key of the CGAs, 1024 to 4096.
+    #[arg(long, value_name = "BITS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1024..=4096))]
     pub key_bits: u32,
-    /// Of everything that is drawn at random.
+    /// What the addresses follow from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
 
-impl Default for AddrCost {
-    fn default() -> Self {
-        let all = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let mut threads = vec![NonZeroUsize::MIN, all];
-        threads.dedup();
-        Self {
-            trials: 100,
-            sec_2_trials: 2,
-            secs: vec![Sec::ONE, Sec::TWO],
-            threads,
-            sizes: (2..=10).collect(),
-            size_trials: 300,
-            key_bits: 1024,
-            seed: 1,
-        }
-    }
-}
-
-/// What was asked for and what did it.
-#[derive(Debug, Serialize)]
-struct Parameters {
-    trials: usize,
-    sec_2_trials: usize,
-    secs: Vec<u8>,
-    threads: Vec<usize>,
-    sizes: Vec<usize>,
-    size_trials: usize,
-    key_bits: u32,
-    seed: u64,
-    engine: &'static str,
-    cores: usize,
-}
-
-/// A bar of the figure, or a point of the lines below it.
-#[derive(Clone, Debug, Serialize)]
-struct Point {
-    /// `addresses` (the figure) or `sizes`.
-    part: &'static str,
+/// Addresses that are made and timed: a bar of the figure, or a point of the lines below it.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Task {
+    part: Part,
     kind: Kind,
-    sec: u8,
-    threads: usize,
+    #[serde(serialize_with = "as_number")]
+    sec: Sec,
+    threads: NonZeroUsize,
     addresses: usize,
     trials: usize,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    #[serde(flatten)]
+    task: Task,
     mean_s: f64,
     median_s: f64,
     stddev_s: f64,
@@ -88,59 +77,57 @@ struct Point {
     mean_tries: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Kind {
-    Cga,
-    Hba,
+named! {
+    enum Part {
+        /// The figure.
+        Pairs = "addresses",
+        /// The lines below it.
+        Sizes = "sizes",
+    }
 }
 
-const KINDS: [Kind; 2] = [Kind::Cga, Kind::Hba];
+named! {
+    enum Kind {
+        Cga = "cga",
+        Hba = "hba",
+    }
+}
 
 impl Experiment for AddrCost {
-    fn name(&self) -> &'static str {
-        "addr-cost"
-    }
-
-    fn about(&self) -> &'static str {
-        "time to make two addresses, CGA and HBA, and how it grows with their number"
+    fn card(&self) -> Card {
+        Card {
+            name: "addr-cost",
+            about: "time to make two addresses, CGA and HBA, and how it grows with their number",
+            needs: None,
+            columns: &[
+                "part",
+                "kind",
+                "sec",
+                "threads",
+                "addresses",
+                "trials",
+                "mean_s",
+                "stddev_s",
+                "mean_tries",
+            ],
+        }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         self.check()?;
-        let mut bench = Bench::new(self, watch)?;
-        let mut points = Vec::new();
-        for &sec in &self.secs {
-            for kind in KINDS {
-                points.extend(bench.measure(
-                    PAIR,
-                    kind,
-                    sec,
-                    &self.threads,
-                    2,
-                    self.trials(sec),
-                )?);
-            }
-        }
-        for &size in &self.sizes {
-            for kind in KINDS {
-                let one = [NonZeroUsize::MIN];
-                let trials = self.size_trials;
-                points.extend(bench.measure(SIZES, kind, Sec::ONE, &one, size, trials)?);
-            }
-        }
-        let charts = vec![self.pairs(&points), sizes(&points)];
-        let charts = charts.into_iter().filter(|chart| !chart.is_empty()).collect();
-        let results = Results::new(self, &self.parameters(), &points)?;
-        Ok(results.with_columns(&COLUMNS).with_charts(charts))
+        let mut options = self.clone();
+        options.threads.dedup();
+        let tasks = options.tasks();
+        let points = Bench::new(&options, &tasks, watch)?.measure(&tasks)?;
+        let charts = [options.pairs(&points), sizes_chart(&points)];
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let machine = json!({"engine": Engine::fastest().name(), "cores": cores});
+        let results = Results::new(&options, &points)?.with_parameters(machine);
+        Ok(results.with_charts(charts.into_iter().filter(|chart| !chart.is_empty())))
     }
 }
 
 impl AddrCost {
-    fn trials(&self, sec: Sec) -> usize {
-        if sec < Sec::TWO { self.trials } else { self.sec_2_trials }
-    }
-
     fn check(&self) -> anyhow::Result<()> {
         for sec in &self.secs {
             ensure!(sec.is_sha1(), "Sec {sec} stands for no hash function yet");
@@ -152,74 +139,86 @@ impl AddrCost {
         Ok(())
     }
 
-    fn parameters(&self) -> Parameters {
-        let Self { trials, sec_2_trials, ref sizes, size_trials, key_bits, seed, .. } = *self;
-        Parameters {
-            trials,
-            sec_2_trials,
-            secs: self.secs.iter().map(|sec| sec.value()).collect(),
-            threads: self.threads.iter().map(|threads| threads.get()).collect(),
-            sizes: sizes.clone(),
-            size_trials,
-            key_bits,
-            seed,
-            engine: Engine::fastest().name(),
-            cores: thread::available_parallelism().map_or(1, NonZeroUsize::get),
+    fn tasks(&self) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        for &sec in &self.secs {
+            let trials = if sec < Sec::TWO { self.trials } else { self.sec_2_trials };
+            for &kind in Kind::ALL {
+                let task =
+                    |&threads| Task { part: Part::Pairs, kind, sec, threads, addresses: 2, trials };
+                tasks.extend(self.threads.iter().map(task));
+            }
         }
+        let (part, sec, threads, trials) =
+            (Part::Sizes, Sec::ONE, NonZeroUsize::MIN, self.size_trials);
+        for &addresses in &self.sizes {
+            let task = |&kind| Task { part, kind, sec, threads, addresses, trials };
+            tasks.extend(Kind::ALL.iter().map(task));
+        }
+        tasks
     }
 
     /// Figure 6.
     fn pairs(&self, points: &[Point]) -> Chart {
-        let cases: Vec<_> = self
-            .secs
-            .iter()
-            .flat_map(|sec| self.threads.iter().map(|threads| (sec.value(), threads.get())))
-            .collect();
-        let mean = |kind: Kind, (sec, threads): (u8, usize)| {
-            let is_it = |point: &&Point| {
-                (point.part, point.kind, point.sec, point.threads) == (PAIR, kind, sec, threads)
+        let each = self.secs.iter();
+        let cases: Vec<_> =
+            each.flat_map(|&sec| self.threads.iter().map(move |&threads| (sec, threads))).collect();
+        let mean = |kind: Kind, case: (Sec, NonZeroUsize)| {
+            let is_it = |Task { part, kind: its, sec, threads, .. }: Task| {
+                (part, its, (sec, threads)) == (Part::Pairs, kind, case)
             };
-            points.iter().find(is_it).map(|point| point.mean_s)
+            points.iter().find(|point| is_it(point.task)).map(|point| point.mean_s)
         };
-        let bars = |kind: Kind| Bars {
-            name: kind.name(self.key_bits),
-            values: cases.iter().map(|&case| mean(kind, case)).collect(),
+        let bars = |&kind: &Kind| {
+            Bars::new(kind.legend(self.key_bits), cases.iter().map(|&case| mean(kind, case)))
         };
         let groups = cases.iter().map(|&(sec, threads)| {
-            format!("Sec {sec}, {threads} thread{}", if threads == 1 { "" } else { "s" })
+            let plural = if threads == NonZeroUsize::MIN { "" } else { "s" };
+            format!("Sec {sec}, {threads} thread{plural}")
         });
-        Chart {
-            title: "Mean time to make two addresses".into(),
-            x: String::new(),
-            y: "seconds".into(),
-            scale: Scale::Log,
-            data: Data::Bars { groups: groups.collect(), series: KINDS.map(bars).into() },
+        let series = Kind::ALL.iter().map(bars);
+        Chart::bars("Mean time to make two addresses", ["", "seconds"], groups, series).in_decades()
+    }
+
+    /// What stands in for 32 random octets.
+    fn draw(&self, purpose: &str, what: &[usize]) -> [u8; 32] {
+        let mut digest = Sha256::new().chain_update(self.seed.to_be_bytes()).chain_update(purpose);
+        for &number in what {
+            digest.update((number as u64).to_be_bytes());
         }
+        digest.finalize().0
     }
 }
 
-fn sizes(points: &[Point]) -> Chart {
-    let line = |kind: Kind| {
-        let of_kind = points.iter().filter(|point| point.part == SIZES && point.kind == kind);
-        let points = of_kind.map(|point| (point.addresses as f64, 1e3 * point.mean_s)).collect();
-        Line { name: kind.name(0), points }
+fn sizes_chart(points: &[Point]) -> Chart {
+    let line = |&kind: &Kind| {
+        let own = points
+            .iter()
+            .filter(move |point| (point.task.part, point.task.kind) == (Part::Sizes, kind));
+        Line::new(
+            kind.legend(0),
+            own.map(|point| (point.task.addresses as f64, 1e3 * point.mean_s)),
+        )
     };
-    Chart {
-        title: "Mean time against the number of addresses, Sec 1, one thread".into(),
-        x: "addresses".into(),
-        y: "milliseconds".into(),
-        scale: Scale::Linear,
-        data: Data::Lines { series: KINDS.map(line).into() },
-    }
+    let title = "Mean time against the number of addresses, Sec 1, one thread";
+    Chart::lines(title, ["addresses", "milliseconds"], Kind::ALL.iter().map(line))
 }
 
 impl Kind {
-    fn name(self, key_bits: u32) -> String {
+    fn legend(self, key_bits: u32) -> String {
         match (self, key_bits) {
             (Self::Cga, 0) => "CGA, one after the other".into(),
             (Self::Cga, bits) => format!("CGA, RSA-{bits}"),
             (Self::Hba, _) => "HBA set without a key".into(),
         }
+    }
+}
+
+impl Task {
+    /// Tries that are expected of all trials.
+    fn expected_tries(&self) -> f64 {
+        let searches = if self.kind == Kind::Cga { self.addresses } else { 1 };
+        expected_tries(self.sec) * (searches * self.trials) as f64
     }
 }
 
@@ -234,51 +233,33 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(options: &'a AddrCost, watch: &'a mut dyn Watch) -> anyhow::Result<Self> {
+    fn new(
+        options: &'a AddrCost,
+        tasks: &[Task],
+        watch: &'a mut dyn Watch,
+    ) -> anyhow::Result<Self> {
         let mut seed = options.draw("key", &[]);
         let key = RsaKey::generate(options.key_bits, &mut seed).context("key of the CGAs")?;
-        let pairs = options.secs.iter().map(|&sec| {
-            let searches: usize = KINDS.iter().map(|&kind| searches(kind, 2)).sum();
-            expected_tries(sec) * (searches * options.threads.len() * options.trials(sec)) as f64
-        });
-        let sizes = options.sizes.iter().map(|&size| {
-            let searches: usize = KINDS.iter().map(|&kind| searches(kind, size)).sum();
-            expected_tries(Sec::ONE) * (searches * options.size_trials) as f64
-        });
-        let all = pairs.chain(sizes).sum();
-        let key = key.public_key().clone();
-        Ok(Self { options, key, watch, all, over: 0.0 })
+        let all = tasks.iter().map(Task::expected_tries).sum();
+        Ok(Self { options, key: key.public_key().clone(), watch, all, over: 0.0 })
     }
 
-    /// The same trials with each number of threads.
-    fn measure(
-        &mut self,
-        part: &'static str,
-        kind: Kind,
-        sec: Sec,
-        threads: &[NonZeroUsize],
-        addresses: usize,
-        trials: usize,
-    ) -> anyhow::Result<Vec<Point>> {
-        let name = kind.name(self.options.key_bits);
+    fn measure(&mut self, tasks: &[Task]) -> anyhow::Result<Vec<Point>> {
         let mut points = Vec::new();
-        for &threads in threads {
+        for &task in tasks {
+            let Task { kind, sec, threads, addresses, trials, .. } = task;
+            let name = kind.legend(self.options.key_bits);
             self.watch.stage(&format!("{addresses} x {name}, Sec {sec}, threads: {threads}"));
             let mut times = Vec::new();
             let mut tries = 0.0;
             for trial in 0..trials {
                 let began = Instant::now();
-                tries += self.make(kind, sec, threads, addresses, trial)?;
+                tries += self.make(task, trial)?;
                 times.push(began.elapsed().as_secs_f64());
             }
-            let Some(times) = Summary::of(&times) else { continue };
+            let Some(times) = Summary::of(times) else { continue };
             points.push(Point {
-                part,
-                kind,
-                sec: sec.value(),
-                threads: threads.get(),
-                addresses,
-                trials,
+                task,
                 mean_s: times.mean,
                 median_s: times.median,
                 stddev_s: times.stddev,
@@ -291,21 +272,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Makes the addresses of one trial, and tells how many tries it took up to the last that counted.
-    fn make(
-        &mut self,
-        kind: Kind,
-        sec: Sec,
-        threads: NonZeroUsize,
-        addresses: usize,
-        trial: usize,
-    ) -> anyhow::Result<f64> {
+    fn make(&mut self, task: Task, trial: usize) -> anyhow::Result<f64> {
+        let Task { kind, sec, threads, addresses, .. } = task;
         let prefixes: Vec<_> = (0..addresses).map(prefix).collect();
-        let sets: Vec<_> = match kind {
-            Kind::Cga => prefixes.chunks(1).collect(),
-            Kind::Hba => vec![&prefixes[..]],
-        };
+        let in_a_set = if kind == Kind::Cga { 1 } else { addresses };
         let mut tries = 0.0;
-        for (index, prefixes) in sets.into_iter().enumerate() {
+        for (index, prefixes) in prefixes.chunks(in_a_set).enumerate() {
             interrupt::check()?;
             let what = [usize::from(sec.value()), addresses, trial, index];
             let request = Request {
@@ -314,7 +286,7 @@ impl<'a> Bench<'a> {
                 key: (kind == Kind::Cga).then(|| self.key.clone()),
                 sec,
                 start: None,
-                seed: Some(self.options.draw(&kind.name(0), &what)),
+                seed: Some(self.options.draw(&kind.legend(0), &what)),
                 shard: Shard::WHOLE,
             };
             let search = request.resolve(None)?.with_threads(threads);
@@ -335,25 +307,6 @@ impl<'a> Bench<'a> {
     }
 }
 
-impl AddrCost {
-    /// What stands in for 32 random octets.
-    fn draw(&self, purpose: &str, what: &[usize]) -> [u8; 32] {
-        let mut digest = Sha256::new().chain_update(self.seed.to_be_bytes()).chain_update(purpose);
-        for &number in what {
-            digest.update((number as u64).to_be_bytes());
-        }
-        digest.finalize().0
-    }
-}
-
-/// Searches for a modifier that so many addresses take.
-fn searches(kind: Kind, addresses: usize) -> usize {
-    match kind {
-        Kind::Cga => addresses,
-        Kind::Hba => 1,
-    }
-}
-
 fn expected_tries(sec: Sec) -> f64 {
     2_f64.powi(16 * i32::from(sec.value()))
 }
@@ -364,7 +317,19 @@ fn prefix(number: usize) -> [u8; 8] {
     [0x20, 0x01, 0x0d, 0xb8, high, low, 0, 0]
 }
 
-const COLUMNS: [&str; 9] =
-    ["part", "kind", "sec", "threads", "addresses", "trials", "mean_s", "stddev_s", "mean_tries"];
-const PAIR: &str = "addresses";
-const SIZES: &str = "sizes";
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    match text {
+        "all" => Ok(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)),
+        number => {
+            number.parse().map_err(|_| format!("{number} is no number of threads: 1, 2, all"))
+        }
+    }
+}
+
+fn as_number<S: Serializer>(sec: &Sec, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_u8(sec.value())
+}
+
+fn as_numbers<S: Serializer>(secs: &[Sec], out: S) -> Result<S::Ok, S::Error> {
+    out.collect_seq(secs.iter().map(|sec| sec.value()))
+}

@@ -1,50 +1,44 @@
 //! How long a connection under ILNP is silent when its host changes its locator, and what it loses: in a hard hand-off
 //! the old one is gone, in a soft one both are valid together.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use clap::Args;
 use moorline_api::EventKind;
 use serde::Serialize;
 
-use super::pool::{mixed, part, run_groups};
-use super::recovery::{self, Scene, obstacles, pause, segments_had_already, segments_sent_again};
-use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
+use super::options::{count, rtt};
+use super::pool::{Trial, Trials, part};
+use super::recovery::{self, FlowName, Scene, pause, segments_had_already, segments_sent_again};
+use super::statistics::ms;
+use super::{Card, Chart, Experiment, Line, Percentiles, Results, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
+use crate::named::named;
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix};
 
-/// Parameters.
-#[derive(Clone, Debug)]
+/// Silence and loss when a host under ILNP changes its locator, by hard and soft hand-offs (as root).
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct HandOff {
-    /// The daemon to run; found if not told.
-    pub moorlined: Option<PathBuf>,
-    /// Round-trip times.
+    /// Round-trip times in milliseconds.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,20,80", value_parser = rtt)]
+    #[serde(skip)]
     pub rtts: Vec<Duration>,
-    /// Hand-offs for each of them, each kind and each flow.
+    /// Hand-offs for each of them, hard and soft, under a transfer and under datagrams.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count)]
     pub repetitions: usize,
-    /// Of the moments of the hand-offs.
+    /// What the moments of hand-offs follow from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-}
-
-impl Default for HandOff {
-    fn default() -> Self {
-        let rtts = [1, 20, 80].map(Duration::from_millis).into();
-        Self { moorlined: None, rtts, repetitions: 10, seed: 1 }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Parameters {
-    repetitions: usize,
-    seed: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Point {
-    hand_off: &'static str,
-    flow: &'static str,
+    hand_off: Kind,
+    flow: FlowName,
     rtt_ms: f64,
     repetitions: usize,
     /// Longest silence of the application after it.
@@ -57,12 +51,18 @@ struct Point {
     needless: Percentiles,
 }
 
+named! {
+    enum Kind {
+        Hard = "hard",
+        Soft = "soft",
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
-struct Job {
-    is_soft: bool,
-    is_tcp: bool,
+struct Case {
+    kind: Kind,
+    flow: FlowName,
     rtt: Duration,
-    seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,64 +72,56 @@ struct Outcome {
     needless: Option<u64>,
 }
 
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, RTT {} ms", self.kind, self.flow, ms(self.rtt))
+    }
+}
+
 impl Experiment for HandOff {
-    fn name(&self) -> &'static str {
-        "handoff"
-    }
-
-    fn about(&self) -> &'static str {
-        "silence and loss when a host under ILNP changes its locator"
-    }
-
-    fn obstacles(&self) -> Vec<String> {
-        obstacles(self.moorlined.as_ref(), &[])
+    fn card(&self) -> Card {
+        Card {
+            name: "handoff",
+            about: "silence and loss when a host under ILNP changes its locator",
+            needs: Some(&[]),
+            columns: &[
+                "hand_off",
+                "flow",
+                "rtt_ms",
+                "gap_ms.median",
+                "gap_ms.p95",
+                "in_time_ratio",
+                "packets_lost.median",
+                "needless.median",
+            ],
+        }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
-        let jobs = self.jobs();
-        let groups: Vec<_> = jobs.chunks(self.repetitions.max(1)).collect();
-        let name = |job: &Job| {
-            let rtt = job.rtt.as_secs_f64() * 1e3;
-            format!("{}, {}, RTT {rtt} ms", job.kind(), job.flow())
-        };
-        let outcomes = run_groups(&groups, 1, |job| run(&moorlined, job), name, watch)?;
-        let made = groups.iter().zip(&outcomes);
-        let points: Vec<_> =
-            made.filter_map(|(jobs, outcomes)| Point::of(jobs.first()?, outcomes)).collect();
-        let &Self { repetitions, seed, .. } = self;
-        let results = Results::new(self, &Parameters { repetitions, seed }, &points)?;
-        Ok(results.with_columns(&COLUMNS).with_charts(vec![chart(&points)]))
+        let moorlined = recovery::daemon()?;
+        let tried = self.trials().run(watch, |trial| run(&moorlined, trial))?;
+        let points: Vec<_> = tried.iter().map(|(case, all)| Point::of(case, all)).collect();
+        Ok(Results::new(self, &points)?.with_charts([chart(&points)]))
     }
 }
 
 impl HandOff {
-    fn jobs(&self) -> Vec<Job> {
-        let mut jobs = Vec::new();
-        for (is_soft, is_tcp) in [(false, true), (false, false), (true, true), (true, false)] {
-            for &rtt in &self.rtts {
-                for _ in 0..self.repetitions {
-                    let seed = mixed(self.seed, jobs.len() as u64);
-                    jobs.push(Job { is_soft, is_tcp, rtt, seed });
-                }
+    fn trials(&self) -> Trials<Case> {
+        let mut cases = Vec::new();
+        for &kind in Kind::ALL {
+            for &flow in FlowName::ALL {
+                let case = |&rtt| (Case { kind, flow, rtt }, self.repetitions);
+                cases.extend(self.rtts.iter().map(case));
             }
         }
-        jobs
+        Trials { cases, seed: self.seed, parallel: 1 }
     }
 }
 
-impl Job {
-    fn kind(&self) -> &'static str {
-        if self.is_soft { "soft" } else { "hard" }
-    }
-
-    fn flow(&self) -> &'static str {
-        if self.is_tcp { "tcp-bulk" } else { "udp-bidir" }
-    }
-
+impl Case {
     /// Host A changes its locator; gives when, or just before.
     fn change(&self, scene: &Scene) -> anyhow::Result<Instant> {
-        if !self.is_soft {
+        if self.kind == Kind::Hard {
             let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
             return Ok(scene.lab.arm(failure)?.strike()?.at);
         }
@@ -145,23 +137,19 @@ impl Job {
 }
 
 impl Point {
-    fn of(job: &Job, outcomes: &[Outcome]) -> Option<Self> {
-        let percentiles = |value: fn(&Outcome) -> Option<f64>| {
-            Percentiles::of(&outcomes.iter().map(value).collect::<Vec<_>>())
-        };
-        outcomes.first()?;
-        let is_in_time = |one: &&Outcome| one.gap.is_none_or(|gap| gap <= job.budget());
-        let in_time = outcomes.iter().filter(is_in_time).count();
-        Some(Self {
-            hand_off: job.kind(),
-            flow: job.flow(),
-            rtt_ms: job.rtt.as_secs_f64() * 1e3,
-            repetitions: outcomes.len(),
-            gap_ms: percentiles(|one| one.gap.map(|gap| gap.as_secs_f64() * 1e3)),
-            in_time_ratio: in_time as f64 / outcomes.len() as f64,
-            packets_lost: percentiles(|one| Some(one.packets_lost as f64)),
-            needless: percentiles(|one| one.needless.map(|count| count as f64)),
-        })
+    fn of(case: &Case, all: &[Outcome]) -> Self {
+        let is_in_time = |one: &&Outcome| one.gap.is_none_or(|gap| gap <= case.budget());
+        let in_time = all.iter().filter(is_in_time).count();
+        Self {
+            hand_off: case.kind,
+            flow: case.flow,
+            rtt_ms: ms(case.rtt),
+            repetitions: all.len(),
+            gap_ms: Percentiles::of(all.iter().map(|one| one.gap.map(ms))),
+            in_time_ratio: in_time as f64 / all.len() as f64,
+            packets_lost: Percentiles::of(all.iter().map(|one| Some(one.packets_lost as f64))),
+            needless: Percentiles::of(all.iter().map(|one| one.needless.map(|n| n as f64))),
+        }
     }
 }
 
@@ -174,57 +162,41 @@ pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
 }
 
 /// One hand-off of host A.
-fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
-    let cables = Impairment { seed: job.seed, ..Impairment::delay(job.rtt / 2) };
-    let mut options = DaemonOptions::new(moorlined.to_owned(), SEND_TIMEOUT);
-    options.settings = SETTINGS.into();
+fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
+    let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let mut scene = Scene::as_it_is(cables, &options)?;
-    let flow = scene.start(job.is_tcp)?;
+    let flow = scene.start(trial.flow)?;
     flow.await_arrivals()?;
     for daemon in &mut scene.daemons {
         daemon.wait_for(&EventKind::SessionEstablished, SESSION_LIMIT)?;
     }
-    pause(SETTLING + SPREAD.mul_f64(part(job.seed, 0)))?;
+    pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
     let host = scene.lab.namespace(HOSTS[0])?.clone();
     let before = [segments_sent_again(&host)?, segments_had_already(&host)?];
-    ensure!(!scene.has_moved(), "{job:?}: the session moved before: {}", scene.logs());
-    let cut = job.change(&scene)?;
+    ensure!(!scene.has_moved(), "{trial:?}: the session moved before: {}", scene.logs());
+    let cut = trial.change(&scene)?;
     let gap = recovery::watch(&flow.arrivals(), cut)
-        .with_context(|| format!("{job:?}: {}", scene.logs()))?;
-    ensure!(scene.has_moved(), "{job:?}: the session did not move: {}", scene.logs());
+        .with_context(|| format!("{trial:?}: {}", scene.logs()))?;
+    ensure!(scene.has_moved(), "{trial:?}: the session did not move: {}", scene.logs());
     let again = segments_sent_again(&host)?.saturating_sub(before[0]);
     let needless = segments_had_already(&host)?.saturating_sub(before[1]);
     let packets_lost = flow.lost(again)?;
-    Ok(Outcome { gap, packets_lost, needless: job.is_tcp.then_some(needless) })
+    let needless = (trial.flow == FlowName::Bulk).then_some(needless);
+    Ok(Outcome { gap, packets_lost, needless })
 }
 
 fn chart(points: &[Point]) -> Chart {
-    let line = |hand_off: &str, flow: &str| {
-        let own = points.iter().filter(|point| point.flow == flow && point.hand_off == hand_off);
-        let place = |point: &Point| Some((point.rtt_ms, point.gap_ms.range()?));
-        Ranges { name: format!("{hand_off}, {flow}"), points: own.filter_map(place).collect() }
+    let line = |kind: Kind, flow: FlowName| {
+        let own = points.iter().filter(|point| (point.hand_off, point.flow) == (kind, flow));
+        let places = own.filter_map(|point| Some((point.rtt_ms, point.gap_ms.range()?)));
+        Line::of_ranges(format!("{kind}, {flow}"), places)
     };
-    let kinds = ["hard", "soft"].into_iter();
-    let lines = kinds.flat_map(|kind| [line(kind, "tcp-bulk"), line(kind, "udp-bidir")]);
-    Chart {
-        title: "Silence after a hand-off".into(),
-        x: "round-trip time (ms)".into(),
-        y: "milliseconds".into(),
-        scale: Scale::Linear,
-        data: Data::Ranges { series: lines.filter(|line| !line.points.is_empty()).collect() },
-    }
+    let kinds = Kind::ALL.iter();
+    let lines = kinds.flat_map(|&kind| FlowName::ALL.iter().map(move |&flow| line(kind, flow)));
+    Chart::lines("Silence after a hand-off", ["round-trip time (ms)", "milliseconds"], lines)
 }
 
-const COLUMNS: [&str; 8] = [
-    "hand_off",
-    "flow",
-    "rtt_ms",
-    "gap_ms.median",
-    "gap_ms.p95",
-    "in_time_ratio",
-    "packets_lost.median",
-    "needless.median",
-];
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const SETTINGS: &str = "addresses = \"off\"\nilnp = \"on\"\n";
 /// Until locators have been exchanged and packets carry no nonce any more.
@@ -241,14 +213,15 @@ mod tests {
     #[test]
     fn hand_offs_in_time_are_counted() {
         let experiment = HandOff { repetitions: 2, ..HandOff::default() };
-        let jobs = experiment.jobs();
-        assert_eq!(jobs.len(), 2 * 2 * 3 * 2);
+        let cases = experiment.trials().cases;
+        assert_eq!(cases.iter().map(|(_, times)| times).sum::<usize>(), 2 * 2 * 3 * 2);
         let outcome = |ms| {
             let gap = Some(Duration::from_millis(ms));
             Outcome { gap, packets_lost: ms, needless: Some(0) }
         };
-        let point = Point::of(&jobs[0], &[outcome(10), outcome(40)]).unwrap();
-        assert_eq!((point.hand_off, point.flow, point.rtt_ms), ("hard", "tcp-bulk", 1.0));
+        let point = Point::of(&cases[0].0, &[outcome(10), outcome(40)]);
+        let what = (point.hand_off.name(), point.flow.name(), point.rtt_ms);
+        assert_eq!(what, ("hard", "tcp-bulk", 1.0));
         assert!((point.in_time_ratio - 0.5).abs() < 1e-9);
         assert_eq!(point.gap_ms.median, Some(25.0));
     }

@@ -1,52 +1,40 @@
 //! What a flood of I1s does to the traffic of a context that is there.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::recovery::{self, Scene, obstacles, pause};
-use super::{Bars, Chart, Data, Experiment, Results, Scale, Summary, Watch};
+use super::options::{as_seconds, span};
+use super::recovery::{self, Scene, pause};
+use super::statistics::median;
+use super::{Bars, Card, Chart, Experiment, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::topology::{ISPS, Impairment};
 use crate::workload::{Arrivals, I1Flood, LONGEST_FLOOD, Sender, TcpOptions, TcpTransfer};
 
-/// The experiment.
-#[derive(Clone, Debug)]
+/// Goodput of a context while its host is flooded with I1s from sources made up (as root).
+///
+/// Between two real daemons in network namespaces; 44 s with the default parameters.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct FloodCost {
-    /// The daemon; else the one next to this program or on PATH.
-    pub moorlined: Option<PathBuf>,
     /// Pairs of a time without and a time with the flood.
+    #[arg(long, value_name = "N", default_value_t = 10)]
     pub pairs: usize,
     /// Length of each.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span)]
+    #[serde(rename = "length_s", serialize_with = "as_seconds")]
     pub length: Duration,
     /// Octets a second of the transfer.
+    #[arg(long, value_name = "N", default_value_t = 20_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[serde(rename = "rate_octets_per_s")]
     pub rate: u64,
     /// I1s a second; as many as a thread can send without it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[serde(rename = "flood_per_s")]
     pub flood: Option<u64>,
-}
-
-impl Default for FloodCost {
-    fn default() -> Self {
-        Self {
-            moorlined: None,
-            pairs: 10,
-            length: Duration::from_secs(2),
-            rate: 20_000_000,
-            flood: None,
-        }
-    }
-}
-
-/// The parameters, for JSON.
-#[derive(Debug, Serialize)]
-struct Parameters {
-    pairs: usize,
-    length_s: f64,
-    rate_octets_per_s: u64,
-    flood_per_s: Option<u64>,
 }
 
 /// A time without and a time with the flood.
@@ -60,22 +48,19 @@ struct Point {
 }
 
 impl Experiment for FloodCost {
-    fn name(&self) -> &'static str {
-        "i1-flood"
-    }
-
-    fn about(&self) -> &'static str {
-        "goodput of a context while its host is flooded with I1s from sources made up"
-    }
-
-    fn obstacles(&self) -> Vec<String> {
-        obstacles(self.moorlined.as_ref(), &["nft"])
+    fn card(&self) -> Card {
+        Card {
+            name: "i1-flood",
+            about: "goodput of a context while its host is flooded with I1s from sources made up",
+            needs: Some(&["nft"]),
+            columns: &["quiet_mb_per_s", "flooded_mb_per_s", "ratio", "i1_per_s", "r1_per_s"],
+        }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.rate > 0, "nothing to measure");
         ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
-        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
+        let moorlined = recovery::daemon()?;
         let options = DaemonOptions::new(moorlined, SEND_TIMEOUT);
         watch.stage("two hosts with a context");
         let mut scene = Scene::protected(Impairment::default(), &options)?;
@@ -130,45 +115,24 @@ impl FloodCost {
     }
 
     fn results(&self, points: &[Point]) -> anyhow::Result<Results> {
-        let parameters = Parameters {
-            pairs: self.pairs,
-            length_s: self.length.as_secs_f64(),
-            rate_octets_per_s: self.rate,
-            flood_per_s: self.flood,
+        let median = |of: fn(&Point) -> f64| median(points.iter().map(of));
+        let bars = |name: &str, of: fn(&Point) -> f64| {
+            Bars::new(name, points.iter().map(|point| Some(of(point))))
         };
-        let median = |of: fn(&Point) -> f64| {
-            let values: Vec<_> = points.iter().map(of).collect();
-            Summary::of(&values).map(|summary| summary.median)
-        };
-        let mut results = Results::new(self, &parameters, points)?.with_columns(&COLUMNS);
-        for (name, value) in [
-            ("median_ratio", median(|point| point.ratio)),
-            ("median_i1_per_s", median(|point| point.i1_per_s)),
-            ("median_r1_per_s", median(|point| point.r1_per_s)),
-        ] {
-            results.summary.insert(name.into(), json!(value));
-        }
-        let bars = |name: &str, of: fn(&Point) -> f64| Bars {
-            name: name.into(),
-            values: points.iter().map(|point| Some(of(point))).collect(),
-        };
-        let chart = Chart {
-            title: "A transfer without and with a flood of I1s".into(),
-            x: "pairs of times".into(),
-            y: "MB/s".into(),
-            scale: Scale::Linear,
-            data: Data::Bars {
-                groups: (1..=points.len()).map(|pair| pair.to_string()).collect(),
-                series: vec![
-                    bars("quiet", |point| point.quiet_mb_per_s),
-                    bars("flooded", |point| point.flooded_mb_per_s),
-                ],
-            },
-        };
-        Ok(results.with_charts(vec![chart]))
+        let both = [
+            bars("quiet", |point| point.quiet_mb_per_s),
+            bars("flooded", |point| point.flooded_mb_per_s),
+        ];
+        let title = "A transfer without and with a flood of I1s";
+        let chart = Chart::bars(title, ["pairs of times", "MB/s"], 1..=points.len(), both);
+        let summary = json!({
+            "median_ratio": median(|point| point.ratio),
+            "median_i1_per_s": median(|point| point.i1_per_s),
+            "median_r1_per_s": median(|point| point.r1_per_s),
+        });
+        Ok(Results::new(self, points)?.with_summary(summary).with_charts([chart]))
     }
 }
 
-const COLUMNS: [&str; 5] = ["quiet_mb_per_s", "flooded_mb_per_s", "ratio", "i1_per_s", "r1_per_s"];
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(200);

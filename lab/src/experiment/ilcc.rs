@@ -8,132 +8,113 @@ mod kernel;
 mod latency;
 mod target;
 
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use clap::Args;
+use clap::builder::TypedValueParser as _;
 use moorline_types::Ilv;
 use serde::Serialize;
 use serde_json::json;
 
 pub use growth::Growth;
 
-use self::answers::Answers;
 use self::kernel::Seen;
 use self::latency::Latency;
-use self::target::{Second, Tally, Target};
+use self::target::{Second, Tally};
+use super::options::as_seconds;
 use super::programs::{self, Runs};
-use super::{Experiment, Results, Summary, Watch, recovery};
+use super::{Card, Experiment, Results, Summary, Watch, recovery};
 use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
+use crate::named::named;
 use crate::processors::{self, Awake, on_processor};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
 use crate::workload::Generator;
 use crate::{interrupt, preflight};
 
-/// The experiment.
-#[derive(Clone, Debug)]
+/// Latency, entries and losses of a host by its ILNPv6 correspondents, real and made up (as root).
+///
+/// The study of the correspondent cache (ILCC), figures 3 to 16, for its eleven tests, with and without an
+/// admission policy, and for both data planes. With the defaults it takes an hour and a half; `--ranks 0,5,10
+/// --seconds 10` five minutes.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct IlccStudy {
-    /// The daemon, for the kernel's data plane; else the one next to this program or on PATH.
-    pub moorlined: Option<PathBuf>,
-    /// What handles the target's packets.
+    /// What handles the target's packets: user (in user space), ebpf (the kernel's programs, and a daemon).
+    #[arg(long = "plane", value_name = "LIST", value_delimiter = ',', default_value = "user,ebpf")]
     pub planes: Vec<PlaneName>,
-    /// Ranks of the study's tests.
+    /// Ranks of the study's tests: how much of the traffic is made up.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0,1,2,3,4,5,6,7,8,9,10", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub ranks: Vec<u8>,
-    /// Length of a test.
+    /// Seconds of a test.
+    #[arg(long = "seconds", value_name = "N", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=3600).map(Duration::from_secs))]
+    #[serde(rename = "seconds", serialize_with = "as_seconds")]
     pub length: Duration,
-    /// Times that each is done.
+    /// Times that each is done; the study has 10.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub repetitions: usize,
-    /// Who decides on entries.
+    /// Who decides on entries: open, admit.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "open,admit")]
+    #[serde(skip)]
     pub policies: Vec<PolicyName>,
-    /// Whether there is a service.
+    /// transport: with an echo service; network: idle.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "transport,network")]
+    #[serde(skip)]
     pub layers: Vec<Layer>,
     /// Room for entries in the cache.
+    #[arg(long, value_name = "N", default_value_t = moorline_ilnp::consts::MAX_SESSIONS, value_parser = room)]
     pub room: usize,
-    /// Entries up to which the cost of growth is measured, by powers of ten.
+    /// Entries up to which the cost of growth is measured; a million takes a gigabyte.
+    // By powers of ten.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[serde(skip)]
     pub grow: usize,
 }
 
-impl Default for IlccStudy {
-    fn default() -> Self {
-        Self {
-            moorlined: None,
-            planes: vec![PlaneName::User, PlaneName::Ebpf],
-            ranks: (0..=10).collect(),
-            length: Duration::from_secs(60),
-            repetitions: 1,
-            policies: vec![PolicyName::Open, PolicyName::Admit],
-            layers: vec![Layer::Transport, Layer::Network],
-            room: moorline_ilnp::consts::MAX_SESSIONS,
-            grow: 100_000,
-        }
+fn room(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|room| *room > 0).ok_or("a number of entries, at least 1")
+}
+
+named! {
+    /// Who decides on entries in the cache.
+    pub enum PolicyName {
+        /// Each new correspondent has one: the study's kernel without policy.
+        Open = "open",
+        /// Both ends agree on it: its kernel with policy.
+        Admit = "admit",
     }
 }
 
-/// Who decides on entries in the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyName {
-    /// Each new correspondent has one: the study's kernel without policy.
-    Open,
-    /// Both ends agree on it: its kernel with policy.
-    Admit,
+named! {
+    /// What handles the target's packets.
+    pub enum PlaneName {
+        /// The data plane in user space, in a program that gets all frames.
+        User = "user",
+        /// The programs of the kernel, and a daemon.
+        Ebpf = "ebpf",
+    }
+}
+
+named! {
+    /// What the target does, which the study names after the layer that it looks at.
+    pub enum Layer {
+        /// An echo service, sent requests by a fixed source and datagrams by made-up ones.
+        Transport = "transport",
+        /// Nothing, and made-up sources send to it.
+        Network = "network",
+    }
 }
 
 impl PolicyName {
-    /// As people call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Admit => "admit",
-        }
+    /// Lines of a daemon's configuration.
+    pub(super) fn settings(self) -> String {
+        format!("addresses = \"off\"\nilnp = \"on\"\nilnp-policy = \"{self}\"\n")
     }
-}
-
-/// What handles the target's packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PlaneName {
-    /// The data plane in user space, in a program that gets all frames.
-    User,
-    /// The programs of the kernel, and a daemon.
-    Ebpf,
-}
-
-impl PlaneName {
-    /// As people call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Ebpf => "ebpf",
-        }
-    }
-}
-
-/// What the target does, which the study names after the layer that it looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Layer {
-    /// An echo service, sent requests by a fixed source and datagrams by made-up ones.
-    Transport,
-    /// Nothing, and made-up sources send to it.
-    Network,
 }
 
 impl Layer {
-    /// As people call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Transport => "transport",
-            Self::Network => "network",
-        }
-    }
-
     const fn port(self) -> Option<u16> {
         match self {
             Self::Transport => Some(ECHO_PORT),
@@ -142,26 +123,20 @@ impl Layer {
     }
 }
 
-/// The parameters, for JSON.
-#[derive(Debug, Serialize)]
-struct Parameters<'a> {
-    ranks: &'a [u8],
-    seconds: f64,
-    repetitions: usize,
-    room: usize,
-    packet_octets: u32,
-    planes: &'a [PlaneName],
-    /// Whether processors did not go to sleep between packets.
-    awake: bool,
+/// What is tested, besides the plane.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Test {
+    layer: Layer,
+    rank: u8,
+    policy: PolicyName,
 }
 
 /// A test of the study.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
     plane: PlaneName,
-    layer: Layer,
-    rank: u8,
-    policy: PolicyName,
+    #[serde(flatten)]
+    test: Test,
     /// In the cache at the end.
     entries: usize,
     /// Of the network layer, a packet that comes.
@@ -207,19 +182,28 @@ impl Traffic {
 }
 
 impl Experiment for IlccStudy {
-    fn name(&self) -> &'static str {
-        "ilcc"
-    }
-
-    fn about(&self) -> &'static str {
-        "latency, entries and losses of a host by its correspondents, real and made up, and by who decides on entries"
+    fn card(&self) -> Card {
+        Card {
+            name: "ilcc",
+            about: "latency, entries and losses of a host by its correspondents, real and made up, and by who decides on entries",
+            needs: self.planes.contains(&PlaneName::Ebpf).then_some(&["nft", "bpftool"]),
+            columns: &[
+                "plane",
+                "layer",
+                "rank",
+                "policy",
+                "entries",
+                "latency_us",
+                "latency_median_us",
+                "latency_p99_us",
+                "served_ratio",
+                "dropped_ratio",
+            ],
+        }
     }
 
     fn obstacles(&self) -> Vec<String> {
-        if self.planes.contains(&PlaneName::Ebpf) {
-            return recovery::obstacles(self.moorlined.as_ref(), &["nft", "bpftool"]);
-        }
-        preflight::check(&[])
+        self.card().needs.map_or_else(|| preflight::check(&[]), recovery::obstacles)
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
@@ -228,16 +212,12 @@ impl Experiment for IlccStudy {
         let awake = Awake::keep();
         let mut points = Vec::new();
         let tests = self.tests();
-        for &(plane, layer, rank, policy) in &tests {
-            watch.stage(&format!(
-                "{} plane, {} layer, test {rank}, {}",
-                plane.name(),
-                layer.name(),
-                policy.name()
-            ));
+        for &(plane, test) in &tests {
+            let Test { layer, rank, policy } = test;
+            watch.stage(&format!("{plane} plane, {layer} layer, test {rank}, {policy}"));
             points.push(match plane {
-                PlaneName::User => self.test(layer, rank, policy)?,
-                PlaneName::Ebpf => self.kernel_test(layer, rank, policy)?,
+                PlaneName::User => self.test(test)?,
+                PlaneName::Ebpf => self.kernel_test(test)?,
             });
             watch.done(points.len() as f64 / (tests.len() + 1) as f64);
         }
@@ -249,12 +229,12 @@ impl Experiment for IlccStudy {
 }
 
 impl IlccStudy {
-    fn tests(&self) -> Vec<(PlaneName, Layer, u8, PolicyName)> {
+    fn tests(&self) -> Vec<(PlaneName, Test)> {
         let mut tests = Vec::new();
         for &plane in &self.planes {
             for &layer in &self.layers {
                 for &rank in &self.ranks {
-                    let of = |policy: &PolicyName| (plane, layer, rank, *policy);
+                    let of = |&policy: &PolicyName| (plane, Test { layer, rank, policy });
                     tests.extend(self.policies.iter().map(of));
                 }
             }
@@ -262,57 +242,50 @@ impl IlccStudy {
         tests
     }
 
-    fn kernel_test(&self, layer: Layer, rank: u8, policy: PolicyName) -> anyhow::Result<Point> {
-        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
+    fn kernel_test(&self, test: Test) -> anyhow::Result<Point> {
+        let moorlined = recovery::daemon()?;
         let mut seen = Seen::default();
         for repetition in 0..self.repetitions.max(1) {
-            let load = self.load(layer, rank, 1 + repetition as u64);
-            seen.add(kernel::once(moorlined.clone(), (layer, policy, self.room), &load)?);
+            let load = self.load(test, 1 + repetition as u64);
+            seen.add(kernel::once(moorlined.clone(), test, self.room, &load)?);
         }
-        Ok(kernel_point(layer, rank, policy, &seen))
+        Ok(kernel_point(test, &seen))
     }
 
-    fn load(&self, layer: Layer, rank: u8, seed: u64) -> Load {
-        let load = Load { seed, ..Load::of_rank(rank, self.length) };
-        match layer {
+    fn load(&self, test: Test, seed: u64) -> Load {
+        let load = Load { seed, ..Load::of_rank(test.rank, self.length) };
+        match test.layer {
             Layer::Transport => load,
             Layer::Network => Load { echo: 0, ..load },
         }
     }
 
-    fn test(&self, layer: Layer, rank: u8, policy: PolicyName) -> anyhow::Result<Point> {
+    fn test(&self, test: Test) -> anyhow::Result<Point> {
         let (mut all, mut traffic) = (Tally::default(), Traffic::default());
         for repetition in 0..self.repetitions.max(1) {
-            let seed = 1 + repetition as u64;
-            let (tally, one) = self.once(layer, rank, policy, seed)?;
+            let (tally, one) = self.once(test, 1 + repetition as u64)?;
             traffic.add(one);
             all.add(tally);
         }
-        Ok(point(layer, rank, policy, &all, traffic))
+        Ok(point(test, &all, traffic))
     }
 
-    fn once(
-        &self,
-        layer: Layer,
-        rank: u8,
-        policy: PolicyName,
-        seed: u64,
-    ) -> anyhow::Result<(Tally, Traffic)> {
+    fn once(&self, test: Test, seed: u64) -> anyhow::Result<(Tally, Traffic)> {
         let lab = Lab::build(shared_link(1))?;
-        let [source, target] = HOSTS.map(|host| lab.namespace(host));
-        let (source, target) = (source?, target?);
-        let out = Hop::across((source, SHARED_LINK), (target, SHARED_LINK))?;
-        let back = Hop::across((target, SHARED_LINK), (source, SHARED_LINK))?;
-        for host in [source, target] {
+        let [source, victim] = HOSTS.map(|host| lab.namespace(host));
+        let (source, victim) = (source?, victim?);
+        let out = Hop::across((source, SHARED_LINK), (victim, SHARED_LINK))?;
+        let back = Hop::across((victim, SHARED_LINK), (source, SHARED_LINK))?;
+        for host in [source, victim] {
             // What is on the cable is ours alone.
             host.sysctl(&format!("ipv6/conf/{SHARED_LINK}/disable_ipv6"), "1")?;
         }
         let [from, to] = HOSTS.map(|host| shared_address(host, 0));
         let [own, others] = processors::of_two_hosts()?;
-        let start = || Target::start(target, back, Ilv::of(to), (policy, layer, self.room));
+        let start = || target::start(victim, back, Ilv::of(to), test, self.room);
         let at_work = on_processor(own, start)?;
-        let answers = Answers::start(source, SHARED_LINK)?;
-        let load = self.load(layer, rank, seed);
+        let answered = answers::count(source, SHARED_LINK)?;
+        let load = self.load(test, seed);
         let streams = load.streams(Ilv::of(from), to, &out);
         let begin = Instant::now();
         let generator =
@@ -324,29 +297,18 @@ impl IlccStudy {
         let mut sent = generator.finish()?.into_iter();
         let echo = if load.echo > 0 { sent.next().unwrap_or(0) } else { 0 };
         let tally = at_work.finish()?;
-        Ok((tally, Traffic { echo, made_up: sent.sum(), answers: answers.finish()? }))
+        Ok((tally, Traffic { echo, made_up: sent.sum(), answers: answered.finish()? }))
     }
 
     fn results(&self, points: &[Point], growth: &[Growth], awake: bool) -> anyhow::Result<Results> {
-        let parameters = Parameters {
-            ranks: &self.ranks,
-            seconds: self.length.as_secs_f64(),
-            repetitions: self.repetitions,
-            room: self.room,
-            packet_octets: 76,
-            planes: &self.planes,
-            awake,
-        };
-        let mut results = Results::new(self, &parameters, points)?.with_columns(&COLUMNS);
-        let penalty = growth::penalty(growth, STUDIED_ENTRIES);
-        for (name, value) in [
-            ("growth", json!(growth)),
-            ("penalty_of_5000_entries", json!(penalty)),
-            ("paper_penalty_with_walk", json!(WITH_WALK)),
-            ("paper_penalty_without_walk", json!(WITHOUT_WALK)),
-        ] {
-            results.summary.insert(name.into(), value);
-        }
+        let parameters = json!({"packet_octets": 76, "awake": awake});
+        let results = Results::new(self, points)?.with_parameters(parameters);
+        let results = results.with_summary(json!({
+            "growth": growth,
+            "penalty_of_5000_entries": growth::penalty(growth, STUDIED_ENTRIES),
+            "paper_penalty_with_walk": WITH_WALK,
+            "paper_penalty_without_walk": WITHOUT_WALK,
+        }));
         Ok(results.with_charts(charts::figures(points)))
     }
 }
@@ -369,7 +331,7 @@ impl Tally {
     }
 }
 
-fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Traffic) -> Point {
+fn point(test: Test, tally: &Tally, traffic: Traffic) -> Point {
     let micros =
         |nanos: &[u32]| -> Vec<f64> { nanos.iter().map(|nanos| f64::from(*nanos) / 1e3).collect() };
     let latency = Latency::of(micros(&tally.received));
@@ -379,13 +341,11 @@ fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Tra
     let cpu = tally.cpu.as_secs_f64();
     Point {
         plane: PlaneName::User,
-        layer,
-        rank,
-        policy,
+        test,
         entries: tally.entries,
         latency,
-        send_latency_us: Summary::of(&micros(&tally.sent)).map(|sent| sent.mean),
-        served_ratio: traffic.served_ratio(layer),
+        send_latency_us: Summary::of(micros(&tally.sent)).map(|sent| sent.mean),
+        served_ratio: traffic.served_ratio(test.layer),
         dropped_ratio: tally.dropped as f64 / tally.packets.max(1) as f64,
         echo_per_s: traffic.echo as f64 / seconds,
         made_up_per_s: traffic.made_up as f64 / seconds,
@@ -396,7 +356,7 @@ fn point(layer: Layer, rank: u8, policy: PolicyName, tally: &Tally, traffic: Tra
     }
 }
 
-fn kernel_point(layer: Layer, rank: u8, policy: PolicyName, seen: &Seen) -> Point {
+fn kernel_point(test: Test, seen: &Seen) -> Point {
     let &Seen { ref received, sent, time, entries, traffic } = seen;
     let came = traffic.echo + traffic.made_up;
     // Of more than one run each has the mean.
@@ -413,13 +373,11 @@ fn kernel_point(layer: Layer, rank: u8, policy: PolicyName, seen: &Seen) -> Poin
     let dropped = came.saturating_sub(received.count);
     Point {
         plane: PlaneName::Ebpf,
-        layer,
-        rank,
-        policy,
+        test,
         entries,
         latency,
-        send_latency_us: send_latency.filter(|_| layer == Layer::Transport),
-        served_ratio: traffic.served_ratio(layer),
+        send_latency_us: send_latency.filter(|_| test.layer == Layer::Transport),
+        served_ratio: traffic.served_ratio(test.layer),
         dropped_ratio: dropped as f64 / came.max(1) as f64,
         echo_per_s: traffic.echo as f64 / seconds,
         made_up_per_s: traffic.made_up as f64 / seconds,
@@ -430,18 +388,6 @@ fn kernel_point(layer: Layer, rank: u8, policy: PolicyName, seen: &Seen) -> Poin
     }
 }
 
-const COLUMNS: [&str; 10] = [
-    "plane",
-    "layer",
-    "rank",
-    "policy",
-    "entries",
-    "latency_us",
-    "latency_median_us",
-    "latency_p99_us",
-    "served_ratio",
-    "dropped_ratio",
-];
 /// Of which the St Andrews kernel was measured with its debug function and without.
 const STUDIED_ENTRIES: usize = 5000;
 /// By how much these entries slow its network layer down when `print_ilcc` walks through them for each packet.

@@ -5,69 +5,66 @@
 //! other of the same ones with nonces. Sender, receiver and flood share the processors of the machine, so a flood costs
 //! round trips whatever its packets are; the session's less those of the other network are what is Moorline's.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use clap::Args;
 use moorline_types::Ilv;
 use serde::Serialize;
 use serde_json::json;
 
+use super::options::{as_seconds, span};
 use super::programs::{self, Programs};
-use super::recovery::{self, Scene, obstacles, pause};
-use super::{Bars, Chart, Data, Experiment, PolicyName, Results, Scale, Summary, Watch};
+use super::recovery::{self, Scene, pause};
+use super::statistics::median;
+use super::{Bars, Card, Chart, Experiment, PolicyName, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::hop::Hop;
 use crate::interrupt;
 use crate::load::{Load, Rate};
+use crate::named::named;
 use crate::topology::{ISPS, Impairment, host_address};
 use crate::workload::{Generator, LONGEST_FLOOD, Ping, Pings};
 
-/// The experiment.
-#[derive(Clone, Debug)]
+/// Round trips and losses of an ILNP session under a flood of made-up correspondents (as root).
+///
+/// Between two real daemons in network namespaces, and beside it the same without them, in turns; a minute and a
+/// half with the default parameters.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct IlnpFlood {
-    /// The daemon; else the one next to this program or on PATH.
-    pub moorlined: Option<PathBuf>,
-    /// Who decides on entries of the victim.
+    /// Who decides on entries: admit, open.
+    #[arg(long, value_name = "NAME", default_value = "admit")]
     pub policy: PolicyName,
-    /// Pairs of times in both networks.
+    /// Pairs of times, in a network without Moorline and in one with a session.
+    #[arg(long, value_name = "N", default_value_t = 5)]
     pub pairs: usize,
-    /// Length of each.
+    /// How long each is without the flood, and as long with it.
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = span)]
+    #[serde(rename = "length_s", serialize_with = "as_seconds")]
     pub length: Duration,
     /// Datagrams a second of the session, each of them answered.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[serde(rename = "pings_per_s")]
     pub pings: u32,
     /// Datagrams a second of the flood; as many as a thread can send without it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[serde(rename = "flood_per_s")]
     pub flood: Option<u64>,
 }
 
-impl Default for IlnpFlood {
-    fn default() -> Self {
-        Self {
-            moorlined: None,
-            policy: PolicyName::Admit,
-            pairs: 5,
-            length: Duration::from_secs(4),
-            pings: 500,
-            flood: None,
-        }
+named! {
+    /// What the datagrams of a network are.
+    enum Protocol {
+        /// Of the host without Moorline.
+        Plain = "ipv6",
+        Session = "ilnp",
     }
-}
-
-/// The parameters, for JSON.
-#[derive(Debug, Serialize)]
-struct Parameters {
-    policy: PolicyName,
-    pairs: usize,
-    length_s: f64,
-    pings_per_s: u32,
-    flood_per_s: Option<u64>,
 }
 
 /// A time without and a time with the flood.
 #[derive(Debug, Serialize)]
 struct Point {
-    /// Plain IPv6, or an ILNP session.
-    protocol: &'static str,
+    protocol: Protocol,
     quiet_median_us: Option<f64>,
     quiet_p99_us: Option<f64>,
     flooded_median_us: Option<f64>,
@@ -82,34 +79,34 @@ struct Point {
 }
 
 impl Experiment for IlnpFlood {
-    fn name(&self) -> &'static str {
-        "ilnp-flood"
-    }
-
-    fn about(&self) -> &'static str {
-        "round trips and losses of an ILNP session while its host is flooded by made-up correspondents"
-    }
-
-    fn obstacles(&self) -> Vec<String> {
-        obstacles(self.moorlined.as_ref(), &["nft"])
+    fn card(&self) -> Card {
+        Card {
+            name: "ilnp-flood",
+            about: "round trips and losses of an ILNP session while its host is flooded by made-up correspondents",
+            needs: Some(&["nft"]),
+            columns: &[
+                "protocol",
+                "quiet_median_us",
+                "quiet_p99_us",
+                "flooded_median_us",
+                "flooded_p99_us",
+                "sent",
+                "lost",
+                "flood_per_s",
+            ],
+        }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.pings > 0, "nothing to measure");
         ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
-        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
-        let options = DaemonOptions {
-            settings: format!(
-                "addresses = \"off\"\nilnp = \"on\"\nilnp-policy = \"{}\"\n",
-                self.policy.name()
-            ),
-            ..DaemonOptions::new(moorlined, SEND_TIMEOUT)
-        };
+        let moorlined = recovery::daemon()?;
+        let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, self.policy.settings());
         let _counting = programs::Counting::start();
         watch.stage("two networks of two hosts");
-        let plain = Place::new(PLAIN, Scene::plain(Impairment::default())?, self.pings)?;
+        let plain = Place::new(Protocol::Plain, Scene::plain(Impairment::default())?, self.pings)?;
         let scene = Scene::as_it_is(Impairment::default(), &options)?;
-        let session = Place::new(SESSION, scene, self.pings)?;
+        let session = Place::new(Protocol::Session, scene, self.pings)?;
         await_session(&session.scene)?;
         watch.stage("without and with the flood");
         let mut points = Vec::new();
@@ -123,7 +120,7 @@ impl Experiment for IlnpFlood {
                 pair.push(self.times(place)?);
                 watch.done((points.len() + pair.len()) as f64 / (2 * self.pairs) as f64);
             }
-            pair.sort_by_key(|point| point.protocol == SESSION);
+            pair.sort_by_key(|point| point.protocol);
             points.append(&mut pair);
         }
         for place in [plain, session] {
@@ -135,13 +132,13 @@ impl Experiment for IlnpFlood {
 
 /// A network, and datagrams to and fro in it.
 struct Place {
-    protocol: &'static str,
+    protocol: Protocol,
     pings: Pings,
     scene: Scene,
 }
 
 impl Place {
-    fn new(protocol: &'static str, scene: Scene, pings: u32) -> anyhow::Result<Self> {
+    fn new(protocol: Protocol, scene: Scene, pings: u32) -> anyhow::Result<Self> {
         Ok(Self { protocol, pings: Pings::start(&scene.ends, pings)?, scene })
     }
 }
@@ -149,7 +146,7 @@ impl Place {
 impl IlnpFlood {
     /// Without and with the flood.
     fn times(&self, place: &Place) -> anyhow::Result<Point> {
-        let Place { protocol, pings, scene } = place;
+        let &Place { protocol, ref pings, ref scene } = place;
         let quiet = self.span(pings)?;
         // By the other ISP: what is measured is not the queue of a link.
         let router = scene.lab.namespace(ISPS[1])?;
@@ -157,9 +154,9 @@ impl IlnpFlood {
         let (hop, source) = Hop::towards(router, victim)?;
         let made_up = self.flood.map_or(Rate::Line { threads: 1 }, Rate::PerSecond);
         let load = Load { echo: 0, made_up, ..Load::of_rank(0, LONGEST_FLOOD) };
-        let streams = match *protocol {
-            PLAIN => load.as_classic(Ilv::of(source), victim, &hop),
-            _ => load.streams(Ilv::of(source), victim, &hop),
+        let streams = match protocol {
+            Protocol::Plain => load.as_classic(Ilv::of(source), victim, &hop),
+            Protocol::Session => load.streams(Ilv::of(source), victim, &hop),
         };
         let programs = scene.daemons.first().and_then(Programs::ingress);
         let runs = || programs.as_ref().and_then(Programs::runs);
@@ -202,57 +199,33 @@ impl IlnpFlood {
     }
 
     fn results(&self, points: &[Point]) -> anyhow::Result<Results> {
-        let parameters = Parameters {
-            policy: self.policy,
-            pairs: self.pairs,
-            length_s: self.length.as_secs_f64(),
-            pings_per_s: self.pings,
-            flood_per_s: self.flood,
-        };
-        let median = |protocol: &str, of: &dyn Fn(&Point) -> Option<f64>| {
-            let values: Vec<_> =
-                points.iter().filter(|point| point.protocol == protocol).filter_map(of).collect();
-            Summary::of(&values).map(|summary| summary.median)
-        };
+        use Protocol::{Plain, Session};
+        let of = |protocol: Protocol| points.iter().filter(move |one| one.protocol == protocol);
         let added = |of: fn(&Point) -> Option<f64>| {
             let pairs = points.chunks_exact(2);
-            let added = pairs.filter_map(|pair| Some(of(&pair[1])? - of(&pair[0])?));
-            Summary::of(&added.collect::<Vec<_>>()).map(|summary| summary.median)
+            median(pairs.filter_map(|pair| Some(of(&pair[1])? - of(&pair[0])?)))
         };
-        let lost: usize =
-            points.iter().filter(|point| point.protocol == SESSION).map(|point| point.lost).sum();
-        let mut results = Results::new(self, &parameters, points)?.with_columns(&COLUMNS);
-        for (name, value) in [
-            ("added_p99_us", json!(added(|point| point.flooded_p99_us))),
-            ("added_median_us", json!(added(|point| point.flooded_median_us))),
-            ("added_p99_quiet_us", json!(added(|point| point.quiet_p99_us))),
-            ("added_median_quiet_us", json!(added(|point| point.quiet_median_us))),
-            ("lost", json!(lost)),
-            ("program_ns", json!(median(SESSION, &|point| point.program_ns))),
-            ("flood_per_s", json!(median(SESSION, &|point| Some(point.flood_per_s)))),
-        ] {
-            results.summary.insert(name.into(), value);
-        }
-        let bars = |name: &str, protocol: &str, of: fn(&Point) -> Option<f64>| Bars {
-            name: name.into(),
-            values: points.iter().filter(|point| point.protocol == protocol).map(of).collect(),
+        let summary = json!({
+            "added_p99_us": added(|point| point.flooded_p99_us),
+            "added_median_us": added(|point| point.flooded_median_us),
+            "added_p99_quiet_us": added(|point| point.quiet_p99_us),
+            "added_median_quiet_us": added(|point| point.quiet_median_us),
+            "lost": of(Session).map(|point| point.lost).sum::<usize>(),
+            "program_ns": median(of(Session).filter_map(|point| point.program_ns)),
+            "flood_per_s": median(of(Session).map(|point| point.flood_per_s)),
+        });
+        let bars = |name: &str, protocol: Protocol, value: fn(&Point) -> Option<f64>| {
+            Bars::new(name, of(protocol).map(value))
         };
-        let chart = Chart {
-            title: "Round trips (99th percentile) under a flood of made-up correspondents".into(),
-            x: "pairs of times".into(),
-            y: "us".into(),
-            scale: Scale::Linear,
-            data: Data::Bars {
-                groups: (1..=self.pairs).map(|pair| pair.to_string()).collect(),
-                series: vec![
-                    bars("IPv6, quiet", PLAIN, |point| point.quiet_p99_us),
-                    bars("IPv6, flooded", PLAIN, |point| point.flooded_p99_us),
-                    bars("ILNP, quiet", SESSION, |point| point.quiet_p99_us),
-                    bars("ILNP, flooded", SESSION, |point| point.flooded_p99_us),
-                ],
-            },
-        };
-        Ok(results.with_charts(vec![chart]))
+        let all = [
+            bars("IPv6, quiet", Plain, |point| point.quiet_p99_us),
+            bars("IPv6, flooded", Plain, |point| point.flooded_p99_us),
+            bars("ILNP, quiet", Session, |point| point.quiet_p99_us),
+            bars("ILNP, flooded", Session, |point| point.flooded_p99_us),
+        ];
+        let title = "Round trips (99th percentile) under a flood of made-up correspondents";
+        let chart = Chart::bars(title, ["pairs of times", "us"], 1..=self.pairs, all);
+        Ok(Results::new(self, points)?.with_summary(summary).with_charts([chart]))
     }
 }
 
@@ -283,18 +256,6 @@ fn part_of(pings: &[Ping], part: f64) -> Option<f64> {
     times.get(place).copied().filter(|time| time.is_finite())
 }
 
-const PLAIN: &str = "ipv6";
-const SESSION: &str = "ilnp";
-const COLUMNS: [&str; 8] = [
-    "protocol",
-    "quiet_median_us",
-    "quiet_p99_us",
-    "flooded_median_us",
-    "flooded_p99_us",
-    "sent",
-    "lost",
-    "flood_per_s",
-];
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const SESSION_LIMIT: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_millis(300);

@@ -2,18 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Chart, Data, Experiment, Line, Results, Scale, Watch};
+use super::{Card, Chart, Experiment, Line, Results, Watch};
 use crate::cost::{self, IspLoss, IspLossOutcome};
-
-/// The parameters, for JSON.
-#[derive(Debug, Serialize)]
-struct Parameters {
-    contexts: u32,
-    round_trip_s: f64,
-    send_timeout_s: f64,
-    period_s: f64,
-    limit_s: f64,
-}
 
 /// One way to lose the ISP.
 #[derive(Debug, Serialize)]
@@ -30,17 +20,25 @@ struct Point {
 }
 
 impl Experiment for IspLoss {
-    fn name(&self) -> &'static str {
-        "isp-loss"
-    }
-
-    fn about(&self) -> &'static str {
-        "time until the contexts of a site have left an ISP that failed, and the probes it took"
+    fn card(&self) -> Card {
+        Card {
+            name: "isp-loss",
+            about: "time until the contexts of a site have left an ISP that failed, and the probes it took",
+            needs: None,
+            columns: &[
+                "is_noticed",
+                "half_moved_s",
+                "p99_moved_s",
+                "all_moved_s",
+                "site_probes",
+                "peer_probes",
+            ],
+        }
     }
 
     /// Both ways, whichever the plan names.
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let (mut points, mut series) = (Vec::new(), Vec::new());
+        let (mut points, mut lines) = (Vec::new(), Vec::new());
         for (index, is_noticed) in [true, false].into_iter().enumerate() {
             let name = if is_noticed { "uplink seen to fail" } else { "silent loss" };
             watch.stage(name);
@@ -51,25 +49,12 @@ impl Experiment for IspLoss {
             let moved = moved.map(|(count, at)| (at.as_secs_f64(), f64::from(count) * of_all));
             // A line needs no more points than a plot has columns.
             let step = outcome.moved.len().div_ceil(1000).max(1);
-            series.push(Line { name: name.into(), points: moved.step_by(step).collect() });
+            lines.push(Line::new(name, moved.step_by(step)));
             watch.done(if index == 0 { 0.5 } else { 1.0 });
         }
-        let chart = Chart {
-            title: format!("{} contexts leave an ISP", self.contexts),
-            x: "seconds since the loss".into(),
-            y: "per cent moved".into(),
-            scale: Scale::Linear,
-            data: Data::Lines { series },
-        };
-        let parameters = Parameters {
-            contexts: self.contexts,
-            round_trip_s: self.round_trip.as_secs_f64(),
-            send_timeout_s: self.send_timeout.as_secs_f64(),
-            period_s: self.period.as_secs_f64(),
-            limit_s: self.limit.as_secs_f64(),
-        };
-        let results = Results::new(self, &parameters, &points)?.with_columns(&COLUMNS);
-        Ok(results.with_charts(vec![chart]))
+        let title = format!("{} contexts leave an ISP", self.contexts);
+        let chart = Chart::lines(title, ["seconds since the loss", "per cent moved"], lines);
+        Ok(Results::new(self, &points)?.with_charts([chart]))
     }
 }
 
@@ -88,6 +73,3 @@ impl IspLoss {
         }
     }
 }
-
-const COLUMNS: [&str; 6] =
-    ["is_noticed", "half_moved_s", "p99_moved_s", "all_moved_s", "site_probes", "peer_probes"];

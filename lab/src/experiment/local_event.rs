@@ -1,52 +1,47 @@
 //! How fast a connection leaves an uplink that has lost its carrier: the host is told at once, so neither
 //! timers nor round trips need be waited for.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
+use clap::Args;
 use serde::Serialize;
 
-use super::pool::{mixed, part, run_groups};
-use super::recovery::{self, Scene, obstacles, pause, segments_sent_again};
-use super::{Chart, Data, Experiment, Percentiles, Ranges, Results, Scale, Watch};
+use super::options::{count, rtt};
+use super::pool::{Trial, Trials, part};
+use super::recovery::{self, FlowName, Scene, pause, segments_sent_again};
+use super::statistics::ms;
+use super::{Card, Chart, Experiment, Line, Percentiles, Results, Watch};
 use crate::Failure;
 use crate::capture::Capture;
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment};
 
-/// Parameters.
-#[derive(Clone, Debug)]
+/// Time from the loss of a carrier to the first packet by the other uplink (as root).
+///
+/// With the silence of the application and the packets that were lost.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct LocalEvent {
-    /// The daemon to run; found if not told.
-    pub moorlined: Option<PathBuf>,
-    /// Round-trip times.
+    /// Round-trip times in milliseconds.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,20,80", value_parser = rtt)]
+    #[serde(skip)]
     pub rtts: Vec<Duration>,
-    /// Failures for each of them and each flow.
+    /// Failures for each of them, under a transfer and under datagrams.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
     pub repetitions: usize,
     /// Networks side by side.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
     pub parallel: usize,
-    /// Of the moments of the failures.
+    /// What the moments of failures follow from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-}
-
-impl Default for LocalEvent {
-    fn default() -> Self {
-        let rtts = [1, 20, 80].map(Duration::from_millis).into();
-        Self { moorlined: None, rtts, repetitions: 20, parallel: 1, seed: 1 }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Parameters {
-    repetitions: usize,
-    parallel: usize,
-    seed: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Point {
-    flow: &'static str,
+    flow: FlowName,
     rtt_ms: f64,
     repetitions: usize,
     /// From the loss of the carrier to the first packet that left by the other uplink.
@@ -58,10 +53,9 @@ struct Point {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Job {
-    is_tcp: bool,
+struct Case {
+    flow: FlowName,
     rtt: Duration,
-    seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,91 +65,79 @@ struct Outcome {
     packets_lost: u64,
 }
 
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, RTT {} ms", self.flow, ms(self.rtt))
+    }
+}
+
 impl Experiment for LocalEvent {
-    fn name(&self) -> &'static str {
-        "local-event"
-    }
-
-    fn about(&self) -> &'static str {
-        "time from the loss of a carrier to the first packet by the other uplink"
-    }
-
-    fn obstacles(&self) -> Vec<String> {
-        obstacles(self.moorlined.as_ref(), &["tcpdump"])
+    fn card(&self) -> Card {
+        Card {
+            name: "local-event",
+            about: "time from the loss of a carrier to the first packet by the other uplink",
+            needs: Some(&["tcpdump"]),
+            columns: &[
+                "flow",
+                "rtt_ms",
+                "first_packet_ms.median",
+                "first_packet_ms.p95",
+                "goodput_gap_ms.median",
+                "goodput_gap_ms.p95",
+                "packets_lost.median",
+                "packets_lost.p95",
+            ],
+        }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
-        let jobs = self.jobs();
-        let groups: Vec<_> = jobs.chunks(self.repetitions.max(1)).collect();
-        let name = |job: &Job| {
-            let rtt = job.rtt.as_secs_f64() * 1e3;
-            format!("{}, RTT {rtt} ms", job.flow())
-        };
-        let outcomes = run_groups(&groups, self.parallel, |job| run(&moorlined, job), name, watch)?;
-        let made = groups.iter().zip(&outcomes);
-        let points: Vec<_> =
-            made.filter_map(|(jobs, outcomes)| Point::of(jobs.first()?, outcomes)).collect();
-        let &Self { repetitions, parallel, seed, .. } = self;
-        let results = Results::new(self, &Parameters { repetitions, parallel, seed }, &points)?;
-        Ok(results.with_columns(&COLUMNS).with_charts(vec![chart(&points)]))
+        let moorlined = recovery::daemon()?;
+        let tried = self.trials().run(watch, |trial| run(&moorlined, trial))?;
+        let points: Vec<_> = tried.iter().map(|(case, all)| Point::of(case, all)).collect();
+        Ok(Results::new(self, &points)?.with_charts([chart(&points)]))
     }
 }
 
 impl LocalEvent {
-    fn jobs(&self) -> Vec<Job> {
-        let flows = [true, false].into_iter();
-        let all = flows.flat_map(|is_tcp| self.rtts.iter().map(move |&rtt| (is_tcp, rtt)));
-        let repeated = all.flat_map(|what| std::iter::repeat_n(what, self.repetitions));
-        let job = |(number, (is_tcp, rtt))| Job { is_tcp, rtt, seed: mixed(self.seed, number) };
-        (0..).zip(repeated).map(job).collect()
-    }
-}
-
-impl Job {
-    fn flow(&self) -> &'static str {
-        if self.is_tcp { "tcp-bulk" } else { "udp-bidir" }
+    fn trials(&self) -> Trials<Case> {
+        let &Self { ref rtts, repetitions, parallel, seed } = self;
+        let of_flow = |&flow| rtts.iter().map(move |&rtt| (Case { flow, rtt }, repetitions));
+        Trials { cases: FlowName::ALL.iter().flat_map(of_flow).collect(), seed, parallel }
     }
 }
 
 impl Point {
-    fn of(job: &Job, outcomes: &[Outcome]) -> Option<Self> {
-        let percentiles = |value: fn(&Outcome) -> Option<f64>| {
-            Percentiles::of(&outcomes.iter().map(value).collect::<Vec<_>>())
-        };
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        outcomes.first()?;
-        Some(Self {
-            flow: job.flow(),
-            rtt_ms: ms(job.rtt),
-            repetitions: outcomes.len(),
-            first_packet_ms: percentiles(|one| one.first_packet.map(|t| t.as_secs_f64() * 1e3)),
-            goodput_gap_ms: percentiles(|one| one.gap.map(|t| t.as_secs_f64() * 1e3)),
-            packets_lost: percentiles(|one| Some(one.packets_lost as f64)),
-        })
+    fn of(case: &Case, all: &[Outcome]) -> Self {
+        Self {
+            flow: case.flow,
+            rtt_ms: ms(case.rtt),
+            repetitions: all.len(),
+            first_packet_ms: Percentiles::of(all.iter().map(|one| one.first_packet.map(ms))),
+            goodput_gap_ms: Percentiles::of(all.iter().map(|one| one.gap.map(ms))),
+            packets_lost: Percentiles::of(all.iter().map(|one| Some(one.packets_lost as f64))),
+        }
     }
 }
 
 /// One loss of the carrier at host A.
-fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
-    let cables = Impairment { seed: job.seed, ..Impairment::delay(job.rtt / 2) };
-    let mut options = DaemonOptions::new(moorlined.to_owned(), SEND_TIMEOUT);
-    options.settings = SETTINGS.into();
+fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
+    let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let mut scene = Scene::protected(cables, &options)?;
-    let flow = scene.start(job.is_tcp)?;
+    let flow = scene.start(trial.flow)?;
     flow.await_arrivals()?;
     scene.await_contexts()?;
     let host = scene.lab.namespace(HOSTS[0])?.clone();
     let capture = Capture::start(&host, ISPS[1], &scene.lab.directory(HOSTS[0])?)?;
-    pause(SETTLING + SPREAD.mul_f64(part(job.seed, 0)))?;
+    pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
     let before = segments_sent_again(&host)?;
     let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
     let armed = scene.lab.arm(failure)?;
-    ensure!(!scene.has_moved(), "{job:?}: traffic moved before: {}", scene.logs());
+    ensure!(!scene.has_moved(), "{trial:?}: traffic moved before: {}", scene.logs());
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock")?;
     let cut = armed.strike()?.at;
     let gap = recovery::watch(&flow.arrivals(), cut)
-        .with_context(|| format!("{job:?}: {}", scene.logs()))?;
+        .with_context(|| format!("{trial:?}: {}", scene.logs()))?;
     let again = segments_sent_again(&host)?.saturating_sub(before);
     let packets_lost = flow.lost(again)?;
     let frames = capture.finish()?;
@@ -166,36 +148,20 @@ fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
 }
 
 fn chart(points: &[Point]) -> Chart {
-    let line = |flow: &str, what: &str, value: fn(&Point) -> Percentiles| {
+    let line = |flow: FlowName, what: &str, value: fn(&Point) -> Percentiles| {
         let own = points.iter().filter(|point| point.flow == flow);
-        let place = |point: &Point| Some((point.rtt_ms, value(point).range()?));
-        Ranges { name: format!("{what}, {flow}"), points: own.filter_map(place).collect() }
+        let places = own.filter_map(|point| Some((point.rtt_ms, value(point).range()?)));
+        Line::of_ranges(format!("{what}, {flow}"), places)
     };
-    let lines = ["tcp-bulk", "udp-bidir"].into_iter().flat_map(|flow| {
+    let lines = FlowName::ALL.iter().flat_map(|&flow| {
         [
             line(flow, "first packet", |point| point.first_packet_ms),
             line(flow, "gap of the application", |point| point.goodput_gap_ms),
         ]
     });
-    Chart {
-        title: "After the loss of a carrier".into(),
-        x: "round-trip time (ms)".into(),
-        y: "milliseconds".into(),
-        scale: Scale::Linear,
-        data: Data::Ranges { series: lines.filter(|line| !line.points.is_empty()).collect() },
-    }
+    Chart::lines("After the loss of a carrier", ["round-trip time (ms)", "milliseconds"], lines)
 }
 
-const COLUMNS: [&str; 8] = [
-    "flow",
-    "rtt_ms",
-    "first_packet_ms.median",
-    "first_packet_ms.p95",
-    "goodput_gap_ms.median",
-    "goodput_gap_ms.p95",
-    "packets_lost.median",
-    "packets_lost.p95",
-];
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTINGS: &str = "addresses = \"hba\"\ntrigger-bytes = 500\n";
 /// Until the standby pair is known.
@@ -209,14 +175,14 @@ mod tests {
     #[test]
     fn repetitions_make_points_of_both_flows() {
         let event = LocalEvent { repetitions: 2, ..LocalEvent::default() };
-        let jobs = event.jobs();
-        assert_eq!(jobs.len(), 2 * 3 * 2);
+        let cases = event.trials().cases;
+        assert_eq!(cases.iter().map(|(_, times)| times).sum::<usize>(), 2 * 3 * 2);
         let outcome = |ms| Outcome {
             first_packet: Some(Duration::from_millis(ms)),
             gap: None,
             packets_lost: ms,
         };
-        let point = Point::of(&jobs[0], &[outcome(2), outcome(4)]).unwrap();
+        let point = Point::of(&cases[0].0, &[outcome(2), outcome(4)]);
         assert_eq!((point.first_packet_ms.median, point.goodput_gap_ms.median), (Some(3.0), None));
         assert_eq!(point.packets_lost.median, Some(3.0));
     }

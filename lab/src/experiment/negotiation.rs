@@ -9,33 +9,47 @@
 
 mod exchange;
 
+use std::fmt;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use clap::Args;
 use moorline_api::{ContextState, Proof};
 use moorline_cga::{KeyError, MAX_SIGNING_BITS, MIN_SIGNING_BITS};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{Bars, Chart, Data, Experiment, Results, Scale, Summary, Watch};
+use super::options::{List, sizes};
+use super::recovery;
+use super::statistics::median;
+use super::{Bars, Card, Chart, Experiment, Results, Summary, Watch};
 use crate::capture::Capture;
 use crate::daemon::{Daemon, DaemonOptions, start_both};
+use crate::interrupt;
 use crate::lab::Lab;
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
-use crate::{interrupt, preflight};
 use exchange::{Exchange, exchanges};
 
-/// Parameters.
-#[derive(Clone, Debug)]
+/// Time from I1 to R2 by the security of the addresses and by their number (as root).
+///
+/// Figure 7 of the LinShim6 paper, between two real daemons in network namespaces.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct Negotiation {
-    /// The daemon to run; found if not told.
-    pub moorlined: Option<PathBuf>,
-    /// How the addresses are secured.
+    /// How addresses are secured: none, hba, hbacompat-BITS, cga-BITS.
+    #[arg(
+        long = "security",
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "none,hba,hbacompat-1024,cga-384,cga-512,cga-1024,cga-2048"
+    )]
     pub securities: Vec<Security>,
     /// How many addresses each host has.
-    pub sizes: Vec<usize>,
-    /// Contexts for each combination. As in the paper: 20.
+    #[arg(long, value_name = "LIST", default_value = "2,5,10", value_parser = sizes)]
+    pub sizes: List<usize>,
+    /// Contexts for each combination.
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub runs: usize,
 }
 
@@ -52,30 +66,10 @@ pub enum Security {
     Cga(u32),
 }
 
-impl Default for Negotiation {
-    fn default() -> Self {
-        let cga = [384, 512, 1024, 2048].map(Security::Cga);
-        let others = [Security::None, Security::Hba, Security::HbaCompatible(1024)];
-        Self {
-            moorlined: None,
-            securities: others.into_iter().chain(cga).collect(),
-            sizes: vec![2, 5, 10],
-            runs: 20,
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Parameters {
-    securities: Vec<String>,
-    sizes: Vec<usize>,
-    runs: usize,
-}
-
 /// A bar.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Point {
-    security: String,
+    security: Security,
     addresses: usize,
     runs: usize,
     /// I1 to R2.
@@ -93,26 +87,26 @@ struct Point {
 }
 
 impl Experiment for Negotiation {
-    fn name(&self) -> &'static str {
-        "negotiation"
-    }
-
-    fn about(&self) -> &'static str {
-        "time from I1 to R2 by the security of the addresses and by their number"
-    }
-
-    fn obstacles(&self) -> Vec<String> {
-        let mut obstacles = preflight::check(&["tcpdump"]);
-        obstacles.extend(preflight::check_bpf());
-        if self.moorlined.is_none() && preflight::find_daemon().is_none() {
-            obstacles.push("moorlined is neither next to this program nor on PATH".into());
+    fn card(&self) -> Card {
+        Card {
+            name: "negotiation",
+            about: "time from I1 to R2 by the security of the addresses and by their number",
+            needs: Some(&["tcpdump"]),
+            columns: &[
+                "security",
+                "addresses",
+                "runs",
+                "median_s",
+                "stddev_s",
+                "median_i2_r2_s",
+                "i2_octets",
+                "refused",
+            ],
         }
-        obstacles
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = self.moorlined.clone().or_else(preflight::find_daemon);
-        let moorlined = moorlined.context("moorlined")?;
+        let moorlined = recovery::daemon()?;
         for size in &self.sizes {
             ensure!((1..=MAX_SIZE).contains(size), "1 to {MAX_SIZE} addresses, not {size}");
         }
@@ -120,82 +114,73 @@ impl Experiment for Negotiation {
         let mut points = Vec::new();
         for &security in &self.securities {
             for &size in &self.sizes {
-                watch.stage(&format!("{}, {size} addresses", security.name()));
+                watch.stage(&format!("{security}, {size} addresses"));
                 watch.done(points.len() as f64 / all as f64);
-                points.push(match security.refusal() {
-                    Some(refused) => Point::refused(security, size, refused),
-                    None => {
-                        let trial = Trial { moorlined: &moorlined, security, size };
-                        let exchanges = trial.run(self.runs).with_context(|| {
-                            format!("{} with {size} addresses", security.name())
-                        })?;
-                        Point::of(security, size, &exchanges)
-                    }
-                });
+                let refused = security.refusal();
+                let exchanges = if refused.is_some() {
+                    Vec::new()
+                } else {
+                    let trial = Trial { moorlined: &moorlined, security, size };
+                    let what = || format!("{security} with {size} addresses");
+                    trial.run(self.runs).with_context(what)?
+                };
+                points.push(Point::of(security, size, &exchanges, refused));
             }
         }
         watch.done(1.0);
-        let chart = self.chart(&points);
-        let results = Results::new(self, &self.parameters(), &points)?.with_columns(&COLUMNS);
-        Ok(results.with_charts(vec![chart]))
+        Ok(Results::new(self, &points)?.with_charts([self.chart(&points)]))
     }
 }
 
 impl Negotiation {
-    fn parameters(&self) -> Parameters {
-        Parameters {
-            securities: self.securities.iter().map(|security| security.name()).collect(),
-            sizes: self.sizes.clone(),
-            runs: self.runs,
-        }
-    }
-
     fn chart(&self, points: &[Point]) -> Chart {
         let median = |security: Security, size: usize| {
-            let of = |point: &&Point| point.security == security.name() && point.addresses == size;
+            let of = |point: &&Point| point.security == security && point.addresses == size;
             points.iter().find(of).and_then(|point| point.median_s).map(|seconds| 1e3 * seconds)
         };
-        let bars = |&size: &usize| Bars {
-            name: format!("{size} addresses"),
-            values: self.securities.iter().map(|&security| median(security, size)).collect(),
+        let bars = |&size: &usize| {
+            let values = self.securities.iter().map(|&security| median(security, size));
+            Bars::new(format!("{size} addresses"), values)
         };
-        Chart {
-            title: "Median time from I1 to R2".into(),
-            x: String::new(),
-            y: "milliseconds".into(),
-            scale: Scale::Linear,
-            data: Data::Bars {
-                groups: self.securities.iter().map(|security| security.name()).collect(),
-                series: self.sizes.iter().map(bars).collect(),
-            },
+        let (title, axes) = ("Median time from I1 to R2", ["", "milliseconds"]);
+        Chart::bars(title, axes, &self.securities, self.sizes.iter().map(bars))
+    }
+}
+
+impl fmt::Display for Security {
+    /// As in the figure.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Hba => f.write_str("hba"),
+            Self::HbaCompatible(bits) => write!(f, "hbacompat-{bits}"),
+            Self::Cga(bits) => write!(f, "cga-{bits}"),
         }
     }
 }
 
-impl Security {
-    /// As in the figure.
-    #[must_use]
-    pub fn name(self) -> String {
-        match self {
-            Self::None => "none".into(),
-            Self::Hba => "hba".into(),
-            Self::HbaCompatible(bits) => format!("hbacompat-{bits}"),
-            Self::Cga(bits) => format!("cga-{bits}"),
-        }
-    }
+impl FromStr for Security {
+    type Err = &'static str;
 
-    /// The one of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        match name.split_once('-') {
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = match name.split_once('-') {
             None if name == "none" => Some(Self::None),
             None if name == "hba" => Some(Self::Hba),
             Some(("hbacompat", bits)) => bits.parse().ok().map(Self::HbaCompatible),
             Some(("cga", bits)) => bits.parse().ok().map(Self::Cga),
             _ => None,
-        }
+        };
+        found.ok_or("one of none, hba, hbacompat-BITS, cga-BITS")
     }
+}
 
+impl Serialize for Security {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Security {
     /// Why no peer would accept it.
     fn refusal(self) -> Option<String> {
         let (Self::HbaCompatible(bits) | Self::Cga(bits)) = self else { return None };
@@ -230,29 +215,29 @@ impl Security {
 }
 
 impl Point {
-    fn refused(security: Security, size: usize, refused: String) -> Self {
-        let refused = Some(refused);
-        Self { security: security.name(), addresses: size, refused, ..Self::default() }
-    }
-
-    fn of(security: Security, size: usize, exchanges: &[Exchange]) -> Self {
+    /// Of exchanges; without them, why there are none.
+    fn of(
+        security: Security,
+        addresses: usize,
+        exchanges: &[Exchange],
+        refused: Option<String>,
+    ) -> Self {
         let seconds = |time: fn(&Exchange) -> Duration| {
-            let times: Vec<_> = exchanges.iter().map(|one| time(one).as_secs_f64()).collect();
-            Summary::of(&times)
+            exchanges.iter().map(move |one| time(one).as_secs_f64())
         };
-        let whole = seconds(Exchange::i1_to_r2);
+        let whole = Summary::of(seconds(Exchange::i1_to_r2));
         Self {
-            security: security.name(),
-            addresses: size,
+            security,
+            addresses,
             runs: exchanges.len(),
             median_s: whole.map(|times| times.median),
             mean_s: whole.map(|times| times.mean),
             stddev_s: whole.map(|times| times.stddev),
             min_s: whole.map(|times| times.min),
             max_s: whole.map(|times| times.max),
-            median_i2_r2_s: seconds(Exchange::i2_to_r2).map(|times| times.median),
+            median_i2_r2_s: median(seconds(Exchange::i2_to_r2)),
             i2_octets: exchanges.first().map(|one| one.i2_octets),
-            refused: None,
+            refused,
         }
     }
 }
@@ -292,10 +277,9 @@ impl Trial<'_> {
     fn start(&self, lab: &Lab) -> anyhow::Result<Vec<Daemon>> {
         // The responder answers and does not begin.
         let triggers = [TRIGGER, NO_TRIGGER];
-        let [initiator, responder] = triggers.map(|trigger| DaemonOptions {
-            binary: self.moorlined.clone(),
-            send_timeout: SEND_TIMEOUT,
-            settings: format!("{trigger}{}", self.security.settings()),
+        let [initiator, responder] = triggers.map(|trigger| {
+            let settings = format!("{trigger}{}", self.security.settings());
+            DaemonOptions::with(self.moorlined, SEND_TIMEOUT, settings)
         });
         start_both(lab, [&initiator, &responder])
     }
@@ -344,16 +328,6 @@ fn establish(lab: &Lab, initiator: &Daemon, our: Ipv6Addr, their: Ipv6Addr) -> a
     .with_context(|| format!("log of moorlined:\n{}", initiator.log()))
 }
 
-const COLUMNS: [&str; 8] = [
-    "security",
-    "addresses",
-    "runs",
-    "median_s",
-    "stddev_s",
-    "median_i2_r2_s",
-    "i2_octets",
-    "refused",
-];
 /// Prefixes on the cable.
 const MAX_SIZE: usize = 32;
 /// No context is lost in the meantime.
@@ -374,10 +348,10 @@ mod tests {
     #[test]
     fn securities_have_names() {
         for security in Negotiation::default().securities {
-            assert_eq!(Security::of_name(&security.name()), Some(security));
+            assert_eq!(security.to_string().parse(), Ok(security));
         }
         for wrong in ["", "cga", "hba-1024", "cga-x", "none-1", "rsa-1024", "cga-1024-1"] {
-            assert_eq!(Security::of_name(wrong), None, "{wrong}");
+            assert!(wrong.parse::<Security>().is_err(), "{wrong}");
         }
     }
 

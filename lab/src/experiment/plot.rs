@@ -48,15 +48,7 @@ pub enum Data {
         series: Vec<Bars>,
     },
     /// Lines through points.
-    Lines {
-        /// The lines.
-        series: Vec<Line>,
-    },
-    /// Lines through the middle of ranges.
-    Ranges {
-        /// The lines.
-        series: Vec<Ranges>,
-    },
+    Lines(Vec<Line>),
 }
 
 /// Bars of one colour.
@@ -68,75 +60,109 @@ pub struct Bars {
     pub values: Vec<Option<f64>>,
 }
 
-/// A line.
+/// A line through points, or through the middle of ranges, which are drawn as upright bars.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// In the legend.
     pub name: String,
-    /// From left to right.
-    pub points: Vec<(f64, f64)>,
-}
-
-/// A line through the middle of ranges, each drawn as an upright bar.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ranges {
-    /// In the legend.
-    pub name: String,
     /// From left to right: a place and its low, middle and high value.
-    pub points: Vec<(f64, [f64; 3])>,
+    points: Vec<(f64, [f64; 3])>,
 }
 
-impl Ranges {
-    fn middle(&self) -> Line {
-        let points = self.points.iter().map(|(x, [_, middle, _])| (*x, *middle)).collect();
-        Line { name: self.name.clone(), points }
+impl Bars {
+    /// One for each group.
+    pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = Option<f64>>) -> Self {
+        Self { name: name.into(), values: values.into_iter().collect() }
+    }
+}
+
+impl Line {
+    /// Through points.
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::of_ranges(name, points.into_iter().map(|(x, y)| (x, [y; 3])))
+    }
+
+    /// Through the middle of ranges, each at a place with its low, middle and high value.
+    pub fn of_ranges(
+        name: impl Into<String>,
+        ranges: impl IntoIterator<Item = (f64, [f64; 3])>,
+    ) -> Self {
+        Self { name: name.into(), points: ranges.into_iter().collect() }
     }
 }
 
 impl Chart {
+    /// Of bars. `axes` are what the horizontal and the vertical axis show; the latter begins at zero.
+    pub fn bars(
+        title: impl Into<String>,
+        axes: [&str; 2],
+        groups: impl IntoIterator<Item = impl ToString>,
+        series: impl IntoIterator<Item = Bars>,
+    ) -> Self {
+        let groups = groups.into_iter().map(|group| group.to_string()).collect();
+        Self::new(title, axes, Data::Bars { groups, series: series.into_iter().collect() })
+    }
+
+    /// Of those lines that have points. `axes` as in [`Chart::bars`].
+    pub fn lines(
+        title: impl Into<String>,
+        axes: [&str; 2],
+        lines: impl IntoIterator<Item = Line>,
+    ) -> Self {
+        let lines = lines.into_iter().filter(|line| !line.points.is_empty());
+        Self::new(title, axes, Data::Lines(lines.collect()))
+    }
+
+    fn new(title: impl Into<String>, [x, y]: [&str; 2], data: Data) -> Self {
+        let (title, scale) = (title.into(), Scale::Linear);
+        Self { title, x: x.to_owned(), y: y.to_owned(), scale, data }
+    }
+
+    /// With a vertical axis by powers of ten.
+    #[must_use]
+    pub fn in_decades(self) -> Self {
+        Self { scale: Scale::Log, ..self }
+    }
+
     /// Whether there is nothing to draw.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.values().next().is_none()
+        self.values().is_empty()
     }
 
     /// All heights.
-    fn values(&self) -> impl Iterator<Item = f64> {
-        let (bars, lines, ranges): (&[Bars], &[Line], &[Ranges]) = match &self.data {
-            Data::Bars { series, .. } => (series, &[], &[]),
-            Data::Lines { series } => (&[], series, &[]),
-            Data::Ranges { series } => (&[], &[], series),
-        };
-        let bars = bars.iter().flat_map(|bars| bars.values.iter().copied().flatten());
-        let lines = lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
-        let ranges = ranges.iter().flat_map(|line| line.points.iter().flat_map(|point| point.1));
-        bars.chain(lines).chain(ranges)
+    fn values(&self) -> Vec<f64> {
+        match &self.data {
+            Data::Bars { series, .. } => {
+                series.iter().flat_map(|bars| bars.values.iter().copied().flatten()).collect()
+            }
+            Data::Lines(lines) => {
+                lines.iter().flat_map(|line| &line.points).flat_map(|point| point.1).collect()
+            }
+        }
     }
 
     /// From the foot of the bars to so far above the highest that the legend has room.
     fn heights(&self) -> Range<f64> {
-        let most = self.values().fold(f64::MIN_POSITIVE, f64::max);
+        let values = self.values();
+        let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         match self.scale {
             Scale::Linear => 0.0..1.3 * most,
             Scale::Log => {
-                let least = self.values().fold(most, f64::min);
+                let least = values.into_iter().fold(most, f64::min);
                 10_f64.powf((least / 1.5).log10().floor())..10_f64.powf((5.0 * most).log10().ceil())
             }
         }
     }
 
     fn widths(&self) -> Range<f64> {
-        let xs: Vec<f64> = match &self.data {
+        let lines = match &self.data {
             Data::Bars { groups, .. } => return 0.0..groups.len() as f64,
-            Data::Lines { series } => {
-                series.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect()
-            }
-            Data::Ranges { series } => {
-                series.iter().flat_map(|line| line.points.iter().map(|point| point.0)).collect()
-            }
+            Data::Lines(lines) => lines,
         };
-        let from = xs.iter().copied().fold(f64::MAX, f64::min);
-        let to = xs.iter().copied().fold(f64::MIN, f64::max);
+        let xs = lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
+        let (from, to) =
+            xs.fold((f64::MAX, f64::MIN), |(from, to), x| (f64::min(from, x), f64::max(to, x)));
         if from < to { from..to } else { from - 0.5..from + 0.5 }
     }
 }
@@ -191,12 +217,7 @@ where
     mesh.label_style((FONT, 13)).axis_desc_style((FONT, 13)).draw().map_err(plain)?;
     match &chart.data {
         Data::Bars { groups, series } => draw_bars(groups, series, chart, &mut system, area)?,
-        Data::Lines { series } => draw_lines(series, &mut system)?,
-        Data::Ranges { series } => {
-            draw_ranges(series, &mut system)?;
-            let middles: Vec<_> = series.iter().map(Ranges::middle).collect();
-            draw_lines(&middles, &mut system)?;
-        }
+        Data::Lines(lines) => draw_lines(lines, &mut system)?,
     }
     let mut labels = system.configure_series_labels();
     labels.position(plotters::chart::SeriesLabelPosition::UpperLeft);
@@ -250,28 +271,23 @@ where
     Ok(())
 }
 
-fn draw_lines<Y>(series: &[Line], system: &mut System<'_, '_, Y>) -> anyhow::Result<()>
+fn draw_lines<Y>(lines: &[Line], system: &mut System<'_, '_, Y>) -> anyhow::Result<()>
 where
     Y: Ranged<ValueType = f64>,
 {
-    for (line, colour) in series.iter().zip(COLOURS.into_iter().cycle()) {
-        let drawn = system.draw_series(LineSeries::new(line.points.iter().copied(), colour));
-        drawn.map_err(plain)?.label(&line.name).legend(move |at| swatch(at, colour));
-        let dots = line.points.iter().map(|point| Circle::new(*point, 3, colour.filled()));
-        system.draw_series(dots).map_err(plain)?;
-    }
-    Ok(())
-}
-
-fn draw_ranges<Y>(series: &[Ranges], system: &mut System<'_, '_, Y>) -> anyhow::Result<()>
-where
-    Y: Ranged<ValueType = f64>,
-{
-    for (line, colour) in series.iter().zip(COLOURS.into_iter().cycle()) {
-        for (x, [low, _, high]) in &line.points {
-            let bar = LineSeries::new([(*x, *low), (*x, *high)], colour.mix(0.5).stroke_width(3));
+    let coloured = || lines.iter().zip(COLOURS.into_iter().cycle());
+    for (line, colour) in coloured() {
+        for &(x, [low, _, high]) in line.points.iter().filter(|(_, [low, _, high])| low < high) {
+            let bar = LineSeries::new([(x, low), (x, high)], colour.mix(0.5).stroke_width(3));
             system.draw_series(bar).map_err(plain)?;
         }
+    }
+    for (line, colour) in coloured() {
+        let middles = line.points.iter().map(|&(x, [_, middle, _])| (x, middle));
+        let drawn = system.draw_series(LineSeries::new(middles.clone(), colour));
+        drawn.map_err(plain)?.label(&line.name).legend(move |at| swatch(at, colour));
+        let dots = middles.map(|point| Circle::new(point, 3, colour.filled()));
+        system.draw_series(dots).map_err(plain)?;
     }
     Ok(())
 }

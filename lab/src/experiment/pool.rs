@@ -1,5 +1,8 @@
 //! Trials side by side, for experiments that mostly wait.
 
+use std::fmt::Display;
+use std::iter;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -9,28 +12,57 @@ use sha2::{Digest as _, Sha256};
 use super::Watch;
 use crate::interrupt::Interrupted;
 
-/// Carries out jobs, each group of which makes a point, and gives what came of each group. `name` is what is shown when
-/// the first job that is called so begins.
-pub(super) fn run_groups<J: Copy + Sync, R: Send>(
-    groups: &[&[J]],
-    parallel: usize,
-    work: impl Fn(&J) -> anyhow::Result<R> + Sync,
-    name: impl Fn(&J) -> String,
-    watch: &mut dyn Watch,
-) -> anyhow::Result<Vec<Vec<R>>> {
-    let jobs = groups.concat();
-    let mut shown = String::new();
-    let begun = |job: &J, over: usize| {
-        let name = name(job);
-        if shown != name {
-            watch.stage(&name);
-            shown = name;
-        }
-        watch.done(over as f64 / jobs.len() as f64);
-    };
-    let mut outcomes = run_all(&jobs, parallel, work, begun)?.into_iter();
-    watch.done(1.0);
-    Ok(groups.iter().map(|group| outcomes.by_ref().take(group.len()).collect()).collect())
+/// Cases of an experiment, and how they are tried. Each makes a point.
+#[derive(Clone, Debug)]
+pub(super) struct Trials<C> {
+    /// Each with how many times it is tried.
+    pub(super) cases: Vec<(C, usize)>,
+    /// What the seeds of the trials follow from.
+    pub(super) seed: u64,
+    /// Trials at a time.
+    pub(super) parallel: usize,
+}
+
+/// One of the times that a case is tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial<C> {
+    case: C,
+    /// Another one for each.
+    pub(super) seed: u64,
+}
+
+impl<C> Deref for Trial<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.case
+    }
+}
+
+impl<C: Copy + Display + Sync> Trials<C> {
+    /// Carries out all trials and gives what came of each case. A case is shown when its first trial begins.
+    pub(super) fn run<R: Send>(
+        &self,
+        watch: &mut dyn Watch,
+        work: impl Fn(&Trial<C>) -> anyhow::Result<R> + Sync,
+    ) -> anyhow::Result<Vec<(C, Vec<R>)>> {
+        let tried = self.cases.iter().flat_map(|&(case, times)| iter::repeat_n(case, times));
+        let trial = |(number, case)| Trial { case, seed: mixed(self.seed, number) };
+        let trials: Vec<_> = (0..).zip(tried).map(trial).collect();
+        let mut shown = String::new();
+        let begun = |trial: &Trial<C>, over: usize| {
+            let name = trial.case.to_string();
+            if shown != name {
+                watch.stage(&name);
+                shown = name;
+            }
+            watch.done(over as f64 / trials.len() as f64);
+        };
+        let mut outcomes = run_all(&trials, self.parallel, work, begun)?.into_iter();
+        watch.done(1.0);
+        let cases = self.cases.iter().filter(|(_, times)| *times > 0);
+        Ok(cases.map(|&(case, times)| (case, outcomes.by_ref().take(times).collect())).collect())
+    }
 }
 
 /// Carries out all jobs, so many at a time, and gives what came of them in their order. `begun` hears of
@@ -138,13 +170,24 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_their_own_results_and_are_shown_once() {
-        let groups: [&[u32]; 4] = [&[11, 12, 13], &[], &[21], &[22, 31]];
+    fn cases_have_their_own_results_and_seeds_and_are_shown_once() {
+        let cases = vec![("a", 3), ("none", 0), ("b", 1), ("b", 1), ("c", 1)];
+        let trials = Trials { cases, seed: 1, parallel: 2 };
         let mut seen = Seen::default();
-        let name = |job: &u32| (job / 10).to_string();
-        let results = run_groups(&groups, 2, |job| Ok(job * 2), name, &mut seen).unwrap();
-        assert_eq!(results, [&[22, 24, 26][..], &[], &[42], &[44, 62]]);
-        assert_eq!(seen.0, ["1", "2", "3"]);
+        let results = trials.run(&mut seen, |trial| Ok((trial.len(), trial.seed))).unwrap();
+        let counts: Vec<_> = results.iter().map(|(case, all)| (*case, all.len())).collect();
+        assert_eq!(counts, [("a", 3), ("b", 1), ("b", 1), ("c", 1)]);
+        let seeds: Vec<_> = results.iter().flat_map(|(_, all)| all).collect();
+        assert_eq!(
+            seeds,
+            (0..6)
+                .map(|number| (1, mixed(1, number)))
+                .collect::<Vec<_>>()
+                .iter()
+                .collect::<Vec<_>>()
+        );
+        assert!(seeds.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(seen.0, ["a", "b", "c"]);
         assert!(seen.1.is_sorted() && seen.1.last() == Some(&1.0));
     }
 

@@ -1,6 +1,6 @@
 //! Two hosts, a flow between them, and the end of a silence: what the experiments about failures share.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -9,6 +9,7 @@ use moorline_api::EventKind;
 
 use crate::daemon::{Daemon, DaemonOptions, start_both, tail};
 use crate::lab::Lab;
+use crate::named::named;
 use crate::netns::Namespace;
 use crate::topology::{self, HOSTS, ISPS, Impairment, host_address};
 use crate::workload::{
@@ -50,18 +51,30 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Starts a slow transfer from the first end, or datagrams both ways.
-    pub(super) fn start(&self, is_tcp: bool) -> anyhow::Result<Flow> {
-        let [client, server] = self.ends.clone();
-        if is_tcp {
-            let (sender, bytes) = (Sender::Client, 1 << 40);
-            let options = TcpOptions { client, server, sender, bytes, rate: RATE };
-            let carriage = Carriage { chunk: CHUNK, ..Carriage::default() };
-            return TcpTransfer::start_as(&options, carriage).map(Flow::Tcp);
+    /// Starts a flow with something under way each four milliseconds.
+    pub(super) fn start(&self, flow: FlowName) -> anyhow::Result<Flow> {
+        match flow {
+            FlowName::Bulk => self.transfer(RATE, Carriage { chunk: CHUNK, ..Carriage::default() }),
+            FlowName::Datagrams => self.datagrams(Direction::BothWays, PER_SECOND, 100),
         }
-        let (ends, direction) = ([client, server], Direction::BothWays);
-        UdpFlow::start(&UdpOptions { ends, direction, per_second: PER_SECOND, size: 100 })
-            .map(Flow::Udp)
+    }
+
+    /// Starts an endless transfer from the first end, at so many octets a second.
+    pub(super) fn transfer(&self, rate: u64, carriage: Carriage) -> anyhow::Result<Flow> {
+        let ([client, server], sender) = (self.ends.clone(), Sender::Client);
+        let options = TcpOptions { client, server, sender, bytes: 1 << 40, rate };
+        TcpTransfer::start_as(&options, carriage).map(Flow::Tcp)
+    }
+
+    /// Starts datagrams of so many octets, so many a second.
+    pub(super) fn datagrams(
+        &self,
+        direction: Direction,
+        per_second: u32,
+        size: usize,
+    ) -> anyhow::Result<Flow> {
+        let ends = self.ends.clone();
+        UdpFlow::start(&UdpOptions { ends, direction, per_second, size }).map(Flow::Udp)
     }
 
     /// Waits until every daemon has a context for the flow.
@@ -107,6 +120,16 @@ fn ends(lab: &Lab, addresses: [std::net::Ipv6Addr; 2]) -> anyhow::Result<[Endpoi
         Ok(Endpoint { namespace: lab.namespace(host)?.clone(), address })
     };
     Ok([end(HOSTS[0], a)?, end(HOSTS[1], b)?])
+}
+
+named! {
+    /// Kinds of traffic.
+    pub(super) enum FlowName {
+        /// A slow transfer.
+        Bulk = "tcp-bulk",
+        /// Datagrams both ways.
+        Datagrams = "udp-bidir",
+    }
 }
 
 /// Traffic between the ends.
@@ -229,21 +252,21 @@ fn counter(host: &Namespace, file: &str, group: &str, wanted: &str) -> anyhow::R
     .with_context(|| format!("counters in {file}"))
 }
 
-/// Why experiments with daemons cannot run here.
-pub(super) fn obstacles(moorlined: Option<&PathBuf>, programs: &[&str]) -> Vec<String> {
+/// Why experiments with daemons and these programs cannot run here.
+pub(super) fn obstacles(programs: &[&str]) -> Vec<String> {
     let mut obstacles = preflight::check(programs);
     if obstacles.is_empty() {
         obstacles.extend(preflight::check_bpf());
     }
-    if moorlined.is_none() && preflight::find_daemon().is_none() {
+    if preflight::find_daemon().is_none() {
         obstacles.push("moorlined is neither next to this program nor on PATH".into());
     }
     obstacles
 }
 
 /// The daemon to run.
-pub(super) fn daemon(told: Option<&Path>) -> anyhow::Result<PathBuf> {
-    told.map(Path::to_owned).or_else(preflight::find_daemon).context("moorlined")
+pub(super) fn daemon() -> anyhow::Result<PathBuf> {
+    preflight::find_daemon().context("moorlined")
 }
 
 /// Octets a second, and at a time: one in four milliseconds.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use serde_json::{Map, Value};
 
-use super::all;
+use super::{Card, all};
 
 /// A page that has been written.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub fn report(folder: &Path) -> anyhow::Result<Report> {
     let mut page = HEAD.to_owned();
     let mut experiments = Vec::new();
     for experiment in all() {
-        let name = experiment.name();
+        let Card { name, about, .. } = experiment.card();
         let file = folder.join(name).with_extension("json");
         if !file.exists() {
             continue;
@@ -38,7 +38,7 @@ pub fn report(folder: &Path) -> anyhow::Result<Report> {
         let results: Value = serde_json::from_str(&read(&file)?)
             .with_context(|| format!("{} holds no results", file.display()))?;
         let plot = read(&file.with_extension("svg"))?;
-        page += &section(name, experiment.about(), &results, &plot)?;
+        page += &section(name, about, &results, &plot)?;
         experiments.push(name.to_owned());
     }
     ensure!(
@@ -136,24 +136,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-const HEAD: &str = "<!DOCTYPE html>
-<html lang=\"en\">
-<head>
-<meta charset=\"utf-8\">
-<title>Moorline: experiments</title>
-<style>
-body { font: 15px/1.5 sans-serif; max-width: 960px; margin: 2em auto; padding: 0 1em; }
-svg { max-width: 100%; height: auto; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
-th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: right; white-space: nowrap; }
-th { background: #f2f2f2; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1em; }
-dd { margin: 0; }
-</style>
-</head>
-<body>
-<h1>Moorline: experiments</h1>
-";
+/// The beginning of the page.
+const HEAD: &str = include_str!("report.html");
 
 #[cfg(test)]
 mod tests {

@@ -1,43 +1,37 @@
 //! What happens to hosts and networks that nobody tuned, with and without Moorline: the gap that a program saw.
 
-use std::path::PathBuf;
+use std::fmt;
 use std::time::Duration;
 
+use clap::Args;
 use serde::Serialize;
 
-use super::pool::run_groups;
-use super::recovery::{self, obstacles};
-use super::{Bars, Chart, Data, Experiment, Results, Scale, Watch};
+use super::options::count;
+use super::pool::Trials;
+use super::recovery;
+use super::{Bars, Card, Chart, Experiment, Results, Watch};
+use crate::named::named;
 use crate::rough::app::{Kind, Seen};
 use crate::rough::scenario::Scenario;
 use crate::rough::trial::{self, Outcome};
 
-/// Parameters.
-#[derive(Clone, Debug)]
+/// Faults of hosts and networks that nobody tuned: the gap of a program, with and without Moorline (as root).
+///
+/// Independent routers, firewalls, NAT66, roaming, renumbering, restarts. It ends with a failure if a program was
+/// worse off with Moorline. With the defaults it takes some five minutes.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct Rough {
-    /// The daemon to run; found if not told.
-    pub moorlined: Option<PathBuf>,
-    /// What happens.
+    /// Faults to cause; all of them if none is named.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Scenario::ALL.iter().copied(), hide_default_value = true)]
     pub scenarios: Vec<Scenario>,
     /// Networks side by side; they mostly wait.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = count)]
     pub parallel: usize,
-}
-
-impl Default for Rough {
-    fn default() -> Self {
-        Self { moorlined: None, scenarios: Scenario::ALL.into(), parallel: 3 }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Parameters {
-    scenarios: Vec<&'static str>,
-    parallel: usize,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Point {
-    scenario: &'static str,
+    scenario: Scenario,
     about: &'static str,
     /// A gap that is longer by no more is noise.
     margin_s: f64,
@@ -62,69 +56,70 @@ struct Side {
 
 #[derive(Clone, Debug, Serialize)]
 struct Program {
-    program: &'static str,
+    program: Kind,
     /// None if answers did not come again.
     gap_s: Option<f64>,
     damaged: usize,
     ended: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-enum Verdict {
-    #[serde(rename = "same")]
-    Same,
-    #[serde(rename = "better")]
-    Better,
-    #[serde(rename = "WORSE")]
-    Worse,
+named! {
+    enum Verdict {
+        Same = "same",
+        Better = "better",
+        Worse = "WORSE",
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Job {
+struct Case {
     scenario: Scenario,
     is_with: bool,
 }
 
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.scenario.fmt(f)
+    }
+}
+
 impl Experiment for Rough {
-    fn name(&self) -> &'static str {
-        "rough"
-    }
-
-    fn about(&self) -> &'static str {
-        "gaps that a program sees on networks that nobody tuned, with and without Moorline"
-    }
-
-    fn obstacles(&self) -> Vec<String> {
-        obstacles(self.moorlined.as_ref(), &["radvd", "python3"])
+    fn card(&self) -> Card {
+        Card {
+            name: "rough",
+            about: "gaps that a program sees on networks that nobody tuned, with and without Moorline",
+            needs: Some(&["radvd", "python3"]),
+            columns: &[
+                "scenario",
+                "without.gap",
+                "with.gap",
+                "without.new",
+                "with.new",
+                "protected",
+                "verdict",
+            ],
+        }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
-        let jobs: Vec<_> = self
-            .scenarios
-            .iter()
-            .map(|&scenario| [false, true].map(|is_with| Job { scenario, is_with }))
-            .collect();
-        let groups: Vec<_> = jobs.iter().map(|pair| &pair[..]).collect();
-        let work = |job: &Job| {
-            trial::run(job.scenario, job.is_with.then_some(moorlined.as_path()), Duration::ZERO)
-                .map_err(|error| error.context(job.scenario.plan().name))
-        };
-        let name = |job: &Job| job.scenario.plan().name.to_owned();
-        let outcomes = run_groups(&groups, self.parallel, work, name, watch)?;
-        let points = self.scenarios.iter().zip(&outcomes).filter_map(|(scenario, pair)| {
-            let [without, with] = pair.as_slice() else { return None };
-            Some(Point::of(*scenario, without, with))
-        });
-        let points: Vec<_> = points.collect();
-        let scenarios = self.scenarios.iter().map(|scenario| scenario.plan().name).collect();
-        let parameters = Parameters { scenarios, parallel: self.parallel };
-        let results = Results::new(self, &parameters, &points)?;
+        let moorlined = recovery::daemon()?;
+        let pair = |&scenario| [false, true].map(|is_with| (Case { scenario, is_with }, 1));
+        let cases = self.scenarios.iter().flat_map(pair).collect();
+        let trials = Trials { cases, seed: 0, parallel: self.parallel };
+        let tried = trials.run(watch, |trial| {
+            let moorlined = trial.is_with.then_some(moorlined.as_path());
+            trial::run(trial.scenario, moorlined, Duration::ZERO)
+                .map_err(|error| error.context(trial.scenario.name()))
+        })?;
+        let outcomes: Vec<_> = tried.iter().flat_map(|(_, outcomes)| outcomes).collect();
+        let pairs = self.scenarios.iter().zip(outcomes.chunks_exact(2));
+        let points: Vec<_> =
+            pairs.map(|(scenario, pair)| Point::of(*scenario, pair[0], pair[1])).collect();
         let worse = points.iter().filter(|point| point.verdict == Verdict::Worse);
         let faults =
             worse.map(|point| format!("{}: worse with Moorline", point.scenario)).collect();
-        let results = Results { faults, ..results };
-        Ok(results.with_columns(&COLUMNS).with_charts(vec![chart(&points)]))
+        let results = Results { faults, ..Results::new(self, &points)? };
+        Ok(results.with_charts([chart(&points)]))
     }
 }
 
@@ -140,7 +135,7 @@ impl Point {
             (true, true) | (false, false) => Verdict::Same,
         };
         Self {
-            scenario: plan.name,
+            scenario,
             about: plan.about,
             margin_s: plan.margin.as_secs_f64(),
             without: Side::of(without),
@@ -191,11 +186,7 @@ impl Side {
 impl Program {
     fn of(kind: Kind, seen: &Seen) -> Self {
         Self {
-            program: match kind {
-                Kind::Tcp => "tcp",
-                Kind::Udp => "udp",
-                Kind::PacketInfo => "udp-pktinfo",
-            },
+            program: kind,
             gap_s: gap(seen).map(|gap| gap.as_secs_f64()),
             damaged: seen.damaged,
             ended: seen.ended.clone(),
@@ -213,27 +204,17 @@ fn yes_or_no(is_so: bool) -> &'static str {
 }
 
 fn chart(points: &[Point]) -> Chart {
-    let series = |name: &str, side: fn(&Point) -> &Side| Bars {
-        name: name.into(),
-        values: points.iter().map(|point| side(point).longest()).collect(),
+    let series = |name: &str, side: fn(&Point) -> &Side| {
+        Bars::new(name, points.iter().map(|point| side(point).longest()))
     };
-    Chart {
-        title: "Longest time without an answer".into(),
-        x: "scenario".into(),
-        y: "seconds".into(),
-        scale: Scale::Log,
-        data: Data::Bars {
-            groups: points.iter().map(|point| point.scenario.to_owned()).collect(),
-            series: vec![
-                series("without Moorline", |point| &point.without),
-                series("with Moorline", |point| &point.with),
-            ],
-        },
-    }
+    let both = [
+        series("without Moorline", |point| &point.without),
+        series("with Moorline", |point| &point.with),
+    ];
+    let groups = points.iter().map(|point| point.scenario);
+    Chart::bars("Longest time without an answer", ["scenario", "seconds"], groups, both)
+        .in_decades()
 }
-
-const COLUMNS: [&str; 7] =
-    ["scenario", "without.gap", "with.gap", "without.new", "with.new", "protected", "verdict"];
 
 #[cfg(test)]
 mod tests {

@@ -6,77 +6,58 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use moorline_contexts::IDLE;
+use clap::Args;
 use moorline_datapath::shim6::TriggerPolicy;
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::{Chart, Data, Experiment, Line, Results, Scale, Watch};
+use super::options::{as_seconds, span};
+use super::{Card, Chart, Experiment, Line, Results, Watch};
 use crate::cost::{SHORTEST_STEP, State, Step};
 use crate::interrupt;
 use crate::trace::{self, Campus, Packets};
 
-/// The experiment.
-#[derive(Clone, Debug)]
+/// Contexts at a time over a day of traffic, and the memory they take.
+///
+/// Figure 11 of the LinShim6 paper: for a capture or flow records, or for a day of some servers of a campus,
+/// made up. That day takes some ten seconds in a release build.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct StateCost {
-    /// A capture, or flow records as CSV. Without one, the campus.
+    /// Traffic: a capture (pcap, pcapng) or flow records as CSV (nfdump, IPFIX).
+    #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Whose contexts are counted, each by itself. With a trace and none, those of all hosts together.
+    /// Count the contexts of this host of the trace; of each by itself, if given more than once.
+    #[arg(long = "host", value_name = "ADDRESS", requires = "trace")]
+    #[serde(skip)]
     pub hosts: Vec<IpAddr>,
-    /// What is made up without a trace.
-    pub campus: Campus,
-    /// Time after which the paper's servers collect a context without traffic.
+    /// Quiet time after which the paper's servers forget a context.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
+    #[serde(rename = "collect_s", serialize_with = "as_seconds")]
     pub collect: Duration,
-    /// The same of ours.
+    /// Quiet time after which Moorline does.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = span)]
+    #[serde(rename = "idle_s", serialize_with = "as_seconds")]
     pub idle: Duration,
-    /// When our hosts make one.
-    pub trigger: TriggerPolicy,
-    /// Length of what a point is about.
+    /// Octets that earn a context of Moorline's.
+    #[arg(long, value_name = "N", default_value_t = TriggerPolicy::default().bytes)]
+    pub trigger_bytes: u64,
+    /// Time in use that does.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
+    #[serde(rename = "trigger_age_s", serialize_with = "as_seconds")]
+    pub trigger_age: Duration,
+    /// Number of packets that does.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub trigger_packets: Option<u32>,
+    /// What a point stands for.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = span)]
+    #[serde(rename = "step_s", serialize_with = "as_seconds")]
     pub step: Duration,
-}
-
-impl Default for StateCost {
-    /// The paper's 10 s, and what a host of ours has without configuration.
-    fn default() -> Self {
-        Self {
-            trace: None,
-            hosts: Vec::new(),
-            campus: Campus::default(),
-            collect: Duration::from_secs(10),
-            idle: IDLE,
-            trigger: TriggerPolicy::default(),
-            step: Duration::from_secs(300),
-        }
-    }
-}
-
-/// The parameters, for JSON.
-#[derive(Debug, Serialize)]
-struct Parameters<'a> {
-    trace: Option<&'a PathBuf>,
-    campus: Option<CampusParameters>,
-    collect_s: f64,
-    idle_s: f64,
-    trigger_bytes: Option<u64>,
-    trigger_packets: Option<u32>,
-    trigger_age_s: Option<f64>,
-    step_s: f64,
-    daemon_octets: usize,
-    table_octets: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct CampusParameters {
-    seed: u64,
-    hours: f64,
-    servers: u8,
-    rate: f64,
-    night: f64,
-    peers: u32,
-    shortest_s: f64,
-    longest_s: f64,
-    duration_tail: f64,
-    fewest_octets: u64,
-    octets_tail: f64,
+    #[allow(
+        missing_docs,
+        reason = "the text would take the place of the experiment's in the help"
+    )]
+    #[command(flatten)]
+    pub campus: Campus,
 }
 
 /// A host with a policy, in a part of the time.
@@ -106,12 +87,21 @@ struct Whole<'a> {
 }
 
 impl Experiment for StateCost {
-    fn name(&self) -> &'static str {
-        "state-cost"
-    }
-
-    fn about(&self) -> &'static str {
-        "contexts at a time over a day of traffic, and the memory they take"
+    fn card(&self) -> Card {
+        Card {
+            name: "state-cost",
+            about: "contexts at a time over a day of traffic, and the memory they take",
+            needs: None,
+            columns: &[
+                "host",
+                "policy",
+                "peak",
+                "mean",
+                "made",
+                "daemon_octets_at_peak",
+                "table_octets_at_peak",
+            ],
+        }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
@@ -139,9 +129,12 @@ impl Experiment for StateCost {
             .iter()
             .map(|(host, policy, steps)| self.whole(host, policy, steps, end))
             .collect();
-        let results = Results::new(self, &self.parameters(), &points)?;
-        let results = results.with_totals(&whole)?.with_columns(&COLUMNS);
-        Ok(results.with_charts(self.charts(&hosts, &played)))
+        let mut parameters = json!({"daemon_octets": DAEMON_OCTETS, "table_octets": TABLE_OCTETS});
+        if self.trace.is_some() {
+            parameters["campus"] = Value::Null;
+        }
+        let results = Results::new(self, &points)?.with_parameters(parameters);
+        Ok(results.with_totals(&whole)?.with_charts(self.charts(&hosts, &played)))
     }
 }
 
@@ -166,10 +159,7 @@ impl StateCost {
     }
 
     fn traffic(&self, watch: &mut dyn Watch) -> anyhow::Result<(Packets, Vec<Option<Ipv6Addr>>)> {
-        let given = self.hosts.iter().map(|host| match host {
-            IpAddr::V4(host) => host.to_ipv6_mapped(),
-            IpAddr::V6(host) => *host,
-        });
+        let given = self.hosts.iter().copied().map(trace::widened);
         let given: BTreeSet<_> = given.collect();
         let Some(path) = &self.trace else {
             ensure!(given.is_empty(), "hosts are those of a trace");
@@ -187,8 +177,8 @@ impl StateCost {
         let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
         let policies = [
             (format!("first packet, {}", seconds(self.collect)), first, self.collect),
-            (format!("moorline, {}", seconds(self.collect)), self.trigger, self.collect),
-            (format!("moorline, {}", seconds(self.idle)), self.trigger, self.idle),
+            (format!("moorline, {}", seconds(self.collect)), self.trigger(), self.collect),
+            (format!("moorline, {}", seconds(self.idle)), self.trigger(), self.idle),
         ];
         let lane = |host: Option<Ipv6Addr>,
                     (name, policy, collect): &(String, TriggerPolicy, _)| {
@@ -254,32 +244,13 @@ impl StateCost {
         }
     }
 
-    fn parameters(&self) -> Parameters<'_> {
-        let campus = &self.campus;
-        let trigger = &self.trigger;
-        Parameters {
-            trace: self.trace.as_ref(),
-            campus: self.trace.is_none().then(|| CampusParameters {
-                seed: campus.seed,
-                hours: campus.length.as_secs_f64() / 3600.0,
-                servers: campus.servers,
-                rate: campus.rate,
-                night: campus.night,
-                peers: campus.peers,
-                shortest_s: campus.shortest.as_secs_f64(),
-                longest_s: campus.longest.as_secs_f64(),
-                duration_tail: campus.duration_tail,
-                fewest_octets: campus.fewest_octets,
-                octets_tail: campus.octets_tail,
-            }),
-            collect_s: self.collect.as_secs_f64(),
-            idle_s: self.idle.as_secs_f64(),
-            trigger_bytes: (trigger.bytes != u64::MAX).then_some(trigger.bytes),
-            trigger_packets: (trigger.packets != u32::MAX).then_some(trigger.packets),
-            trigger_age_s: (trigger.age != Duration::MAX).then_some(trigger.age.as_secs_f64()),
-            step_s: self.step.as_secs_f64(),
-            daemon_octets: DAEMON_OCTETS,
-            table_octets: TABLE_OCTETS,
+    /// When our hosts make a context.
+    fn trigger(&self) -> TriggerPolicy {
+        TriggerPolicy {
+            bytes: self.trigger_bytes,
+            age: self.trigger_age,
+            packets: self.trigger_packets.unwrap_or(u32::MAX),
+            ..TriggerPolicy::default()
         }
     }
 
@@ -293,18 +264,12 @@ impl StateCost {
             let points = steps.chunks(every).zip(0_u32..).map(|(steps, index)| {
                 (f64::from(index) * every as f64 * hours, most(steps) as f64)
             });
-            Line { name: policy.clone(), points: points.collect() }
+            Line::new(policy, points)
         };
         let chart = |host: &Option<Ipv6Addr>| {
             let name = host_name(*host);
-            let series = played.iter().filter(|(host, ..)| *host == name).map(line);
-            Chart {
-                title: format!("Contexts of {name}"),
-                x: "hours".into(),
-                y: "contexts at once".into(),
-                scale: Scale::Linear,
-                data: Data::Lines { series: series.collect() },
-            }
+            let lines = played.iter().filter(|(host, ..)| *host == name).map(line);
+            Chart::lines(format!("Contexts of {name}"), ["hours", "contexts at once"], lines)
         };
         hosts.iter().map(chart).collect()
     }
@@ -317,8 +282,6 @@ fn host_name(host: Option<Ipv6Addr>) -> String {
     }
 }
 
-const COLUMNS: [&str; 7] =
-    ["host", "policy", "peak", "mean", "made", "daemon_octets_at_peak", "table_octets_at_peak"];
 /// Of a context in the daemon, in octets: how much more memory there is with 100,000 of them than with one, after
 /// each has checked its standby path (decision 038).
 const DAEMON_OCTETS: usize = 481;

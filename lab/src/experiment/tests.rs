@@ -1,26 +1,13 @@
 use super::*;
 
 fn bars(values: [Option<f64>; 2]) -> Chart {
-    Chart {
-        title: "Bars & more".into(),
-        x: String::new(),
-        y: "seconds".into(),
-        scale: Scale::Log,
-        data: Data::Bars {
-            groups: vec!["one group".into(), "other group".into()],
-            series: vec![Bars { name: "first series".into(), values: values.into() }],
-        },
-    }
+    let series = [Bars::new("first series", values)];
+    Chart::bars("Bars & more", ["", "seconds"], ["one group", "other group"], series).in_decades()
 }
 
 fn lines(points: &[(f64, f64)]) -> Chart {
-    Chart {
-        title: "Lines".into(),
-        x: "addresses".into(),
-        y: "milliseconds".into(),
-        scale: Scale::Linear,
-        data: Data::Lines { series: vec![Line { name: "a line".into(), points: points.into() }] },
-    }
+    let line = Line::new("a line", points.iter().copied());
+    Chart::lines("Lines", ["addresses", "milliseconds"], [line])
 }
 
 #[test]
@@ -48,9 +35,8 @@ fn a_plot_has_every_chart_with_its_words_and_marks() {
 
 #[test]
 fn ranges_are_bars_with_a_line_through_their_middle() {
-    let points = vec![(1.0, [1.0, 2.0, 4.0]), (2.0, [3.0, 3.0, 5.0])];
-    let data = Data::Ranges { series: vec![Ranges { name: "a range".into(), points }] };
-    let chart = Chart { data, ..lines(&[]) };
+    let ranges = [(1.0, [1.0, 2.0, 4.0]), (2.0, [3.0, 3.0, 5.0])];
+    let chart = Chart::lines("Ranges", ["", ""], [Line::of_ranges("a range", ranges)]);
     assert!(!chart.is_empty());
     let svg = plot::svg(&[chart]).unwrap();
     assert_eq!(svg.matches("<circle ").count(), 2, "{svg}");
@@ -74,7 +60,7 @@ fn one_point_and_no_chart_can_be_drawn() {
 
 #[test]
 fn names_are_said_once_and_fit_a_file() {
-    let names: Vec<_> = all().iter().map(|experiment| experiment.name()).collect();
+    let names: Vec<_> = all().iter().map(|experiment| experiment.card().name).collect();
     for (index, name) in names.iter().enumerate() {
         assert!(
             name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),

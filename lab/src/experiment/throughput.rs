@@ -13,87 +13,65 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::Args;
+use clap::builder::TypedValueParser as _;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use super::recovery::{self, Flow, Scene, Silence, await_recovery, obstacles};
-use super::{Bars, Chart, Data, Experiment, Percentiles, Results, Scale, Watch};
+use super::options::{as_seconds, count};
+use super::recovery::{self, Flow, Scene, Silence, await_recovery};
+use super::{Bars, Card, Chart, Experiment, Percentiles, Results, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
 use crate::interrupt;
+use crate::named::named;
 use crate::netns::{ALL_OFFLOADS, SEGMENTATION};
 use crate::processors::{self, Awake, on_processor};
 use crate::topology::{HOSTS, ISPS, Impairment};
-use crate::workload::{Direction, Speed, Traffic, UdpFlow, UdpOptions, WholeWay};
+use crate::workload::{Direction, Speed, Traffic, WholeWay};
 
-/// Parameters.
-#[derive(Clone, Debug)]
+/// Throughput with Moorline against the same path without, before and after a move (as root).
+///
+/// Pairs of runs of iperf3, with the processor time of a packet. It wants a machine with nothing else to
+/// do, and takes some minutes.
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct Throughput {
-    /// The daemon to run; found if not told.
-    pub moorlined: Option<PathBuf>,
-    /// Whose contexts or sessions the traffic has.
+    /// shim6, or ilnp: traffic before and after a hand-off, both against plain IPv6.
+    #[arg(long, value_name = "NAME", default_value = "shim6")]
     pub protocol: Protocol,
-    /// Pairs of runs.
+    /// Pairs of runs, with Moorline and without.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count)]
     pub pairs: usize,
-    /// Length of a run; whole seconds.
-    pub duration: Duration,
-    /// What is sent.
+    /// What is sent: tcp, udp.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp,udp")]
+    #[serde(skip)]
     pub traffic: Vec<Traffic>,
+    /// Length of a run in seconds.
+    #[arg(long = "seconds", value_name = "N", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=3600).map(Duration::from_secs))]
+    #[serde(rename = "duration_s", serialize_with = "as_seconds")]
+    pub duration: Duration,
 }
 
-impl Default for Throughput {
-    fn default() -> Self {
-        Self {
-            moorlined: None,
-            protocol: Protocol::Shim6,
-            pairs: 10,
-            duration: Duration::from_secs(4),
-            traffic: vec![Traffic::Tcp, Traffic::Udp],
-        }
+named! {
+    /// Whose contexts or sessions the traffic has.
+    pub enum Protocol {
+        /// Moved traffic has a header more, and super-packets of it are segmented before that.
+        Shim6 = "shim6",
+        /// Moved TCP has not one octet more, so both states are held against paths with all offloads on.
+        Ilnp = "ilnp",
     }
-}
-
-/// Whose contexts or sessions the traffic has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// Moved traffic has a header more, and super-packets of it are segmented before that.
-    Shim6,
-    /// Moved TCP has not one octet more, so both states are held against paths with all offloads on.
-    Ilnp,
-}
-
-impl Protocol {
-    /// As people call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shim6 => "shim6",
-            Self::Ilnp => "ilnp",
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Parameters {
-    protocol: &'static str,
-    pairs: usize,
-    duration_s: f64,
-    /// Whether each host has a processor of its own.
-    own_processors: bool,
-    /// Whether these do not go to sleep.
-    awake: bool,
 }
 
 /// One kind of traffic through one network.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
-    traffic: &'static str,
-    path: &'static str,
+    traffic: Traffic,
+    path: Path,
     runs: usize,
     gbit_per_second: Percentiles,
     cpu_ns_per_packet: Percentiles,
     /// Of the runs that this path is held against.
-    against: Option<&'static str>,
+    against: Option<Path>,
     /// Throughput of this path by that of the other, of each pair.
     ratio: Option<Percentiles>,
     /// What one processor takes for a packet from one end to the other.
@@ -111,20 +89,28 @@ struct Measured {
 }
 
 impl Experiment for Throughput {
-    fn name(&self) -> &'static str {
-        "throughput"
-    }
-
-    fn about(&self) -> &'static str {
-        "throughput of traffic that has not moved, and has, against the same path without Moorline"
-    }
-
-    fn obstacles(&self) -> Vec<String> {
-        obstacles(self.moorlined.as_ref(), &["iperf3", "ethtool"])
+    fn card(&self) -> Card {
+        Card {
+            name: "throughput",
+            about: "throughput of traffic that has not moved, and has, against the same path without Moorline",
+            needs: Some(&["iperf3", "ethtool"]),
+            columns: &[
+                "traffic",
+                "path",
+                "gbit_per_second.median",
+                "cpu_ns_per_packet.median",
+                "against",
+                "ratio.p5",
+                "ratio.median",
+                "ratio.p95",
+                "whole_way_ns_per_packet.median",
+                "whole_way_ratio.median",
+            ],
+        }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon(self.moorlined.as_deref())?;
+        let moorlined = recovery::daemon()?;
         let (scenes, comparisons): (_, &[Comparison]) = match self.protocol {
             Protocol::Shim6 => {
                 watch.stage("five networks");
@@ -141,7 +127,7 @@ impl Experiment for Throughput {
         let (mut points, mut over) = (Vec::new(), 0);
         for &traffic in &self.traffic {
             for &Comparison { without, with, .. } in comparisons {
-                watch.stage(&format!("{}, {with} against {without}", traffic.name()));
+                watch.stage(&format!("{traffic}, {with} against {without}"));
                 let mut measured = Measured::default();
                 for pair in 0..self.pairs {
                     watch.done(over as f64 / all as f64);
@@ -155,33 +141,33 @@ impl Experiment for Throughput {
         }
         watch.done(1.0);
         let [one, other] = paths.processors;
-        let parameters = Parameters {
-            protocol: self.protocol.name(),
-            pairs: self.pairs,
-            duration_s: self.duration.as_secs_f64(),
-            own_processors: one != other,
-            awake: awake.is_some(),
-        };
-        let chart = self.chart(&points);
-        let mut results = Results::new(self, &parameters, &points)?.with_columns(&COLUMNS);
-        for point in &points {
-            let compared =
-                |one: &&Comparison| one.with == point.path && point.against == Some(one.without);
-            let (Some(Comparison { name, .. }), Some(ratio)) =
-                (comparisons.iter().find(compared), point.ratio)
-            else {
-                continue;
-            };
-            // That of TCP is the one that has no other word in its name.
-            let infix = if point.traffic == "tcp" { "" } else { "_udp" };
-            let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
-            results.summary.insert(format!("{name}{infix}_ratio_spread"), spread);
-            results.summary.insert(format!("{name}{infix}_ratio"), json!(ratio.median));
-            let whole_way = point.whole_way_ratio.and_then(|ratio| ratio.median);
-            results.summary.insert(format!("{name}{infix}_whole_way_ratio"), json!(whole_way));
-        }
-        Ok(results.with_charts(vec![chart]))
+        let machine = json!({"own_processors": one != other, "awake": awake.is_some()});
+        let results = Results::new(self, &points)?.with_parameters(machine);
+        let results = results.with_summary(Value::Object(summary(&points, comparisons)));
+        Ok(results.with_charts([self.chart(&points)]))
     }
+}
+
+/// The ratios, by name.
+fn summary(points: &[Point], comparisons: &[Comparison]) -> Map<String, Value> {
+    let mut summary = Map::new();
+    for point in points {
+        let compared =
+            |one: &&Comparison| one.with == point.path && point.against == Some(one.without);
+        let (Some(Comparison { name, .. }), Some(ratio)) =
+            (comparisons.iter().find(compared), point.ratio)
+        else {
+            continue;
+        };
+        // That of TCP is the one that has no other word in its name.
+        let infix = if point.traffic == Traffic::Tcp { "" } else { "_udp" };
+        let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
+        summary.insert(format!("{name}{infix}_ratio_spread"), spread);
+        summary.insert(format!("{name}{infix}_ratio"), json!(ratio.median));
+        let whole_way = point.whole_way_ratio.and_then(|ratio| ratio.median);
+        summary.insert(format!("{name}{infix}_whole_way_ratio"), json!(whole_way));
+    }
+    summary
 }
 
 impl Throughput {
@@ -189,26 +175,16 @@ impl Throughput {
         &self,
         paths: &Paths,
         traffic: Traffic,
-        pair: [&'static str; 2],
+        pair: [Path; 2],
         number: usize,
     ) -> anyhow::Result<[Speed; 2]> {
-        let run = |path: &'static str| {
+        in_turns(number, pair, |path| {
             let scene = paths.scene(path)?;
             let [a, b] = &scene.ends;
             let directory = scene.lab.directory(HOSTS[0])?;
             Speed::measure([a, b], paths.processors, traffic, self.duration, &directory)
-                .with_context(|| {
-                    format!("{} over the path {path}: {}", traffic.name(), scene.logs())
-                })
-        };
-        let [without, with] = pair;
-        if number.is_multiple_of(2) {
-            let first = run(without)?;
-            Ok([first, run(with)?])
-        } else {
-            let first = run(with)?;
-            Ok([run(without)?, first])
-        }
+                .with_context(|| format!("{traffic} over the path {path}: {}", scene.logs()))
+        })
     }
 
     /// Nanoseconds a packet through both paths, in turns.
@@ -216,7 +192,7 @@ impl Throughput {
         &self,
         paths: &Paths,
         traffic: Traffic,
-        pair: [&'static str; 2],
+        pair: [Path; 2],
     ) -> anyhow::Result<Vec<[f64; 2]>> {
         let open = |path| {
             let [a, b] = &paths.scene(path)?.ends;
@@ -228,13 +204,7 @@ impl Throughput {
             let mut slices = Vec::new();
             for number in 0..WARM_UP + self.pairs * SLICES {
                 interrupt::check()?;
-                let slice = if number.is_multiple_of(2) {
-                    let first = without.slice()?;
-                    [first, with.slice()?]
-                } else {
-                    let first = with.slice()?;
-                    [without.slice()?, first]
-                };
+                let slice = in_turns(number, [&mut without, &mut with], WholeWay::slice)?;
                 if number >= WARM_UP {
                     slices.push(slice);
                 }
@@ -244,49 +214,51 @@ impl Throughput {
     }
 
     fn chart(&self, points: &[Point]) -> Chart {
-        let mut paths = vec![PLAIN, UNMOVED, DETOUR, NO_SEGMENTATION, NO_OFFLOADS, MOVED];
-        paths.retain(|path| points.iter().any(|point| point.path == *path));
-        let median = |path: &str, traffic: Traffic| {
-            let of = |point: &&Point| point.path == path && point.traffic == traffic.name();
+        let is_there = |path: &&Path| points.iter().any(|point| point.path == **path);
+        let paths: Vec<_> = Path::ALL.iter().copied().filter(|path| is_there(&path)).collect();
+        let median = |path: Path, traffic: Traffic| {
+            let of = |point: &&Point| point.path == path && point.traffic == traffic;
             points.iter().find(of).and_then(|point| point.gbit_per_second.median)
         };
-        let bars = |&traffic: &Traffic| Bars {
-            name: traffic.name().to_uppercase(),
-            values: paths.iter().map(|path| median(path, traffic)).collect(),
+        let bars = |&traffic: &Traffic| {
+            let values = paths.iter().map(|&path| median(path, traffic));
+            Bars::new(traffic.name().to_uppercase(), values)
         };
-        Chart {
-            title: "Median throughput".into(),
-            x: String::new(),
-            y: "Gbit/s".into(),
-            scale: Scale::Linear,
-            data: Data::Bars {
-                groups: paths.iter().map(|&path| path.into()).collect(),
-                series: self.traffic.iter().map(bars).collect(),
-            },
-        }
+        let series = self.traffic.iter().map(bars);
+        Chart::bars("Median throughput", ["", "Gbit/s"], &paths, series)
+    }
+}
+
+/// Does the same with both of a pair, each time in the other order.
+fn in_turns<T, R>(
+    number: usize,
+    [without, with]: [T; 2],
+    mut work: impl FnMut(T) -> anyhow::Result<R>,
+) -> anyhow::Result<[R; 2]> {
+    if number.is_multiple_of(2) {
+        let first = work(without)?;
+        Ok([first, work(with)?])
+    } else {
+        let first = work(with)?;
+        Ok([work(without)?, first])
     }
 }
 
 impl Point {
     /// Of the second in each pair if it is held against the first.
-    fn of(
-        traffic: Traffic,
-        path: &'static str,
-        against: Option<&'static str>,
-        measured: &Measured,
-    ) -> Self {
+    fn of(traffic: Traffic, path: Path, against: Option<Path>, measured: &Measured) -> Self {
         let Measured { runs, slices } = measured;
         let own = usize::from(against.is_some());
         let of_runs = |value: &dyn Fn(&[Speed; 2]) -> f64| {
-            Percentiles::of(&runs.iter().map(|pair| Some(value(pair))).collect::<Vec<_>>())
+            Percentiles::of(runs.iter().map(|pair| Some(value(pair))))
         };
         let of_slices = |value: &dyn Fn(&[f64; 2]) -> f64| {
-            Percentiles::of(&slices.iter().map(|pair| Some(value(pair))).collect::<Vec<_>>())
+            Percentiles::of(slices.iter().map(|pair| Some(value(pair))))
         };
         let ratio =
             |[without, with]: &[Speed; 2]| with.octets_per_second / without.octets_per_second;
         Self {
-            traffic: traffic.name(),
+            traffic,
             path,
             runs: runs.len(),
             gbit_per_second: of_runs(&|pair| pair[own].octets_per_second * 8.0 / 1e9),
@@ -301,7 +273,7 @@ impl Point {
 
 /// The networks by name.
 struct Paths {
-    scenes: Vec<(&'static str, Scene)>,
+    scenes: Vec<(Path, Scene)>,
     /// Of the two hosts.
     processors: [usize; 2],
 }
@@ -309,7 +281,7 @@ struct Paths {
 impl Paths {
     /// Each host takes in what comes to it by a processor of its own, as a machine does. Else the processor of
     /// who sends does the work of both.
-    fn new(scenes: Vec<(&'static str, Scene)>) -> anyhow::Result<Self> {
+    fn new(scenes: Vec<(Path, Scene)>) -> anyhow::Result<Self> {
         let processors = processors::of_two_hosts()?;
         for (_, scene) in &scenes {
             for (host, processor) in HOSTS.into_iter().zip(processors) {
@@ -321,16 +293,15 @@ impl Paths {
         Ok(Self { scenes, processors })
     }
 
-    fn scene(&self, path: &str) -> anyhow::Result<&Scene> {
-        let found = self.scenes.iter().find(|(name, _)| *name == path);
+    fn scene(&self, path: Path) -> anyhow::Result<&Scene> {
+        let found = self.scenes.iter().find(|(one, _)| *one == path);
         found.map(|(_, scene)| scene).with_context(|| format!("no path {path}"))
     }
 }
 
 /// The five networks of Shim6.
-fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(&'static str, Scene)>> {
-    let options =
-        DaemonOptions { binary: moorlined, send_timeout: SEND_TIMEOUT, settings: SETTINGS.into() };
+fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(Path, Scene)>> {
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let protected = || Scene::protected(Impairment::default(), &options);
     let plain = || Scene::plain(Impairment::default());
     let without_segmentation = plain()?;
@@ -342,11 +313,11 @@ fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(&'static str, Scene)>> {
     let mut moved = protected()?;
     make_move(&mut moved)?;
     Ok(vec![
-        (PLAIN, plain()?),
-        (NO_SEGMENTATION, without_segmentation),
-        (NO_OFFLOADS, without_offloads),
-        (UNMOVED, unmoved),
-        (MOVED, moved),
+        (Path::Plain, plain()?),
+        (Path::NoSegmentation, without_segmentation),
+        (Path::NoOffloads, without_offloads),
+        (Path::Unmoved, unmoved),
+        (Path::Moved, moved),
     ])
 }
 
@@ -359,12 +330,7 @@ fn switch_off(scene: &Scene, offloads: &[&str]) -> anyhow::Result<()> {
 
 /// Earns both hosts their context.
 fn contexts(scene: &mut Scene) -> anyhow::Result<Flow> {
-    let flow = Flow::Udp(UdpFlow::start(&UdpOptions {
-        ends: scene.ends.clone(),
-        direction: Direction::BothWays,
-        per_second: 50,
-        size: 100,
-    })?);
+    let flow = scene.datagrams(Direction::BothWays, 50, 100)?;
     flow.await_arrivals()?;
     scene.await_contexts()?;
     Ok(flow)
@@ -381,41 +347,34 @@ fn make_move(scene: &mut Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without Moorline.
-const PLAIN: &str = "plain";
-/// Without it, and segments are cut and put together by nobody.
-const NO_SEGMENTATION: &str = "no-segmentation";
-/// Nor are checksums left to anybody.
-const NO_OFFLOADS: &str = "no-offloads";
-const UNMOVED: &str = "unmoved";
-const MOVED: &str = "moved";
-/// Without Moorline, by way of the ISP that moved traffic takes, and so by a router more.
-const DETOUR: &str = "detour";
+named! {
+    /// The networks, in the order of the chart.
+    enum Path {
+        /// Without Moorline.
+        Plain = "plain",
+        Unmoved = "unmoved",
+        /// Without Moorline, by way of the ISP that moved traffic takes, and so by a router more.
+        Detour = "detour",
+        /// Without Moorline, and segments are cut and put together by nobody.
+        NoSegmentation = "no-segmentation",
+        /// Nor are checksums left to anybody.
+        NoOffloads = "no-offloads",
+        Moved = "moved",
+    }
+}
 
 /// What is held against what.
 #[derive(Clone, Copy, Debug)]
 struct Comparison {
     name: &'static str,
-    without: &'static str,
-    with: &'static str,
+    without: Path,
+    with: Path,
 }
 
 const COMPARISONS: [Comparison; 3] = [
-    Comparison { name: "unmoved", without: PLAIN, with: UNMOVED },
-    Comparison { name: "moved", without: NO_OFFLOADS, with: MOVED },
-    Comparison { name: "moved_no_segmentation", without: NO_SEGMENTATION, with: MOVED },
-];
-const COLUMNS: [&str; 10] = [
-    "traffic",
-    "path",
-    "gbit_per_second.median",
-    "cpu_ns_per_packet.median",
-    "against",
-    "ratio.p5",
-    "ratio.median",
-    "ratio.p95",
-    "whole_way_ns_per_packet.median",
-    "whole_way_ratio.median",
+    Comparison { name: "unmoved", without: Path::Plain, with: Path::Unmoved },
+    Comparison { name: "moved", without: Path::NoOffloads, with: Path::Moved },
+    Comparison { name: "moved_no_segmentation", without: Path::NoSegmentation, with: Path::Moved },
 ];
 /// Of each path, for each pair of runs, and before them.
 const SLICES: usize = 50;
@@ -435,12 +394,12 @@ mod tests {
             vec![[speed(1e9), speed(0.9e9)], [speed(2e9), speed(2e9)], [speed(1e9), speed(0.5e9)]];
         let slices = vec![[100.0, 125.0], [100.0, 110.0], [400.0, 500.0]];
         let measured = Measured { runs, slices };
-        let point = Point::of(Traffic::Tcp, UNMOVED, Some(PLAIN), &measured);
+        let point = Point::of(Traffic::Tcp, Path::Unmoved, Some(Path::Plain), &measured);
         assert_eq!(point.ratio.unwrap().median, Some(0.9));
         assert_eq!(point.gbit_per_second.median.map(f64::round), Some(7.0));
         assert_eq!(point.whole_way_ns_per_packet.median, Some(125.0));
         assert_eq!(point.whole_way_ratio.unwrap().median, Some(0.8));
-        let plain = Point::of(Traffic::Tcp, PLAIN, None, &measured);
+        let plain = Point::of(Traffic::Tcp, Path::Plain, None, &measured);
         assert_eq!((plain.ratio, plain.whole_way_ratio), (None, None));
         assert_eq!(plain.whole_way_ns_per_packet.median, Some(100.0));
     }

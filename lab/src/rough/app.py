@@ -1,7 +1,7 @@
 """A program as people write them: asks for something each 10 ms, over TCP or UDP, or answers.
 
 serve tcp|udp ADDRESS PORT              answers with what it was asked
-serve pktinfo ADDRESS PORT              UDP on all addresses, answers from the address and interface that were asked
+serve udp-pktinfo ADDRESS PORT              UDP on all addresses, answers from the address and interface that were asked
 ask tcp|udp ADDRESS PORT SIZE [DEVICE [SOURCE]]  prints the monotonic time of each answer, in ns
 once ADDRESS PORT                       connects, asks once and prints "ok"
 """
@@ -57,12 +57,12 @@ def serve_tcp(port):
 def serve_udp(kind, address, port):
     sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
-    sock.bind(("::" if kind == "pktinfo" else address, port))
+    sock.bind(("::" if kind == "udp-pktinfo" else address, port))
     say("ready")
     while True:
         try:
             data, info, _, client = sock.recvmsg(65536, 256)
-            sock.sendmsg([data], info if kind == "pktinfo" else [], 0, client)
+            sock.sendmsg([data], info if kind == "udp-pktinfo" else [], 0, client)
         except OSError as error:
             print(error, file=sys.stderr, flush=True)
 

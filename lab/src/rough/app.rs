@@ -10,22 +10,23 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
+use crate::named::named;
 use crate::netns::Namespace;
 use crate::process::Process;
 
-/// What the program speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One connection.
-    Tcp,
-    /// A connected socket, and a server bound to the address that is asked.
-    Udp,
-    /// As `Udp`, with a server on all addresses that answers by the address and the interface that were asked (`IPV6_PKTINFO`).
-    PacketInfo,
+named! {
+    /// What the program speaks.
+    pub enum Kind {
+        /// One connection.
+        Tcp = "tcp",
+        /// A connected socket, and a server bound to the address that is asked.
+        Udp = "udp",
+        /// As `Udp`, with a server on all addresses that answers by the address and the interface that were asked (`IPV6_PKTINFO`).
+        PacketInfo = "udp-pktinfo",
+    }
 }
 
 /// Whom to ask, and how.
@@ -45,14 +46,6 @@ pub struct Question {
 
 /// Moments on the monotonic clock.
 pub type Moment = Duration;
-
-/// Now.
-#[must_use]
-pub fn now() -> Moment {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
-}
 
 /// Both programs, running.
 #[derive(Debug)]
@@ -94,7 +87,7 @@ impl App {
         let Question { kind, server: address, size, device, source } = question;
         let script = lab.root().join("app.py");
         fs::write(&script, SCRIPT).context("the program")?;
-        let (word, port) = (kind.word(), kind.port());
+        let (word, port) = (kind.name(), kind.port());
         let mut serve = python(lab.namespace(to)?, &script);
         serve.args(["serve", word, &address.to_string(), port]);
         let log = |host: &str, what: &str| -> anyhow::Result<_> {
@@ -150,14 +143,6 @@ impl App {
 }
 
 impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::PacketInfo => "pktinfo",
-        }
-    }
-
     fn port(self) -> &'static str {
         match self {
             Self::Tcp => TCP_PORT,

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::net::Ipv6Addr;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
+use crate::hop::Hop;
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::netns::{Namespace, feed};
-use crate::process::Process;
-use crate::topology::{End, Impairment, Link, LinkEmulation, Node, Prefix, Role, Topology};
+use crate::router::{Advertised, Advertiser, Manner};
+use crate::topology::{Impairment, Link, Node, Prefix, Topology};
 
 /// A host's uplink and the router at its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,15 +49,6 @@ const ACCESSES: [Access; 6] = [
     Access { host: PLAIN, uplink: UPLINKS[0], router: "r6", number: 6 },
 ];
 
-/// What a router advertises.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advertisement {
-    /// Prefixes, with the preferred and the valid lifetime in seconds.
-    pub prefixes: Vec<(Prefix, u32, u32)>,
-    /// Whether hosts make addresses of the prefixes (RFC 4862); if not, DHCPv6 gives the addresses (flag M).
-    pub is_autonomous: bool,
-}
-
 impl Access {
     /// The access of a host.
     ///
@@ -87,21 +78,15 @@ impl Access {
         Prefix { address: Ipv6Addr::new(0xfd00, 0, self.number, 1, 0, 0, 0, 0), length: 64 }
     }
 
-    /// The advertisement of an ISP that plans to stay.
+    /// A prefix of an ISP that plans to stay.
     #[must_use]
-    pub fn usual(self) -> Advertisement {
-        Advertisement { prefixes: vec![(self.prefix(1), 14_400, 86_400)], is_autonomous: true }
+    pub fn usual(self, prefix: Prefix) -> Advertised {
+        Advertised { prefix, preferred: 14_400, valid: 86_400 }
     }
 
     /// The cable between the router and the core.
     fn at_the_core(self) -> Link {
-        let end = |node: &str, interface: &str| End {
-            node: node.into(),
-            interface: interface.into(),
-            addresses: Vec::new(),
-        };
-        let ends = [end("core", self.router), end(self.router, "core")];
-        Link { ends, emulation: LinkEmulation::Direct }
+        Link::direct([("core", self.router, Vec::new()), (self.router, "core", Vec::new())])
     }
 
     fn of_core(self) -> Ipv6Addr {
@@ -117,9 +102,7 @@ impl Access {
 #[derive(Debug)]
 pub struct Network {
     /// Before the lab, so that they end before it goes.
-    advertisers: BTreeMap<&'static str, Process>,
-    /// Programs that have advertised.
-    started: usize,
+    advertisers: BTreeMap<&'static str, Advertiser>,
     lab: Lab,
 }
 
@@ -132,14 +115,9 @@ impl Network {
     pub fn build(hosts: &[&str], rtt: Duration) -> anyhow::Result<Self> {
         let accesses: Vec<_> =
             ACCESSES.into_iter().filter(|access| hosts.contains(&access.host)).collect();
-        let routers = accesses.iter().map(|access| (access.router, Role::Router));
-        let nodes = hosts.iter().map(|host| (*host, Role::Host)).chain(routers);
-        let nodes = nodes.chain([("core", Role::Router)]).map(|(name, role)| Node {
-            name: name.into(),
-            role,
-            routes: Vec::new(),
-            ingress_filters: Vec::new(),
-        });
+        let routers = accesses.iter().map(|access| access.router).chain(["core"]);
+        let routers = routers.map(|name| Node::router(name, Vec::new()));
+        let nodes = hosts.iter().map(|host| Node::host(host, Vec::new())).chain(routers);
         // Two of these cables are on the way, and two on the way back.
         let cables = Impairment::delay(rtt / 4);
         let links = accesses.iter().map(|access| access.at_the_core()).collect();
@@ -148,7 +126,7 @@ impl Network {
             true => topology,
             false => topology.with_cables_of("core", cables),
         })?;
-        let network = Self { advertisers: BTreeMap::new(), started: 0, lab };
+        let network = Self { advertisers: BTreeMap::new(), lab };
         for host in hosts {
             network.restore_defaults(host)?;
         }
@@ -164,31 +142,21 @@ impl Network {
     /// delay: those of an ISP that carries traffic know them.
     fn acquaint(&self, accesses: &[Access]) -> anyhow::Result<()> {
         for access in accesses {
-            let core = access.of_core().to_string();
-            let router = self.namespace(access.router)?;
-            wait_for("the core", CORE_LIMIT, || {
-                let mut ping = router.command("ping");
-                let asked = ping.args(["-c", "1", "-W", "1", &core]).stdout(Stdio::null()).status();
-                Ok(asked.context("ping")?.success().then_some(()))
-            })?;
+            Hop::towards(self.namespace(access.router)?, access.of_core()).context("the core")?;
         }
         Ok(())
     }
 
     /// Hosts are as the kernel makes them, whatever a lab does elsewhere.
     fn restore_defaults(&self, host: &str) -> anyhow::Result<()> {
-        let defaults = [
+        let host = self.namespace(host)?;
+        host.configure_ipv6(&[
             ("accept_dad", "1"),
             ("dad_transmits", "1"),
             ("accept_ra", "1"),
             ("keep_addr_on_down", "0"),
-        ];
-        for (key, value) in defaults {
-            for scope in ["all", "default"] {
-                self.namespace(host)?.sysctl(&format!("ipv6/conf/{scope}/{key}"), value)?;
-            }
-        }
-        self.namespace(host)?.ip(&["link", "set", "lo", "up"]).map(drop)
+        ])?;
+        host.ip(&["link", "set", "lo", "up"]).map(drop)
     }
 
     fn lay_cables(&self, accesses: &[Access]) -> anyhow::Result<()> {
@@ -230,40 +198,24 @@ impl Network {
         self.namespace(access.host)?.ip(&["link", "set", uplink, "up"]).map(drop)
     }
 
-    /// Has the router of an access advertise this from now on, without a word about what it said before.
+    /// Has the router of an access advertise this from now on, without a word about what it said before. With `is_managed`,
+    /// DHCPv6 gives the addresses.
     ///
     /// # Errors
     /// There is no `radvd`.
-    pub fn advertise(&mut self, access: Access, what: &Advertisement) -> anyhow::Result<()> {
-        if let Some(mut before) = self.advertisers.remove(access.router) {
+    pub fn advertise(
+        &mut self,
+        access: Access,
+        prefixes: &[Advertised],
+        is_managed: bool,
+    ) -> anyhow::Result<()> {
+        if let Some(before) = self.advertisers.remove(access.router) {
             before.kill()?;
         }
-        let directory = self.lab.directory(access.router)?;
-        let config = directory.join("radvd.conf");
-        let preference = if access.uplink == UPLINKS[0] { "high" } else { "medium" };
-        let managed = if what.is_autonomous { "off" } else { "on" };
-        let mut text = format!(
-            "interface cust {{\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n \
-             AdvDefaultLifetime 1800;\n AdvDefaultPreference {preference};\n AdvManagedFlag {managed};\n"
-        );
-        let autonomous = if what.is_autonomous { "on" } else { "off" };
-        for (prefix, preferred, valid) in &what.prefixes {
-            writeln!(
-                text,
-                " prefix {prefix} {{ AdvAutonomous {autonomous}; AdvPreferredLifetime {preferred}; \
-                 AdvValidLifetime {valid}; DeprecatePrefix off; }};"
-            )?;
-        }
-        text.push_str("};\n");
-        fs::write(&config, text).context("configuration of radvd")?;
-        let mut command = self.namespace(access.router)?.command("radvd");
-        command.args(["-n", "-m", "stderr", "-C"]).arg(&config);
-        // A part of the one before may still have its lock.
-        self.started += 1;
-        let own = directory.join(format!("radvd{}", self.started));
-        command.arg("-p").arg(own.with_extension("pid")).stdout(Stdio::null());
-        let radvd = Process::start(&mut command, &own.with_extension("log"))?;
-        self.advertisers.insert(access.router, radvd);
+        let manner = Manner { is_preferred: access.uplink == UPLINKS[0], is_managed };
+        let place = (access.router, "cust");
+        let advertiser = Advertiser::start_as(&self.lab, place, prefixes, manner)?;
+        self.advertisers.insert(access.router, advertiser);
         Ok(())
     }
 
@@ -340,5 +292,4 @@ pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>
 
 /// Of interfaces; beyond those that a namespace gives to others.
 const FIRST_INDEX: usize = 2000;
-const CORE_LIMIT: Duration = Duration::from_secs(10);
 const ADDRESS_LIMIT: Duration = Duration::from_secs(10);

@@ -4,44 +4,73 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::clock::monotonic as now;
 use crate::experiment::pause;
 use crate::interrupt::wait_for;
+use crate::named::named;
+use crate::router::Advertised;
 
-use super::app::{Kind, Moment, now};
-use super::network::{Access, Advertisement, Network, ONE, OTHER, PLAIN, TWO, UPLINKS, usable};
+use super::app::{Kind, Moment};
+use super::network::{Access, Network, ONE, OTHER, PLAIN, TWO, UPLINKS, usable};
 use super::trial::World;
 
-/// Something that happens to a host, its network or its daemon while a program asks each 10 ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "`plan` says what each is")]
-pub enum Scenario {
-    SilentCut,
-    LinkDown,
-    LinkFlap,
-    LinkFlapOwn,
-    Roaming,
-    /// As `Roaming`, over a long way.
-    RoamingFar,
-    Renumbering,
-    ShortLifetimes,
-    ForwardingOn,
-    ForwardingHost,
-    FirewallOne,
-    FirewallBoth,
-    Nat66,
-    Drops140,
-    Pppoe,
-    BoundToDevice,
-    PacketInfo,
-    Restart,
-    RestartMoved,
-    InstallRemove,
-    IlnpCut,
-    IlnpFullSize,
-    ManagedAddress,
-    ManagedCut,
-    PlainPeer,
-    PlainFlap,
+named! {
+    /// Something that happens to a host, its network or its daemon while a program asks each 10 ms, in the order of the table.
+    /// What is said of each is shown in results.
+    pub enum Scenario {
+        /// the first ISP drops every packet and says nothing
+        SilentCut = "silent-cut",
+        /// the first uplink loses its carrier
+        LinkDown = "link-down",
+        /// the first uplink loses its carrier for 2 s
+        LinkFlap = "link-flap",
+        /// the same under a connection between the kernel's own addresses, from the other end
+        LinkFlapOwn = "link-flap-own",
+        /// the only uplink goes, and another one with another prefix comes 3 s later
+        Roaming = "roaming",
+        /// the same, with a round trip of 160 ms
+        RoamingFar = "roaming-far",
+        /// the only ISP deprecates its prefix for another, and drops the old one 4 s later
+        Renumbering = "renumbering",
+        /// addresses of the kernel that live 9 s unless the router says so again
+        ShortLifetimes = "short-lifetimes",
+        /// somebody switches forwarding on (accept_ra stays 1)
+        ForwardingOn = "forwarding-on",
+        /// silent cut at a host that forwards (accept_ra is 2)
+        ForwardingHost = "forwarding-host",
+        /// silent cut; the host that asks lets in only what it asked for
+        FirewallOne = "firewall-one",
+        /// silent cut; both hosts let in only what they asked for, and the server its port
+        FirewallBoth = "firewall-both",
+        /// silent cut; the second ISP translates addresses (NAT66)
+        Nat66 = "nat66",
+        /// silent cut; the second ISP drops protocol 140
+        Drops140 = "drops-140",
+        /// silent cut with full-size packets; the second ISP has an MTU of 1492
+        Pppoe = "pppoe",
+        /// silent cut under a socket bound to a device, with full-size packets
+        BoundToDevice = "bound-device",
+        /// silent cut under a UDP server that answers by IPV6_PKTINFO, with full-size packets
+        PacketInfo = "packet-info",
+        /// the daemon stops and starts again
+        Restart = "restart",
+        /// silent cut, and 3 s later the daemon stops and starts again
+        RestartMoved = "restart-moved",
+        /// the daemons start and stop under a connection of the kernel's own addresses
+        InstallRemove = "install-remove",
+        /// silent cut under ILNP, with full-size packets
+        IlnpCut = "ilnp-cut",
+        /// a conversation begins under ILNP, with full-size packets and with fragments
+        IlnpFullSize = "ilnp-full-size",
+        /// the daemon starts at a host with one ISP and a /128 of DHCPv6
+        ManagedAddress = "dhcpv6",
+        /// silent cut; the host has a /128 of DHCPv6 of each ISP
+        ManagedCut = "dhcpv6-cut",
+        /// nothing happens between a host with Moorline and one without
+        PlainPeer = "plain-peer",
+        /// the uplink to a host without Moorline loses its carrier for 2 s
+        PlainFlap = "plain-flap",
+    }
 }
 
 /// The address that a program asks.
@@ -57,8 +86,6 @@ pub enum Asked {
 /// What a scenario consists of, but for what happens.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// As people call it.
-    pub name: &'static str,
     /// What happens.
     pub about: &'static str,
     /// Who asks, and who answers.
@@ -83,250 +110,92 @@ pub struct Plan {
     pub margin: Duration,
 }
 
-const USUAL: Plan = Plan {
-    name: "",
-    about: "",
-    hosts: [TWO, OTHER],
-    asked: Asked::Published,
-    kinds: &[Kind::Tcp, Kind::Udp],
-    sizes: [64, 64],
-    device: None,
-    settings: "",
-    rtt: Duration::ZERO,
-    window: Duration::from_secs(8),
-    is_long: false,
-    margin: Duration::from_millis(500),
-};
+impl Plan {
+    /// Of a scenario in which nothing else is special.
+    const fn of(about: &'static str) -> Self {
+        Self {
+            about,
+            hosts: [TWO, OTHER],
+            asked: Asked::Published,
+            kinds: &[Kind::Tcp, Kind::Udp],
+            sizes: [64, 64],
+            device: None,
+            settings: "",
+            rtt: Duration::ZERO,
+            window: Duration::from_secs(8),
+            is_long: false,
+            margin: Duration::from_millis(500),
+        }
+    }
+
+    const fn between(self, asks: &'static str, answers: &'static str) -> Self {
+        Self { hosts: [asks, answers], ..self }
+    }
+
+    /// At the address that the kernel makes, or an administrator gave.
+    const fn at_own_address(self) -> Self {
+        Self { asked: Asked::Own, ..self }
+    }
+
+    /// Segments as large as they go, and datagrams of so many octets.
+    const fn full_size(self, datagram: usize) -> Self {
+        Self { sizes: [8000, datagram], ..self }
+    }
+
+    const fn watched_for(self, seconds: u64) -> Self {
+        Self { window: Duration::from_secs(seconds), ..self }
+    }
+
+    /// Watched for all of the time.
+    const fn to_the_end(self) -> Self {
+        Self { is_long: true, ..self }
+    }
+
+    /// With a margin for delays that are drawn at random.
+    const fn at_random(self) -> Self {
+        Self { margin: Duration::from_secs(3), ..self }
+    }
+
+    const fn under_ilnp(self) -> Self {
+        Self { settings: "ilnp = \"on\"\n", ..self }
+    }
+}
 
 impl Scenario {
-    /// Every scenario, in the order of the table.
-    pub const ALL: [Self; 26] = [
-        Self::SilentCut,
-        Self::LinkDown,
-        Self::LinkFlap,
-        Self::LinkFlapOwn,
-        Self::Roaming,
-        Self::RoamingFar,
-        Self::Renumbering,
-        Self::ShortLifetimes,
-        Self::ForwardingOn,
-        Self::ForwardingHost,
-        Self::FirewallOne,
-        Self::FirewallBoth,
-        Self::Nat66,
-        Self::Drops140,
-        Self::Pppoe,
-        Self::BoundToDevice,
-        Self::PacketInfo,
-        Self::Restart,
-        Self::RestartMoved,
-        Self::InstallRemove,
-        Self::IlnpCut,
-        Self::IlnpFullSize,
-        Self::ManagedAddress,
-        Self::ManagedCut,
-        Self::PlainPeer,
-        Self::PlainFlap,
-    ];
-
-    /// The one of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scenario| scenario.plan().name == name)
-    }
-
     /// What it consists of.
     #[must_use]
-    pub fn plan(self) -> Plan {
-        self.plan_of_path()
-            .or_else(|| self.plan_of_network())
-            .unwrap_or_else(|| self.plan_of_host())
-    }
-
-    /// Scenarios of failing paths.
-    fn plan_of_path(self) -> Option<Plan> {
-        let random = Duration::from_secs(3);
-        Some(match self {
-            Self::SilentCut => Plan {
-                name: "silent-cut",
-                about: "the first ISP drops every packet and says nothing",
-                ..USUAL
-            },
-            Self::LinkDown => {
-                Plan { name: "link-down", about: "the first uplink loses its carrier", ..USUAL }
-            }
-            Self::LinkFlap => Plan {
-                name: "link-flap",
-                about: "the first uplink loses its carrier for 2 s",
-                margin: random,
-                window: Duration::from_secs(12),
-                ..USUAL
-            },
-            Self::LinkFlapOwn => Plan {
-                name: "link-flap-own",
-                about: "the same under a connection between the kernel's own addresses, from the other end",
-                asked: Asked::Own,
-                hosts: [OTHER, TWO],
-                margin: random,
-                window: Duration::from_secs(12),
-                ..USUAL
-            },
-            Self::Roaming => Plan {
-                name: "roaming",
-                about: "the only uplink goes, and another one with another prefix comes 3 s later",
-                window: Duration::from_secs(12),
-                ..USUAL
-            },
-            Self::RoamingFar => Plan {
-                name: "roaming-far",
-                about: "the same, with a round trip of 160 ms",
-                rtt: Duration::from_millis(160),
-                window: Duration::from_secs(12),
-                ..USUAL
-            },
-            Self::BoundToDevice => Plan {
-                name: "bound-device",
-                about: "silent cut under a socket bound to a device, with full-size packets",
-                device: Some(UPLINKS[0]),
-                sizes: [8000, 1452],
-                ..USUAL
-            },
-            Self::PacketInfo => Plan {
-                name: "packet-info",
-                about: "silent cut under a UDP server that answers by IPV6_PKTINFO, with full-size packets",
-                kinds: &[Kind::PacketInfo],
-                sizes: [64, 1452],
-                ..USUAL
-            },
-            Self::Pppoe => Plan {
-                name: "pppoe",
-                about: "silent cut with full-size packets; the second ISP has an MTU of 1492",
-                sizes: [8000, 1452],
-                ..USUAL
-            },
-            _ => return None,
-        })
-    }
-
-    /// Scenarios of networks that are not as one wishes.
-    fn plan_of_network(self) -> Option<Plan> {
-        Some(match self {
-            Self::Renumbering => Plan {
-                name: "renumbering",
-                about: "the only ISP deprecates its prefix for another, and drops the old one 4 s later",
-                hosts: [ONE, OTHER],
-                window: Duration::from_secs(12),
-                is_long: true,
-                ..USUAL
-            },
-            Self::ShortLifetimes => Plan {
-                name: "short-lifetimes",
-                about: "addresses of the kernel that live 9 s unless the router says so again",
-                asked: Asked::Own,
-                window: Duration::from_secs(16),
-                is_long: true,
-                ..USUAL
-            },
-            Self::FirewallOne => Plan {
-                name: "firewall-one",
-                about: "silent cut; the host that asks lets in only what it asked for",
-                ..USUAL
-            },
-            Self::FirewallBoth => Plan {
-                name: "firewall-both",
-                about: "silent cut; both hosts let in only what they asked for, and the server its port",
-                ..USUAL
-            },
-            Self::Nat66 => Plan {
-                name: "nat66",
-                about: "silent cut; the second ISP translates addresses (NAT66)",
-                ..USUAL
-            },
-            Self::Drops140 => Plan {
-                name: "drops-140",
-                about: "silent cut; the second ISP drops protocol 140",
-                ..USUAL
-            },
-            Self::PlainPeer => Plan {
-                name: "plain-peer",
-                about: "nothing happens between a host with Moorline and one without",
-                hosts: [TWO, PLAIN],
-                window: Duration::from_secs(5),
-                is_long: true,
-                ..USUAL
-            },
-            Self::PlainFlap => Plan {
-                name: "plain-flap",
-                about: "the uplink to a host without Moorline loses its carrier for 2 s",
-                hosts: [PLAIN, TWO],
-                asked: Asked::Own,
-                window: Duration::from_secs(12),
-                margin: Duration::from_secs(3),
-                ..USUAL
-            },
-            _ => return None,
-        })
-    }
-
-    /// Scenarios of hosts, and of daemons that come and go.
-    fn plan_of_host(self) -> Plan {
-        let long = Plan { is_long: true, ..USUAL };
+    pub const fn plan(self) -> Plan {
+        let plan = Plan::of(self.about());
         match self {
-            Self::ForwardingOn => Plan {
-                name: "forwarding-on",
-                about: "somebody switches forwarding on (accept_ra stays 1)",
-                ..long
-            },
-            Self::ForwardingHost => Plan {
-                name: "forwarding-host",
-                about: "silent cut at a host that forwards (accept_ra is 2)",
-                ..USUAL
-            },
-            Self::Restart => {
-                Plan { name: "restart", about: "the daemon stops and starts again", ..long }
+            Self::LinkFlap => plan.watched_for(12).at_random(),
+            Self::LinkFlapOwn => {
+                plan.between(OTHER, TWO).at_own_address().watched_for(12).at_random()
             }
-            Self::RestartMoved => Plan {
-                name: "restart-moved",
-                about: "silent cut, and 3 s later the daemon stops and starts again",
-                window: Duration::from_secs(12),
-                ..long
-            },
-            Self::InstallRemove => Plan {
-                name: "install-remove",
-                about: "the daemons start and stop under a connection of the kernel's own addresses",
-                asked: Asked::Own,
-                window: Duration::from_secs(12),
-                ..long
-            },
-            Self::IlnpCut => Plan {
-                name: "ilnp-cut",
-                about: "silent cut under ILNP, with full-size packets",
-                asked: Asked::Own,
-                sizes: [8000, 1452],
-                settings: ILNP,
-                ..USUAL
-            },
-            Self::IlnpFullSize => Plan {
-                name: "ilnp-full-size",
-                about: "a conversation begins under ILNP, with full-size packets and with fragments",
-                asked: Asked::Own,
-                sizes: [8000, 3000],
-                settings: ILNP,
-                ..long
-            },
-            Self::ManagedAddress => Plan {
-                name: "dhcpv6",
-                about: "the daemon starts at a host with one ISP and a /128 of DHCPv6",
-                hosts: [ONE, OTHER],
-                asked: Asked::Own,
-                ..long
-            },
-            Self::ManagedCut => Plan {
-                name: "dhcpv6-cut",
-                about: "silent cut; the host has a /128 of DHCPv6 of each ISP",
-                ..USUAL
-            },
-            _ => USUAL,
+            Self::Roaming => plan.watched_for(12),
+            Self::RoamingFar => Plan { rtt: Duration::from_millis(160), ..plan.watched_for(12) },
+            Self::Renumbering => plan.between(ONE, OTHER).watched_for(12).to_the_end(),
+            Self::ShortLifetimes => plan.at_own_address().watched_for(16).to_the_end(),
+            Self::ForwardingOn | Self::Restart => plan.to_the_end(),
+            Self::Pppoe => plan.full_size(FULL),
+            Self::BoundToDevice => Plan { device: Some(UPLINKS[0]), ..plan.full_size(FULL) },
+            Self::PacketInfo => Plan { kinds: &[Kind::PacketInfo], ..plan.full_size(FULL) },
+            Self::RestartMoved => plan.watched_for(12).to_the_end(),
+            Self::InstallRemove => plan.at_own_address().watched_for(12).to_the_end(),
+            Self::IlnpCut => plan.under_ilnp().at_own_address().full_size(FULL),
+            Self::IlnpFullSize => plan.under_ilnp().at_own_address().full_size(3000).to_the_end(),
+            Self::ManagedAddress => plan.between(ONE, OTHER).at_own_address().to_the_end(),
+            Self::PlainPeer => plan.between(TWO, PLAIN).watched_for(5).to_the_end(),
+            Self::PlainFlap => {
+                plan.between(PLAIN, TWO).at_own_address().watched_for(12).at_random()
+            }
+            Self::SilentCut
+            | Self::LinkDown
+            | Self::ForwardingHost
+            | Self::FirewallOne
+            | Self::FirewallBoth
+            | Self::Nat66
+            | Self::Drops140
+            | Self::ManagedCut => plan,
         }
     }
 
@@ -386,19 +255,18 @@ impl Scenario {
             Self::ManagedCut => access.host == TWO,
             _ => false,
         };
-        let mut what = access.usual();
-        match self {
-            Self::ShortLifetimes => what.prefixes = vec![(access.prefix(1), 6, 9)],
-            Self::Renumbering => what.prefixes = vec![(access.prefix(1), 10, 20)],
+        let [own, local] = [access.prefix(1), access.unique_local()];
+        let prefix = match self {
+            Self::ShortLifetimes => Advertised { prefix: own, preferred: 6, valid: 9 },
+            Self::Renumbering => Advertised { prefix: own, preferred: 10, valid: 20 },
             Self::Nat66 if access == Access::of(TWO, 1) => {
-                what.prefixes = vec![(access.unique_local(), 14_400, 86_400)];
-                let prefix = access.unique_local().to_string();
-                network.namespace(access.router)?.ip(&["route", "add", &prefix, "dev", "cust"])?;
+                let route = ["route", "add", &local.to_string(), "dev", "cust"];
+                network.namespace(access.router)?.ip(&route)?;
+                access.usual(local)
             }
-            _ => {}
-        }
-        what.is_autonomous = !is_managed;
-        network.advertise(access, &what)?;
+            _ => access.usual(own),
+        };
+        network.advertise(access, &[prefix], is_managed)?;
         if is_managed {
             let mut address = access.prefix(1);
             let mut segments = address.address.segments();
@@ -465,10 +333,10 @@ fn roam(world: &mut World) -> anyhow::Result<Moment> {
 
 /// The router's prefix is another one from now on, and 4 s later the old one leads nowhere.
 fn renumber(world: &mut World, access: Access) -> anyhow::Result<()> {
-    let prefixes = vec![(access.prefix(1), 0, 0), (access.prefix(2), 14_400, 86_400)];
-    world.network.advertise(access, &Advertisement { prefixes, is_autonomous: true })?;
-    pause(Duration::from_secs(4))?;
     let old = access.prefix(1);
+    let prefixes = [Advertised::withdrawn(old), access.usual(access.prefix(2))];
+    world.network.advertise(access, &prefixes, false)?;
+    pause(Duration::from_secs(4))?;
     let mut rules = String::new();
     for direction in ["saddr", "daddr"] {
         writeln!(rules, "  ip6 {direction} {old} counter drop")?;
@@ -491,4 +359,5 @@ fn firewall(ports: &[&str]) -> String {
     )
 }
 
-const ILNP: &str = "ilnp = \"on\"\n";
+/// Octets of a datagram that fills a wire.
+const FULL: usize = 1452;

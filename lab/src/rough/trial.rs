@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use moorline_api::{AddressInfo, AddressState, Context, Proof, ReadinessState};
 
+use crate::clock::monotonic as now;
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::pause;
 use crate::interrupt::{check, wait_for};
 
-use super::app::{self, App, Kind, Question, Seen, now};
+use super::app::{self, App, Kind, Question, Seen};
 use super::network::{Access, Network, PLAIN, UPLINKS};
 use super::scenario::{Asked, Plan, Scenario};
 
@@ -99,10 +100,8 @@ impl World {
             let access = Access::of(host, 0);
             network.own_address(access, access.prefix(1))?;
         }
-        let options = moorlined.map(|binary| DaemonOptions {
-            settings: plan.settings.to_owned(),
-            ..DaemonOptions::new(binary.to_owned(), SEND_TIMEOUT)
-        });
+        let options =
+            moorlined.map(|binary| DaemonOptions::with(binary, SEND_TIMEOUT, plan.settings));
         Ok(Self { daemons: BTreeMap::new(), options, hosts: plan.hosts, network })
     }
 

@@ -2,10 +2,13 @@ use std::f64::consts::TAU;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use clap::Args;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore as _, SeedableRng as _};
+use serde::{Serialize, Serializer};
 
 use super::{Packets, Record, Spread};
+use crate::experiment::options::{self, as_seconds, span};
 
 /// A day, or more, of traffic of some servers of a campus, made up.
 ///
@@ -13,49 +16,57 @@ use super::{Packets, Record, Spread};
 /// most at 16 o'clock. Each server has half of the connections of the one before. Peers are drawn from a
 /// population in which the n-th is n times rarer than the first. How long a connection lasts and how much it
 /// carries have heavy tails (bounded Pareto distributions).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Args, Serialize)]
+#[command(about = None, long_about = None, next_help_heading = "The campus, without a trace")]
 pub struct Campus {
     /// What everything random follows from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// How long it is.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = span)]
+    #[serde(rename = "hours", serialize_with = "as_hours")]
     pub length: Duration,
-    /// How many servers.
+    /// Servers, each with half of the connections of the one before.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub servers: u8,
     /// Connections that begin in a second at the busiest server at the busiest hour.
+    // So many that the busiest server has, as the paper's, less than 800 contexts.
+    #[arg(long, value_name = "N", default_value_t = 72.0)]
     pub rate: f64,
     /// The same at the quietest hour, as a part of that.
+    #[arg(long, value_name = "PART", default_value_t = 0.15)]
     pub night: f64,
     /// Hosts that the servers have as peers.
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub peers: u32,
-    /// Connections last so long at least, and half of them no more than twice that.
+    /// Connections last so long at least.
+    // Half of them last no more than twice that.
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span)]
+    #[serde(rename = "shortest_s", serialize_with = "as_seconds")]
     pub shortest: Duration,
     /// And so long at most.
+    #[arg(long, value_name = "TIME", default_value = "4h", value_parser = span)]
+    #[serde(rename = "longest_s", serialize_with = "as_seconds")]
     pub longest: Duration,
-    /// Of the durations' Pareto distribution: the smaller, the more long ones.
+    /// Exponent of the tail of the durations: the smaller, the more long ones.
+    #[arg(long, value_name = "N", default_value_t = 0.9)]
     pub duration_tail: f64,
     /// Octets of a connection at least.
+    #[arg(long, value_name = "N", default_value_t = 400)]
     pub fewest_octets: u64,
-    /// Of the octets' Pareto distribution.
+    /// Exponent of the tail of the octets.
+    #[arg(long, value_name = "N", default_value_t = 1.1)]
     pub octets_tail: f64,
 }
 
 impl Default for Campus {
-    /// So many connections that the busiest server has, as the paper's, less than 800 contexts.
     fn default() -> Self {
-        Self {
-            seed: 1,
-            length: Duration::from_secs(86_400),
-            servers: 3,
-            rate: 72.0,
-            night: 0.15,
-            peers: 50_000,
-            shortest: Duration::from_millis(300),
-            longest: Duration::from_secs(4 * 3600),
-            duration_tail: 0.9,
-            fewest_octets: 400,
-            octets_tail: 1.1,
-        }
+        options::defaults()
     }
+}
+
+fn as_hours<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_f64(time.as_secs_f64() / 3600.0)
 }
 
 impl Campus {

@@ -45,12 +45,17 @@ impl Columns {
             let place = |&name: &&str| header.iter().position(|field| is_same(field, name));
             names.iter().find_map(place)
         };
-        let timed = |names: &[(&str, Unit)]| {
-            names.iter().find_map(|&(name, unit)| Some((place(&[name])?, unit)))
+        // In seconds by the first names, else by that of IPFIX with its unit.
+        let timed = |names: &[&str], ipfix: &str| {
+            let in_unit =
+                |(suffix, unit): (&str, Unit)| Some((place(&[&format!("{ipfix}{suffix}")])?, unit));
+            let in_seconds = place(names).map(|at| (at, Unit::Seconds));
+            in_seconds.or_else(|| UNITS.into_iter().find_map(in_unit))
         };
-        let start = timed(&STARTS);
-        let end = timed(&ENDS).map(|(at, unit)| End::At(at, unit));
-        let end = end.or_else(|| timed(&DURATIONS).map(|(at, unit)| End::After(at, unit)));
+        let start = timed(&["ts", "firstSeen"], "flowStart");
+        let end = timed(&["te", "lastSeen"], "flowEnd").map(|(at, unit)| End::At(at, unit));
+        let duration = || timed(&["td", "duration"], "flowDuration");
+        let end = end.or_else(|| duration().map(|(at, unit)| End::After(at, unit)));
         let source = SOURCES.map(place);
         let destination = DESTINATIONS.map(place);
         let (octets, packets) = (place(&OCTETS), place(&PACKETS));
@@ -93,27 +98,12 @@ fn is_same(field: &str, name: &str) -> bool {
     field.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}').eq_ignore_ascii_case(name)
 }
 
-const STARTS: [(&str, Unit); 6] = [
-    ("ts", Unit::Seconds),
-    ("firstSeen", Unit::Seconds),
-    ("flowStartMilliseconds", Unit::Millis),
-    ("flowStartMicroseconds", Unit::Micros),
-    ("flowStartNanoseconds", Unit::Nanos),
-    ("flowStartSeconds", Unit::Seconds),
-];
-const ENDS: [(&str, Unit); 6] = [
-    ("te", Unit::Seconds),
-    ("lastSeen", Unit::Seconds),
-    ("flowEndMilliseconds", Unit::Millis),
-    ("flowEndMicroseconds", Unit::Micros),
-    ("flowEndNanoseconds", Unit::Nanos),
-    ("flowEndSeconds", Unit::Seconds),
-];
-const DURATIONS: [(&str, Unit); 4] = [
-    ("td", Unit::Seconds),
-    ("duration", Unit::Seconds),
-    ("flowDurationMilliseconds", Unit::Millis),
-    ("flowDurationMicroseconds", Unit::Micros),
+/// How a name of IPFIX ends, by its unit.
+const UNITS: [(&str, Unit); 4] = [
+    ("Milliseconds", Unit::Millis),
+    ("Microseconds", Unit::Micros),
+    ("Nanoseconds", Unit::Nanos),
+    ("Seconds", Unit::Seconds),
 ];
 const SOURCES: [&[&str]; 2] = [&["sa", "srcAddr", "sourceIPv6Address"], &["sourceIPv4Address"]];
 const DESTINATIONS: [&[&str]; 2] =

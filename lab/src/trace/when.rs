@@ -1,6 +1,8 @@
 //! Times and durations as collectors write them.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
+
+use humantime::parse_rfc3339_weak;
 
 use super::columns::Unit;
 
@@ -8,7 +10,7 @@ use super::columns::Unit;
 pub(super) fn moment(text: &str, unit: Unit) -> Option<Duration> {
     let text = text.trim();
     match text.get(10..).and_then(|rest| rest.strip_prefix([' ', 'T'])) {
-        Some(time) => date(text.get(..10)?)?.checked_add(clock(time.trim_end_matches('Z'))?),
+        Some(_) => parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok(),
         None => number(text, unit),
     }
 }
@@ -17,19 +19,6 @@ pub(super) fn moment(text: &str, unit: Unit) -> Option<Duration> {
 pub(super) fn length(text: &str, unit: Unit) -> Option<Duration> {
     let text = text.trim();
     if text.contains(':') { clock(text) } else { number(text, unit) }
-}
-
-/// Days since 1970 as time.
-fn date(text: &str) -> Option<Duration> {
-    let mut parts = text.split('-').map(|part| part.parse::<u64>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Years begin in March, so that a leap day is the last of its year.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
-    Some(Duration::from_secs(days.checked_sub(MARCH_1_OF_YEAR_0)? * 86_400))
 }
 
 fn clock(text: &str) -> Option<Duration> {
@@ -58,6 +47,3 @@ fn number(text: &str, unit: Unit) -> Option<Duration> {
     let whole = whole.parse::<u64>().ok()?.checked_mul(nanos)?;
     Some(Duration::from_nanos(whole) + Duration::from_nanos(nanos).mul_f64(part))
 }
-
-/// Days from then to 1970.
-const MARCH_1_OF_YEAR_0: u64 = 719_468;

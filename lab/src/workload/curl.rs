@@ -6,8 +6,9 @@ use std::process::Stdio;
 use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
+use sha2::{Digest as _, Sha256};
 
-use super::{Arrivals, Digest, Endpoint};
+use super::{Arrivals, Endpoint};
 use crate::process::Process;
 
 /// A running curl. Its output is read through a pipe: what comes out of it has reached an application.
@@ -49,11 +50,11 @@ impl Curl {
         let reader = thread::Builder::new()
             .name("curl output".into())
             .spawn(move || {
-                let mut digest = Digest::default();
+                let mut digest = Sha256::default();
                 let mut buffer = vec![0; 64 * 1024];
                 loop {
                     match output.read(&mut buffer)? {
-                        0 => return Ok(digest.finish()),
+                        0 => return Ok(digest.finalize().into()),
                         count => {
                             noted.note(count as u64);
                             digest.update(&buffer[..count]);

@@ -1,17 +1,15 @@
 //! A small HTTP/1.1 server: one file, paced, with its SHA-256 known.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::Context as _;
+use sha2::{Digest as _, Sha256};
 
-use super::{Digest, Endpoint, Pacer, Pattern, socket};
-use crate::netns::Task;
+use super::{Endpoint, Pacer, Pattern, socket};
+use crate::netns::Worker;
 
 /// Serves `/file` to one client after the other, until dropped.
 ///
@@ -20,8 +18,7 @@ use crate::netns::Task;
 #[derive(Debug)]
 pub struct HttpServer {
     url: String,
-    digest: Task<[u8; 32]>,
-    stop: Arc<AtomicBool>,
+    digest: Worker<[u8; 32]>,
 }
 
 impl HttpServer {
@@ -30,25 +27,18 @@ impl HttpServer {
     /// # Errors
     /// The address cannot be listened at.
     pub fn start(at: &Endpoint, size: u64, rate: u64) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (to_address, address) = mpsc::channel();
-        let (end, ends) = (at.clone(), Arc::clone(&stop));
-        let digest = at.namespace.spawn("http server", move || {
-            let listener = socket::listen(&end)?;
-            let _ = to_address.send(listener.local_addr().context("local address")?);
+        let listener = at.namespace.enter(|| socket::listen(at))?;
+        let address = listener.local_addr().context("local address")?;
+        let digest = at.namespace.work("http server", move |stop| {
             let mut digest = None;
             while let Some(stream) =
-                socket::accept(&listener, || !ends.load(Ordering::Relaxed) && digest.is_none())?
+                socket::accept(&listener, || !stop.load(Ordering::Relaxed) && digest.is_none())?
             {
-                digest = serve(stream, size, rate, &ends)?;
+                digest = serve(stream, size, rate, stop)?;
             }
             Ok(digest.unwrap_or_default())
         })?;
-        let address: SocketAddr = match address.recv_timeout(Duration::from_secs(5)) {
-            Ok(address) => address,
-            Err(_) => return Err(digest.join().err().context("the HTTP server did not start")?),
-        };
-        Ok(Self { url: format!("http://{address}/file"), digest, stop })
+        Ok(Self { url: format!("http://{address}/file"), digest })
     }
 
     /// Where the file is.
@@ -62,8 +52,7 @@ impl HttpServer {
     /// # Errors
     /// It had failed.
     pub fn finish(self) -> anyhow::Result<[u8; 32]> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.digest.join()
+        self.digest.finish()
     }
 }
 
@@ -85,7 +74,7 @@ fn serve(
         return Ok(None);
     }
     let pacer = Pacer::start(rate);
-    let mut digest = Digest::default();
+    let mut digest = Sha256::default();
     let mut chunk = vec![0; CHUNK];
     let mut sent = 0;
     while sent < size {
@@ -98,7 +87,7 @@ fn serve(
         sent += length as u64;
         thread::sleep(pacer.wait(sent));
     }
-    Ok(Some(digest.finish()))
+    Ok(Some(digest.finalize().into()))
 }
 
 /// Reads up to the empty line; which file is asked for does not matter.

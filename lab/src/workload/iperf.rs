@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{ChildStdout, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -49,12 +49,10 @@ impl Iperf {
     ) -> anyhow::Result<Self> {
         // The server reports each tenth of a second; `-f k` makes its numbers easy to read.
         let mut command = to.namespace.command("iperf3");
-        command.args(["-s", "-1", "-i", "0.1", "-f", "k", "--forceflush", "-B"]);
-        command.arg(to.address.to_string()).stdout(Stdio::piped());
-        let mut server = Process::start(&mut command, &directory.join("iperf3-server.log"))?;
+        command.args(["-i", "0.1", "-f", "k", "--forceflush"]).stdout(Stdio::piped());
+        let mut server = start_server(&mut command, to, directory)?;
         let arrivals = Arrivals::default();
         let server_output = read_lines(server.take_stdout(), Some(arrivals.clone()))?;
-        await_listener(&mut server, to)?;
 
         let mut command = from.namespace.command("iperf3");
         command
@@ -100,8 +98,20 @@ impl Iperf {
     }
 }
 
+/// A server for one client, that has come up.
+pub(super) fn start_server(
+    command: &mut Command,
+    at: &Endpoint,
+    directory: &Path,
+) -> anyhow::Result<Process> {
+    command.args(["-s", "-1", "-B", &at.address.to_string()]);
+    let mut server = Process::start(command, &directory.join("iperf3-server.log"))?;
+    await_listener(&mut server, at)?;
+    Ok(server)
+}
+
 /// The server is up when its port is listened at.
-pub(super) fn await_listener(server: &mut Process, at: &Endpoint) -> anyhow::Result<()> {
+fn await_listener(server: &mut Process, at: &Endpoint) -> anyhow::Result<()> {
     interrupt::wait_for("the iperf3 server", Duration::from_secs(5), || {
         if let Some(status) = server.poll()? {
             anyhow::bail!("iperf3 server: {status}: {}", server.log());

@@ -22,7 +22,7 @@ pub(crate) use flood::LONGEST as LONGEST_FLOOD;
 pub use generator::{Generator, Stream, Template};
 pub use http::HttpServer;
 pub use iperf::{Iperf, IperfResult};
-pub use pattern::{Digest, Pattern};
+pub use pattern::Pattern;
 pub use ping::{Ping, Pings};
 pub use speed::{Speed, Traffic};
 pub use tcp::{Carriage, Protocol, Sender, TcpOptions, TcpOutcome, TcpTransfer};

@@ -1,7 +1,5 @@
 //! Content that can be made and checked anywhere in a stream.
 
-use sha2::{Digest as _, Sha256};
-
 /// Pseudo-random octets: each depends on the seed and its offset only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
@@ -44,23 +42,6 @@ impl Pattern {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
-    }
-}
-
-/// SHA-256 over a stream.
-#[derive(Clone, Debug, Default)]
-pub struct Digest(Sha256);
-
-impl Digest {
-    /// Takes in the next octets.
-    pub fn update(&mut self, octets: &[u8]) {
-        self.0.update(octets);
-    }
-
-    /// The sum.
-    #[must_use]
-    pub fn finish(self) -> [u8; 32] {
-        self.0.finalize().into()
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+use super::socket::datagram_sockets;
 use super::{Endpoint, Pacer};
 use crate::netns::Task;
 
@@ -37,9 +38,7 @@ impl Pings {
     /// A socket could not be made.
     pub fn start(ends: &[Endpoint; 2], per_second: u32) -> anyhow::Result<Self> {
         let [first, second] = ends;
-        let (client, server) = (open(first)?, open(second)?);
-        client.connect(server.local_addr()?).context("connect")?;
-        server.connect(client.local_addr()?).context("connect")?;
+        let [client, server] = datagram_sockets([first, second], LOOK_AROUND)?;
         let (begin, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let noted = Arc::new(Mutex::new(Vec::new()));
         let mut pings = Self { begin, stop, noted, tasks: Vec::new() };
@@ -98,12 +97,6 @@ impl Drop for Pings {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
-}
-
-fn open(at: &Endpoint) -> anyhow::Result<UdpSocket> {
-    let socket = at.namespace.enter(|| Ok(UdpSocket::bind(at.socket_address(0))?))?;
-    socket.set_read_timeout(Some(LOOK_AROUND)).context("timeout")?;
-    Ok(socket)
 }
 
 fn ping(

@@ -1,6 +1,6 @@
 //! Sockets bound before they connect; call from inside the namespace.
 
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -25,6 +25,25 @@ pub(super) fn connect_from(
     let stream = TcpStream::from(socket);
     set_timeouts(&stream)?;
     Ok(stream)
+}
+
+/// Two sockets for datagrams, one at each end and connected to the other: the kernel finds such sockets without a look at
+/// routes. A read comes back after `patience`.
+pub(super) fn datagram_sockets(
+    ends: [&Endpoint; 2],
+    patience: Duration,
+) -> anyhow::Result<[UdpSocket; 2]> {
+    let open = |end: &Endpoint| {
+        let bound = || UdpSocket::bind(end.socket_address(0));
+        let socket =
+            end.namespace.enter(|| bound().with_context(|| format!("bind to {}", end.address)))?;
+        socket.set_read_timeout(Some(patience)).context("read timeout")?;
+        anyhow::Ok(socket)
+    };
+    let [one, two] = [open(ends[0])?, open(ends[1])?];
+    one.connect(two.local_addr().context("local address")?).context("connect")?;
+    two.connect(one.local_addr().context("local address")?).context("connect")?;
+    Ok([one, two])
 }
 
 /// A listening socket on `at`'s address and any port.

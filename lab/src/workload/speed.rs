@@ -8,17 +8,19 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::Endpoint;
-use super::iperf::await_listener;
+use super::iperf::start_server;
 use crate::interrupt;
+use crate::named::named;
 use crate::process::Process;
 
-/// What iperf3 sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traffic {
-    /// A stream, as fast as it goes.
-    Tcp,
-    /// Datagrams, as fast as they go.
-    Udp,
+named! {
+    /// What iperf3 sends.
+    pub enum Traffic {
+        /// A stream, as fast as it goes.
+        Tcp = "tcp",
+        /// Datagrams, as fast as they go.
+        Udp = "udp",
+    }
 }
 
 /// What came of it.
@@ -45,9 +47,7 @@ impl Speed {
     ) -> anyhow::Result<Self> {
         let [from, to] = ends;
         let mut command = to.namespace.command("iperf3");
-        command.args(["-s", "-1", "-B", &to.address.to_string()]).stdout(Stdio::null());
-        let mut server = Process::start(&mut command, &directory.join("iperf3-server.log"))?;
-        await_listener(&mut server, to)?;
+        let _server = start_server(command.stdout(Stdio::null()), to, directory)?;
         let output = directory.join("iperf3.json");
         let mut command = from.namespace.command("iperf3");
         command
@@ -89,15 +89,6 @@ impl Speed {
 }
 
 impl Traffic {
-    /// As in the results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
-    }
-
     fn arguments(self) -> Vec<String> {
         let words: &[&str] = match self {
             // The default of the machine may pace.

@@ -78,10 +78,7 @@ impl UdpFlow {
     pub fn start(options: &UdpOptions) -> anyhow::Result<Self> {
         ensure!(options.size >= 8, "a datagram needs 8 octets for its number");
         let [first, second] = &options.ends;
-        let one = open(first)?;
-        let two = open(second)?;
-        one.connect(two.local_addr().context("local address")?).context("connect")?;
-        two.connect(one.local_addr().context("local address")?).context("connect")?;
+        let [one, two] = socket::datagram_sockets([first, second], socket::POLL)?;
         let stop = Arc::new(AtomicBool::new(false));
         let mut ways = vec![way(&first.namespace, &one, &two, options, &stop)?];
         if options.direction == Direction::BothWays {
@@ -113,15 +110,6 @@ impl Way {
         let received = seen.iter().filter(|&&seen| seen).count() as u64;
         Ok(UdpOutcome { sent, received, duplicates, reordered, damaged })
     }
-}
-
-fn open(end: &Endpoint) -> anyhow::Result<UdpSocket> {
-    end.namespace.enter(|| {
-        let socket = UdpSocket::bind(end.socket_address(0))
-            .with_context(|| format!("bind to {}", end.address))?;
-        socket.set_read_timeout(Some(socket::POLL)).context("read timeout")?;
-        Ok(socket)
-    })
 }
 
 fn way(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::socket::{accept, connect_from, listen};
+use super::socket::{accept, connect_from, datagram_sockets, listen};
 use super::speed::{DATAGRAM, SEGMENT};
 use super::{Endpoint, Protocol, Traffic};
 
@@ -63,15 +63,8 @@ impl Sockets {
         Ok(Self::Tcp { from, to })
     }
 
-    fn udp([from, to]: [&Endpoint; 2]) -> anyhow::Result<Self> {
-        let open = |end: &Endpoint| {
-            let bound = || UdpSocket::bind(end.socket_address(0)).context("a socket for datagrams");
-            end.namespace.enter(bound)
-        };
-        let (from, to) = (open(from)?, open(to)?);
-        from.connect(to.local_addr()?).context("connect")?;
-        // As iperf3 does, and many servers: the kernel finds such a socket without a look at routes.
-        to.connect(from.local_addr()?).context("connect")?;
+    fn udp(ends: [&Endpoint; 2]) -> anyhow::Result<Self> {
+        let [from, to] = datagram_sockets(ends, PATIENCE)?;
         to.set_nonblocking(true).context("a socket that does not block")?;
         Ok(Self::Udp { from, to })
     }

@@ -8,15 +8,15 @@ use moorline_sim::{
     Change, HostPlan, Kind, Link, Pace, Pause, Plan, Port, Rule, Uplink, Violation, What, Workload,
 };
 
-use super::{ArtFlow, Job, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
-use crate::experiment::pool::{mixed, part};
+use super::{ArtFlow, Case, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
+use crate::experiment::pool::{Trial, mixed, part};
 use crate::interrupt;
 
 /// The recovery times, none for what did not recover.
 ///
 /// A Send Timeout not much longer than a round trip takes a late keepalive for a failure. Who has moved
 /// before the failure is not hit by it, so another run takes the place of such a one.
-pub(super) fn run(job: &Job) -> anyhow::Result<Times> {
+pub(super) fn run(job: &Trial<Case>) -> anyhow::Result<Times> {
     for attempt in 0..ATTEMPTS {
         interrupt::check()?;
         let seed = mixed(job.seed, attempt);
@@ -43,7 +43,7 @@ pub(super) fn run(job: &Job) -> anyhow::Result<Times> {
     bail!("{job:?} in the simulator: false alarms before the failure {ATTEMPTS} times");
 }
 
-fn plan(job: &Job, cut: Duration) -> Plan {
+fn plan(job: &Case, cut: Duration) -> Plan {
     // Each packet crosses two links on its way, so four uniform delays make up a round trip: as good
     // as a normal one. The variance of each is its width squared by twelve.
     let jitter = RTT_STDDEV.mul_f64((12.0_f64 / 4.0).sqrt());

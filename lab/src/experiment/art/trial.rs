@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::{ArtFlow, Job, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
+use super::{ArtFlow, Case, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
 use crate::Failure;
 use crate::capture::{Capture, Frame};
 use crate::daemon::DaemonOptions;
-use crate::experiment::pool::part;
+use crate::experiment::pool::{Trial, part};
 use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, pause};
 use crate::topology::{HOSTS, ISPS, Impairment, host_address};
-use crate::workload::{Direction, Gap, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
+use crate::workload::{Carriage, Direction, Gap};
 
 /// The recovery times, none for what did not recover.
 ///
 /// A Send Timeout that a busy machine exceeds, or not much longer than a round trip, makes traffic move
 /// before the failure, which does not hit it then; and a pause of the machine may be taken for the silence, so that
 /// captures end before it: another run takes the place of such a one.
-pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Times> {
+pub(super) fn run(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Times> {
     for _ in 0..ATTEMPTS {
         if let Some(times) = attempt(moorlined, job)? {
             return Ok(times);
@@ -30,7 +30,7 @@ pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Times> {
 }
 
 /// None if a false alarm came before the failure, or a flow went on but not by the new path.
-fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Times>> {
+fn attempt(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Option<Times>> {
     let cables = Impairment {
         delay: RTT / 2,
         // Two independent ways make up a round trip.
@@ -40,11 +40,8 @@ fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Times>> {
     };
     let notice = if job.flow == ArtFlow::TcpNoNotice { "tcp-notice = false\n" } else { "" };
     let standby = if job.standby { STANDBY } else { "" };
-    let options = DaemonOptions {
-        binary: moorlined.to_owned(),
-        send_timeout: job.send_timeout,
-        settings: format!("{SETTINGS}{standby}{notice}"),
-    };
+    let settings = format!("{SETTINGS}{standby}{notice}");
+    let options = DaemonOptions::with(moorlined, job.send_timeout, settings);
     let mut scene = Scene::protected(cables, &options)?;
     let flow = start(&scene, job.flow)?;
     flow.await_arrivals()?;
@@ -113,19 +110,11 @@ fn prefix(address: Ipv6Addr) -> [u16; 4] {
 }
 
 fn start(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Flow> {
-    let direction = match flow {
-        ArtFlow::Tcp | ArtFlow::TcpNoNotice => {
-            let [client, server] = scene.ends.clone();
-            let options =
-                TcpOptions { client, server, sender: Sender::Client, bytes: ENDLESS, rate: RATE };
-            return TcpTransfer::start(&options).map(Flow::Tcp);
-        }
-        ArtFlow::UdpOneWay => Direction::OneWay,
-        ArtFlow::UdpBothWays => Direction::BothWays,
-    };
-    let ends = scene.ends.clone();
-    UdpFlow::start(&UdpOptions { ends, direction, per_second: PER_SECOND, size: OCTETS })
-        .map(Flow::Udp)
+    match flow {
+        ArtFlow::Tcp | ArtFlow::TcpNoNotice => scene.transfer(RATE, Carriage::default()),
+        ArtFlow::UdpOneWay => scene.datagrams(Direction::OneWay, PER_SECOND, OCTETS),
+        ArtFlow::UdpBothWays => scene.datagrams(Direction::BothWays, PER_SECOND, OCTETS),
+    }
 }
 
 /// The Send Timeout is the detector. Sets without a key are made at once, and contexts too.
@@ -143,6 +132,5 @@ const LEAST_SILENCE: Duration = Duration::from_millis(110);
 const STRAGGLERS: Duration = Duration::from_millis(130);
 /// Runs in which that may happen.
 const ATTEMPTS: usize = 5;
-const ENDLESS: u64 = 1 << 40;
 /// Octets a second: always under way, and without a queue.
 const RATE: u64 = 1_000_000;

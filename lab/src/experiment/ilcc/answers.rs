@@ -1,49 +1,31 @@
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use moorline_link::FrameReceiver;
 
 use crate::hop::ETHERNET_LEN;
 use crate::load::ECHO_PORT;
-use crate::netns::{Namespace, Task};
+use crate::netns::{Namespace, Worker};
 
 /// Counts what the echo service sends back, at the source.
-#[derive(Debug)]
-pub(super) struct Answers {
-    stop: Arc<AtomicBool>,
-    task: Task<u64>,
-}
-
-impl Answers {
-    pub(super) fn start(source: &Namespace, interface: &str) -> anyhow::Result<Self> {
-        let interface = interface.to_owned();
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let (sender, ready) = mpsc::channel();
-        let task = source.spawn("answers", move || {
-            let receiver = FrameReceiver::open(&interface, u16::MAX)?;
-            // Whoever waits for it is gone if this fails.
-            let _ = sender.send(());
-            let (mut frame, mut count) = ([0; 256], 0);
-            loop {
-                while let Some(length) = receiver.receive(&mut frame)? {
-                    count += u64::from(is_answer(&frame[..length.min(frame.len())]));
-                }
-                if stopped.load(Ordering::Relaxed) {
-                    return Ok(count);
-                }
-                receiver.wait(LOOK_AROUND)?;
+pub(super) fn count(source: &Namespace, interface: &str) -> anyhow::Result<Worker<u64>> {
+    let receiver = source.enter(|| {
+        FrameReceiver::open(interface, u16::MAX)
+            .with_context(|| format!("packet socket at {interface}"))
+    })?;
+    source.work("answers", move |stop| {
+        let (mut frame, mut count) = ([0; 256], 0);
+        loop {
+            while let Some(length) = receiver.receive(&mut frame)? {
+                count += u64::from(is_answer(&frame[..length.min(frame.len())]));
             }
-        })?;
-        let _ = ready.recv();
-        Ok(Self { stop, task })
-    }
-
-    pub(super) fn finish(self) -> anyhow::Result<u64> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.task.join()
-    }
+            if stop.load(Ordering::Relaxed) {
+                return Ok(count);
+            }
+            receiver.wait(LOOK_AROUND)?;
+        }
+    })
 }
 
 /// Whether it is from the echo port, with a nonce or without.

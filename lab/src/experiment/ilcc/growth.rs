@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::host::Host;
 use super::{PolicyName, STUDIED_ENTRIES};
-use crate::experiment::Summary;
+use crate::experiment::statistics::median;
 use crate::hop::{ETHERNET_LEN, Hop};
 use crate::interrupt;
 use crate::load::ECHO_PORT;
@@ -94,7 +94,7 @@ fn time(host: &mut Host, mut next: impl FnMut() -> Vec<u8>) -> anyhow::Result<f6
         }
         means.push(begin.elapsed().as_secs_f64() * 1e6 / BATCH as f64);
     }
-    Summary::of(&means).map(|summary| summary.median).context("no batches")
+    median(means).context("no batches")
 }
 
 /// Packets of made-up correspondents, from the IPv6 header on.

@@ -1,10 +1,9 @@
 //! The target whose data plane is the kernel's: a daemon, its programs, and an echo service on a socket.
 
 use std::io::ErrorKind;
-use std::net::UdpSocket;
+use std::net::{Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,7 @@ use anyhow::Context as _;
 use moorline_types::{Ilv, Nid};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
-use super::answers::Answers;
-use super::{Layer, PolicyName, Traffic};
+use super::{Layer, Test, Traffic, answers};
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::programs::{Programs, Runs};
 use crate::experiment::recovery::pause;
@@ -21,7 +19,7 @@ use crate::hop::Hop;
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
-use crate::netns::{Namespace, Task};
+use crate::netns::{Namespace, Worker};
 use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, ISPS, Prefix, host_address, two_by_two};
 use crate::workload::Generator;
@@ -51,19 +49,15 @@ impl Seen {
 /// One test: from the router of the second ISP into a host with a daemon.
 pub(super) fn once(
     moorlined: PathBuf,
-    (layer, policy, room): (Layer, PolicyName, usize),
+    test: Test,
+    room: usize,
     load: &Load,
 ) -> anyhow::Result<Seen> {
     let lab = Lab::build(two_by_two(true))?;
     let [host, _] = HOSTS;
     let (router, victim) = (lab.namespace(ISPS[1])?, host_address(host, 2));
-    let options = DaemonOptions {
-        settings: format!(
-            "addresses = \"off\"\nilnp = \"on\"\nilnp-policy = \"{}\"\nilnp-max-sessions = {room}\n",
-            policy.name()
-        ),
-        ..DaemonOptions::new(moorlined, SEND_TIMEOUT)
-    };
+    let settings = format!("{}ilnp-max-sessions = {room}\n", test.policy.settings());
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, settings);
     let [own, others] = processors::of_two_hosts()?;
     lab.namespace(host)?.receive_on(ISPS[1], own)?;
     let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;
@@ -73,12 +67,12 @@ pub(super) fn once(
         "table inet ilcc {{ chain received {{ type filter hook prerouting priority -300; ip6 daddr {} drop; }}; }}",
         Prefix::of(nobody)
     ))?;
-    let echo = match layer {
-        Layer::Transport => Some(on_processor(own, || Echo::start(lab.namespace(host)?, victim))?),
+    let service = match test.layer {
+        Layer::Transport => Some(on_processor(own, || echo(lab.namespace(host)?, victim))?),
         Layer::Network => None,
     };
     let (hop, _) = Hop::towards(router, victim)?;
-    let answers = Answers::start(router, &hop.interface)?;
+    let answered = answers::count(router, &hop.interface)?;
     let source = Ilv { nid: Nid(NOBODY), ..Ilv::of(nobody) };
     let streams = load.streams(source, victim, &hop);
     let programs = Programs::ingress(&daemon).zip(Programs::egress(&daemon));
@@ -96,10 +90,10 @@ pub(super) fn once(
     let asked = if load.echo > 0 { counts.next().unwrap_or(0) } else { 0 };
     pause(SETTLE)?;
     let entries = daemon.ilcc()?.correspondents.len();
-    if let Some(echo) = echo {
-        echo.finish()?;
+    if let Some(service) = service {
+        service.finish()?;
     }
-    let traffic = Traffic { echo: asked, made_up: counts.sum(), answers: answers.finish()? };
+    let traffic = Traffic { echo: asked, made_up: counts.sum(), answers: answered.finish()? };
     let sent = outbound.runs().unwrap_or_default().since(sent);
     Ok(Seen { received, sent, time, entries, traffic })
 }
@@ -127,38 +121,23 @@ fn each_run(
 }
 
 /// Sends back what comes, whoever it is from.
-struct Echo {
-    stop: Arc<AtomicBool>,
-    task: Task<()>,
-}
-
-impl Echo {
-    fn start(host: &Namespace, at: std::net::Ipv6Addr) -> anyhow::Result<Self> {
-        let socket = host.enter(|| UdpSocket::bind((at, ECHO_PORT)).context("echo service"))?;
-        socket.set_read_timeout(Some(LOOK_AROUND)).context("echo service")?;
-        // As many wait as in the other target's ring, whose service is fast: what is measured is the way to it.
-        set_socket_recv_buffer_size_force(&socket, WAITING).context("echo service")?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let task = host.spawn("echo service", move || {
-            let mut datagram = [0; 2048];
-            while !stopped.load(Ordering::Relaxed) {
-                match socket.recv_from(&mut datagram) {
-                    // One that the kernel does not take is not answered, as the count of answers shows.
-                    Ok((length, from)) => drop(socket.send_to(&datagram[..length], from)),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error).context("echo service"),
-                }
+fn echo(host: &Namespace, at: Ipv6Addr) -> anyhow::Result<Worker<()>> {
+    let socket = host.enter(|| UdpSocket::bind((at, ECHO_PORT)).context("echo service"))?;
+    socket.set_read_timeout(Some(LOOK_AROUND)).context("echo service")?;
+    // As many wait as in the other target's ring, whose service is fast: what is measured is the way to it.
+    set_socket_recv_buffer_size_force(&socket, WAITING).context("echo service")?;
+    host.work("echo service", move |stop| {
+        let mut datagram = [0; 2048];
+        while !stop.load(Ordering::Relaxed) {
+            match socket.recv_from(&mut datagram) {
+                // One that the kernel does not take is not answered, as the count of answers shows.
+                Ok((length, from)) => drop(socket.send_to(&datagram[..length], from)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error).context("echo service"),
             }
-            Ok(())
-        })?;
-        Ok(Self { stop, task })
-    }
-
-    fn finish(self) -> anyhow::Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.task.join()
-    }
+        }
+        Ok(())
+    })
 }
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);

@@ -22,7 +22,7 @@ pub(super) struct Latency {
 
 impl Latency {
     pub(super) fn of(mut micros: Vec<f64>) -> Self {
-        let summary = Summary::of(&micros);
+        let summary = Summary::of(micros.iter().copied());
         micros.sort_by(f64::total_cmp);
         Self {
             mean: summary.map(|summary| summary.mean),

@@ -1,7 +1,6 @@
 //! The target of the study: a host that gets all frames of an interface, its timings and its counters.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,17 +10,10 @@ use moorline_types::Ilv;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::Test;
 use super::host::Host;
-use super::{Layer, PolicyName};
 use crate::hop::{ETHERNET_LEN, Hop};
-use crate::netns::{Namespace, Task};
-
-/// A host at work.
-#[derive(Debug)]
-pub(super) struct Target {
-    stop: Arc<AtomicBool>,
-    task: Task<Tally>,
-}
+use crate::netns::{Namespace, Worker};
 
 /// What was seen of it.
 #[derive(Clone, Debug, Default)]
@@ -56,34 +48,23 @@ pub(super) struct Second {
     pub(super) latency_us: Option<f64>,
 }
 
-impl Target {
-    /// Begins. The interface must be one that the kernel does not use for IPv6 itself.
-    pub(super) fn start(
-        namespace: &Namespace,
-        hop: Hop,
-        me: Ilv,
-        (policy, layer, room): (PolicyName, Layer, usize),
-    ) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (sender, ready) = std::sync::mpsc::channel();
-        let stopped = Arc::clone(&stop);
-        let task = namespace.spawn("target", move || {
-            let receiver = FrameReceiver::open(&hop.interface, RING)
-                .with_context(|| format!("packet socket at {}", hop.interface))?;
-            let host = Host::new(policy, room, me, layer.port());
-            // Whoever waits for it is gone if this fails.
-            let _ = sender.send(());
-            Work { host, receiver, hop, tally: Tally::default(), in_second: (0, 0) }.run(&stopped)
-        })?;
-        let _ = ready.recv();
-        Ok(Self { stop, task })
-    }
-
-    /// Ends it when all that came before has been worked through.
-    pub(super) fn finish(self) -> anyhow::Result<Tally> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.task.join()
-    }
+/// Starts a host at work; finished, it has worked through all that came before. The interface must be one that the kernel does
+/// not use for IPv6 itself.
+pub(super) fn start(
+    namespace: &Namespace,
+    hop: Hop,
+    me: Ilv,
+    test: Test,
+    room: usize,
+) -> anyhow::Result<Worker<Tally>> {
+    let receiver = namespace.enter(|| {
+        FrameReceiver::open(&hop.interface, RING)
+            .with_context(|| format!("packet socket at {}", hop.interface))
+    })?;
+    namespace.work("target", move |stop| {
+        let host = Host::new(test.policy, room, me, test.layer.port());
+        Work { host, receiver, hop, tally: Tally::default(), in_second: (0, 0) }.run(stop)
+    })
 }
 
 struct Work {

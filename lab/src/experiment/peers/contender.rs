@@ -8,58 +8,41 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use crate::daemon::DaemonOptions;
 use crate::experiment::recovery::Scene;
+use crate::named::named;
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix, host_address};
 use crate::workload::Protocol;
 
-/// Ways to survive a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerSystem {
-    /// Moorline as it is installed.
-    Moorline,
-    /// Moorline in the `rfc` profile: the Send Timeout is the detector.
-    MoorlineRfc,
-    /// The kernel's MPTCP with `subflow` and `signal` endpoints.
-    Mptcp,
-    /// The same with `fullmesh`.
-    MptcpFullmesh,
-    /// None.
-    Tcp,
+named! {
+    /// Ways to survive a failure.
+    pub enum PeerSystem {
+        /// Moorline as it is installed.
+        Moorline = "moorline",
+        /// Moorline in the `rfc` profile: the Send Timeout is the detector.
+        MoorlineRfc = "moorline-rfc",
+        /// The kernel's MPTCP with `subflow` and `signal` endpoints.
+        Mptcp = "mptcp",
+        /// The same with `fullmesh`.
+        MptcpFullmesh = "mptcp-fullmesh",
+        /// None.
+        Tcp = "tcp",
+    }
 }
 
-/// Kinds of traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerFlow {
-    /// A paced transfer that always has octets under way.
-    Bulk,
-    /// Fifty messages a second over a stream.
-    Messages,
-    /// Fifty datagrams a second in both directions.
-    Datagrams,
+named! {
+    /// Kinds of traffic. What is said of each is in the title of its chart.
+    pub enum PeerFlow {
+        /// a transfer
+        // Paced, with octets always under way.
+        Bulk = "tcp-bulk",
+        /// 50 messages a second
+        // Over a stream.
+        Messages = "messages",
+        /// 50 datagrams a second in both directions
+        Datagrams = "udp-bidir",
+    }
 }
 
 impl PeerSystem {
-    /// All.
-    pub const ALL: [Self; 5] =
-        [Self::Moorline, Self::MoorlineRfc, Self::Mptcp, Self::MptcpFullmesh, Self::Tcp];
-
-    /// As in the results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Moorline => "moorline",
-            Self::MoorlineRfc => "moorline-rfc",
-            Self::Mptcp => "mptcp",
-            Self::MptcpFullmesh => "mptcp-fullmesh",
-            Self::Tcp => "tcp",
-        }
-    }
-
-    /// The one of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|system| system.name() == name)
-    }
-
     pub(super) const fn is_moorline(self) -> bool {
         matches!(self, Self::Moorline | Self::MoorlineRfc)
     }
@@ -89,44 +72,14 @@ impl PeerSystem {
             Self::Tcp => Ok((Scene::plain(cables)?, 0)),
             Self::Moorline | Self::MoorlineRfc => {
                 let profile = if self == Self::MoorlineRfc { "profile = \"rfc\"\n" } else { "" };
-                let binary = moorlined.to_owned();
                 let settings = format!("{profile}{HASTE}");
-                let options = DaemonOptions { binary, send_timeout, settings };
+                let options = DaemonOptions::with(moorlined, send_timeout, settings);
                 let scene = Scene::protected(cables, &options)?;
                 Ok((scene, HOSTS.len() * profile.lines().count()))
             }
             Self::Mptcp => mesh(Scene::plain(cables)?, "subflow"),
             Self::MptcpFullmesh => mesh(Scene::plain(cables)?, "subflow fullmesh"),
         }
-    }
-}
-
-impl PeerFlow {
-    /// All.
-    pub const ALL: [Self; 3] = [Self::Bulk, Self::Messages, Self::Datagrams];
-
-    /// As in the results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bulk => "tcp-bulk",
-            Self::Messages => "messages",
-            Self::Datagrams => "udp-bidir",
-        }
-    }
-
-    pub(super) const fn about(self) -> &'static str {
-        match self {
-            Self::Bulk => "a transfer",
-            Self::Messages => "50 messages a second",
-            Self::Datagrams => "50 datagrams a second in both directions",
-        }
-    }
-
-    /// The one of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|flow| flow.name() == name)
     }
 }
 

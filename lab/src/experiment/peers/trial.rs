@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::{Job, PeerFlow};
+use super::{Case, PeerFlow};
 use crate::Failure;
-use crate::experiment::pool::part;
+use crate::experiment::pool::{Trial, part};
 use crate::experiment::recovery::{
     Flow, Scene, Silence, await_recovery, pause, segments_sent_again,
 };
 use crate::topology::{ISPS, Impairment};
-use crate::workload::{
-    Carriage, Direction, Gap, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
-};
+use crate::workload::{Carriage, Direction, Gap};
 
 /// How it went.
 #[derive(Clone, Debug, Default)]
@@ -30,24 +28,24 @@ pub(super) struct Outcome {
     pub(super) false_alarms: u64,
 }
 
-pub(super) fn run(moorlined: &Path, job: &Job) -> anyhow::Result<Outcome> {
+pub(super) fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     for false_alarms in 0..ATTEMPTS {
-        if let Some(outcome) = attempt(moorlined, job)? {
+        if let Some(outcome) = attempt(moorlined, trial)? {
             return Ok(Outcome { false_alarms, ..outcome });
         }
     }
-    bail!("{job:?}: traffic moved before the failure {ATTEMPTS} times");
+    bail!("{trial:?}: traffic moved before the failure {ATTEMPTS} times");
 }
 
 /// None if a false alarm came before the failure.
-fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Outcome>> {
-    let cables = Impairment { seed: job.seed, ..Impairment::delay(job.rtt / 2) };
+fn attempt(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Option<Outcome>> {
+    let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
     let (mut scene, configuration_lines) =
-        job.system.set_up(moorlined, cables, job.send_timeout)?;
-    let flow = start(&scene, job)?;
+        trial.system.set_up(moorlined, cables, trial.send_timeout)?;
+    let flow = start(&scene, trial)?;
     flow.await_arrivals()?;
     scene.await_contexts()?;
-    pause(SETTLING + SPREAD.mul_f64(part(job.seed, 0)))?;
+    pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
     let sender = scene.ends[0].namespace.clone();
     let before = segments_sent_again(&sender)?;
     let armed = scene.lab.arm(Failure::Silent { router: ISPS[0].into() })?;
@@ -55,10 +53,13 @@ fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Outcome>> {
         return Ok(None);
     }
     let cut = armed.strike()?.at;
-    let silence =
-        Silence { least: LEAST_SILENCE, stragglers: job.rtt / 2 + STRAGGLERS, limit: job.limit };
+    let silence = Silence {
+        least: LEAST_SILENCE,
+        stragglers: trial.rtt / 2 + STRAGGLERS,
+        limit: trial.limit,
+    };
     let gap = await_recovery(&flow.arrivals(), cut, silence)
-        .with_context(|| format!("{job:?}: {}", scene.logs()))?;
+        .with_context(|| format!("{trial:?}: {}", scene.logs()))?;
     let recovery = gap.as_ref().map(Gap::length);
     let again = segments_sent_again(&sender)?.saturating_sub(before);
     let (bytes_lost, packets_lost) = match flow {
@@ -78,20 +79,15 @@ fn attempt(moorlined: &Path, job: &Job) -> anyhow::Result<Option<Outcome>> {
     Ok(Some(outcome))
 }
 
-fn start(scene: &Scene, job: &Job) -> anyhow::Result<Flow> {
-    let [client, server] = scene.ends.clone();
-    let (rate, chunk) = match job.flow {
+fn start(scene: &Scene, case: &Case) -> anyhow::Result<Flow> {
+    let (rate, chunk) = match case.flow {
         PeerFlow::Bulk => (BULK, BULK_CHUNK),
         PeerFlow::Messages => (u64::from(PER_SECOND) * MESSAGE as u64, MESSAGE),
         PeerFlow::Datagrams => {
-            let (ends, direction) = ([client, server], Direction::BothWays);
-            let options = UdpOptions { ends, direction, per_second: PER_SECOND, size: MESSAGE };
-            return UdpFlow::start(&options).map(Flow::Udp);
+            return scene.datagrams(Direction::BothWays, PER_SECOND, MESSAGE);
         }
     };
-    let options = TcpOptions { client, server, sender: Sender::Client, bytes: 1 << 40, rate };
-    let carriage = Carriage { protocol: job.system.protocol(), chunk };
-    TcpTransfer::start_as(&options, carriage).map(Flow::Tcp)
+    scene.transfer(rate, Carriage { protocol: case.system.protocol(), chunk })
 }
 
 /// Until subflows and standby pairs are there and round trips are known.

@@ -7,27 +7,28 @@ use anyhow::Context as _;
 use moorline_api::EventKind;
 
 use super::super::handoff;
-use super::super::recovery::{Scene, pause};
-use super::{Comparison, DETOUR, MOVED, PLAIN, SEND_TIMEOUT, UNMOVED};
+use super::super::recovery::{FlowName, Scene, pause};
+use super::{Comparison, Path, SEND_TIMEOUT};
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment, host_address};
 
 /// Both against a path with all offloads, and as many routers.
 pub(super) const COMPARISONS: [Comparison; 2] = [
-    Comparison { name: "unmoved", without: PLAIN, with: UNMOVED },
-    Comparison { name: "moved", without: DETOUR, with: MOVED },
+    Comparison { name: "unmoved", without: Path::Plain, with: Path::Unmoved },
+    Comparison { name: "moved", without: Path::Detour, with: Path::Moved },
 ];
 
-pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(&'static str, Scene)>> {
-    let options = DaemonOptions {
-        binary: moorlined,
-        send_timeout: SEND_TIMEOUT,
-        settings: handoff::SETTINGS.into(),
-    };
+pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(Path, Scene)>> {
+    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, handoff::SETTINGS);
     let plain = Scene::plain(Impairment::default())?;
     let unmoved = session(&options, false)?;
     let moved = session(&options, true)?;
-    Ok(vec![(PLAIN, plain), (DETOUR, detour()?), (UNMOVED, unmoved), (MOVED, moved)])
+    Ok(vec![
+        (Path::Plain, plain),
+        (Path::Detour, detour()?),
+        (Path::Unmoved, unmoved),
+        (Path::Moved, moved),
+    ])
 }
 
 /// The way of what has moved, without Moorline: to ISP 2, and from there to ISP 1, where the other host still is.
@@ -42,7 +43,7 @@ fn detour() -> anyhow::Result<Scene> {
 /// leaving stays there for sockets to be bound to.
 fn session(options: &DaemonOptions, is_moved: bool) -> anyhow::Result<Scene> {
     let mut scene = Scene::as_it_is(Impairment::default(), options)?;
-    let flow = scene.start(false)?;
+    let flow = scene.start(FlowName::Datagrams)?;
     flow.await_arrivals()?;
     for daemon in &mut scene.daemons {
         daemon.wait_for(&EventKind::SessionEstablished, LIMIT)?;
