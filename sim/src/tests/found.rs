@@ -71,3 +71,9 @@ fn nothing_is_asked_for_that_no_host_can_do() {
 fn an_i2bis_makes_one_context() {
     sound(&[31_415_973_753, 31_416_055_692, 31_416_088_555]);
 }
+
+/// The pair of an I2bis failed, and it had been sent again because a message from before the loss came in (decision 035).
+#[test]
+fn an_i2bis_leaves_a_pair_that_has_failed() {
+    sound(&[43_000_008_086]);
+}
