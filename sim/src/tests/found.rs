@@ -77,3 +77,9 @@ fn an_i2bis_makes_one_context() {
 fn an_i2bis_leaves_a_pair_that_has_failed() {
     sound(&[43_000_008_086]);
 }
+
+/// The pair in its trial had failed in both directions, and payload went back to the preferred pair without a word to the peer (decision 047).
+#[test]
+fn a_host_that_goes_back_tells_its_peer_that_the_pair_has_failed() {
+    sound(&[43_000_038_092]);
+}
