@@ -1,12 +1,47 @@
 //! Lines of a trace: what people read who look for the reason of a violation.
 
 use moorline_types::LocatorPair;
-use moorline_wire::{Message, Packet, ProbeReport, ProbeState};
+use moorline_wire::ilnp::{
+    Admission, AdmissionTypes, Confirm, Control, LocatorUpdate, PARAMETER_PROBLEM,
+};
+use moorline_wire::{Message, PROTOCOL, Packet, ProbeReport, ProbeState};
 
 use crate::packet::{self, Header};
 
-/// A control packet in a few words.
-pub(crate) fn control(octets: &[u8], locators: LocatorPair) -> String {
+/// A control packet, from its IPv6 header on, in a few words.
+pub(crate) fn control(packet: &[u8], locators: LocatorPair) -> String {
+    match Header::read(packet).map(|header| header.next_header) {
+        Some(PROTOCOL) => shim6(packet::payload(packet), locators),
+        _ => ilnp(packet).unwrap_or_else(|| "unreadable control packet".into()),
+    }
+}
+
+/// The flow and the number tell which messages of a handshake belong together.
+fn ilnp(packet: &[u8]) -> Option<String> {
+    let Control { pair, message, nonce, sequence, .. } = Control::read(packet).ok()?;
+    let (src, dst) = (pair.remote.address(), pair.local.address());
+    let words = match Admission::parse(message, AdmissionTypes::default(), src, dst) {
+        Ok(Admission::Propose(propose)) => format!("Propose {:08x}", propose.flow.transaction),
+        Ok(Admission::Accept(accept)) => {
+            format!("Accept {:08x} number {:08x}", accept.flow.transaction, accept.number)
+        }
+        Ok(Admission::Refuse(refuse)) => {
+            format!("Refuse {:08x}: {}", refuse.flow.transaction, refuse.reason)
+        }
+        Ok(Admission::Confirm(Confirm { accept, .. })) => {
+            format!("Confirm {:08x} number {:08x}", accept.flow.transaction, accept.number)
+        }
+        Err(_) if message.first() == Some(&PARAMETER_PROBLEM) => "Parameter Problem".into(),
+        Err(_) => {
+            let update = LocatorUpdate::parse(message, src, dst).ok()?;
+            format!("Locator Update {update:?}")
+        }
+    };
+    let sequence = sequence.map(|sequence| format!(" sequence {sequence}")).unwrap_or_default();
+    Some(format!("{words}{}{sequence}", if nonce.is_some() { " with nonce" } else { "" }))
+}
+
+fn shim6(octets: &[u8], locators: LocatorPair) -> String {
     let parsed = Packet::parse(octets, locators.local.0, locators.peer.0);
     let message = match parsed.and_then(|packet| packet.message()) {
         Ok(message) => message,

@@ -27,7 +27,7 @@ pub(crate) struct Expectation {
 }
 
 /// One direction of a workload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Watch {
     pub(crate) workload: usize,
     /// Where it arrives.
@@ -110,6 +110,15 @@ impl Watch {
         late
     }
 
+    /// Nothing is promised from now on.
+    pub(crate) fn release(&mut self, now: Instant) -> Option<Late> {
+        let late = self.check(now);
+        if let Some(episode) = &mut self.episode {
+            episode.expectation.deadline = None;
+        }
+        late
+    }
+
     /// The episode is over.
     pub(crate) fn end(&mut self, now: Instant) -> (Option<Late>, Option<End>) {
         let late = self.check(now);
@@ -185,6 +194,16 @@ mod tests {
         assert_eq!(paused.on_delivery(at(123)).map(|late| late.last), Some(at(119)));
         let (late, end) = watch(Some(120)).end(at(121));
         assert!(late.is_some() && end.is_none());
+    }
+
+    #[test]
+    fn silence_counts_until_nothing_is_promised_any_more() {
+        let mut watch = watch(Some(120));
+        assert_eq!(watch.on_delivery(at(120)), None);
+        let mut late = watch.clone();
+        assert_eq!(watch.release(at(121)), None);
+        assert_eq!(watch.end(at(500)).0, None);
+        assert_eq!(late.release(at(123)).map(|late| late.last), Some(at(120)));
     }
 
     #[test]

@@ -7,8 +7,11 @@ mod protection;
 use std::collections::{BTreeMap, BTreeSet};
 
 use moorline_cga::LocalProof;
+use moorline_contexts::ContextView;
 use moorline_datapath::shim6::{ContextEntry, Update};
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{
+    ContextId, ContextTag, DropReason, IlvPair, Instant, Locator, LocatorPair, UlidPair,
+};
 
 use crate::log::since_start;
 use crate::outcome::{Rule, Violation};
@@ -97,6 +100,18 @@ impl Rules {
         let of_host = self.established.iter().filter(|((of, _), _)| *of == host);
         let context = of_host.map(|(_, context)| context).find(|context| context.ulids == ulids)?;
         Some((context.local_tag, context.peer_tag))
+    }
+
+    /// Whether a context that a host asks for is about traffic of an ILNP session that the host has lost, and the peer has not. Segments of
+    /// a session that has moved have no nonce if they have no room for one (decision 131), so they look like traffic between the
+    /// addresses on the wire. The peer has its address there for sessions alone and answers no I1 (decision 127). So such a context joins
+    /// the identifiers of traffic that the host has with other locators, and is never established.
+    pub(crate) fn is_of_lost_session(&self, host: usize, context: &ContextView) -> bool {
+        let nids = |ulids: UlidPair| IlvPair::of(ulids).nids();
+        let mut wanted = self.wanted.iter().filter(|(of, _)| *of == host);
+        context.established.is_none()
+            && !self.wanted.contains(&(host, context.ulids))
+            && wanted.any(|(_, ulids)| nids(*ulids) == nids(context.ulids))
     }
 
     /// A host has forgotten its contexts.

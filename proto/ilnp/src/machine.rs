@@ -241,7 +241,7 @@ impl Machine {
     /// Whether these addresses have a session, and the handshake is over.
     #[must_use]
     pub fn has_agreed_session(&self, pair: IlvPair) -> bool {
-        self.agreed_nonce(pair).is_some()
+        self.agreed_session(pair).is_some()
     }
 
     /// Our identifiers.
@@ -453,6 +453,7 @@ impl Machine {
             return;
         }
         session.opening = Opening::Done;
+        session.accepted_at = self.validators.latest();
         if !session.agreed {
             session.settled = true;
             // What we get may have been sent before ours came there: "the first few packets" (RFC 6744 s6).

@@ -101,6 +101,7 @@ impl Machine {
             peer: AdmissionFlags::default(),
             agreed: false,
             settled: true,
+            accepted_at: self.validators.latest(),
             remote: vec![RemoteLocator { l64: pair.remote.l64, preference: 0, expires: None }],
             wire: (pair.local.l64, pair.remote.l64),
             taken: None,
@@ -258,12 +259,11 @@ impl Machine {
         let accept = Accept {
             flow,
             flags: self.flags(socket),
-            epoch: 0,
+            number: 0,
             validator: [0; 16],
             responder_nonce: self.draw_nonce(),
         };
-        let session = self.agreed_nonce(pair);
-        let accept = self.validators.seal(accept, (pair, session), &mut self.rng, now);
+        let accept = self.validators.seal(accept, pair, &mut self.rng, now);
         self.send_admission(&Admission::Accept(accept), pair);
         Ok(())
     }
@@ -308,11 +308,10 @@ impl Machine {
         (confirming.retry.tries > 1).then_some(traffic)
     }
 
-    /// The nonce that we send in the session of a pair, once the handshake is over: it names the session.
-    pub(crate) fn agreed_nonce(&self, pair: IlvPair) -> Option<Nonce> {
+    /// The session of a pair, once the handshake is over.
+    pub(crate) fn agreed_session(&self, pair: IlvPair) -> Option<&Session> {
         let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
-        let agreed = session.filter(|session| matches!(session.opening, Opening::Done));
-        agreed.map(|session| session.send_nonce)
+        session.filter(|session| matches!(session.opening, Opening::Done))
     }
 
     fn is_confirming(&self, pair: IlvPair) -> bool {
@@ -407,8 +406,12 @@ impl Machine {
         pair: IlvPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let session = self.agreed_nonce(pair);
-        self.validators.check(&confirm.accept, (pair, session), &mut self.rng, now)?;
+        self.validators.check(&confirm.accept, pair, &mut self.rng, now)?;
+        let is_later =
+            |session: &Session| self.validators.is_later(&confirm.accept, session.accepted_at);
+        if !self.agreed_session(pair).is_none_or(is_later) {
+            return Err(DropReason::StaleNonce);
+        }
         // Ours and theirs have crossed at every step: the one from the higher address goes on.
         let is_crossed = self.is_confirming(pair) && pair.local > pair.remote;
         if is_crossed {
@@ -445,6 +448,7 @@ impl Machine {
         self.negatives.forget(pair.remote);
         let mut session = self.new_session(pair, why, now);
         session.send_nonce = accept.responder_nonce;
+        session.accepted_at = accept.number;
         session.agree(accept.flow.flags, accept.flags, accept.flow.flags);
         let id = self.admit(pair, Some(*initiator_nonce), class, session, now);
         self.emit(crate::Event::Established { session: id, pair, why });

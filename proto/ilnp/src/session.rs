@@ -63,6 +63,9 @@ pub(crate) struct Session {
     pub(crate) agreed: bool,
     /// After a handshake: a Locator Update has gone from the responder to the initiator, and both know.
     pub(crate) settled: bool,
+    /// Number of the Accept of ours by which it came about; where we have proposed it, of the last one before the correspondent showed
+    /// that it knows. A Confirm by that Accept or an earlier one is of an earlier handshake.
+    pub(crate) accepted_at: u32,
     /// By preference; never empty.
     pub(crate) remote: Vec<RemoteLocator>,
     /// Source and destination of what we send.

@@ -85,6 +85,7 @@ impl Machine {
             peer: snapshot.peer,
             agreed: snapshot.agreed,
             settled: snapshot.settled,
+            accepted_at: self.validators.latest(),
             remote: snapshot.remote,
             wire: snapshot.wire,
             taken: snapshot.taken,

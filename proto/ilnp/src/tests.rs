@@ -77,9 +77,9 @@ fn a_confirm_needs_a_validator_of_ours_for_this_pair_and_of_late() {
     let mut port = good;
     port.accept.flow.responder_port ^= 1;
     forged.push((port, DropReason::BadValidator));
-    let mut epoch = good;
-    epoch.accept.epoch = epoch.accept.epoch.wrapping_add(1);
-    forged.push((epoch, DropReason::StaleNonce));
+    let mut number = good;
+    number.accept.number = number.accept.number.wrapping_add(1);
+    forged.push((number, DropReason::StaleNonce));
     let pair = IlvPair::new(duo.ilv(0), duo.ilv(1));
     for (message, reason) in forged {
         let before = duo.drops(1, reason);

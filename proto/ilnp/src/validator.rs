@@ -1,7 +1,7 @@
 use core::hash::Hasher;
 
-use moorline_index::{Secrets, equal_in_constant_time};
-use moorline_types::{DropReason, IlvPair, Instant, Nonce};
+use moorline_index::{Numbered, Secrets, equal_in_constant_time};
+use moorline_types::{DropReason, IlvPair, Instant};
 use moorline_wire::ilnp::Accept;
 use moorline_wire::ilnp::consts::ADMISSION_VALIDATOR_LEN;
 use rand_chacha::ChaCha20Rng;
@@ -12,49 +12,43 @@ use crate::consts::VALIDATOR_MIN_LIFETIME;
 
 /// Makes and checks what keeps a responder without state: a keyed hash over an Accept and its addresses.
 ///
-/// As for Shim6 (decision 004), the epoch in the message names the secret, and the current and the last one
-/// are good. The hash covers the session that the pair had when the Accept was made: its nonce, which no other has. So a Confirm
-/// that comes once more, after another handshake, is good for nothing.
+/// As for Shim6 (decision 004), secrets change, and those of the current epoch and of the one before are good. Accepts are counted: the
+/// number names the secret, and says whether an Accept is later than the one by which a session came about. A correspondent proposes a
+/// session only while it has no later one, so a Confirm by an earlier Accept is of an earlier handshake (decision 070).
 #[derive(Debug)]
 pub(crate) struct Validators {
-    secrets: Secrets,
-    epoch: u32,
+    numbers: Numbered,
 }
 
 impl Validators {
     pub(crate) fn new(rng: &mut ChaCha20Rng, now: Instant) -> Self {
         let secrets = Secrets::new(VALIDATOR_MIN_LIFETIME, |octets| rng.fill_bytes(octets), now);
-        Self { secrets, epoch: rng.next_u32() }
+        Self { numbers: Numbered::new(secrets, rng.next_u32()) }
     }
 
-    /// Fills in epoch and validator. The pair is the responder's, and so is the session that it has now.
+    /// Fills in number and validator. The pair is the responder's.
     pub(crate) fn seal(
         &mut self,
         accept: Accept,
-        (pair, session): (IlvPair, Option<Nonce>),
+        pair: IlvPair,
         rng: &mut ChaCha20Rng,
         now: Instant,
     ) -> Accept {
-        self.rotate(rng, now);
-        let sealed = Accept { epoch: self.epoch, ..accept };
-        Accept { validator: hash(self.secrets.current(), &sealed, (pair, session)), ..sealed }
+        let (number, secret) = self.numbers.give(|octets| rng.fill_bytes(octets), now);
+        let numbered = Accept { number, ..accept };
+        Accept { validator: hash(secret, &numbered, pair), ..numbered }
     }
 
-    /// Whether this came from us, of late, for this pair while it had this session.
+    /// Whether this came from us, of late, for this pair.
     pub(crate) fn check(
         &mut self,
         accept: &Accept,
-        (pair, session): (IlvPair, Option<Nonce>),
+        pair: IlvPair,
         rng: &mut ChaCha20Rng,
         now: Instant,
     ) -> Result<(), DropReason> {
-        self.rotate(rng, now);
-        let secret = match self.epoch.wrapping_sub(accept.epoch) {
-            0 => self.secrets.current(),
-            1 => self.secrets.previous(),
-            _ => return Err(DropReason::StaleNonce),
-        };
-        let ours = hash(secret, accept, (pair, session));
+        let secret = self.numbers.secret_of(accept.number, |octets| rng.fill_bytes(octets), now);
+        let ours = hash(secret.ok_or(DropReason::StaleNonce)?, accept, pair);
         if equal_in_constant_time(&ours, &accept.validator) {
             Ok(())
         } else {
@@ -62,17 +56,18 @@ impl Validators {
         }
     }
 
-    fn rotate(&mut self, rng: &mut ChaCha20Rng, now: Instant) {
-        let begun = self.secrets.rotate(|octets| rng.fill_bytes(octets), now);
-        self.epoch = self.epoch.wrapping_add(begun);
+    /// The number of the last Accept.
+    pub(crate) const fn latest(&self) -> u32 {
+        self.numbers.latest()
+    }
+
+    /// Whether an Accept that is good still is later than the Accept with the other number.
+    pub(crate) fn is_later(&self, accept: &Accept, other: u32) -> bool {
+        self.numbers.is_newer(accept.number, other)
     }
 }
 
-fn hash(
-    secret: &[u8; 16],
-    accept: &Accept,
-    (pair, session): (IlvPair, Option<Nonce>),
-) -> [u8; ADMISSION_VALIDATOR_LEN] {
+fn hash(secret: &[u8; 16], accept: &Accept, pair: IlvPair) -> [u8; ADMISSION_VALIDATOR_LEN] {
     let mut hasher = SipHasher24::new_with_key(secret);
     hasher.write(&pair.local.address().octets());
     hasher.write(&pair.remote.address().octets());
@@ -81,10 +76,7 @@ fn hash(
     hasher.write_u16(flow.initiator_port);
     hasher.write_u16(flow.responder_port);
     hasher.write_u32(flow.transaction);
-    hasher.write_u32(accept.epoch);
+    hasher.write_u32(accept.number);
     hasher.write(accept.responder_nonce.octets());
-    let session = session.as_ref().map_or(&[][..], Nonce::octets);
-    hasher.write_usize(session.len());
-    hasher.write(session);
     hasher.finish128().as_bytes()
 }

@@ -147,7 +147,10 @@ pub struct I2bisSent {
     pub(crate) validator: Vec<u8>,
     pub(crate) is_retold: bool,
     pub(crate) retries: u8,
+    /// It was sent once more because the peer used the context: not again before its time.
     pub(crate) is_hastened: bool,
+    /// The same because of another R1bis.
+    pub(crate) is_referred: bool,
     pub(crate) sent: Instant,
     pub(crate) deadline: Instant,
 }

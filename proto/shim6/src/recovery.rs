@@ -65,8 +65,9 @@ impl Machine {
     /// can be the answer to is for the caller to say.
     ///
     /// In I2BIS-SENT, where RFC 5533 s7.18 discards it, another R1bis says that the I2bis was lost or has the validator of a
-    /// life of the peer that is over. After [`EARLY_USE`] one I2bis answers it before the retransmission is due. The R2 for the
-    /// I2bis of before may be on its way all the same, by the pair of before, and counts.
+    /// life of the peer that is over. After [`EARLY_USE`] one I2bis answers it before the retransmission is due, by the pair that works, and
+    /// whether or not use of the context has hastened one by the pair of the first R1bis. The R2 for the I2bis of before may be on
+    /// its way all the same, by the pair of before, and counts.
     pub(crate) fn on_r1bis(
         &mut self,
         packet: &Packet<'_>,
@@ -80,7 +81,7 @@ impl Machine {
         let (established, is_retold, again) = match &context.state {
             // An I2bis of before, given up meanwhile, may still be on its way with what it said.
             State::Established(state) => (state, state.update.is_some(), None),
-            State::I2bisSent(state) if !state.is_hastened && now.since(state.sent) >= EARLY_USE => {
+            State::I2bisSent(state) if !state.is_referred && now.since(state.sent) >= EARLY_USE => {
                 (&state.established, state.is_retold, Some(state))
             }
             State::I1Sent(_) | State::I2Sent(_) | State::I2bisSent(_) => {
@@ -94,13 +95,14 @@ impl Machine {
                     if state.via == locators { state.former_via } else { Some(state.via) }
                 },
             );
-        let again = again.map(|state| (state.nonce, state.retries));
+        let again = again.map(|state| (state.nonce, state.retries, state.is_hastened));
         let Message::R1bis(r1bis) = packet.message()? else { return Err(DropReason::UnknownType) };
         let validator = r1bis.options.validator().ok_or(DropReason::MissingOption)?;
         if validator.len() > MAX_PEER_VALIDATOR_LEN {
             return Err(DropReason::TooMany);
         }
-        let (nonce, retries) = again.unwrap_or_else(|| (self.rng.next_u32(), 0));
+        let (nonce, retries, is_hastened) =
+            again.unwrap_or_else(|| (self.rng.next_u32(), 0, false));
         let state = I2bisSent {
             established,
             nonce,
@@ -111,7 +113,8 @@ impl Machine {
             validator: validator.to_vec(),
             is_retold,
             retries,
-            is_hastened: again.is_some(),
+            is_hastened,
+            is_referred: again.is_some(),
             sent: now,
             deadline: now,
         };
@@ -127,7 +130,7 @@ impl Machine {
         //= rfc5533#7.19-1
         if state.retries < I2BIS_RETRIES_MAX {
             state.retries += 1;
-            state.is_hastened = false;
+            (state.is_hastened, state.is_referred) = (false, false);
             self.send_i2bis(id, state, now);
         } else {
             //= rfc5533#7.19

@@ -1,6 +1,6 @@
 use core::hash::Hasher;
 
-use moorline_index::{Secrets, equal_in_constant_time};
+use moorline_index::{Numbered, Secrets, equal_in_constant_time};
 use moorline_types::{ContextTag, DropReason, Instant, LocatorPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
@@ -41,16 +41,11 @@ impl Bound {
 
 /// Makes and checks Responder Validators without state per initiator (RFC 5533 s7.10.1).
 ///
-/// Responder Nonces are counted, from a random start, so that they do not tell the uptime; their order is
-/// the order in which peers asked. Secrets change every [`VALIDATOR_MIN_LIFETIME`]. Those of the current
-/// epoch and of the one before are accepted, so a nonce lives 30 to 60 s.
+/// Responder Nonces are counted; their order is the order in which peers asked. Secrets change every
+/// [`VALIDATOR_MIN_LIFETIME`]. Those of the current epoch and of the one before are accepted, so a nonce lives 30 to 60 s.
 #[derive(Clone, Debug)]
 pub struct Validators {
-    secrets: Secrets,
-    /// The next nonce, and the first ones of the current epoch and of the one before.
-    next: u32,
-    current_first: u32,
-    previous_first: u32,
+    nonces: Numbered,
 }
 
 impl Validators {
@@ -58,7 +53,7 @@ impl Validators {
     pub fn new(rng: &mut ChaCha20Rng, now: Instant) -> Self {
         let first = rng.next_u32();
         let secrets = Secrets::new(VALIDATOR_MIN_LIFETIME, |octets| rng.fill_bytes(octets), now);
-        Self { secrets, next: first, current_first: first, previous_first: first }
+        Self { nonces: Numbered::new(secrets, first) }
     }
 
     /// Nonce and validator for an R1 or R1bis.
@@ -68,10 +63,8 @@ impl Validators {
         rng: &mut ChaCha20Rng,
         now: Instant,
     ) -> (u32, [u8; VALIDATOR_LEN]) {
-        self.rotate(rng, now);
-        let nonce = self.next;
-        self.next = nonce.wrapping_add(1);
-        (nonce, tag(self.secrets.current(), nonce, bound))
+        let (nonce, secret) = self.nonces.give(|octets| rng.fill_bytes(octets), now);
+        (nonce, tag(secret, nonce, bound))
     }
 
     /// Checks nonce and validator of an I2 or I2bis.
@@ -83,11 +76,9 @@ impl Validators {
         rng: &mut ChaCha20Rng,
         now: Instant,
     ) -> Result<(), DropReason> {
-        self.rotate(rng, now);
         //= rfc5533#7.13-2 rfc5533#7.20-2
-        let age = self.age(nonce).ok_or(DropReason::StaleNonce)?;
-        let is_current = age <= self.next.wrapping_sub(self.current_first);
-        let secret = if is_current { self.secrets.current() } else { self.secrets.previous() };
+        let secret = self.nonces.secret_of(nonce, |octets| rng.fill_bytes(octets), now);
+        let secret = secret.ok_or(DropReason::StaleNonce)?;
         if equal_in_constant_time(&tag(secret, nonce, bound), validator) {
             Ok(())
         } else {
@@ -97,28 +88,13 @@ impl Validators {
 
     /// The nonce that was given out last.
     pub(crate) const fn latest(&self) -> u32 {
-        self.next.wrapping_sub(1)
+        self.nonces.latest()
     }
 
     /// Whether of two nonces the first was given out later. The first is one that is accepted; what is
     /// not accepted any more is older than it.
     pub(crate) fn is_newer(&self, nonce: u32, other: u32) -> bool {
-        self.age(other).is_none_or(|age| self.age(nonce).is_some_and(|newer| newer < age))
-    }
-
-    /// One for the nonce that was given out last, and so on; `None` for one that is not accepted.
-    fn age(&self, nonce: u32) -> Option<u32> {
-        let age = self.next.wrapping_sub(nonce);
-        (age > 0 && age <= self.next.wrapping_sub(self.previous_first)).then_some(age)
-    }
-
-    fn rotate(&mut self, rng: &mut ChaCha20Rng, now: Instant) {
-        let begun = self.secrets.rotate(|octets| rng.fill_bytes(octets), now);
-        if begun > 0 {
-            // Of the epochs slept through there is nothing, and what was made before is too old.
-            self.previous_first = if begun > 1 { self.next } else { self.current_first };
-            self.current_first = self.next;
-        }
+        self.nonces.is_newer(nonce, other)
     }
 }
 

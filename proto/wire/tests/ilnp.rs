@@ -123,7 +123,7 @@ fn the_four_messages_of_the_handshake() {
     let accept = Accept {
         flow,
         flags: AdmissionFlags::SEQUENCE,
-        epoch: 0x1122_3344,
+        number: 0x1122_3344,
         validator: *b"sixteen octets!!",
         responder_nonce: Nonce::Short([5, 6, 7, 8]),
     };
@@ -167,7 +167,7 @@ fn no_answer_of_the_handshake_is_longer_than_the_question() {
     let accept = Accept {
         flow,
         flags: AdmissionFlags::default(),
-        epoch: 0,
+        number: 0,
         validator: [0; 16],
         responder_nonce: Nonce::Long([0; 12]),
     };

@@ -149,10 +149,10 @@ fn flow() -> impl Strategy<Value = Flow> {
 
 fn accept() -> impl Strategy<Value = Accept> {
     (flow(), any::<(u8, u32, [u8; 16])>(), nonce()).prop_map(
-        |(flow, (flags, epoch, validator), responder_nonce)| Accept {
+        |(flow, (flags, number, validator), responder_nonce)| Accept {
             flow,
             flags: AdmissionFlags(flags),
-            epoch,
+            number,
             validator,
             responder_nonce,
         },

@@ -182,3 +182,21 @@ fn tags_are_told_apart_for_each_peer() {
     assert!(!update(Update::Remove { context: ContextId(0) }));
     assert!(!update(entry(1, other, [1, 2])), "the other one is gone");
 }
+
+#[test]
+fn a_context_asked_for_after_a_lost_session_has_the_identifiers_of_other_traffic_and_no_peer() {
+    let (rules, [pair, other]) = rules();
+    let context = |pair: LocatorPair| ContextView {
+        id: ContextId(0),
+        ulids: UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid()),
+        forked_instance: 0,
+        state: "i1-sent",
+        established: None,
+    };
+    let is_of_lost = |host, pair| rules.is_of_lost_session(host, &context(pair));
+    assert!(is_of_lost(0, LocatorPair::new(pair.local, other.peer)), "the peer has moved");
+    assert!(!is_of_lost(0, pair), "the traffic itself");
+    assert!(!is_of_lost(2, LocatorPair::new(pair.local, other.peer)), "another host");
+    let stranger = locator("2001:db8:b2::2");
+    assert!(!is_of_lost(0, LocatorPair::new(pair.local, stranger)), "another identifier");
+}

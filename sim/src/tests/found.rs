@@ -71,3 +71,15 @@ fn nothing_is_asked_for_that_no_host_can_do() {
 fn an_i2bis_makes_one_context() {
     sound(&[31_415_973_753, 31_416_055_692, 31_416_088_555]);
 }
+
+/// The pair of an I2bis failed, and it had been sent again because a message from before the loss came in (decision 035).
+#[test]
+fn an_i2bis_leaves_a_pair_that_has_failed() {
+    sound(&[43_000_008_086]);
+}
+
+/// The pair in its trial had failed in both directions, and payload went back to the preferred pair without a word to the peer (decision 047).
+#[test]
+fn a_host_that_goes_back_tells_its_peer_that_the_pair_has_failed() {
+    sound(&[43_000_038_092]);
+}

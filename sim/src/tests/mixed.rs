@@ -68,4 +68,22 @@ fn a_late_report_begins_no_session_anew() {
     sound(&[9_910_003_267]);
 }
 
+/// A new Propose overtook a repeated Confirm: its own Confirm was refused, as the Accept was from before the session (decision 070).
+#[test]
+fn a_confirm_by_a_later_accept_takes_the_place_of_a_session() {
+    sound(&[42_000_085_382]);
+}
+
+/// The attacker sent checks again behind the cut that had stopped them, so payload moved to a path that was cut.
+#[test]
+fn nothing_is_asked_for_of_a_context_that_came_about_while_an_attacker_overheard() {
+    sound(&[42_000_039_075]);
+}
+
+/// A host that was started anew asked for contexts with the addresses of a session that had moved.
+#[test]
+fn a_lost_session_that_had_moved_gives_rise_to_an_i1_that_nobody_answers() {
+    sound(&[42_000_119_440, 42_000_165_921]);
+}
+
 const SEEDS: u64 = 1000;

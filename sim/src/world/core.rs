@@ -343,8 +343,11 @@ impl World<'_> {
                 self.troubles.remove(&(host, ulids));
                 None
             }
+            Event::Established { ulids, .. } => {
+                self.on_context(host, ulids);
+                None
+            }
             Event::Initiated { .. }
-            | Event::Established { .. }
             | Event::Renewed { .. }
             | Event::Failed { .. }
             | Event::Suspected { .. }

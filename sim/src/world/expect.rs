@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use moorline_contexts::EstablishedView;
-use moorline_types::{Instant, Locator, LocatorPair};
+use moorline_types::{Instant, Locator, LocatorPair, UlidPair};
 
 use super::{LOOK, Occurrence, World};
 use crate::bound::{Conditions, backoff_bound, recovery_bound};
@@ -49,6 +49,23 @@ impl World<'_> {
         }
         self.watches.retain(|watch| watch.workload != number);
         self.shorten();
+    }
+
+    /// A host has a context. An attacker who overhears can repair a cut path for its checks, by sending them again behind the cut, so
+    /// payload may move there: nothing is promised from now on, as where the context was there at the begin of the episode.
+    pub(super) fn on_context(&mut self, host: usize, ulids: UlidPair) {
+        if !self.plan.attack.is_some_and(|attack| attack.overhears) {
+            return;
+        }
+        for index in 0..self.watches.len() {
+            let Watch { workload: number, to, .. } = self.watches[index];
+            let workload = &self.workloads[&number];
+            let is_its = |side| (workload.host(side), workload.ulids_of(side)) == (host, ulids);
+            if Side::BOTH.into_iter().any(is_its) {
+                let late = self.watches[index].release(self.now);
+                self.on_late(number, to, late);
+            }
+        }
     }
 
     pub(super) fn on_late(&mut self, number: usize, to: Side, late: Option<Late>) {

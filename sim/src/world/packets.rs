@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
+use moorline_contexts::ContextView;
 use moorline_plane::{By, Inbound, Outbound};
 use moorline_types::{Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
@@ -79,12 +80,16 @@ impl World<'_> {
         core.host.handle_shim6(message, pair, now);
         self.mutate_responder(host, message, pair);
         let Some(core) = living_core(&mut self.nodes, host) else { return };
-        let after = core.host.shim6().contexts().count();
-        if after > before {
+        let speaks_ilnp = core.host.ilnp().is_some();
+        let contexts: Vec<_> = core.host.shim6().contexts().collect();
+        if contexts.len() > before {
             self.rules.on_new_context(host, message, pair, now);
         }
         let pairs = self.plan.workloads.len();
-        self.check(after <= pairs, Rule::Bounded, || format!("{after} contexts"));
+        let is_counted =
+            |context: &&ContextView| !(speaks_ilnp && self.rules.is_of_lost_session(host, context));
+        let count = contexts.iter().filter(is_counted).count();
+        self.check(count <= pairs, Rule::Bounded, || format!("{count} contexts"));
     }
 
     /// A packet has come through to the sockets of a host.
@@ -272,7 +277,7 @@ impl World<'_> {
             Fate::CutOff => "  CUT OFF",
         };
         let Some(original) = &parcel.original else {
-            let what = describe::control(packet::payload(&parcel.octets), locators);
+            let what = describe::control(&parcel.octets, locators);
             self.log.message(self.now, way, || format!("{what}{fate}"));
             return;
         };

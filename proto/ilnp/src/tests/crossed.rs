@@ -103,6 +103,41 @@ fn a_confirm_is_not_repeated_while_the_handshake_begins_anew() {
     assert!(!duo.has_event(LOWER, |event| matches!(event, Event::Forgotten { .. })));
 }
 
+/// The new Propose overtakes the repeated Confirm in the network, so the Accept was made before the session of that Confirm.
+#[test]
+fn a_proposal_that_overtakes_a_repeated_confirm_takes_the_place_of_its_session() {
+    let mut duo = accepted();
+    duo.take(HIGHER);
+    duo.traffic_of(LOWER, Socket::Connected);
+    let crossing = duo.take(LOWER);
+    duo.fire(HIGHER);
+    let repeated = duo.take(HIGHER);
+    duo.give(HIGHER, &crossing);
+    let anew = duo.take(HIGHER);
+    duo.give(LOWER, &anew);
+    duo.give(LOWER, &repeated);
+    duo.play();
+    assert!(duo.is_agreed());
+}
+
+/// The Accept was made while the responder had a session, which ended before the Confirm came.
+#[test]
+fn a_confirm_makes_a_session_though_the_one_at_its_accept_has_ended() {
+    let mut duo = Duo::established();
+    duo.machines[LOWER] = Duo::seeded(7).machines.swap_remove(LOWER);
+    duo.traffic_of(LOWER, Socket::Connected);
+    let propose = duo.take(LOWER);
+    duo.give(HIGHER, &propose);
+    let accept = duo.take(HIGHER);
+    duo.give(LOWER, &accept);
+    let confirm = duo.take(LOWER);
+    duo.end(HIGHER);
+    duo.take(HIGHER);
+    duo.give(HIGHER, &confirm);
+    duo.play();
+    assert!(duo.is_agreed());
+}
+
 #[test]
 fn what_is_withdrawn_is_agreed_on_no_more() {
     let mut duo = proposed(&[LOWER]);
@@ -144,6 +179,6 @@ fn a_confirm_of_an_earlier_handshake_takes_the_place_of_no_session() {
         duo.give(HIGHER, &[old]);
         assert_eq!(duo.session(HIGHER), session);
         let drops: Vec<_> = duo.machines[HIGHER].drops().collect();
-        assert!(drops.contains(&(DropReason::BadValidator, 1)), "{crosses} {drops:?}");
+        assert!(drops.contains(&(DropReason::StaleNonce, 1)), "{crosses} {drops:?}");
     }
 }

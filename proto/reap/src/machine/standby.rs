@@ -374,6 +374,7 @@ impl Machine {
         let standby = self.fresh_standby(now).filter(|standby| !self.is_deprecated(*standby));
         if let Some(standby) = standby
             && self.state == State::Operational
+            && self.trial_started().is_none()
             && self.is_deprecated(self.current())
         {
             self.move_to(standby, Cause::Deprecated, now);
@@ -396,9 +397,11 @@ impl Machine {
         let past = monitor.past_mut(current);
         past.is_home_asked = false;
         let since = *past.home_since.get_or_insert(check.at);
-        if now.since(since) < hold {
+        // The peer is not told of a gentle move. It would stay on a pair that has failed, so the trial of that pair comes first.
+        if now.since(since) < hold || monitor.trial().is_some() {
             return;
         }
+        let past = monitor.past_mut(current);
         past.went_home = now;
         self.move_to(home, Cause::FailBack, now);
         self.refresh_forget(now);

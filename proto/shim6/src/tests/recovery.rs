@@ -217,6 +217,26 @@ fn an_r2_for_the_first_i2bis_counts_after_an_r1bis_by_another_pair() {
     duo.check_established();
 }
 
+/// The pair of the first R1bis fails, and a message from before the loss, or of the peer that has the context anew, has the I2bis sent again.
+#[test]
+fn an_i2bis_that_use_has_hastened_leaves_by_the_pair_of_a_later_r1bis() {
+    let mut duo = until_r1bis(other_pair());
+    duo.step();
+    for _ in 0..2 {
+        let tag = duo.context(0).local_tag;
+        let lost = duo.machines[0].handle_payload(tag, other_pair(), duo.now);
+        assert_eq!(lost, Err(DropReason::NotEstablished));
+        duo.collect();
+    }
+    assert_eq!(duo.kinds()[1..], [MessageType::I2BIS; 2]);
+    duo.under_way.clear();
+    duo.pass(EARLY_USE);
+    duo.stray_payload(0, ulids().as_locators());
+    duo.settle();
+    assert_eq!(duo.kinds()[3..], [MessageType::R1BIS, MessageType::I2BIS, MessageType::R2]);
+    duo.check_established();
+}
+
 //= rfc5533#7.19-2 (test)
 #[test]
 fn i2bis_falls_back_to_i1_on_the_pair_that_works() {

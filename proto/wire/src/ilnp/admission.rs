@@ -87,8 +87,8 @@ pub struct Accept {
     pub flow: Flow,
     /// The responder's.
     pub flags: AdmissionFlags,
-    /// Which secret the validator was made with.
-    pub epoch: u32,
+    /// Counts the Accepts of the responder: with which secret the validator was made, and which of two Accepts came first.
+    pub number: u32,
     /// Binds all of the message to the two addresses.
     pub validator: [u8; ADMISSION_VALIDATOR_LEN],
     /// The one that the responder will send.
@@ -199,7 +199,7 @@ impl Admission {
             Ok(Accept {
                 flow,
                 flags: AdmissionFlags(responder_flags),
-                epoch: reader.u32()?,
+                number: reader.u32()?,
                 validator: reader.array()?,
                 responder_nonce: read_nonce(&mut reader, responder_len)?,
             })
@@ -237,7 +237,7 @@ impl Admission {
         octets.extend(flow.responder_port.to_be_bytes());
         octets.extend(flow.transaction.to_be_bytes());
         if let Some(accept) = accept {
-            octets.extend(accept.epoch.to_be_bytes());
+            octets.extend(accept.number.to_be_bytes());
             octets.extend(accept.validator);
             emit_nonce(&mut octets, accept.responder_nonce);
         }

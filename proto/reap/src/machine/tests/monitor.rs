@@ -537,6 +537,43 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
     assert_eq!(net.states(), [State::Operational; 2]);
 }
 
+/// Payload goes one way after a pause, in which the first pair has worked for long enough, and the current one has failed in both directions.
+fn resumed_on_a_pair_that_has_failed(deprecated: &[Locator]) -> Net {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(30));
+    suspect(&mut net, 0, FailureHint::Retransmission);
+    net.run_for(ms(60_000));
+    net.route = Box::new(|_| true);
+    let has_home_answered = |net: &Net| {
+        let past = net.hosts[0].machine.monitor.as_ref().and_then(|monitor| monitor.past());
+        past.is_some_and(|past| past.home_since.is_some())
+    };
+    net.run_until(ms(70_000), has_home_answered).expect("the preferred pair is asked");
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+    net.hosts.iter_mut().for_each(|host| host.payload = None);
+    net.run_for(ms(130_000));
+    net.route = only(&[(1, 1)]);
+    let now = net.now;
+    net.hosts[0].machine.handle_deprecated(deprecated, now);
+    net.hosts[1].machine.handle_preferred(None, now);
+    net.hosts[0].payload = Some(ms(50));
+    suspect(&mut net, 0, FailureHint::Silence);
+    net
+}
+
+/// A gentle move tells the peer nothing, so the peer would stay on the pair that has failed until it has payload to send.
+#[test]
+fn traffic_does_not_go_back_gently_in_a_trial() {
+    for deprecated in [&[][..], &[locator(A, 2)]] {
+        let mut net = resumed_on_a_pair_that_has_failed(deprecated);
+        net.run_for(ms(3_000));
+        assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "{deprecated:?}");
+        assert!(net.is_connected());
+    }
+}
+
 #[test]
 fn what_others_know_counts_for_one_interval_of_this_context() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
