@@ -68,6 +68,9 @@ pub const ONE_UPLINK: &str = "connections have nothing to move to";
 /// Words of the warning about an interface whose routers the kernel ignores, behind its name and "is".
 pub const DEAF: &str = "no uplink: this host forwards";
 
+/// The first words of the warning about a table without room for another context.
+pub const TABLE_FULL: &str = "the context table is full";
+
 /// Words of the warning about more prefixes than there are routing tables for.
 pub const NO_RULE: &str = "have no routing rule of their own";
 

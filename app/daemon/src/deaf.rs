@@ -107,7 +107,13 @@ mod tests {
 
     fn link(ifindex: u32) -> BareLink {
         let name = format!("wan{ifindex}");
-        BareLink { ifindex, name, has_dynamic: false, link_locals: BTreeSet::new() }
+        BareLink {
+            ifindex,
+            name,
+            has_dynamic: false,
+            addresses: BTreeSet::new(),
+            link_locals: BTreeSet::new(),
+        }
     }
 
     fn at(seconds: u64) -> Instant {

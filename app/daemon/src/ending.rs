@@ -50,15 +50,19 @@ impl Daemon {
     pub(crate) fn save(&mut self) {
         self.save_at = None;
         let began = Instant::now();
-        if std::mem::take(&mut self.contexts_changed)
-            && let Err(error) = self.store.save_contexts(self.host.shim6().snapshot())
-        {
-            tracing::warn!("contexts would not survive a crash: {error:#}");
+        let contexts = match self.contexts_changed {
+            true => self.store.save_contexts(self.host.shim6().snapshot()),
+            false => Ok(()),
+        };
+        self.contexts_changed = contexts.is_err();
+        let sessions = self.save_sessions();
+        let unsaved = not_written(contexts, sessions);
+        if let Some(warning) = unsaved.as_ref().filter(|_| self.unsaved.is_none()) {
+            tracing::warn!("{warning}");
         }
-        if let Err(error) = self.save_sessions() {
-            tracing::warn!("sessions would not survive a crash: {error:#}");
-        }
-        self.save_delay = save_delay(began.elapsed());
+        let least = if unsaved.is_some() { AGAIN } else { Duration::ZERO };
+        self.unsaved = unsaved;
+        self.save_delay = save_delay(began.elapsed()).max(least);
     }
 
     /// Leaves everything as it is, for the next run. Traffic goes on meanwhile; what it needs to be told is
@@ -118,6 +122,18 @@ pub(crate) fn save_delay(took: Duration) -> Duration {
     LEAST_SAVE_DELAY.max(took * REST)
 }
 
+/// The warning about what would not survive a crash.
+fn not_written(contexts: anyhow::Result<()>, sessions: anyhow::Result<()>) -> Option<String> {
+    let lost = [("contexts", contexts), ("sessions", sessions)];
+    let lost = lost.into_iter().filter_map(|(what, result)| Some((what, result.err()?)));
+    let texts: Vec<_> = lost
+        .map(|(what, error)| format!("{what} would not survive a crash of moorlined: {error:#}"))
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// After a failure, writing is tried again so much later.
+const AGAIN: Duration = Duration::from_secs(5);
 /// Many contexts may change at once.
 const LEAST_SAVE_DELAY: Duration = Duration::from_millis(200);
 /// Writing is followed by a rest of so many times its length.
@@ -149,6 +165,16 @@ pub(crate) fn connect(store: &Store) -> anyhow::Result<Netlink> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_could_not_be_written_is_warned_of_until_it_is() {
+        let full = || Err(anyhow::anyhow!("no space left"));
+        let warning = not_written(full(), Ok(())).expect("a warning");
+        assert_eq!(warning, "contexts would not survive a crash of moorlined: no space left");
+        let both = not_written(full(), full()).expect("a warning");
+        assert!(both.contains("; sessions would not survive"), "{both}");
+        assert_eq!(not_written(Ok(()), Ok(())), None);
+    }
 
     #[test]
     fn what_takes_long_to_write_is_written_more_rarely() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use moorline_addresses::BareLink;
 use moorline_api::{Pair, Readiness, ReadinessState, SAME_UPLINK, Survival};
 use moorline_contexts as host;
 use moorline_contexts::{ContextView, Reason};
@@ -24,6 +25,11 @@ impl Daemon {
         {
             told.remedy = format!("Somebody has removed an address of ours. {command}");
         }
+        if let host::Readiness::Cannot(Reason::AddressGone) = readiness
+            && let Some(link) = self.without_router(context)
+        {
+            told = no_default_route(&link.name);
+        }
         if let host::Readiness::Protected { by, .. } = readiness
             && let Some(uplink) = self.shared_uplink(context, by)
         {
@@ -38,6 +44,12 @@ impl Daemon {
                     .to_owned();
         }
         Some(told)
+    }
+
+    /// The interface that has the local address in use, if the interface only lacks a default route.
+    fn without_router(&self, context: &ContextView) -> Option<&BareLink> {
+        let current = context.established.as_ref()?.locators.local.0;
+        self.host.view().bare.iter().find(|link| link.addresses.contains(&current))
     }
 
     /// The uplink that both the current pair of a context and this one leave by, if the host has another.
@@ -112,6 +124,24 @@ pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
     not_protected(ReadinessState::NotYet, reason)
 }
 
+/// The address that the connection uses is there, and its interface has no default route.
+fn no_default_route(name: &str) -> Readiness {
+    Readiness {
+        state: ReadinessState::Cannot,
+        reason: Some(NO_ROUTE.to_owned()),
+        why: format!("{name} has the address that the connection uses, and no default route"),
+        remedy: format!(
+            "`ip -6 route show default dev {name}` shows none. If this host forwards, the kernel ignores routers \
+             unless net.ipv6.conf.{name}.accept_ra = 2."
+        ),
+        standby: None,
+        answered_ms_ago: None,
+    }
+}
+
+/// Name of that reason in JSON.
+const NO_ROUTE: &str = "no-default-route";
+
 fn protected(by: LocatorPair, at: Instant, now: Instant) -> Readiness {
     let standby: Pair = locator_pair(by);
     Readiness {
@@ -132,5 +162,17 @@ fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {
         remedy: reason.remedy().to_owned(),
         standby: None,
         answered_ms_ago: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_without_default_route_is_named() {
+        let told = no_default_route("wan0");
+        assert_eq!((told.state, told.reason.as_deref()), (ReadinessState::Cannot, Some(NO_ROUTE)));
+        assert!(told.why.starts_with("wan0 has the address"), "{}", told.why);
     }
 }

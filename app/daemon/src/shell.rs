@@ -66,6 +66,8 @@ pub(crate) struct Daemon {
     pub(crate) save_at: Option<time::Instant>,
     /// From a change to that.
     pub(crate) save_delay: Duration,
+    /// A warning, while contexts or sessions could not be written.
+    pub(crate) unsaved: Option<String>,
     pub(crate) path_mtus: PathMtus,
     pub(crate) unbound: Unbound,
     /// Until then strangers wait.
@@ -103,10 +105,7 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     let mut signals = Signals::catch().context("signals")?;
     let store = Store::open(&args.state_dir)?;
     // First of all: what another daemon uses may not be changed.
-    if let Err(error) = Datapath::make_pin_dir(&args.pin_dir) {
-        tracing::debug!(%error, "the data plane says what to do");
-    }
-    let _claims = Claims::take(&store, &args.pin_dir)?;
+    let _claims = claim(&store, args)?;
     let events = Events::new();
     let asked = server::start(&args.socket, events.clone())?;
     let goes_on = Datapath::has_pins(&args.pin_dir);
@@ -141,6 +140,19 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
             Err(error)
         }
     }
+}
+
+/// A daemon that is refused leaves no pin folder that it has made.
+fn claim(store: &Store, args: &Args) -> anyhow::Result<Claims> {
+    let is_new = !args.pin_dir.exists();
+    if let Err(error) = Datapath::make_pin_dir(&args.pin_dir) {
+        tracing::debug!(%error, "the data plane says what to do");
+    }
+    Claims::take(store, &args.pin_dir).inspect_err(|_| {
+        if is_new && let Err(error) = Datapath::remove_pin_dir(&args.pin_dir) {
+            tracing::debug!(%error, "the pin folder stays");
+        }
+    })
 }
 
 impl Daemon {
@@ -207,6 +219,7 @@ impl Daemon {
             locals,
             save_at: None,
             save_delay: save_delay(Duration::ZERO),
+            unsaved: None,
             path_mtus: PathMtus::default(),
             unbound: Unbound::default(),
             strangers_at: None,

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use moorline_api::{
     Context, ContextCounts, ContextState, DataPlane, InterfaceAddresses, ReapState, Role, Status,
+    TABLE_FULL,
 };
 use moorline_contexts::{ContextView, EstablishedView, Failure, NegativeView, Readiness};
 use moorline_datapath::shim6::ContextCounters;
@@ -43,6 +44,9 @@ impl Daemon {
         if !self.datapath.is_pinned() {
             warnings.push(PINS_REMOVED.to_owned());
         }
+        let count = self.host.shim6().contexts().count();
+        warnings.extend(table_full(count, self.config.max_contexts));
+        warnings.extend(self.unsaved.clone());
         warnings
     }
 
@@ -116,6 +120,14 @@ fn live(context: &ContextView, counters: &ContextCounters) -> Context {
     }
 }
 
+/// A warning if there is no room for another context.
+fn table_full(count: usize, max: u32) -> Option<String> {
+    let is_full = u32::try_from(count).map_or(true, |count| count >= max);
+    is_full.then(|| {
+        format!("{TABLE_FULL}: {count} of {max}; connections with new peers cannot move until some contexts end")
+    })
+}
+
 /// Warning of `moorline status`.
 const PINS_REMOVED: &str = "somebody has removed the pins of the BPF tables (--pin-dir): moved connections would stop at a \
                             crash or restart of moorlined; restart it when none has moved";
@@ -179,4 +191,16 @@ fn addresses(locators: Option<&[Locator]>) -> Vec<std::net::Ipv6Addr> {
 
 fn ago(at: Instant) -> Option<u64> {
     (at != Instant::ZERO).then(|| clock::millis(clock::now().since(at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_is_warned_of_and_one_with_room_is_not() {
+        assert_eq!([0, 4].map(|count| table_full(count, 5)), [None, None]);
+        let warning = table_full(5, 5).expect("a warning");
+        assert!(warning.starts_with(TABLE_FULL) && warning.contains("5 of 5"), "{warning}");
+    }
 }

@@ -12,8 +12,6 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use serde_json::Value;
 
@@ -40,18 +38,48 @@ pub(crate) struct Packet<'a> {
 /// Findings about a ruleset, for packets on these interfaces; with the ICMPv6 types of ILNP's handshake if it is on.
 pub(crate) fn examine(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]>) -> Vec<Finding> {
     let ruleset = Ruleset::read(ruleset);
-    let mut findings = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut drops: Vec<Drops<'_>> = Vec::new();
     let all = interfaces.iter().flat_map(|interface| packets(interface));
     let of_ilnp = interfaces.iter().flat_map(|interface| of_ilnp(interface, ilnp));
     for packet in all.chain([NOTICE]).chain(of_ilnp) {
         for verdict in ruleset.walk(&packet) {
-            if seen.insert((packet.protocol, packet.icmp_type, verdict.place.clone())) {
-                findings.push(finding(&packet, &verdict));
+            match drops.iter_mut().find(|one| one.is_same_rule(&packet, &verdict)) {
+                Some(found) => found.add(&packet, &verdict),
+                None => drops.push(Drops { packet, verdict, on: vec![packet.interface] }),
             }
         }
     }
-    findings
+    let on = |one: &Drops<'_>| one.on.join(", ");
+    drops
+        .iter()
+        .map(|one| finding(&Packet { interface: &on(one), ..one.packet }, &one.verdict))
+        .collect()
+}
+
+/// What a rule drops.
+struct Drops<'a> {
+    /// The worst.
+    packet: Packet<'a>,
+    verdict: Verdict,
+    /// The interfaces on which the rule does so.
+    on: Vec<&'a str>,
+}
+
+impl<'a> Drops<'a> {
+    fn is_same_rule(&self, packet: &Packet<'_>, verdict: &Verdict) -> bool {
+        let of = |packet: &Packet<'_>| (packet.protocol, packet.icmp_type);
+        of(&self.packet) == of(packet) && self.verdict.place == verdict.place
+    }
+
+    /// Another interface counts if the rule drops as much there.
+    fn add(&mut self, packet: &Packet<'a>, verdict: &Verdict) {
+        let is_as_bad = self.packet.ct_state == packet.ct_state
+            && self.packet.hook == packet.hook
+            && self.verdict.is_certain == verdict.is_certain;
+        if is_as_bad && !self.on.contains(&packet.interface) {
+            self.on.push(packet.interface);
+        }
+    }
 }
 
 /// A chain that keeps messages of ours from this host, or on it.

@@ -38,6 +38,6 @@ pub use collect::{collect, firewall};
 pub use facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 pub use finding::{Finding, Report, Severity};
 pub use fix::{COMMENT, Fix, fixes, undoing};
-pub use peer::examine_peer;
+pub use peer::{examine_peer, explain_half_open};
 pub use unheard::explain_silence;
 pub use ways::ways;

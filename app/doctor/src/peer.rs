@@ -39,6 +39,23 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     findings
 }
 
+/// Where protocol 140 passes on all pairs, no firewall explains a context that does not come about: the finding says so.
+pub fn explain_half_open(report: &PeerReport, findings: &mut [Finding]) {
+    let passes = |pair: &PairReport| pair.verdicts.get(&Kind::Shim6).is_some_and(is_answered);
+    if report.pairs.is_empty() || !report.pairs.iter().all(passes) {
+        return;
+    }
+    let tried: BTreeSet<_> = report.pairs.iter().map(|pair| pair.pair.to_string()).collect();
+    for finding in findings {
+        let is_so = matches!(finding.code.as_str(), "failover-half-open" | "failover-unrenewed");
+        if is_so && finding.evidence.iter().all(|pair| tried.contains(pair)) {
+            finding.remedy = "Protocol 140 passes on all pairs, so no firewall is the reason: the peer does not answer I2. Its context \
+                              table may be full, or its daemon busy: `moorline status` there."
+                .to_owned();
+        }
+    }
+}
+
 /// Nothing else can be found if there is no pair, or none answers.
 fn without_any_path(pairs: &[PairReport]) -> Option<Finding> {
     let stops = |code, what| Finding::new(code, Severity::StopsProtection, what);
@@ -321,6 +338,22 @@ mod tests {
         let mut all = shim6;
         all.verdicts.insert(Kind::Plain, unknown());
         assert_eq!(codes(vec![all]), [untested(Severity::NotSeen)], "not: it answers on no pair");
+    }
+
+    #[test]
+    fn a_half_open_context_is_the_peers_fault_if_protocol_140_passes_everywhere() {
+        let remedy = |verdict: Verdict| {
+            let passes = Verdict::Passes { rtt_us: 1 };
+            let pairs = vec![pair(OURS[0], THEIRS[0], passes), pair(OURS[1], THEIRS[0], verdict)];
+            let mut found =
+                [Finding::new("failover-half-open", Severity::StopsProtection, "it is")
+                    .shown_by(pairs[0].pair.to_string())
+                    .remedy("A firewall.")];
+            explain_half_open(&PeerReport { pairs, ..PeerReport::default() }, &mut found);
+            found[0].remedy.clone()
+        };
+        assert!(remedy(Verdict::Passes { rtt_us: 1 }).contains("table may be full"));
+        assert_eq!(remedy(Verdict::Lost), "A firewall.");
     }
 
     #[test]

@@ -347,6 +347,14 @@ impl Datapath {
         pins::ensure_bpffs(pin_dir)
     }
 
+    /// Takes back [`Self::make_pin_dir`]. A folder with pins in it stays.
+    ///
+    /// # Errors
+    /// The bpffs that was mounted for it cannot be unmounted.
+    pub fn remove_pin_dir(pin_dir: &Path) -> Result<()> {
+        if pins::folders(pin_dir)?.is_empty() { pins::remove_root(pin_dir) } else { Ok(()) }
+    }
+
     /// Whether a crash would leave the tables to the next process: nobody has removed their pins.
     #[must_use]
     pub fn is_pinned(&self) -> bool {

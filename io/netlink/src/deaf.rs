@@ -32,6 +32,7 @@ pub(crate) fn bare_links<'a>(
     bare.map(|one| BareLink {
         ifindex: one.ifindex,
         has_dynamic: one.addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT)),
+        addresses: one.addresses.iter().map(|own| own.address).collect(),
         link_locals: addresses
             .iter()
             .filter(|row| row.header_u32(4) == one.ifindex)

@@ -293,6 +293,8 @@ pub struct BareLink {
     pub name: String,
     /// Whether it has a global address that ends: a router has been followed there.
     pub has_dynamic: bool,
+    /// Its addresses of a wider scope.
+    pub addresses: BTreeSet<Ipv6Addr>,
     /// Its link-local addresses, which this host's own advertisements come from.
     pub link_locals: BTreeSet<Ipv6Addr>,
 }

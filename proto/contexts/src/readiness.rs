@@ -30,12 +30,14 @@ pub enum Readiness {
 pub enum Reason {
     /// I1 or I2 has not been answered yet.
     Establishing,
-    /// R1 has come and R2 has not, though I2 was sent again.
+    /// R1 has come and R2 has not, though I2 was sent again. The reason stays while I1 is sent anew.
     HalfOpen,
     /// The context is established here, and the peer has not shown yet that it has it.
     Unconfirmed,
-    /// The peer has lost the context and has not answered I2bis yet.
+    /// The peer says that it does not have the context, and has not answered I2bis yet.
     Renewing,
+    /// The same, though I2bis was sent again.
+    Unrenewed,
     /// REAP is probing: the current pair is in doubt.
     Exploring,
     /// No check of another pair has left yet.
@@ -79,6 +81,7 @@ impl Reason {
             Self::HalfOpen => "half-open",
             Self::Unconfirmed => "unconfirmed",
             Self::Renewing => "renewing",
+            Self::Unrenewed => "unrenewed",
             Self::Exploring => "exploring",
             Self::Untried => "untried",
             Self::Trying => "trying",
@@ -104,10 +107,15 @@ impl Reason {
         match self {
             Self::Establishing => "the peer has not answered yet",
             Self::HalfOpen => {
-                "the peer answers I1 and not I2: it may have the context, and we have not"
+                "no context comes about: the peer answers I1 and not I2, which was sent again"
             }
             Self::Unconfirmed => "the peer has not shown yet that it has the context",
-            Self::Renewing => "the peer has lost the context and has not answered I2bis yet",
+            Self::Renewing => {
+                "the peer says that it does not have the context, and has not answered I2bis yet"
+            }
+            Self::Unrenewed => {
+                "the peer says that it does not have the context, and does not answer I2bis, which was sent again"
+            }
             Self::Exploring => "the current pair is in doubt, and other pairs are being probed",
             Self::Untried => {
                 "no other pair has been tried yet: that takes traffic in both directions"
@@ -161,7 +169,11 @@ impl Reason {
             | Self::Untried
             | Self::Trying
             | Self::Stale => "Wait; `moorline doctor PEER` tries every pair now.",
-            Self::HalfOpen | Self::NoAnswer | Self::Unanswered | Self::PeerMute => {
+            Self::HalfOpen | Self::Unrenewed => {
+                "`moorline doctor PEER` as root tells which: a firewall drops protocol 140, somebody translates addresses \
+                 (NAT66), or the peer has no room or is busy (`moorline doctor` there)."
+            }
+            Self::NoAnswer | Self::Unanswered | Self::PeerMute => {
                 "`moorline doctor PEER` as root tries each pair. Both firewalls have to accept protocol 140 \
                  (docs/doctor.md, Firewalls)."
             }
@@ -228,6 +240,7 @@ impl Contexts {
                 Readiness::Cannot(Reason::PeerUnproven)
             }
             Standby::None => Readiness::Cannot(Reason::OnePair),
+            _ if context.is_renewal_late() => Readiness::NotYet(Reason::Unrenewed),
             _ if active.reap.state() != State::Operational => Readiness::NotYet(Reason::Exploring),
             _ if is_renewing => Readiness::NotYet(Reason::Renewing),
             Standby::Answered { pair, at } if established.is_confirmed() => {

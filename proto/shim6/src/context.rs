@@ -107,6 +107,8 @@ pub struct I1Sent {
     pub(crate) is_retold: bool,
     /// I1s sent after the first, in this establishment as a whole.
     pub(crate) retries: u8,
+    /// In this establishment, an I2 was sent again in vain.
+    pub(crate) is_late: bool,
     pub(crate) crossing: Crossing,
     pub(crate) sent: Instant,
     pub(crate) deadline: Instant,
@@ -124,6 +126,8 @@ pub struct I2Sent {
     pub(crate) is_retold: bool,
     pub(crate) retries: u8,
     pub(crate) i1_retries: u8,
+    /// As in [`I1Sent`].
+    pub(crate) is_late: bool,
     pub(crate) crossing: Crossing,
     /// It was sent once more because the peer used the context: not again before its time.
     pub(crate) is_hastened: bool,
@@ -299,7 +303,17 @@ impl Context {
     /// Whether the peer has answered I1, and not I2, which was sent again: it may have the context already.
     #[must_use]
     pub fn is_half_open(&self) -> bool {
-        matches!(&self.state, State::I2Sent(state) if state.retries > 0)
+        match &self.state {
+            State::I1Sent(state) => state.is_late,
+            State::I2Sent(state) => state.is_late || state.retries > 0,
+            State::I2bisSent(_) | State::Established(_) => false,
+        }
+    }
+
+    /// Whether the peer has answered with R1bis, and not I2bis, which was sent again.
+    #[must_use]
+    pub fn is_renewal_late(&self) -> bool {
+        matches!(&self.state, State::I2bisSent(state) if state.retries > 0)
     }
 
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).

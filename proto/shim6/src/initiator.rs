@@ -25,6 +25,7 @@ impl Machine {
             via,
             is_retold: false,
             retries: 0,
+            is_late: false,
             crossing: Crossing::No,
             sent: now,
             deadline: now,
@@ -63,6 +64,7 @@ impl Machine {
             is_retold,
             retries: 0,
             i1_retries,
+            is_late: context.is_half_open(),
             crossing,
             is_hastened: false,
             sent: now,
@@ -245,9 +247,21 @@ impl Machine {
     ) {
         //= rfc5533#7.8
         let deadline = now + self.backed_off(self.config.i1_timeout, retries);
-        let (nonce, asked_at, sent) = (0, 0, now);
-        let state = I1Sent { nonce, asked_at, via, is_retold, retries, crossing, sent, deadline };
-        self.send_i1_until(id, state);
+        let is_late = self.table.get(id).is_some_and(Context::is_half_open);
+        self.send_i1_until(
+            id,
+            I1Sent {
+                nonce: 0,
+                asked_at: 0,
+                via,
+                is_retold,
+                retries,
+                is_late,
+                crossing,
+                sent: now,
+                deadline,
+            },
+        );
     }
 
     /// The same with the deadline that the state has, and a nonce of its own.

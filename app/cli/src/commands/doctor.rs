@@ -4,8 +4,8 @@ use anyhow::Context;
 use moorline_api::Client;
 use moorline_doctor::probe::{self, PeerReport};
 use moorline_doctor::{
-    Facts, Firewall, Fix, Report, collect, examine, examine_peer, explain_silence, firewall, fixes,
-    undoing, ways,
+    Facts, Firewall, Fix, Report, collect, examine, examine_peer, explain_half_open,
+    explain_silence, firewall, fixes, undoing, ways,
 };
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
@@ -143,6 +143,7 @@ fn look(args: &Args, doctor: &DoctorArgs, is_just_opened: bool) -> anyhow::Resul
             Some((name, addresses)) => Some(try_peer(&facts, name, &addresses).await?),
             None => None,
         };
+        peer.iter().for_each(|peer| explain_half_open(peer, &mut findings));
         findings.extend(peer.iter().flat_map(examine_peer));
         Ok(Report::new(findings, peer))
     })

@@ -52,8 +52,9 @@ impl Daemon {
     /// Writes the sessions, if they have changed.
     pub(crate) fn save_sessions(&mut self) -> anyhow::Result<()> {
         let Some(ilnp) = self.ilnp.as_mut().filter(|ilnp| ilnp.is_unsaved) else { return Ok(()) };
+        self.store.save_sessions(self.host.ilnp().into_iter().flat_map(Sessions::snapshot))?;
         ilnp.is_unsaved = false;
-        self.store.save_sessions(self.host.ilnp().into_iter().flat_map(Sessions::snapshot))
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Failover: the daemon says which contexts survive the loss of their pair.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use moorline_api::{Context, ContextState, Pair, Readiness, ReadinessState, SAME_UPLINK};
 
@@ -19,6 +19,9 @@ pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
     let of_sessions = answers.ilcc.correspondents.iter();
     let of_sessions =
         of_sessions.filter_map(|session| Some((session.readiness.as_ref()?, session.addresses)));
+    // The pair that such a context left has failed, so it has no other.
+    let moved = answers.contexts.iter().filter(|context| context.moved);
+    let moved: BTreeSet<_> = moved.map(Context::ulids).collect();
     let mut by_reason: BTreeMap<&str, (&Readiness, Vec<Pair>)> = BTreeMap::new();
     for (readiness, pair) in of_contexts.chain(of_sessions) {
         if let Some(reason) = &readiness.reason
@@ -31,19 +34,26 @@ pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
         .into_iter()
         .map(|(reason, (readiness, pairs))| {
             let is_older = facts.is_just_opened && FIREWALL_REASONS.contains(&reason);
-            finding(reason, readiness, &pairs, is_older)
+            let has_moved = pairs.iter().any(|pair| moved.contains(pair));
+            finding(reason, readiness, &pairs, (is_older, has_moved))
         })
         .collect()
 }
 
-/// `is_older`: this host's firewall was closed when the daemon found that out.
-fn finding(reason: &str, readiness: &Readiness, pairs: &[Pair], is_older: bool) -> Finding {
+/// `is_older`: this host's firewall was closed when the daemon found that out. `has_moved`: one of the pairs has moved.
+fn finding(
+    reason: &str,
+    readiness: &Readiness,
+    pairs: &[Pair],
+    (is_older, has_moved): (bool, bool),
+) -> Finding {
     let cannot = readiness.state == ReadinessState::Cannot;
     let severity = match reason {
         _ if is_older => Severity::Note,
         _ if cannot => Severity::StopsProtection,
-        SAME_UPLINK => Severity::StopsProtection,
-        "half-open" | "peer-mute" | "unconfirmed" => Severity::Warning,
+        SAME_UPLINK | "half-open" | "unrenewed" => Severity::StopsProtection,
+        "peer-mute" if has_moved => Severity::StopsProtection,
+        "peer-mute" | "unconfirmed" => Severity::Warning,
         _ => Severity::Note,
     };
     let (count, noun) = match pairs.len() {
@@ -64,8 +74,8 @@ fn finding(reason: &str, readiness: &Readiness, pairs: &[Pair], is_older: bool) 
 }
 
 /// Reasons that a firewall of this host explains: no answer has come.
-const FIREWALL_REASONS: [&str; 5] =
-    ["half-open", "peer-mute", "trying", "unanswered", "unacknowledged"];
+const FIREWALL_REASONS: [&str; 6] =
+    ["half-open", "unrenewed", "peer-mute", "trying", "unanswered", "unacknowledged"];
 const TRIED_LATER: &str = "The daemon tries again what was not answered, ever more rarely. `moorline doctor PEER` as root tries each \
                            pair now; `moorline doctor` again tells what the daemon has found since.";
 /// Pairs that are named.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_addresses::{AddressFlags, BareLink, MovedRoute, Uplink, UplinkAddress};
-use moorline_api::{Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState};
+use moorline_api::{Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL};
 use moorline_netlink::{HostRule, Settings, Takes, UNBOUND_PRIORITY};
 use moorline_types::Prefix;
 
@@ -106,6 +106,10 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
         |warning: &&String| [ONE_UPLINK, DEAF, NO_RULE].iter().any(|words| warning.contains(words));
     let other = answers.status.warnings.iter().filter(|warning| !is_told(warning));
     findings.extend(other.map(|warning| {
+        if warning.starts_with(TABLE_FULL) {
+            return Finding::new("contexts-full", Severity::StopsProtection, warning.clone())
+                .remedy("Raise max-contexts in moorlined.toml, and restart moorlined.");
+        }
         Finding::new("daemon-warning", Severity::Warning, warning.clone())
             .remedy("As it says: this is what moorlined warns of.")
     }));

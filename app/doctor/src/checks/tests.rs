@@ -4,6 +4,7 @@ use moorline_addresses::{AddressFlags, BareLink, Lifetimes, Uplink, UplinkAddres
 use moorline_api::{
     Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Ilcc, IlnpStatus,
     LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
+    TABLE_FULL,
 };
 use moorline_netlink::{HostRule, Takes, UNBOUND_PRIORITY};
 use moorline_types::Prefix;
@@ -154,6 +155,9 @@ fn fewer_than_two_uplinks_are_told_once() {
         answers(facts).status.warnings.push(warning);
     });
     assert_eq!(found, one("one-uplink", Stops));
+    let full = format!("{TABLE_FULL}: 5 of 5");
+    let found = after(|facts| answers(facts).status.warnings.push(full));
+    assert_eq!(found, one("contexts-full", Stops));
     let found = after(|facts| answers(facts).status.warnings.push("look".into()));
     assert_eq!(found, one("daemon-warning", Warning));
 }
@@ -252,6 +256,7 @@ fn a_host_that_forwards_and_so_hears_no_router_is_told() {
 #[test]
 fn an_interface_that_is_no_uplink_because_the_host_forwards_is_told_with_the_line_to_type() {
     let link = |has_dynamic| BareLink {
+        addresses: [].into(),
         ifindex: 4,
         name: "wan0".into(),
         has_dynamic,
@@ -384,11 +389,22 @@ fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do
     assert_eq!(cannot("peer-unproven"), one("failover-peer-unproven", Stops));
     let not_yet = |reason| with_readiness(ReadinessState::NotYet, reason);
     assert_eq!(not_yet("untried"), one("failover-untried", Note));
-    assert_eq!(not_yet("half-open"), one("failover-half-open", Warning));
+    assert_eq!(not_yet("half-open"), one("failover-half-open", Stops));
+    assert_eq!(not_yet("unrenewed"), one("failover-unrenewed", Stops));
+    assert_eq!(not_yet("establishing"), one("failover-establishing", Note), "it is young");
     assert_eq!(not_yet("peer-mute"), one("failover-peer-mute", Warning));
     assert_eq!(not_yet("unconfirmed"), one("failover-unconfirmed", Warning));
     assert_eq!(not_yet("same-uplink"), one("failover-same-uplink", Stops));
     assert_eq!(with_readiness(ReadinessState::Protected, ""), []);
+}
+
+#[test]
+fn a_moved_connection_whose_peer_is_mute_has_no_path() {
+    let mut facts = good();
+    add_context(&mut facts, &ReadinessState::NotYet, "peer-mute");
+    answers(&mut facts).contexts[0].moved = true;
+    let found = examine(&facts);
+    assert_eq!((found[0].code.as_str(), found[0].severity), ("failover-peer-mute", Stops));
 }
 
 #[test]

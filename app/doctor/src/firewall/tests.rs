@@ -247,3 +247,10 @@ fn what_comes_in_for_ilnp_is_taken_before_the_firewall() {
     let rules = table(&[("in", Some(("input", "accept")), &rules)]);
     assert_eq!(examine(&rules, &["eth0"], Some([200, 201])), []);
 }
+
+#[test]
+fn a_rule_that_drops_on_two_uplinks_is_named_once_for_both() {
+    let found = input("accept", &[l4proto(json!(140), "drop")]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].what, "the firewall drops protocol 140 into eth0, eth1");
+}

@@ -139,6 +139,11 @@ fn a_peer_that_has_lost_the_context_protects_nothing_until_it_has_answered_anew(
     let i2bis = pair.taken(0);
     assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "i2bis-sent");
     assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Renewing));
+    let (at, _) = pair.hosts[0].poll_timeout().expect("I2bis is sent again");
+    pair.now = pair.now.max(at);
+    pair.hosts[0].handle_timeout(pair.now);
+    pair.taken(0);
+    assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Unrenewed));
     pair.deliver(1, &i2bis);
     pair.settle();
     assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "established");
@@ -247,4 +252,45 @@ fn what_answered_before_another_context_left_the_isp_is_no_protection() {
         pair.talk(5);
         assert_eq!(matches!(second(&pair), Readiness::Protected { .. }), comes_back);
     }
+}
+
+impl Pair {
+    /// Lets host 0 send what is due next; host 1 hears it if it is an I1, and no I2 or I2bis arrives.
+    fn shake_in_vain(&mut self) {
+        let (at, _) = self.hosts[0].poll_timeout().expect("a timer");
+        self.now = self.now.max(at);
+        self.hosts[0].handle_timeout(self.now);
+        self.answer_i1();
+    }
+
+    fn answer_i1(&mut self) {
+        let sent = self.taken(0);
+        let state = self.hosts[0].contexts().next().map(|context| context.state);
+        if state == Some("i1-sent") {
+            self.deliver(1, &sent);
+            let r1 = self.taken(1);
+            self.deliver(0, &r1);
+            self.taken(0);
+        }
+    }
+}
+
+#[test]
+fn a_handshake_that_stays_half_open_says_so_until_it_is_given_up_and_a_young_one_does_not() {
+    let mut pair = default_pair([local_state(0), local_state(1)]);
+    let ulids = pair.ulids(0);
+    pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
+    pair.answer_i1();
+    assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "i2-sent");
+    assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Establishing), "young");
+    let mut anew = 0;
+    loop {
+        pair.shake_in_vain();
+        let Some(context) = pair.hosts[0].contexts().next() else { break };
+        let (id, state) = (context.id, context.state);
+        let readiness = pair.hosts[0].readiness(id, pair.now);
+        assert_eq!(readiness, Some(Readiness::NotYet(Reason::HalfOpen)), "{state}");
+        anew += 1;
+    }
+    assert!(anew > 3, "I1 was sent anew, more than once: {anew}");
 }
