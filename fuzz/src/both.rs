@@ -203,7 +203,21 @@ impl World {
                 return contexts.handle_usage(question.context, true, self.now);
             }
             Effect::AskRoutes => return self.hosts[side].handle_routes(&[], self.now),
-            of_host => {
+            of_host @ (Effect::UpdateContext(_)
+            | Effect::UpdateSession(_)
+            | Effect::SetNode(_)
+            | Effect::Route(_)
+            | Effect::GiveUpNeighbors { .. }
+            | Effect::FlushCachedRoutes
+            | Effect::KeepUlid(_)
+            | Effect::ReleaseUlid(_)
+            | Effect::FollowRules
+            | Effect::AddSessionAddress(_)
+            | Effect::RemoveSessionAddress(_)
+            | Effect::Introduce { .. }
+            | Effect::NotifyTcp { .. }
+            | Effect::TellContext(_)
+            | Effect::TellSession(_)) => {
                 if self.fails {
                     self.hosts[side].handle_failed(&of_host, self.now);
                 }

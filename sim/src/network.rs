@@ -367,6 +367,20 @@ impl Network {
 /// The longest packet, for the longest delay.
 const MAX_PACKET: usize = 1500;
 
+/// Index of the interface at this port.
+pub(crate) fn ifindex_of(port: Port) -> u32 {
+    u32::try_from(port.uplink + 1).unwrap_or(u32::MAX)
+}
+
+/// The port of a host whose interface has this index.
+pub(crate) fn port_at(host: usize, ifindex: u32) -> Port {
+    Port { host, uplink: ifindex as usize - 1 }
+}
+
+fn index(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,18 +415,4 @@ mod tests {
         assert_eq!(network.longest_delay(), ms(5 + 250 + 1500 + 5));
         assert!(network.is_lossy());
     }
-}
-
-/// Index of the interface at this port.
-pub(crate) fn ifindex_of(port: Port) -> u32 {
-    u32::try_from(port.uplink + 1).unwrap_or(u32::MAX)
-}
-
-/// The port of a host whose interface has this index.
-pub(crate) fn port_at(host: usize, ifindex: u32) -> Port {
-    Port { host, uplink: ifindex as usize - 1 }
-}
-
-fn index(number: usize) -> u16 {
-    u16::try_from(number).unwrap_or(u16::MAX)
 }

@@ -125,12 +125,13 @@ impl Daemon {
 /// Whether a failure is nobody's business: an uplink or address may just have gone, a buffer may be full, and the host tries
 /// again. A context that the data plane does not know was not taken in the first place.
 fn is_expected(effect: &Effect, error: &anyhow::Error) -> bool {
-    match effect {
+    let is_minor = matches!(
+        effect,
         Effect::Route(RouteStep::LeadDirectly(_))
-        | Effect::GiveUpNeighbors { .. }
-        | Effect::FlushCachedRoutes
-        | Effect::SendShim6 { .. }
-        | Effect::SendIlnp { .. } => true,
-        _ => matches!(error.downcast_ref(), Some(Error::UnknownContext(_))),
-    }
+            | Effect::GiveUpNeighbors { .. }
+            | Effect::FlushCachedRoutes
+            | Effect::SendShim6 { .. }
+            | Effect::SendIlnp { .. }
+    );
+    is_minor || matches!(error.downcast_ref(), Some(Error::UnknownContext(_)))
 }

@@ -197,23 +197,33 @@ impl World<'_> {
                     }
                 }
             }
-            of_kernel => self.change_kernel(host, &of_kernel),
+            of_kernel @ (Effect::Route(_)
+            | Effect::AskRoutes
+            | Effect::KeepUlid(_)
+            | Effect::ReleaseUlid(_)
+            | Effect::AddSessionAddress(_)
+            | Effect::RemoveSessionAddress(_)) => self.change_kernel(host, &of_kernel),
+            Effect::SetNode(node) => {
+                let core = living_core(&mut self.nodes, host);
+                if let Some(plane) = core.and_then(|core| core.planes.ilnp.as_mut()) {
+                    plane.set_nids(node.nids);
+                }
+            }
+            // The hosts of the simulator have no neighbours, no rules by source and no sockets that wait for a route; none of
+            // their cores asks about quiet contexts, as `Config::asks_before_removal` is off.
+            Effect::GiveUpNeighbors { .. }
+            | Effect::FlushCachedRoutes
+            | Effect::FollowRules
+            | Effect::Introduce { .. }
+            | Effect::NotifyTcp { .. }
+            | Effect::AskUsage(_) => {}
         }
         None
     }
 
     /// Executes an effect on the kernel of a host. Now and then the kernel refuses, if the plan says so.
     fn change_kernel(&mut self, host: usize, effect: &Effect) {
-        let can_fail = matches!(
-            effect,
-            Effect::Route(_)
-                | Effect::AskRoutes
-                | Effect::KeepUlid(_)
-                | Effect::ReleaseUlid(_)
-                | Effect::AddSessionAddress(_)
-                | Effect::RemoveSessionAddress(_)
-        );
-        let fails = can_fail && self.kernel_rng.is(self.plan.kernel_failures);
+        let fails = self.kernel_rng.is(self.plan.kernel_failures);
         if let Effect::AddSessionAddress(SessionAddress { address, .. }) = effect {
             self.rules.on_address(host, Locator(*address));
         }
@@ -239,14 +249,20 @@ impl World<'_> {
             Effect::RemoveSessionAddress(SessionAddress { address, .. }) => {
                 self.network.remove_guest(*address);
             }
-            Effect::SetNode(node) => {
-                if let Some(plane) = &mut core.planes.ilnp {
-                    plane.set_nids(node.nids.clone());
-                }
-            }
-            // The hosts of the simulator have no neighbours, no rules by source and no sockets that wait for a route; none of
-            // their cores asks about quiet contexts, as `Config::asks_before_removal` is off.
-            _ => {}
+            Effect::UpdateContext(_)
+            | Effect::UpdateSession(_)
+            | Effect::SetNode(_)
+            | Effect::GiveUpNeighbors { .. }
+            | Effect::FlushCachedRoutes
+            | Effect::FollowRules
+            | Effect::Introduce { .. }
+            | Effect::SendShim6 { .. }
+            | Effect::SendIlnp { .. }
+            | Effect::NotifyTcp { .. }
+            | Effect::TellContext(_)
+            | Effect::TellSession(_)
+            | Effect::AskSockets(_)
+            | Effect::AskUsage(_) => {}
         }
     }
 

@@ -111,12 +111,12 @@ mod tests {
         assert_eq!(host.restore_sessions(stored, BTreeSet::new(), now), []);
         let mut told = Vec::new();
         while let Some(effect) = host.poll_effect(now) {
-            match &effect {
-                Effect::UpdateSession(update) if ilnp.datapath.apply(update).is_err() => {
-                    host.handle_failed(&effect, now);
-                }
-                Effect::TellSession(event) => told.push(*event),
-                _ => {}
+            if let Effect::UpdateSession(update) = &effect
+                && ilnp.datapath.apply(update).is_err()
+            {
+                host.handle_failed(&effect, now);
+            } else if let Effect::TellSession(event) = effect {
+                told.push(event);
             }
         }
         let count = host.ilnp().map(Sessions::session_count);
