@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_netlink::LostNeighbor;
@@ -7,15 +8,20 @@ use moorline_types::Instant;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// When the router of an uplink was found lost.
+/// When each router was found lost, by interface and address.
 #[derive(Debug, Default)]
-pub(crate) struct LostRouters(BTreeMap<u32, Instant>);
+pub(crate) struct LostRouters(BTreeMap<(u32, Ipv6Addr), Instant>);
 
 impl LostRouters {
-    /// Notes a loss. Whether it is news: to give up what waits for a router has the kernel tell of the loss once more.
-    fn is_news(&mut self, ifindex: u32, now: Instant) -> bool {
+    /// Notes a loss. Result: whether it is news. To give up what waits for a router has the kernel tell of the loss once more.
+    ///
+    /// A loss that is no news extends no time: a kernel that looks for a router in less than [`QUIET`] tells of a loss again and again,
+    /// and contexts that began meanwhile have to hear of one.
+    fn is_news(&mut self, router: (u32, Ipv6Addr), now: Instant) -> bool {
         self.0.retain(|_, at| now.since(*at) < QUIET);
-        self.0.insert(ifindex, now).is_none()
+        let is_news = !self.0.contains_key(&router);
+        self.0.entry(router).or_insert(now);
+        is_news
     }
 }
 
@@ -28,7 +34,7 @@ impl Daemon {
             return;
         };
         let now = clock::now();
-        if !self.lost_routers.is_news(lost.ifindex, now) {
+        if !self.lost_routers.is_news((lost.ifindex, lost.address), now) {
             return;
         }
         tracing::debug!(uplink = uplink.name, router = %lost.address, "the router does not answer");
@@ -39,3 +45,22 @@ impl Daemon {
 
 /// Between two losses of the same router that are told: as long as the kernel looks for it.
 const QUIET: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_is_told_lost_again_although_the_kernel_tells_all_the_time() {
+        let router = |number| (1, Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number));
+        let (mut lost, start) = (LostRouters::default(), Instant::from_nanos(1));
+        let mut told = Vec::new();
+        for half_seconds in 0..9 {
+            let now = start + Duration::from_millis(500) * half_seconds;
+            told.push(lost.is_news(router(1), now));
+        }
+        let expected = [true, false, false, false, true, false, false, false, true];
+        assert_eq!(told, expected);
+        assert!(lost.is_news(router(2), start + Duration::from_millis(4500)), "another router");
+    }
+}
