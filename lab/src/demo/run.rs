@@ -143,12 +143,11 @@ impl Watch<'_> {
         loop {
             self.tick()?;
             let last = self.curl.arrivals().last().max(Some(cut)).unwrap_or(cut);
-            // Nothing comes by the dead path for so long: what goes on has another one, however short the
-            // silence was.
-            let outage = if last > cut + GOES_ON { Duration::ZERO } else { OUTAGE };
-            // Looked for once: a hiccup later on may be longer.
+            // Bytes that go on for a while come by another path, however short the silence was. Bytes that had arrived before the
+            // cut, and are read late on a busy machine, do not go on. Looked for once: a hiccup later on may be longer.
+            let resumed = self.curl.arrivals().resumed_after(cut, Duration::ZERO);
             if self.recovery.is_none()
-                && let Some(at) = self.curl.arrivals().resumed_after(cut, outage)
+                && let Some(at) = resumed.filter(|at| last >= *at + GOES_ON)
             {
                 let late = at.saturating_duration_since(cut);
                 self.recovery = Some(late);
@@ -312,8 +311,6 @@ const AFTER_RECOVERY: Duration = Duration::from_secs(4);
 const PROTECTION_LIMIT: Duration = Duration::from_secs(5);
 /// What programs get to end after they have recovered.
 const END_LIMIT: Duration = Duration::from_secs(15);
-/// Silence that is more than a hiccup of a busy machine: bytes come every other millisecond.
-const OUTAGE: Duration = Duration::from_millis(100);
-/// Bytes for so long after a cut have come by another path.
+/// Bytes for so long after a silence have come by another path.
 const GOES_ON: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_millis(20);

@@ -101,7 +101,8 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     (Node { nids, uplinks }, state)
 }
 
-/// Identifiers of this node.
+/// Identifiers of this node. An address counts once the kernel has found that no other node has it.
+//= rfc6740#3.1.2-2
 fn nids(view: &HostView, known: &BTreeSet<Nid>) -> BTreeSet<Nid> {
     let all = Node::places(view).flat_map(|uplink| &uplink.addresses);
     let own = all.filter(|own| own.flags.is_usable()).map(|own| Ilv::of(own.address).nid);
