@@ -12,7 +12,7 @@ use moorline_types::{ContextId, Instant, SessionId};
 
 use crate::effect::Effect;
 use crate::host::Host;
-use crate::routing::{KnownSession, needs_route};
+use crate::known::needs_route;
 
 /// Outputs that are due together, by kind: all routes at once, as each change makes every socket of the host look its route up
 /// again. An output of a session can come before one of a context that was due first: the session gives way to that context.
@@ -164,22 +164,23 @@ impl Host {
         if updates.is_empty() {
             return;
         }
-        let nids = self.session_nids();
-        let mut is_any_gone = false;
+        let (mut is_any_gone, mut has_other_nids) = (false, false);
         for update in updates {
             match update {
                 SessionUpdate::Upsert(entry) => {
-                    self.routing.sessions.insert(entry.id, KnownSession::of(entry));
+                    has_other_nids |= self.routing.sessions.insert(entry);
                 }
                 SessionUpdate::Remove { session } => {
-                    is_any_gone |= self.routing.sessions.remove(session).is_some();
+                    let removed = self.routing.sessions.remove(*session);
+                    is_any_gone |= removed.is_some();
+                    has_other_nids |= removed.unwrap_or_default();
                 }
             }
         }
         let last: BTreeMap<_, _> =
             updates.iter().map(|update| (session_of(update), update)).collect();
         self.unroute(last.into_values().filter_map(without_route));
-        if self.session_nids() != nids {
+        if has_other_nids {
             self.follow_node(now);
         }
         if is_any_gone && !self.routing.kept.is_empty() {
@@ -199,7 +200,7 @@ impl Host {
 
     fn order_session_event(&mut self, event: ilnp::Event) {
         if let ilnp::Event::Moved { session, .. } = event
-            && let Some(known) = self.routing.sessions.get(&session)
+            && let Some(known) = self.routing.sessions.get(session)
         {
             let route = self.routing.routes.get(Mover::Session(session));
             let (ulids, mtu) = (known.pair.ulids(), route.map(MovedRoute::tcp_mtu));

@@ -20,6 +20,7 @@
 //! | `batch` | outputs of the protocols in an order in which no packet goes astray |
 //! | `routing` | the view, and the route of each moved pair |
 //! | `path_mtus` | paths that are narrower than the uplinks |
+//! | `known` | what is kept of sessions beside the machine |
 //! | `node` | identifiers and locators of ILNP, and the addresses that sessions need |
 //! | `moved` | pairs that Shim6 has moved |
 //!
@@ -35,6 +36,7 @@ extern crate std;
 mod batch;
 mod effect;
 mod host;
+mod known;
 mod links;
 mod moved;
 mod node;
@@ -46,7 +48,7 @@ mod tests;
 
 pub use effect::{Effect, SessionAddress};
 pub use host::Host;
+pub use known::KnownSession;
 pub use moorline_contexts::Contexts;
 pub use moorline_ilnp::Machine as Sessions;
 pub use node::{LocatorRule, Node, Place};
-pub use routing::KnownSession;

@@ -14,12 +14,12 @@ use moorline_contexts::LocalState;
 use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update as ContextUpdate;
 use moorline_ilnp::SessionSnapshot;
-use moorline_types::{DropReason, Instant, Locator, LocatorPair, Nid, SessionId, Ulid, UlidPair};
+use moorline_types::{DropReason, Instant, Locator, LocatorPair, SessionId, Ulid, UlidPair};
 
 use crate::effect::{Effect, SessionAddress};
 use crate::host::Host;
+use crate::known::KnownSession;
 use crate::node::{LocatorRule, Seen, node};
-use crate::routing::KnownSession;
 
 /// Inputs about links.
 impl Host {
@@ -163,7 +163,7 @@ impl Host {
     /// Tells the sessions where this node is now. Addresses that sessions need are on the uplinks before anything is
     /// sent from there.
     pub(crate) fn follow_node(&mut self, now: Instant) {
-        let known = self.session_nids();
+        let known = self.routing.sessions.nids();
         let Some(ilnp) = &mut self.ilnp else { return };
         let routing = &mut self.routing;
         let (node, state) = node(&Seen {
@@ -180,11 +180,6 @@ impl Host {
         self.effects.extend(gone.into_iter().map(Effect::RemoveSessionAddress));
         routing.node = node;
         ilnp.handle_local(&state, now);
-    }
-
-    /// Identifiers that have sessions.
-    pub(crate) fn session_nids(&self) -> BTreeSet<Nid> {
-        self.routing.sessions.values().map(|known| known.pair.local.nid).collect()
     }
 }
 
@@ -205,7 +200,7 @@ impl Host {
         let refused = refused.collect();
         while let Some(update) = ilnp.poll_update() {
             if let SessionUpdate::Upsert(entry) = &update {
-                self.routing.sessions.insert(entry.id, KnownSession::of(entry));
+                self.routing.sessions.insert(entry);
             }
             self.effects.push_back(Effect::UpdateSession(update));
         }
@@ -217,7 +212,7 @@ impl Host {
     pub fn handle_left(&mut self, routes: Vec<FoundRoute>) {
         let sessions = self.routing.sessions.iter().filter(|(_, known)| known.is_routed);
         let routed: Vec<_> =
-            sessions.map(|(id, known)| (Mover::Session(*id), known.pair.ulids())).collect();
+            sessions.map(|(id, known)| (Mover::Session(id), known.pair.ulids())).collect();
         self.routing.routes.leave(routes);
         self.routing.routes.take_over(routed);
     }
@@ -277,7 +272,7 @@ impl Host {
     /// A session as its data plane has it.
     #[must_use]
     pub fn session(&self, id: SessionId) -> Option<&KnownSession> {
-        self.routing.sessions.get(&id)
+        self.routing.sessions.get(id)
     }
 
     /// Whether this address is on an uplink for sessions alone.

@@ -1,17 +1,16 @@
 //! The host's links, and the routes and addresses that contexts and sessions need there.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 use moorline_addresses::{HostView, MovedRoute, Mover, NextHop, Routes};
 use moorline_contexts::Contexts;
-use moorline_datapath::ilnp::{ROOM_IN_TCP, SessionEntry};
+use moorline_datapath::ilnp::SessionEntry;
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{
-    Ilv, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, Ulid, UlidPair,
-};
+use moorline_types::{Ilv, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
+use crate::known::{KnownSession, KnownSessions, room_of};
 use crate::node::{LocatorRule, Node, SessionAddresses};
 use crate::path_mtus::{MIN_MTU, PathMtus};
 
@@ -31,31 +30,11 @@ pub(crate) struct Routing {
     /// ULIDs whose addresses have left their uplinks, and that are kept.
     pub(crate) kept: BTreeSet<Ulid>,
     /// As the data plane of ILNP has them.
-    pub(crate) sessions: BTreeMap<SessionId, KnownSession>,
+    pub(crate) sessions: KnownSessions,
     /// As the data plane of ILNP has it.
     pub(crate) node: Node,
     pub(crate) locator_rules: Vec<LocatorRule>,
     pub(crate) session_addresses: SessionAddresses,
-}
-
-/// What the host keeps of a session outside the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownSession {
-    /// The addresses that sockets see.
-    pub pair: IlvPair,
-    /// Those of what we send.
-    pub wire: IlvPair,
-    /// Octets that its packets may need beyond the header of Shim6.
-    room: u32,
-    /// Whether its packets are to have a route of their own.
-    pub(crate) is_routed: bool,
-}
-
-impl KnownSession {
-    pub(crate) fn of(entry: &SessionEntry) -> Self {
-        let (room, is_routed) = (room_of(entry), needs_route(entry));
-        Self { pair: entry.pair, wire: entry.wire_pair(), room, is_routed }
-    }
 }
 
 impl Routing {
@@ -94,7 +73,7 @@ impl Routing {
 
     /// Addresses of sessions that sockets are bound to.
     pub(crate) fn session_ulids(&self) -> impl Iterator<Item = Ulid> + '_ {
-        self.sessions.values().map(|known| Ulid(known.pair.local.address()))
+        self.sessions.iter().map(|(_, known)| Ulid(known.pair.local.address()))
     }
 
     /// Whether a ULID is an address of the host although no uplink has it.
@@ -186,7 +165,7 @@ impl Routing {
     /// (decision 075), so a smaller MTU is of use to those alone that have to be sent again: that is how TCP is told
     /// (decision 081).
     fn is_tcp_whole(&self, entry: &SessionEntry) -> bool {
-        match self.sessions.get(&entry.id) {
+        match self.sessions.get(entry.id) {
             Some(known) if known.wire == entry.wire_pair() => {
                 let route = self.routes.get(Mover::Session(entry.id));
                 route.is_none_or(|route| route.is_tcp_bare)
@@ -197,7 +176,7 @@ impl Routing {
 
     /// Whether a session leaves a locator that has gone, of this host or of the correspondent.
     pub(crate) fn leaves_what_is_lost(&self, entry: &SessionEntry) -> bool {
-        let Some(KnownSession { wire, .. }) = self.sessions.get(&entry.id) else { return false };
+        let Some(KnownSession { wire, .. }) = self.sessions.get(entry.id) else { return false };
         *wire != entry.wire_pair()
             && (!self.node.uplinks.contains_key(&wire.local.l64)
                 || !entry.remote.contains(&wire.remote.l64))
@@ -205,14 +184,14 @@ impl Routing {
 
     /// Whether the packets of a session go by other locators than they did.
     pub(crate) fn changes(&self, entry: &SessionEntry) -> bool {
-        self.sessions.get(&entry.id).is_none_or(|known| known.wire != entry.wire_pair())
+        self.sessions.get(entry.id).is_none_or(|known| known.wire != entry.wire_pair())
     }
 
     /// Octets that the packets of `mover` may need beyond the header of Shim6.
     pub(crate) fn room_of(&self, mover: Mover) -> Option<u32> {
         match mover {
             Mover::Context(_) => Some(0),
-            Mover::Session(id) => self.sessions.get(&id).map(|known| known.room),
+            Mover::Session(id) => self.sessions.get(id).map(|known| known.room),
         }
     }
 
@@ -221,7 +200,7 @@ impl Routing {
         match mover {
             Mover::Context(id) => Some(shim6.context(id)?.established?.locators),
             Mover::Session(id) => {
-                self.sessions.get(&id).map(|known| known.wire.ulids().as_locators())
+                self.sessions.get(id).map(|known| known.wire.ulids().as_locators())
             }
         }
     }
@@ -253,20 +232,3 @@ impl Routing {
         Some(uplink_mtu.min(told.unwrap_or(u32::MAX)).saturating_sub(self.room_of(mover)?))
     }
 }
-
-/// Octets that packets of a session may need beyond the header of Shim6.
-fn room_of(entry: &SessionEntry) -> u32 {
-    let room = match entry.send_nonce {
-        _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
-        Nonce::Short(_) => MovedRoute::HEADER,
-        Nonce::Long(_) => LONG_HEADER,
-    };
-    room - MovedRoute::HEADER
-}
-
-pub(crate) fn needs_route(entry: &SessionEntry) -> bool {
-    entry.always || entry.wire_pair() != entry.pair
-}
-
-/// Octets of the header with a nonce of 96 bits; [`MovedRoute::HEADER`] is what one of 32 bits takes.
-const LONG_HEADER: u32 = 16;

@@ -1,0 +1,134 @@
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use moorline_addresses::MovedRoute;
+use moorline_datapath::ilnp::{ROOM_IN_TCP, SessionEntry};
+use moorline_types::{IlvPair, Nid, Nonce, SessionId};
+
+/// What the host keeps of a session outside the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownSession {
+    /// The addresses that sockets see.
+    pub pair: IlvPair,
+    /// Those of what we send.
+    pub wire: IlvPair,
+    /// Octets that its packets may need beyond the header of Shim6.
+    pub(crate) room: u32,
+    /// Whether its packets are to have a route of their own.
+    pub(crate) is_routed: bool,
+}
+
+impl KnownSession {
+    fn of(entry: &SessionEntry) -> Self {
+        let (room, is_routed) = (room_of(entry), needs_route(entry));
+        Self { pair: entry.pair, wire: entry.wire_pair(), room, is_routed }
+    }
+}
+
+/// The sessions, as the data plane of ILNP has them.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSessions {
+    all: BTreeMap<SessionId, KnownSession>,
+    /// How many sessions each of our identifiers has: nothing looks at all sessions for each one that comes.
+    nids: BTreeMap<Nid, usize>,
+}
+
+impl KnownSessions {
+    pub(crate) fn get(&self, id: SessionId) -> Option<&KnownSession> {
+        self.all.get(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &KnownSession)> + '_ {
+        self.all.iter().map(|(id, known)| (*id, known))
+    }
+
+    /// Identifiers of ours that have sessions.
+    pub(crate) fn nids(&self) -> BTreeSet<Nid> {
+        self.nids.keys().copied().collect()
+    }
+
+    /// Notes a session as it is now. Result: whether identifiers that have sessions are others than before.
+    pub(crate) fn insert(&mut self, entry: &SessionEntry) -> bool {
+        let before = self.all.insert(entry.id, KnownSession::of(entry));
+        let (old, new) = (before.map(|known| known.pair.local.nid), entry.pair.local.nid);
+        if old == Some(new) {
+            return false;
+        }
+        let count = self.nids.entry(new).or_default();
+        *count += 1;
+        let is_new = *count == 1;
+        old.is_some_and(|old| self.release(old)) || is_new
+    }
+
+    /// A session is gone. Result: the same, if there was such a session.
+    pub(crate) fn remove(&mut self, id: SessionId) -> Option<bool> {
+        let known = self.all.remove(&id)?;
+        Some(self.release(known.pair.local.nid))
+    }
+
+    fn release(&mut self, nid: Nid) -> bool {
+        let Some(count) = self.nids.get_mut(&nid) else { return false };
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.nids.remove(&nid);
+        }
+        is_last
+    }
+}
+
+/// Octets that packets of a session may need beyond the header of Shim6.
+pub(crate) fn room_of(entry: &SessionEntry) -> u32 {
+    let room = match entry.send_nonce {
+        _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
+        Nonce::Short(_) => MovedRoute::HEADER,
+        Nonce::Long(_) => LONG_HEADER,
+    };
+    room - MovedRoute::HEADER
+}
+
+pub(crate) fn needs_route(entry: &SessionEntry) -> bool {
+    entry.always || entry.wire_pair() != entry.pair
+}
+
+/// Octets of the header with a nonce of 96 bits; [`MovedRoute::HEADER`] is what one of 32 bits takes.
+const LONG_HEADER: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use moorline_datapath::ilnp::ChecksumMode;
+    use moorline_types::{Ilv, L64};
+
+    use super::*;
+
+    fn entry(id: u32, nid: u64) -> SessionEntry {
+        let (ours, theirs) = (L64(0x2001_0db8_0000_0001), L64(0x2001_0db8_0000_0002));
+        SessionEntry {
+            id: SessionId(id),
+            pair: IlvPair::new(Ilv::new(ours, Nid(nid)), Ilv::new(theirs, Nid(7))),
+            wire: (ours, theirs),
+            send_nonce: Nonce::Short([1; 4]),
+            attach: false,
+            always: false,
+            maps_tcp: true,
+            settled: true,
+            receive_nonce: None,
+            remote: [theirs].into(),
+            confirming: false,
+            checksum: ChecksumMode::NidOnly,
+            watch: false,
+        }
+    }
+
+    #[test]
+    fn identifiers_are_those_of_the_sessions_that_are_left() {
+        let mut known = KnownSessions::default();
+        assert!(known.insert(&entry(1, 5)), "a new identifier");
+        assert!(!known.insert(&entry(1, 5)), "the same once more");
+        assert!(!known.insert(&entry(2, 5)));
+        assert_eq!(known.remove(SessionId(1)), Some(false), "another session has it");
+        assert!(known.insert(&entry(2, 6)), "the slot is used again for another one");
+        assert_eq!(known.nids(), [Nid(6)].into());
+        assert_eq!(known.remove(SessionId(2)), Some(true));
+        assert_eq!((known.remove(SessionId(2)), known.nids().len()), (None, 0));
+    }
+}
