@@ -109,6 +109,13 @@ impl Network {
         }
     }
 
+    /// A host has none of them any longer, as its kernel begins anew.
+    pub(crate) fn remove_guests_of(&mut self, host: usize) {
+        for state in self.guests.values_mut().filter(|state| state.port.host == host) {
+            state.has_prefix = false;
+        }
+    }
+
     /// Addresses that a host has for sessions, each with its uplink.
     pub(crate) fn guests_of(&self, host: usize) -> impl Iterator<Item = (usize, Ipv6Addr)> + '_ {
         let of_host = self.guests.iter().filter(move |(_, state)| state.port.host == host);

@@ -86,4 +86,10 @@ fn a_lost_session_that_had_moved_gives_rise_to_an_i1_that_nobody_answers() {
     sound(&[42_000_119_440, 42_000_165_921]);
 }
 
+/// Addresses of sessions outlived a reboot in the made-up kernel, and the host took them for its own.
+#[test]
+fn a_kernel_that_begins_anew_has_no_addresses_of_sessions() {
+    sound(&[48_000_014_222]);
+}
+
 const SEEDS: u64 = 1000;

@@ -34,6 +34,7 @@ impl World<'_> {
             return;
         }
         if matches!(what, What::Reboot { .. }) {
+            self.network.remove_guests_of(host);
             node.reboot(&self.network, &mut self.rng, self.now);
             self.rules.on_proof(host, &node.addresses.proof());
             self.rules.on_reboot(host);
