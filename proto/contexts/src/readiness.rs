@@ -40,6 +40,8 @@ pub enum Reason {
     Unrenewed,
     /// REAP is probing: the current pair is in doubt.
     Exploring,
+    /// REAP is probing, and several probes have found no pair that works.
+    Unreachable,
     /// No check of another pair has left yet.
     Untried,
     /// Some pairs have not answered; others have not been tried.
@@ -83,6 +85,7 @@ impl Reason {
             Self::Renewing => "renewing",
             Self::Unrenewed => "unrenewed",
             Self::Exploring => "exploring",
+            Self::Unreachable => "unreachable",
             Self::Untried => "untried",
             Self::Trying => "trying",
             Self::Stale => "stale",
@@ -117,6 +120,7 @@ impl Reason {
                 "the peer says that it does not have the context, and does not answer I2bis, which was sent again"
             }
             Self::Exploring => "the current pair is in doubt, and other pairs are being probed",
+            Self::Unreachable => "nothing comes from the peer, and no pair of addresses answers",
             Self::Untried => {
                 "no other pair has been tried yet: that takes traffic in both directions"
             }
@@ -169,6 +173,10 @@ impl Reason {
             | Self::Untried
             | Self::Trying
             | Self::Stale => "Wait; `moorline doctor PEER` tries every pair now.",
+            Self::Unreachable => {
+                "The connection stands still until a pair works. `moorline doctor PEER` as root tries each: all ways of one end \
+                 may be down, or the peer."
+            }
             Self::HalfOpen | Self::Unrenewed => {
                 "`moorline doctor PEER` as root tells which: a firewall drops protocol 140, somebody translates addresses \
                  (NAT66), or the peer has no room or is busy (`moorline doctor` there)."
@@ -241,6 +249,7 @@ impl Contexts {
             }
             Standby::None => Readiness::Cannot(Reason::OnePair),
             _ if context.is_renewal_late() => Readiness::NotYet(Reason::Unrenewed),
+            _ if active.reap.explores_in_vain() => Readiness::NotYet(Reason::Unreachable),
             _ if active.reap.state() != State::Operational => Readiness::NotYet(Reason::Exploring),
             _ if is_renewing => Readiness::NotYet(Reason::Renewing),
             Standby::Answered { pair, at } if established.is_confirmed() => {

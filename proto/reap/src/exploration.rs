@@ -173,6 +173,11 @@ impl Exploration {
         }
     }
 
+    /// Whether more probes have left than a path that works leaves unanswered.
+    pub(crate) const fn is_in_vain(&self) -> bool {
+        self.probes > IN_VAIN
+    }
+
     /// The next probe leaves by this pair.
     pub(crate) fn prefer(&mut self, sets: Sets<'_>, pair: LocatorPair) {
         self.order.prefer(sets, |candidate| candidate == pair);
@@ -207,3 +212,6 @@ impl Exploration {
         self.transmits.is_empty() && self.events.is_empty()
     }
 }
+
+/// Probes of an exploration after which nothing is likely to answer: with the intervals of RFC 5534 s7 they take 5 s.
+const IN_VAIN: u32 = 6;

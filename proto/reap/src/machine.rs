@@ -366,6 +366,13 @@ impl Machine {
         self.state
     }
 
+    /// Whether nothing comes from the peer, and several probes have found no pair that works.
+    #[must_use]
+    pub fn explores_in_vain(&self) -> bool {
+        let is_in_vain = self.exploration.as_ref().is_some_and(|one| one.is_in_vain());
+        self.state == State::Exploring && is_in_vain
+    }
+
     /// Where payload goes. Unchanged by an exploration until another pair is proven.
     #[must_use]
     pub fn current_pair(&self) -> LocatorPair {

@@ -51,7 +51,7 @@ fn finding(
     let severity = match reason {
         _ if is_older => Severity::Note,
         _ if cannot => Severity::StopsProtection,
-        SAME_UPLINK | "half-open" | "unrenewed" => Severity::StopsProtection,
+        SAME_UPLINK | "half-open" | "unrenewed" | "unreachable" => Severity::StopsProtection,
         "peer-mute" if has_moved => Severity::StopsProtection,
         "peer-mute" | "unconfirmed" => Severity::Warning,
         _ => Severity::Note,

@@ -60,6 +60,27 @@ fn pairs_that_do_not_answer_are_not_protection() {
 }
 
 #[test]
+fn a_context_whose_probes_are_not_answered_says_so_until_one_is() {
+    let mut pair = default_pair([local_state(0), local_state(1)]);
+    pair.trigger(0);
+    pair.talk(2);
+    let (ours, theirs) = (pair.locators[0].clone(), pair.locators[1].clone());
+    for (ours, theirs) in ours.iter().flat_map(|&a| theirs.iter().map(move |&b| (a, b))) {
+        pair.dead.extend([(ours, theirs), (theirs, ours)]);
+    }
+    let report = Report::SendExpired { context: ContextId(0), since: pair.now };
+    pair.run(Duration::from_secs(15));
+    pair.hosts[0].handle_report(report, pair.now);
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Exploring), "a moment");
+    pair.run(Duration::from_secs(20));
+    assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Unreachable));
+    pair.dead.clear();
+    pair.run(Duration::from_secs(90));
+    assert_ne!(pair.readiness(0), Readiness::NotYet(Reason::Unreachable));
+}
+
+#[test]
 fn the_rfcs_profile_tries_no_other_pair_and_answers_no_check() {
     let mut pair = Pair::new();
     pair.trigger(0);
