@@ -122,6 +122,8 @@ impl Host {
         }
         self.lead_sessions_back(&updates);
         self.effects.extend(updates.iter().cloned().map(Effect::UpdateSession));
+        // Addresses of new sessions are there before a correspondent is told of the locators.
+        let is_any_gone = self.note_sessions(&updates, now);
         for transmit in transmits {
             let ifindex = self.routing.uplink_of_locator(transmit.source);
             self.effects.push_back(Effect::SendIlnp { transmit, ifindex });
@@ -130,7 +132,12 @@ impl Host {
             self.lead_by_moor_all(routes.clone());
         }
         self.routing.routes.lead_soon(routes, now);
-        self.note_sessions(&updates, now);
+        let last: BTreeMap<_, _> =
+            updates.iter().map(|update| (session_of(update), update)).collect();
+        self.unroute(last.into_values().filter_map(without_route));
+        if is_any_gone && !self.routing.kept.is_empty() {
+            self.follow_ulids();
+        }
         for event in events {
             self.order_session_event(event);
         }
@@ -159,11 +166,8 @@ impl Host {
         self.lead_back(back);
     }
 
-    /// Notes which sessions there are once these updates are carried out, and what follows from that.
-    fn note_sessions(&mut self, updates: &[SessionUpdate], now: Instant) {
-        if updates.is_empty() {
-            return;
-        }
+    /// Notes which sessions there are once these updates are carried out. Result: whether some are gone.
+    fn note_sessions(&mut self, updates: &[SessionUpdate], now: Instant) -> bool {
         let (mut is_any_gone, mut has_other_nids) = (false, false);
         for update in updates {
             match update {
@@ -177,15 +181,10 @@ impl Host {
                 }
             }
         }
-        let last: BTreeMap<_, _> =
-            updates.iter().map(|update| (session_of(update), update)).collect();
-        self.unroute(last.into_values().filter_map(without_route));
         if has_other_nids {
             self.follow_node(now);
         }
-        if is_any_gone && !self.routing.kept.is_empty() {
-            self.follow_ulids();
-        }
+        is_any_gone
     }
 
     fn order_context_event(&mut self, event: shim6::Event) {

@@ -391,6 +391,7 @@ fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do
     assert_eq!(not_yet("untried"), one("failover-untried", Note));
     assert_eq!(not_yet("half-open"), one("failover-half-open", Stops));
     assert_eq!(not_yet("unrenewed"), one("failover-unrenewed", Stops));
+    assert_eq!(not_yet("unreachable"), one("failover-unreachable", Stops));
     assert_eq!(not_yet("establishing"), one("failover-establishing", Note), "it is young");
     assert_eq!(not_yet("peer-mute"), one("failover-peer-mute", Warning));
     assert_eq!(not_yet("unconfirmed"), one("failover-unconfirmed", Warning));

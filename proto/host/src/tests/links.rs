@@ -170,6 +170,12 @@ fn a_path_that_is_narrower_than_its_uplink_has_a_route_for_that_and_tcp_is_told(
     assert!(route.is_none_or(|mtu| mtu == 1492), "{route:?}");
 }
 
+/// Whether a packet has a Locator Update (RFC 6743 s2) behind its Destination Options header.
+fn is_update(packet: &[u8]) -> bool {
+    let at = if packet[6] == 60 { 48 + 8 * usize::from(packet[41]) } else { 40 };
+    packet[at] == 156
+}
+
 #[test]
 fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there() {
     let mut duo = Duo::new();
@@ -179,7 +185,9 @@ fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there()
     assert!(duo.has_session(0));
     let wanted = Ilv::of(duo.locals[0].usable[0].0).at(Ilv::of(duo.locals[0].usable[1].0).l64);
     let is_added = |one: &Effect| matches!(one, Effect::AddSessionAddress(made) if made.address == wanted.address());
-    place(&duo.effects[0], is_added);
+    let is_told = |one: &Effect| matches!(one, Effect::SendIlnp { transmit, .. } if is_update(&transmit.packet));
+    let effects = &duo.effects[0];
+    assert!(place(effects, is_added) < place(effects, is_told), "before the peer is told of it");
     assert!(duo.hosts[0].is_session_address(wanted.address()));
     duo.effects[0].clear();
     let (now, left) = (duo.now, view(&duo.locals[0].usable[1..]));
