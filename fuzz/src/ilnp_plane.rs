@@ -32,7 +32,7 @@ struct World {
     plane: Plane,
     settings: Settings,
     entries: BTreeMap<SessionId, SessionEntry>,
-    /// Those that a packet with the nonce has left for: what follows has the checksum of the session (decision 131).
+    /// Sessions that a packet with the nonce has left for: later packets have the checksum of the session (decision 131).
     told: BTreeSet<SessionId>,
     sockets: OneSocket,
     rewritten: usize,

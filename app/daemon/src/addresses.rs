@@ -183,7 +183,7 @@ impl Addresses {
         uplink.advertisers = advertisers.collect();
     }
 
-    /// What proves our addresses. Signs what is new.
+    /// The proof of our addresses. Signs a list that is new.
     fn local_proof(&mut self, view: &HostView, store: &Store, now: Instant) -> LocalProof {
         let local = self.planner.announced(view);
         if local != *self.proof.addresses() {

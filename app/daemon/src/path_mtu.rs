@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// What is remembered of routers that found a packet too long.
+/// State about routers that found a packet too long.
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
     /// When sockets may be told again that their route is not the one of the moved pair.

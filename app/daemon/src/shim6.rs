@@ -36,7 +36,7 @@ impl Daemon {
         self.datapath.forget_traffic()?;
         self.pump().await;
         self.remove_stale()?;
-        // What the run before kept for contexts and sessions that are not taken over goes.
+        // Routes and ULIDs of contexts and sessions that are not taken over go.
         let kept = self.netlink.kept_ulids().await?.into_iter().collect();
         self.host.handle_restored(kept, now);
         self.pump().await;

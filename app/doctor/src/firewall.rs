@@ -56,7 +56,7 @@ pub(crate) fn examine(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]
         .collect()
 }
 
-/// What a rule drops.
+/// The packets that a rule drops.
 struct Drops<'a> {
     /// The worst.
     packet: Packet<'a>,

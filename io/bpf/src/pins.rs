@@ -92,7 +92,7 @@ pub(crate) fn ensure_bpffs(pin_dir: &Path) -> Result<()> {
     close_to_others(pin_dir)
 }
 
-/// A folder that is there already may have another mode. That of the system stays: it has pins of others, too.
+/// A folder that is there already may have another mode. The system's folder keeps its mode: it has pins of others, too.
 fn close_to_others(path: &Path) -> Result<()> {
     if path == Path::new(SYSTEM_BPFFS) {
         return Ok(());

@@ -165,7 +165,7 @@ fn narrowest<'a>(about: impl Iterator<Item = (u8, &'a PathRule)>) -> Option<&'a 
     about.min_by_key(|(len, _)| Reverse(*len)).map(|(_, rule)| rule)
 }
 
-/// What a rule says of our locators, to whichever peer.
+/// The part of a rule that is about our locators, for every peer.
 fn locator_rule(rule: &PathRule) -> Option<LocatorRule> {
     let local = rule.local.as_ref().filter(|_| rule.scope == Scope::All && rule.peer.is_none())?;
     let place = match local.parse::<Net>() {
