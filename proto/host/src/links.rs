@@ -139,9 +139,12 @@ impl Host {
                 self.routing.session_addresses.on_not_removed(*address);
                 self.retry_soon(now);
             }
+            Effect::SetNode(_) => {
+                self.routing.is_node_refused = true;
+                self.retry_soon(now);
+            }
             Effect::UpdateContext(_)
             | Effect::UpdateSession(_)
-            | Effect::SetNode(_)
             | Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
             | Effect::FollowRules
@@ -172,7 +175,7 @@ impl Host {
             known: &known,
             rules: &routing.locator_rules,
         });
-        if node != routing.node {
+        if mem::take(&mut routing.is_node_refused) || node != routing.node {
             self.effects.push_back(Effect::SetNode(node.clone()));
         }
         let (missing, gone) = routing.session_addresses.follow(&node, &known);

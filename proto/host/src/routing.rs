@@ -33,6 +33,8 @@ pub(crate) struct Routing {
     pub(crate) sessions: KnownSessions,
     /// As the data plane of ILNP has it.
     pub(crate) node: Node,
+    /// The data plane of ILNP has not taken the node, and is told it again.
+    pub(crate) is_node_refused: bool,
     pub(crate) locator_rules: Vec<LocatorRule>,
     pub(crate) session_addresses: SessionAddresses,
 }

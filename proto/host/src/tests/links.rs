@@ -170,6 +170,19 @@ fn a_path_that_is_narrower_than_its_uplink_has_a_route_for_that_and_tcp_is_told(
     assert!(route.is_none_or(|mtu| mtu == 1492), "{route:?}");
 }
 
+#[test]
+fn a_data_plane_that_has_not_taken_the_node_is_told_again() {
+    let mut duo = Duo::new();
+    duo.settle();
+    let is_told = |one: &Effect| matches!(one, Effect::SetNode(_));
+    let refused = duo.effects[0].remove(place(&duo.effects[0], is_told));
+    duo.effects[0].clear();
+    let now = duo.now;
+    duo.hosts[0].handle_failed(&refused, now);
+    duo.run(Duration::from_secs(2));
+    assert_eq!(duo.effects[0].iter().filter(|one| **one == refused).count(), 1);
+}
+
 /// Whether a packet has a Locator Update (RFC 6743 s2) behind its Destination Options header.
 fn is_update(packet: &[u8]) -> bool {
     let at = if packet[6] == 60 { 48 + 8 * usize::from(packet[41]) } else { 40 };
