@@ -39,7 +39,7 @@ pub struct Survival {
     pub contexts: u64,
     /// Contexts among them with a pair by another uplink that has answered.
     pub survive: u64,
-    /// The others, by [`Readiness::reason`]; `same-uplink`: the pair that has answered uses this uplink too.
+    /// The others, by [`Readiness::reason`].
     pub others: BTreeMap<String, u64>,
     /// ILNP sessions that use it. Nothing tries their other locators beforehand, so none is counted as surviving.
     pub sessions: u64,
@@ -57,5 +57,5 @@ open_enum! {
     }
 }
 
-/// Of [`Survival::others`]: the pair that has answered leaves by the same uplink.
+/// A [`Readiness::reason`]: the pair that has answered leaves by the uplink of the current one, and none by another uplink has.
 pub const SAME_UPLINK: &str = "same-uplink";

@@ -30,11 +30,11 @@ impl Daemon {
         {
             told = no_default_route(&link.name);
         }
-        if let host::Readiness::Protected { by, .. } = readiness
+        if let host::Readiness::Protected { by, at } = readiness
             && let Some(uplink) = self.shared_uplink(context, by)
         {
             told.state = ReadinessState::NotYet;
-            told.reason = Some(SAME_UPLINK.to_owned());
+            told.reason = Some(self.why_shared(at).to_owned());
             told.why = format!(
                 "the pair that answers leaves by {uplink}, as the current one does: no pair by another uplink has answered"
             );
@@ -44,6 +44,13 @@ impl Daemon {
                     .to_owned();
         }
         Some(told)
+    }
+
+    /// The pair that answers shares the uplink of the current one. If it was asked last before there was an address that there is
+    /// now, no pair by that address has been asked.
+    fn why_shared(&self, asked: Instant) -> &'static str {
+        let is_untried = self.host.gained_at().is_some_and(|gained| asked <= gained);
+        if is_untried { Reason::Untried.as_str() } else { SAME_UPLINK }
     }
 
     /// The interface that has the local address in use, if the interface only lacks a default route.
@@ -74,13 +81,13 @@ impl Daemon {
             let entry = by_uplink.entry(uplink.ifindex).or_default();
             entry.contexts += 1;
             let reason = match readiness {
-                host::Readiness::Protected { by, .. } => {
+                host::Readiness::Protected { by, at } => {
                     let other = self.host.view().uplink_of(by.local.0).map(|other| other.ifindex);
                     if other != Some(uplink.ifindex) {
                         entry.survive += 1;
                         continue;
                     }
-                    SAME_UPLINK
+                    self.why_shared(at)
                 }
                 host::Readiness::NotYet(reason) | host::Readiness::Cannot(reason) => {
                     reason.as_str()
@@ -89,7 +96,7 @@ impl Daemon {
             *entry.others.entry(reason.to_owned()).or_default() += 1;
         }
         for local in self.locals_in_use(now) {
-            if let Some(uplink) = self.host.view().uplink_of(local) {
+            if let Some(uplink) = self.host.uplink_of(local) {
                 by_uplink.entry(uplink.ifindex).or_default().sessions += 1;
             }
         }

@@ -13,18 +13,19 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     if let Some(finding) = without_any_path(pairs) {
         return vec![finding];
     }
+    // A translator lets through what it takes for an answer, as long as it remembers the question, and drops what it cannot
+    // tell from that.
+    let behind_nat = translated_locals(pairs);
     let mut findings = Vec::new();
     findings.extend(unknown(pairs));
-    findings.extend(shim6(pairs));
+    findings.extend(shim6(pairs, &behind_nat));
     findings.extend(ilnp(pairs));
     let answers = |pair: &&PairReport, kind| pair.verdicts.get(&kind).is_some_and(is_answered);
     let usable =
         pairs.iter().filter(|pair| answers(pair, Kind::Shim6) || answers(pair, Kind::Ilnp));
-    // A translator lets through what it takes for an answer, as long as it remembers the question.
-    let behind_nat = translated_locals(pairs);
     let usable = usable.filter(|pair| !behind_nat.contains(&pair.pair.local));
     let usable: Vec<_> = usable.map(|pair| pair.pair).collect();
-    findings.extend(translated(pairs, usable.is_empty()));
+    findings.extend(translated(pairs, &behind_nat, usable.is_empty()));
     findings.extend(from_link_layer(pairs));
     findings.extend(without_second_path(pairs, &usable));
     let kinds = [
@@ -118,7 +119,7 @@ fn is_answered(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Passes { .. })
 }
 
-fn shim6(pairs: &[PairReport]) -> Vec<Finding> {
+fn shim6(pairs: &[PairReport], behind_nat: &BTreeSet<Ipv6Addr>) -> Vec<Finding> {
     let verdicts = || pairs.iter().filter_map(|pair| pair.verdicts.get(&Kind::Shim6));
     if !verdicts().any(is_answered) && verdicts().any(|verdict| *verdict == Verdict::NoShim6) {
         return vec![
@@ -130,8 +131,11 @@ fn shim6(pairs: &[PairReport]) -> Vec<Finding> {
     let severity =
         if verdicts().any(is_answered) { Severity::Warning } else { Severity::StopsProtection };
     let remedy = "A firewall of an ISP, of the peer or of this host drops it: the row without a mark says on which \
-                  way. Ask for protocol 140 (Shim6, RFC 5533) to pass.";
-    lost(pairs, Kind::Shim6, "peer-shim6-lost", "protocol 140", severity, remedy)
+                  way. Ask for protocol 140 (Shim6, RFC 5533) to pass. NAT66 may drop it too (masquerade for IPv6), while it remembers \
+                  packets of the peer.";
+    let direct: Vec<_> =
+        pairs.iter().filter(|pair| !behind_nat.contains(&pair.pair.local)).cloned().collect();
+    lost(&direct, Kind::Shim6, "peer-shim6-lost", "protocol 140", severity, remedy)
         .into_iter()
         .collect()
 }
@@ -162,13 +166,21 @@ fn translated_locals(pairs: &[PairReport]) -> BTreeSet<Ipv6Addr> {
 
 /// Pairs whose packets get another source address on the way. The peer drops probes from an address that it was not
 /// told of, so nothing moves there. It is worse if no pair of another address of ours answers.
-fn translated(pairs: &[PairReport], is_all: bool) -> Option<Finding> {
-    let translated: Vec<_> = pairs
-        .iter()
+fn translated(
+    pairs: &[PairReport],
+    behind_nat: &BTreeSet<Ipv6Addr>,
+    is_all: bool,
+) -> Option<Finding> {
+    let of_translator = pairs.iter().filter(|pair| behind_nat.contains(&pair.pair.local));
+    let translated: Vec<_> = of_translator
         .filter_map(|pair| match pair.verdicts.get(&Kind::Shim6) {
             Some(Verdict::Translated { seen }) => {
                 Some(format!("{}: the peer saw {seen}", pair.pair))
             }
+            Some(Verdict::Lost) => Some(format!(
+                "{}: lost, as the translator cannot tell it from what the peer sends",
+                pair.pair
+            )),
             _ => None,
         })
         .collect();
@@ -368,5 +380,25 @@ mod tests {
         assert_eq!(codes(all), [nat66(Severity::Warning), one_end]);
         assert_eq!(codes(second.into()), [nat66(Severity::StopsProtection)]);
         assert_eq!(codes(first().into()), []);
+    }
+
+    /// The translator has a packet of the peer to the address that it gives out, and drops ours.
+    #[test]
+    fn what_a_translator_drops_is_no_fault_of_a_firewall() {
+        let seen = "2001:db8:2::99".parse().unwrap();
+        let pairs = vec![
+            pair(OURS[0], THEIRS[0], Verdict::Lost),
+            pair(OURS[0], THEIRS[1], Verdict::Translated { seen }),
+        ];
+        let found = examine_peer(&PeerReport { pairs, ..PeerReport::default() });
+        let [nat66] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(
+            (nat66.code.as_str(), nat66.severity),
+            ("peer-nat66", Severity::StopsProtection)
+        );
+        assert_eq!(nat66.evidence.len(), 2, "{nat66:?}");
+        let lost = THEIRS.map(|theirs| pair(OURS[0], theirs, Verdict::Lost));
+        let stops = ("peer-shim6-lost".to_owned(), Severity::StopsProtection);
+        assert_eq!(codes(lost.into())[0], stops);
     }
 }

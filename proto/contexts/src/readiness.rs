@@ -62,7 +62,7 @@ pub enum Reason {
     PeerUnproven,
     /// The address of ours that the connection uses is not there any more.
     AddressGone,
-    /// The peer did not answer I1.
+    /// The peer did not answer I1, which was sent again.
     NoAnswer,
     /// The peer has no Shim6.
     NoSupport,
@@ -181,7 +181,11 @@ impl Reason {
                 "`moorline doctor PEER` as root tells which: a firewall drops protocol 140, somebody translates addresses \
                  (NAT66), or the peer has no room or is busy (`moorline doctor` there)."
             }
-            Self::NoAnswer | Self::Unanswered | Self::PeerMute => {
+            Self::NoAnswer => {
+                "`moorline doctor PEER` as root tries each pair: the peer has no Moorline, a firewall drops protocol 140, or somebody \
+                 translates addresses (NAT66)."
+            }
+            Self::Unanswered | Self::PeerMute => {
                 "`moorline doctor PEER` as root tries each pair. Both firewalls have to accept protocol 140 \
                  (docs/doctor.md, Firewalls)."
             }
@@ -231,9 +235,11 @@ impl Contexts {
         let context = self.shim6.context(id)?;
         let (Some(established), Some(active)) = (context.established(), self.active.get(&id))
         else {
-            let reason =
-                if context.is_half_open() { Reason::HalfOpen } else { Reason::Establishing };
-            return Some(Readiness::NotYet(reason));
+            return Some(Readiness::NotYet(match context {
+                _ if context.is_half_open() => Reason::HalfOpen,
+                _ if context.is_unanswered() => Reason::NoAnswer,
+                _ => Reason::Establishing,
+            }));
         };
         let current = active.reap.current_pair();
         let is_renewing = matches!(context.state, shim6::State::I2bisSent(_));

@@ -42,7 +42,11 @@ impl Host {
     /// `attached` are the interfaces that carry the data plane of ILNP. [`Self::follow`] comes next.
     pub fn handle_ready(&mut self, proof: LocalProof, attached: BTreeSet<u32>, now: Instant) {
         self.routing.attached = Some(attached);
-        self.shim6.handle_local(&LocalState { proof, usable: self.routing.usable() }, now);
+        let usable = self.routing.usable();
+        if usable.iter().any(|own| !self.shim6.usable().contains(own)) {
+            self.routing.gained_at = Some(now);
+        }
+        self.shim6.handle_local(&LocalState { proof, usable }, now);
     }
 
     /// Has sessions, routes and ULIDs follow the view: to new locators, to other routers, off addresses that are deprecated.
@@ -64,6 +68,18 @@ impl Host {
     #[must_use]
     pub const fn view_at(&self) -> Option<Instant> {
         self.routing.view_at
+    }
+
+    /// When an address last became usable: no check that left before went by that one.
+    #[must_use]
+    pub const fn gained_at(&self) -> Option<Instant> {
+        self.routing.gained_at
+    }
+
+    /// The uplink that packets with this source leave by, be the source an address of the uplink or, for ILNP, of a session.
+    #[must_use]
+    pub fn uplink_of(&self, source: Ipv6Addr) -> Option<&Uplink> {
+        self.routing.view.uplink(self.routing.ifindex_of(source)?)
     }
 
     /// Notes the specific routes of the host, which are others than in the view.

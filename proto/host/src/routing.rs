@@ -21,6 +21,8 @@ pub(crate) struct Routing {
     pub(crate) view: HostView,
     /// When the view was taken.
     pub(crate) view_at: Option<Instant>,
+    /// When an address last became usable that was not.
+    pub(crate) gained_at: Option<Instant>,
     /// Uplinks that moved traffic may be routed to.
     pub(crate) takes_moved: BTreeSet<u32>,
     /// Interfaces that carry the data plane of ILNP; none: all.

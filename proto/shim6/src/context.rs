@@ -310,6 +310,12 @@ impl Context {
         }
     }
 
+    /// Whether the peer has not answered I1, which was sent again, twice or more.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        matches!(&self.state, State::I1Sent(state) if !state.is_late && state.retries > 1)
+    }
+
     /// Whether the peer has answered with R1bis, and not I2bis, which was sent again.
     #[must_use]
     pub fn is_renewal_late(&self) -> bool {

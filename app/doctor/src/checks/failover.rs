@@ -53,7 +53,7 @@ fn finding(
         _ if cannot => Severity::StopsProtection,
         SAME_UPLINK | "half-open" | "unrenewed" | "unreachable" => Severity::StopsProtection,
         "peer-mute" if has_moved => Severity::StopsProtection,
-        "peer-mute" | "unconfirmed" => Severity::Warning,
+        "peer-mute" | "unconfirmed" | "no-answer" => Severity::Warning,
         _ => Severity::Note,
     };
     let (count, noun) = match pairs.len() {
@@ -74,8 +74,8 @@ fn finding(
 }
 
 /// Reasons that a firewall of this host explains: no answer has come.
-const FIREWALL_REASONS: [&str; 6] =
-    ["half-open", "unrenewed", "peer-mute", "trying", "unanswered", "unacknowledged"];
+const FIREWALL_REASONS: [&str; 7] =
+    ["half-open", "unrenewed", "no-answer", "peer-mute", "trying", "unanswered", "unacknowledged"];
 const TRIED_LATER: &str = "The daemon tries again what was not answered, ever more rarely. `moorline doctor PEER` as root tries each \
                            pair now; `moorline doctor` again tells what the daemon has found since.";
 /// Pairs that are named.

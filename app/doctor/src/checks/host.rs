@@ -105,7 +105,7 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
             count => format!("{count} peers did not answer, though they do not refuse"),
         };
         let finding = Finding::new("peer-silent", severity, what).remedy(
-            "A firewall may drop protocol 140 on the way: `moorline doctor PEER` as root tries.",
+            "A firewall or NAT66 may stop protocol 140 on the way: `moorline doctor PEER` as root tries.",
         );
         findings.push(shown(finding, &silent));
     }

@@ -393,6 +393,7 @@ fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do
     assert_eq!(not_yet("unrenewed"), one("failover-unrenewed", Stops));
     assert_eq!(not_yet("unreachable"), one("failover-unreachable", Stops));
     assert_eq!(not_yet("establishing"), one("failover-establishing", Note), "it is young");
+    assert_eq!(not_yet("no-answer"), one("failover-no-answer", Warning), "as of a silent peer");
     assert_eq!(not_yet("peer-mute"), one("failover-peer-mute", Warning));
     assert_eq!(not_yet("unconfirmed"), one("failover-unconfirmed", Warning));
     assert_eq!(not_yet("same-uplink"), one("failover-same-uplink", Stops));

@@ -297,6 +297,25 @@ impl Pair {
 }
 
 #[test]
+fn an_i1_that_is_sent_again_in_vain_is_unanswered_and_a_young_one_is_not() {
+    let mut pair = default_pair([local_state(0), local_state(1)]);
+    let ulids = pair.ulids(0);
+    pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
+    let mut seen = Vec::new();
+    loop {
+        let Some(id) = pair.hosts[0].contexts().next().map(|context| context.id) else { break };
+        seen.push(pair.hosts[0].readiness(id, pair.now).expect("there"));
+        pair.taken(0);
+        let (at, _) = pair.hosts[0].poll_timeout().expect("a timer");
+        pair.now = pair.now.max(at);
+        pair.hosts[0].handle_timeout(pair.now);
+    }
+    seen.dedup();
+    let not_yet = [Reason::Establishing, Reason::NoAnswer].map(Readiness::NotYet);
+    assert_eq!(seen, not_yet);
+}
+
+#[test]
 fn a_handshake_that_stays_half_open_says_so_until_it_is_given_up_and_a_young_one_does_not() {
     let mut pair = default_pair([local_state(0), local_state(1)]);
     let ulids = pair.ulids(0);

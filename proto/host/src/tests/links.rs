@@ -88,6 +88,21 @@ fn a_ulid_that_has_left_its_uplink_is_kept_until_it_is_back_or_nothing_needs_it(
 }
 
 #[test]
+fn the_host_knows_since_when_it_has_no_other_addresses_than_before() {
+    let mut duo = with_context();
+    let (first, second) = (duo.now, duo.now + Duration::from_secs(9));
+    let local = duo.locals[0].clone();
+    let began = duo.hosts[0].gained_at();
+    assert!(began.is_some_and(|at| at < first));
+    tell(&mut duo.hosts[0], &local, first);
+    let rest = LocalState { usable: local.usable[1..].to_vec(), ..local.clone() };
+    tell(&mut duo.hosts[0], &rest, first);
+    assert_eq!(duo.hosts[0].gained_at(), began, "none has come");
+    tell(&mut duo.hosts[0], &local, second);
+    assert_eq!(duo.hosts[0].gained_at(), Some(second));
+}
+
+#[test]
 fn the_kernels_routes_are_looked_at_after_a_step_has_failed() {
     let mut duo = with_moved_context();
     let route = *duo.hosts[0].routes().get(Mover::Context(context(&duo))).expect("a route");
@@ -206,6 +221,8 @@ fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there()
     let (now, left) = (duo.now, view(&duo.locals[0].usable[1..]));
     duo.hosts[0].handle_view(left, now);
     duo.settle();
+    let uplink = duo.hosts[0].uplink_of(wanted.address()).map(|uplink| uplink.ifindex);
+    assert_eq!(uplink, Some(2), "though the uplink has no such address");
     let effects = &duo.effects[0];
     let node = place(effects, |one| matches!(one, Effect::SetNode(_)));
     let introduced = place(
