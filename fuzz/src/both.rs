@@ -6,7 +6,7 @@ use moorline_addresses::{HostView, Uplink};
 use moorline_contexts::{Config, Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{Report, Socket};
 use moorline_datapath::shim6;
-use moorline_host::{Effect, Host, Sessions};
+use moorline_host::{Carriers, Effect, Host, Sessions};
 use moorline_types::{ContextId, IlvPair, Instant, LocatorPair, UlidPair};
 use moorline_wire::fill_checksum;
 
@@ -266,7 +266,8 @@ fn tell(host: &mut Host, local: &LocalState, now: Instant) {
     let all: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
     host.handle_view(view, now);
     host.set_takes_moved(all.clone());
-    host.handle_ready(local.proof.clone(), all, now);
+    let carriers = Carriers { shim6: all.clone(), ilnp: all };
+    host.handle_ready(local.proof.clone(), carriers, now);
     host.follow(now);
 }
 

@@ -13,6 +13,7 @@ use moorline_types::Locator;
 use crate::plan::Addresses;
 use crate::rng::Rng;
 use keys::CachedSigner;
+pub(crate) use keys::of_host as signer_of;
 
 /// The prefixes of a host, and the addresses it has made under them.
 #[derive(Debug)]

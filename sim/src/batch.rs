@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::outcome::{Outcome, Summary};
-use crate::plan::Plan;
-use crate::world::run;
 
-/// Plays a plan for each of these seeds, on all processors. `each` sees every run in order of the seeds,
+/// Runs each of these seeds, on all processors. `each` sees every run in order of the seeds,
 /// as soon as those before it have ended, and says whether to go on.
 pub fn run_many(
     seeds: Range<u64>,
-    plan: impl Fn(u64) -> Plan + Sync,
+    run: impl Fn(u64) -> Outcome + Sync,
     mut each: impl FnMut(u64, &Outcome) -> bool,
 ) -> Summary {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
@@ -22,7 +20,7 @@ pub fn run_many(
     while first < seeds.end {
         let batch = first..seeds.end.min(first.saturating_add(BATCH));
         first = batch.end;
-        let runs = play(batch, &plan, threads);
+        let runs = play(batch, &run, threads);
         for (seed, outcome) in runs {
             summary.add(seed, &outcome);
             if !each(seed, &outcome) {
@@ -35,7 +33,7 @@ pub fn run_many(
 
 fn play(
     batch: Range<u64>,
-    plan: &(impl Fn(u64) -> Plan + Sync),
+    run: &(impl Fn(u64) -> Outcome + Sync),
     threads: usize,
 ) -> Vec<(u64, Outcome)> {
     let next = AtomicU64::new(batch.start);
@@ -48,7 +46,7 @@ fn play(
                     if !batch.contains(&seed) {
                         return;
                     }
-                    let outcome = run(seed, &plan(seed));
+                    let outcome = run(seed);
                     runs.lock().unwrap_or_else(PoisonError::into_inner).push((seed, outcome));
                 }
             });
@@ -65,15 +63,19 @@ const BATCH: u64 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random_plan;
+    use crate::{random_plan, run};
 
     #[test]
     fn runs_come_in_order_and_as_if_played_alone() {
         let mut seen = Vec::new();
-        let summary = run_many(7..90, random_plan, |seed, outcome| {
-            seen.push((seed, outcome.digest));
-            seed < 80
-        });
+        let summary = run_many(
+            7..90,
+            |seed| run(seed, &random_plan(seed)),
+            |seed, outcome| {
+                seen.push((seed, outcome.digest));
+                seed < 80
+            },
+        );
         assert_eq!(summary.seeds, 74);
         let seeds: Vec<_> = seen.iter().map(|(seed, _)| *seed).collect();
         assert_eq!(seeds, (7..=80).collect::<Vec<_>>());

@@ -33,7 +33,8 @@
 //! itself: [`recovery_bound`] derives it from the timers of RFC 5534. From then on it must not pause for
 //! longer than loss explains. [`Outcome`] counts what recovered and what could not.
 //!
-//! [`ilnp`] is a world of its own, with two hosts that speak ILNPv6.
+//! [`ilnp`] is a world of its own, with two hosts that speak ILNPv6. [`run_addresses`] plays another: a host beside one without
+//! Moorline, on links whose routers, carriers and people are up to something.
 //!
 //! [`random_plan`] makes plans up, [`Plan::from_toml`] reads one, [`run_many`] plays many,
 //! [`demo_scenario`] is `moorline demo` for machines without root or BPF. `docs/simulator.md` is the
@@ -52,6 +53,7 @@ mod log;
 mod network;
 mod node;
 mod outcome;
+mod own;
 mod packet;
 mod plan;
 mod queue;
@@ -70,6 +72,7 @@ pub use log::HostEvent;
 pub use outcome::{
     EXTENT_INTERVAL, Outcome, Pause, Rule, SAMPLE, Summary, Violation, WorkloadOutcome,
 };
+pub use own::{run_addresses, trace_addresses};
 pub use plan::{
     Addresses, Attack, Chance, Change, Direction, Fault, Flap, HostPlan, Kind, Link, Pace, Plan,
     PlanError, Port, REORDER_DELAY, REPLAY_WITHIN, Renumbering, Uplink, What, Workload, host_name,

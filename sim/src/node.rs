@@ -3,10 +3,9 @@ mod sockets;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use moorline_addresses::HostView;
 use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView};
 use moorline_datapath::shim6::TriggerPolicy;
-use moorline_host::{Host, SessionAddress, Sessions};
+use moorline_host::{Carriers, Host, SessionAddress, Sessions};
 use moorline_ilnp::{self as ilnp, SessionSnapshot, SessionView};
 use moorline_plane::{Planes, shim6::Plane, shim6::Settings};
 use moorline_types::{DropReason, IlvPair, Instant, Locator, Ulid, UlidPair};
@@ -87,17 +86,37 @@ impl Node {
 
     /// Tells core and data planes of the addresses as they are now.
     pub(crate) fn tell_local(&mut self, network: &Network, now: Instant) {
-        let is_awake = !self.is_suspended;
-        let Some(core) = self.core.as_mut().filter(|core| is_awake && !core.is_dead()) else {
-            return;
-        };
-        let usable: Vec<_> = network.usable_of(self.number).collect();
+        self.tell_view(network, now);
+        self.tell_ready(network, now);
+    }
+
+    /// Tells core and data planes of the links and addresses as they are now; what is new cannot be used yet.
+    pub(crate) fn tell_view(&mut self, network: &Network, now: Instant) {
+        let number = self.number;
+        let Some(core) = self.living_core() else { return };
+        let usable: Vec<_> = network.usable_of(number).collect();
         for gone in core.told.usable.iter().filter(|locator| !usable.contains(locator)) {
             core.planes.shim6.unset_local(*gone);
         }
-        usable.iter().for_each(|&locator| core.planes.shim6.set_local(locator));
-        core.told.usable = usable;
-        core.follow(network.view_of(self.number), now);
+        let view = network.view_of(number);
+        core.kernel.follow(&view);
+        core.host.handle_view(view, now);
+    }
+
+    /// New links carry the data planes, and what is new can be used.
+    pub(crate) fn tell_ready(&mut self, network: &Network, now: Instant) {
+        let number = self.number;
+        let Some(core) = self.living_core() else { return };
+        core.told.usable = network.usable_of(number).collect();
+        core.told.usable.iter().for_each(|&locator| core.planes.shim6.set_local(locator));
+        make_ready(&mut core.host, &core.told, now);
+        // The kernel has taken away the routes by links that have gone.
+        core.host.handle_routes(&core.kernel.routes(), now);
+    }
+
+    fn living_core(&mut self) -> Option<&mut Core> {
+        let is_awake = !self.is_suspended;
+        self.core.as_mut().filter(|core| is_awake && !core.is_dead())
     }
 
     /// A prefix of this uplink comes; what addresses come with it.
@@ -198,14 +217,6 @@ impl Core {
         self.planes.ilnp = new_planes(self.settings, has_ilnp).ilnp;
     }
 
-    /// Tells the host of its links. Each of them carries the data planes at once.
-    fn follow(&mut self, view: HostView, now: Instant) {
-        self.kernel.follow(&view);
-        follow(&mut self.host, view, &self.told, now);
-        // The kernel has taken away the routes by links that have gone.
-        self.host.handle_routes(&self.kernel.routes(), now);
-    }
-
     /// Pairs whose packets go by other addresses.
     pub(crate) fn moved_pairs(&self, now: Instant) -> impl Iterator<Item = UlidPair> + '_ {
         let contexts = self.host.shim6().contexts().filter(|context| {
@@ -232,7 +243,8 @@ impl Core {
         let size = |host: &Host, planes: &Planes| format!("{host:?} {planes:?}").len();
         let has_ilnp = self.planes.ilnp.is_some();
         let mut host = new_host(&self.config, has_ilnp, [0; 32], now);
-        follow(&mut host, self.host.view().clone(), &self.told, now);
+        host.handle_view(self.host.view().clone(), now);
+        make_ready(&mut host, &self.told, now);
         while host.poll_effect(now).is_some() {}
         let mut planes = new_planes(self.settings, has_ilnp);
         self.told.usable.iter().for_each(|&locator| planes.shim6.set_local(locator));
@@ -273,11 +285,12 @@ impl Core {
     }
 }
 
-fn follow(host: &mut Host, view: HostView, told: &shim6::LocalState, now: Instant) {
-    let uplinks: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
-    host.handle_view(view, now);
+/// All uplinks of the view carry the data planes.
+fn make_ready(host: &mut Host, told: &shim6::LocalState, now: Instant) {
+    let uplinks: BTreeSet<_> = host.view().uplinks.iter().map(|uplink| uplink.ifindex).collect();
     host.set_takes_moved(uplinks.clone());
-    host.handle_ready(told.proof.clone(), uplinks, now);
+    let carriers = Carriers { shim6: uplinks.clone(), ilnp: uplinks };
+    host.handle_ready(told.proof.clone(), carriers, now);
     host.follow(now);
 }
 

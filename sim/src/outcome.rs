@@ -6,7 +6,7 @@ use moorline_types::DropReason;
 use crate::log::HostEvent;
 
 /// How a run went.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Times that traffic was cut off and flowed again within the bound.
     pub recovered: u32,
@@ -90,7 +90,7 @@ impl fmt::Display for Violation {
 
 /// What must hold.
 ///
-/// Six invariants say what the hosts promise to their users and to the network, each by one rule or
+/// Seven invariants say what the hosts promise to their users and to the network, each by one rule or
 /// more; further rules say that the machines are sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
@@ -118,6 +118,10 @@ pub enum Rule {
     RightUplink,
     /// (3) The kernel has the routes of moved pairs and the ULIDs that contexts and sessions need, and no others.
     KernelInStep,
+    /// (7) Every address of the host that is not Moorline's is there as it would be without Moorline, with the same lifetimes.
+    OwnAddresses,
+    /// (7) Moorline's addresses last as long as the kernel's own in the same prefixes.
+    LifetimesInStep,
     /// (4) A responder makes a context only by an I2 or I2bis that echoes a validator of its own.
     ValidI2,
     /// (4) Nobody has a context that its traffic did not ask for.
@@ -144,7 +148,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::DeliveredAsSent,
         Self::Untouched,
         Self::StreamIntact,
@@ -156,6 +160,8 @@ impl Rule {
         Self::OneOwner,
         Self::RightUplink,
         Self::KernelInStep,
+        Self::OwnAddresses,
+        Self::LifetimesInStep,
         Self::ValidI2,
         Self::WantedContext,
         Self::ControlBound,
@@ -169,7 +175,7 @@ impl Rule {
         Self::Restored,
     ];
 
-    /// Number of the invariant that it is about, 1 to 6; `None`: it is about the machines.
+    /// Number of the invariant that it is about, 1 to 7; `None`: it is about the machines.
     #[must_use]
     pub const fn invariant(self) -> Option<u8> {
         match self {
@@ -184,6 +190,7 @@ impl Rule {
             Self::ValidI2 | Self::WantedContext => Some(4),
             Self::ControlBound => Some(5),
             Self::UniqueTags => Some(6),
+            Self::OwnAddresses | Self::LifetimesInStep => Some(7),
             Self::NoErrorLog
             | Self::NoPanic
             | Self::Bounded

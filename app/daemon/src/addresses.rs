@@ -13,14 +13,10 @@ mod keys;
 mod saved;
 mod views;
 
-use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_addresses::{
-    Action, AdvertisedPrefixes, Advertisement, HostView, Plan, Planner, RETRY, Rule, Seen, Uplink,
-};
+use moorline_addresses::{Action, Addressing, HostView, Plan, Planner, RETRY, Rule};
 use moorline_cga::LocalProof;
 use moorline_types::{Instant, Locator, Prefix};
 
@@ -33,9 +29,8 @@ pub(crate) use saved::SavedAddresses;
 /// Our side of every context.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    planner: Planner,
+    pub(crate) plans: Addressing,
     keys: Keys,
-    pub(crate) advertised: AdvertisedPrefixes,
     pub(crate) deaf: Deaf,
     proof: LocalProof,
     /// The parameters differ from those on disk.
@@ -44,8 +39,6 @@ pub(crate) struct Addresses {
     trouble: Option<String>,
     /// Why the host is not as it should be.
     not_followed: Option<String>,
-    /// When to look again, whatever happens.
-    due: Option<Instant>,
     /// Prefixes that have no routing rule, as there are too many.
     unserved: Vec<Prefix>,
 }
@@ -73,30 +66,16 @@ impl Addresses {
         let planner = Planner::new(settings.policy, keys.public().clone(), groups, seed);
         let local = planner.announced(&HostView::default());
         Ok(Self {
-            planner,
+            plans: Addressing::new(planner),
             keys,
-            advertised: AdvertisedPrefixes::new(),
             deaf: Deaf::default(),
             // Another one than any that peers of a run before may know.
             proof: LocalProof::new(generation.wrapping_add(1), local, &[], seed),
             is_unsaved: false,
             trouble: None,
             not_followed: None,
-            due: None,
             unserved: Vec::new(),
         })
-    }
-
-    /// A router, or the kernel on its behalf, has said something.
-    pub(crate) fn handle_advertisement(&mut self, said: &Advertisement, now: Instant) {
-        self.advertised.handle_advertisement(said, now);
-        // What it says comes in several parts, from the kernel and from the router.
-        self.look_again(now + SETTLE);
-    }
-
-    /// Interfaces were down, if only for a moment: the kernel has taken addresses of ours from them.
-    pub(crate) fn handle_interfaces_down(&mut self, down: &BTreeSet<u32>) {
-        self.planner.on_interfaces_down(down);
     }
 
     /// The host was brought in step with what is known, or could not be: then it is tried again.
@@ -105,7 +84,7 @@ impl Addresses {
             if self.not_followed != failure {
                 tracing::warn!("{text}");
             }
-            self.look_again(now + RETRY);
+            self.plans.look_again(now + RETRY);
         }
         self.not_followed = failure;
     }
@@ -117,29 +96,13 @@ impl Addresses {
         self.too_many_prefixes().filter(|_| is_news)
     }
 
-    /// The contexts of the run before are back, or given up: from now on [`HostView::in_use`] has all ULIDs.
-    pub(crate) fn on_restored(&mut self) {
-        self.planner.on_restored();
-    }
-
-    /// When [`Addresses::plan`] is due, if nothing happens before.
-    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let advertised = self.advertised.poll_timeout(now);
-        [self.due, self.planner.poll_timeout(), advertised].into_iter().flatten().min()
-    }
-
     /// What is to be done now. New parameters are on disk when this comes back; if they could not be
     /// written no address is added.
     fn plan(&mut self, view: &HostView, at: Instant, store: &Store, now: Instant) -> Plan {
-        self.due = self.deaf.again().map(|after| now + after);
-        self.advertised.handle_timeout(now);
-        let interfaces = || view.uplinks.iter().chain(&view.candidates);
-        let is_there = |ifindex: u32| {
-            interfaces().any(|one| one.ifindex == ifindex) || self.deaf.contains(ifindex)
-        };
-        self.advertised.retain_interfaces(is_there);
-        let advertised: Vec<_> = self.advertised.prefixes().collect();
-        let mut plan = self.planner.plan(&Seen { view, at, advertised: &advertised }, now);
+        let mut plan = self.plans.plan(view, at, now);
+        if let Some(after) = self.deaf.again() {
+            self.plans.look_again(now + after);
+        }
         self.is_unsaved |= plan.is_changed;
         if !self.save_if_needed(store, self.proof.generation(), now) {
             plan.actions.retain(|action| !matches!(action, Action::Add { .. }));
@@ -151,7 +114,7 @@ impl Addresses {
         if !self.is_unsaved {
             return true;
         }
-        let saved = SavedAddresses::new(generation, self.planner.groups().iter());
+        let saved = SavedAddresses::new(generation, self.plans.planner().groups().iter());
         match store.save_addresses(&saved) {
             Ok(()) => {
                 (self.is_unsaved, self.trouble) = (false, None);
@@ -163,29 +126,15 @@ impl Addresses {
                     tracing::warn!("{text}");
                 }
                 self.trouble = Some(text);
-                self.look_again(now + RETRY);
+                self.plans.look_again(now + RETRY);
                 false
             }
         }
     }
 
-    fn look_again(&mut self, at: Instant) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
-    }
-
-    /// Fills in which routers advertise the prefixes of an uplink.
-    fn tell_advertisers(&self, uplink: &mut Uplink) {
-        let prefixes = self.advertised.prefixes().filter(|one| one.ifindex == uplink.ifindex);
-        let advertisers = prefixes.flat_map(|one| {
-            let routers = self.advertised.routers_of(one.ifindex, one.prefix);
-            routers.map(move |router| (one.prefix, router))
-        });
-        uplink.advertisers = advertisers.collect();
-    }
-
     /// The proof of our addresses. Signs a list that is new.
     fn local_proof(&mut self, view: &HostView, store: &Store, now: Instant) -> LocalProof {
-        let local = self.planner.announced(view);
+        let local = self.plans.planner().announced(view);
         if local != *self.proof.addresses() {
             let mut seed = [0; 32];
             // Without randomness there is no blinding, so nothing is signed, and peers know what they
@@ -204,9 +153,6 @@ impl Addresses {
         self.proof.addresses().present.contains(&Locator(address))
     }
 }
-
-/// Advertisements that come together are looked at together.
-const SETTLE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests;

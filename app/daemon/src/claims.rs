@@ -71,7 +71,7 @@ fn claim_state(store: &Store) -> anyhow::Result<File> {
 }
 
 /// Network namespaces may share a bpffs.
-fn claim_pins(pin_dir: &Path) -> anyhow::Result<Option<File>> {
+pub(crate) fn claim_pins(pin_dir: &Path) -> anyhow::Result<Option<File>> {
     let folder = match File::open(pin_dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         folder => folder.with_context(|| pin_dir.display().to_string())?,

@@ -40,14 +40,10 @@ impl Deaf {
         before.symmetric_difference(&deaf).copied().collect()
     }
 
-    pub(crate) fn contains(&self, ifindex: u32) -> bool {
-        self.links.iter().any(|one| one.ifindex == ifindex)
-    }
-
     /// Deaf interfaces that look like uplinks: they were, or a router has been followed or is heard there.
     fn likely(&self, has_router: impl Fn(&BareLink) -> bool) -> impl Iterator<Item = &BareLink> {
         self.links.iter().filter(move |one| {
-            one.has_dynamic || self.were_uplinks.contains(&one.ifindex) || has_router(one)
+            one.has_dynamic() || self.were_uplinks.contains(&one.ifindex) || has_router(one)
         })
     }
 
@@ -88,7 +84,7 @@ impl Daemon {
         {
             routers.solicit(ifindex);
         }
-        let has_router = |one: &BareLink| self.addresses.advertised.has_router(one);
+        let has_router = |one: &BareLink| self.addresses.plans.advertised().has_router(one);
         for news in self.addresses.deaf.take_news(has_router, now) {
             tracing::warn!("{news}");
             self.events.push(EventKind::Warning, |told| told.reason = Some(news));
@@ -107,13 +103,7 @@ mod tests {
 
     fn link(ifindex: u32) -> BareLink {
         let name = format!("wan{ifindex}");
-        BareLink {
-            ifindex,
-            name,
-            has_dynamic: false,
-            addresses: BTreeSet::new(),
-            link_locals: BTreeSet::new(),
-        }
+        BareLink { ifindex, name, addresses: Vec::new(), link_locals: BTreeSet::new() }
     }
 
     fn at(seconds: u64) -> Instant {

@@ -14,10 +14,10 @@ impl Daemon {
     pub(crate) async fn pump(&mut self) {
         while let Some(effect) = self.host.poll_effect(clock::now()) {
             if let Err(error) = self.execute(&effect).await {
-                if is_expected(&effect, &error) {
-                    tracing::debug!("{error:#}");
-                } else {
-                    tracing::warn!("{error:#}");
+                // The whole chain names addresses of peers.
+                tracing::debug!("{error:#}");
+                if !is_expected(&effect, &error) {
+                    tracing::warn!("{error}: {}", error.root_cause());
                 }
                 self.host.handle_failed(&effect, clock::now());
             }
@@ -111,14 +111,17 @@ impl Daemon {
     }
 
     /// A deprecated address of its own /128, which no new traffic takes, in the journal as all changes to the host.
-    async fn add_session_address(&self, made: SessionAddress) -> anyhow::Result<()> {
+    async fn add_session_address(&mut self, made: SessionAddress) -> anyhow::Result<()> {
         let spec = AddressSpec {
             optimistic: true,
             lifetimes: Lifetimes { preferred: 0, valid: u32::MAX },
             ..AddressSpec::new(made.address, SessionAddress::PREFIX_LEN)
         };
         let added = self.netlink.add_address_with(made.ifindex, spec).await;
-        added.map(drop).context("an address for sessions")
+        if !added.context("an address for sessions")? {
+            self.host.handle_address_of_others(made);
+        }
+        Ok(())
     }
 }
 

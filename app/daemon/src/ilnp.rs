@@ -86,16 +86,20 @@ impl Ilnp {
             self.datapath.attach_moor(moor0, moor1).context("segmentation path of ILNP")?;
             self.moors = None;
         }
-        for gone in self.attached.difference(&present) {
-            self.datapath.detach_uplink(*gone);
+        for gone in self.attached.extract_if(.., |ifindex| !present.contains(ifindex)) {
+            self.datapath.detach_uplink(gone);
         }
-        for new in present.difference(&self.attached) {
-            self.datapath
-                .attach_uplink(*new)
-                .with_context(|| format!("programs of ILNP on interface {new}"))?;
+        let mut done = Ok(());
+        for new in present.difference(&self.attached.clone()) {
+            match self.datapath.attach_uplink(*new) {
+                Ok(()) => drop(self.attached.insert(*new)),
+                Err(error) => {
+                    done =
+                        Err(error).with_context(|| format!("programs of ILNP on interface {new}"))
+                }
+            }
         }
-        self.attached = present;
-        Ok(())
+        done
     }
 
     /// Puts the programs on another pair of links of the segmentation path.
@@ -189,15 +193,23 @@ impl Daemon {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
         ilnp.datapath.set_nids(&node.nids).context("identifiers in the data plane")?;
         let mut done = Ok(());
+        // A locator that the tables refuse is not noted, so the next call tries the locator again.
+        let mut written = ilnp.node.uplinks.clone();
         for l64 in ilnp.node.uplinks.keys().filter(|l64| !node.uplinks.contains_key(l64)) {
-            done = ilnp.datapath.unset_locator(*l64).and(done);
-        }
-        for (l64, ifindex) in &node.uplinks {
-            if ilnp.node.uplinks.get(l64) != Some(ifindex) {
-                done = ilnp.datapath.set_locator(*l64, *ifindex).and(done);
+            match ilnp.datapath.unset_locator(*l64) {
+                Ok(()) => drop(written.remove(l64)),
+                Err(error) => done = Err(error),
             }
         }
-        ilnp.node.clone_from(node);
+        for (l64, ifindex) in &node.uplinks {
+            if written.get(l64) != Some(ifindex) {
+                match ilnp.datapath.set_locator(*l64, *ifindex) {
+                    Ok(()) => drop(written.insert(*l64, *ifindex)),
+                    Err(error) => done = Err(error),
+                }
+            }
+        }
+        ilnp.node = Node { uplinks: written, ..node.clone() };
         done.context("locators in the data plane")
     }
 

@@ -33,30 +33,49 @@ impl Daemon {
         if let host::Readiness::Protected { by, at } = readiness
             && let Some(uplink) = self.shared_uplink(context, by)
         {
-            told.state = ReadinessState::NotYet;
-            told.reason = Some(self.why_shared(at).to_owned());
-            told.why = format!(
-                "the pair that answers leaves by {uplink}, as the current one does: no pair by another uplink has answered"
-            );
-            told.remedy =
-                "Moorline asks pairs by other uplinks itself, soon after these are back; \
-                           `moorline doctor PEER` as root tries each pair now."
-                    .to_owned();
+            told = self.of_shared(context, uplink, at, now);
         }
         Some(told)
     }
 
-    /// The pair that answers shares the uplink of the current one. If it was asked last before there was an address that there is
+    /// The pair that answers leaves by the uplink of the current one. If it was asked last before there was an address that there is
     /// now, no pair by that address has been asked.
-    fn why_shared(&self, asked: Instant) -> &'static str {
+    fn of_shared(
+        &self,
+        context: &ContextView,
+        uplink: &str,
+        asked: Instant,
+        now: Instant,
+    ) -> Readiness {
+        if !self.host.shim6().is_provable(context.ulids.local) {
+            return told(host::Readiness::Cannot(Reason::OwnUnproven), now);
+        }
+        let as_current =
+            format!("the pair that answers leaves by {uplink}, as the current one does");
         let is_untried = self.host.gained_at().is_some_and(|gained| asked <= gained);
-        if is_untried { Reason::Untried.as_str() } else { SAME_UPLINK }
+        let (reason, why) = if is_untried {
+            (
+                Reason::Untried.as_str(),
+                format!("{as_current}: pairs by an uplink that has just come are tried next"),
+            )
+        } else {
+            (SAME_UPLINK, format!("{as_current}: no pair by another uplink has answered"))
+        };
+        Readiness {
+            reason: Some(reason.to_owned()),
+            why,
+            remedy: "Moorline asks pairs by other uplinks itself, soon after these are back; `moorline doctor PEER` as root tries \
+                     each pair now."
+                .to_owned(),
+            ..not_protected(ReadinessState::NotYet, Reason::Untried)
+        }
     }
 
     /// The interface that has the local address in use, if the interface only lacks a default route.
     fn without_router(&self, context: &ContextView) -> Option<&BareLink> {
         let current = context.established.as_ref()?.locators.local.0;
-        self.host.view().bare.iter().find(|link| link.addresses.contains(&current))
+        let has = |link: &&BareLink| link.addresses.iter().any(|own| own.address == current);
+        self.host.view().bare.iter().find(has)
     }
 
     /// The uplink that both the current pair of a context and this one leave by, if the host has another.
@@ -87,13 +106,13 @@ impl Daemon {
                         entry.survive += 1;
                         continue;
                     }
-                    self.why_shared(at)
+                    self.of_shared(&context, &uplink.name, at, now).reason.unwrap_or_default()
                 }
                 host::Readiness::NotYet(reason) | host::Readiness::Cannot(reason) => {
-                    reason.as_str()
+                    reason.as_str().to_owned()
                 }
             };
-            *entry.others.entry(reason.to_owned()).or_default() += 1;
+            *entry.others.entry(reason).or_default() += 1;
         }
         for local in self.locals_in_use(now) {
             if let Some(uplink) = self.host.uplink_of(local) {
@@ -123,8 +142,12 @@ pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
     if session.state != State::Established {
         return not_protected(ReadinessState::NotYet, Reason::Establishing);
     }
-    if locators < 2 && session.remote.len() < 2 {
-        return not_protected(ReadinessState::Cannot, Reason::OnePair);
+    if locators == 0 {
+        return not_protected(ReadinessState::Cannot, Reason::AddressGone);
+    }
+    if locators == 1 {
+        let why = "this host has one locator: the session ends with its uplink".to_owned();
+        return Readiness { why, ..not_protected(ReadinessState::Cannot, Reason::OnePair) };
     }
     let reason =
         if session.awaits_acknowledgement { Reason::Unacknowledged } else { Reason::Untested };

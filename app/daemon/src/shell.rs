@@ -19,7 +19,7 @@ use tokio::time;
 
 use crate::addresses::Addresses;
 use crate::args::Args;
-use crate::claims::Claims;
+use crate::claims::{Claims, claim_pins};
 use crate::clock;
 use crate::config::Config;
 use crate::ending::{Ending, connect, save_delay, undo_all};
@@ -142,14 +142,17 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     }
 }
 
-/// A daemon that is refused leaves no pin folder that it has made.
+/// A daemon that is refused leaves no pin folder that it has made, unless another daemon has claimed that folder.
 fn claim(store: &Store, args: &Args) -> anyhow::Result<Claims> {
     let is_new = !args.pin_dir.exists();
     if let Err(error) = Datapath::make_pin_dir(&args.pin_dir) {
         tracing::debug!(%error, "the data plane says what to do");
     }
     Claims::take(store, &args.pin_dir).inspect_err(|_| {
-        if is_new && let Err(error) = Datapath::remove_pin_dir(&args.pin_dir) {
+        let claimed = is_new.then(|| claim_pins(&args.pin_dir));
+        if let Some(Ok(Some(_claim))) = claimed
+            && let Err(error) = Datapath::remove_pin_dir(&args.pin_dir)
+        {
             tracing::debug!(%error, "the pin folder stays");
         }
     })
@@ -277,7 +280,7 @@ impl Daemon {
             followed?;
         }
         self.restore().await?;
-        self.addresses.on_restored();
+        self.addresses.plans.handle_restored();
         let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
         let reachability = self.netlink.reachability()?;
         privileges::reduce()?;
@@ -300,7 +303,7 @@ impl Daemon {
             let moor_at = self.moor.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
-            let addresses_at = self.addresses.poll_timeout(clock::now());
+            let addresses_at = self.addresses.plans.poll_timeout(clock::now());
             tokio::select! {
                 wanted = signals.next() => match wanted {
                     Wanted::Keep => return Ok(Ending::Kept),
@@ -399,7 +402,7 @@ impl Daemon {
         self.follow_moor(notice.view.has_moor);
         self.tell_changes(&notice);
         let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
-        self.addresses.handle_interfaces_down(&notice.routes_taken);
+        self.addresses.plans.handle_interfaces_down(&notice.routes_taken);
         let followed = self.on_view(notice.view, routers).await;
         self.on_followed(followed);
         if may_lack_routes && let Err(error) = self.look_at_routes().await {
@@ -413,7 +416,9 @@ impl Daemon {
         &mut self,
         said: Result<Advertisement, moorline_netlink::Error>,
     ) -> anyhow::Result<()> {
-        self.addresses.handle_advertisement(&said.context("listening to routers")?, clock::now());
+        self.addresses
+            .plans
+            .handle_advertisement(&said.context("listening to routers")?, clock::now());
         Ok(())
     }
 

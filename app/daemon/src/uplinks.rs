@@ -13,23 +13,25 @@ impl Daemon {
     pub(crate) fn attach(&mut self) -> anyhow::Result<()> {
         let present: BTreeSet<_> =
             self.host.view().uplinks.iter().map(|uplink| uplink.ifindex).collect();
-        for &ifindex in self.attached.difference(&present) {
+        let before = self.attached.clone();
+        for ifindex in self.attached.extract_if(.., |ifindex| !present.contains(ifindex)) {
             self.datapath.detach_uplink(ifindex);
         }
-        for uplink in &self.host.view().uplinks {
-            if !self.attached.contains(&uplink.ifindex) {
-                self.datapath
-                    .attach_uplink(uplink.ifindex)
-                    .with_context(|| format!("programs on {}", uplink.name))?;
+        let mut done = Ok(());
+        for uplink in self.host.view().uplinks.iter().filter(|one| !before.contains(&one.ifindex)) {
+            match self.datapath.attach_uplink(uplink.ifindex) {
+                Ok(()) => drop(self.attached.insert(uplink.ifindex)),
+                Err(error) => {
+                    done = Err(error).with_context(|| format!("programs on {}", uplink.name));
+                }
             }
         }
         if let Some(ilnp) = &mut self.ilnp {
-            ilnp.attach(self.host.view())?;
+            done = done.and(ilnp.attach(self.host.view()));
         }
-        if self.attached != present {
+        if self.attached != before {
             self.follow_offloads();
         }
-        self.attached = present;
         let addresses = self.host.view().uplinks.iter().flat_map(|uplink| {
             uplink.addresses.iter().map(|address| (address.address, uplink.ifindex))
         });
@@ -43,7 +45,7 @@ impl Daemon {
             }
         }
         self.locals = locals;
-        Ok(())
+        done
     }
 
     /// Who sums what of moved traffic, and which uplinks it may be routed to.

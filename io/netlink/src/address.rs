@@ -88,13 +88,17 @@ impl Netlink {
         if present == Some(false) && !self.is_recorded(&record) {
             return Ok(false);
         }
-        self.record(record)?;
+        self.record(record.clone())?;
         let is_new = present.is_none() && spec.optimistic && spec.detect_duplicates;
         let lent = if is_new { self.allow_optimistic(ifindex).await } else { None };
         let set = self.set_address(ifindex, &spec).await;
         if let Some(change) = lent {
             self.give_back(&change).await;
             self.untold.notify_one();
+        }
+        if set.is_err() && present.is_none() {
+            // Somebody else may set it later.
+            self.forget(&record)?;
         }
         set.map(|()| true)
     }
@@ -117,7 +121,8 @@ impl Netlink {
         prefix_len: u8,
     ) -> Result<bool, Error> {
         let record = Record::Address { ifindex, address, prefix_len };
-        let ours = self.is_recorded(&record) || self.ours_on(ifindex, address).await? == Some(true);
+        // The mark counts, and not the record: somebody else may have set the address anew.
+        let ours = self.ours_on(ifindex, address).await? == Some(true);
         let removed = ours && self.delete_address(ifindex, address, prefix_len).await?;
         self.forget(&record)?;
         Ok(removed)

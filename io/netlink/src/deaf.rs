@@ -2,7 +2,7 @@
 
 use crate::attributes::Row;
 use crate::control::Control;
-use moorline_addresses::{AddressFlags, BareLink, Uplink};
+use moorline_addresses::{BareLink, Uplink};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
@@ -31,8 +31,7 @@ pub(crate) fn bare_links<'a>(
     });
     bare.map(|one| BareLink {
         ifindex: one.ifindex,
-        has_dynamic: one.addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT)),
-        addresses: one.addresses.iter().map(|own| own.address).collect(),
+        addresses: one.addresses.clone(),
         link_locals: addresses
             .iter()
             .filter(|row| row.header_u32(4) == one.ifindex)

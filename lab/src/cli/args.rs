@@ -115,6 +115,9 @@ pub struct SimArgs {
     /// Some or all hosts of made-up plans speak ILNP beside Shim6.
     #[arg(long, conflicts_with = "plan")]
     pub ilnp: bool,
+    /// A host's own addresses beside a host without Moorline, on links whose routers, carriers and people change.
+    #[arg(long, conflicts_with_all = ["plan", "ilnp", "print_plan", "mermaid"])]
+    pub addresses: bool,
     /// Play this plan (TOML, see docs/simulator.md) with each seed, not one made up from it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,

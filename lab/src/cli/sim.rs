@@ -2,7 +2,10 @@ use super::args::SimArgs;
 use super::experiments::interrupted;
 use crate::interrupt::{self, Interrupted};
 use anyhow::Context;
-use moorline_sim::{Outcome, Plan, random_mixed_plan, random_plan, run_many, trace};
+use moorline_sim::{
+    Outcome, Plan, random_mixed_plan, random_plan, run, run_addresses, run_many, trace,
+    trace_addresses,
+};
 use moorline_term::write_json;
 use serde::Serialize;
 use std::fs;
@@ -52,7 +55,8 @@ pub(crate) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     let mut report = Report { first_seed: args.first_seed, ..Report::default() };
     let seeds = args.first_seed..args.first_seed.saturating_add(args.seeds);
     let mut outcome = Ok(());
-    let summary = run_many(seeds, plan, |seed, run| {
+    let play = |seed| if args.addresses { run_addresses(seed) } else { run(seed, &plan(seed)) };
+    let summary = run_many(seeds, play, |seed, run| {
         let told = tell(args, out, &mut report, seed, run);
         outcome = told.and_then(|()| Ok(interrupt::check()?));
         outcome.is_ok()
@@ -70,8 +74,16 @@ pub(crate) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     let shown = report.failures.first().map(|failure| failure.seed);
     let is_alone = args.seeds == 1;
     if let Some(seed) = shown.filter(|_| is_alone && !args.json).or(asked(args)) {
-        let trace = trace(seed, &plan(seed));
-        write!(out, "{}", if args.mermaid { trace.mermaid() } else { trace.to_string() })?;
+        let chart = || trace(seed, &plan(seed));
+        write!(
+            out,
+            "{}",
+            match (args.addresses, args.mermaid) {
+                (true, _) => trace_addresses(seed),
+                (false, true) => chart().mermaid(),
+                (false, false) => chart().to_string(),
+            }
+        )?;
     }
     if args.json {
         write_json(out, &report)?;
@@ -127,24 +139,33 @@ impl Report {
 
     fn text(&self, args: &SimArgs) -> String {
         let mut text = format!(
-            "{} runs, seeds from {}: {} violations\n\
-             traffic was cut off {} times: {} recovered in time, {} could not, {} had no time to\n\
-             {} packets in {} s of virtual time\n",
-            self.seeds,
-            self.first_seed,
-            self.violations,
-            self.recovered + self.unrecoverable + self.unsettled,
-            self.recovered,
-            self.unrecoverable,
-            self.unsettled,
-            self.packets,
-            self.virtual_s,
+            "{} runs, seeds from {}: {} violations\n",
+            self.seeds, self.first_seed, self.violations
         );
+        if !args.addresses {
+            text.push_str(&format!(
+                "traffic was cut off {} times: {} recovered in time, {} could not, {} had no time to\n",
+                self.recovered + self.unrecoverable + self.unsettled,
+                self.recovered,
+                self.unrecoverable,
+                self.unsettled,
+            ));
+        }
+        let packets = if args.addresses { "Router Advertisements" } else { "packets" };
+        text.push_str(&format!(
+            "{} {packets} in {} s of virtual time\n",
+            self.packets, self.virtual_s
+        ));
         if let Some(first) = self.failures.first() {
             let plan = args.plan.as_ref().map(|path| format!(" --plan {}", path.display()));
             let (seed, plan) = (first.seed, plan.unwrap_or_default());
+            let world = match (args.ilnp, args.addresses) {
+                (true, _) => " --ilnp",
+                (false, true) => " --addresses",
+                (false, false) => "",
+            };
             text.push_str(&format!(
-                "again: moorline-lab sim --seeds 1 --first-seed {seed}{plan}\n"
+                "again: moorline-lab sim --seeds 1 --first-seed {seed}{plan}{world}\n"
             ));
         }
         text
@@ -158,6 +179,7 @@ mod tests {
     fn args(seeds: u64, first_seed: u64) -> SimArgs {
         SimArgs {
             ilnp: false,
+            addresses: false,
             seeds,
             first_seed,
             plan: None,
@@ -179,6 +201,16 @@ mod tests {
         let text = run(&args(3, 7));
         assert!(text.starts_with("3 runs, seeds from 7: 0 violations\n"), "{text}");
         assert_eq!(text, run(&args(3, 7)));
+    }
+
+    #[test]
+    fn the_world_of_addresses_is_played_and_told() {
+        let with_addresses = SimArgs { addresses: true, ..args(2, 7) };
+        let text = run(&with_addresses);
+        assert!(text.starts_with("2 runs, seeds from 7: 0 violations\n"), "{text}");
+        assert!(text.contains(" Router Advertisements in "), "{text}");
+        let log = run(&SimArgs { trace: true, ..with_addresses });
+        assert!(log.contains("the daemon starts\n") && log.contains("Moorline: Add"), "{log}");
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct AdvertisedPrefixes {
     prefixes: BTreeMap<(u32, Prefix), Entry>,
     /// Default routers and what they advertise.
     routers: BTreeMap<(u32, Ipv6Addr), Router>,
+    /// When the kernel's addresses in prefixes end, in the last view: the prefixes held before this run began.
+    held: BTreeMap<(u32, Prefix), Option<Instant>>,
 }
 
 /// A prefix that holds.
@@ -124,6 +126,12 @@ impl AdvertisedPrefixes {
             prefixes |= self.on_prefix(said, information, now);
         }
         routers | prefixes
+    }
+
+    /// Notes the prefixes in which the kernel has addresses, with their ends: what is heard of such a prefix for the first time
+    /// ends it no sooner than the kernel ends its address.
+    pub fn set_held(&mut self, held: BTreeMap<(u32, Prefix), Option<Instant>>) {
+        self.held = held;
     }
 
     /// Forgets all that was said on interfaces that are gone.
@@ -227,10 +235,17 @@ impl AdvertisedPrefixes {
         let preferred_until = end(lifetimes.preferred, now);
         let Some(known) = self.prefixes.get_mut(&key) else {
             let others = self.prefixes.keys().filter(|(at, _)| *at == said.ifindex).count();
-            if lifetimes.valid == 0 || others >= MAX_PREFIXES {
+            let held = self.held.get(&key).copied().filter(|_| accepted);
+            if lifetimes.valid == 0 && held.is_none() || others >= MAX_PREFIXES {
                 return false;
             }
-            let valid_until = end(lifetimes.valid, now);
+            let valid_until = match held {
+                Some(until) => prolong(until, lifetimes.valid, said.honors_zero, now),
+                None => end(lifetimes.valid, now),
+            };
+            if valid_until.is_some_and(|until| until <= now) {
+                return false;
+            }
             let entry = Entry { on_link, autonomous, accepted, preferred_until, valid_until };
             self.prefixes.insert(key, entry);
             return true;
@@ -243,8 +258,12 @@ impl AdvertisedPrefixes {
         known.autonomous = autonomous;
         known.accepted = accepted;
         known.preferred_until = preferred_until;
-        // What was not believed before has no hold on what is now.
-        let held = if accepted && !was.accepted { Some(now) } else { was.valid_until };
+        // What was not believed before has no hold on what is now, but for what the kernel holds.
+        let held = match self.held.get(&key) {
+            _ if !accepted || was.accepted => was.valid_until,
+            Some(held) => *held,
+            None => Some(now),
+        };
         known.valid_until = prolong(held, lifetimes.valid, said.honors_zero, now);
         let is_preferred = |until: Option<Instant>| until.is_none_or(|until| until > now);
         let is_news = (was.on_link, was.autonomous, was.accepted) != (on_link, autonomous, accepted)

@@ -148,6 +148,12 @@ impl Group {
         self.sets.last().and_then(in_set).or_else(|| self.cga(prefix).map(|cga| cga.address()))
     }
 
+    /// Whether somebody else has had so many addresses of ours in this prefix that no more are tried there in this run.
+    #[must_use]
+    pub fn is_given_up(&self, prefix: [u8; 8]) -> bool {
+        self.given_up.contains(&prefix)
+    }
+
     /// Goes on to the next address after somebody else was found to have this one.
     pub fn collide(&mut self, address: Locator) -> Collision {
         let prefix = address.prefix();

@@ -9,9 +9,10 @@
 //! | `group` | the parameters of addresses that belong together: [`Group`] |
 //! | `prefixes` | in which prefixes an interface can have addresses of ours, and for how long |
 //! | `plan` | which addresses the host should have: [`Planner`] |
+//! | `addressing` | the planner with what routers advertise, and when to look again: [`Addressing`] |
 //! | `routes` | which routes moved pairs should have: [`Routes`] |
 //!
-//! A view, what routers advertise and the time go into [`Planner::plan`], and a [`Plan`] comes out. On Linux, `io/netlink`
+//! A view, what routers advertise and the time go into [`Addressing::plan`], and a [`Plan`] comes out. On Linux, `io/netlink`
 //! reads the view and the daemon executes each [`Action`]. [`Routes`] gives each [`RouteStep`] to it in the same way.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod addressing;
 mod advertised;
 mod advertisement;
 mod group;
@@ -28,6 +30,7 @@ mod prefixes;
 mod routes;
 mod view;
 
+pub use addressing::Addressing;
 pub use advertised::{
     AdvertisedPrefix, AdvertisedPrefixes, Advertisement, Origin, PrefixInformation,
 };

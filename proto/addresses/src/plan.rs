@@ -28,8 +28,8 @@ pub struct Planner {
     gathering: BTreeMap<Rule, Instant>,
     /// When a set is to be made, as of the last plan.
     due: Option<Instant>,
-    /// Interfaces whose routers have been asked in this run.
-    asked: BTreeSet<u32>,
+    /// Interfaces whose routers have been asked in this run, and when.
+    asked: BTreeMap<u32, Instant>,
     /// Prefixes that the kernel has believed routers in this run.
     learned: BTreeSet<(u32, [u8; 8])>,
     /// Prefixes that have held in this run, whoever said so.
@@ -149,7 +149,7 @@ impl Planner {
             groups,
             gathering: BTreeMap::new(),
             due: None,
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
             learned: BTreeSet::new(),
             known: BTreeSet::new(),
             placed: BTreeSet::new(),
@@ -193,7 +193,7 @@ impl Planner {
     pub fn on_done(&mut self, action: &Action, now: Instant) {
         match *action {
             Action::Solicit { ifindex } => {
-                self.asked.insert(ifindex);
+                self.asked.insert(ifindex, now);
             }
             Action::Add { ifindex, address } => {
                 self.placed.insert((ifindex, address));
@@ -254,8 +254,7 @@ impl Planner {
         at_view: Instant,
         now: Instant,
     ) -> Lifetimes {
-        let told = self.told.get(&(ifindex, own.address)).copied();
-        told.unwrap_or_else(|| Until::of(own.lifetimes, at_view)).left(now)
+        self.told_of(ifindex, own, at_view).left(now)
     }
 
     /// What is known of an address; `None` if it is none of ours.
@@ -301,7 +300,7 @@ impl Planner {
         let is_there = |ifindex: u32| {
             view.uplinks.iter().chain(&view.candidates).any(|one| one.ifindex == ifindex)
         };
-        self.asked.retain(|ifindex| is_there(*ifindex));
+        self.asked.retain(|ifindex, _| is_there(*ifindex));
         self.placed.retain(|(ifindex, _)| is_there(*ifindex));
         self.told.retain(|(ifindex, _), _| is_there(*ifindex));
         self.learned.retain(|(ifindex, _)| is_there(*ifindex));
@@ -311,12 +310,13 @@ impl Planner {
     /// Interfaces were down for a moment that no view may show: the kernel has taken their addresses, not a person.
     pub fn on_interfaces_down(&mut self, down: &BTreeSet<u32>) {
         self.placed.retain(|(ifindex, _)| !down.contains(ifindex));
+        self.asked.retain(|ifindex, _| !down.contains(ifindex));
     }
 
     fn ask_routers(&self, interfaces: &[&Uplink], plan: &mut Plan) {
         for interface in interfaces {
             let ifindex = interface.ifindex;
-            if self.policy.is_managed(&interface.name) && !self.asked.contains(&ifindex) {
+            if self.policy.is_managed(&interface.name) && !self.asked.contains_key(&ifindex) {
                 plan.actions.push(Action::Solicit { ifindex });
             }
         }
@@ -542,8 +542,9 @@ impl Planner {
             }
             Some(own) if own.flags.contains(AddressFlags::TENTATIVE) || is_duplicate(own) => {}
             Some(own) => {
-                let told = self.told.get(&at).copied();
-                let told = told.unwrap_or_else(|| Until::of(own.lifetimes, at_view));
+                let told = self.told_of(ifindex, own, at_view);
+                // When its lifetimes, which a run before may have set, have ended, no person has removed it.
+                self.told.insert(at, told);
                 self.placed.insert(at);
                 if told.differs(wanted.until, now) {
                     let lifetimes = wanted.until.left(now);
@@ -555,9 +556,9 @@ impl Planner {
 
     /// Addresses of ours that are not wanted any more: gone if routers have taken the prefix back or a person the
     /// address that gave it, and not for new traffic if another address has taken their place. What a crashed run has left is the
-    /// kernel's to remove when its lifetimes end, unless routers tell of its prefix again.
+    /// kernel's to remove when its lifetimes end, or in two hours, unless routers tell of its prefix again.
     fn phase_out(
-        &self,
+        &mut self,
         interfaces: &[&Uplink],
         wanted: &[Wanted<'_>],
         at_view: Instant,
@@ -565,31 +566,52 @@ impl Planner {
         actions: &mut Vec<Action>,
     ) {
         for interface in interfaces {
+            let ifindex = interface.ifindex;
             for own in &interface.addresses {
-                let at = (interface.ifindex, own.address);
-                let (ifindex, address) = at;
-                let is_wanted =
-                    wanted.iter().any(|one| (one.interface.ifindex, one.address.0) == at);
+                let address = own.address;
+                let here = || wanted.iter().filter(|one| one.interface.ifindex == ifindex);
+                let is_wanted = here().any(|one| one.address.0 == address);
                 if is_wanted || is_duplicate(own) || self.member(address).is_none() {
                     continue;
                 }
                 let prefix = Locator(address).prefix();
-                let is_replaced = wanted
-                    .iter()
-                    .any(|one| one.interface.ifindex == ifindex && one.address.prefix() == prefix);
-                if is_replaced {
-                    let over = Until { preferred: Some(now), valid: None };
-                    let told = self.told.get(&at).copied();
-                    let told = told.unwrap_or_else(|| Until::of(own.lifetimes, at_view));
-                    if told.preferred.is_none_or(|until| until > now) {
-                        let lifetimes = Until { valid: told.valid, ..over }.left(now);
-                        actions.push(Action::SetLifetimes { ifindex, address, lifetimes });
-                    }
+                let told = self.told_of(ifindex, own, at_view);
+                let over = Until { preferred: Some(now), valid: told.valid };
+                let until = if let Some(other) = here().find(|one| one.address.prefix() == prefix) {
+                    // Its lifetimes may not have been set yet, and it does not outlast its prefix.
+                    over.or_sooner(other.until)
                 } else if self.known.contains(&(ifindex, prefix)) {
                     actions.push(Action::Remove { ifindex, address });
+                    continue;
+                } else if told.valid.is_none_or(|until| until > now + LEFT)
+                    && self.nobody_tells_of_more(ifindex, now)
+                {
+                    Until { valid: Some(now + LEFT), ..over }
+                } else {
+                    continue;
+                };
+                if told.differs(until, now) {
+                    let lifetimes = until.left(now);
+                    actions.push(Action::SetLifetimes { ifindex, address, lifetimes });
                 }
             }
         }
+    }
+
+    /// Until when an address lasts, as far as the kernel was told, or as it had it in the view.
+    fn told_of(&self, ifindex: u32, own: &UplinkAddress, at_view: Instant) -> Until {
+        let told = self.told.get(&(ifindex, own.address)).copied();
+        told.unwrap_or_else(|| Until::of(own.lifetimes, at_view))
+    }
+
+    /// Whether the routers of an interface were asked long enough ago to have told of all their prefixes.
+    fn nobody_tells_of_more(&mut self, ifindex: u32, now: Instant) -> bool {
+        let Some(asked) = self.asked.get(&ifindex) else { return false };
+        let until = *asked + ANSWERS;
+        if now < until {
+            self.due = Some(self.due.map_or(until, |due| due.min(until)));
+        }
+        now >= until
     }
 }
 
@@ -634,6 +656,11 @@ fn not_in_set(interface: &str, prefix: [u8; 8], rule: &Rule) -> String {
 /// How long the first start waits for the prefixes of all uplinks: routers answer a solicitation
 /// within half a second (RFC 4861 s6.2.6), and it may be asked for twice.
 const GATHER: Duration = Duration::from_secs(2);
+/// By then routers have answered, if they are there.
+const ANSWERS: Duration = Duration::from_secs(15);
+/// How long what a crashed run has left lasts at most, if nobody tells of its prefix: as long as RFC 4862 s5.5.3 keeps an
+/// address whose router takes the prefix back.
+const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
 /// Until parameters that could not be made or written are tried again.
 pub const RETRY: Duration = Duration::from_secs(10);
 /// An address that is gone so shortly before its end was not taken away by a person.

@@ -51,6 +51,16 @@ impl Until {
         differs(self.preferred, other.preferred) || differs(self.valid, other.valid)
     }
 
+    /// The sooner of the two, each for itself.
+    pub(crate) fn or_sooner(self, other: Self) -> Self {
+        let sooner =
+            |one: Option<Instant>, other: Option<Instant>| one.into_iter().chain(other).min();
+        Self {
+            preferred: sooner(self.preferred, other.preferred),
+            valid: sooner(self.valid, other.valid),
+        }
+    }
+
     /// The later of the two, each for itself.
     fn or_later(self, other: Self) -> Self {
         let later = |one: Option<Instant>, other: Option<Instant>| Some(one?.max(other?));
@@ -91,6 +101,22 @@ pub(crate) fn known(
         }
     }
     known
+}
+
+/// The prefixes in which somebody has made addresses that end, and when these end.
+pub(crate) fn held<'a>(
+    interfaces: impl Iterator<Item = (u32, &'a [UplinkAddress])>,
+    at: Instant,
+    is_ours: &dyn Fn(Locator) -> bool,
+) -> BTreeMap<(u32, Prefix), Option<Instant>> {
+    let made = interfaces.flat_map(|(ifindex, addresses)| {
+        let ends = |own: &&UplinkAddress| {
+            gives_prefix(own, is_ours) && !own.flags.contains(AddressFlags::PERMANENT)
+        };
+        addresses.iter().filter(ends).map(move |own| (ifindex, own))
+    });
+    made.map(|(ifindex, own)| ((ifindex, own.prefix()), Until::of(own.lifetimes, at).valid))
+        .collect()
 }
 
 /// Whether other addresses in the prefix of this one would do: not if it stands for itself, as DHCPv6

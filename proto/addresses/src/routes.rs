@@ -98,6 +98,8 @@ pub struct Routes {
     /// When the kernel's routes are to be looked at, as a step has failed, and the pause before that.
     look_at: Option<Instant>,
     pause: Duration,
+    /// A step has failed since the last look.
+    has_failed: bool,
 }
 
 impl Routes {
@@ -252,6 +254,7 @@ impl Routes {
 
     /// A step could not be carried out, or not all of it: the kernel's routes are looked at.
     pub fn handle_failed(&mut self, now: Instant) {
+        self.has_failed = true;
         if self.look_at.is_none() {
             self.pause = (self.pause * 2).clamp(LOOK_AGAIN, LOOK_AT_LEAST);
             self.look_at = Some(now + self.pause);
@@ -312,10 +315,12 @@ impl Routes {
         ];
         let steps: Vec<_> = steps.into_iter().filter(|step| !step.routes().is_empty()).collect();
         self.look_at = None;
-        if steps.is_empty() {
-            self.pause = Duration::ZERO;
-        } else {
+        // A step that fails each time, such as a direct route that the kernel refuses, leaves nothing to mend here.
+        let has_failed = core::mem::take(&mut self.has_failed);
+        if !steps.is_empty() {
             self.handle_failed(now);
+        } else if !has_failed {
+            self.pause = Duration::ZERO;
         }
         steps
     }

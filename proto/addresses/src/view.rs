@@ -291,15 +291,19 @@ pub struct BareLink {
     pub ifindex: u32,
     /// Name of the interface.
     pub name: String,
-    /// Whether it has a global address that ends: a router has been followed there.
-    pub has_dynamic: bool,
-    /// Its addresses of a wider scope.
-    pub addresses: BTreeSet<Ipv6Addr>,
+    /// Global addresses.
+    pub addresses: Vec<UplinkAddress>,
     /// Its link-local addresses, which this host's own advertisements come from.
     pub link_locals: BTreeSet<Ipv6Addr>,
 }
 
 impl BareLink {
+    /// Whether it has a global address that ends: a router has been followed there.
+    #[must_use]
+    pub fn has_dynamic(&self) -> bool {
+        self.addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT))
+    }
+
     /// The controls and their values.
     #[must_use]
     pub fn evidence(&self) -> String {

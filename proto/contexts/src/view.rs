@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use moorline_datapath::shim6::ContextEntry;
 use moorline_reap::State;
 use moorline_shim6::{Failure, Role};
-use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{ContextId, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
 use crate::event::Cause;
 use crate::machine::Contexts;
@@ -97,6 +97,12 @@ impl Contexts {
     #[must_use]
     pub fn usable(&self) -> &[Locator] {
         &self.usable
+    }
+
+    /// Whether peers that know us by this address can be told others.
+    #[must_use]
+    pub fn is_provable(&self, ulid: Ulid) -> bool {
+        self.shim6.is_provable(ulid)
     }
 
     /// Pairs in E-FAILED and NO-SUPPORT.

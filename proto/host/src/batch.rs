@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::known::needs_route;
 
 /// Outputs that are due together, by kind: all routes at once, as each change makes every socket of the host look its route up
-/// again. An output of a session can come before one of a context that was due first: the session gives way to that context.
+/// again. An output of a session can come before one of a context that was due first: if both are about one pair, the session gives way.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) session_updates: Vec<SessionUpdate>,
@@ -188,10 +188,22 @@ impl Host {
     }
 
     fn order_context_event(&mut self, event: shim6::Event) {
-        if let shim6::Event::Moved { context, ulids, to, .. } = &event {
+        if let shim6::Event::Moved { to, .. } = &event {
             self.effects.push_back(Effect::Introduce { ifindex: 0, address: to.local.0 });
+        }
+        // A path works again, be it another one or the one from before.
+        if let shim6::Event::Moved { context, ulids, .. }
+        | shim6::Event::StateChanged {
+            context,
+            ulids,
+            to: shim6::ReapState::Operational,
+            ..
+        } = &event
+        {
             let route = self.routing.routes.get(Mover::Context(*context));
-            let mtu = route.filter(|_| *to != ulids.as_locators()).map(MovedRoute::mtu);
+            let established = self.shim6.context(*context).and_then(|one| one.established);
+            let is_away = established.is_some_and(|one| one.locators != ulids.as_locators());
+            let mtu = route.filter(|_| is_away).map(MovedRoute::mtu);
             self.effects.push_back(Effect::NotifyTcp { ulids: *ulids, mtu });
         }
         self.effects.push_back(Effect::TellContext(event));

@@ -11,6 +11,7 @@ use moorline_wire::{MessageType, Packet};
 
 use crate::batch::Batch;
 use crate::effect::Effect;
+use crate::links::Retry;
 use crate::moved::MovedPairs;
 use crate::routing::Routing;
 
@@ -24,8 +25,8 @@ pub struct Host {
     pub(crate) ilnp: Option<Sessions>,
     pub(crate) moved: MovedPairs,
     pub(crate) routing: Routing,
-    /// When addresses that could not be changed are tried again.
-    pub(crate) retry_at: Option<Instant>,
+    /// When addresses, rules and the node that could not be set are tried again.
+    pub(crate) retry: Retry,
     /// Pairs whose traffic has earned a context while ILNP has them, or asks the peer for them.
     triggered: BTreeSet<UlidPair>,
     /// The newest I1 of each peer that has sent one while ILNP asked it: an answer to an older one has a nonce that the peer forgot.
@@ -34,6 +35,8 @@ pub struct Host {
     updates: VecDeque<datapath::shim6::Update>,
     /// What is to be executed next.
     pub(crate) effects: VecDeque<Effect>,
+    /// What is to be executed when there is nothing else.
+    pub(crate) last_effects: VecDeque<Effect>,
 }
 
 impl Host {
@@ -45,7 +48,8 @@ impl Host {
             ilnp,
             moved: MovedPairs::new(),
             routing: Routing::default(),
-            retry_at: None,
+            retry: Retry::default(),
+            last_effects: VecDeque::new(),
             triggered: BTreeSet::new(),
             i1s: BTreeMap::new(),
             updates: VecDeque::new(),
@@ -168,7 +172,7 @@ impl Host {
         if self.effects.is_empty() {
             self.plan_effects(now);
         }
-        self.effects.pop_front()
+        self.effects.pop_front().or_else(|| self.last_effects.pop_front())
     }
 
     /// Puts all that the protocols want now behind the effects that there are.

@@ -52,3 +52,4 @@ pub use known::KnownSession;
 pub use moorline_contexts::Contexts;
 pub use moorline_ilnp::Machine as Sessions;
 pub use node::{LocatorRule, Node, Place};
+pub use routing::Carriers;

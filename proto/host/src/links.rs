@@ -19,7 +19,8 @@ use moorline_types::{DropReason, Instant, Locator, LocatorPair, SessionId, Ulid,
 use crate::effect::{Effect, SessionAddress};
 use crate::host::Host;
 use crate::known::KnownSession;
-use crate::node::{LocatorRule, Seen, node};
+use crate::node::{LocatorRule, Node, Seen, node};
+use crate::routing::{Carriers, Routing};
 
 /// Inputs about links.
 impl Host {
@@ -28,6 +29,8 @@ impl Host {
     //= rfc5534#3.2-2
     pub fn handle_view(&mut self, mut view: HostView, now: Instant) {
         self.routing.session_addresses.leave_out(&mut view);
+        // It is known, and filled in anew, once contexts and sessions have left what is gone.
+        view.in_use = mem::take(&mut self.routing.view.in_use);
         (self.routing.view, self.routing.view_at) = (view, Some(now));
         self.follow_node(now);
         let usable = self.routing.usable();
@@ -39,9 +42,9 @@ impl Host {
     }
 
     /// Addresses that are new in the view can be used: rules and programs are in place, and this proves the addresses.
-    /// `attached` are the interfaces that carry the data plane of ILNP. [`Self::follow`] comes next.
-    pub fn handle_ready(&mut self, proof: LocalProof, attached: BTreeSet<u32>, now: Instant) {
-        self.routing.attached = Some(attached);
+    /// Addresses of interfaces without programs are not used. [`Self::follow`] comes next.
+    pub fn handle_ready(&mut self, proof: LocalProof, carriers: Carriers, now: Instant) {
+        self.routing.carriers = Some(carriers);
         let usable = self.routing.usable();
         if usable.iter().any(|own| !self.shim6.usable().contains(own)) {
             self.routing.gained_at = Some(now);
@@ -131,7 +134,11 @@ impl Host {
     pub fn handle_failed(&mut self, effect: &Effect, now: Instant) {
         match effect {
             Effect::UpdateContext(ContextUpdate::Upsert(entry)) => {
-                self.shim6.handle_not_taken(entry.id, now);
+                // The number may be another context's by now.
+                let context = self.shim6.context(entry.id);
+                if context.is_some_and(|context| context.ulids == entry.ulids) {
+                    self.shim6.handle_not_taken(entry.id, now);
+                }
             }
             Effect::UpdateSession(SessionUpdate::Upsert(entry)) => {
                 if let Some(ilnp) = &mut self.ilnp {
@@ -159,11 +166,14 @@ impl Host {
                 self.routing.is_node_refused = true;
                 self.retry_soon(now);
             }
+            Effect::FollowRules => {
+                self.routing.are_rules_behind = true;
+                self.retry_soon(now);
+            }
             Effect::UpdateContext(_)
             | Effect::UpdateSession(_)
             | Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
-            | Effect::FollowRules
             | Effect::Introduce { .. }
             | Effect::SendShim6 { .. }
             | Effect::SendIlnp { .. }
@@ -175,8 +185,13 @@ impl Host {
         }
     }
 
+    /// An address that sessions need is there, and somebody else has set it.
+    pub fn handle_address_of_others(&mut self, address: SessionAddress) {
+        self.routing.session_addresses.on_of_others(address);
+    }
+
     fn retry_soon(&mut self, now: Instant) {
-        self.retry_at.get_or_insert(now + RETRY);
+        self.retry.on_failed(now);
     }
 
     /// Tells the sessions where this node is now. Addresses that sessions need are on the uplinks before anything is
@@ -187,7 +202,7 @@ impl Host {
         let routing = &mut self.routing;
         let (node, state) = node(&Seen {
             view: &routing.view,
-            attached: routing.attached.as_ref(),
+            attached: routing.carriers.as_ref().map(|carriers| &carriers.ilnp),
             known: &known,
             rules: &routing.locator_rules,
         });
@@ -195,10 +210,26 @@ impl Host {
             self.effects.push_back(Effect::SetNode(node.clone()));
         }
         let (missing, gone) = routing.session_addresses.follow(&node, &known);
+        let is_missing = |effect: &Effect| matches!(effect, Effect::RemoveSessionAddress(address) if missing.contains(address));
+        self.last_effects.retain(|effect| !is_missing(effect));
         self.effects.extend(missing.into_iter().map(Effect::AddSessionAddress));
-        self.effects.extend(gone.into_iter().map(Effect::RemoveSessionAddress));
-        routing.node = node;
+        // Each takes the journal's time: contexts and sessions leave what is gone first.
+        self.last_effects.extend(gone.into_iter().map(Effect::RemoveSessionAddress));
+        let before = mem::replace(&mut routing.node, node);
         ilnp.handle_local(&state, now);
+        self.notify_regained(&before);
+    }
+
+    /// Sessions that have waited for a locator, and have it back, send again at once.
+    fn notify_regained(&mut self, before: &Node) {
+        let Routing { node, sessions, routes, .. } = &self.routing;
+        let regained = |l64| node.uplinks.contains_key(&l64) && !before.uplinks.contains_key(&l64);
+        let waiting = sessions.iter().filter(|(_, known)| regained(known.wire.local.l64));
+        let notices = waiting.map(|(id, known)| {
+            let mtu = routes.get(Mover::Session(id)).map(MovedRoute::tcp_mtu);
+            Effect::NotifyTcp { ulids: known.pair.ulids(), mtu }
+        });
+        self.effects.extend(notices);
     }
 }
 
@@ -309,7 +340,7 @@ impl Host {
     /// Whether something that has failed is still to be tried again.
     #[must_use]
     pub fn awaits_retry(&self) -> bool {
-        self.retry_at.is_some() || self.routing.routes.poll_look().is_some()
+        self.retry.at.is_some() || self.routing.routes.poll_look().is_some()
     }
 
     /// Whether a ULID that has left its uplink is kept an address of the host.
@@ -337,7 +368,7 @@ impl Host {
     pub(crate) fn poll_route_timeout(&self) -> Option<Instant> {
         let routes = &self.routing.routes;
         let path_mtus = self.routing.path_mtus.poll_timeout();
-        let all = [routes.poll_lead(), routes.poll_look(), path_mtus, self.retry_at];
+        let all = [routes.poll_lead(), routes.poll_look(), path_mtus, self.retry.at];
         all.into_iter().flatten().min()
     }
 
@@ -350,9 +381,12 @@ impl Host {
             self.routing.routes.begin_look();
             self.effects.push_back(Effect::AskRoutes);
         }
-        if is_due(self.retry_at) {
-            self.retry_at = None;
+        if is_due(self.retry.at) {
+            self.retry.at = None;
             self.follow_node(now);
+            if mem::take(&mut self.routing.are_rules_behind) {
+                self.effects.push_back(Effect::FollowRules);
+            }
             self.follow_ulids();
         }
         if is_due(self.routing.path_mtus.poll_timeout()) {
@@ -425,5 +459,24 @@ impl Host {
     }
 }
 
-/// From a change of an address that failed to the next attempt.
+/// When what has failed is tried again: ever later, as long as something fails each time.
+#[derive(Debug, Default)]
+pub(crate) struct Retry {
+    pub(crate) at: Option<Instant>,
+    failed: Option<Instant>,
+    pause: Duration,
+}
+
+impl Retry {
+    fn on_failed(&mut self, now: Instant) {
+        if self.at.is_none() {
+            let is_again = self.failed.is_some_and(|failed| now.since(failed) <= self.pause * 2);
+            self.pause = if is_again { (self.pause * 2).min(RETRY_AT_LEAST) } else { RETRY };
+            (self.at, self.failed) = (Some(now + self.pause), Some(now));
+        }
+    }
+}
+
+/// From a change that failed to the next attempt, first and at most.
 const RETRY: Duration = Duration::from_secs(1);
+const RETRY_AT_LEAST: Duration = Duration::from_secs(64);

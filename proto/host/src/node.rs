@@ -187,12 +187,17 @@ impl SessionAddresses {
         (missing, gone)
     }
 
-    /// An address could not be removed. The next change has it tried again.
+    /// An address could not be removed. The next call of [`Self::follow`] has it tried again.
     pub(crate) fn on_not_removed(&mut self, address: SessionAddress) {
         self.made.insert(address);
     }
 
-    /// An address could not be added. The next change has it tried again.
+    /// An address is there, and somebody else has set it.
+    pub(crate) fn on_of_others(&mut self, address: SessionAddress) {
+        self.made.remove(&address);
+    }
+
+    /// An address could not be added. The next call of [`Self::follow`] has it tried again.
     pub(crate) fn on_not_added(&mut self, address: SessionAddress) {
         if self.made.remove(&address) {
             self.seen.remove(&address.address);

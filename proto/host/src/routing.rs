@@ -14,6 +14,15 @@ use crate::known::{KnownSession, KnownSessions, room_of};
 use crate::node::{LocatorRule, Node, SessionAddresses};
 use crate::path_mtus::{MIN_MTU, PathMtus};
 
+/// The interfaces that carry the programs of each data plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carriers {
+    /// Of Shim6.
+    pub shim6: BTreeSet<u32>,
+    /// Of ILNP.
+    pub ilnp: BTreeSet<u32>,
+}
+
 /// What the host has, and what it holds there for contexts and sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Routing {
@@ -25,8 +34,8 @@ pub(crate) struct Routing {
     pub(crate) gained_at: Option<Instant>,
     /// Uplinks that moved traffic may be routed to.
     pub(crate) takes_moved: BTreeSet<u32>,
-    /// Interfaces that carry the data plane of ILNP; none: all.
-    pub(crate) attached: Option<BTreeSet<u32>>,
+    /// None: all interfaces do.
+    pub(crate) carriers: Option<Carriers>,
     pub(crate) routes: Routes,
     pub(crate) path_mtus: PathMtus,
     /// ULIDs whose addresses have left their uplinks, and that are kept.
@@ -37,14 +46,19 @@ pub(crate) struct Routing {
     pub(crate) node: Node,
     /// The data plane of ILNP has not taken the node, and is told it again.
     pub(crate) is_node_refused: bool,
+    /// The rules by source address are not in step with the view, and are tried again.
+    pub(crate) are_rules_behind: bool,
     pub(crate) locator_rules: Vec<LocatorRule>,
     pub(crate) session_addresses: SessionAddresses,
 }
 
 impl Routing {
-    /// Addresses that can be sent from now.
+    /// Addresses that can be sent from now: what comes back to them meets the data plane.
     pub(crate) fn usable(&self) -> Vec<Locator> {
-        let addresses = self.view.uplinks.iter().filter(|uplink| uplink.carrier);
+        let carriers = self.carriers.as_ref().map(|carriers| &carriers.shim6);
+        let carries = |ifindex| carriers.is_none_or(|all| all.contains(ifindex));
+        let uplinks = self.view.uplinks.iter();
+        let addresses = uplinks.filter(|uplink| uplink.carrier && carries(&uplink.ifindex));
         let addresses = addresses.flat_map(|uplink| &uplink.addresses);
         let usable = addresses.filter(|own| own.flags.is_usable());
         usable.map(|own| Locator(own.address)).collect()

@@ -16,7 +16,7 @@ use moorline_ilnp as ilnp;
 use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
-use crate::{Effect, Host, Sessions};
+use crate::{Carriers, Effect, Host, Sessions};
 
 mod links;
 
@@ -174,7 +174,8 @@ pub(crate) fn tell(host: &mut Host, local: &LocalState, now: Instant) {
     let ifindexes: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
     host.handle_view(view, now);
     host.set_takes_moved(ifindexes.clone());
-    host.handle_ready(local.proof.clone(), ifindexes, now);
+    let carriers = Carriers { shim6: ifindexes.clone(), ilnp: ifindexes };
+    host.handle_ready(local.proof.clone(), carriers, now);
     host.follow(now);
 }
 

@@ -7,7 +7,7 @@ use moorline_cga::{PublicKey, RsaKey, SignError, Signer};
 
 /// Signs what it has not signed before.
 #[derive(Debug)]
-pub(super) struct CachedSigner {
+pub(crate) struct CachedSigner {
     key: RsaKey,
     signatures: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
@@ -33,7 +33,7 @@ impl Signer for CachedSigner {
 }
 
 /// The signer of a host; beyond [`KEYS`] they begin again, which nobody notices.
-pub(super) fn of_host(host: usize) -> &'static CachedSigner {
+pub(crate) fn of_host(host: usize) -> &'static CachedSigner {
     &SIGNERS[host % KEYS]
 }
 

@@ -4,7 +4,11 @@ use crate::{HostEvent, random_mixed_plan, run, run_many, trace};
 
 #[test]
 fn no_rule_is_broken_where_hosts_speak_both_protocols() {
-    let total = run_many(0..SEEDS, random_mixed_plan, |_, outcome| outcome.violations.is_empty());
+    let total = run_many(
+        0..SEEDS,
+        |seed| run(seed, &random_mixed_plan(seed)),
+        |_, outcome| outcome.violations.is_empty(),
+    );
     if let Some(seed) = total.first_failing {
         panic!("{total:?}\n{}", trace(seed, &random_mixed_plan(seed)));
     }
@@ -16,10 +20,14 @@ fn there_are_sessions_and_contexts_in_the_same_runs() {
     let is_established =
         |told: &HostEvent| matches!(told.event, moorline_contexts::Event::Established { .. });
     let mut runs = 0;
-    run_many(0..200, random_mixed_plan, |_, outcome| {
-        runs += u32::from(outcome.sessions > 0 && outcome.events.iter().any(is_established));
-        true
-    });
+    run_many(
+        0..200,
+        |seed| run(seed, &random_mixed_plan(seed)),
+        |_, outcome| {
+            runs += u32::from(outcome.sessions > 0 && outcome.events.iter().any(is_established));
+            true
+        },
+    );
     assert!(runs > 5, "{runs}");
 }
 

@@ -18,7 +18,11 @@ fn equal_seeds_give_equal_packets_and_events() {
 /// As many as in continuous integration; `moorline sim` plays more.
 #[test]
 fn two_thousand_random_schedules_hold_every_rule() {
-    let total = run_many(0..SEEDS, random_plan, |_, outcome| outcome.violations.is_empty());
+    let total = run_many(
+        0..SEEDS,
+        |seed| run(seed, &random_plan(seed)),
+        |_, outcome| outcome.violations.is_empty(),
+    );
     if let Some(seed) = total.first_failing {
         panic!("{total:?}\n{}", trace(seed, &random_plan(seed)));
     }

@@ -4,26 +4,38 @@
 use std::env;
 use std::hash::{BuildHasher as _, RandomState};
 
-use crate::{Plan, random_mixed_plan, random_plan, run_many, trace};
+use crate::{
+    Outcome, Plan, random_mixed_plan, random_plan, run, run_addresses, run_many, trace,
+    trace_addresses,
+};
 
 #[test]
 fn no_rule_is_broken_over_seeds_that_nobody_has_seen() {
-    hold(random_plan, "");
+    hold_plans(random_plan, "");
 }
 
 #[test]
 fn no_rule_is_broken_over_unseen_seeds_where_hosts_speak_both_protocols() {
-    hold(random_mixed_plan, " --ilnp");
+    hold_plans(random_mixed_plan, " --ilnp");
 }
 
-fn hold(plan: fn(u64) -> Plan, option: &str) {
+#[test]
+fn no_rule_is_broken_over_unseen_seeds_about_a_hosts_own_addresses() {
+    hold(run_addresses, trace_addresses, " --addresses");
+}
+
+fn hold_plans(plan: fn(u64) -> Plan, option: &str) {
+    hold(|seed| run(seed, &plan(seed)), |seed| trace(seed, &plan(seed)).to_string(), option);
+}
+
+fn hold(run: impl Fn(u64) -> Outcome + Sync, trace: impl Fn(u64) -> String, option: &str) {
     let first = first_seed();
     println!("seeds from {first} on");
     let seeds = first..first + SEEDS;
-    let total = run_many(seeds, plan, |_, outcome| outcome.violations.is_empty());
+    let total = run_many(seeds, run, |_, outcome| outcome.violations.is_empty());
     if let Some(seed) = total.first_failing {
         let again = format!("moorline-lab sim --seeds 1 --first-seed {seed}{option}");
-        panic!("{total:?}\nplay it again: {again}\n{}", trace(seed, &plan(seed)));
+        panic!("{total:?}\nplay it again: {again}\n{}", trace(seed));
     }
     assert_eq!(total.seeds, SEEDS);
 }

@@ -81,7 +81,9 @@ impl World<'_> {
             if self.nodes[host].is_suspended {
                 continue;
             }
-            self.nodes[host].tell_local(&self.network, self.now);
+            self.nodes[host].tell_view(&self.network, self.now);
+            self.execute_all(host);
+            self.nodes[host].tell_ready(&self.network, self.now);
             self.rules.on_local_change(host);
             self.settle(host);
         }
@@ -121,13 +123,19 @@ impl World<'_> {
         self.settle(host);
     }
 
-    /// Executes what core and data planes of a host want, until they want no more.
+    /// Executes what core and data planes of a host want, until they want no more, and looks at what came of it.
     pub(super) fn settle(&mut self, host: usize) {
+        self.execute_all(host);
+        self.check_owners(host);
+        self.check_kernel(host);
+        self.schedule_wake(host);
+    }
+
+    fn execute_all(&mut self, host: usize) {
         let now = self.now;
         let mut restored = Vec::new();
         let mut steps = 0;
-        loop {
-            let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) else { return };
+        while let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) {
             steps += 1;
             if let Some(report) = core.planes.poll_report() {
                 if core.is_dead() {
@@ -151,9 +159,6 @@ impl World<'_> {
                 break;
             }
         }
-        self.check_owners(host);
-        self.check_kernel(host);
-        self.schedule_wake(host);
         for ulids in restored.into_iter().filter(|_| self.plan.reverts_backoff) {
             self.on_path_restored(host, ulids);
         }

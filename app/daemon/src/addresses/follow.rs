@@ -1,6 +1,7 @@
 use anyhow::Context as _;
-use moorline_addresses::{Action, HostView, Note, RETRY};
+use moorline_addresses::{Action, HostView, Note};
 use moorline_api::EventKind;
+use moorline_host::Carriers;
 use moorline_netlink::{AddressSpec, Advertisements};
 use moorline_types::Instant;
 
@@ -16,6 +17,7 @@ impl Daemon {
         routers: &mut Advertisements,
     ) -> anyhow::Result<()> {
         view.leave_alone(|name| self.config.uses(name));
+        view.uplinks.iter_mut().for_each(|uplink| self.addresses.plans.tell_advertisers(uplink));
         self.introductions.follow(&view);
         self.host.handle_view(view, clock::now());
         self.pump().await;
@@ -28,7 +30,7 @@ impl Daemon {
         let now = clock::now();
         self.host.note_in_use();
         let plan = self.addresses.plan(self.host.view(), self.view_at(), &self.store, now);
-        self.host.set_advertisers(|uplink| self.addresses.tell_advertisers(uplink));
+        self.host.set_advertisers(|uplink| self.addresses.plans.tell_advertisers(uplink));
         for note in plan.notes {
             self.tell_note(note);
         }
@@ -37,26 +39,28 @@ impl Daemon {
         for action in plan.actions.iter().filter(|_| ruled.is_ok()) {
             // An interface may be gone again by now; the next view tells.
             match self.carry_out_action(action, routers).await {
-                Ok(()) => self.addresses.planner.on_done(action, clock::now()),
+                Ok(()) => self.addresses.plans.handle_done(action, clock::now()),
                 Err(error) => {
                     tracing::warn!("{error:#}");
-                    self.addresses.look_again(clock::now() + RETRY);
+                    self.addresses.plans.handle_failed(clock::now());
                 }
             }
         }
         // Most of the time there is none: each control is back as soon as its address is there.
         if let Err(error) = self.netlink.restore_controls().await {
             tracing::debug!(%error, "system controls");
-            self.addresses.look_again(clock::now() + RETRY);
+            self.addresses.plans.handle_failed(clock::now());
         }
         if let Err(error) = self.netlink.ensure_labels(&plan.outranked).await {
             tracing::warn!("new connections may take an address that cannot move: {error}");
-            self.addresses.look_again(clock::now() + RETRY);
+            self.addresses.plans.handle_failed(clock::now());
         }
         let attached = self.attach();
         let proof = self.addresses.local_proof(self.host.view(), &self.store, now);
         let carries_ilnp = self.ilnp.as_ref().map(|ilnp| ilnp.attached().clone());
-        self.host.handle_ready(proof, carries_ilnp.unwrap_or_default(), clock::now());
+        let carriers =
+            Carriers { shim6: self.attached.clone(), ilnp: carries_ilnp.unwrap_or_default() };
+        self.host.handle_ready(proof, carriers, clock::now());
         self.apply_rules();
         self.host.follow(clock::now());
         self.pump().await;

@@ -1,4 +1,5 @@
 use std::fs;
+use std::time::Duration;
 
 use moorline_addresses::{
     AddressFlags, AddressMode, DefaultRoute, Lifetimes, Uplink, UplinkAddress,
@@ -50,7 +51,7 @@ fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
             place.display()
         )]
     );
-    assert_eq!(addresses.poll_timeout(now), Some(now + RETRY));
+    assert_eq!(addresses.plans.poll_timeout(now), Some(now + RETRY));
 
     fs::rename(&aside, &state).unwrap();
     let later = now + RETRY;
@@ -69,7 +70,7 @@ fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_comma
     let mut addresses = Addresses::open(settings, &store).unwrap();
     let now = Instant::ZERO + Duration::from_secs(1);
     let plan = addresses.plan(&view(), now, &store, now);
-    plan.actions.iter().for_each(|action| addresses.planner.on_done(action, now));
+    plan.actions.iter().for_each(|action| addresses.plans.handle_done(action, now));
     let own = added(&plan)[0];
     let ulid = Locator(own).as_ulid();
     assert_eq!(addresses.way_back(ulid), None);

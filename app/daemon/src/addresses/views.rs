@@ -41,7 +41,7 @@ impl Addresses {
         let interface = |one: &host::Uplink| InterfaceAddresses {
             interface: one.name.clone(),
             ifindex: one.ifindex,
-            mode: mode(self.planner.policy().rule_of(&one.name).mode),
+            mode: mode(self.plans.planner().policy().rule_of(&one.name).mode),
             addresses: one.addresses.iter().map(|own| self.address(one, own, at, now)).collect(),
         };
         let mut all: Vec<_> = view.uplinks.iter().chain(&view.candidates).map(interface).collect();
@@ -56,9 +56,9 @@ impl Addresses {
         at: Instant,
         now: Instant,
     ) -> AddressInfo {
-        let member = self.planner.member(own.address);
+        let member = self.plans.planner().member(own.address);
         let member = member.as_ref();
-        let left = self.planner.left(on.ifindex, own, at, now);
+        let left = self.plans.planner().left(on.ifindex, own, at, now);
         let finite = |seconds: u32| (seconds != u32::MAX).then_some(seconds);
         AddressInfo {
             address: own.address,
@@ -77,7 +77,7 @@ impl Addresses {
     }
 
     fn proof_of(&self, address: Ipv6Addr) -> Proof {
-        match self.planner.member(address).map(|member| member.kind) {
+        match self.plans.planner().member(address).map(|member| member.kind) {
             None => Proof::None,
             Some(Kind::Cga) => Proof::Cga,
             Some(Kind::Hba) => Proof::Hba,
@@ -95,8 +95,8 @@ impl Addresses {
                 if view.uplinks.is_empty() { "no" } else { "only one" }
             ));
         }
-        warnings.extend(self.deaf.warnings(|one| self.advertised.has_router(one)));
-        let is_off = |one: &host::Uplink| !self.planner.policy().is_managed(&one.name);
+        warnings.extend(self.deaf.warnings(|one| self.plans.advertised().has_router(one)));
+        let is_off = |one: &host::Uplink| !self.plans.planner().policy().is_managed(&one.name);
         if !view.uplinks.is_empty() && view.uplinks.iter().all(is_off) {
             warnings.push(
                 "addresses = \"off\": peers cannot verify our locators, so our end of a connection \
@@ -104,7 +104,7 @@ impl Addresses {
                     .to_owned(),
             );
         }
-        warnings.extend(self.planner.warnings().iter().cloned());
+        warnings.extend(self.plans.planner().warnings().iter().cloned());
         warnings.extend(self.keys.warnings());
         warnings.extend(self.trouble.iter().chain(&self.not_followed).cloned());
         warnings.extend(self.too_many_prefixes());
@@ -143,13 +143,14 @@ impl Addresses {
                 way_back(name, *address)
             )
         };
-        self.planner.taken_away().iter().map(text).collect()
+        self.plans.planner().taken_away().iter().map(text).collect()
     }
 
     /// The command that brings back an address of ours that somebody has removed: this one, or one that has the same proof.
     pub(crate) fn way_back(&self, ulid: Ulid) -> Option<String> {
-        let all = self.planner.taken_away();
-        let set_of = |address| self.planner.member(address).map(|member| member.rule.set.clone());
+        let all = self.plans.planner().taken_away();
+        let set_of =
+            |address| self.plans.planner().member(address).map(|member| member.rule.set.clone());
         let own = set_of(ulid.0);
         let same = all.iter().find(|(_, address)| *address == ulid.0);
         let beside = || all.iter().find(|(_, address)| own.is_some() && set_of(*address) == own);

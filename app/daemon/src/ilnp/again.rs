@@ -43,6 +43,8 @@ impl Daemon {
     /// uplink that they do not know.
     pub(crate) async fn attach_ilnp_first(&mut self, view: &HostView) -> anyhow::Result<()> {
         if self.ilnp.is_some() {
+            // Correspondents are told of the locators, with the preferences that the rules of this host give these.
+            self.apply_rules();
             self.host.handle_view(view.clone(), clock::now());
             self.pump().await;
         }

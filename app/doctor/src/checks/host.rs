@@ -94,7 +94,10 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
             count => format!("{count} peers have no Moorline: connections to them cannot move"),
         };
         let finding = Finding::new("peer-without", Severity::Note, what)
-            .remedy("Both ends run it; install it there if they are yours.");
+            .remedy(
+                "Both ends run it; install it there if they are yours. The router of a peer behind NAT66 refuses in the same words: \
+                 such a peer cannot be reached.",
+            );
         findings.push(shown(finding, &without));
     }
     // A moment ago, the firewall of this host may have dropped the answers.

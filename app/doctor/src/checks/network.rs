@@ -270,7 +270,7 @@ pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
 fn is_likely(facts: &Facts, link: &BareLink) -> bool {
     let told = format!("{} is {DEAF}", link.name);
     let warnings = facts.answers().map_or(&[][..], |answers| &answers.status.warnings);
-    link.has_dynamic || warnings.iter().any(|warning| warning.starts_with(&told))
+    link.has_dynamic() || warnings.iter().any(|warning| warning.starts_with(&told))
 }
 
 fn no_uplink(link: &BareLink) -> Finding {

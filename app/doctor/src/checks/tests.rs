@@ -255,11 +255,12 @@ fn a_host_that_forwards_and_so_hears_no_router_is_told() {
 
 #[test]
 fn an_interface_that_is_no_uplink_because_the_host_forwards_is_told_with_the_line_to_type() {
+    let lifetimes = Lifetimes { preferred: 1800, valid: 3600 };
+    let own = UplinkAddress::new("2001:db8:9::5".parse().unwrap(), 64, AddressFlags(0), lifetimes);
     let link = |has_dynamic| BareLink {
-        addresses: [].into(),
+        addresses: if has_dynamic { vec![own] } else { Vec::new() },
         ifindex: 4,
         name: "wan0".into(),
-        has_dynamic,
         link_locals: std::collections::BTreeSet::new(),
     };
     assert_eq!(after(|facts| facts.deaf = vec![link(false)]), [], "a bridge of containers, say");

@@ -169,6 +169,31 @@ fn an_address_of_the_host_is_neither_changed_nor_removed() {
     });
 }
 
+/// A DHCPv6 client may set an address again that we have made meanwhile.
+#[test]
+fn an_address_that_somebody_else_has_set_anew_is_no_longer_ours() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let ifindex = index(&netlink.view().await.unwrap(), "up1");
+        let theirs = address("2001:db8:1::77");
+        assert!(netlink.add_address(ifindex, theirs, 128).await.unwrap());
+        ip("-6 addr replace 2001:db8:1::77/128 dev up1 valid_lft 600 preferred_lft 300");
+        assert!(!netlink.remove_address(ifindex, theirs, 128).await.unwrap());
+        assert!(ip("-6 addr show dev up1").contains("2001:db8:1::77/128"));
+        assert!(!host.has_journal(), "nothing of it is left for later");
+    });
+}
+
+#[test]
+fn an_address_that_could_not_be_set_is_not_recorded_as_ours() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.add_address(4_000, address("2001:db8::1"), 128).await.unwrap_err();
+        assert_eq!(netlink.made_hosts(), []);
+        assert!(!host.has_journal());
+    });
+}
+
 #[test]
 fn a_refused_change_says_what_and_why() {
     on_host(async |host: Host| {

@@ -338,3 +338,20 @@ fn failures_in_a_row_are_looked_at_ever_more_seldom() {
     host.settle();
     assert_eq!(host.kernel.there(), [FoundRoute { route: route(1, 1), has_direct: true }]);
 }
+
+#[test]
+fn a_direct_route_that_the_kernel_refuses_is_tried_ever_more_seldom() {
+    let mut host = Host::new();
+    host.go(context(1), route(1, 1));
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        host.routes.handle_failed(host.now);
+        let at = host.routes.poll_look().expect("a look");
+        pauses.push(at.since(host.now).as_secs());
+        host.now = at;
+        let there = host.kernel.there();
+        host.routes.begin_look();
+        assert_eq!(host.routes.reconcile(&there, host.now), [], "all that is noted is there");
+    }
+    assert_eq!(pauses, [1, 2, 4, 8]);
+}

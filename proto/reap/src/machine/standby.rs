@@ -457,8 +457,9 @@ impl Machine {
         }
         let is_known = known.is_some() && monitor.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);
-        let better = home.or_else(|| self.better_standby()).filter(|pair| Some(*pair) != standby);
-        for pair in [standby, better, current].into_iter().flatten() {
+        let home = home.filter(|pair| Some(*pair) != standby);
+        let better = self.better_standby().filter(|pair| Some(*pair) != home);
+        for pair in [standby, home, better, current].into_iter().flatten() {
             self.send_check(pair, now);
         }
     }

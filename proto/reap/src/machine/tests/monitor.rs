@@ -119,6 +119,27 @@ fn an_uplink_that_is_back_is_asked_in_a_tenth_of_a_round() {
     assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(2, 2)));
 }
 
+/// Nor does the pair to go back to take the place of a pair by that uplink that shares no end with the current one.
+#[test]
+fn both_the_preferred_pair_and_a_better_standby_path_are_asked_when_an_uplink_is_back() {
+    let mut net = net(&config());
+    net.run_for(ms(30_000));
+    let [ours, theirs] = [A, B].map(|end| [1, 2].map(|number| locator(end, number)));
+    let now = net.now;
+    net.hosts[0].machine.handle_candidates(&ours[1..], &theirs, now);
+    net.run_for(ms(30_000));
+    let current = net.hosts[0].machine.current_pair();
+    assert_eq!((current.local, net.hosts[0].machine.current_pair() == ab(1, 1)), (ours[1], false));
+    let shares = |pair: LocatorPair| pair.local == current.local;
+    assert!(net.hosts[0].machine.fresh_standby(net.now).is_some_and(shares), "one uplink");
+    let now = net.now;
+    net.hosts[0].machine.handle_candidates(&ours, &theirs, now);
+    net.run_for(ms(7_000));
+    assert_eq!(net.hosts[0].machine.current_pair(), current, "it is too early to go back");
+    let standby = net.hosts[0].machine.fresh_standby(net.now).expect("one that answers");
+    assert!(!shares(standby), "{standby}");
+}
+
 #[test]
 fn a_peer_that_knows_no_checks_is_asked_ever_more_rarely() {
     let mut net = net(&config());

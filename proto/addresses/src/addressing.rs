@@ -1,0 +1,109 @@
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use moorline_types::{Instant, Locator};
+
+use crate::advertised::{AdvertisedPrefixes, Advertisement};
+use crate::plan::{Action, Plan, Planner, RETRY, Seen};
+use crate::prefixes;
+use crate::view::{HostView, Uplink};
+
+/// Which addresses a host should have, and when to look again: the [`Planner`] with what routers advertise.
+#[derive(Debug)]
+pub struct Addressing {
+    planner: Planner,
+    advertised: AdvertisedPrefixes,
+    /// When to look again, whatever happens.
+    due: Option<Instant>,
+}
+
+impl Addressing {
+    /// No router has been heard yet.
+    #[must_use]
+    pub fn new(planner: Planner) -> Self {
+        Self { planner, advertised: AdvertisedPrefixes::new(), due: None }
+    }
+
+    /// What decides.
+    #[must_use]
+    pub const fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    /// What routers advertise.
+    #[must_use]
+    pub const fn advertised(&self) -> &AdvertisedPrefixes {
+        &self.advertised
+    }
+
+    /// A router, or the kernel on its behalf, has said something. What it says comes in several parts, from the kernel and from
+    /// the router.
+    pub fn handle_advertisement(&mut self, said: &Advertisement, now: Instant) {
+        self.advertised.handle_advertisement(said, now);
+        self.look_again(now + SETTLE);
+    }
+
+    /// Interfaces were down, if only for a moment: the kernel has taken all addresses from them, and begins anew with the prefixes
+    /// of their routers.
+    pub fn handle_interfaces_down(&mut self, down: &BTreeSet<u32>) {
+        self.advertised.retain_interfaces(|ifindex| !down.contains(&ifindex));
+        self.planner.on_interfaces_down(down);
+    }
+
+    /// The contexts of the run before are back, or given up: from now on [`HostView::in_use`] has all ULIDs.
+    pub fn handle_restored(&mut self) {
+        self.planner.on_restored();
+    }
+
+    /// An action was carried out.
+    pub fn handle_done(&mut self, action: &Action, now: Instant) {
+        self.planner.on_done(action, now);
+    }
+
+    /// Something could not be brought in step with the plan: the same is planned again.
+    pub fn handle_failed(&mut self, now: Instant) {
+        self.look_again(now + RETRY);
+    }
+
+    /// [`Self::plan`] is due then, if not before.
+    pub fn look_again(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// When [`Self::plan`] is due, if nothing happens before.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let advertised = self.advertised.poll_timeout(now);
+        [self.due, self.planner.poll_timeout(), advertised].into_iter().flatten().min()
+    }
+
+    /// What is to be done now, as the view of `at` has it. What routers say is kept for all interfaces of the view: one may lack
+    /// nothing but a default route.
+    pub fn plan(&mut self, view: &HostView, at: Instant, now: Instant) -> Plan {
+        self.due = None;
+        self.advertised.handle_timeout(now);
+        let uplinks = view.uplinks.iter().chain(&view.candidates);
+        let uplinks = uplinks.map(|one| (one.ifindex, &one.addresses[..]));
+        let bare = view.bare.iter().map(|one| (one.ifindex, &one.addresses[..]));
+        let interfaces: BTreeMap<_, _> = uplinks.chain(bare).collect();
+        self.advertised.retain_interfaces(|ifindex| interfaces.contains_key(&ifindex));
+        let is_ours = |address: Locator| self.planner.member(address.0).is_some();
+        self.advertised.set_held(prefixes::held(interfaces.into_iter(), at, &is_ours));
+        let advertised: Vec<_> = self.advertised.prefixes().collect();
+        self.planner.plan(&Seen { view, at, advertised: &advertised }, now)
+    }
+
+    /// Fills in which routers advertise the prefixes of an uplink.
+    pub fn tell_advertisers(&self, uplink: &mut Uplink) {
+        let prefixes = self.advertised.prefixes().filter(|one| one.ifindex == uplink.ifindex);
+        let advertisers = prefixes.flat_map(|one| {
+            let routers = self.advertised.routers_of(one.ifindex, one.prefix);
+            routers.map(move |router| (one.prefix, router))
+        });
+        uplink.advertisers = advertisers.collect();
+    }
+}
+
+/// Advertisements that come together are looked at together.
+const SETTLE: Duration = Duration::from_millis(50);

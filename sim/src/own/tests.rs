@@ -1,0 +1,40 @@
+use std::collections::BTreeMap;
+
+use super::world::{Fault, World};
+use super::{run_addresses, trace_addresses};
+use crate::{Rule, run_many};
+
+#[test]
+fn addresses_live_as_without_moorline() {
+    let total = run_many(0..SEEDS, run_addresses, |_, outcome| outcome.violations.is_empty());
+    if let Some(seed) = total.first_failing {
+        panic!("seed {seed}\n{}", trace_addresses(seed));
+    }
+    assert_eq!(total.seeds, SEEDS);
+    assert!(total.packets > 100 * SEEDS, "{total:?}");
+}
+
+#[test]
+fn each_fault_breaks_the_rule_that_is_about_it() {
+    let faults = [
+        (Fault::RemovesOthers, Rule::OwnAddresses),
+        (Fault::SetsLifetimesOnce, Rule::LifetimesInStep),
+    ];
+    for (fault, rule) in faults {
+        let mut broken = BTreeMap::new();
+        for seed in 0..20 {
+            for violation in World::new(seed, Some(fault)).run().0.violations {
+                *broken.entry(violation.rule).or_insert(0) += 1;
+            }
+        }
+        assert!(broken.get(&rule).is_some_and(|times| *times > 10), "{fault:?}: {broken:?}");
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    assert_eq!(trace_addresses(3), trace_addresses(3));
+    assert_ne!(trace_addresses(3), trace_addresses(4));
+}
+
+const SEEDS: u64 = 100;

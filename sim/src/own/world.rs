@@ -1,0 +1,603 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use moorline_addresses::{
+    Action, AddressFlags, AddressMode, AddressPolicy, Addressing, Advertisement, Group, HostView,
+    Lifetimes, Origin, Planner, RETRY, Rule as AddressRule,
+};
+use moorline_cga::{Sec, Signer as _};
+use moorline_types::{Instant, Locator, Prefix};
+
+use super::kernel::{Ends, Held, Kernel, PUBLIC, address_in};
+use super::link::Router;
+use crate::addresses::signer_of;
+use crate::outcome::{Outcome, Rule, Violation};
+use crate::plan::Chance;
+use crate::queue::Queue;
+use crate::rng::Rng;
+
+/// Plays what this seed makes up.
+#[must_use]
+pub fn run_addresses(seed: u64) -> Outcome {
+    World::new(seed, None).run().0
+}
+
+/// What happens in the run of this seed, a line each.
+#[must_use]
+pub fn trace_addresses(seed: u64) -> String {
+    let (outcome, mut log) = World::new(seed, None).run();
+    log.extend(outcome.violations.iter().map(ToString::to_string));
+    log.push(String::new());
+    log.join("\n")
+}
+
+/// A fault that breaks a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The kernel's own addresses go when Moorline adds its own, as Moorline once had it.
+    RemovesOthers,
+    /// Lifetimes are set once, and never again.
+    SetsLifetimesOnce,
+}
+
+/// Somebody does something then.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A router, a person or a carrier.
+    Change,
+    /// A router says what it says; `again`: and once more after its interval.
+    Advertise { ifindex: u32, again: bool },
+    /// Duplicate address detection ends.
+    Detected { ifindex: u32, address: Ipv6Addr, is_duplicate: bool },
+    /// The daemon hears of a change.
+    Notice,
+    /// A link is up again.
+    Raise { ifindex: u32 },
+    /// The daemon starts.
+    Start,
+    /// Nothing has happened for a while: everything is in step.
+    Look,
+}
+
+pub(super) struct World {
+    rng: Rng,
+    queue: Queue<Event>,
+    now: Instant,
+    mode: AddressMode,
+    /// With Moorline, and without.
+    kernels: [Kernel; 2],
+    routers: BTreeMap<u32, Router>,
+    /// Of Moorline, as far as they are there.
+    ours: BTreeSet<(u32, Ipv6Addr)>,
+    daemon: Option<Daemon>,
+    /// On disk.
+    saved: Vec<Group>,
+    /// Links that were down since the last notice.
+    lowered: BTreeSet<u32>,
+    is_notice_due: bool,
+    /// By then everything that has happened is followed.
+    settled_at: Instant,
+    /// Prefixes whose address of Moorline a person has removed.
+    taken: BTreeSet<(u32, [u8; 8])>,
+    /// Prefixes whose address of the kernel a person has removed since the link was down: the kernel has forgotten their ends, and
+    /// Moorline has not.
+    hidden: BTreeSet<(u32, [u8; 8])>,
+    /// When addresses in a prefix were to end, as the kernel last had it.
+    ends: BTreeMap<(u32, [u8; 8]), Ends>,
+    fault: Option<Fault>,
+    violations: Vec<Violation>,
+    log: Vec<String>,
+    advertisements: u64,
+}
+
+struct Daemon {
+    addressing: Addressing,
+    view: HostView,
+    view_at: Instant,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, fault: Option<Fault>) -> Self {
+        let mut rng = Rng::new(seed, STREAM);
+        let mode = rng.pick(&MODES).unwrap_or(AddressMode::Cga);
+        let kernel = Kernel::new(rng.is(Chance::percent(30)), rng.is(Chance::percent(30)));
+        let mut world = Self {
+            queue: Queue::new(),
+            now: Instant::ZERO,
+            mode,
+            kernels: [kernel.clone(), kernel],
+            routers: BTreeMap::new(),
+            ours: BTreeSet::new(),
+            daemon: None,
+            saved: Vec::new(),
+            lowered: BTreeSet::new(),
+            is_notice_due: false,
+            settled_at: Instant::ZERO,
+            taken: BTreeSet::new(),
+            hidden: BTreeSet::new(),
+            ends: BTreeMap::new(),
+            fault,
+            violations: Vec::new(),
+            log: Vec::new(),
+            advertisements: 0,
+            rng,
+        };
+        for ifindex in 1..=LINKS {
+            let router = Router::new(ifindex, &mut world.rng);
+            world.routers.insert(ifindex, router);
+            world.raise(ifindex);
+            let first = world.rng.duration(Duration::from_secs(4));
+            world.queue.push(world.now + first, Event::Advertise { ifindex, again: true });
+        }
+        let start = world.rng.duration(Duration::from_secs(10));
+        world.queue.push(world.now + start, Event::Start);
+        world.queue.push(world.now + start * 2, Event::Change);
+        world
+    }
+
+    pub(super) fn run(mut self) -> (Outcome, Vec<String>) {
+        let end = Instant::ZERO + LENGTH;
+        let mut at_once = 0;
+        while self.violations.is_empty() {
+            let kernels = self.kernels.iter().filter_map(|kernel| kernel.poll_timeout(self.now));
+            let daemon = self.daemon.as_ref();
+            let daemon = daemon.and_then(|daemon| daemon.addressing.poll_timeout(self.now));
+            let timer = kernels.chain(daemon).min().unwrap_or(end).max(self.now).min(end);
+            let before = self.now;
+            match self.queue.pop_until(timer) {
+                Some((at, event)) => {
+                    self.now = at;
+                    self.expire();
+                    self.handle(event);
+                }
+                None if timer == end => break,
+                None => {
+                    self.now = timer;
+                    self.expire();
+                    if daemon.is_some_and(|due| due <= timer) {
+                        self.follow();
+                    }
+                    self.notice();
+                }
+            }
+            at_once = if self.now == before { at_once + 1 } else { 0 };
+            if at_once > AT_ONCE {
+                self.violate(Rule::TimersAdvance, format!("{at_once} steps at once"));
+            }
+            self.compare();
+        }
+        let outcome = Outcome {
+            violations: self.violations,
+            packets: self.advertisements,
+            duration: self.now.since(Instant::ZERO),
+            ..Outcome::default()
+        };
+        (outcome, self.log)
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Change => {
+                self.change();
+                let pause = self.rng.pick(&PAUSES).unwrap_or(60);
+                let pause = self.rng.duration(Duration::from_secs(pause));
+                self.queue.push(self.now + pause, Event::Change);
+            }
+            Event::Advertise { ifindex, again } => self.advertise(ifindex, again),
+            Event::Detected { ifindex, address, is_duplicate } => {
+                let flags = if is_duplicate { AddressFlags::DAD_FAILED } else { AddressFlags(0) };
+                let is_waiting = |held: &Held| held.flags.contains(AddressFlags::TENTATIVE);
+                self.kernels[WITH].change(ifindex, address, |held| {
+                    if is_waiting(held) {
+                        held.flags = flags;
+                    }
+                });
+                self.notice();
+            }
+            Event::Notice => {
+                self.is_notice_due = false;
+                let lowered = std::mem::take(&mut self.lowered);
+                let (view, now) = (self.kernels[WITH].view(self.now), self.now);
+                if let Some(daemon) = &mut self.daemon {
+                    let is_new = links(&view).difference(&links(&daemon.view)).next().is_some();
+                    daemon.addressing.handle_interfaces_down(&lowered);
+                    (daemon.view, daemon.view_at) = (view, now);
+                    self.follow();
+                    if is_new {
+                        self.unsettle(Duration::from_secs(20));
+                    }
+                }
+            }
+            Event::Raise { ifindex } => self.raise(ifindex),
+            Event::Start => self.start(),
+            Event::Look if self.now >= self.settled_at => self.look(),
+            Event::Look => {}
+        }
+    }
+
+    fn expire(&mut self) {
+        for kernel in &mut self.kernels {
+            kernel.handle_timeout(self.now);
+        }
+    }
+
+    /// The daemon hears of what has changed in a moment.
+    fn notice(&mut self) {
+        let there: BTreeSet<_> = self.kernels[WITH].addresses().map(|(at, _)| at).collect();
+        self.ours.retain(|at| there.contains(at));
+        self.unsettle(Duration::from_secs(1));
+        if !std::mem::replace(&mut self.is_notice_due, true) {
+            let late = self.rng.duration(Duration::from_millis(20));
+            self.queue.push(self.now + late, Event::Notice);
+        }
+    }
+
+    fn unsettle(&mut self, until: Duration) {
+        let at = self.now + until;
+        if at > self.settled_at {
+            self.settled_at = at;
+            self.queue.push(at, Event::Look);
+        }
+    }
+
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        self.log.push(format!("{:12.3} {}", self.now.since(Instant::ZERO).as_secs_f64(), what()));
+    }
+
+    fn violate(&mut self, rule: Rule, detail: String) {
+        let at = self.now.since(Instant::ZERO);
+        self.violations.push(Violation { at, rule, detail });
+    }
+}
+
+/// The network and people.
+impl World {
+    fn advertise(&mut self, ifindex: u32, again: bool) {
+        let Some(router) = self.routers.get(&ifindex).cloned() else { return };
+        if again {
+            self.queue.push(self.now + router.interval, Event::Advertise { ifindex, again });
+        }
+        if router.is_silent || !self.kernels[WITH].is_up(ifindex) {
+            return;
+        }
+        self.advertisements += 1;
+        let honors_zero = self.kernels[WITH].honors_zero;
+        let mut believed = Vec::new();
+        for kernel in &mut self.kernels {
+            let prefixes = &router.prefixes;
+            believed = kernel.handle_advertisement(ifindex, router.lifetime, prefixes, self.now);
+        }
+        if let Some(daemon) = &mut self.daemon {
+            let address = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+            let from = Origin::Router { address, lifetime: router.lifetime };
+            let all = [(Origin::Kernel, believed), (from, router.prefixes)];
+            for (origin, prefixes) in all {
+                let said = Advertisement { ifindex, origin, prefixes, honors_zero };
+                daemon.addressing.handle_advertisement(&said, self.now);
+            }
+        }
+        self.notice();
+    }
+
+    fn raise(&mut self, ifindex: u32) {
+        for kernel in &mut self.kernels {
+            kernel.raise(ifindex);
+        }
+        self.solicit(ifindex);
+    }
+
+    fn solicit(&mut self, ifindex: u32) {
+        let late = self.rng.duration(Duration::from_millis(500));
+        self.queue.push(self.now + late, Event::Advertise { ifindex, again: false });
+        self.unsettle(Duration::from_secs(4));
+    }
+
+    fn change(&mut self) {
+        let ifindex = 1 + u32::try_from(self.rng.below(LINKS.into())).unwrap_or(0);
+        match self.rng.below(12) {
+            0..5 => {
+                let Some(router) = self.routers.get_mut(&ifindex) else { return };
+                let what = router.change(&mut self.rng);
+                self.note(|| format!("the router of wan{ifindex} {what}"));
+            }
+            5 => self.lower(ifindex),
+            6 => self.set_by_hand(ifindex),
+            7 => self.lease(ifindex),
+            8 => self.unset_by_hand(ifindex),
+            9 => self.take_ours(ifindex),
+            _ => {
+                if self.daemon.take().is_some() {
+                    self.note(|| "the daemon is killed".to_owned());
+                    let pause = self.rng.pick(&PAUSES).unwrap_or(0);
+                    let pause = self.rng.duration(Duration::from_secs(pause));
+                    self.queue.push(self.now + pause, Event::Start);
+                }
+            }
+        }
+    }
+
+    fn lower(&mut self, ifindex: u32) {
+        self.note(|| format!("wan{ifindex} is taken down"));
+        for kernel in &mut self.kernels {
+            kernel.lower(ifindex);
+        }
+        self.lowered.insert(ifindex);
+        self.taken.retain(|(at, _)| *at != ifindex);
+        self.hidden.retain(|(at, _)| *at != ifindex);
+        let pause = self.rng.pick(&[0, 1, 30, 4000]).unwrap_or(0);
+        self.queue.push(self.now + Duration::from_secs(pause), Event::Raise { ifindex });
+        self.notice();
+    }
+
+    fn set_by_hand(&mut self, ifindex: u32) {
+        let Some(prefix) = self.some_prefix(ifindex) else { return };
+        let held =
+            Held { prefix_len: 64, is_made: false, flags: AddressFlags(0), ends: Ends::NEVER };
+        self.set(ifindex, address_in(prefix, BY_HAND), held);
+    }
+
+    /// A DHCPv6 client has an address, and renews it or not.
+    fn lease(&mut self, ifindex: u32) {
+        let Some(prefix) = self.some_prefix(ifindex) else { return };
+        let ends = Ends::of(Lifetimes { preferred: 1800, valid: 3600 }, self.now);
+        let held = Held { prefix_len: 128, is_made: false, flags: AddressFlags(0), ends };
+        self.set(ifindex, address_in(prefix, LEASED), held);
+    }
+
+    fn set(&mut self, ifindex: u32, address: Ipv6Addr, held: Held) {
+        self.note(|| format!("somebody sets {address} on wan{ifindex}"));
+        for kernel in &mut self.kernels {
+            kernel.set(ifindex, address, held);
+        }
+        self.notice();
+    }
+
+    fn unset_by_hand(&mut self, ifindex: u32) {
+        let others = self.kernels[WITHOUT].addresses().filter(|((at, _), _)| *at == ifindex);
+        let others: Vec<_> = others.map(|((_, address), _)| address).collect();
+        let Some(address) = self.rng.pick(&others) else { return };
+        self.note(|| format!("somebody removes {address} from wan{ifindex}"));
+        self.hidden.insert((ifindex, Locator(address).prefix()));
+        for kernel in &mut self.kernels {
+            kernel.unset(ifindex, address);
+        }
+        self.notice();
+    }
+
+    fn take_ours(&mut self, ifindex: u32) {
+        let ours: Vec<_> = self.ours.iter().filter(|(at, _)| *at == ifindex).copied().collect();
+        let Some((_, address)) = self.rng.pick(&ours) else { return };
+        self.note(|| format!("somebody removes Moorline's {address} from wan{ifindex}"));
+        self.kernels[WITH].unset(ifindex, address);
+        self.taken.insert((ifindex, Locator(address).prefix()));
+        self.notice();
+    }
+
+    fn some_prefix(&mut self, ifindex: u32) -> Option<Prefix> {
+        let known: Vec<_> =
+            self.routers.get(&ifindex)?.prefixes.iter().map(|one| one.prefix).collect();
+        self.rng.pick(&known)
+    }
+}
+
+/// The daemon.
+impl World {
+    fn start(&mut self) {
+        if self.daemon.is_some() {
+            return;
+        }
+        self.note(|| "the daemon starts".to_owned());
+        let name = || "default".to_owned();
+        let policy = AddressPolicy {
+            sec: Sec::ZERO,
+            default: AddressRule { mode: self.mode, key: name(), set: name() },
+            interfaces: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
+        };
+        let keys = BTreeMap::from([(name(), signer_of(0).public_key().clone())]);
+        // As from the disk: what was given up is tried again.
+        let groups = self.saved.iter().cloned().map(|saved| {
+            let Group { rule, sec, key, sets, base, cgas, .. } = saved;
+            let mut group = Group::new(rule, sec, key);
+            (group.sets, group.base, group.cgas) = (sets, base, cgas);
+            group
+        });
+        let groups = groups.collect();
+        let planner = Planner::new(policy, keys, groups, self.rng.seed());
+        let mut addressing = Addressing::new(planner);
+        addressing.handle_restored();
+        let view = self.kernels[WITH].view(self.now);
+        self.daemon = Some(Daemon { addressing, view, view_at: self.now });
+        self.taken.clear();
+        self.unsettle(Duration::from_secs(20));
+        self.follow();
+    }
+
+    fn follow(&mut self) {
+        let Some(daemon) = &mut self.daemon else { return };
+        let plan = daemon.addressing.plan(&daemon.view, daemon.view_at, self.now);
+        if plan.is_changed {
+            self.saved = daemon.addressing.planner().groups().to_vec();
+        }
+        for action in plan.actions {
+            let is_done = !self.rng.is(Chance::percent(2)) && self.execute(action);
+            let Some(daemon) = &mut self.daemon else { return };
+            if is_done {
+                daemon.addressing.handle_done(&action, self.now);
+            } else {
+                daemon.addressing.handle_failed(self.now);
+                self.unsettle(RETRY + Duration::from_secs(4));
+            }
+        }
+    }
+
+    /// False: the kernel refuses.
+    fn execute(&mut self, action: Action) -> bool {
+        if !matches!(action, Action::Solicit { .. }) {
+            self.note(|| format!("Moorline: {action:?}"));
+        }
+        match action {
+            Action::Solicit { ifindex } => {
+                self.solicit(ifindex);
+                true
+            }
+            Action::Add { ifindex, address } => self.add(ifindex, address),
+            Action::SetLifetimes { .. }
+                if self.fault == Some(Fault::SetsLifetimesOnce)
+                    && self.now > Instant::ZERO + LENGTH / 8 =>
+            {
+                true
+            }
+            Action::SetLifetimes { ifindex, address, lifetimes } => {
+                let ends = Ends::of(lifetimes, self.now);
+                let is_there = self.kernels[WITH].change(ifindex, address, |held| held.ends = ends);
+                self.notice();
+                is_there
+            }
+            Action::Remove { ifindex, address } => {
+                let is_there = self.kernels[WITH].unset(ifindex, address);
+                self.notice();
+                is_there
+            }
+        }
+    }
+
+    fn add(&mut self, ifindex: u32, address: Ipv6Addr) -> bool {
+        if !self.kernels[WITH].is_up(ifindex) {
+            return false;
+        }
+        if self.fault == Some(Fault::RemovesOthers) {
+            let prefix = Prefix::new(address, 64);
+            self.kernels[WITH].unset(ifindex, address_in(prefix, PUBLIC));
+        }
+        let flags = AddressFlags(AddressFlags::TENTATIVE.0 | AddressFlags::OPTIMISTIC.0);
+        let held = Held { prefix_len: 64, is_made: false, flags, ends: Ends::NEVER };
+        self.kernels[WITH].set(ifindex, address, held);
+        self.ours.insert((ifindex, address));
+        let is_duplicate = self.rng.is(Chance::percent(2));
+        let late = self.rng.between(Duration::from_secs(1), Duration::from_secs(2));
+        self.queue.push(self.now + late, Event::Detected { ifindex, address, is_duplicate });
+        self.notice();
+        self.unsettle(Duration::from_secs(8));
+        true
+    }
+}
+
+/// The rules.
+impl World {
+    /// What is not Moorline's is the same on both hosts.
+    fn compare(&mut self) {
+        let mut with = self.kernels[WITH].addresses().filter(|(at, _)| !self.ours.contains(at));
+        let mut without = self.kernels[WITHOUT].addresses();
+        let differs = loop {
+            match (with.next(), without.next()) {
+                (None, None) => break None,
+                (with, without) if with == without => {}
+                (with, without) => {
+                    break Some(format!("with Moorline {with:?}, without {without:?}"));
+                }
+            }
+        };
+        drop((with, without));
+        if let Some(detail) = differs {
+            self.violate(Rule::OwnAddresses, detail);
+        }
+    }
+
+    /// Moorline's addresses last as long as the kernel's own in the same prefixes.
+    fn look(&mut self) {
+        let mut known: BTreeMap<(u32, [u8; 8]), Ends> = BTreeMap::new();
+        for ((ifindex, address), held) in self.kernels[WITHOUT].addresses() {
+            let is_public = held.prefix_len == 64 && !held.flags.contains(AddressFlags::TEMPORARY);
+            if is_public {
+                let ends = known.entry((ifindex, Locator(address).prefix())).or_insert(held.ends);
+                if held.ends == Ends::NEVER {
+                    *ends = Ends::NEVER;
+                }
+            }
+        }
+        self.ends.extend(&known);
+        let Some(daemon) = &self.daemon else { return };
+        let in_view = links(&daemon.view);
+        let ours = self.kernels[WITH].addresses().filter(|(at, _)| self.ours.contains(at));
+        let ours: Vec<_> = ours.filter(|((ifindex, _), _)| in_view.contains(ifindex)).collect();
+        let mut wrong = None;
+        for ((ifindex, address), held) in &ours {
+            let at = (*ifindex, Locator(*address).prefix());
+            if self.hidden.contains(&at)
+                || held.flags.contains(AddressFlags::DAD_FAILED)
+                || held.flags.contains(AddressFlags::TENTATIVE)
+            {
+                continue;
+            }
+            let member = daemon.addressing.planner().member(*address);
+            // Another address has taken its place: it lasts no longer than it was to.
+            let is_former = member.is_some_and(|member| member.is_former);
+            let is_close = |apart: Duration| apart <= CLOSE;
+            let is_in_step = match known.get(&at).filter(|_| !is_former) {
+                Some(ends) => held.ends.distance(*ends, self.now).is_some_and(is_close),
+                None => {
+                    let ends = self.ends.get(&at);
+                    ends.is_some_and(|ends| self.is_no_later(held.ends, *ends))
+                        || held.ends.valid.is_some_and(|until| until <= self.now + LEFT)
+                }
+            };
+            if !is_in_step {
+                wrong = Some(format!(
+                    "{address} on wan{ifindex} ends at {:?}, the prefix at {:?}",
+                    held.ends,
+                    self.ends.get(&at)
+                ));
+            }
+        }
+        let has = |at: &(u32, [u8; 8])| {
+            ours.iter().any(|((ifindex, address), _)| (*ifindex, Locator(*address).prefix()) == *at)
+        };
+        let is_given_up = |prefix: &[u8; 8]| {
+            daemon.addressing.planner().groups().iter().any(|group| group.is_given_up(*prefix))
+        };
+        let lacks = known.iter().filter(|(at, ends)| {
+            let lasts = ends.valid.is_none_or(|until| until > self.now + Duration::from_secs(10));
+            in_view.contains(&at.0) && lasts && !self.taken.contains(*at) && !is_given_up(&at.1)
+        });
+        let lacking = lacks.filter(|_| self.mode != AddressMode::Hba).find(|(at, _)| !has(at));
+        if let Some(((ifindex, prefix), _)) = lacking {
+            wrong = Some(format!("no address of Moorline in {prefix:02x?} on wan{ifindex}"));
+        }
+        if let Some(detail) = wrong {
+            self.violate(Rule::LifetimesInStep, detail);
+        }
+    }
+
+    fn is_no_later(&self, ours: Ends, prefix: Ends) -> bool {
+        let (Some(ours), Some(prefix)) = (ours.valid, prefix.valid) else {
+            return prefix.valid.is_none();
+        };
+        ours.max(self.now) <= prefix.max(self.now) + CLOSE
+    }
+}
+
+/// Links with a default route.
+fn links(view: &HostView) -> BTreeSet<u32> {
+    view.uplinks.iter().chain(&view.candidates).map(|one| one.ifindex).collect()
+}
+
+const MODES: [AddressMode; 3] = [AddressMode::HbaCompatible, AddressMode::Cga, AddressMode::Hba];
+const LINKS: u32 = 3;
+/// Places in [`World::kernels`].
+const WITH: usize = 0;
+const WITHOUT: usize = 1;
+/// Of the random numbers.
+const STREAM: u64 = 77;
+const LENGTH: Duration = Duration::from_secs(8 * 60 * 60);
+/// Seconds, at most, between two changes.
+const PAUSES: [u64; 5] = [1, 10, 60, 600, 10_000];
+/// Seconds are counted whole, by the kernel and by Moorline, which leaves differences of [up to 3 s](moorline_addresses) as they are.
+const CLOSE: Duration = Duration::from_secs(5);
+/// What a run that was killed has left goes so long after it was found, at most.
+const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
+const AT_ONCE: u32 = 1000;
+/// Identifiers of addresses that a person sets, or a DHCPv6 server gives.
+const BY_HAND: u64 = 5;
+const LEASED: u64 = 0xd;
