@@ -13,9 +13,13 @@ pub(crate) fn of(world: &World) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut names = Names::default();
     for side in &world.sides {
-        let text = format!("{:?}", side.host);
-        names.hash_into(without_counters(&text), side.now.as_nanos(), &mut hasher);
-        for context in side.host.snapshot() {
+        let shim6 = format!("{:?}", side.host.shim6());
+        let kernel = format!("{:?} {:?}", side.host.routes(), side.kernel);
+        for text in [without_counters(&shim6), &kernel] {
+            names.hash_into(text, side.now.as_nanos(), &mut hasher);
+        }
+        (side.has_lost_uplink, side.refuses, side.host.awaits_retry()).hash(&mut hasher);
+        for context in side.host.shim6().snapshot() {
             names.of(&context.local_tag.bits().to_string()).hash(&mut hasher);
             names.of(&context.peer_tag.bits().to_string()).hash(&mut hasher);
         }

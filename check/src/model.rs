@@ -53,19 +53,17 @@ impl Model for Search {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let [state, proved, reached, right, one] = World::PROPERTIES;
-        vec![
-            Property::always(state, |_, world: &World| !world.wrong.contains(World::PROPERTIES[0])),
-            Property::always(proved, |_, world: &World| {
-                !world.wrong.contains(World::PROPERTIES[1])
-            }),
-            Property::always(reached, |_, world: &World| {
-                !world.wrong.contains(World::PROPERTIES[2])
-            }),
-            Property::always(right, |_, world: &World| !world.wrong.contains(World::PROPERTIES[3])),
-            Property::always(one, |_, world: &World| !world.wrong.contains(World::PROPERTIES[4])),
-            Property::always(ENDS_WELL, |_, world: &World| world.ends_well()),
-        ]
+        let holds: [fn(&Self, &World) -> bool; World::PROPERTIES.len()] = [
+            |_, world| world.holds(0),
+            |_, world| world.holds(1),
+            |_, world| world.holds(2),
+            |_, world| world.holds(3),
+            |_, world| world.holds(4),
+            |_, world| world.holds(5),
+        ];
+        let named = World::PROPERTIES.into_iter().zip(holds);
+        let always = named.map(|(name, holds)| Property::always(name, holds));
+        always.chain([Property::always(ENDS_WELL, |_, world: &World| world.ends_well())]).collect()
     }
 }
 

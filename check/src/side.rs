@@ -1,17 +1,26 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 
+use moorline_addresses::{HostView, Uplink};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{Config, Contexts, LocalState, Transmit};
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
+use moorline_host::model::Kernel;
+use moorline_host::{Carriers, Effect, Host};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
 
-/// A host: the real core, a clock of its own, and what its data plane was told.
+/// A host: the real core, a clock of its own, what its data plane was told, and what its kernel holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
     number: usize,
-    pub(crate) host: Contexts,
+    pub(crate) host: Host,
     pub(crate) now: Instant,
     pub(crate) entries: BTreeMap<ContextId, ContextEntry>,
+    pub(crate) kernel: Kernel,
+    /// The first uplink has no carrier.
+    pub(crate) has_lost_uplink: bool,
+    /// The kernel refuses the next change that the host wants.
+    pub(crate) refuses: bool,
     /// Last watch that was answered.
     watch_seen: u32,
     /// How often it has begun anew.
@@ -22,28 +31,62 @@ pub(crate) struct Side {
 impl Side {
     pub(crate) fn new(number: usize) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
-        let local = local_state(number, 0);
         let mut side = Self {
             number,
-            host: Contexts::new(Config::default(), seed(number, 0), now),
+            host: new_host(number, 0, now),
             now,
             entries: BTreeMap::new(),
+            kernel: Kernel::default(),
+            has_lost_uplink: false,
+            refuses: false,
             watch_seen: 0,
             lives: 0,
-            locators: local.usable.clone(),
+            locators: local_state(number, 0).usable,
         };
-        side.host.handle_local(&local, now);
+        side.tell_links();
         side
     }
 
     /// It begins anew, and knows nothing of what was before.
     pub(crate) fn forget(&mut self) {
         self.lives += 1;
-        let local = local_state(self.number, u32::from(self.lives));
-        self.host = Contexts::new(Config::default(), seed(self.number, self.lives), self.now);
+        self.host = new_host(self.number, self.lives, self.now);
         self.entries.clear();
+        self.kernel = Kernel::default();
         self.watch_seen = 0;
-        self.host.handle_local(&local, self.now);
+        self.tell_links();
+    }
+
+    /// The links are as they are now: first what is gone is left, then what is there can be used.
+    pub(crate) fn tell_links(&mut self) {
+        let lost = usize::from(self.has_lost_uplink);
+        let uplinks = self.locators.iter().enumerate().skip(lost).map(|(number, own)| {
+            let ifindex = u32::try_from(number + 1).unwrap_or(0);
+            let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+            Uplink::new(ifindex, format!("isp{ifindex}")).reached(router, [own.0])
+        });
+        let view = HostView { uplinks: uplinks.collect(), ..HostView::default() };
+        self.kernel.follow(&view);
+        let all: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+        self.host.handle_view(view, self.now);
+        self.host.set_takes_moved(all.clone());
+        let proof = local_state(self.number, u32::from(self.lives)).proof;
+        self.host.handle_ready(proof, Carriers { shim6: all.clone(), ilnp: all }, self.now);
+        self.host.follow(self.now);
+        self.host.handle_routes(&self.kernel.routes(), self.now);
+    }
+
+    /// Whether the host can send from this locator, and receive there.
+    pub(crate) fn has(&self, locator: Locator) -> bool {
+        !self.has_lost_uplink || self.locators.first() != Some(&locator)
+    }
+
+    /// Whether the kernel has what contexts need, and nothing else, or something is to be tried again.
+    pub(crate) fn is_in_step(&self) -> bool {
+        let moved = self.entries.values().filter(|entry| entry.is_moved()).map(|entry| entry.ulids);
+        self.host.awaits_retry()
+            || moved.collect::<BTreeSet<_>>() == self.kernel.routed()
+                && self.host.ulids_to_keep() == *self.kernel.kept()
     }
 
     pub(crate) fn ulid_pair(&self, peer: &Self) -> UlidPair {
@@ -57,20 +100,20 @@ impl Side {
 
     /// A context, whatever its state.
     pub(crate) fn has_context(&self) -> bool {
-        self.host.contexts().count() > 0
+        self.host.shim6().contexts().next().is_some()
     }
 
     pub(crate) fn report(&mut self, report: Report) {
-        self.host.handle_report(report, self.now);
+        self.host.handle_shim6_report(report, self.now);
     }
 
     pub(crate) fn control(&mut self, octets: &[u8], locators: LocatorPair) {
-        self.host.handle_control(octets, locators, self.now);
+        self.host.handle_shim6(octets, locators, self.now);
     }
 
     /// The clock goes on to the next timer, which runs out.
     pub(crate) fn run_out(&mut self) {
-        if let Some((at, _)) = self.host.poll_timeout() {
+        if let Some(at) = self.host.poll_timeout() {
             self.now = self.now.max(at);
             self.host.handle_timeout(self.now);
         }
@@ -85,22 +128,38 @@ impl Side {
         }
     }
 
-    /// Takes what the core wants: entries are kept, control packets are given back.
+    /// Executes what the core wants: control packets are given back.
     pub(crate) fn drain(&mut self) -> Vec<Transmit> {
-        while let Some(update) = self.host.poll_datapath() {
-            match update {
-                Update::Upsert(entry) => {
-                    self.entries.insert(entry.id, entry);
-                }
-                Update::Remove { context } => {
-                    self.entries.remove(&context);
-                }
-                Update::Heard { .. } | Update::Rearm { .. } => {}
+        let mut sent = Vec::new();
+        while let Some(effect) = self.host.poll_effect(self.now) {
+            let is_of_kernel = matches!(
+                effect,
+                Effect::Route(_) | Effect::KeepUlid(_) | Effect::ReleaseUlid(_) | Effect::AskRoutes
+            );
+            if is_of_kernel && std::mem::take(&mut self.refuses) {
+                self.host.handle_failed(&effect, self.now);
+            } else if effect == Effect::AskRoutes {
+                self.host.handle_routes(&self.kernel.routes(), self.now);
+            } else if !self.kernel.execute(&effect) {
+                self.execute(effect, &mut sent);
             }
         }
-        while self.host.poll_event().is_some() {}
-        std::iter::from_fn(|| self.host.poll_transmit()).collect()
+        sent
     }
+
+    fn execute(&mut self, effect: Effect, sent: &mut Vec<Transmit>) {
+        if let Effect::SendShim6 { transmit, .. } = effect {
+            sent.push(transmit);
+        } else if let Effect::UpdateContext(Update::Upsert(entry)) = effect {
+            self.entries.insert(entry.id, entry);
+        } else if let Effect::UpdateContext(Update::Remove { context }) = effect {
+            self.entries.remove(&context);
+        }
+    }
+}
+
+fn new_host(number: usize, life: u8, now: Instant) -> Host {
+    Host::new(Contexts::new(Config::default(), seed(number, life), now), None)
 }
 
 fn seed(number: usize, life: u8) -> [u8; 32] {

@@ -12,6 +12,8 @@ const NOTHING: Bounds = Bounds {
     alarms: 0,
     cuts: 0,
     lapses: 0,
+    links: 0,
+    refusals: 0,
     keepalives: true,
 };
 
@@ -57,6 +59,15 @@ fn explorations_cross_and_lose_probes() {
     holds(Bounds { alarms: 2, losses: 1, duplicates: 1, triggers: [1, 0], ..NOTHING }, 2000);
 }
 
+/// The kernel outlives what it refuses: routes and ULIDs are in step again, whatever was refused.
+#[test]
+fn an_uplink_goes_and_comes_and_the_kernel_refuses_a_change() {
+    let one = Bounds { links: 2, triggers: [1, 0], ..NOTHING };
+    holds(Bounds { losses: 1, timeouts: 1, ..one }, 500);
+    holds(Bounds { refusals: 1, timeouts: 2, ..one }, 500);
+    holds(Bounds { refusals: 1, payloads: 1, lapses: 1, ..one }, 500);
+}
+
 /// The same properties in worlds that are not as they should be.
 #[test]
 fn each_property_can_fail() {
@@ -71,7 +82,7 @@ fn each_property_can_fail() {
         world
     };
     let wrong = |world: &World| world.wrong.iter().copied().collect::<Vec<_>>();
-    let [state, proved, reached, right, one] = World::PROPERTIES;
+    let [state, proved, reached, right, one, in_step] = World::PROPERTIES;
 
     let mut forged = begun(2);
     forged.forget_validators();
@@ -90,7 +101,7 @@ fn each_property_can_fail() {
     let pair = LocatorPair::new(second[0], second[1]);
     established.sides[0].entries.values_mut().for_each(|entry| entry.locators = pair);
     established.settle();
-    assert_eq!(wrong(&established), [reached]);
+    assert_eq!(wrong(&established), [reached, in_step], "nor is there a route");
 
     let other = UlidPair::new(second[1].as_ulid(), second[0].as_ulid());
     established.sides[1].entries.values_mut().for_each(|entry| entry.ulids = other);

@@ -26,6 +26,10 @@ pub struct Bounds {
     pub cuts: u8,
     /// Times that a host forgets everything.
     pub lapses: u8,
+    /// Times that the first uplink of the first host goes, or comes back.
+    pub links: u8,
+    /// Changes that the kernel of the first host refuses.
+    pub refusals: u8,
     /// Whether keepalives go out when the world comes to its end: they make a host hear of a tag that its
     /// peer does not know.
     pub keepalives: bool,
@@ -52,6 +56,10 @@ pub enum Action {
     Cut,
     /// A host begins anew.
     Forget(usize),
+    /// The first uplink of the first host goes, or is back.
+    Link,
+    /// The kernel of the first host refuses the next change.
+    Refuse,
 }
 
 /// Two hosts and what is under way between them.
@@ -87,12 +95,13 @@ pub(crate) enum What {
 
 impl World {
     /// Properties that hold in every state.
-    pub const PROPERTIES: [&'static str; 5] = [
+    pub const PROPERTIES: [&'static str; 6] = [
         "no state before a valid I2",
         "nothing goes to a locator that the peer has not proved",
         "payload moves only to a pair by which a probe or its like arrived",
         "moved payload finds the context it was sent on, or none",
         "one context for one pair of ULIDs",
+        "the kernel has the routes and ULIDs that contexts need",
     ];
 
     /// Two hosts that have just been started.
@@ -136,7 +145,9 @@ impl World {
             .flatten()
         });
         let cut = (left.cuts > 0).then_some(Action::Cut);
-        parcels.chain(sides).chain(cut)
+        let link = (left.links > 0).then_some(Action::Link);
+        let refuse = (left.refusals > 0 && !self.sides[0].refuses).then_some(Action::Refuse);
+        parcels.chain(sides).chain(cut).chain(link).chain(refuse)
     }
 
     /// The world after an action.
@@ -182,9 +193,17 @@ impl World {
             Action::Cut => {
                 self.left.cuts -= 1;
                 self.is_cut = true;
-                let is_dead = |parcel: &Parcel| self.is_dead(parcel.pair);
-                let wire = self.wire.iter().filter(|parcel| !is_dead(parcel)).cloned().collect();
-                self.wire = wire;
+                self.drop_dead();
+            }
+            Action::Link => {
+                self.left.links -= 1;
+                self.sides[0].has_lost_uplink ^= true;
+                self.drop_dead();
+                self.sides[0].tell_links();
+            }
+            Action::Refuse => {
+                self.left.refusals -= 1;
+                self.sides[0].refuses = true;
             }
             Action::Forget(n) => {
                 self.left.lapses -= 1;
@@ -219,7 +238,13 @@ impl World {
     pub(crate) fn is_dead(&self, pair: LocatorPair) -> bool {
         let first = |n: usize| self.sides[n].locators[0];
         let ends = [pair.local, pair.peer];
-        self.is_cut && ends.contains(&first(0)) && ends.contains(&first(1))
+        let is_cut = self.is_cut && ends.contains(&first(0)) && ends.contains(&first(1));
+        is_cut || ends.iter().any(|end| !self.sides[0].has(*end))
+    }
+
+    fn drop_dead(&mut self) {
+        let is_dead = |parcel: &Parcel| self.is_dead(parcel.pair);
+        self.wire = self.wire.iter().filter(|parcel| !is_dead(parcel)).cloned().collect();
     }
 
     fn send(&mut self, parcel: Parcel) {
@@ -243,9 +268,9 @@ impl World {
     }
 
     fn deliver_control(&mut self, parcel: &Parcel, to: usize, octets: &[u8], pair: LocatorPair) {
-        let before = self.sides[to].host.contexts().count();
+        let before = self.sides[to].host.shim6().contexts().count();
         self.sides[to].control(octets, pair);
-        let after = self.sides[to].host.contexts().count();
+        let after = self.sides[to].host.shim6().contexts().count();
         let Ok(packet) = Packet::parse(octets, pair.peer.0, pair.local.0) else { return };
         if REACH.contains(&packet.kind()) {
             self.reached.insert((parcel.from, parcel.pair));
@@ -300,16 +325,22 @@ impl World {
         let is_reached = entries
             .values()
             .all(|entry| !entry.is_moved() || self.reached.contains(&(n, entry.locators)));
-        let is_one = self.sides[n].host.contexts().count() <= 1 && entries.len() <= 1;
+        let is_one = self.sides[n].host.shim6().contexts().count() <= 1 && entries.len() <= 1;
         self.hold(is_proved, Self::PROPERTIES[1]);
         self.hold(is_reached, Self::PROPERTIES[2]);
         self.hold(is_one, Self::PROPERTIES[4]);
+        self.hold(self.sides[n].is_in_step(), Self::PROPERTIES[5]);
     }
 
     /// As if every R1 had come from somebody else.
     #[cfg(test)]
     pub(crate) fn forget_validators(&mut self) {
         self.validators.clear();
+    }
+
+    /// Whether the property with this number has held so far.
+    pub(crate) fn holds(&self, number: usize) -> bool {
+        !self.wrong.contains(Self::PROPERTIES[number])
     }
 
     fn hold(&mut self, holds: bool, property: &'static str) {
@@ -320,7 +351,8 @@ impl World {
 }
 
 /// What shows that a pair works when it arrives, as the answer quotes it: a nonce or a validator.
-const REACH: [MessageType; 6] = [
+const REACH: [MessageType; 7] = [
+    MessageType::UPDATE_REQUEST,
     MessageType::PROBE,
     MessageType::I1,
     MessageType::R1,

@@ -48,7 +48,6 @@ mod chart;
 mod demo;
 mod describe;
 pub mod ilnp;
-mod kernel;
 mod log;
 mod network;
 mod node;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView};
 use moorline_datapath::shim6::TriggerPolicy;
+use moorline_host::model::Kernel;
 use moorline_host::{Carriers, Host, SessionAddress, Sessions};
 use moorline_ilnp::{self as ilnp, SessionSnapshot, SessionView};
 use moorline_plane::{Planes, shim6::Plane, shim6::Settings};
 use moorline_types::{DropReason, IlvPair, Instant, Locator, Ulid, UlidPair};
 
 use crate::addresses::{AddressBook, Changed};
-use crate::kernel::Kernel;
 use crate::network::{Network, ifindex_of};
 use crate::plan::{HostPlan, Port};
 use crate::rng::Rng;

@@ -85,7 +85,7 @@ pub enum RouteStep {
 ///
 /// The caller carries out the steps in their order, and tells of each step that fails ([`Self::handle_failed`]). It reads the
 /// kernel's routes when [`Self::poll_look`] is due, and [`Self::reconcile`] gives the steps that are missing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Routes {
     noted: BTreeMap<Mover, MovedRoute>,
     /// Pairs that have a direct route, though it may be none of those that are noted: its MTU may be another.

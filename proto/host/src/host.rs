@@ -19,7 +19,7 @@ use crate::routing::Routing;
 ///
 /// After each input the caller executes the effects until [`poll_effect`](Self::poll_effect) gives none, and sleeps until
 /// [`poll_timeout`](Self::poll_timeout). Equal seeds and inputs give equal effects.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Host {
     pub(crate) shim6: Contexts,
     pub(crate) ilnp: Option<Sessions>,

@@ -25,7 +25,7 @@ impl KnownSession {
 }
 
 /// The sessions, as the data plane of ILNP has them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct KnownSessions {
     all: BTreeMap<SessionId, KnownSession>,
     /// How many sessions each of our identifiers has: nothing looks at all sessions for each one that comes.

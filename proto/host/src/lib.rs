@@ -22,6 +22,7 @@
 //! | `path_mtus` | paths that are narrower than the uplinks |
 //! | `known` | what is kept of sessions beside the machine |
 //! | `node` | identifiers and locators of ILNP, and the addresses that sessions need |
+//! | [`model`] | a kernel for executors that have none |
 //! | `moved` | pairs that Shim6 has moved |
 //!
 //! A pair of addresses has a context or a session, not both (decision 071). ILNP asks the peer first. As long as it asks, traffic and
@@ -38,6 +39,7 @@ mod effect;
 mod host;
 mod known;
 mod links;
+pub mod model;
 mod moved;
 mod node;
 mod path_mtus;

@@ -460,7 +460,7 @@ impl Host {
 }
 
 /// When what has failed is tried again: ever later, as long as something fails each time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Retry {
     pub(crate) at: Option<Instant>,
     failed: Option<Instant>,

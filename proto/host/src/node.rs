@@ -125,7 +125,7 @@ fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[LocatorRule]) -> u1
 }
 
 /// Addresses that are on uplinks for sessions alone.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SessionAddresses {
     made: BTreeSet<SessionAddress>,
     /// All global addresses of the uplinks when they were looked at last, ours included.

@@ -7,7 +7,7 @@ use moorline_types::{Instant, LocatorPair};
 use moorline_wire::ip6;
 
 /// The MTUs of the paths of moved pairs, as routers have told them (decision 118).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PathMtus {
     known: BTreeMap<Mover, Known>,
     /// When the next MTU is to be forgotten, or an earlier time.

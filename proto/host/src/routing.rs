@@ -24,7 +24,7 @@ pub struct Carriers {
 }
 
 /// What the host has, and what it holds there for contexts and sessions.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Routing {
     /// Without the addresses of sessions.
     pub(crate) view: HostView,

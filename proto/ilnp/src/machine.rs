@@ -29,7 +29,7 @@ use moorline_wire::ip6::IP6_LEN;
 /// [`poll_question`](Self::poll_question), [`poll_update`](Self::poll_update), [`poll_transmit`](Self::poll_transmit) and
 /// [`poll_event`](Self::poll_event), and sleeps until [`poll_timeout`](Self::poll_timeout). Equal seeds and
 /// inputs give equal outputs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Machine {
     pub(crate) config: Config,
     pub(crate) rng: ChaCha20Rng,

@@ -15,7 +15,7 @@ use crate::consts::VALIDATOR_MIN_LIFETIME;
 /// As for Shim6 (decision 004), secrets change, and those of the current epoch and of the one before are good. Accepts are counted: the
 /// number names the secret, and says whether an Accept is later than the one by which a session came about. A correspondent proposes a
 /// session only while it has no later one, so a Confirm by an earlier Accept is of an earlier handshake (decision 070).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Validators {
     numbers: Numbered,
 }

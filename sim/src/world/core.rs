@@ -82,10 +82,10 @@ impl World<'_> {
                 continue;
             }
             self.nodes[host].tell_view(&self.network, self.now);
-            self.execute_all(host);
+            let told = self.execute_all(host);
             self.nodes[host].tell_ready(&self.network, self.now);
             self.rules.on_local_change(host);
-            self.settle(host);
+            self.settle_after(host, told);
         }
     }
 
@@ -125,15 +125,24 @@ impl World<'_> {
 
     /// Executes what core and data planes of a host want, until they want no more, and looks at what came of it.
     pub(super) fn settle(&mut self, host: usize) {
-        self.execute_all(host);
+        self.settle_after(host, Vec::new());
+    }
+
+    /// The sockets of these ULIDs were told to send again, in a step that had not come to its end.
+    fn settle_after(&mut self, host: usize, mut told: Vec<UlidPair>) {
+        told.extend(self.execute_all(host));
         self.check_owners(host);
         self.check_kernel(host);
         self.schedule_wake(host);
+        for ulids in told.into_iter().filter(|_| self.plan.reverts_backoff) {
+            self.on_path_restored(host, ulids);
+        }
     }
 
-    fn execute_all(&mut self, host: usize) {
+    /// The ULIDs of sockets that are told to send again.
+    fn execute_all(&mut self, host: usize) -> Vec<UlidPair> {
         let now = self.now;
-        let mut restored = Vec::new();
+        let mut told = Vec::new();
         let mut steps = 0;
         while let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) {
             steps += 1;
@@ -149,7 +158,7 @@ impl World<'_> {
             } else if core.is_dead() {
                 break;
             } else if let Some(effect) = core.host.poll_effect(now) {
-                restored.extend(self.execute(host, effect));
+                told.extend(self.execute(host, effect));
                 self.count_down(host);
             } else {
                 break;
@@ -159,12 +168,10 @@ impl World<'_> {
                 break;
             }
         }
-        for ulids in restored.into_iter().filter(|_| self.plan.reverts_backoff) {
-            self.on_path_restored(host, ulids);
-        }
+        told
     }
 
-    /// Executes an effect; the ULIDs of a context that has found a path.
+    /// Executes an effect; the ULIDs of sockets that are told to send again.
     fn execute(&mut self, host: usize, effect: Effect) -> Option<UlidPair> {
         match effect {
             Effect::UpdateContext(update) => self.update_plane(host, update),
@@ -188,7 +195,7 @@ impl World<'_> {
                 }
                 self.transmit(host, Parcel { octets, original: None });
             }
-            Effect::TellContext(event) => return self.on_event(host, event),
+            Effect::TellContext(event) => self.on_event(host, event),
             Effect::TellSession(event) => {
                 let is_new = matches!(event, moorline_ilnp::Event::Established { .. });
                 self.outcome.sessions += u32::from(is_new);
@@ -215,13 +222,13 @@ impl World<'_> {
                     plane.set_nids(node.nids);
                 }
             }
+            Effect::NotifyTcp { ulids, .. } => return Some(ulids),
             // The hosts of the simulator have no neighbours, no rules by source and no sockets that wait for a route; none of
             // their cores asks about quiet contexts, as `Config::asks_before_removal` is off.
             Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
             | Effect::FollowRules
             | Effect::Introduce { .. }
-            | Effect::NotifyTcp { .. }
             | Effect::AskUsage(_) => {}
         }
         None
@@ -238,37 +245,21 @@ impl World<'_> {
             core.host.handle_failed(effect, self.now);
             return;
         }
-        match effect {
-            Effect::Route(RouteStep::Add(_)) if self.mutant == Some(Mutant::LosesRoutes) => {}
-            Effect::Route(step) => {
-                core.kernel.change_routes(step);
-                if self.mutant == Some(Mutant::MisleadsRoutes) {
-                    core.kernel.mislead();
-                }
+        if matches!(effect, Effect::Route(RouteStep::Add(_)))
+            && self.mutant == Some(Mutant::LosesRoutes)
+        {
+            return;
+        }
+        if core.kernel.execute(effect) {
+            if self.mutant == Some(Mutant::MisleadsRoutes) {
+                core.kernel.mislead();
             }
-            Effect::AskRoutes => core.host.handle_routes(&core.kernel.routes(), self.now),
-            Effect::KeepUlid(ulid) => core.kernel.keep(*ulid),
-            Effect::ReleaseUlid(ulid) => core.kernel.release(*ulid),
-            Effect::AddSessionAddress(SessionAddress { ifindex, address }) => {
-                self.network.add_guest(port_at(host, *ifindex), *address);
-            }
-            Effect::RemoveSessionAddress(SessionAddress { address, .. }) => {
-                self.network.remove_guest(*address);
-            }
-            Effect::UpdateContext(_)
-            | Effect::UpdateSession(_)
-            | Effect::SetNode(_)
-            | Effect::GiveUpNeighbors { .. }
-            | Effect::FlushCachedRoutes
-            | Effect::FollowRules
-            | Effect::Introduce { .. }
-            | Effect::SendShim6 { .. }
-            | Effect::SendIlnp { .. }
-            | Effect::NotifyTcp { .. }
-            | Effect::TellContext(_)
-            | Effect::TellSession(_)
-            | Effect::AskSockets(_)
-            | Effect::AskUsage(_) => {}
+        } else if let Effect::AddSessionAddress(SessionAddress { ifindex, address }) = effect {
+            self.network.add_guest(port_at(host, *ifindex), *address);
+        } else if let Effect::RemoveSessionAddress(SessionAddress { address, .. }) = effect {
+            self.network.remove_guest(*address);
+        } else {
+            core.host.handle_routes(&core.kernel.routes(), self.now);
         }
     }
 
@@ -343,14 +334,13 @@ impl World<'_> {
         }
     }
 
-    /// Notes an event; the ULIDs of a context that has found a path.
-    fn on_event(&mut self, host: usize, event: Event) -> Option<UlidPair> {
+    fn on_event(&mut self, host: usize, event: Event) {
         self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
         self.log.event(host, event, self.now);
         match event {
-            Event::StateChanged { ulids, to: ReapState::Operational, .. } => {
+            Event::StateChanged { ulids, to: ReapState::Operational, .. }
+            | Event::Removed { ulids, .. } => {
                 self.troubles.remove(&(host, ulids));
-                Some(ulids)
             }
             Event::StateChanged { ulids, to, .. } => {
                 let is_alarm = to == ReapState::Exploring;
@@ -358,25 +348,17 @@ impl World<'_> {
                 let is_false = is_alarm && is_calm && !self.network.is_disorderly();
                 self.check(!is_false, Rule::FalseAlarm, || format!("{}", host_name(host)));
                 self.troubles.entry((host, ulids)).or_insert(self.now);
-                None
             }
-            Event::Moved { ulids, .. } => Some(ulids),
-            Event::Removed { ulids, .. } => {
-                self.troubles.remove(&(host, ulids));
-                None
-            }
-            Event::Established { ulids, .. } => {
-                self.on_context(host, ulids);
-                None
-            }
-            Event::Initiated { .. }
+            Event::Established { ulids, .. } => self.on_context(host, ulids),
+            Event::Moved { .. }
+            | Event::Initiated { .. }
             | Event::Renewed { .. }
             | Event::Failed { .. }
             | Event::Suspected { .. }
             | Event::Cleared { .. }
             | Event::Unanswered { .. }
             | Event::Congested { .. }
-            | Event::Unreachable { .. } => None,
+            | Event::Unreachable { .. } => {}
         }
     }
 

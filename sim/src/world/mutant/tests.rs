@@ -89,6 +89,9 @@ fn each_rule_is_broken_by_a_fault() {
         let broken = broken_by(Some(mutant));
         assert!(broken.contains(&rule), "{mutant:?} breaks {broken:?}");
     }
-    let covered: BTreeSet<_> = faults.iter().map(|(_, rule)| *rule).collect();
+    let covered = faults.iter().map(|(_, rule)| *rule);
+    // `own/tests.rs` has faults for these.
+    let of_addresses = [Rule::OwnAddresses, Rule::LifetimesInStep];
+    let covered: BTreeSet<_> = covered.chain(of_addresses).collect();
     assert_eq!(covered, Rule::ALL.into_iter().collect(), "each rule has a fault");
 }

@@ -1,19 +1,37 @@
-//! What a host's kernel holds for its core: routes of moved pairs, and ULIDs that have left their uplinks. The kernel outlives the core.
+//! What a kernel holds for a [`Host`](crate::Host): routes of moved pairs, and ULIDs that have left their uplinks. For executors that have no kernel, as
+//! the simulator and the model checker: the model outlives the host, as the kernel outlives the daemon.
 
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use moorline_addresses::{FoundRoute, HostView, MovedRoute, NextHop, RouteStep};
 use moorline_types::{Ulid, UlidPair};
 
-/// Routes and addresses that a core has made.
+use crate::effect::Effect;
+
+/// Routes and addresses that a host has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     routes: BTreeMap<UlidPair, MovedRoute>,
     kept: BTreeSet<Ulid>,
 }
 
 impl Kernel {
-    pub(crate) fn change_routes(&mut self, step: &RouteStep) {
+    /// Executes an effect. False: the effect is not about routes or ULIDs.
+    pub fn execute(&mut self, effect: &Effect) -> bool {
+        if let Effect::Route(step) = effect {
+            self.change_routes(step);
+        } else if let Effect::KeepUlid(ulid) = effect {
+            self.kept.insert(*ulid);
+        } else if let Effect::ReleaseUlid(ulid) = effect {
+            self.kept.remove(ulid);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn change_routes(&mut self, step: &RouteStep) {
         for route in step.routes() {
             match step {
                 RouteStep::Add(_) => {
@@ -41,7 +59,7 @@ impl Kernel {
     }
 
     /// The links are others now: routes by those that have gone or have no carrier go with them.
-    pub(crate) fn follow(&mut self, view: &HostView) {
+    pub fn follow(&mut self, view: &HostView) {
         let is_there = |hop: &NextHop| view.uplink(hop.ifindex).is_some_and(|one| one.carrier);
         for route in self.routes.values_mut() {
             route.direct = route.direct.filter(is_there);
@@ -50,37 +68,35 @@ impl Kernel {
     }
 
     /// A fault on purpose: direct routes lead to another uplink.
-    pub(crate) fn mislead(&mut self) {
+    pub fn mislead(&mut self) {
         for hop in self.routes.values_mut().filter_map(|route| route.direct.as_mut()) {
             hop.ifindex = 3 - hop.ifindex.min(2);
         }
     }
 
-    pub(crate) fn routes(&self) -> Vec<FoundRoute> {
+    /// All routes.
+    #[must_use]
+    pub fn routes(&self) -> Vec<FoundRoute> {
         let found =
             |route: &MovedRoute| FoundRoute { route: *route, has_direct: route.direct.is_some() };
         self.routes.values().map(found).collect()
     }
 
     /// Pairs that have a route of their own.
-    pub(crate) fn routed(&self) -> BTreeSet<UlidPair> {
+    #[must_use]
+    pub fn routed(&self) -> BTreeSet<UlidPair> {
         self.routes.keys().copied().collect()
     }
 
     /// The route of a pair, if it has one of its own.
-    pub(crate) fn route(&self, ulids: UlidPair) -> Option<&MovedRoute> {
+    #[must_use]
+    pub fn route(&self, ulids: UlidPair) -> Option<&MovedRoute> {
         self.routes.get(&ulids)
     }
 
-    pub(crate) fn keep(&mut self, ulid: Ulid) {
-        self.kept.insert(ulid);
-    }
-
-    pub(crate) fn release(&mut self, ulid: Ulid) {
-        self.kept.remove(&ulid);
-    }
-
-    pub(crate) const fn kept(&self) -> &BTreeSet<Ulid> {
+    /// ULIDs that are addresses of the host and of no uplink.
+    #[must_use]
+    pub const fn kept(&self) -> &BTreeSet<Ulid> {
         &self.kept
     }
 }
