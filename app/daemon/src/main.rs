@@ -29,9 +29,15 @@ fn start(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.reset {
         // Without the configuration, which may be what the daemon died of.
+        let folders = [&args.state_dir, &args.pin_dir].map(|folder| folder.display().to_string());
         runtime.block_on(moorlined::reset(args))?;
         // A closed output is no failure of the command.
-        let _ = writeln!(io::stdout(), "{RESET}");
+        let _ = writeln!(
+            io::stdout(),
+            "{RESET}\nState directory {}, BPF programs in {}.",
+            folders[0],
+            folders[1]
+        );
         return Ok(());
     }
     let config = Config::load(args.config.as_deref())?;

@@ -1,6 +1,7 @@
 //! Whether connections survive the loss of the pair that they use, as the control API tells it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use moorline_addresses::BareLink;
 use moorline_api::{Pair, Readiness, ReadinessState, SAME_UPLINK, Survival};
@@ -38,8 +39,8 @@ impl Daemon {
         Some(told)
     }
 
-    /// The pair that answers leaves by the uplink of the current one. If it was asked last before there was an address that there is
-    /// now, no pair by that address has been asked.
+    /// The pair that answers leaves by the uplink of the current one. Pairs by an address that has come since the last check are asked
+    /// next, and those of an idle connection with its next traffic.
     fn of_shared(
         &self,
         context: &ContextView,
@@ -52,11 +53,13 @@ impl Daemon {
         }
         let as_current =
             format!("the pair that answers leaves by {uplink}, as the current one does");
-        let is_untried = self.host.gained_at().is_some_and(|gained| asked <= gained);
+        let is_young = |gained: Instant| asked <= gained && now.since(gained) < ASKED_WITHIN;
+        let is_untried = self.host.gained_at().is_some_and(is_young)
+            || self.host.shim6().awaits_traffic(context.id);
         let (reason, why) = if is_untried {
             (
                 Reason::Untried.as_str(),
-                format!("{as_current}: pairs by an uplink that has just come are tried next"),
+                format!("{as_current}: pairs by other uplinks are tried next, with traffic"),
             )
         } else {
             (SAME_UPLINK, format!("{as_current}: no pair by another uplink has answered"))
@@ -168,6 +171,9 @@ fn no_default_route(name: &str) -> Readiness {
         answered_ms_ago: None,
     }
 }
+
+/// By then pairs by an uplink that has come are asked, three times if need be.
+const ASKED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Name of that reason in JSON.
 const NO_ROUTE: &str = "no-default-route";

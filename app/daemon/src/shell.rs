@@ -38,6 +38,7 @@ use crate::shim6::shim6_config;
 use crate::signals::{Signals, Wanted};
 use crate::store::Store;
 use crate::unbound::Unbound;
+use crate::uplinks::Unattached;
 use crate::usage::Quiet;
 
 /// Everything the main loop owns.
@@ -274,7 +275,10 @@ impl Daemon {
         self.host.handle_left(self.netlink.moved().await?);
         self.attach_ilnp_first(&view).await?;
         let followed = self.on_view(view, routers).await;
-        if goes_on {
+        // The uplinks that do carry the programs are of use.
+        let is_partial = |error: &anyhow::Error| error.is::<Unattached>();
+        let is_partial = !self.attached.is_empty() && followed.as_ref().is_err_and(is_partial);
+        if goes_on || is_partial {
             self.note_followed(followed);
         } else {
             followed?;

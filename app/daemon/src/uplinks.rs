@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use anyhow::Context as _;
 use moorline_api::EventKind;
@@ -6,6 +7,16 @@ use moorline_bpf::has_link_layer;
 use moorline_netlink::{Change, Netlink, Notice};
 
 use crate::shell::Daemon;
+
+/// Some interface does not carry the programs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unattached;
+
+impl fmt::Display for Unattached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not every uplink is in use")
+    }
+}
 
 /// What comes of the uplinks.
 impl Daemon {
@@ -45,7 +56,7 @@ impl Daemon {
             }
         }
         self.locals = locals;
-        done
+        done.context(Unattached)
     }
 
     /// Who sums what of moved traffic, and which uplinks it may be routed to.

@@ -14,7 +14,7 @@ use crate::advertised::AdvertisedPrefix;
 use crate::group::{Collision, Group, Member};
 use crate::policy::{AddressMode, AddressPolicy, Rule};
 use crate::prefixes::{self, Until};
-use crate::view::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddress};
+use crate::view::{AddressFlags, BareLink, HostView, Lifetimes, Uplink, UplinkAddress};
 
 /// Decides which addresses the host should have. Pure: views of the host and what routers say go in,
 /// wanted changes come out.
@@ -168,13 +168,15 @@ impl Planner {
         let mut plan = Plan::default();
         self.warnings.clear();
         self.taken_away.clear();
-        self.forget_interfaces(view);
-        let interfaces = ranked(view);
-        self.ask_routers(&interfaces, &mut plan);
+        let bare = self.bare_with_ours(view);
+        self.forget_interfaces(view, &bare);
+        let ranked = ranked(view);
+        self.ask_routers(&ranked, &mut plan);
+        let interfaces: Vec<_> = ranked.iter().copied().chain(&bare).collect();
         self.drop_duplicates(&interfaces, &mut plan);
         let places = self.places(&interfaces, seen, now);
         self.make_groups(&places);
-        self.make_sets(&interfaces, &places, now, &mut plan);
+        self.make_sets(&ranked, &places, now, &mut plan);
         self.make_cgas(view, &places, &mut plan);
         let wanted = self.wanted(&places);
         self.warn_of_bare(view, &places);
@@ -185,7 +187,7 @@ impl Planner {
         let heard = seen.advertised.iter().filter(|one| one.accepted);
         self.learned.extend(heard.map(|one| (one.ifindex, prefixes::octets_of(one.prefix))));
         self.known.extend(places.iter().map(|one| (one.interface.ifindex, one.prefix)));
-        plan.outranked = self.outranked(&interfaces);
+        plan.outranked = self.outranked(&ranked);
         plan
     }
 
@@ -295,11 +297,23 @@ impl Planner {
         rule.mode == AddressMode::Off && own.preferred && is_lasting
     }
 
-    /// What was on an interface that went away is not there by a person's will.
-    fn forget_interfaces(&mut self, view: &HostView) {
-        let is_there = |ifindex: u32| {
-            view.uplinks.iter().chain(&view.candidates).any(|one| one.ifindex == ifindex)
+    /// Interfaces that lack nothing but a default route and have addresses of ours: connections on the link use these.
+    fn bare_with_ours(&self, view: &HostView) -> Vec<Uplink> {
+        let has_ours =
+            |link: &&BareLink| link.addresses.iter().any(|own| self.member(own.address).is_some());
+        let bare = view.bare.iter().filter(has_ours);
+        let as_uplink = |link: &BareLink| Uplink {
+            addresses: link.addresses.clone(),
+            ..Uplink::new(link.ifindex, link.name.clone())
         };
+        bare.map(as_uplink).collect()
+    }
+
+    /// What was on an interface that went away is not there by a person's will.
+    fn forget_interfaces(&mut self, view: &HostView, bare: &[Uplink]) {
+        let there = view.uplinks.iter().chain(&view.candidates).chain(bare);
+        let there: BTreeSet<_> = there.map(|one| one.ifindex).collect();
+        let is_there = |ifindex: u32| there.contains(&ifindex);
         self.asked.retain(|ifindex, _| is_there(*ifindex));
         self.placed.retain(|(ifindex, _)| is_there(*ifindex));
         self.told.retain(|(ifindex, _), _| is_there(*ifindex));
@@ -529,6 +543,8 @@ impl Planner {
         let at = (ifindex, address);
         let own = wanted.interface.addresses.iter().find(|own| own.address == address);
         match own {
+            // It has ended, or is about to, with its prefix.
+            None if wanted.until.valid.is_some_and(|until| until <= now + GRACE) => {}
             None => {
                 let told = self.told.get(&at).copied().unwrap_or(Until::FOREVER);
                 let has_ended = told.valid.is_some_and(|until| until <= now + GRACE);

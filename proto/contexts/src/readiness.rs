@@ -229,6 +229,12 @@ impl Readiness {
 }
 
 impl Contexts {
+    /// Whether a context checks its pairs with the next traffic, and not before.
+    #[must_use]
+    pub fn awaits_traffic(&self, id: ContextId) -> bool {
+        self.active.get(&id).is_some_and(|active| active.reap.awaits_traffic())
+    }
+
     /// Whether the connections of a context survive the loss of its current pair; `None`: there is no such context.
     #[must_use]
     pub fn readiness(&self, id: ContextId, now: Instant) -> Option<Readiness> {

@@ -427,7 +427,7 @@ impl World {
                 daemon.addressing.handle_done(&action, self.now);
             } else {
                 daemon.addressing.handle_failed(self.now);
-                self.unsettle(RETRY + Duration::from_secs(4));
+                self.unsettle(RETRY + Duration::from_secs(20));
             }
         }
     }
@@ -521,7 +521,7 @@ impl World {
         let Some(daemon) = &self.daemon else { return };
         let in_view = links(&daemon.view);
         let ours = self.kernels[WITH].addresses().filter(|(at, _)| self.ours.contains(at));
-        let ours: Vec<_> = ours.filter(|((ifindex, _), _)| in_view.contains(ifindex)).collect();
+        let ours: Vec<_> = ours.collect();
         let mut wrong = None;
         for ((ifindex, address), held) in &ours {
             let at = (*ifindex, Locator(*address).prefix());

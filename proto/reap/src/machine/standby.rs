@@ -83,6 +83,12 @@ impl Machine {
         }
     }
 
+    /// Whether the next round of checks waits for traffic.
+    #[must_use]
+    pub fn awaits_traffic(&self) -> bool {
+        self.monitor.as_ref().is_some_and(|monitor| monitor.round == Round::Awaiting)
+    }
+
     /// The standby path that is due to be checked: [`handle_known`](Self::handle_known) says whether others have.
     #[must_use]
     pub fn question(&self) -> Option<LocatorPair> {
