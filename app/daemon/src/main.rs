@@ -29,14 +29,14 @@ fn start(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.reset {
         // Without the configuration, which may be what the daemon died of.
-        let folders = [&args.state_dir, &args.pin_dir].map(|folder| folder.display().to_string());
+        let (state, pins) =
+            (args.state_dir.display().to_string(), args.pin_dir.display().to_string());
         runtime.block_on(moorlined::reset(args))?;
         // A closed output is no failure of the command.
         let _ = writeln!(
             io::stdout(),
-            "{RESET}\nState directory {}, BPF programs in {}.",
-            folders[0],
-            folders[1]
+            "Moorline is down: its links, addresses, routes and rules are gone from this host, and its programs in {pins} (state \
+             directory {state})."
         );
         return Ok(());
     }
@@ -46,6 +46,3 @@ fn start(args: &Args) -> anyhow::Result<()> {
     }
     runtime.block_on(moorlined::run(args, config))
 }
-
-const RESET: &str =
-    "Moorline is down: its programs, links, addresses, routes and rules are gone from this host.";

@@ -273,7 +273,7 @@ impl Daemon {
         self.events.push(EventKind::DaemonStarted, |_| {});
         // Before anything is routed.
         self.host.handle_left(self.netlink.moved().await?);
-        self.attach_ilnp_first(&view).await?;
+        self.attach_ilnp_first(&view).await;
         let followed = self.on_view(view, routers).await;
         // The uplinks that do carry the programs are of use.
         let is_partial = |error: &anyhow::Error| error.is::<Unattached>();

@@ -41,14 +41,16 @@ impl Daemon {
 
     /// Puts our programs of ILNP in place of those of the run before. They know sessions and locators by then: no packet goes by an
     /// uplink that they do not know.
-    pub(crate) async fn attach_ilnp_first(&mut self, view: &HostView) -> anyhow::Result<()> {
+    pub(crate) async fn attach_ilnp_first(&mut self, view: &HostView) {
         if self.ilnp.is_some() {
             // Correspondents are told of the locators, with the preferences that the rules of this host give these.
             self.apply_rules();
             self.host.handle_view(view.clone(), clock::now());
             self.pump().await;
         }
-        self.ilnp.as_mut().map_or(Ok(()), |ilnp| ilnp.attach(view))
+        if let Some(Err(error)) = self.ilnp.as_mut().map(|ilnp| ilnp.attach(view)) {
+            tracing::debug!("tried again with the other programs: {error:#}");
+        }
     }
 
     /// Writes the sessions, if they have changed.
