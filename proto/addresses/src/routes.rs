@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::iter;
 use core::time::Duration;
 
-use moorline_types::{ContextId, Instant, SessionId, UlidPair};
+use moorline_types::{ContextId, Instant, Retry, SessionId, UlidPair};
 
 use crate::NextHop;
 
@@ -95,11 +95,8 @@ pub struct Routes {
     lead_at: Option<Instant>,
     /// Routes of a run before, until what has moved by them is known.
     left: BTreeMap<UlidPair, FoundRoute>,
-    /// When the kernel's routes are to be looked at, as a step has failed, and the pause before that.
-    look_at: Option<Instant>,
-    pause: Duration,
-    /// A step has failed since the last look.
-    has_failed: bool,
+    /// When the kernel's routes are to be looked at, as a step has failed.
+    look: Retry,
 }
 
 impl Routes {
@@ -254,22 +251,18 @@ impl Routes {
 
     /// A step could not be carried out, or not all of it: the kernel's routes are looked at.
     pub fn handle_failed(&mut self, now: Instant) {
-        self.has_failed = true;
-        if self.look_at.is_none() {
-            self.pause = (self.pause * 2).clamp(LOOK_AGAIN, LOOK_AT_LEAST);
-            self.look_at = Some(now + self.pause);
-        }
+        self.look.handle_failed(now);
     }
 
     /// When the kernel's routes are to be looked at: [`Self::reconcile`].
     #[must_use]
     pub const fn poll_look(&self) -> Option<Instant> {
-        self.look_at
+        self.look.at()
     }
 
     /// The caller has begun to read the kernel's routes. [`Self::reconcile`] or [`Self::handle_failed`] comes next.
     pub const fn begin_look(&mut self) {
-        self.look_at = None;
+        self.look.begin();
     }
 
     /// Brings what is noted in step with what the kernel has, and gives the steps for routes that are missing and for those that
@@ -314,13 +307,9 @@ impl Routes {
             RouteStep::Add(missing),
         ];
         let steps: Vec<_> = steps.into_iter().filter(|step| !step.routes().is_empty()).collect();
-        self.look_at = None;
-        // A step that fails each time, such as a direct route that the kernel refuses, leaves nothing to mend here.
-        let has_failed = core::mem::take(&mut self.has_failed);
+        self.look.begin();
         if !steps.is_empty() {
             self.handle_failed(now);
-        } else if !has_failed {
-            self.pause = Duration::ZERO;
         }
         steps
     }
@@ -362,10 +351,6 @@ impl RouteStep {
 const LEAD_DELAY: Duration = Duration::from_millis(50);
 /// Direct routes that are set at once.
 const LEAD_AT_ONCE: usize = 64;
-/// From a step that failed to the next look at the kernel's routes; longer each time that another step has failed since.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The longest such time.
-const LOOK_AT_LEAST: Duration = Duration::from_secs(64);
 
 #[cfg(test)]
 mod tests;

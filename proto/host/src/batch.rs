@@ -8,7 +8,7 @@ use moorline_contexts as shim6;
 use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_ilnp as ilnp;
-use moorline_types::{ContextId, Instant, SessionId};
+use moorline_types::{ContextId, Instant, SessionId, Ulid};
 
 use crate::effect::Effect;
 use crate::host::Host;
@@ -87,10 +87,7 @@ impl Host {
     /// Whether a ULID may be needed no more with this update, or one that no uplink has is needed from now on.
     fn changes_ulids(&self, update: &Update) -> bool {
         match update {
-            Update::Upsert(entry) => {
-                let local = entry.ulids.local;
-                !self.routing.kept.contains(&local) && !self.routing.is_on_uplink(local.0)
-            }
+            Update::Upsert(entry) => self.routing.is_nowhere(entry.ulids.local),
             Update::Remove { .. } => !self.routing.kept.is_empty(),
             Update::Heard { .. } | Update::Rearm { .. } => false,
         }
@@ -123,7 +120,7 @@ impl Host {
         self.lead_sessions_back(&updates);
         self.effects.extend(updates.iter().cloned().map(Effect::UpdateSession));
         // Addresses of new sessions are there before a correspondent is told of the locators.
-        let is_any_gone = self.note_sessions(&updates, now);
+        let changes_ulids = self.note_sessions(&updates, now);
         for transmit in transmits {
             let ifindex = self.routing.uplink_of_locator(transmit.source);
             self.effects.push_back(Effect::SendIlnp { transmit, ifindex });
@@ -135,7 +132,7 @@ impl Host {
         let last: BTreeMap<_, _> =
             updates.iter().map(|update| (session_of(update), update)).collect();
         self.unroute(last.into_values().filter_map(without_route));
-        if is_any_gone && !self.routing.kept.is_empty() {
+        if changes_ulids {
             self.follow_ulids();
         }
         for event in events {
@@ -166,7 +163,8 @@ impl Host {
         self.lead_back(back);
     }
 
-    /// Notes which sessions there are once these updates are carried out. Result: whether some are gone.
+    /// Notes which sessions there are once these updates are carried out. Result: whether a ULID may be needed no more, or one that no
+    /// uplink has is needed from now on.
     fn note_sessions(&mut self, updates: &[SessionUpdate], now: Instant) -> bool {
         let (mut is_any_gone, mut has_other_nids) = (false, false);
         for update in updates {
@@ -184,7 +182,13 @@ impl Host {
         if has_other_nids {
             self.follow_node(now);
         }
-        is_any_gone
+        let is_nowhere = |update: &SessionUpdate| match update {
+            SessionUpdate::Upsert(entry) => {
+                self.routing.is_nowhere(Ulid(entry.pair.local.address()))
+            }
+            SessionUpdate::Remove { .. } => false,
+        };
+        is_any_gone && !self.routing.kept.is_empty() || updates.iter().any(is_nowhere)
     }
 
     fn order_context_event(&mut self, event: shim6::Event) {

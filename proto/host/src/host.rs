@@ -6,12 +6,11 @@ use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_ilnp::consts::{MAX_PROPOSALS, MAX_SESSIONS};
 use moorline_ilnp::{Event, Machine as Sessions, Question};
-use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Retry, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
 use crate::batch::Batch;
 use crate::effect::Effect;
-use crate::links::Retry;
 use crate::moved::MovedPairs;
 use crate::routing::Routing;
 
@@ -35,7 +34,7 @@ pub struct Host {
     updates: VecDeque<datapath::shim6::Update>,
     /// What is to be executed next.
     pub(crate) effects: VecDeque<Effect>,
-    /// What is to be executed when there is nothing else.
+    /// Effects that are executed when there is nothing else.
     pub(crate) last_effects: VecDeque<Effect>,
 }
 

@@ -4,7 +4,6 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem;
 use core::net::Ipv6Addr;
-use core::time::Duration;
 
 use moorline_addresses::{
     FoundRoute, HostView, MovedRoute, Mover, RouteStep, Routes, SpecificRoute, Uplink,
@@ -191,7 +190,7 @@ impl Host {
     }
 
     fn retry_soon(&mut self, now: Instant) {
-        self.retry.on_failed(now);
+        self.retry.handle_failed(now);
     }
 
     /// Tells the sessions where this node is now. Addresses that sessions need are on the uplinks before anything is
@@ -340,7 +339,7 @@ impl Host {
     /// Whether something that has failed is still to be tried again.
     #[must_use]
     pub fn awaits_retry(&self) -> bool {
-        self.retry.at.is_some() || self.routing.routes.poll_look().is_some()
+        self.retry.at().is_some() || self.routing.routes.poll_look().is_some()
     }
 
     /// Whether a ULID that has left its uplink is kept an address of the host.
@@ -368,7 +367,7 @@ impl Host {
     pub(crate) fn poll_route_timeout(&self) -> Option<Instant> {
         let routes = &self.routing.routes;
         let path_mtus = self.routing.path_mtus.poll_timeout();
-        let all = [routes.poll_lead(), routes.poll_look(), path_mtus, self.retry.at];
+        let all = [routes.poll_lead(), routes.poll_look(), path_mtus, self.retry.at()];
         all.into_iter().flatten().min()
     }
 
@@ -381,8 +380,8 @@ impl Host {
             self.routing.routes.begin_look();
             self.effects.push_back(Effect::AskRoutes);
         }
-        if is_due(self.retry.at) {
-            self.retry.at = None;
+        if is_due(self.retry.at()) {
+            self.retry.begin();
             self.follow_node(now);
             if mem::take(&mut self.routing.are_rules_behind) {
                 self.effects.push_back(Effect::FollowRules);
@@ -458,25 +457,3 @@ impl Host {
         self.effects.extend(new.map(Effect::KeepUlid));
     }
 }
-
-/// When what has failed is tried again: ever later, as long as something fails each time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Retry {
-    pub(crate) at: Option<Instant>,
-    failed: Option<Instant>,
-    pause: Duration,
-}
-
-impl Retry {
-    fn on_failed(&mut self, now: Instant) {
-        if self.at.is_none() {
-            let is_again = self.failed.is_some_and(|failed| now.since(failed) <= self.pause * 2);
-            self.pause = if is_again { (self.pause * 2).min(RETRY_AT_LEAST) } else { RETRY };
-            (self.at, self.failed) = (Some(now + self.pause), Some(now));
-        }
-    }
-}
-
-/// From a change that failed to the next attempt, first and at most.
-const RETRY: Duration = Duration::from_secs(1);
-const RETRY_AT_LEAST: Duration = Duration::from_secs(64);

@@ -94,6 +94,11 @@ impl Routing {
         self.sessions.iter().map(|(_, known)| Ulid(known.pair.local.address()))
     }
 
+    /// Whether neither an uplink nor `moor0` has this ULID.
+    pub(crate) fn is_nowhere(&self, ulid: Ulid) -> bool {
+        !self.kept.contains(&ulid) && !self.is_on_uplink(ulid.0)
+    }
+
     /// Whether a ULID is an address of the host although no uplink has it.
     pub(crate) fn is_only_kept(&self, ulid: Ulid) -> bool {
         self.kept.contains(&ulid) && !self.is_on_uplink(ulid.0)

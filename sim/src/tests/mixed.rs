@@ -100,4 +100,10 @@ fn a_kernel_that_begins_anew_has_no_addresses_of_sessions() {
     sound(&[48_000_014_222, 48_000_019_720]);
 }
 
+/// A session was taken up again after the address of its sockets had gone: nothing kept that address, as it is kept for contexts.
+#[test]
+fn a_session_that_comes_after_its_address_has_gone_keeps_that_address() {
+    sound(&[577_170_602_309]);
+}
+
 const SEEDS: u64 = 1000;

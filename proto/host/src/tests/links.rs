@@ -27,6 +27,16 @@ fn with_moved_context() -> Duo {
     duo
 }
 
+/// Two hosts with a session between them, and everything that they have done for it.
+fn with_session() -> Duo {
+    let mut duo = Duo::new();
+    duo.traffic(0);
+    duo.traffic(1);
+    duo.run(GIVES_UP);
+    assert!(duo.has_session(0));
+    duo
+}
+
 fn place(effects: &[Effect], is_it: impl Fn(&Effect) -> bool) -> usize {
     effects.iter().position(is_it).unwrap_or_else(|| panic!("{effects:#?}"))
 }
@@ -245,11 +255,7 @@ fn is_update(packet: &[u8]) -> bool {
 
 #[test]
 fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there() {
-    let mut duo = Duo::new();
-    duo.traffic(0);
-    duo.traffic(1);
-    duo.run(GIVES_UP);
-    assert!(duo.has_session(0));
+    let mut duo = with_session();
     let wanted = Ilv::of(duo.locals[0].usable[0].0).at(Ilv::of(duo.locals[0].usable[1].0).l64);
     let is_added = |one: &Effect| matches!(one, Effect::AddSessionAddress(made) if made.address == wanted.address());
     let is_told = |one: &Effect| matches!(one, Effect::SendIlnp { transmit, .. } if is_update(&transmit.packet));
@@ -278,11 +284,7 @@ fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there()
 
 #[test]
 fn addresses_of_sessions_are_removed_after_all_else() {
-    let mut duo = Duo::new();
-    duo.traffic(0);
-    duo.traffic(1);
-    duo.run(GIVES_UP);
-    assert!(duo.has_session(0));
+    let mut duo = with_session();
     duo.effects[0].clear();
     let (now, left) = (duo.now, view(&duo.locals[0].usable[..1]));
     duo.hosts[0].handle_view(left, now);
@@ -317,11 +319,7 @@ fn tcp_is_told_when_a_path_works_again_be_it_the_one_from_before() {
 
 #[test]
 fn tcp_of_a_session_is_told_when_its_locator_is_back() {
-    let mut duo = Duo::new();
-    duo.traffic(0);
-    duo.traffic(1);
-    duo.run(GIVES_UP);
-    assert!(duo.has_session(0));
+    let mut duo = with_session();
     let (now, all) = (duo.now, duo.locals[0].clone());
     let is_notice = |one: &Effect| matches!(one, Effect::NotifyTcp { .. });
     duo.hosts[0].handle_view(HostView::default(), now);
