@@ -7,6 +7,7 @@
 
 mod kernel;
 mod link;
+mod rules;
 mod world;
 
 pub use world::{run_addresses, trace_addresses};

@@ -33,6 +33,7 @@ use crate::clock;
 use crate::config::IlnpConfig;
 use crate::shell::Daemon;
 use crate::unbound::Unbound;
+use crate::uplinks::attach_each;
 pub(crate) use peers::Peers;
 
 /// The sessions, and what the host holds for them.
@@ -89,17 +90,10 @@ impl Ilnp {
         for gone in self.attached.extract_if(.., |ifindex| !present.contains(ifindex)) {
             self.datapath.detach_uplink(gone);
         }
-        let mut done = Ok(());
-        for new in present.difference(&self.attached.clone()) {
-            match self.datapath.attach_uplink(*new) {
-                Ok(()) => drop(self.attached.insert(*new)),
-                Err(error) => {
-                    done =
-                        Err(error).with_context(|| format!("programs of ILNP on interface {new}"))
-                }
-            }
-        }
-        done
+        attach_each(&mut self.attached, &present, |ifindex| {
+            let attached = self.datapath.attach_uplink(ifindex);
+            attached.with_context(|| format!("programs of ILNP on interface {ifindex}"))
+        })
     }
 
     /// Puts the programs on another pair of links of the segmentation path.

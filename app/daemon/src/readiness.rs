@@ -48,30 +48,13 @@ impl Daemon {
         asked: Instant,
         now: Instant,
     ) -> Readiness {
-        if !self.host.shim6().is_provable(context.ulids.local) {
-            return told(host::Readiness::Cannot(Reason::OwnUnproven), now);
+        let contexts = self.host.shim6();
+        if !contexts.is_provable(context.ulids.local) {
+            return not_protected(ReadinessState::Cannot, Reason::OwnUnproven);
         }
-        let as_current =
-            format!("the pair that answers leaves by {uplink}, as the current one does");
-        let is_young = |gained: Instant| asked <= gained && now.since(gained) < ASKED_WITHIN;
-        let is_untried = self.host.gained_at().is_some_and(is_young)
-            || self.host.shim6().awaits_traffic(context.id);
-        let (reason, why) = if is_untried {
-            (
-                Reason::Untried.as_str(),
-                format!("{as_current}: pairs by other uplinks are tried next, with traffic"),
-            )
-        } else {
-            (SAME_UPLINK, format!("{as_current}: no pair by another uplink has answered"))
-        };
-        Readiness {
-            reason: Some(reason.to_owned()),
-            why,
-            remedy: "Moorline asks pairs by other uplinks itself, soon after these are back; `moorline doctor PEER` as root tries \
-                     each pair now."
-                .to_owned(),
-            ..not_protected(ReadinessState::NotYet, Reason::Untried)
-        }
+        let gained = self.host.gained_at();
+        let is_untried = is_untried(gained, asked, now) || contexts.awaits_traffic(context.id);
+        shared(uplink, is_untried)
     }
 
     /// The interface that has the local address in use, if the interface only lacks a default route.
@@ -157,6 +140,30 @@ pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
     not_protected(ReadinessState::NotYet, reason)
 }
 
+/// Whether an address has come so shortly ago that pairs by it need not have been asked.
+fn is_untried(gained: Option<Instant>, asked: Instant, now: Instant) -> bool {
+    gained.is_some_and(|gained| asked <= gained && now.since(gained) < ASKED_WITHIN)
+}
+
+/// The pair that answers leaves by the uplink of the current one.
+fn shared(uplink: &str, is_untried: bool) -> Readiness {
+    let (reason, others) = if is_untried {
+        (Reason::Untried.as_str(), "pairs by other uplinks are tried next, with traffic")
+    } else {
+        (SAME_UPLINK, "no pair by another uplink has answered")
+    };
+    let why =
+        format!("the pair that answers leaves by {uplink}, as the current one does: {others}");
+    let remedy = "Moorline asks pairs by other uplinks itself, soon after these are back; `moorline doctor PEER` as root tries \
+                  each pair now.";
+    Readiness {
+        reason: Some(reason.to_owned()),
+        why,
+        remedy: remedy.to_owned(),
+        ..not_protected(ReadinessState::NotYet, Reason::Untried)
+    }
+}
+
 /// The address that the connection uses is there, and its interface has no default route.
 fn no_default_route(name: &str) -> Readiness {
     Readiness {
@@ -204,6 +211,21 @@ fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_uplink_that_has_just_come_is_untried_until_it_has_been_asked_or_time_is_up() {
+        let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
+        assert!(is_untried(Some(at(100)), at(90), at(110)));
+        assert!(!is_untried(Some(at(100)), at(101), at(110)), "a check has left since");
+        assert!(!is_untried(Some(at(100)), at(90), at(120)), "it was asked in vain");
+        assert!(!is_untried(None, at(90), at(110)));
+        let [untried, in_vain] = [true, false].map(|is_untried| shared("wan1", is_untried));
+        assert_eq!(untried.reason.as_deref(), Some("untried"));
+        assert_eq!(in_vain.reason.as_deref(), Some(SAME_UPLINK));
+        for told in [untried, in_vain] {
+            assert!(told.why.contains("leaves by wan1, as the current one does: "), "{told:?}");
+        }
+    }
 
     #[test]
     fn an_interface_without_default_route_is_named() {

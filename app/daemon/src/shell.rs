@@ -276,8 +276,8 @@ impl Daemon {
         self.attach_ilnp_first(&view).await;
         let followed = self.on_view(view, routers).await;
         // The uplinks that do carry the programs are of use.
-        let is_partial = |error: &anyhow::Error| error.is::<Unattached>();
-        let is_partial = !self.attached.is_empty() && followed.as_ref().is_err_and(is_partial);
+        let is_partial = !self.attached.is_empty()
+            && followed.as_ref().is_err_and(|error| error.is::<Unattached>());
         if goes_on || is_partial {
             self.note_followed(followed);
         } else {

@@ -28,15 +28,12 @@ impl Daemon {
         for ifindex in self.attached.extract_if(.., |ifindex| !present.contains(ifindex)) {
             self.datapath.detach_uplink(ifindex);
         }
-        let mut done = Ok(());
-        for uplink in self.host.view().uplinks.iter().filter(|one| !before.contains(&one.ifindex)) {
-            match self.datapath.attach_uplink(uplink.ifindex) {
-                Ok(()) => drop(self.attached.insert(uplink.ifindex)),
-                Err(error) => {
-                    done = Err(error).with_context(|| format!("programs on {}", uplink.name));
-                }
-            }
-        }
+        let uplinks = &self.host.view().uplinks;
+        let mut done = attach_each(&mut self.attached, &present, |ifindex| {
+            let named = |ifindex| uplinks.iter().find(|one| one.ifindex == ifindex);
+            let name = named(ifindex).map_or("", |uplink| &uplink.name);
+            self.datapath.attach_uplink(ifindex).with_context(|| format!("programs on {name}"))
+        });
         if let Some(ilnp) = &mut self.ilnp {
             done = done.and(ilnp.attach(self.host.view()));
         }
@@ -85,6 +82,22 @@ impl Daemon {
             self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
         }
     }
+}
+
+/// Attaches programs to those of these interfaces that carry none. One that takes none keeps no other from its programs. Result: the last error.
+pub(crate) fn attach_each(
+    attached: &mut BTreeSet<u32>,
+    wanted: &BTreeSet<u32>,
+    mut attach: impl FnMut(u32) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut done = Ok(());
+    for ifindex in wanted.difference(&attached.clone()).copied() {
+        match attach(ifindex) {
+            Ok(()) => drop(attached.insert(ifindex)),
+            Err(error) => done = Err(error),
+        }
+    }
+    done
 }
 
 /// Kind, interface and words for a change that people should hear of.

@@ -241,10 +241,12 @@ impl Contexts {
         let context = self.shim6.context(id)?;
         let (Some(established), Some(active)) = (context.established(), self.active.get(&id))
         else {
-            return Some(Readiness::NotYet(match context {
-                _ if context.is_half_open() => Reason::HalfOpen,
-                _ if context.is_unanswered() => Reason::NoAnswer,
-                _ => Reason::Establishing,
+            return Some(Readiness::NotYet(if context.is_half_open() {
+                Reason::HalfOpen
+            } else if context.is_unanswered() {
+                Reason::NoAnswer
+            } else {
+                Reason::Establishing
             }));
         };
         let current = active.reap.current_pair();

@@ -63,14 +63,14 @@ enum Event {
 pub(super) struct World {
     rng: Rng,
     queue: Queue<Event>,
-    now: Instant,
-    mode: AddressMode,
+    pub(super) now: Instant,
+    pub(super) mode: AddressMode,
     /// With Moorline, and without.
-    kernels: [Kernel; 2],
+    pub(super) kernels: [Kernel; 2],
     routers: BTreeMap<u32, Router>,
     /// Of Moorline, as far as they are there.
-    ours: BTreeSet<(u32, Ipv6Addr)>,
-    daemon: Option<Daemon>,
+    pub(super) ours: BTreeSet<(u32, Ipv6Addr)>,
+    pub(super) daemon: Option<Daemon>,
     /// On disk.
     saved: Vec<Group>,
     /// Links that were down since the last notice.
@@ -79,21 +79,23 @@ pub(super) struct World {
     /// By then everything that has happened is followed.
     settled_at: Instant,
     /// Prefixes whose address of Moorline a person has removed.
-    taken: BTreeSet<(u32, [u8; 8])>,
+    pub(super) taken: BTreeSet<(u32, [u8; 8])>,
     /// Prefixes whose address of the kernel a person has removed since the link was down: the kernel has forgotten their ends, and
     /// Moorline has not.
-    hidden: BTreeSet<(u32, [u8; 8])>,
+    pub(super) hidden: BTreeSet<(u32, [u8; 8])>,
     /// When addresses in a prefix were to end, as the kernel last had it.
-    ends: BTreeMap<(u32, [u8; 8]), Ends>,
+    pub(super) ends: BTreeMap<(u32, [u8; 8]), Ends>,
+    /// Addresses of Moorline that were there when the daemon started, or when their link came: their prefixes may have gone meanwhile.
+    pub(super) found: BTreeSet<(u32, Ipv6Addr)>,
     fault: Option<Fault>,
     violations: Vec<Violation>,
     log: Vec<String>,
     advertisements: u64,
 }
 
-struct Daemon {
-    addressing: Addressing,
-    view: HostView,
+pub(super) struct Daemon {
+    pub(super) addressing: Addressing,
+    pub(super) view: HostView,
     view_at: Instant,
 }
 
@@ -117,6 +119,7 @@ impl World {
             taken: BTreeSet::new(),
             hidden: BTreeSet::new(),
             ends: BTreeMap::new(),
+            found: BTreeSet::new(),
             fault,
             violations: Vec::new(),
             log: Vec::new(),
@@ -200,11 +203,15 @@ impl World {
                 let lowered = std::mem::take(&mut self.lowered);
                 let (view, now) = (self.kernels[WITH].view(self.now), self.now);
                 if let Some(daemon) = &mut self.daemon {
-                    let is_new = links(&view).difference(&links(&daemon.view)).next().is_some();
+                    let before = links(&daemon.view);
+                    let is_new = |ifindex: &u32| !before.contains(ifindex);
+                    let came: BTreeSet<_> = links(&view).into_iter().filter(is_new).collect();
+                    let found = self.ours.iter().filter(|(ifindex, _)| came.contains(ifindex));
+                    self.found.extend(found);
                     daemon.addressing.handle_interfaces_down(&lowered);
                     (daemon.view, daemon.view_at) = (view, now);
                     self.follow();
-                    if is_new {
+                    if !came.is_empty() {
                         self.unsettle(Duration::from_secs(20));
                     }
                 }
@@ -245,7 +252,7 @@ impl World {
         self.log.push(format!("{:12.3} {}", self.now.since(Instant::ZERO).as_secs_f64(), what()));
     }
 
-    fn violate(&mut self, rule: Rule, detail: String) {
+    pub(super) fn violate(&mut self, rule: Rule, detail: String) {
         let at = self.now.since(Instant::ZERO);
         self.violations.push(Violation { at, rule, detail });
     }
@@ -410,6 +417,7 @@ impl World {
         let view = self.kernels[WITH].view(self.now);
         self.daemon = Some(Daemon { addressing, view, view_at: self.now });
         self.taken.clear();
+        self.found.clone_from(&self.ours);
         self.unsettle(Duration::from_secs(20));
         self.follow();
     }
@@ -475,6 +483,7 @@ impl World {
         let held = Held { prefix_len: 64, is_made: false, flags, ends: Ends::NEVER };
         self.kernels[WITH].set(ifindex, address, held);
         self.ours.insert((ifindex, address));
+        self.found.remove(&(ifindex, address));
         let is_duplicate = self.rng.is(Chance::percent(2));
         let late = self.rng.between(Duration::from_secs(1), Duration::from_secs(2));
         self.queue.push(self.now + late, Event::Detected { ifindex, address, is_duplicate });
@@ -484,119 +493,21 @@ impl World {
     }
 }
 
-/// The rules.
-impl World {
-    /// What is not Moorline's is the same on both hosts.
-    fn compare(&mut self) {
-        let mut with = self.kernels[WITH].addresses().filter(|(at, _)| !self.ours.contains(at));
-        let mut without = self.kernels[WITHOUT].addresses();
-        let differs = loop {
-            match (with.next(), without.next()) {
-                (None, None) => break None,
-                (with, without) if with == without => {}
-                (with, without) => {
-                    break Some(format!("with Moorline {with:?}, without {without:?}"));
-                }
-            }
-        };
-        drop((with, without));
-        if let Some(detail) = differs {
-            self.violate(Rule::OwnAddresses, detail);
-        }
-    }
-
-    /// Moorline's addresses last as long as the kernel's own in the same prefixes.
-    fn look(&mut self) {
-        let mut known: BTreeMap<(u32, [u8; 8]), Ends> = BTreeMap::new();
-        for ((ifindex, address), held) in self.kernels[WITHOUT].addresses() {
-            let is_public = held.prefix_len == 64 && !held.flags.contains(AddressFlags::TEMPORARY);
-            if is_public {
-                let ends = known.entry((ifindex, Locator(address).prefix())).or_insert(held.ends);
-                if held.ends == Ends::NEVER {
-                    *ends = Ends::NEVER;
-                }
-            }
-        }
-        self.ends.extend(&known);
-        let Some(daemon) = &self.daemon else { return };
-        let in_view = links(&daemon.view);
-        let ours = self.kernels[WITH].addresses().filter(|(at, _)| self.ours.contains(at));
-        let ours: Vec<_> = ours.collect();
-        let mut wrong = None;
-        for ((ifindex, address), held) in &ours {
-            let at = (*ifindex, Locator(*address).prefix());
-            if self.hidden.contains(&at)
-                || held.flags.contains(AddressFlags::DAD_FAILED)
-                || held.flags.contains(AddressFlags::TENTATIVE)
-            {
-                continue;
-            }
-            let member = daemon.addressing.planner().member(*address);
-            // Another address has taken its place: it lasts no longer than it was to.
-            let is_former = member.is_some_and(|member| member.is_former);
-            let is_close = |apart: Duration| apart <= CLOSE;
-            let is_in_step = match known.get(&at).filter(|_| !is_former) {
-                Some(ends) => held.ends.distance(*ends, self.now).is_some_and(is_close),
-                None => {
-                    let ends = self.ends.get(&at);
-                    ends.is_some_and(|ends| self.is_no_later(held.ends, *ends))
-                        || held.ends.valid.is_some_and(|until| until <= self.now + LEFT)
-                }
-            };
-            if !is_in_step {
-                wrong = Some(format!(
-                    "{address} on wan{ifindex} ends at {:?}, the prefix at {:?}",
-                    held.ends,
-                    self.ends.get(&at)
-                ));
-            }
-        }
-        let has = |at: &(u32, [u8; 8])| {
-            ours.iter().any(|((ifindex, address), _)| (*ifindex, Locator(*address).prefix()) == *at)
-        };
-        let is_given_up = |prefix: &[u8; 8]| {
-            daemon.addressing.planner().groups().iter().any(|group| group.is_given_up(*prefix))
-        };
-        let lacks = known.iter().filter(|(at, ends)| {
-            let lasts = ends.valid.is_none_or(|until| until > self.now + Duration::from_secs(10));
-            in_view.contains(&at.0) && lasts && !self.taken.contains(*at) && !is_given_up(&at.1)
-        });
-        let lacking = lacks.filter(|_| self.mode != AddressMode::Hba).find(|(at, _)| !has(at));
-        if let Some(((ifindex, prefix), _)) = lacking {
-            wrong = Some(format!("no address of Moorline in {prefix:02x?} on wan{ifindex}"));
-        }
-        if let Some(detail) = wrong {
-            self.violate(Rule::LifetimesInStep, detail);
-        }
-    }
-
-    fn is_no_later(&self, ours: Ends, prefix: Ends) -> bool {
-        let (Some(ours), Some(prefix)) = (ours.valid, prefix.valid) else {
-            return prefix.valid.is_none();
-        };
-        ours.max(self.now) <= prefix.max(self.now) + CLOSE
-    }
-}
-
 /// Links with a default route.
-fn links(view: &HostView) -> BTreeSet<u32> {
+pub(super) fn links(view: &HostView) -> BTreeSet<u32> {
     view.uplinks.iter().chain(&view.candidates).map(|one| one.ifindex).collect()
 }
 
 const MODES: [AddressMode; 3] = [AddressMode::HbaCompatible, AddressMode::Cga, AddressMode::Hba];
 const LINKS: u32 = 3;
 /// Places in [`World::kernels`].
-const WITH: usize = 0;
-const WITHOUT: usize = 1;
+pub(super) const WITH: usize = 0;
+pub(super) const WITHOUT: usize = 1;
 /// Of the random numbers.
 const STREAM: u64 = 77;
 const LENGTH: Duration = Duration::from_secs(8 * 60 * 60);
 /// Seconds, at most, between two changes.
 const PAUSES: [u64; 5] = [1, 10, 60, 600, 10_000];
-/// Seconds are counted whole, by the kernel and by Moorline, which leaves differences of [up to 3 s](moorline_addresses) as they are.
-const CLOSE: Duration = Duration::from_secs(5);
-/// What a run that was killed has left goes so long after it was found, at most.
-const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
 const AT_ONCE: u32 = 1000;
 /// Identifiers of addresses that a person sets, or a DHCPv6 server gives.
 const BY_HAND: u64 = 5;

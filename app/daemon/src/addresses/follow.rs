@@ -41,7 +41,11 @@ impl Daemon {
             match self.carry_out_action(action, routers).await {
                 Ok(()) => self.addresses.plans.handle_done(action, clock::now()),
                 Err(error) => {
-                    tracing::warn!("{error:#}");
+                    tracing::debug!("{error:#}");
+                    tracing::warn!(
+                        "an address of an uplink could not be changed: {}",
+                        error.root_cause()
+                    );
                     self.addresses.plans.handle_failed(clock::now());
                 }
             }

@@ -599,6 +599,35 @@ fn an_address_that_the_kernel_took_a_moment_too_early_comes_back() {
     assert_eq!(world.only(1), at.1);
 }
 
+/// An address would be there for a moment, and without an end.
+#[test]
+fn no_address_is_put_on_for_the_last_seconds_of_its_prefix() {
+    let mut world = World::with_two(AddressMode::Cga);
+    let at = (1, world.only(1));
+    world.advance(3598);
+    world.addresses.remove(&at);
+    world.settle();
+    assert_eq!(world.ours(1), []);
+}
+
+#[test]
+fn addresses_on_a_link_without_a_default_route_follow_its_routers_all_the_same() {
+    let mut world = World::with_two(AddressMode::Cga);
+    let address = world.only(1);
+    world.advance(900);
+    world.advertise(1, 1, 1800, 3600);
+    let mut view = world.view();
+    let uplink = view.uplinks.remove(0);
+    assert_eq!(uplink.ifindex, 1);
+    let Uplink { ifindex, name, addresses, .. } = uplink;
+    view.bare.push(BareLink { ifindex, name, addresses, link_locals: BTreeSet::new() });
+    let advertised: Vec<_> = world.table.prefixes().collect();
+    let seen = Seen { view: &view, at: world.now, advertised: &advertised };
+    let plan = world.planner.plan(&seen, world.now);
+    let lifetimes = Lifetimes { preferred: 1800, valid: 3600 };
+    assert_eq!(plan.actions, [Action::SetLifetimes { ifindex: 1, address, lifetimes }]);
+}
+
 #[test]
 fn interfaces_may_have_sets_and_modes_of_their_own() {
     let mut policy = policy(AddressMode::HbaCompatible);

@@ -1,0 +1,61 @@
+//! Uplinks that take no programs: somebody else's programs have all places. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use common::script::Script;
+use common::{daemon_options, eventually, is_skipped, two_by_two};
+use moorline_lab::Lab;
+use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::preflight;
+
+/// Host A with uplinks that are full; none where a lab cannot run.
+fn full(test: &str, uplinks: &[&str]) -> Option<(Lab, Vec<Script>)> {
+    let lab = two_by_two(test, &["python3"])?;
+    if is_skipped(test, &preflight::check_bpf()) {
+        return None;
+    }
+    let fill = |uplink: &&str| {
+        let mut script = Script::start(&lab, "a", "full.py", &[uplink]);
+        let places: u32 = script.line().parse().unwrap();
+        (script, places)
+    };
+    let (scripts, places): (Vec<_>, Vec<_>) = uplinks.iter().map(fill).unzip();
+    let lacks_tcx = places.contains(&0).then(|| "this kernel has no tcx".to_owned());
+    (!is_skipped(test, lacks_tcx.as_slice())).then_some((lab, scripts))
+}
+
+fn warns_of(daemon: &Daemon, uplink: &str) -> bool {
+    let warnings = daemon.status().unwrap().warnings;
+    warnings.iter().any(|one| one.contains("not every uplink is in use") && one.contains(uplink))
+}
+
+fn one_is_full(test: &str, settings: &str) {
+    let Some((lab, scripts)) = full(test, &["isp2"]) else { return };
+    let options = DaemonOptions { settings: settings.to_owned(), ..daemon_options() };
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    assert!(warns_of(&daemon, "isp2"), "{:?}\n{}", daemon.status(), daemon.log());
+    drop(scripts);
+    eventually("the other uplink in use", || {
+        daemon.status().unwrap().warnings.iter().all(|one| !one.contains("in use"))
+    });
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn the_daemon_starts_on_the_other_uplinks_and_takes_the_full_one_when_it_can() {
+    one_is_full("the_daemon_starts_on_the_other_uplinks_and_takes_the_full_one_when_it_can", "");
+}
+
+#[test]
+fn so_it_does_with_ilnp() {
+    one_is_full("so_it_does_with_ilnp", "addresses = \"off\"\nilnp = \"on\"");
+}
+
+#[test]
+fn without_any_uplink_that_takes_programs_it_says_why_and_ends() {
+    let test = "without_any_uplink_that_takes_programs_it_says_why_and_ends";
+    let Some((lab, _scripts)) = full(test, &["isp1", "isp2"]) else { return };
+    let error = format!("{:#}", Daemon::start(&lab, "a", &daemon_options()).unwrap_err());
+    assert!(error.contains("programs on isp"), "{error}");
+}

@@ -1,0 +1,124 @@
+//! Each address that is not Moorline's is the same on both hosts, and Moorline's addresses last as long as the kernel's own.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use moorline_addresses::{AddressFlags, AddressMode};
+use moorline_types::Locator;
+
+use super::kernel::{Ends, Held};
+use super::world::{Daemon, WITH, WITHOUT, World, links};
+use crate::outcome::Rule;
+
+/// A prefix on a link.
+type Place = (u32, [u8; 8]);
+
+fn place((ifindex, address): (u32, Ipv6Addr)) -> Place {
+    (ifindex, Locator(address).prefix())
+}
+
+impl World {
+    pub(super) fn compare(&mut self) {
+        let mut with = self.kernels[WITH].addresses().filter(|(at, _)| !self.ours.contains(at));
+        let mut without = self.kernels[WITHOUT].addresses();
+        let differs = loop {
+            match (with.next(), without.next()) {
+                (None, None) => break None,
+                (with, without) if with == without => {}
+                (with, without) => {
+                    break Some(format!("with Moorline {with:?}, without {without:?}"));
+                }
+            }
+        };
+        drop((with, without));
+        if let Some(detail) = differs {
+            self.violate(Rule::OwnAddresses, detail);
+        }
+    }
+
+    /// Nothing has happened for a while.
+    pub(super) fn look(&mut self) {
+        let known = self.known();
+        self.ends.extend(&known);
+        let Some(daemon) = &self.daemon else { return };
+        let wrong = self.out_of_step(daemon, &known).or_else(|| self.lacking(daemon, &known));
+        if let Some(detail) = wrong {
+            self.violate(Rule::LifetimesInStep, detail);
+        }
+    }
+
+    /// The prefixes of the host without Moorline, and when they end.
+    fn known(&self) -> BTreeMap<Place, Ends> {
+        let mut known = BTreeMap::new();
+        for (at, held) in self.kernels[WITHOUT].addresses() {
+            let is_public = held.prefix_len == 64 && !held.flags.contains(AddressFlags::TEMPORARY);
+            if is_public {
+                let ends = known.entry(place(at)).or_insert(held.ends);
+                if held.ends == Ends::NEVER {
+                    *ends = Ends::NEVER;
+                }
+            }
+        }
+        known
+    }
+
+    fn ours(&self) -> impl Iterator<Item = ((u32, Ipv6Addr), Held)> + '_ {
+        self.kernels[WITH].addresses().filter(|(at, _)| self.ours.contains(at))
+    }
+
+    /// An address of Moorline that does not end with its prefix.
+    fn out_of_step(&self, daemon: &Daemon, known: &BTreeMap<Place, Ends>) -> Option<String> {
+        let is_ready = |held: &Held| {
+            !held.flags.contains(AddressFlags::DAD_FAILED)
+                && !held.flags.contains(AddressFlags::TENTATIVE)
+        };
+        let judged =
+            self.ours().filter(|(at, held)| is_ready(held) && !self.hidden.contains(&place(*at)));
+        let is_in_step = |(at, held): &((u32, Ipv6Addr), Held)| {
+            let member = daemon.addressing.planner().member(at.1);
+            // Another address has taken the place of a former one, which lasts no longer than it was to.
+            let is_former = member.is_some_and(|member| member.is_former);
+            if let Some(ends) = known.get(&place(*at)).filter(|_| !is_former) {
+                return held.ends.distance(*ends, self.now).is_some_and(|apart| apart <= CLOSE);
+            }
+            let ends = self.ends.get(&place(*at));
+            let is_left = held.ends.valid.is_some_and(|until| until <= self.now + LEFT);
+            ends.is_some_and(|ends| self.is_no_later(held.ends, *ends))
+                || is_left && self.found.contains(at)
+        };
+        let ((ifindex, address), held) = judged.into_iter().find(|one| !is_in_step(one))?;
+        let ends = self.ends.get(&place((ifindex, address)));
+        Some(format!("{address} on wan{ifindex} ends at {:?}, the prefix at {ends:?}", held.ends))
+    }
+
+    /// A prefix in which Moorline has no address.
+    fn lacking(&self, daemon: &Daemon, known: &BTreeMap<Place, Ends>) -> Option<String> {
+        // A set has the prefixes of its making, and no others.
+        if self.mode == AddressMode::Hba {
+            return None;
+        }
+        let groups = daemon.addressing.planner().groups();
+        let in_view = links(&daemon.view);
+        let is_wanted = |(at, ends): &(&Place, &Ends)| {
+            let lasts = ends.valid.is_none_or(|until| until > self.now + Duration::from_secs(10));
+            let is_given_up = groups.iter().any(|group| group.is_given_up(at.1));
+            in_view.contains(&at.0) && lasts && !self.taken.contains(*at) && !is_given_up
+        };
+        let has = |at: &Place| self.ours().any(|(own, _)| place(own) == *at);
+        let ((ifindex, prefix), _) = known.iter().filter(is_wanted).find(|(at, _)| !has(at))?;
+        Some(format!("no address of Moorline in {prefix:02x?} on wan{ifindex}"))
+    }
+
+    fn is_no_later(&self, ours: Ends, prefix: Ends) -> bool {
+        let (Some(ours), Some(prefix)) = (ours.valid, prefix.valid) else {
+            return prefix.valid.is_none();
+        };
+        ours.max(self.now) <= prefix.max(self.now) + CLOSE
+    }
+}
+
+/// The kernel and Moorline count whole seconds, and Moorline leaves differences of up to 3 s as they are.
+const CLOSE: Duration = Duration::from_secs(5);
+/// An address that a killed run has left goes so long after it was found, at most.
+const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
