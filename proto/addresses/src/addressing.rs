@@ -25,20 +25,20 @@ impl Addressing {
         Self { planner, advertised: AdvertisedPrefixes::new(), due: None }
     }
 
-    /// What decides.
+    /// The planner.
     #[must_use]
     pub const fn planner(&self) -> &Planner {
         &self.planner
     }
 
-    /// What routers advertise.
+    /// The prefixes and routers that are known.
     #[must_use]
     pub const fn advertised(&self) -> &AdvertisedPrefixes {
         &self.advertised
     }
 
-    /// A router, or the kernel on its behalf, has said something. What it says comes in several parts, from the kernel and from
-    /// the router.
+    /// A router, or the kernel on its behalf, has said something. One Router Advertisement comes in several parts, from the kernel and
+    /// from the router.
     pub fn handle_advertisement(&mut self, said: &Advertisement, now: Instant) {
         self.advertised.handle_advertisement(said, now);
         self.look_again(now + SETTLE);
@@ -78,8 +78,8 @@ impl Addressing {
         [self.due, self.planner.poll_timeout(), advertised].into_iter().flatten().min()
     }
 
-    /// What is to be done now, as the view of `at` has it. What routers say is kept for all interfaces of the view: one may lack
-    /// nothing but a default route.
+    /// The actions that are due now, by the view of `at`. Prefixes are kept for all interfaces of the view: an interface may lack nothing
+    /// but a default route.
     pub fn plan(&mut self, view: &HostView, at: Instant, now: Instant) -> Plan {
         self.due = None;
         self.advertised.handle_timeout(now);

@@ -258,7 +258,7 @@ impl AdvertisedPrefixes {
         known.autonomous = autonomous;
         known.accepted = accepted;
         known.preferred_until = preferred_until;
-        // What was not believed before has no hold on what is now, but for what the kernel holds.
+        // A lifetime that the kernel did not believe counts for nothing, but for the end of an address that the kernel has.
         let held = match self.held.get(&key) {
             _ if !accepted || was.accepted => was.valid_until,
             Some(held) => *held,

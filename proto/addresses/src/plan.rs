@@ -309,7 +309,7 @@ impl Planner {
         bare.map(as_uplink).collect()
     }
 
-    /// What was on an interface that went away is not there by a person's will.
+    /// Addresses of an interface that went away were removed by no person.
     fn forget_interfaces(&mut self, view: &HostView, bare: &[Uplink]) {
         let there = view.uplinks.iter().chain(&view.candidates).chain(bare);
         let there: BTreeSet<_> = there.map(|one| one.ifindex).collect();

@@ -98,7 +98,7 @@ const INITIAL_PROBE_TIMEOUT: f64 = 0.5;
 const RETRANSMISSION: f64 = 2.0;
 /// Packets of a context that may come together: timers that run out at the same moment.
 const AT_ONCE: f64 = 4.0;
-/// Beyond RFC 5534, a second: a round of checks is up to 3 pairs, one of them thrice, every 10 s; trials of
+/// Beyond RFC 5534, a second: a round of checks is up to 4 pairs, one of them thrice, every 10 s; trials of
 /// up to 14 checks come 16 s apart in the long run.
 const CHECKS: f64 = 1.5;
 /// The same at once: two trials soon after another, and a round.

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use moorline_addresses::RouteStep;
 use moorline_contexts::{ContextView, Event, ReapState, Transmit};
 use moorline_datapath::shim6::Update;
+use moorline_host::model::Kernel;
 use moorline_host::{Effect, SessionAddress};
 use moorline_plane::Report;
 use moorline_types::{IlvPair, Instant, Locator, UlidPair};
@@ -252,7 +253,7 @@ impl World<'_> {
         }
         if core.kernel.execute(effect) {
             if self.mutant == Some(Mutant::MisleadsRoutes) {
-                core.kernel.mislead();
+                mislead(&mut core.kernel);
             }
         } else if let Effect::AddSessionAddress(SessionAddress { ifindex, address }) = effect {
             self.network.add_guest(port_at(host, *ifindex), *address);
@@ -374,6 +375,13 @@ impl World<'_> {
             }
             self.drain_workload(number);
         }
+    }
+}
+
+/// A fault on purpose: direct routes lead to another uplink.
+fn mislead(kernel: &mut Kernel) {
+    for hop in kernel.routes_mut().filter_map(|route| route.direct.as_mut()) {
+        hop.ifindex = 3 - hop.ifindex.min(2);
     }
 }
 
