@@ -171,8 +171,8 @@ impl Planner {
         let bare = self.bare_with_ours(view);
         self.forget_interfaces(view, &bare);
         let ranked = ranked(view);
-        self.ask_routers(&ranked, &mut plan);
         let interfaces: Vec<_> = ranked.iter().copied().chain(&bare).collect();
+        self.ask_routers(&interfaces, &mut plan);
         self.drop_duplicates(&interfaces, &mut plan);
         let places = self.places(&interfaces, seen, now);
         self.make_groups(&places);
