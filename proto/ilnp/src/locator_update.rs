@@ -127,7 +127,7 @@ impl Machine {
         let locators: Vec<_> = entries.collect();
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let retry = session.retry(now);
-        session.advertisement = Some(Box::new(Advertisement { locators, retry }));
+        session.advertisement = Some(Box::new(Advertisement { locators, retry, is_missed: false }));
         self.send_advertisement(id);
         self.schedule(id);
     }
@@ -159,7 +159,7 @@ impl Machine {
 
     pub(crate) fn repeat_advertisement(&mut self, id: SessionId, pair: IlvPair, now: Instant) {
         let Some(session) = self.ilcc.get_mut(id) else { return };
-        let Some(advertisement) = &mut session.advertisement else { return };
+        let Some(advertisement) = &session.advertisement else { return };
         if advertisement.retry.next > now {
             return;
         }
@@ -167,7 +167,7 @@ impl Machine {
             session.advertisement = None;
             return;
         }
-        if session.agreed && !session.settled && advertisement.retry.is_in_vain(now) {
+        if session.is_unread(advertisement, now) {
             // A way that lets no options pass would let nothing pass.
             self.forget(id, Cause::Unanswered);
             self.remember_classic(pair, Classic::Unread, now);
@@ -180,8 +180,15 @@ impl Machine {
             self.tell(id, now);
             return;
         }
-        advertisement.retry = advertisement.retry.again(now);
+        let is_first_unread = session.is_first_unread();
+        if let Some(advertisement) = &mut session.advertisement {
+            advertisement.retry = advertisement.retry.again(now);
+        }
         self.send_advertisement(id);
+        if is_first_unread {
+            // The data plane watches for the next packet with the right nonce.
+            self.tell(id, now);
+        }
     }
 
     /// A Locator Update without the right nonce changes nothing (RFC 6743 s6).

@@ -393,9 +393,13 @@ impl Machine {
 
     /// Repeats the Locator Update that answers a Confirm: a repeated Confirm shows that the update got lost.
     fn repeat_answer(&mut self, id: SessionId, now: Instant) {
-        match self.ilcc.get(id).is_some_and(|session| session.advertisement.is_some()) {
-            true => self.send_advertisement(id),
-            false => self.advertise(id, now),
+        let session = self.ilcc.get_mut(id);
+        match session.and_then(|session| session.advertisement.as_deref_mut()) {
+            Some(advertisement) => {
+                advertisement.is_missed = true;
+                self.send_advertisement(id);
+            }
+            None => self.advertise(id, now),
         }
     }
 

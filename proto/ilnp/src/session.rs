@@ -107,6 +107,8 @@ pub(crate) struct Confirming {
 pub(crate) struct Advertisement {
     pub(crate) locators: Vec<L64Entry>,
     pub(crate) retry: Retry,
+    /// The correspondent has sent its Confirm again: it has not read this.
+    pub(crate) is_missed: bool,
 }
 
 /// When something is sent again.
@@ -140,6 +142,11 @@ impl Retry {
     /// Of a new session, whose nonces nobody has answered yet: it has been sent often enough, for long enough.
     pub(crate) fn is_in_vain(&self, now: Instant) -> bool {
         self.tries >= CONFIRMATION_TRIES && self.is_over(OFFER_TIMEOUT, now)
+    }
+
+    /// When it was sent last.
+    fn sent_at(&self) -> Instant {
+        self.next - self.pause
     }
 
     /// It has been sent again for so long.
@@ -231,6 +238,18 @@ impl Session {
         }
     }
 
+    /// Whether the correspondent's first Locator Update from us shows by now that options do not pass. Payload with the right nonce
+    /// shows that the correspondent has the session: its daemon has stopped, unless it sends its Confirm again.
+    pub(crate) fn is_unread(&self, sent: &Advertisement, now: Instant) -> bool {
+        let is_in_use = self.shown_at > sent.retry.sent_at() && !sent.is_missed;
+        self.is_first_unread() && sent.retry.is_in_vain(now) && !is_in_use
+    }
+
+    /// Whether the Locator Update that ends the handshake waits for its acknowledgement.
+    pub(crate) fn is_first_unread(&self) -> bool {
+        self.agreed && !self.settled
+    }
+
     /// Whether all packets have the nonce for good, by our setting or the correspondent's.
     fn always_attaches(&self, always: bool) -> bool {
         always || self.peer.has(AdmissionFlags::ALWAYS_NONCE)
@@ -268,7 +287,7 @@ impl Session {
             remote: self.remote.iter().map(|remote| remote.l64).collect::<Arc<[L64]>>(),
             confirming: matches!(self.opening, Opening::Confirming(_)),
             checksum: self.checksum,
-            watch: !is_open,
+            watch: !is_open || self.is_first_unread(),
         }
     }
 }

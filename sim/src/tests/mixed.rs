@@ -106,4 +106,11 @@ fn a_session_that_comes_after_its_address_has_gone_keeps_that_address() {
     sound(&[577_170_602_309]);
 }
 
+/// A daemon was killed right after its Confirm. Its peer waited for the acknowledgement of the first Locator Update in vain, and
+/// ended a session that the killed daemon's data plane went on with.
+#[test]
+fn a_session_in_use_outlives_a_daemon_that_is_killed_after_its_confirm() {
+    sound(&[612_345_029_083]);
+}
+
 const SEEDS: u64 = 1000;

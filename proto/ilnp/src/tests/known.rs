@@ -205,6 +205,49 @@ fn a_nonce_that_nobody_answers_for_leads_back_to_classic_ipv6_and_not_there_agai
     assert!(duo.take(0).is_empty());
 }
 
+/// Timers of the responder for so long, of whose Locator Updates none arrives. Whether the initiator's payload, and its Confirm
+/// again, come all the time.
+fn unread(payload: bool, confirm: Option<&[u8]>, duo: &mut Duo, time: Duration) {
+    let end = duo.now + time;
+    while duo.now < end && duo.machines[1].session_count() > 0 {
+        duo.alone(1, Duration::from_millis(250));
+        duo.now = duo.now + Duration::from_millis(250);
+        let watched = duo.entry(1);
+        if payload && watched.watch {
+            duo.report(1, Report::Authenticated { session: watched.id });
+        }
+        if let Some(confirm) = confirm
+            && duo.machines[1].session_count() > 0
+        {
+            duo.give(1, &[confirm.to_vec()]);
+        }
+    }
+}
+
+#[test]
+fn a_correspondent_whose_daemon_stops_after_its_confirm_keeps_the_session_while_it_sends() {
+    let (mut duo, confirm) = Duo::at_confirm();
+    duo.give(1, core::slice::from_ref(&confirm));
+    unread(true, None, &mut duo, Duration::from_secs(30));
+    assert_eq!(duo.machines[1].session_count(), 1);
+    // Its daemon is there again.
+    duo.alone(0, Duration::ZERO);
+    duo.fire(1);
+    duo.play();
+    assert!(duo.is_agreed());
+    assert!(duo.has_event(1, |event| matches!(event, Event::UpdateAcknowledged { .. })));
+}
+
+#[test]
+fn a_first_locator_update_that_no_option_passes_with_ends_the_session() {
+    for (payload, confirms) in [(false, false), (false, true), (true, true)] {
+        let (mut duo, confirm) = Duo::at_confirm();
+        duo.give(1, core::slice::from_ref(&confirm));
+        unread(payload, confirms.then_some(&confirm[..]), &mut duo, Duration::from_secs(10));
+        assert_eq!(duo.machines[1].session_count(), 0, "payload {payload}, Confirm {confirms}");
+    }
+}
+
 #[test]
 fn a_nonce_whose_owner_reads_ours_makes_a_session() {
     let mut duo = Duo::new();
