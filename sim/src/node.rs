@@ -165,6 +165,7 @@ impl Node {
         let Some(core) = &mut self.core else { return true };
         let mut contexts = stored.contexts.into_iter();
         let has_contexts = contexts.all(|one| core.host.shim6_mut().restore(one, now).is_ok());
+        core.host.handle_left_contexts(core.planes.shim6.contexts().map(|entry| entry.id));
         core.host.handle_restored(core.kernel.kept().clone(), now);
         has_contexts && refused.is_empty()
     }

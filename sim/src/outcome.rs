@@ -118,6 +118,8 @@ pub enum Rule {
     RightUplink,
     /// (3) The kernel has the routes of moved pairs and the ULIDs that contexts and sessions need, and no others.
     KernelInStep,
+    /// (3) The data planes have the contexts and sessions of the host, and no others.
+    PlanesInStep,
     /// (7) Every address of the host that is not Moorline's is there as it would be without Moorline, with the same lifetimes.
     OwnAddresses,
     /// (7) Moorline's addresses last as long as the kernel's own in the same prefixes.
@@ -148,7 +150,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::DeliveredAsSent,
         Self::Untouched,
         Self::StreamIntact,
@@ -160,6 +162,7 @@ impl Rule {
         Self::OneOwner,
         Self::RightUplink,
         Self::KernelInStep,
+        Self::PlanesInStep,
         Self::OwnAddresses,
         Self::LifetimesInStep,
         Self::ValidI2,
@@ -186,7 +189,8 @@ impl Rule {
             | Self::OwnSource
             | Self::OneOwner
             | Self::RightUplink
-            | Self::KernelInStep => Some(3),
+            | Self::KernelInStep
+            | Self::PlanesInStep => Some(3),
             Self::ValidI2 | Self::WantedContext => Some(4),
             Self::ControlBound => Some(5),
             Self::UniqueTags => Some(6),

@@ -73,6 +73,7 @@ struct World<'a> {
     log: Log,
     rng: Rng,
     kernel_rng: Rng,
+    plane_rng: Rng,
     outcome: Counts,
     mutant: Option<Mutant>,
 }
@@ -201,6 +202,7 @@ impl<'a> World<'a> {
             log: Log::new(is_tracing),
             rng,
             kernel_rng: Rng::new(seed, KERNEL_STREAM),
+            plane_rng: Rng::new(seed, PLANE_STREAM),
             outcome: Counts::default(),
             mutant: None,
         };
@@ -457,6 +459,7 @@ const HOSTS_STREAM: u64 = 1;
 const NETWORK_STREAM: u64 = 2;
 const ATTACK_STREAM: u64 = 4;
 const KERNEL_STREAM: u64 = 6;
+const PLANE_STREAM: u64 = 7;
 /// Time between looks whether all is over.
 pub(super) const LOOK: Duration = Duration::from_secs(5);
 /// So many are enough.

@@ -16,7 +16,7 @@ impl Daemon {
             if let Err(error) = self.execute(&effect).await {
                 // The whole chain names addresses of peers.
                 tracing::debug!("{error:#}");
-                if !is_expected(&effect, &error) {
+                if !is_expected(&effect) {
                     tracing::warn!("{error}: {}", error.root_cause());
                 }
                 self.host.handle_failed(&effect, clock::now());
@@ -26,7 +26,11 @@ impl Daemon {
 
     async fn execute(&mut self, effect: &Effect) -> anyhow::Result<()> {
         match effect {
-            Effect::UpdateContext(update) => self.datapath.apply(update).context("data plane"),
+            Effect::UpdateContext(update) => match self.datapath.apply(update) {
+                // There is nothing to remove: it was not taken in the first place.
+                Err(Error::UnknownContext(_)) => Ok(()),
+                done => done.context("data plane"),
+            },
             Effect::UpdateSession(update) => self.update_session(update),
             Effect::SetNode(node) => self.set_node(node),
             Effect::Route(step) => self.change_routes(step).await,
@@ -126,15 +130,14 @@ impl Daemon {
 }
 
 /// Whether a failure is nobody's business: an uplink or address may just have gone, a buffer may be full, and the host tries
-/// again. A context that the data plane does not know was not taken in the first place.
-fn is_expected(effect: &Effect, error: &anyhow::Error) -> bool {
-    let is_minor = matches!(
+/// again.
+const fn is_expected(effect: &Effect) -> bool {
+    matches!(
         effect,
         Effect::Route(RouteStep::LeadDirectly(_))
             | Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
             | Effect::SendShim6 { .. }
             | Effect::SendIlnp { .. }
-    );
-    is_minor || matches!(error.downcast_ref(), Some(Error::UnknownContext(_)))
+    )
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_addresses::Mover;
-use moorline_datapath::shim6::{Report, Update};
+use moorline_datapath::shim6::Report;
 use moorline_link::{Queue, RefusalSocket};
 use tokio::time;
 
@@ -27,11 +27,8 @@ impl Daemon {
         if restored > 0 {
             tracing::info!(contexts = restored, "took over from the run before");
         }
-        for left in self.datapath.contexts()? {
-            if self.host.shim6().context(left.id).is_none() {
-                self.datapath.apply(&Update::Remove { context: left.id })?;
-            }
-        }
+        let left = self.datapath.contexts()?.into_iter().map(|context| context.id);
+        self.host.handle_left_contexts(left);
         // A pair that the run before was told of, and has made no context for yet, is told again.
         self.datapath.forget_traffic()?;
         self.pump().await;

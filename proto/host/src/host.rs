@@ -12,6 +12,7 @@ use moorline_wire::{MessageType, Packet};
 use crate::batch::Batch;
 use crate::effect::Effect;
 use crate::moved::MovedPairs;
+use crate::refused::Refused;
 use crate::routing::Routing;
 
 /// The protocols of a host, and the routes and addresses that these need.
@@ -24,8 +25,9 @@ pub struct Host {
     pub(crate) ilnp: Option<Sessions>,
     pub(crate) moved: MovedPairs,
     pub(crate) routing: Routing,
-    /// When addresses, rules and the node that could not be set are tried again.
+    /// When addresses, rules, the node and removals that have failed are tried again.
     pub(crate) retry: Retry,
+    pub(crate) refused: Refused,
     /// Pairs whose traffic has earned a context while ILNP has them, or asks the peer for them.
     triggered: BTreeSet<UlidPair>,
     /// The newest I1 of each peer that has sent one while ILNP asked it: an answer to an older one has a nonce that the peer forgot.
@@ -48,6 +50,7 @@ impl Host {
             moved: MovedPairs::new(),
             routing: Routing::default(),
             retry: Retry::default(),
+            refused: Refused::default(),
             last_effects: VecDeque::new(),
             triggered: BTreeSet::new(),
             i1s: BTreeMap::new(),

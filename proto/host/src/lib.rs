@@ -24,6 +24,7 @@
 //! | `node` | identifiers and locators of ILNP, and the addresses that sessions need |
 //! | [`model`] | a kernel for executors that have none |
 //! | `moved` | pairs that Shim6 has moved |
+//! | `refused` | what data planes have refused to forget |
 //!
 //! A pair of addresses has a context or a session, not both (decision 071). ILNP asks the peer first. As long as it asks, traffic and
 //! an I1 of the peer wait. A context whose payload still goes by its ULIDs makes room for a session. A pair whose payload
@@ -43,6 +44,7 @@ pub mod model;
 mod moved;
 mod node;
 mod path_mtus;
+mod refused;
 mod routing;
 
 #[cfg(test)]

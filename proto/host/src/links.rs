@@ -13,7 +13,9 @@ use moorline_contexts::LocalState;
 use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update as ContextUpdate;
 use moorline_ilnp::SessionSnapshot;
-use moorline_types::{DropReason, Instant, Locator, LocatorPair, SessionId, Ulid, UlidPair};
+use moorline_types::{
+    ContextId, DropReason, Instant, Locator, LocatorPair, SessionId, Ulid, UlidPair,
+};
 
 use crate::effect::{Effect, SessionAddress};
 use crate::host::Host;
@@ -129,7 +131,7 @@ impl Host {
     }
 
     /// An effect could not be executed. A data plane that has not taken a context or session is as if there were none; routes
-    /// are looked at again in a moment, as an uplink may just have gone; addresses are tried again in a moment.
+    /// are looked at again in a moment, as an uplink may just have gone; addresses and removals are tried again in a moment.
     pub fn handle_failed(&mut self, effect: &Effect, now: Instant) {
         match effect {
             Effect::UpdateContext(ContextUpdate::Upsert(entry)) => {
@@ -169,9 +171,12 @@ impl Host {
                 self.routing.are_rules_behind = true;
                 self.retry_soon(now);
             }
-            Effect::UpdateContext(_)
-            | Effect::UpdateSession(_)
-            | Effect::GiveUpNeighbors { .. }
+            Effect::UpdateContext(_) | Effect::UpdateSession(_) => {
+                if self.refused.note(effect) {
+                    self.retry_soon(now);
+                }
+            }
+            Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
             | Effect::Introduce { .. }
             | Effect::SendShim6 { .. }
@@ -264,6 +269,13 @@ impl Host {
             sessions.map(|(id, known)| (Mover::Session(id), known.pair.ulids())).collect();
         self.routing.routes.leave(routes);
         self.routing.routes.take_over(routed);
+    }
+
+    /// Contexts that a run before has left in the data plane. Those that were not taken over go before others are told.
+    pub fn handle_left_contexts(&mut self, left: impl IntoIterator<Item = ContextId>) {
+        let unknown = left.into_iter().filter(|id| self.shim6.context(*id).is_none());
+        let removals = unknown.map(|context| ContextUpdate::Remove { context });
+        self.effects.extend(removals.map(Effect::UpdateContext));
     }
 
     /// All contexts and sessions are there, and these ULIDs are kept: what else a run before has left goes.
@@ -382,6 +394,7 @@ impl Host {
         }
         if is_due(self.retry.at()) {
             self.retry.begin();
+            self.retry_refused();
             self.follow_node(now);
             if mem::take(&mut self.routing.are_rules_behind) {
                 self.effects.push_back(Effect::FollowRules);

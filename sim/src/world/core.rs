@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use moorline_addresses::RouteStep;
 use moorline_contexts::{ContextView, Event, ReapState, Transmit};
+use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update;
 use moorline_host::model::Kernel;
 use moorline_host::{Effect, SessionAddress};
@@ -174,6 +175,9 @@ impl World<'_> {
 
     /// Executes an effect; the ULIDs of sockets that are told to send again.
     fn execute(&mut self, host: usize, effect: Effect) -> Option<UlidPair> {
+        if is_removal(&effect) && self.refuses_removal(host, &effect) {
+            return None;
+        }
         match effect {
             Effect::UpdateContext(update) => self.update_plane(host, update),
             Effect::UpdateSession(update) => {
@@ -235,6 +239,19 @@ impl World<'_> {
         None
     }
 
+    /// Whether a data plane refuses to forget something now.
+    fn refuses_removal(&mut self, host: usize, effect: &Effect) -> bool {
+        if self.is(Mutant::LosesRemovals) {
+            return true;
+        }
+        let refuses = self.plane_rng.is(self.plan.kernel_failures);
+        let Some(core) = living_core(&mut self.nodes, host).filter(|_| refuses) else {
+            return false;
+        };
+        core.host.handle_failed(effect, self.now);
+        true
+    }
+
     /// Executes an effect on the kernel of a host. Now and then the kernel refuses, if the plan says so.
     fn change_kernel(&mut self, host: usize, effect: &Effect) {
         let fails = self.kernel_rng.is(self.plan.kernel_failures);
@@ -290,6 +307,31 @@ impl World<'_> {
         self.check(moved == routed, Rule::KernelInStep, detail);
         let detail = || format!("{}: kept {kept:?}, needed {wanted:?}", host_name(host));
         self.check(kept == wanted, Rule::KernelInStep, detail);
+        self.check_planes(host);
+    }
+
+    /// The data planes have the contexts and sessions of the core.
+    fn check_planes(&mut self, host: usize) {
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        let shim6 = core.host.shim6();
+        let ids = shim6.contexts().map(|context| context.id);
+        let known = ids.filter_map(|id| shim6.entry_of(id));
+        let known: Vec<_> = known.map(|entry| (entry.id.0, entry.ulids, entry.locators)).collect();
+        let plane = core.planes.shim6.contexts();
+        let plane: Vec<_> = plane.map(|entry| (entry.id.0, entry.ulids, entry.locators)).collect();
+        let known_sessions = core.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(self.now));
+        let known_sessions: BTreeSet<_> =
+            known_sessions.map(|one| (one.id, one.pair, one.wire)).collect();
+        let sessions = core.planes.ilnp.iter().flat_map(|plane| plane.sessions());
+        let sessions: BTreeSet<_> =
+            sessions.map(|entry| (entry.id, entry.pair, entry.wire_pair())).collect();
+        let is_in_step = known == plane && known_sessions == sessions;
+        self.check(is_in_step, Rule::PlanesInStep, || {
+            format!(
+                "{}: contexts {known:?}, told {plane:?}; sessions {known_sessions:?}, told {sessions:?}",
+                host_name(host)
+            )
+        });
     }
 
     fn check_owners(&mut self, host: usize) {
@@ -383,6 +425,15 @@ fn mislead(kernel: &mut Kernel) {
     for hop in kernel.routes_mut().filter_map(|route| route.direct.as_mut()) {
         hop.ifindex = 3 - hop.ifindex.min(2);
     }
+}
+
+/// Whether a data plane is to forget something.
+const fn is_removal(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::UpdateContext(Update::Remove { .. } | Update::Rearm { .. })
+            | Effect::UpdateSession(SessionUpdate::Remove { .. })
+    )
 }
 
 fn handle_report(core: &mut Core, report: Report, now: Instant) {

@@ -54,6 +54,8 @@ pub(crate) enum Mutant {
     OwnsTwice,
     /// A kernel loses routes to the segmentation path.
     LosesRoutes,
+    /// Data planes do not forget what they are told to.
+    LosesRemovals,
     /// A kernel sends moved packets by another uplink.
     MisleadsRoutes,
     /// A core calls each context protected by its current pair.

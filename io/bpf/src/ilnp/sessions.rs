@@ -80,7 +80,7 @@ impl Sessions {
         done
     }
 
-    /// Goes on where a table fails, so that as little is left as can be.
+    /// Goes on where a table fails, so that as little is left as can be. A session that is not there is removed already.
     pub(crate) fn remove(&mut self, id: SessionId) -> Result<()> {
         let Some(known) = self.known.remove(&id) else { return Ok(()) };
         let done = [
@@ -91,7 +91,12 @@ impl Sessions {
             self.write_session(id, &types::ilnp_session::default()),
             self.remotes.insert_locked(&id.0, &types::named::default()),
         ];
-        done.into_iter().collect()
+        let done: Result<()> = done.into_iter().collect();
+        if done.is_err() {
+            // The next attempt takes away what is left.
+            self.known.insert(id, known);
+        }
+        done
     }
 
     /// A session in a slot that has none.

@@ -2,7 +2,7 @@
 
 use moorline_addresses::{MovedRoute, Mover, RouteStep};
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::ContextId;
+use moorline_types::{ContextId, SessionId};
 
 use super::*;
 
@@ -214,6 +214,36 @@ fn a_data_plane_that_has_not_taken_the_node_is_told_again() {
     duo.hosts[0].handle_failed(&refused, now);
     duo.run(Duration::from_secs(2));
     assert_eq!(duo.effects[0].iter().filter(|one| **one == refused).count(), 1);
+}
+
+#[test]
+fn what_a_data_plane_refuses_to_forget_is_removed_again_unless_its_slot_has_another_by_then() {
+    let mut duo = with_context();
+    let (now, pair) = (duo.now, duo.pair(0));
+    let remove = |id: u32| Effect::UpdateContext(Update::Remove { context: ContextId(id) });
+    let gone = Effect::UpdateSession(SessionUpdate::Remove { session: SessionId(9) });
+    let rearm = Effect::UpdateContext(Update::Rearm { ulids: pair });
+    let live = remove(context(&duo).0);
+    for refused in [&remove(77), &live, &gone, &rearm] {
+        duo.hosts[0].handle_failed(refused, now);
+    }
+    assert!(duo.hosts[0].awaits_retry());
+    duo.run(Duration::from_secs(2));
+    for again in [&remove(77), &gone, &rearm] {
+        assert_eq!(duo.effects[0].iter().filter(|one| *one == again).count(), 1, "{again:?}");
+    }
+    assert!(!duo.effects[0].contains(&live));
+    assert!(!duo.hosts[0].awaits_retry());
+}
+
+#[test]
+fn contexts_of_a_run_before_that_were_not_taken_over_leave_the_data_plane() {
+    let mut duo = with_context();
+    let there = context(&duo);
+    duo.hosts[0].handle_left_contexts([there, ContextId(77)]);
+    duo.settle();
+    let gone = Effect::UpdateContext(Update::Remove { context: ContextId(77) });
+    assert_eq!(duo.effects[0], [gone]);
 }
 
 #[test]

@@ -161,6 +161,11 @@ impl Plane {
         self.drops.iter().map(|(reason, count)| (*reason, *count))
     }
 
+    /// The sessions that the machine has told of.
+    pub fn sessions(&self) -> impl Iterator<Item = &SessionEntry> + '_ {
+        self.slots.values().filter_map(|slot| Some(&self.sessions.get(*slot)?.entry))
+    }
+
     /// Sessions.
     #[must_use]
     pub const fn session_count(&self) -> usize {

@@ -91,6 +91,10 @@ impl Slot {
 }
 
 impl Contexts {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &ContextEntry> + '_ {
+        self.slots.values().map(|slot| &slot.entry)
+    }
+
     /// Adds or replaces. Whoever had the slot with other ULIDs must have been removed before.
     pub(crate) fn upsert(&mut self, entry: &ContextEntry, reports: &mut Reports, now: Instant) {
         let id = entry.id;

@@ -3,7 +3,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use moorline_datapath::shim6::{
-    ContextCounters, PathCounters, PathMark, Report, Traffic, Triggers, Update,
+    ContextCounters, ContextEntry, PathCounters, PathMark, Report, Traffic, Triggers, Update,
 };
 use moorline_types::DropCounters;
 use moorline_types::{ContextId, DropReason, Instant, Locator};
@@ -153,6 +153,11 @@ impl Plane {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.contexts.next_deadline()
+    }
+
+    /// The contexts that the core has told of.
+    pub fn contexts(&self) -> impl Iterator<Item = &ContextEntry> + '_ {
+        self.contexts.entries()
     }
 
     /// What went through a context; `None` if there is none in this slot.

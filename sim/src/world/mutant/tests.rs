@@ -53,7 +53,10 @@ fn recovery_is_due_after_a_reboot_too() {
 
 fn broken_by(mutant: Option<Mutant>) -> BTreeSet<Rule> {
     let has_sessions = mutant == Some(Mutant::OwnsTwice);
-    let plan = plan().with_ilnp(if has_sessions { u64::MAX } else { 0 });
+    // Contexts are removed once they have been idle for long enough.
+    let is_full_length = mutant == Some(Mutant::LosesRemovals);
+    let plan = Plan { is_full_length, duration: Duration::from_secs(3 * 3600), ..plan() };
+    let plan = plan.with_ilnp(if has_sessions { u64::MAX } else { 0 });
     let (outcome, _) = World::play_with(mutant, 1, &plan, false);
     outcome.violations.iter().map(|violation| violation.rule).collect()
 }
@@ -72,6 +75,7 @@ fn each_rule_is_broken_by_a_fault() {
         (Mutant::OwnsTwice, Rule::OneOwner),
         (Mutant::MisleadsRoutes, Rule::RightUplink),
         (Mutant::LosesRoutes, Rule::KernelInStep),
+        (Mutant::LosesRemovals, Rule::PlanesInStep),
         (Mutant::TakesI1, Rule::ValidI2),
         (Mutant::MakesUnwanted, Rule::WantedContext),
         (Mutant::RepeatsControl, Rule::ControlBound),
