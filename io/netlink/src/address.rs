@@ -76,17 +76,27 @@ impl Netlink {
     }
 
     /// Puts an address on an uplink. If it is there already and we made it, its lifetimes are set;
-    /// if the host has it from someone else it stays as it is, and is not removed by us later.
-    /// True if the address is ours.
+    /// if the host has it from someone else it stays as it is, and is not removed by us later. So does one of ours with a shorter
+    /// prefix; one with a longer prefix is made anew. True if the address is ours, with this prefix.
     ///
     /// # Errors
     /// The journal cannot be written, or the kernel refuses.
     pub async fn add_address_with(&self, ifindex: u32, spec: AddressSpec) -> Result<bool, Error> {
         let AddressSpec { address, prefix_len, .. } = spec;
         let record = Record::Address { ifindex, address, prefix_len };
-        let present = self.ours_on(ifindex, address).await?;
-        if present == Some(false) && !self.is_recorded(&record) {
+        let mut present = self.found_on(ifindex, address).await?;
+        if present.is_some_and(|found| !found.is_ours) && !self.is_recorded(&record) {
             return Ok(false);
+        }
+        // The kernel changes lifetimes in place, and keeps the length of the prefix.
+        if let Some(other) = present.filter(|found| found.is_ours) {
+            if other.prefix_len < prefix_len {
+                return Ok(false);
+            }
+            if other.prefix_len > prefix_len {
+                self.remove_address(ifindex, address, other.prefix_len).await?;
+                present = None;
+            }
         }
         self.record(record.clone())?;
         let is_new = present.is_none() && spec.optimistic && spec.detect_duplicates;
@@ -122,7 +132,7 @@ impl Netlink {
     ) -> Result<bool, Error> {
         let record = Record::Address { ifindex, address, prefix_len };
         // The mark counts, and not the record: somebody else may have set the address anew.
-        let ours = self.ours_on(ifindex, address).await? == Some(true);
+        let ours = self.found_on(ifindex, address).await?.is_some_and(|found| found.is_ours);
         let removed = ours && self.delete_address(ifindex, address, prefix_len).await?;
         self.forget(&record)?;
         Ok(removed)
@@ -205,14 +215,25 @@ impl Netlink {
         settle(made, libc::EADDRNOTAVAIL, || format!("take {address} off interface {ifindex}"))
     }
 
-    /// Whether the interface has the address, and if so whether it bears our mark.
-    async fn ours_on(&self, ifindex: u32, address: Ipv6Addr) -> Result<Option<bool>, Error> {
+    /// The address as the interface has it.
+    async fn found_on(&self, ifindex: u32, address: Ipv6Addr) -> Result<Option<Found>, Error> {
         let rows = self.address_rows().await?;
         let found = rows.iter().find(|row| {
             row.header_u32(4) == ifindex && row.address(libc::IFA_ADDRESS) == Some(address)
         });
-        Ok(found.map(|row| row.u8(IFA_PROTO) == Some(self.settings.protocol)))
+        Ok(found.map(|row| Found {
+            is_ours: row.u8(IFA_PROTO) == Some(self.settings.protocol),
+            prefix_len: row.byte(1),
+        }))
     }
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// It bears our mark.
+    is_ours: bool,
+    prefix_len: u8,
 }
 
 fn address_message(ifindex: u32, address: Ipv6Addr, prefix_len: u8) -> AddressMessage {

@@ -219,61 +219,111 @@ impl AdvertisedPrefixes {
         is_new || router.prefixes != before
     }
 
-    /// RFC 4862 s5.5.3.
+    /// RFC 4862 s5.5.3. An option without the A flag is about the link alone (RFC 4861 s6.3.4), and changes nothing about addresses
+    /// that were made by an earlier one.
     fn on_prefix(
         &mut self,
         said: &Advertisement,
         information: &PrefixInformation,
         now: Instant,
     ) -> bool {
-        let PrefixInformation { prefix, on_link, autonomous, lifetimes } = *information;
+        let PrefixInformation { prefix, autonomous, lifetimes, .. } = *information;
         let accepted = said.origin == Origin::Kernel;
         if !is_for_addresses(prefix) || lifetimes.preferred > lifetimes.valid {
             return false;
         }
         let key = (said.ifindex, prefix);
-        let preferred_until = end(lifetimes.preferred, now);
-        let Some(known) = self.prefixes.get_mut(&key) else {
-            let others = self.prefixes.keys().filter(|(at, _)| *at == said.ifindex).count();
-            let held = self.held.get(&key).copied().filter(|_| accepted);
-            if lifetimes.valid == 0 && held.is_none() || others >= MAX_PREFIXES {
-                return false;
-            }
-            let valid_until = match held {
-                Some(until) => prolong(until, lifetimes.valid, said.honors_zero, now),
-                None => end(lifetimes.valid, now),
-            };
-            if valid_until.is_some_and(|until| until <= now) {
-                return false;
-            }
-            let entry = Entry { on_link, autonomous, accepted, preferred_until, valid_until };
-            self.prefixes.insert(key, entry);
-            return true;
-        };
-        if known.accepted && !accepted {
+        let known = self.prefixes.get(&key).copied();
+        if known.is_some_and(|known| known.accepted && !accepted) {
             return false;
         }
-        let was = *known;
-        known.on_link = on_link;
-        known.autonomous = autonomous;
-        known.accepted = accepted;
-        known.preferred_until = preferred_until;
+        let of_addresses = known.filter(|known| known.autonomous);
+        let is_room = || {
+            let others = self.prefixes.keys().filter(|(at, _)| *at == said.ifindex).count();
+            known.is_some() || others < MAX_PREFIXES
+        };
+        let entry = match of_addresses {
+            Some(was) if autonomous => Some(self.prolonged(was, said, information, now)),
+            Some(was) => Some(Entry { on_link: information.is_on_link(), ..was }),
+            None if !is_room() => return false,
+            None if autonomous => self.begun(said, information, now),
+            None => Some(Entry::of(information, accepted, now)),
+        };
+        let entry = entry.filter(|entry| entry.valid_until.is_none_or(|until| until > now));
+        match entry {
+            Some(entry) => drop(self.prefixes.insert(key, entry)),
+            None => drop(self.prefixes.remove(&key)),
+        }
+        match (known, entry) {
+            (Some(was), Some(is)) => is.is_news(&was, now),
+            (was, is) => was.is_some() != is.is_some(),
+        }
+    }
+
+    /// A prefix for addresses that was not known as such. The kernel may have addresses in it from before.
+    fn begun(
+        &self,
+        said: &Advertisement,
+        information: &PrefixInformation,
+        now: Instant,
+    ) -> Option<Entry> {
+        let accepted = said.origin == Origin::Kernel;
+        let entry = Entry::of(information, accepted, now);
+        let held = self.held.get(&(said.ifindex, information.prefix)).filter(|_| accepted);
+        match held {
+            Some(until) => {
+                let valid = information.lifetimes.valid;
+                let valid_until = prolong(*until, valid, said.honors_zero, now);
+                Some(Entry { valid_until, ..entry })
+            }
+            None => (information.lifetimes.valid > 0).then_some(entry),
+        }
+    }
+
+    fn prolonged(
+        &self,
+        was: Entry,
+        said: &Advertisement,
+        information: &PrefixInformation,
+        now: Instant,
+    ) -> Entry {
+        let accepted = said.origin == Origin::Kernel;
         // A lifetime that the kernel did not believe counts for nothing, but for the end of an address that the kernel has.
-        let held = match self.held.get(&key) {
+        let held = match self.held.get(&(said.ifindex, information.prefix)) {
             _ if !accepted || was.accepted => was.valid_until,
             Some(held) => *held,
             None => Some(now),
         };
-        known.valid_until = prolong(held, lifetimes.valid, said.honors_zero, now);
-        let is_preferred = |until: Option<Instant>| until.is_none_or(|until| until > now);
-        let is_news = (was.on_link, was.autonomous, was.accepted) != (on_link, autonomous, accepted)
-            || is_preferred(was.preferred_until) != is_preferred(preferred_until)
-            // Earlier than was thought: the addresses have to hear of it.
-            || is_sooner(known.valid_until, was.valid_until);
-        if known.valid_until.is_some_and(|until| until <= now) {
-            self.prefixes.remove(&key);
+        let valid_until = prolong(held, information.lifetimes.valid, said.honors_zero, now);
+        Entry { valid_until, ..Entry::of(information, accepted, now) }
+    }
+}
+
+impl PrefixInformation {
+    const fn is_on_link(&self) -> bool {
+        self.on_link && self.lifetimes.valid > 0
+    }
+}
+
+impl Entry {
+    /// As a router has told of it, whatever was before.
+    fn of(information: &PrefixInformation, accepted: bool, now: Instant) -> Self {
+        Self {
+            on_link: information.is_on_link(),
+            autonomous: information.autonomous,
+            accepted,
+            preferred_until: end(information.lifetimes.preferred, now),
+            valid_until: end(information.lifetimes.valid, now),
         }
-        is_news
+    }
+
+    /// Whether more than the times has changed, or an end that is sooner: the addresses have to hear of it.
+    fn is_news(&self, was: &Self, now: Instant) -> bool {
+        let flags = |one: &Self| (one.on_link, one.autonomous, one.accepted);
+        let is_preferred = |one: &Self| one.preferred_until.is_none_or(|until| until > now);
+        flags(self) != flags(was)
+            || is_preferred(self) != is_preferred(was)
+            || is_sooner(self.valid_until, was.valid_until)
     }
 }
 

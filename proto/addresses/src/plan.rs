@@ -80,12 +80,15 @@ pub enum Action {
         /// Index of the interface.
         ifindex: u32,
     },
-    /// Put an address there, to last until its lifetimes are set.
+    /// Put an address there, to last until its lifetimes are set. New traffic does not take it for longer than its prefix lasts, even
+    /// if nobody sets them.
     Add {
         /// Index of the interface.
         ifindex: u32,
         /// The address.
         address: Ipv6Addr,
+        /// For new traffic, seconds.
+        preferred: u32,
     },
     /// Change how long an address lasts.
     SetLifetimes {
@@ -184,7 +187,7 @@ impl Planner {
             self.bring_about(one, seen.at, now, &mut plan.actions);
         }
         self.phase_out(&interfaces, &wanted, seen.at, now, &mut plan.actions);
-        let heard = seen.advertised.iter().filter(|one| one.accepted);
+        let heard = seen.advertised.iter().filter(|one| one.accepted && one.autonomous);
         self.learned.extend(heard.map(|one| (one.ifindex, prefixes::octets_of(one.prefix))));
         self.known.extend(places.iter().map(|one| (one.interface.ifindex, one.prefix)));
         plan.outranked = self.outranked(&ranked);
@@ -197,9 +200,10 @@ impl Planner {
             Action::Solicit { ifindex } => {
                 self.asked.insert(ifindex, now);
             }
-            Action::Add { ifindex, address } => {
+            Action::Add { ifindex, address, preferred } => {
                 self.placed.insert((ifindex, address));
-                self.told.insert((ifindex, address), Until::FOREVER);
+                let lifetimes = Lifetimes { preferred, valid: u32::MAX };
+                self.told.insert((ifindex, address), Until::of(lifetimes, now));
             }
             Action::SetLifetimes { ifindex, address, lifetimes } => {
                 self.told.insert((ifindex, address), Until::of(lifetimes, now));
@@ -549,7 +553,8 @@ impl Planner {
                 let told = self.told.get(&at).copied().unwrap_or(Until::FOREVER);
                 let has_ended = told.valid.is_some_and(|until| until <= now + GRACE);
                 if !self.placed.contains(&at) || has_ended {
-                    actions.push(Action::Add { ifindex, address });
+                    let preferred = wanted.until.left(now).preferred;
+                    actions.push(Action::Add { ifindex, address, preferred });
                 } else {
                     // Its lifetimes have ended now, and do not end later.
                     self.told.remove(&at);

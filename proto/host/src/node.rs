@@ -148,11 +148,15 @@ impl SessionAddresses {
         self.seen.clear();
         for uplink in view.uplinks.iter_mut().chain(&mut view.candidates) {
             self.seen.extend(uplink.addresses.iter().map(|own| own.address));
-            let (made, ifindex) = (&self.made, uplink.ifindex);
+            let (made, ifindex) = (&mut self.made, uplink.ifindex);
             uplink.addresses.retain(|own| {
-                let address = own.address;
-                own.prefix_len != SessionAddress::PREFIX_LEN
-                    || !made.contains(&SessionAddress { ifindex, address })
+                let at = SessionAddress { ifindex, address: own.address };
+                if own.prefix_len == SessionAddress::PREFIX_LEN {
+                    return !made.contains(&at);
+                }
+                // It is an address of the host by now, in place of the one for sessions.
+                made.remove(&at);
+                true
             });
         }
     }

@@ -98,7 +98,7 @@ impl Kernel {
         self.links.get(&ifindex).is_some_and(|link| link.is_up)
     }
 
-    /// Gives the prefixes that the kernel tells of, as it has believed them.
+    /// Gives the prefixes that the kernel tells of: also those in which it makes no addresses.
     pub(super) fn handle_advertisement(
         &mut self,
         ifindex: u32,
@@ -111,11 +111,9 @@ impl Kernel {
             return Vec::new();
         };
         link.router_until = (!router_lifetime.is_zero()).then(|| now + router_lifetime);
-        let autonomous = |one: &&PrefixInformation| {
-            one.autonomous && one.lifetimes.preferred <= one.lifetimes.valid
-        };
-        let believed: Vec<_> = prefixes.iter().filter(autonomous).copied().collect();
-        for one in &believed {
+        let is_sound = |one: &&PrefixInformation| one.lifetimes.preferred <= one.lifetimes.valid;
+        let believed: Vec<_> = prefixes.iter().filter(is_sound).copied().collect();
+        for one in believed.iter().filter(|one| one.autonomous) {
             link.configure(*one, honors_zero, is_private, now);
         }
         believed

@@ -34,7 +34,7 @@ impl Router {
 
     /// Something is different from now on.
     pub(super) fn change(&mut self, rng: &mut Rng) -> &'static str {
-        match rng.below(8) {
+        match rng.below(9) {
             0 => {
                 self.add_prefix(rng);
                 "gives a prefix more"
@@ -70,11 +70,18 @@ impl Router {
                 self.is_silent = !self.is_silent;
                 "falls silent, or speaks again"
             }
-            _ => {
+            7 => {
                 for one in &mut self.prefixes {
                     one.autonomous = !one.autonomous;
                 }
                 "has hosts make no addresses, or again"
+            }
+            // Of the list of prefixes on the link alone (RFC 4861): addresses go on (RFC 4862 s5.5.3 a).
+            _ => {
+                for one in &mut self.prefixes {
+                    (one.autonomous, one.lifetimes) = (false, Lifetimes { preferred: 0, valid: 0 });
+                }
+                "takes prefixes off the link, and no addresses"
             }
         }
     }

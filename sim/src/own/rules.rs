@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_addresses::{AddressFlags, AddressMode};
-use moorline_types::Locator;
+use moorline_types::{Instant, Locator};
 
 use super::kernel::{Ends, Held};
 use super::world::{Daemon, WITH, WITHOUT, World, links};
@@ -69,22 +69,24 @@ impl World {
 
     /// An address of Moorline that does not end with its prefix.
     fn out_of_step(&self, daemon: &Daemon, known: &BTreeMap<Place, Ends>) -> Option<String> {
-        let is_ready = |held: &Held| {
-            !held.flags.contains(AddressFlags::DAD_FAILED)
-                && !held.flags.contains(AddressFlags::TENTATIVE)
-        };
+        let is_usable = |held: &Held| !held.flags.contains(AddressFlags::DAD_FAILED);
         let judged =
-            self.ours().filter(|(at, held)| is_ready(held) && !self.hidden.contains(&place(*at)));
+            self.ours().filter(|(at, held)| is_usable(held) && !self.hidden.contains(&place(*at)));
         let is_in_step = |(at, held): &((u32, Ipv6Addr), Held)| {
             let member = daemon.addressing.planner().member(at.1);
             // Another address has taken the place of a former one, which lasts no longer than it was to.
             let is_former = member.is_some_and(|member| member.is_former);
+            // It lasts until it is known to be no duplicate; a run that is killed before leaves it so.
+            if held.flags.contains(AddressFlags::TENTATIVE) {
+                let prefix = self.ends.get(&place(*at)).map(|ends| ends.preferred);
+                return prefix.is_some_and(|until| self.is_no_later(held.ends.preferred, until));
+            }
             if let Some(ends) = known.get(&place(*at)).filter(|_| !is_former) {
                 return held.ends.distance(*ends, self.now).is_some_and(|apart| apart <= CLOSE);
             }
             let ends = self.ends.get(&place(*at));
             let is_left = held.ends.valid.is_some_and(|until| until <= self.now + LEFT);
-            ends.is_some_and(|ends| self.is_no_later(held.ends, *ends))
+            ends.is_some_and(|ends| self.is_no_later(held.ends.valid, ends.valid))
                 || is_left && self.found.contains(at)
         };
         let ((ifindex, address), held) = judged.into_iter().find(|one| !is_in_step(one))?;
@@ -110,10 +112,8 @@ impl World {
         Some(format!("no address of Moorline in {prefix:02x?} on wan{ifindex}"))
     }
 
-    fn is_no_later(&self, ours: Ends, prefix: Ends) -> bool {
-        let (Some(ours), Some(prefix)) = (ours.valid, prefix.valid) else {
-            return prefix.valid.is_none();
-        };
+    fn is_no_later(&self, ours: Option<Instant>, prefix: Option<Instant>) -> bool {
+        let (Some(ours), Some(prefix)) = (ours, prefix) else { return prefix.is_none() };
         ours.max(self.now) <= prefix.max(self.now) + CLOSE
     }
 }

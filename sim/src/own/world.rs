@@ -39,6 +39,8 @@ pub(super) enum Fault {
     RemovesOthers,
     /// Lifetimes are set once, and never again.
     SetsLifetimesOnce,
+    /// A new address is for new traffic without end until its lifetimes are set.
+    AddsForever,
 }
 
 /// Somebody does something then.
@@ -450,7 +452,12 @@ impl World {
                 self.solicit(ifindex);
                 true
             }
-            Action::Add { ifindex, address } => self.add(ifindex, address),
+            Action::Add { ifindex, address, preferred } => {
+                let is_endless = self.fault == Some(Fault::AddsForever);
+                let preferred = if is_endless { u32::MAX } else { preferred };
+                let lifetimes = Lifetimes { preferred, valid: u32::MAX };
+                self.add(ifindex, address, Ends::of(lifetimes, self.now))
+            }
             Action::SetLifetimes { .. }
                 if self.fault == Some(Fault::SetsLifetimesOnce)
                     && self.now > Instant::ZERO + LENGTH / 8 =>
@@ -471,7 +478,7 @@ impl World {
         }
     }
 
-    fn add(&mut self, ifindex: u32, address: Ipv6Addr) -> bool {
+    fn add(&mut self, ifindex: u32, address: Ipv6Addr, ends: Ends) -> bool {
         if !self.kernels[WITH].is_up(ifindex) {
             return false;
         }
@@ -480,7 +487,7 @@ impl World {
             self.kernels[WITH].unset(ifindex, address_in(prefix, PUBLIC));
         }
         let flags = AddressFlags(AddressFlags::TENTATIVE.0 | AddressFlags::OPTIMISTIC.0);
-        let held = Held { prefix_len: 64, is_made: false, flags, ends: Ends::NEVER };
+        let held = Held { prefix_len: 64, is_made: false, flags, ends };
         self.kernels[WITH].set(ifindex, address, held);
         self.ours.insert((ifindex, address));
         self.found.remove(&(ifindex, address));

@@ -1,5 +1,5 @@
 use anyhow::Context as _;
-use moorline_addresses::{Action, HostView, Note};
+use moorline_addresses::{Action, HostView, Lifetimes, Note};
 use moorline_api::EventKind;
 use moorline_host::Carriers;
 use moorline_netlink::{AddressSpec, Advertisements};
@@ -94,10 +94,13 @@ impl Daemon {
     ) -> anyhow::Result<()> {
         match *action {
             Action::Solicit { ifindex } => routers.solicit(ifindex),
-            Action::Add { ifindex, address } => {
+            Action::Add { ifindex, address, preferred } => {
                 // CGAs and HBAs hardly ever collide, which is what RFC 4429 asks for.
-                let spec =
-                    AddressSpec { optimistic: true, ..AddressSpec::new(address, PREFIX_LEN) };
+                let spec = AddressSpec {
+                    optimistic: true,
+                    lifetimes: Lifetimes { preferred, valid: u32::MAX },
+                    ..AddressSpec::new(address, PREFIX_LEN)
+                };
                 self.netlink.add_address_with(ifindex, spec).await?;
             }
             Action::SetLifetimes { ifindex, address, lifetimes } => {

@@ -156,6 +156,41 @@ fn an_address_of_ours_comes_and_goes_and_leaves_the_routes_alone() {
     });
 }
 
+/// The kernel keeps the length of a prefix when it changes lifetimes.
+#[test]
+fn an_address_for_sessions_alone_makes_room_for_the_one_in_its_prefix_and_not_the_other_way_round()
+{
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let ifindex = index(&netlink.view().await.unwrap(), "up1");
+        let own = address("2001:db8:1:0:1234::1");
+        let alone = AddressSpec {
+            detect_duplicates: false,
+            lifetimes: Lifetimes { preferred: 0, valid: u32::MAX },
+            ..AddressSpec::new(own, 128)
+        };
+        let within = AddressSpec {
+            detect_duplicates: false,
+            lifetimes: Lifetimes { preferred: 100, valid: 200 },
+            ..AddressSpec::new(own, 64)
+        };
+        let found = async || {
+            let view = netlink.view().await.unwrap();
+            let found = view.uplinks[0].addresses.iter().find(|one| one.address == own).copied();
+            found.map(|own| (own.prefix_len, own.preferred))
+        };
+        assert!(netlink.add_address_with(ifindex, alone).await.unwrap());
+        assert_eq!(found().await, Some((128, false)));
+        assert!(netlink.add_address_with(ifindex, within).await.unwrap());
+        assert_eq!(found().await, Some((64, true)));
+        assert!(!netlink.add_address_with(ifindex, alone).await.unwrap());
+        assert_eq!(found().await, Some((64, true)));
+        assert!(netlink.remove_address(ifindex, own, 64).await.unwrap());
+        assert_eq!(found().await, None);
+        assert!(!host.has_journal());
+    });
+}
+
 #[test]
 fn an_address_of_the_host_is_neither_changed_nor_removed() {
     on_host(async |host: Host| {

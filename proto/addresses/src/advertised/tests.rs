@@ -138,6 +138,35 @@ fn what_makes_no_addresses_is_not_kept() {
     assert_eq!(table.prefixes().count(), 0);
 }
 
+/// RFC 4862 s5.5.3 a.
+#[test]
+fn what_is_said_of_the_link_alone_ends_no_address() {
+    let mut table = AdvertisedPrefixes::new();
+    table.handle_advertisement(&kernel("2001:db8:1::/64", HOUR, 2 * HOUR), at(0));
+    for (valid, on_link) in [(HOUR, true), (0, false), (FOREVER, true)] {
+        let mut said = kernel("2001:db8:1::/64", 0, valid);
+        said.prefixes[0].autonomous = false;
+        table.handle_advertisement(&said, at(10));
+        assert_eq!(left(&table, at(10)), (HOUR - 10, 2 * HOUR - 10));
+        assert_eq!((only(&table).autonomous, only(&table).on_link), (true, on_link));
+    }
+    // Nobody makes addresses in it: it lasts as its routers say.
+    table.handle_timeout(at(7200));
+    for (valid, count) in [(HOUR, 1), (60, 1), (0, 0)] {
+        let mut said = kernel("2001:db8:1::/64", 0, valid);
+        said.prefixes[0].autonomous = false;
+        table.handle_advertisement(&said, at(7200));
+        let there: Vec<_> = table.prefixes().map(|one| one.lifetimes(at(7200)).valid).collect();
+        assert_eq!(there, [valid][..count]);
+    }
+    // Then hosts are to make addresses again.
+    let mut said = kernel("2001:db8:1::/64", 0, HOUR);
+    said.prefixes[0].autonomous = false;
+    table.handle_advertisement(&said, at(7300));
+    assert!(table.handle_advertisement(&kernel("2001:db8:1::/64", 30, 60), at(7300)));
+    assert_eq!(left(&table, at(7300)), (30, 60));
+}
+
 #[test]
 fn a_router_alone_is_not_believed_and_does_not_overrule_the_kernel() {
     let mut table = AdvertisedPrefixes::new();

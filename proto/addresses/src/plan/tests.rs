@@ -156,10 +156,11 @@ impl World {
     fn carry_out(&mut self, action: &Action) {
         match *action {
             Action::Solicit { .. } => {}
-            Action::Add { ifindex, address } => {
+            Action::Add { ifindex, address, preferred } => {
                 let tentative = if self.is_detecting { AddressFlags::TENTATIVE.0 } else { 0 };
                 let flags = AddressFlags(AddressFlags::PERMANENT.0 | tentative);
-                let own = Own { flags, until: Until::FOREVER };
+                let until = Until::of(Lifetimes { preferred, valid: u32::MAX }, self.now);
+                let own = Own { flags, until };
                 assert!(self.addresses.insert((ifindex, address), own).is_none());
             }
             Action::SetLifetimes { ifindex, address, lifetimes } => {
@@ -178,7 +179,7 @@ impl World {
     fn detect(&mut self, is_taken: impl Fn(Ipv6Addr) -> bool) {
         for ((_, address), own) in &mut self.addresses {
             if own.flags.contains(AddressFlags::TENTATIVE) {
-                assert_eq!(own.until, Until::FOREVER, "the kernel would remove a duplicate");
+                assert_eq!(own.until.valid, None, "the kernel would remove a duplicate");
                 let failed = if is_taken(*address) { AddressFlags::DAD_FAILED.0 } else { 0 };
                 own.flags = AddressFlags(AddressFlags::PERMANENT.0 | failed);
             }

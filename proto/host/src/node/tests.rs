@@ -117,6 +117,14 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
     addresses.leave_out(&mut told);
     assert_eq!(told, seen);
     assert_eq!(addresses.follow(&of(&told), &nids), (vec![], vec![]));
+    // Its prefix is back, and the host has the address as one of its own.
+    let mut back = addresses.clone();
+    let mut own_again = view(&two);
+    own_again.uplinks[1].addresses.push(address("2001:db8:2::a", FINE, 60));
+    let before = own_again.clone();
+    back.leave_out(&mut own_again);
+    assert_eq!((&own_again, back.has(made.address)), (&before, false));
+    assert_eq!(back.follow(&of(&own_again), &nids), (vec![], vec![]));
     // Somebody removes it.
     addresses.leave_out(&mut seen);
     assert_eq!(addresses.follow(&of(&seen), &nids), (vec![made], vec![]));
