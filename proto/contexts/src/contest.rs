@@ -7,7 +7,8 @@ use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::machine::Contexts;
 
-/// Contexts whose peer has been asked whether it still has them, and has sent nothing with their tag since then. Payload does
+/// Contexts whose peer has been asked whether it still has them, and has acknowledged no update and reported no probe since then. A
+/// Keepalive, or a probe without reports, may be an old one that the network or somebody on the path has repeated. Payload does
 /// not count: between the ULIDs it has no tag, and comes from whoever has the address. Payload of a moved peer has the tag, but the
 /// data plane alone sees it, and reports it only when a timer of REAP asks.
 #[derive(Clone, Debug, Default)]

@@ -88,10 +88,13 @@ impl Contexts {
             let probe =
                 reap::ProbeIn { state: reap_state(probe.state), sent: &sent, received: &received };
             active.reap.handle_probe(locators, &probe, now)?;
+            // What names no probe of ours may be an old message that the network has repeated.
+            if !received.is_empty() {
+                self.contests.forget(id);
+            }
         } else {
             active.reap.handle_keepalive(now)?;
         }
-        self.contests.forget(id);
         // Checks of other pairs say nothing of the one that payload takes.
         if active.reap.heard() == now {
             self.push_update(Update::Heard { context: id, at: now });
@@ -113,7 +116,9 @@ impl Contexts {
         let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
         let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
         active.reap.handle_control(now);
-        self.contests.forget(id);
+        if packet.kind() == MessageType::UPDATE_ACK {
+            self.contests.forget(id);
+        }
         let nonce = packet.request_nonce().filter(|_| packet.kind() == MessageType::UPDATE_ACK);
         if nonce.is_some_and(|nonce| self.asked.is_proof(id, nonce, locators)) {
             active.reap.handle_answered(locators, now);

@@ -1,5 +1,7 @@
 //! Somebody else gets the ULID of a peer that has moved.
 
+use crate::control;
+
 use super::*;
 
 /// A host that has nothing but an address that the second one has left, and does what the first does not mind.
@@ -109,4 +111,22 @@ fn payload_between_the_ulids_does_not_answer_for_a_peer_that_has_lost_the_contex
         pair.settle();
     }
     assert_eq!(pair.entries[0][0].peer_tag, pair.entries[1][0].local_tag);
+}
+
+/// The network, or somebody on the path, delivers an old message once more.
+#[test]
+fn a_keepalive_of_before_does_not_answer_for_a_peer_that_is_gone() {
+    let mut pair = Pair::moved();
+    let before = pair.entries[0][0].clone();
+    let way = LocatorPair::new(before.locators.peer, before.locators.local);
+    let keepalive = control::reap_message(before.local_tag, moorline_reap::Message::Keepalive);
+    let old = control::emit(way, &keepalive);
+    let mut newcomer = Newcomer::new(&mut pair);
+    newcomer.is_alone = true;
+    for _ in 0..120 {
+        newcomer.run(&mut pair, Duration::from_secs(1));
+        let now = pair.now;
+        pair.hosts[0].handle_control(&old.octets, before.locators, now);
+    }
+    assert_ne!(pair.entries[0][0].peer_tag, before.peer_tag);
 }
