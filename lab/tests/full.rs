@@ -30,12 +30,21 @@ fn warns_of(daemon: &Daemon, uplink: &str) -> bool {
     warnings.iter().any(|one| one.contains("not every uplink is in use") && one.contains(uplink))
 }
 
+/// Whether peers are told of an address of this uplink.
+fn tells_of(daemon: &Daemon, uplink: &str) -> bool {
+    let uplinks = daemon.status().unwrap().uplinks;
+    uplinks.iter().any(|one| one.name == uplink && one.locators.iter().any(|own| own.announced))
+}
+
 fn one_is_full(test: &str, settings: &str) {
     let Some((lab, scripts)) = full(test, &["isp2"]) else { return };
     let options = DaemonOptions { settings: settings.to_owned(), ..daemon_options() };
     let daemon = Daemon::start(&lab, "a", &options).unwrap();
     assert!(warns_of(&daemon, "isp2"), "{:?}\n{}", daemon.status(), daemon.log());
+    eventually("peers told of the other uplink", || tells_of(&daemon, "isp1"));
+    assert!(!tells_of(&daemon, "isp2"), "packets to it would be lost");
     drop(scripts);
+    eventually("peers told of it", || tells_of(&daemon, "isp2"));
     eventually("the other uplink in use", || {
         daemon.status().unwrap().warnings.iter().all(|one| !one.contains("in use"))
     });

@@ -35,6 +35,14 @@ impl HostView {
         self.bare.retain(|one| is_ours(&one.name));
     }
 
+    /// The same without the uplinks that are not among these interfaces.
+    #[must_use]
+    pub fn only_on(&self, interfaces: &BTreeSet<u32>) -> Self {
+        let mut view = self.clone();
+        view.uplinks.retain(|uplink| interfaces.contains(&uplink.ifindex));
+        view
+    }
+
     /// The uplink with this interface index.
     #[must_use]
     pub fn uplink(&self, ifindex: u32) -> Option<&Uplink> {

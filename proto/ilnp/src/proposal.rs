@@ -8,7 +8,7 @@ use moorline_wire::ilnp::{
 use rand_core::RngCore;
 
 use crate::config::NonceMode;
-use crate::consts::{MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
+use crate::consts::{DOUBT_INTERVAL, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
 use crate::event::{Cause, Classic};
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
@@ -248,7 +248,10 @@ impl Machine {
         let refusal = match self.judge(&flow, pair, socket) {
             Decision::Refuse(reason) => Some(reason),
             // A session that has moved may not be displaced by who has its old address now.
-            _ if self.has_moved(pair) => Some(Refusal::POLICY),
+            _ if self.has_moved(pair) => {
+                self.doubt(pair, now);
+                Some(Refusal::POLICY)
+            }
             Decision::Admit(_) | Decision::Propose => None,
         };
         if let Some(reason) = refusal {
@@ -322,6 +325,17 @@ impl Machine {
     fn has_moved(&self, pair: IlvPair) -> bool {
         let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
         session.is_some_and(|session| session.is_moved(pair))
+    }
+
+    /// Somebody proposes a session for addresses that have one. It may be the correspondent, which has lost its state: that one is asked.
+    fn doubt(&mut self, pair: IlvPair, now: Instant) {
+        let Some(id) = self.ilcc.find_pair(pair) else { return };
+        let is_silent = |session: &Session| {
+            session.advertisement.is_none() && now.since(session.shown_at) >= DOUBT_INTERVAL
+        };
+        if self.ilcc.get(id).is_some_and(is_silent) {
+            self.ask_whether_known(id, now);
+        }
     }
 
     fn take_proposal(&mut self, flow: &Flow, pair: IlvPair) -> Result<Proposal, DropReason> {

@@ -60,7 +60,9 @@ impl Daemon {
             self.addresses.plans.handle_failed(clock::now());
         }
         let attached = self.attach();
-        let proof = self.addresses.local_proof(self.host.view(), &self.store, now);
+        // Packets to the addresses of an uplink without programs would be lost: peers are not told of these.
+        let carried = self.host.view().only_on(&self.attached);
+        let proof = self.addresses.local_proof(&carried, &self.store, now);
         let carries_ilnp = self.ilnp.as_ref().map(|ilnp| ilnp.attached().clone());
         let carriers =
             Carriers { shim6: self.attached.clone(), ilnp: carries_ilnp.unwrap_or_default() };

@@ -106,6 +106,58 @@ fn one_that_was_in_session_a_moment_ago_is_not_given_up_for_its_silence() {
 }
 
 #[test]
+fn a_correspondent_that_has_lost_a_moved_session_and_proposes_another_is_asked_at_once() {
+    let mut duo = Duo::established();
+    let better = LocalLocator {
+        preference: 1,
+        ..LocalLocator::new(moorline_types::L64(0x2001_0db8_00aa_0000))
+    };
+    duo.place(0, std::vec![better, LocalLocator::new(ilv(0).l64)]);
+    duo.play();
+    duo.now = duo.now + CANDIDATE_INTERVAL;
+    begin_anew(&mut duo, 0);
+    duo.traffic(Socket::Connected);
+    let propose = duo.take(0);
+    duo.give(1, &propose);
+    // Where it was told to be, nobody answers: the Refuse alone arrives.
+    let (refuse, update): (std::vec::Vec<_>, std::vec::Vec<_>) =
+        duo.take(1).into_iter().partition(|packet| packet[6] == 58);
+    assert_eq!((refuse.len(), update.len()), (1, 1));
+    duo.give(0, &refuse);
+    duo.fire(1);
+    duo.play();
+    assert!(duo.has_event(1, is_denied));
+    // Its next packet proposes.
+    duo.traffic_of(1, Socket::Connected);
+    duo.play();
+    assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [1, 1]);
+}
+
+#[test]
+fn a_flood_of_proposals_for_a_moved_session_has_its_correspondent_asked_once_a_second() {
+    let mut duo = Duo::established();
+    duo.roam(0, &[0x2001_0db8_00aa_0000]);
+    duo.play();
+    let mut stranger = Duo::new();
+    stranger.traffic(Socket::Connected);
+    let propose = stranger.take(0);
+    let mut asked = 0;
+    for _ in 0..40 {
+        duo.now = duo.now + Duration::from_millis(100);
+        duo.give(1, &propose);
+        let sent = duo.take(1);
+        let (updates, _): (std::vec::Vec<_>, std::vec::Vec<_>) =
+            sent.into_iter().partition(|packet| packet[6] == 60);
+        asked += updates.len();
+        duo.give(0, &updates);
+        let acknowledged = duo.take(0);
+        duo.give(1, &acknowledged);
+    }
+    assert!((3..=4).contains(&asked), "{asked}");
+    assert_eq!(duo.machines[1].session_count(), 1);
+}
+
+#[test]
 fn only_who_knows_the_nonce_is_believed() {
     let mut duo = Duo::established();
     begin_anew(&mut duo, 1);
