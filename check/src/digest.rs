@@ -15,10 +15,16 @@ pub(crate) fn of(world: &World) -> u64 {
     for side in &world.sides {
         let shim6 = format!("{:?}", side.host.shim6());
         let kernel = format!("{:?} {:?}", side.host.routes(), side.kernel);
-        for text in [without_counters(&shim6), &kernel] {
+        let ilnp = format!("{:?} {:?}", side.sessions, side.host.ilnp());
+        for text in [without_counters(&shim6), &kernel, without_counters(&ilnp)] {
             names.hash_into(text, side.now.as_nanos(), &mut hasher);
         }
         (side.has_lost_uplink, side.refuses, side.host.awaits_retry()).hash(&mut hasher);
+        for session in side.sessions.values() {
+            for nonce in [Some(session.send_nonce), session.receive_nonce].into_iter().flatten() {
+                names.of(&format!("{:?}", nonce.octets())).hash(&mut hasher);
+            }
+        }
         for context in side.host.shim6().snapshot() {
             names.of(&context.local_tag.bits().to_string()).hash(&mut hasher);
             names.of(&context.peer_tag.bits().to_string()).hash(&mut hasher);
@@ -34,6 +40,14 @@ pub(crate) fn of(world: &World) -> u64 {
                 for word in octets.get(8..).unwrap_or(&[]).chunks(4) {
                     names.of(&format!("{word:?}")).hash(&mut hasher);
                 }
+            }
+            What::Ilnp(packet) => {
+                for word in packet.get(40..).unwrap_or(&[]).chunks(4) {
+                    names.of(&format!("{word:?}")).hash(&mut hasher);
+                }
+            }
+            What::WithNonce(nonce) => {
+                names.of(&format!("{:?}", nonce.octets())).hash(&mut hasher);
             }
             What::Payload(tag) => {
                 let tag = tag.map(|tag| names.of(&tag.bits().to_string()));
@@ -51,13 +65,15 @@ pub(crate) fn of(world: &World) -> u64 {
 fn kind(parcel: &Parcel) -> (u8, usize) {
     match &parcel.what {
         What::Control(octets) => (octets.get(2).copied().unwrap_or(0), octets.len()),
-        What::Payload(_) => (u8::MAX, 0),
+        What::Ilnp(packet) => (packet.get(40).copied().unwrap_or(0), packet.len()),
+        What::Payload(_) | What::WithNonce(_) => (u8::MAX, 0),
     }
 }
 
 /// Counters of drops do not bear on what happens.
 fn without_counters(text: &str) -> &str {
-    text.split("drops: DropCounters").next().unwrap_or(text)
+    let text = text.split("drops: DropCounters").next().unwrap_or(text);
+    text.split(", drops: {").next().unwrap_or(text)
 }
 
 /// Random numbers in the order in which they were met.

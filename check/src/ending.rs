@@ -36,6 +36,7 @@ impl World {
         for n in 0..2 {
             if self.sides[n].has_context() {
                 self.send_payload(n);
+                self.sides[n].use_session();
             } else {
                 self.trigger(n);
             }
@@ -71,13 +72,24 @@ impl World {
 
     fn is_of_one_mind(&self) -> bool {
         let [a, b] = &self.sides;
+        // Without the ULID pair nobody can begin a context or session, nor ask one who has been told of no other locator.
+        let is_ulid_pair_dead = self.is_dead(a.ulid_pair(b).as_locators());
+        match (a.session(), b.session()) {
+            (Some(at_a), Some(at_b)) => {
+                let wires = [at_a, at_b].map(|entry| entry.wire_pair().ulids().as_locators());
+                return (Some(at_a.send_nonce), at_a.receive_nonce)
+                    == (at_b.receive_nonce, Some(at_b.send_nonce))
+                    && wires.iter().all(|wire| !self.is_dead(*wire));
+            }
+            (None, None) if !self.left.ilnp || !is_ulid_pair_dead => {}
+            (None, _) | (_, None) => return is_ulid_pair_dead,
+        }
         match (a.entry(), b.entry()) {
             (Some(at_a), Some(at_b)) => {
                 (at_a.local_tag, at_a.peer_tag) == (at_b.peer_tag, at_b.local_tag)
                     && [at_a, at_b].iter().all(|entry| !self.is_dead(entry.locators))
             }
-            // Only the ULID pair can make a context (RFC 5533 s7): with that dead both may go on trying.
-            (None, None) => self.is_cut || !a.has_context() && !b.has_context(),
+            (None, None) => is_ulid_pair_dead || !a.has_context() && !b.has_context(),
             (Some(_), None) | (None, Some(_)) => false,
         }
     }

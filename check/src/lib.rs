@@ -1,6 +1,6 @@
 //! Model checker of the real machines: every interleaving of a small world, with nothing copied.
 //!
-//! Two [`moorline_host::Host`]s, the core of the daemon, have two locators each, and speak Shim6. Each step of the world is an [`Action`]: any
+//! Two [`moorline_host::Host`]s, the core of the daemon, have two locators each, and speak Shim6, in some worlds with ILNP beside it. Each step of the world is an [`Action`]: any
 //! packet under way arrives, is lost, or arrives and stays under way; the next timer of either host runs out; traffic asks for a
 //! context, goes out, or gets no answer for a Send Timeout; a path dies for good; a host forgets everything; an uplink goes, or is
 //! back; the kernel refuses a change of routes or ULIDs. A

@@ -1,13 +1,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use moorline_addresses::{HostView, Uplink};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_contexts::{Config, Contexts, LocalState, Transmit};
+use moorline_contexts::{Config, Contexts, LocalState};
+use moorline_datapath::ilnp::{self, SessionEntry, Socket, Sockets};
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
 use moorline_host::model::Kernel;
-use moorline_host::{Carriers, Effect, Host};
-use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
+use moorline_host::{Carriers, Effect, Host, Sessions};
+use moorline_types::{
+    ContextId, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, UlidPair,
+};
+
+use crate::world::What;
 
 /// A host: the real core, a clock of its own, what its data plane was told, and what its kernel holds.
 #[derive(Clone, Debug)]
@@ -16,6 +22,8 @@ pub(crate) struct Side {
     pub(crate) host: Host,
     pub(crate) now: Instant,
     pub(crate) entries: BTreeMap<ContextId, ContextEntry>,
+    pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
+    speaks_ilnp: bool,
     pub(crate) kernel: Kernel,
     /// The first uplink has no carrier.
     pub(crate) has_lost_uplink: bool,
@@ -29,13 +37,15 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn new(number: usize) -> Self {
+    pub(crate) fn new(number: usize, speaks_ilnp: bool) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let mut side = Self {
             number,
-            host: new_host(number, 0, now),
+            host: new_host(number, 0, speaks_ilnp, now),
             now,
             entries: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            speaks_ilnp,
             kernel: Kernel::default(),
             has_lost_uplink: false,
             refuses: false,
@@ -50,8 +60,9 @@ impl Side {
     /// It begins anew, and knows nothing of what was before.
     pub(crate) fn forget(&mut self) {
         self.lives += 1;
-        self.host = new_host(self.number, self.lives, self.now);
+        self.host = new_host(self.number, self.lives, self.speaks_ilnp, self.now);
         self.entries.clear();
+        self.sessions.clear();
         self.kernel = Kernel::default();
         self.watch_seen = 0;
         self.tell_links();
@@ -81,12 +92,27 @@ impl Side {
         !self.has_lost_uplink || self.locators.first() != Some(&locator)
     }
 
-    /// Whether the kernel has what contexts need, and nothing else, or something is to be tried again.
+    /// Whether kernel and data planes have what contexts and sessions need, and nothing else, or something is to be tried again.
     pub(crate) fn is_in_step(&self) -> bool {
         let moved = self.entries.values().filter(|entry| entry.is_moved()).map(|entry| entry.ulids);
+        let of_sessions = self.sessions.values().filter(|entry| entry.wire_pair() != entry.pair);
+        let moved = moved.chain(of_sessions.map(|entry| entry.pair.ulids()));
+        let shim6 = self.host.shim6();
+        let contexts = shim6.contexts().map(|context| context.id);
+        let contexts = contexts.filter(|id| shim6.entry_of(*id).is_some());
+        let sessions = self.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(self.now));
         self.host.awaits_retry()
             || moved.collect::<BTreeSet<_>>() == self.kernel.routed()
                 && self.host.ulids_to_keep() == *self.kernel.kept()
+                && contexts.collect::<BTreeSet<_>>() == self.entries.keys().copied().collect()
+                && sessions.map(|session| session.id).collect::<BTreeSet<_>>()
+                    == self.sessions.keys().copied().collect()
+    }
+
+    /// Whether a pair has a session, and a context that has moved.
+    pub(crate) fn has_two_owners(&self) -> bool {
+        let mut moved = self.entries.values().filter(|entry| entry.is_moved());
+        moved.any(|entry| self.sessions.values().any(|one| one.pair.ulids() == entry.ulids))
     }
 
     pub(crate) fn ulid_pair(&self, peer: &Self) -> UlidPair {
@@ -98,9 +124,54 @@ impl Side {
         self.entries.values().next()
     }
 
-    /// A context, whatever its state.
+    /// The session of its traffic.
+    pub(crate) fn session(&self) -> Option<&SessionEntry> {
+        self.sessions.values().next()
+    }
+
+    /// A context, whatever its state, or a session.
     pub(crate) fn has_context(&self) -> bool {
-        self.host.shim6().contexts().next().is_some()
+        self.host.shim6().contexts().next().is_some() || self.session().is_some()
+    }
+
+    /// Traffic of a connected socket. The data plane of ILNP sees it first.
+    pub(crate) fn note_traffic(&mut self, ulids: UlidPair, inbound: bool, nonce: Option<Nonce>) {
+        let ports = if self.number == 0 { (40_000, 7) } else { (7, 40_000) };
+        let report = ilnp::Report::Candidate {
+            pair: IlvPair::of(ulids),
+            protocol: 17,
+            ports,
+            socket: Socket::Connected,
+            inbound,
+            nonce,
+        };
+        self.host.handle_ilnp_report(report, self.now);
+        if !inbound {
+            self.report(Report::Trigger { ulids });
+        }
+    }
+
+    /// The traffic of a session goes on, after so long that its correspondent may be in doubt, if no timer runs out before.
+    pub(crate) fn use_session(&mut self) {
+        let later = self.now + DOUBT;
+        let is_quiet = self.host.poll_timeout().is_none_or(|at| at > later);
+        if let Some(session) = self.session().map(|entry| entry.id).filter(|_| is_quiet) {
+            self.now = later;
+            self.host.handle_ilnp_report(ilnp::Report::Used { session, at: self.now }, self.now);
+        }
+    }
+
+    /// Payload with a nonce came in. The core hears of one that no session has.
+    pub(crate) fn note_nonce(&mut self, ulids: UlidPair, nonce: Nonce) {
+        let is_known = |entry: &&mut SessionEntry| {
+            entry.pair.ulids() == ulids && entry.receive_nonce == Some(nonce)
+        };
+        let known = self.sessions.values_mut().find(is_known);
+        let Some(entry) = known else { return self.note_traffic(ulids, true, Some(nonce)) };
+        if std::mem::take(&mut entry.watch) {
+            let report = ilnp::Report::Authenticated { session: entry.id };
+            self.host.handle_ilnp_report(report, self.now);
+        }
     }
 
     pub(crate) fn report(&mut self, report: Report) {
@@ -128,15 +199,20 @@ impl Side {
         }
     }
 
-    /// Executes what the core wants: control packets are given back.
-    pub(crate) fn drain(&mut self) -> Vec<Transmit> {
+    /// Executes what the core wants: control packets are given back, with their locators.
+    pub(crate) fn drain(&mut self) -> Vec<(LocatorPair, What)> {
         let mut sent = Vec::new();
         while let Some(effect) = self.host.poll_effect(self.now) {
-            let is_of_kernel = matches!(
+            let can_fail = matches!(
                 effect,
-                Effect::Route(_) | Effect::KeepUlid(_) | Effect::ReleaseUlid(_) | Effect::AskRoutes
+                Effect::Route(_)
+                    | Effect::KeepUlid(_)
+                    | Effect::ReleaseUlid(_)
+                    | Effect::AskRoutes
+                    | Effect::UpdateContext(Update::Remove { .. } | Update::Rearm { .. })
+                    | Effect::UpdateSession(ilnp::Update::Remove { .. })
             );
-            if is_of_kernel && std::mem::take(&mut self.refuses) {
+            if can_fail && std::mem::take(&mut self.refuses) {
                 self.host.handle_failed(&effect, self.now);
             } else if effect == Effect::AskRoutes {
                 self.host.handle_routes(&self.kernel.routes(), self.now);
@@ -147,20 +223,58 @@ impl Side {
         sent
     }
 
-    fn execute(&mut self, effect: Effect, sent: &mut Vec<Transmit>) {
+    fn execute(&mut self, effect: Effect, sent: &mut Vec<(LocatorPair, What)>) {
         if let Effect::SendShim6 { transmit, .. } = effect {
-            sent.push(transmit);
+            sent.push((transmit.locators, What::Control(transmit.octets)));
+        } else if let Effect::SendIlnp { transmit, .. } = effect {
+            let pair = addresses_of(&transmit.packet);
+            sent.push((pair, What::Ilnp(transmit.packet)));
         } else if let Effect::UpdateContext(Update::Upsert(entry)) = effect {
             self.entries.insert(entry.id, entry);
         } else if let Effect::UpdateContext(Update::Remove { context }) = effect {
             self.entries.remove(&context);
+        } else if let Effect::UpdateSession(ilnp::Update::Upsert(entry)) = effect {
+            self.sessions.insert(entry.id, entry);
+        } else if let Effect::UpdateSession(ilnp::Update::Remove { session }) = effect {
+            self.sessions.remove(&session);
+        } else if let Effect::AskSockets(questions) = effect {
+            for question in questions {
+                self.host.answer(question, &Connected, self.now);
+            }
         }
     }
 }
 
-fn new_host(number: usize, life: u8, now: Instant) -> Host {
-    Host::new(Contexts::new(Config::default(), seed(number, life), now), None)
+/// All packets are of connected sockets.
+struct Connected;
+
+impl Sockets for Connected {
+    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        Socket::Connected
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        true
+    }
 }
+
+/// Source and destination of an IPv6 packet of a host.
+fn addresses_of(packet: &[u8]) -> LocatorPair {
+    let address = |at: usize| {
+        let octets = packet.get(at..).and_then(<[u8]>::first_chunk::<16>);
+        Locator(Ipv6Addr::from(*octets.expect("a host sends whole packets")))
+    };
+    LocatorPair::new(address(8), address(24))
+}
+
+fn new_host(number: usize, life: u8, speaks_ilnp: bool, now: Instant) -> Host {
+    let seed = seed(number, life);
+    let sessions = speaks_ilnp.then(|| Sessions::new(moorline_ilnp::Config::default(), seed, now));
+    Host::new(Contexts::new(Config::default(), seed, now), sessions)
+}
+
+/// More than a correspondent may be silent for.
+const DOUBT: Duration = Duration::from_secs(31);
 
 fn seed(number: usize, life: u8) -> [u8; 32] {
     let mut seed = [0; 32];

@@ -1,4 +1,4 @@
-use moorline_datapath::shim6::Report as FromPlane;
+use moorline_datapath::shim6::{ContextEntry, Report as FromPlane};
 use moorline_types::{ContextTag, LocatorPair, UlidPair};
 
 use super::*;
@@ -14,6 +14,7 @@ const NOTHING: Bounds = Bounds {
     lapses: 0,
     links: 0,
     refusals: 0,
+    ilnp: false,
     keepalives: true,
 };
 
@@ -68,6 +69,17 @@ fn an_uplink_goes_and_comes_and_the_kernel_refuses_a_change() {
     holds(Bounds { refusals: 1, payloads: 1, lapses: 1, ..one }, 500);
 }
 
+/// Proposals that cross, handshakes of which something is lost, late or twice, and hosts that forget what they have agreed on.
+#[test]
+fn hosts_agree_on_a_session_or_have_none() {
+    let ilnp = Bounds { ilnp: true, ..NOTHING };
+    holds(Bounds { losses: 1, timeouts: 1, ..ilnp }, 100);
+    holds(Bounds { duplicates: 1, ..ilnp }, 100);
+    holds(Bounds { lapses: 1, triggers: [2, 1], ..ilnp }, 1000);
+    holds(Bounds { payloads: 2, losses: 1, triggers: [1, 0], ..ilnp }, 500);
+    holds(Bounds { links: 2, timeouts: 1, triggers: [1, 0], ..ilnp }, 500);
+}
+
 /// The same properties in worlds that are not as they should be.
 #[test]
 fn each_property_can_fail() {
@@ -82,7 +94,7 @@ fn each_property_can_fail() {
         world
     };
     let wrong = |world: &World| world.wrong.iter().copied().collect::<Vec<_>>();
-    let [state, proved, reached, right, one, in_step] = World::PROPERTIES;
+    let [state, proved, reached, right, one, in_step, owner] = World::PROPERTIES;
 
     let mut forged = begun(2);
     forged.forget_validators();
@@ -114,6 +126,15 @@ fn each_property_can_fail() {
     two.settle();
     assert_eq!(wrong(&two), [one]);
 
+    let context = begun(4).sides[0].entry().expect("a context").clone();
+    let mut both = World::new(Bounds { ilnp: true, ..bounds });
+    both.take(Action::Trigger(0));
+    deliver(&mut both, 4);
+    assert!(both.sides[0].session().is_some() && wrong(&both).is_empty());
+    both.sides[0].entries.insert(context.id, ContextEntry { locators: pair, ..context });
+    both.settle();
+    assert!(wrong(&both).contains(&owner));
+
     let mut apart = begun(4);
     let tag = ContextTag::from_bits(7);
     apart.sides[1].entries.values_mut().for_each(|entry| entry.peer_tag = tag);
@@ -126,4 +147,5 @@ fn each_property_can_fail() {
 fn wider_bounds() {
     holds(Bounds { losses: 2, duplicates: 1, timeouts: 2, ..NOTHING }, 10_000);
     holds(Bounds { losses: 1, duplicates: 1, lapses: 1, triggers: [2, 1], ..NOTHING }, 10_000);
+    holds(Bounds { duplicates: 1, timeouts: 1, ilnp: true, ..NOTHING }, 10_000);
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use moorline_datapath::shim6::Report;
-use moorline_types::{ContextTag, LocatorPair};
+use moorline_types::{ContextTag, LocatorPair, Nonce};
 use moorline_wire::{MessageType, OptionType, Packet, PayloadHeader};
 
 use crate::digest;
@@ -30,6 +30,8 @@ pub struct Bounds {
     pub links: u8,
     /// Changes that the kernel of the first host refuses.
     pub refusals: u8,
+    /// Whether both hosts speak ILNP beside Shim6.
+    pub ilnp: bool,
     /// Whether keepalives go out when the world comes to its end: they make a host hear of a tag that its
     /// peer does not know.
     pub keepalives: bool,
@@ -89,26 +91,31 @@ pub(crate) struct Parcel {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     Control(Vec<u8>),
+    /// ICMPv6 of ILNP, with its IPv6 header.
+    Ilnp(Vec<u8>),
     /// Payload of sockets; a tag if it has moved.
     Payload(Option<ContextTag>),
+    /// Payload of a session, with its nonce.
+    WithNonce(Nonce),
 }
 
 impl World {
     /// Properties that hold in every state.
-    pub const PROPERTIES: [&'static str; 6] = [
+    pub const PROPERTIES: [&'static str; 7] = [
         "no state before a valid I2",
         "nothing goes to a locator that the peer has not proved",
         "payload moves only to a pair by which a probe or its like arrived",
         "moved payload finds the context it was sent on, or none",
         "one context for one pair of ULIDs",
         "the kernel has the routes and ULIDs that contexts need",
+        "a pair has a session or a context that has moved",
     ];
 
     /// Two hosts that have just been started.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let mut world = Self {
-            sides: [0, 1].map(Side::new),
+            sides: [0, 1].map(|n| Side::new(n, bounds.ilnp)),
             wire: Vec::new(),
             left: bounds,
             is_cut: false,
@@ -215,7 +222,7 @@ impl World {
 
     pub(crate) fn trigger(&mut self, n: usize) {
         let ulids = self.sides[n].ulid_pair(&self.sides[1 - n]);
-        self.sides[n].report(Report::Trigger { ulids });
+        self.sides[n].note_traffic(ulids, false, None);
     }
 
     pub(crate) fn alarm(&mut self, n: usize) {
@@ -227,6 +234,11 @@ impl World {
 
     pub(crate) fn send_payload(&mut self, n: usize) {
         let ulids = self.sides[n].ulid_pair(&self.sides[1 - n]).as_locators();
+        if let Some(entry) = self.sides[n].session().filter(|entry| entry.attach) {
+            let what = What::WithNonce(entry.send_nonce);
+            let pair = entry.wire_pair().ulids().as_locators();
+            return self.send(Parcel { from: n, pair, what });
+        }
         let (pair, tag) = match self.sides[n].entry() {
             Some(entry) if entry.is_moved() => (entry.locators, Some(entry.peer_tag)),
             Some(_) | None => (ulids, None),
@@ -258,6 +270,14 @@ impl World {
         let pair = LocatorPair::new(parcel.pair.peer, parcel.pair.local);
         match &parcel.what {
             What::Control(octets) => self.deliver_control(parcel, to, octets, pair),
+            What::Ilnp(packet) => {
+                let now = self.sides[to].now;
+                self.sides[to].host.handle_ilnp(packet, now);
+            }
+            What::WithNonce(nonce) => {
+                let ulids = self.sides[to].ulid_pair(&self.sides[parcel.from]);
+                self.sides[to].note_nonce(ulids, *nonce);
+            }
             What::Payload(None) => {
                 if let Some(id) = self.sides[to].entry().map(|entry| entry.id) {
                     self.sides[to].note_payload(id);
@@ -301,17 +321,19 @@ impl World {
     /// Takes what the cores want, and looks at it.
     pub(crate) fn settle(&mut self) {
         for n in 0..2 {
-            for transmit in self.sides[n].drain() {
-                let pair = transmit.locators;
-                let is_proved = self.sides[1 - n].locators.contains(&pair.peer);
+            for (pair, what) in self.sides[n].drain() {
+                // ILNP proves no locators.
+                let is_proved = self.sides[1 - n].locators.contains(&pair.peer)
+                    || matches!(what, What::Ilnp(_));
                 self.hold(is_proved, Self::PROPERTIES[1]);
-                if let Ok(packet) = Packet::parse(&transmit.octets, pair.local.0, pair.peer.0)
+                if let What::Control(octets) = &what
+                    && let Ok(packet) = Packet::parse(octets, pair.local.0, pair.peer.0)
                     && [MessageType::R1, MessageType::R1BIS].contains(&packet.kind())
                     && let Some(octets) = packet.raw_option(OptionType::RESPONDER_VALIDATOR)
                 {
                     self.validators.insert((n, octets.to_vec()));
                 }
-                self.send(Parcel { from: n, pair, what: What::Control(transmit.octets) });
+                self.send(Parcel { from: n, pair, what });
             }
             self.look_at_entries(n);
         }
@@ -330,6 +352,7 @@ impl World {
         self.hold(is_reached, Self::PROPERTIES[2]);
         self.hold(is_one, Self::PROPERTIES[4]);
         self.hold(self.sides[n].is_in_step(), Self::PROPERTIES[5]);
+        self.hold(!self.sides[n].has_two_owners(), Self::PROPERTIES[6]);
     }
 
     /// As if every R1 had come from somebody else.

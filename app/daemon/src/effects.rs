@@ -27,7 +27,7 @@ impl Daemon {
     async fn execute(&mut self, effect: &Effect) -> anyhow::Result<()> {
         match effect {
             Effect::UpdateContext(update) => match self.datapath.apply(update) {
-                // There is nothing to remove: it was not taken in the first place.
+                // There is nothing to remove: the data plane did not take it, or forgot it with an error before.
                 Err(Error::UnknownContext(_)) => Ok(()),
                 done => done.context("data plane"),
             },

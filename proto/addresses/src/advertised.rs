@@ -205,8 +205,15 @@ impl AdvertisedPrefixes {
         });
         // A router may spread its prefixes over several messages (RFC 4861 s6.2.3), so what one
         // does not name still holds unless it is withdrawn.
+        // What is said of the link alone leaves the addresses, and their packets go on to this router.
+        let has_addresses = |prefix: Prefix| {
+            self.prefixes.get(&(said.ifindex, prefix)).is_some_and(|entry| entry.autonomous)
+        };
         let withdrawn = |prefix: &Prefix| {
-            said.prefixes.iter().any(|one| one.prefix == *prefix && one.lifetimes.valid == 0)
+            said.prefixes.iter().any(|one| {
+                let is_of_link = !one.autonomous && has_addresses(one.prefix);
+                one.prefix == *prefix && one.lifetimes.valid == 0 && !is_of_link
+            })
         };
         let before = router.prefixes.clone();
         router.until = now + lifetime;
@@ -244,6 +251,8 @@ impl AdvertisedPrefixes {
         };
         let entry = match of_addresses {
             Some(was) if autonomous => Some(self.prolonged(was, said, information, now)),
+            // Without the L flag nothing is said of the link (RFC 4861 s6.3.4).
+            Some(was) if !information.on_link => Some(was),
             Some(was) => Some(Entry { on_link: information.is_on_link(), ..was }),
             None if !is_room() => return false,
             None if autonomous => self.begun(said, information, now),

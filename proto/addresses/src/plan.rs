@@ -80,14 +80,14 @@ pub enum Action {
         /// Index of the interface.
         ifindex: u32,
     },
-    /// Put an address there, to last until its lifetimes are set. New traffic does not take it for longer than its prefix lasts, even
-    /// if nobody sets them.
+    /// Put an address there, with an infinite valid lifetime until its lifetimes are set. The address is deprecated with its prefix, even if
+    /// nobody sets them.
     Add {
         /// Index of the interface.
         ifindex: u32,
         /// The address.
         address: Ipv6Addr,
-        /// For new traffic, seconds.
+        /// Preferred lifetime, seconds.
         preferred: u32,
     },
     /// Change how long an address lasts.
@@ -535,7 +535,7 @@ impl Planner {
     }
 
     /// Adds an address that is not there. Its lifetimes are set once it is known to be no duplicate:
-    /// the kernel removes a duplicate that has lifetimes, and nobody would know why.
+    /// the kernel removes a duplicate with a finite valid lifetime, and nobody would know why.
     fn bring_about(
         &mut self,
         wanted: &Wanted<'_>,

@@ -35,7 +35,7 @@ impl HostView {
         self.bare.retain(|one| is_ours(&one.name));
     }
 
-    /// The same without the uplinks that are not among these interfaces.
+    /// The same without the uplinks that are not among these interfaces. What is no uplink stays.
     #[must_use]
     pub fn only_on(&self, interfaces: &BTreeSet<u32>) -> Self {
         let mut view = self.clone();

@@ -7,14 +7,19 @@ use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::machine::Contexts;
 
-/// Contexts whose peer has been asked whether it still has them, and has acknowledged no update and reported no probe since then. A
-/// Keepalive, or a probe without reports, may be an old one that the network or somebody on the path has repeated. Payload does
+/// Contexts whose peer has been asked whether it still has them, and has acknowledged no update since then, nor reported a probe that
+/// left since then. Any other message may be an old one that the network or somebody on the path has repeated. Payload does
 /// not count: between the ULIDs it has no tag, and comes from whoever has the address. Payload of a moved peer has the tag, but the
 /// data plane alone sees it, and reports it only when a timer of REAP asks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contests(BTreeMap<ContextId, Instant>);
 
 impl Contests {
+    /// When the peer of a context was asked.
+    pub(crate) fn asked_at(&self, id: ContextId) -> Option<Instant> {
+        self.0.get(&id).copied()
+    }
+
     pub(crate) fn forget(&mut self, id: ContextId) {
         self.0.remove(&id);
     }

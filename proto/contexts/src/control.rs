@@ -87,9 +87,10 @@ impl Contexts {
             let (sent, received) = (reports(&probe.sent), reports(&probe.received));
             let probe =
                 reap::ProbeIn { state: reap_state(probe.state), sent: &sent, received: &received };
+            let asked = self.contests.asked_at(id);
+            let is_answer = asked.is_some_and(|asked| active.reap.reports_since(&received, asked));
             active.reap.handle_probe(locators, &probe, now)?;
-            // What names no probe of ours may be an old message that the network has repeated.
-            if !received.is_empty() {
+            if is_answer {
                 self.contests.forget(id);
             }
         } else {

@@ -25,7 +25,7 @@ pub struct Host {
     pub(crate) ilnp: Option<Sessions>,
     pub(crate) moved: MovedPairs,
     pub(crate) routing: Routing,
-    /// When addresses, rules, the node and removals that have failed are tried again.
+    /// When addresses, rules and the node that could not be set are tried again.
     pub(crate) retry: Retry,
     pub(crate) refused: Refused,
     /// Pairs whose traffic has earned a context while ILNP has them, or asks the peer for them.

@@ -171,11 +171,7 @@ impl Host {
                 self.routing.are_rules_behind = true;
                 self.retry_soon(now);
             }
-            Effect::UpdateContext(_) | Effect::UpdateSession(_) => {
-                if self.refused.note(effect) {
-                    self.retry_soon(now);
-                }
-            }
+            Effect::UpdateContext(_) | Effect::UpdateSession(_) => self.refused.note(effect, now),
             Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
             | Effect::Introduce { .. }
@@ -271,7 +267,8 @@ impl Host {
         self.routing.routes.take_over(routed);
     }
 
-    /// Contexts that a run before has left in the data plane. Those that were not taken over go before others are told.
+    /// Contexts that a run before has left in the data plane. The data plane forgets those that were not taken over before it is told of
+    /// any other.
     pub fn handle_left_contexts(&mut self, left: impl IntoIterator<Item = ContextId>) {
         let unknown = left.into_iter().filter(|id| self.shim6.context(*id).is_none());
         let removals = unknown.map(|context| ContextUpdate::Remove { context });
@@ -351,7 +348,8 @@ impl Host {
     /// Whether something that has failed is still to be tried again.
     #[must_use]
     pub fn awaits_retry(&self) -> bool {
-        self.retry.at().is_some() || self.routing.routes.poll_look().is_some()
+        let retries = [self.retry.at(), self.refused.retry.at(), self.routing.routes.poll_look()];
+        retries.into_iter().any(|at| at.is_some())
     }
 
     /// Whether a ULID that has left its uplink is kept an address of the host.
@@ -379,8 +377,9 @@ impl Host {
     pub(crate) fn poll_route_timeout(&self) -> Option<Instant> {
         let routes = &self.routing.routes;
         let path_mtus = self.routing.path_mtus.poll_timeout();
-        let all = [routes.poll_lead(), routes.poll_look(), path_mtus, self.retry.at()];
-        all.into_iter().flatten().min()
+        let retries = [self.retry.at(), self.refused.retry.at()];
+        let all = [routes.poll_lead(), routes.poll_look(), path_mtus].into_iter().chain(retries);
+        all.flatten().min()
     }
 
     pub(crate) fn handle_route_timeouts(&mut self, now: Instant) {
@@ -392,9 +391,11 @@ impl Host {
             self.routing.routes.begin_look();
             self.effects.push_back(Effect::AskRoutes);
         }
+        if is_due(self.refused.retry.at()) {
+            self.retry_refused();
+        }
         if is_due(self.retry.at()) {
             self.retry.begin();
-            self.retry_refused();
             self.follow_node(now);
             if mem::take(&mut self.routing.are_rules_behind) {
                 self.effects.push_back(Effect::FollowRules);

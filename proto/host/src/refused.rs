@@ -1,10 +1,11 @@
 //! What data planes have refused to forget. A context or session that stays there would go on changing packets.
 
 use alloc::collections::BTreeSet;
+use core::mem::take;
 
 use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update as ContextUpdate;
-use moorline_types::{ContextId, SessionId, UlidPair};
+use moorline_types::{ContextId, Instant, Retry, SessionId, UlidPair};
 
 use crate::effect::Effect;
 use crate::host::Host;
@@ -12,43 +13,47 @@ use crate::host::Host;
 /// Contexts and sessions to be removed, and pairs to be rearmed, once more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refused {
+    /// When they are. Addresses and routes that fail do not wait for these.
+    pub(crate) retry: Retry,
     contexts: BTreeSet<ContextId>,
     sessions: BTreeSet<SessionId>,
-    /// Traffic of these earns no context before.
-    unarmed: BTreeSet<UlidPair>,
+    /// Pairs whose traffic earns no context before they are rearmed.
+    not_rearmed: BTreeSet<UlidPair>,
 }
 
 impl Refused {
-    /// Notes an effect that a data plane has refused. Result: whether it is to be tried again.
-    pub(crate) fn note(&mut self, effect: &Effect) -> bool {
+    /// Notes an effect that a data plane has refused, if the effect is to be tried again.
+    pub(crate) fn note(&mut self, effect: &Effect, now: Instant) {
         if let Effect::UpdateContext(ContextUpdate::Remove { context }) = effect {
             self.contexts.insert(*context);
         } else if let Effect::UpdateSession(SessionUpdate::Remove { session }) = effect {
             self.sessions.insert(*session);
         } else if let Effect::UpdateContext(ContextUpdate::Rearm { ulids }) = effect
-            && self.unarmed.len() < MAX_UNARMED
+            && self.not_rearmed.len() < MAX_NOT_REARMED
         {
-            self.unarmed.insert(*ulids);
+            self.not_rearmed.insert(*ulids);
         } else {
-            return false;
+            return;
         }
-        true
+        self.retry.handle_failed(now);
     }
 }
 
 impl Host {
     /// Tries again what data planes have refused. A slot that has another context or session by now has replaced the one that was there.
     pub(crate) fn retry_refused(&mut self) {
-        let Refused { contexts, sessions, unarmed } = core::mem::take(&mut self.refused);
+        self.refused.retry.begin();
+        let Refused { contexts, sessions, not_rearmed, .. } = &mut self.refused;
+        let (contexts, sessions, pairs) = (take(contexts), take(sessions), take(not_rearmed));
         let contexts = contexts.into_iter().filter(|id| self.shim6.entry_of(*id).is_none());
         let contexts = contexts.map(|context| ContextUpdate::Remove { context });
-        let unarmed = unarmed.into_iter().map(|ulids| ContextUpdate::Rearm { ulids });
-        self.effects.extend(contexts.chain(unarmed).map(Effect::UpdateContext));
+        let rearmed = pairs.into_iter().map(|ulids| ContextUpdate::Rearm { ulids });
+        self.effects.extend(contexts.chain(rearmed).map(Effect::UpdateContext));
         let sessions = sessions.into_iter().filter(|id| self.routing.sessions.get(*id).is_none());
         let sessions = sessions.map(|session| SessionUpdate::Remove { session });
         self.effects.extend(sessions.map(Effect::UpdateSession));
     }
 }
 
-/// Pairs are forgotten by the data plane itself once they have been idle.
-const MAX_UNARMED: usize = 1024;
+/// More pairs than these wait until the data plane forgets them, as it does with idle ones.
+const MAX_NOT_REARMED: usize = 1024;

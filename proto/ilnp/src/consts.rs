@@ -70,8 +70,12 @@ pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
 /// A correspondent is asked whether it still knows a session that is in use, if it has not shown so for this long: 30 s
 /// (decision 089). Not configurable.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(30);
-/// The same, if somebody proposes a session for its addresses: 1 s. Anybody can do that. Not configurable.
-pub const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
+/// A proposal for the addresses of a session that has moved gives rise to that question at most this often: every 10 s. Anybody
+/// can send proposals. Not configurable.
+pub const ASK_INTERVAL: Duration = Duration::from_secs(10);
+/// The correspondent is not asked because of a proposal if it has shown within this time that it knows the session: 1 s. Not
+/// configurable.
+pub const SHOWN_LATELY: Duration = Duration::from_secs(1);
 /// Times that it is asked, before that is begun again by what is sent: 3. Not configurable.
 pub const CHECK_TRIES: u32 = 3;
 /// Quiet time after which a session without sockets is forgotten: 5 minutes (RFC 6741 s5.2: "several

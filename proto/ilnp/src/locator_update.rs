@@ -127,7 +127,8 @@ impl Machine {
         let locators: Vec<_> = entries.collect();
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let retry = session.retry(now);
-        session.advertisement = Some(Box::new(Advertisement { locators, retry, is_missed: false }));
+        session.advertisement =
+            Some(Box::new(Advertisement { locators, retry, confirmed_at: None }));
         self.send_advertisement(id);
         self.schedule(id);
     }
@@ -167,7 +168,7 @@ impl Machine {
             session.advertisement = None;
             return;
         }
-        if session.is_unread(advertisement, now) {
+        if session.is_in_vain(advertisement, now) {
             // A way that lets no options pass would let nothing pass.
             self.forget(id, Cause::Unanswered);
             self.remember_classic(pair, Classic::Unread, now);
@@ -180,12 +181,12 @@ impl Machine {
             self.tell(id, now);
             return;
         }
-        let is_first_unread = session.is_first_unread();
+        let awaits_first_answer = session.awaits_first_answer();
         if let Some(advertisement) = &mut session.advertisement {
             advertisement.retry = advertisement.retry.again(now);
         }
         self.send_advertisement(id);
-        if is_first_unread {
+        if awaits_first_answer {
             // The data plane watches for the next packet with the right nonce.
             self.tell(id, now);
         }

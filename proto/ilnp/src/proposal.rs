@@ -8,7 +8,7 @@ use moorline_wire::ilnp::{
 use rand_core::RngCore;
 
 use crate::config::NonceMode;
-use crate::consts::{DOUBT_INTERVAL, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES};
+use crate::consts::{ASK_INTERVAL, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES, SHOWN_LATELY};
 use crate::event::{Cause, Classic};
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
@@ -112,6 +112,7 @@ impl Machine {
             nonce_until: None,
             last_used: now,
             shown_at: now,
+            asked_at: None,
         }
     }
 
@@ -249,7 +250,7 @@ impl Machine {
             Decision::Refuse(reason) => Some(reason),
             // A session that has moved may not be displaced by who has its old address now.
             _ if self.has_moved(pair) => {
-                self.doubt(pair, now);
+                self.ask_because_of_proposal(pair, now);
                 Some(Refusal::POLICY)
             }
             Decision::Admit(_) | Decision::Propose => None,
@@ -327,13 +328,16 @@ impl Machine {
         session.is_some_and(|session| session.is_moved(pair))
     }
 
-    /// Somebody proposes a session for addresses that have one. It may be the correspondent, which has lost its state: that one is asked.
-    fn doubt(&mut self, pair: IlvPair, now: Instant) {
+    /// Asks the correspondent of a session that has moved whether it knows the session: somebody has proposed another one for its
+    /// addresses, and that may be the correspondent, without its state.
+    fn ask_because_of_proposal(&mut self, pair: IlvPair, now: Instant) {
         let Some(id) = self.ilcc.find_pair(pair) else { return };
-        let is_silent = |session: &Session| {
-            session.advertisement.is_none() && now.since(session.shown_at) >= DOUBT_INTERVAL
-        };
-        if self.ilcc.get(id).is_some_and(is_silent) {
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let is_agreed = matches!(session.opening, Opening::Done) && !session.owes_update;
+        let is_asked = session.asked_at.is_some_and(|at| now.since(at) < ASK_INTERVAL);
+        let is_shown = now.since(session.shown_at) < SHOWN_LATELY;
+        if is_agreed && session.advertisement.is_none() && !is_asked && !is_shown {
+            session.asked_at = Some(now);
             self.ask_whether_known(id, now);
         }
     }
@@ -410,7 +414,7 @@ impl Machine {
         let session = self.ilcc.get_mut(id);
         match session.and_then(|session| session.advertisement.as_deref_mut()) {
             Some(advertisement) => {
-                advertisement.is_missed = true;
+                advertisement.confirmed_at = Some(now);
                 self.send_advertisement(id);
             }
             None => self.advertise(id, now),

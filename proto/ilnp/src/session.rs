@@ -84,6 +84,8 @@ pub(crate) struct Session {
     pub(crate) last_used: Instant,
     /// When the correspondent last showed that it knows of it.
     pub(crate) shown_at: Instant,
+    /// When the correspondent was last asked because of a proposal.
+    pub(crate) asked_at: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -107,8 +109,8 @@ pub(crate) struct Confirming {
 pub(crate) struct Advertisement {
     pub(crate) locators: Vec<L64Entry>,
     pub(crate) retry: Retry,
-    /// The correspondent has sent its Confirm again: it has not read this.
-    pub(crate) is_missed: bool,
+    /// When the correspondent last sent its Confirm again, which it does until it reads this.
+    pub(crate) confirmed_at: Option<Instant>,
 }
 
 /// When something is sent again.
@@ -144,7 +146,7 @@ impl Retry {
         self.tries >= CONFIRMATION_TRIES && self.is_over(OFFER_TIMEOUT, now)
     }
 
-    /// When it was sent last.
+    /// When its timer was set last, as it was sent.
     fn sent_at(&self) -> Instant {
         self.next - self.pause
     }
@@ -238,15 +240,16 @@ impl Session {
         }
     }
 
-    /// Whether the correspondent's first Locator Update from us shows by now that options do not pass. Payload with the right nonce
-    /// shows that the correspondent has the session: its daemon has stopped, unless it sends its Confirm again.
-    pub(crate) fn is_unread(&self, sent: &Advertisement, now: Instant) -> bool {
-        let is_in_use = self.shown_at > sent.retry.sent_at() && !sent.is_missed;
-        self.is_first_unread() && sent.retry.is_in_vain(now) && !is_in_use
+    /// Whether the Locator Update that ends the handshake has been sent in vain: options do not pass. Payload with the right nonce since
+    /// the last repetition shows that the correspondent has the session, and no Confirm since then that the correspondent's daemon has stopped.
+    pub(crate) fn is_in_vain(&self, sent: &Advertisement, now: Instant) -> bool {
+        let last = sent.retry.sent_at();
+        let is_in_use = self.shown_at > last && sent.confirmed_at.is_none_or(|at| at <= last);
+        self.awaits_first_answer() && sent.retry.is_in_vain(now) && !is_in_use
     }
 
     /// Whether the Locator Update that ends the handshake waits for its acknowledgement.
-    pub(crate) fn is_first_unread(&self) -> bool {
+    pub(crate) fn awaits_first_answer(&self) -> bool {
         self.agreed && !self.settled
     }
 
@@ -287,7 +290,7 @@ impl Session {
             remote: self.remote.iter().map(|remote| remote.l64).collect::<Arc<[L64]>>(),
             confirming: matches!(self.opening, Opening::Confirming(_)),
             checksum: self.checksum,
-            watch: !is_open || self.is_first_unread(),
+            watch: !is_open || self.awaits_first_answer(),
         }
     }
 }

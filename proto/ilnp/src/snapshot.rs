@@ -97,6 +97,7 @@ impl Machine {
             nonce_until: None,
             last_used: now,
             shown_at: now,
+            asked_at: None,
         };
         let class = if snapshot.is_guest { Class::Guest } else { Class::Proven };
         Ok(self.admit(snapshot.pair, Some(received), class, session, now))

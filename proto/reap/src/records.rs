@@ -72,6 +72,11 @@ impl Records {
     }
 
     /// Marks the probe of ours that `report` is about, if it is one and not older than `lifetime`.
+    /// Nonces of the probes that have left, and when.
+    pub(crate) fn sent(&self) -> impl Iterator<Item = (u32, Instant)> + '_ {
+        self.sent.iter().map(|sent| (sent.nonce, sent.at))
+    }
+
     pub(crate) fn confirm(
         &mut self,
         report: &Report,

@@ -17,18 +17,19 @@ fn addresses_live_as_without_moorline() {
 #[test]
 fn each_fault_breaks_the_rule_that_is_about_it() {
     let faults = [
-        (Fault::RemovesOthers, Rule::OwnAddresses),
-        (Fault::SetsLifetimesOnce, Rule::LifetimesInStep),
-        (Fault::AddsForever, Rule::LifetimesInStep),
+        (Fault::RemovesOthers, Rule::OwnAddresses, 10),
+        (Fault::SetsLifetimesOnce, Rule::LifetimesInStep, 10),
+        // A second, for each new address.
+        (Fault::AddsForever, Rule::LifetimesInStep, 5),
     ];
-    for (fault, rule) in faults {
+    for (fault, rule, least) in faults {
         let mut broken = BTreeMap::new();
         for seed in 0..20 {
             for violation in World::new(seed, Some(fault)).run().0.violations {
                 *broken.entry(violation.rule).or_insert(0) += 1;
             }
         }
-        assert!(broken.get(&rule).is_some_and(|times| *times > 5), "{fault:?}: {broken:?}");
+        assert!(broken.get(&rule).is_some_and(|times| *times > least), "{fault:?}: {broken:?}");
     }
 }
 

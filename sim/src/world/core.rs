@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use moorline_addresses::RouteStep;
 use moorline_contexts::{ContextView, Event, ReapState, Transmit};
 use moorline_datapath::ilnp::Update as SessionUpdate;
-use moorline_datapath::shim6::Update;
+use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_host::model::Kernel;
 use moorline_host::{Effect, SessionAddress};
 use moorline_plane::Report;
@@ -316,9 +316,11 @@ impl World<'_> {
         let shim6 = core.host.shim6();
         let ids = shim6.contexts().map(|context| context.id);
         let known = ids.filter_map(|id| shim6.entry_of(id));
-        let known: Vec<_> = known.map(|entry| (entry.id.0, entry.ulids, entry.locators)).collect();
-        let plane = core.planes.shim6.contexts();
-        let plane: Vec<_> = plane.map(|entry| (entry.id.0, entry.ulids, entry.locators)).collect();
+        let essence = |entry: &ContextEntry| {
+            (entry.id, entry.ulids, entry.locators, entry.local_tag, entry.peer_tag)
+        };
+        let known: BTreeSet<_> = known.map(|entry| essence(&entry)).collect();
+        let plane: BTreeSet<_> = core.planes.shim6.contexts().map(essence).collect();
         let known_sessions = core.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(self.now));
         let known_sessions: BTreeSet<_> =
             known_sessions.map(|one| (one.id, one.pair, one.wire)).collect();

@@ -19,6 +19,8 @@ pub(crate) struct Sessions {
     counts: Table<u32, u32>,
     remotes: Table<u32, types::named>,
     known: BTreeMap<SessionId, Known>,
+    /// Sessions whose removal has failed: a part of each may still be there.
+    leaving: BTreeMap<SessionId, Known>,
     nodes: BTreeMap<(Nid, Nid), Vec<SessionId>>,
     generations: u32,
     serials: u32,
@@ -45,6 +47,7 @@ impl Sessions {
             counts: Table::of(object, "counts")?,
             remotes: Table::of(object, "remotes")?,
             known: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             nodes: BTreeMap::new(),
             generations: 0,
             serials: 0,
@@ -82,7 +85,8 @@ impl Sessions {
 
     /// Goes on where a table fails, so that as little is left as can be. A session that is not there is removed already.
     pub(crate) fn remove(&mut self, id: SessionId) -> Result<()> {
-        let Some(known) = self.known.remove(&id) else { return Ok(()) };
+        let known = self.known.remove(&id).or_else(|| self.leaving.remove(&id));
+        let Some(known) = known else { return Ok(()) };
         let done = [
             self.forget_pair(id, known.pair),
             self.leave_node(id, known.pair),
@@ -93,8 +97,8 @@ impl Sessions {
         ];
         let done: Result<()> = done.into_iter().collect();
         if done.is_err() {
-            // The next attempt takes away what is left.
-            self.known.insert(id, known);
+            // The next attempt, or the next session of the slot, takes away what is left.
+            self.leaving.insert(id, known);
         }
         done
     }

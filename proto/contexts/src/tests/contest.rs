@@ -115,18 +115,33 @@ fn payload_between_the_ulids_does_not_answer_for_a_peer_that_has_lost_the_contex
 
 /// The network, or somebody on the path, delivers an old message once more.
 #[test]
-fn a_keepalive_of_before_does_not_answer_for_a_peer_that_is_gone() {
-    let mut pair = Pair::moved();
-    let before = pair.entries[0][0].clone();
-    let way = LocatorPair::new(before.locators.peer, before.locators.local);
-    let keepalive = control::reap_message(before.local_tag, moorline_reap::Message::Keepalive);
-    let old = control::emit(way, &keepalive);
-    let mut newcomer = Newcomer::new(&mut pair);
-    newcomer.is_alone = true;
-    for _ in 0..120 {
-        newcomer.run(&mut pair, Duration::from_secs(1));
-        let now = pair.now;
-        pair.hosts[0].handle_control(&old.octets, before.locators, now);
+fn what_was_sent_before_does_not_answer_for_a_peer_that_is_gone() {
+    let report = |pair: LocatorPair, nonce| moorline_reap::Report {
+        source: pair.local,
+        destination: pair.peer,
+        nonce,
+        data: 0,
+    };
+    for is_probe in [false, true] {
+        let mut pair = Pair::moved();
+        let before = pair.entries[0][0].clone();
+        let way = LocatorPair::new(before.locators.peer, before.locators.local);
+        let message = match is_probe {
+            true => moorline_reap::Message::Probe(moorline_reap::ProbeOut {
+                state: moorline_reap::State::Exploring,
+                sent: [report(way, 7)].into(),
+                received: [report(before.locators, 8)].into(),
+            }),
+            false => moorline_reap::Message::Keepalive,
+        };
+        let old = control::emit(way, &control::reap_message(before.local_tag, message));
+        let mut newcomer = Newcomer::new(&mut pair);
+        newcomer.is_alone = true;
+        for _ in 0..120 {
+            newcomer.run(&mut pair, Duration::from_secs(1));
+            let now = pair.now;
+            pair.hosts[0].handle_control(&old.octets, before.locators, now);
+        }
+        assert_ne!(pair.entries[0][0].peer_tag, before.peer_tag, "a probe: {is_probe}");
     }
-    assert_ne!(pair.entries[0][0].peer_tag, before.peer_tag);
 }

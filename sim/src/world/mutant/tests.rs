@@ -53,9 +53,11 @@ fn recovery_is_due_after_a_reboot_too() {
 
 fn broken_by(mutant: Option<Mutant>) -> BTreeSet<Rule> {
     let has_sessions = mutant == Some(Mutant::OwnsTwice);
-    // Contexts are removed once they have been idle for long enough.
-    let is_full_length = mutant == Some(Mutant::LosesRemovals);
-    let plan = Plan { is_full_length, duration: Duration::from_secs(3 * 3600), ..plan() };
+    let mut plan = plan();
+    if mutant == Some(Mutant::LosesRemovals) {
+        // Contexts are removed once they have been idle for long enough.
+        plan = Plan { is_full_length: true, duration: Duration::from_secs(3 * 3600), ..plan };
+    }
     let plan = plan.with_ilnp(if has_sessions { u64::MAX } else { 0 });
     let (outcome, _) = World::play_with(mutant, 1, &plan, false);
     outcome.violations.iter().map(|violation| violation.rule).collect()
