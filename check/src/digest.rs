@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use moorline_wire::ip6::IP6_LEN;
+
 use crate::world::{Parcel, What, World};
 
 /// The number of a state.
@@ -22,7 +24,7 @@ pub(crate) fn of(world: &World) -> u64 {
         (side.has_lost_uplink, side.refuses, side.host.awaits_retry()).hash(&mut hasher);
         for session in side.sessions.values() {
             for nonce in [Some(session.send_nonce), session.receive_nonce].into_iter().flatten() {
-                names.of(&format!("{:?}", nonce.octets())).hash(&mut hasher);
+                names.hash_words(nonce.octets(), &mut hasher);
             }
         }
         for context in side.host.shim6().snapshot() {
@@ -37,18 +39,12 @@ pub(crate) fn of(world: &World) -> u64 {
         match &parcel.what {
             What::Control(octets) => {
                 // Tags, nonces and reports in words of four octets; most of the rest never changes.
-                for word in octets.get(8..).unwrap_or(&[]).chunks(4) {
-                    names.of(&format!("{word:?}")).hash(&mut hasher);
-                }
+                names.hash_words(octets.get(8..).unwrap_or(&[]), &mut hasher);
             }
             What::Ilnp(packet) => {
-                for word in packet.get(40..).unwrap_or(&[]).chunks(4) {
-                    names.of(&format!("{word:?}")).hash(&mut hasher);
-                }
+                names.hash_words(packet.get(IP6_LEN..).unwrap_or(&[]), &mut hasher);
             }
-            What::WithNonce(nonce) => {
-                names.of(&format!("{:?}", nonce.octets())).hash(&mut hasher);
-            }
+            What::WithNonce(nonce) => names.hash_words(nonce.octets(), &mut hasher),
             What::Payload(tag) => {
                 let tag = tag.map(|tag| names.of(&tag.bits().to_string()));
                 tag.hash(&mut hasher);
@@ -65,7 +61,7 @@ pub(crate) fn of(world: &World) -> u64 {
 fn kind(parcel: &Parcel) -> (u8, usize) {
     match &parcel.what {
         What::Control(octets) => (octets.get(2).copied().unwrap_or(0), octets.len()),
-        What::Ilnp(packet) => (packet.get(40).copied().unwrap_or(0), packet.len()),
+        What::Ilnp(packet) => (packet.get(IP6_LEN).copied().unwrap_or(0), packet.len()),
         What::Payload(_) | What::WithNonce(_) => (u8::MAX, 0),
     }
 }
@@ -84,6 +80,13 @@ impl Names {
     fn of(&mut self, number: &str) -> usize {
         let next = self.0.len();
         *self.0.entry(number.to_owned()).or_insert(next)
+    }
+
+    /// Hashes words of four octets by name.
+    fn hash_words(&mut self, octets: &[u8], hasher: &mut DefaultHasher) {
+        for word in octets.chunks(4) {
+            self.of(&format!("{word:?}")).hash(hasher);
+        }
     }
 
     /// Hashes a printed host: words as they are, random numbers by name, times by rank.

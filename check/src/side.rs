@@ -1,14 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
-use std::time::Duration;
 
 use moorline_addresses::{HostView, Uplink};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{Config, Contexts, LocalState};
-use moorline_datapath::ilnp::{self, SessionEntry, Socket, Sockets};
+use moorline_datapath::ilnp::{self, SessionEntry, Socket};
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
-use moorline_host::model::Kernel;
+use moorline_host::model::{Connected, Kernel};
 use moorline_host::{Carriers, Effect, Host, Sessions};
+use moorline_ilnp::consts::CHECK_INTERVAL;
 use moorline_types::{
     ContextId, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, UlidPair,
 };
@@ -97,9 +97,7 @@ impl Side {
         let moved = self.entries.values().filter(|entry| entry.is_moved()).map(|entry| entry.ulids);
         let of_sessions = self.sessions.values().filter(|entry| entry.wire_pair() != entry.pair);
         let moved = moved.chain(of_sessions.map(|entry| entry.pair.ulids()));
-        let shim6 = self.host.shim6();
-        let contexts = shim6.contexts().map(|context| context.id);
-        let contexts = contexts.filter(|id| shim6.entry_of(*id).is_some());
+        let contexts = self.host.shim6().entries().map(|entry| entry.id);
         let sessions = self.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(self.now));
         self.host.awaits_retry()
             || moved.collect::<BTreeSet<_>>() == self.kernel.routed()
@@ -153,7 +151,7 @@ impl Side {
 
     /// The traffic of a session goes on, after so long that its correspondent may be in doubt, if no timer runs out before.
     pub(crate) fn use_session(&mut self) {
-        let later = self.now + DOUBT;
+        let later = self.now + CHECK_INTERVAL;
         let is_quiet = self.host.poll_timeout().is_none_or(|at| at > later);
         if let Some(session) = self.session().map(|entry| entry.id).filter(|_| is_quiet) {
             self.now = later;
@@ -203,15 +201,11 @@ impl Side {
     pub(crate) fn drain(&mut self) -> Vec<(LocatorPair, What)> {
         let mut sent = Vec::new();
         while let Some(effect) = self.host.poll_effect(self.now) {
-            let can_fail = matches!(
+            let is_of_kernel = matches!(
                 effect,
-                Effect::Route(_)
-                    | Effect::KeepUlid(_)
-                    | Effect::ReleaseUlid(_)
-                    | Effect::AskRoutes
-                    | Effect::UpdateContext(Update::Remove { .. } | Update::Rearm { .. })
-                    | Effect::UpdateSession(ilnp::Update::Remove { .. })
+                Effect::Route(_) | Effect::KeepUlid(_) | Effect::ReleaseUlid(_) | Effect::AskRoutes
             );
+            let can_fail = is_of_kernel || effect.is_removal();
             if can_fail && std::mem::take(&mut self.refuses) {
                 self.host.handle_failed(&effect, self.now);
             } else if effect == Effect::AskRoutes {
@@ -245,19 +239,6 @@ impl Side {
     }
 }
 
-/// All packets are of connected sockets.
-struct Connected;
-
-impl Sockets for Connected {
-    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
-        Socket::Connected
-    }
-
-    fn any_between(&self, _pair: IlvPair) -> bool {
-        true
-    }
-}
-
 /// Source and destination of an IPv6 packet of a host.
 fn addresses_of(packet: &[u8]) -> LocatorPair {
     let address = |at: usize| {
@@ -272,9 +253,6 @@ fn new_host(number: usize, life: u8, speaks_ilnp: bool, now: Instant) -> Host {
     let sessions = speaks_ilnp.then(|| Sessions::new(moorline_ilnp::Config::default(), seed, now));
     Host::new(Contexts::new(Config::default(), seed, now), sessions)
 }
-
-/// More than a correspondent may be silent for.
-const DOUBT: Duration = Duration::from_secs(31);
 
 fn seed(number: usize, life: u8) -> [u8; 32] {
     let mut seed = [0; 32];

@@ -75,14 +75,15 @@ static __always_inline bool is_tried_with(const struct facts *facts, const struc
 }
 
 static __always_inline enum need nonce_need(const struct facts *facts, const struct ilnp_upper *upper,
-					    bool has_sent)
+					    const struct ilnp_live *live)
 {
-	bool is_unsure = facts->flags & ILNP_CONFIRMING && !is_moved(facts);
+	bool is_unsure = facts->flags & ILNP_CONFIRMING && !is_moved(facts) && !live->has_come;
 
 	/* A correspondent that may not have the session yet gets classic IPv6, unless it may have seen the nonce from another
-	 * locator: with a nonce it takes the packet either way.
+	 * locator: with a nonce it takes the packet either way. One whose nonce has come has the session, also if the core,
+	 * which would say so, has stopped.
 	 */
-	if (is_unsure && !has_sent)
+	if (is_unsure && !live->has_sent)
 		return NEEDS_NO_NONCE;
 	if (is_tried_with(facts, upper))
 		return NEEDS_NONCE;
@@ -245,7 +246,7 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 {
 	const struct ilnp_upper *upper = &departure->upper;
 	bool leaves = place != AT_UPLINK || is_moved(facts);
-	enum need need = nonce_need(facts, upper, live->has_sent);
+	enum need need = nonce_need(facts, upper, live);
 	__u32 len = nonce_header_len(facts);
 	struct exit *exit = &facts->exit;
 	/* A change of our locators makes another copy. */

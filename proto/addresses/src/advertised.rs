@@ -205,7 +205,7 @@ impl AdvertisedPrefixes {
         });
         // A router may spread its prefixes over several messages (RFC 4861 s6.2.3), so what one
         // does not name still holds unless it is withdrawn.
-        // What is said of the link alone leaves the addresses, and their packets go on to this router.
+        // A router that speaks of the link alone leaves the addresses, and their packets go on to this router.
         let has_addresses = |prefix: Prefix| {
             self.prefixes.get(&(said.ifindex, prefix)).is_some_and(|entry| entry.autonomous)
         };
@@ -259,10 +259,8 @@ impl AdvertisedPrefixes {
             None => Some(Entry::of(information, accepted, now)),
         };
         let entry = entry.filter(|entry| entry.valid_until.is_none_or(|until| until > now));
-        match entry {
-            Some(entry) => drop(self.prefixes.insert(key, entry)),
-            None => drop(self.prefixes.remove(&key)),
-        }
+        self.prefixes.remove(&key);
+        self.prefixes.extend(entry.map(|entry| (key, entry)));
         match (known, entry) {
             (Some(was), Some(is)) => is.is_news(&was, now),
             (was, is) => was.is_some() != is.is_some(),

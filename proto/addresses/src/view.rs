@@ -35,12 +35,12 @@ impl HostView {
         self.bare.retain(|one| is_ours(&one.name));
     }
 
-    /// The same without the uplinks that are not among these interfaces. What is no uplink stays.
+    /// The uplinks among these interfaces, and the candidates. The view that comes back has nothing else.
     #[must_use]
     pub fn only_on(&self, interfaces: &BTreeSet<u32>) -> Self {
-        let mut view = self.clone();
-        view.uplinks.retain(|uplink| interfaces.contains(&uplink.ifindex));
-        view
+        let is_among = |uplink: &&Uplink| interfaces.contains(&uplink.ifindex);
+        let uplinks = self.uplinks.iter().filter(is_among).cloned().collect();
+        Self { uplinks, candidates: self.candidates.clone(), ..Self::default() }
     }
 
     /// The uplink with this interface index.

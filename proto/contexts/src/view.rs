@@ -71,6 +71,11 @@ impl Contexts {
         self.entry(self.shim6.context(id)?)
     }
 
+    /// All contexts as the data plane has them.
+    pub fn entries(&self) -> impl Iterator<Item = ContextEntry> + '_ {
+        self.contexts().filter_map(|context| self.entry_of(context.id))
+    }
+
     fn view_of(&self, context: &moorline_shim6::Context) -> ContextView {
         let established = context.established().and_then(|established| {
             let active = self.active.get(&context.id)?;

@@ -135,8 +135,8 @@ pub struct SessionEntry {
     pub receive_nonce: Option<Nonce>,
     /// Locators of the correspondent: packets from these need no nonce.
     pub remote: Arc<[L64]>,
-    /// Whether the correspondent may not have the session yet. Until then what goes from where the sockets are is classic
-    /// IPv6, and until our first packet with a nonce after that, what goes from there without one.
+    /// Whether the correspondent may not have the session yet. Until its nonce comes, or the core says that it has the session, packets
+    /// from where the sockets are are classic IPv6, and until our first packet with a nonce after that, packets from there without one.
     pub confirming: bool,
     /// Of both directions.
     pub checksum: ChecksumMode,

@@ -78,6 +78,19 @@ pub enum Effect {
     AskUsage(shim6::Question),
 }
 
+impl Effect {
+    /// Whether a data plane is to forget something: it may refuse that, and is told again.
+    #[must_use]
+    pub const fn is_removal(&self) -> bool {
+        matches!(
+            self,
+            Self::UpdateContext(
+                datapath::shim6::Update::Remove { .. } | datapath::shim6::Update::Rearm { .. }
+            ) | Self::UpdateSession(datapath::ilnp::Update::Remove { .. })
+        )
+    }
+}
+
 /// An address that is on an uplink for sessions alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionAddress {

@@ -1,13 +1,28 @@
-//! What a kernel holds for a [`Host`](crate::Host): routes of moved pairs, and ULIDs that have left their uplinks. For executors that have no kernel, as
+//! What a kernel holds for a [`Host`](crate::Host): routes of moved pairs, ULIDs that have left their uplinks, and sockets. For executors that have no kernel, as
 //! the simulator and the model checker: the model outlives the host, as the kernel outlives the daemon.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use moorline_addresses::{FoundRoute, HostView, MovedRoute, NextHop, RouteStep};
-use moorline_types::{Ulid, UlidPair};
+use moorline_datapath::ilnp::{Socket, Sockets};
+use moorline_types::{IlvPair, Ulid, UlidPair};
 
 use crate::effect::Effect;
+
+/// Sockets of a host all of whose packets are of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Connected;
+
+impl Sockets for Connected {
+    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        Socket::Connected
+    }
+
+    fn any_between(&self, _pair: IlvPair) -> bool {
+        true
+    }
+}
 
 /// Routes and addresses that a host has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -154,7 +154,7 @@ impl SessionAddresses {
                 if own.prefix_len == SessionAddress::PREFIX_LEN {
                     return !made.contains(&at);
                 }
-                // It is an address of the host by now, in place of the one for sessions.
+                // The host has the address as one of its own by now, in place of the one for sessions.
                 made.remove(&at);
                 true
             });

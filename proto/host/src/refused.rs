@@ -10,10 +10,10 @@ use moorline_types::{ContextId, Instant, Retry, SessionId, UlidPair};
 use crate::effect::Effect;
 use crate::host::Host;
 
-/// Contexts and sessions to be removed, and pairs to be rearmed, once more.
+/// Contexts and sessions that are to be removed once more, and pairs that are to be rearmed once more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refused {
-    /// When they are. Addresses and routes that fail do not wait for these.
+    /// When the data planes are told again. Addresses and routes that fail do not wait for that.
     pub(crate) retry: Retry,
     contexts: BTreeSet<ContextId>,
     sessions: BTreeSet<SessionId>,

@@ -10,28 +10,16 @@ use core::time::Duration;
 use moorline_addresses::{HostView, Uplink};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{self as shim6, Contexts, LocalState, Removal};
-use moorline_datapath::ilnp::{Report, Socket, Sockets, Update as SessionUpdate};
+use moorline_datapath::ilnp::{Report, Socket, Update as SessionUpdate};
 use moorline_datapath::shim6::{Report as TrafficReport, Update};
 use moorline_ilnp as ilnp;
 use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
+use crate::model::Connected;
 use crate::{Carriers, Effect, Host, Sessions};
 
 mod links;
-
-/// All packets of each host are of connected sockets.
-struct Connected;
-
-impl Sockets for Connected {
-    fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
-        Socket::Connected
-    }
-
-    fn any_between(&self, _pair: IlvPair) -> bool {
-        true
-    }
-}
 
 struct Duo {
     hosts: Vec<Host>,

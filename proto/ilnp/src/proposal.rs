@@ -328,8 +328,8 @@ impl Machine {
         session.is_some_and(|session| session.is_moved(pair))
     }
 
-    /// Asks the correspondent of a session that has moved whether it knows the session: somebody has proposed another one for its
-    /// addresses, and that may be the correspondent, without its state.
+    /// Asks the correspondent of a session that has moved whether it knows the session: somebody has proposed another session for the same
+    /// addresses, and that somebody may be the correspondent, without its state.
     fn ask_because_of_proposal(&mut self, pair: IlvPair, now: Instant) {
         let Some(id) = self.ilcc.find_pair(pair) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };

@@ -146,7 +146,7 @@ impl Retry {
         self.tries >= CONFIRMATION_TRIES && self.is_over(OFFER_TIMEOUT, now)
     }
 
-    /// When its timer was set last, as it was sent.
+    /// When the message was last sent by this timer.
     fn sent_at(&self) -> Instant {
         self.next - self.pause
     }

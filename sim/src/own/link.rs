@@ -76,7 +76,7 @@ impl Router {
                 }
                 "has hosts make no addresses, or again"
             }
-            // Of the list of prefixes on the link alone (RFC 4861): addresses go on (RFC 4862 s5.5.3 a).
+            // Hosts take the prefixes off their list of prefixes on the link (RFC 4861); addresses go on (RFC 4862 s5.5.3 a).
             _ => {
                 for one in &mut self.prefixes {
                     (one.autonomous, one.lifetimes) = (false, Lifetimes { preferred: 0, valid: 0 });

@@ -76,7 +76,8 @@ impl World {
             let member = daemon.addressing.planner().member(at.1);
             // Another address has taken the place of a former one, which lasts no longer than it was to.
             let is_former = member.is_some_and(|member| member.is_former);
-            // It lasts until it is known to be no duplicate; a run that is killed before leaves it so.
+            // The daemon sets the valid lifetime once the address is known to be no duplicate; a daemon that is killed before leaves the address as
+            // it is.
             if held.flags.contains(AddressFlags::TENTATIVE) {
                 let prefix = self.ends.get(&place(*at)).map(|ends| ends.preferred);
                 return prefix.is_some_and(|until| self.is_no_later(held.ends.preferred, until));

@@ -111,6 +111,8 @@ fn a_session_that_comes_after_its_address_has_gone_keeps_that_address() {
 #[test]
 fn a_session_in_use_outlives_a_daemon_that_is_killed_after_its_confirm() {
     sound(&[612_345_029_083]);
+    // Its data plane had not been told that the peer had the session, and sent classic IPv6.
+    sound(&[951_000_006_480]);
 }
 
 const SEEDS: u64 = 1000;

@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 
 use moorline_addresses::RouteStep;
 use moorline_contexts::{ContextView, Event, ReapState, Transmit};
-use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_host::model::Kernel;
 use moorline_host::{Effect, SessionAddress};
@@ -175,7 +174,7 @@ impl World<'_> {
 
     /// Executes an effect; the ULIDs of sockets that are told to send again.
     fn execute(&mut self, host: usize, effect: Effect) -> Option<UlidPair> {
-        if is_removal(&effect) && self.refuses_removal(host, &effect) {
+        if effect.is_removal() && self.refuses_removal(host, &effect) {
             return None;
         }
         match effect {
@@ -313,13 +312,10 @@ impl World<'_> {
     /// The data planes have the contexts and sessions of the core.
     fn check_planes(&mut self, host: usize) {
         let Some(core) = living_core(&mut self.nodes, host) else { return };
-        let shim6 = core.host.shim6();
-        let ids = shim6.contexts().map(|context| context.id);
-        let known = ids.filter_map(|id| shim6.entry_of(id));
         let essence = |entry: &ContextEntry| {
             (entry.id, entry.ulids, entry.locators, entry.local_tag, entry.peer_tag)
         };
-        let known: BTreeSet<_> = known.map(|entry| essence(&entry)).collect();
+        let known: BTreeSet<_> = core.host.shim6().entries().map(|entry| essence(&entry)).collect();
         let plane: BTreeSet<_> = core.planes.shim6.contexts().map(essence).collect();
         let known_sessions = core.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(self.now));
         let known_sessions: BTreeSet<_> =
@@ -427,15 +423,6 @@ fn mislead(kernel: &mut Kernel) {
     for hop in kernel.routes_mut().filter_map(|route| route.direct.as_mut()) {
         hop.ifindex = 3 - hop.ifindex.min(2);
     }
-}
-
-/// Whether a data plane is to forget something.
-const fn is_removal(effect: &Effect) -> bool {
-    matches!(
-        effect,
-        Effect::UpdateContext(Update::Remove { .. } | Update::Rearm { .. })
-            | Effect::UpdateSession(SessionUpdate::Remove { .. })
-    )
 }
 
 fn handle_report(core: &mut Core, report: Report, now: Instant) {

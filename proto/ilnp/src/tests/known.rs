@@ -297,7 +297,7 @@ fn a_correspondent_whose_daemon_stops_after_its_confirm_keeps_the_session_while_
     assert!(duo.has_event(1, |event| matches!(event, Event::UpdateAcknowledged { .. })));
 }
 
-/// One Locator Update was lost before the daemon stopped, or the network has delivered the Confirm twice.
+/// The network has lost one Locator Update before the daemon stopped, or has delivered the Confirm twice.
 #[test]
 fn a_confirm_that_came_again_once_does_not_count_for_ever() {
     let (mut duo, confirm) = Duo::at_confirm();

@@ -231,7 +231,7 @@ impl Plane {
         };
         self.note_used(slot, now);
         let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
-        let Flow { entry, has_sent, .. } = flow;
+        let Flow { entry, has_sent, has_come, .. } = flow;
         let wire = entry.wire_pair();
         let full = ChecksumDelta::new(l64s(pair), l64s(wire));
         let delta = match entry.checksum {
@@ -246,8 +246,9 @@ impl Plane {
         let is_tried = needs_nonce || kind.is_some();
         let mut has_nonce = false;
         // A correspondent that may not have the session yet gets classic IPv6, unless it may have seen the nonce from another
-        // locator: with a nonce it takes the packet either way.
-        let is_unsure = entry.confirming && wire == pair;
+        // locator: with a nonce it takes the packet either way. One whose nonce has come has the session, also if the core, which
+        // would say so, has stopped.
+        let is_unsure = entry.confirming && wire == pair && !has_come;
         let may_have = !is_unsure || *has_sent;
         if may_have && (entry.attach || is_tried || is_unsure) {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
