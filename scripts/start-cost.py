@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Times the start of moorlined with many contexts, in a network namespace of its own (as root).
+
+Usage: scripts/start-cost.py [--unmoved] [--contexts N] [FOLDER OF THE BINARIES]
+
+Makes up a contexts.json, as a daemon of the same boot leaves it, and prints the seconds from the start of the process to
+READY=1 with empty tables, three times after SIGTERM, and after SIGKILL; and how long SIGTERM and `moorline status` take.
+"""
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+NAMESPACE = "moorline-start-cost"
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextlib.contextmanager
+def host(folder):
+    """A host with two uplinks, whose routers answer nothing."""
+    pins = os.path.join(folder, "bpf")
+    os.mkdir(pins)
+    ip("netns", "add", NAMESPACE)
+    try:
+        subprocess.run(["mount", "-t", "bpf", "bpf", pins], check=True)
+        for isp in "12":
+            on_host = ["-n", NAMESPACE]
+            ip(*on_host, "link", "add", "up" + isp, "type", "veth", "peer", "name", "isp" + isp)
+            for end in ("isp" + isp, "up" + isp):
+                ip(*on_host, "link", "set", end, "up")
+            ip(*on_host, "addr", "add", f"2001:db8:a{isp}::a/64", "dev", "up" + isp, "nodad")
+            ip(*on_host, "neigh", "add", "fe80::1", "lladdr", "02:00:00:00:00:0" + isp, "dev", "up" + isp)
+            metric = str(1024 * int(isp))
+            ip(*on_host, "route", "add", "default", "via", "fe80::1", "dev", "up" + isp, "metric", metric)
+        yield
+    finally:
+        subprocess.run(["umount", pins], check=False)
+        ip("netns", "del", NAMESPACE)
+
+
+class Daemon:
+    def __init__(self, folder, binaries):
+        self.inside = ["ip", "netns", "exec", NAMESPACE]
+        self.folder, self.binaries = folder, binaries
+        with open(os.path.join(folder, "moorlined.toml"), "w", encoding="ascii") as settings:
+            settings.write("max-contexts = 65536\n")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self):
+        """Seconds until the daemon is ready."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.bind(self.path("notify"))
+            told.settimeout(60)
+            options = ["--config", "moorlined.toml", "--state-dir", "state", "--pin-dir", "bpf/moorline", "--socket", "socket"]
+            options = [self.path(word) if at % 2 else word for at, word in enumerate(options)]
+            with open(self.path("log"), "a", encoding="utf-8") as log:
+                began = time.monotonic()
+                command = [*self.inside, os.path.join(self.binaries, "moorlined"), *options]
+                environment = {**os.environ, "NOTIFY_SOCKET": self.path("notify")}
+                self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            while b"READY=1" not in told.recv(4096):
+                pass
+        os.unlink(self.path("notify"))
+        return time.monotonic() - began
+
+    def end(self, number):
+        """Seconds until the process has ended."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait(60)
+        return time.monotonic() - began
+
+    def status(self):
+        """Seconds that the answer takes, and the answer."""
+        began = time.monotonic()
+        command = [*self.inside, os.path.join(self.binaries, "moorline"), "--socket", self.path("socket"), "status", "--json"]
+        answer = subprocess.run(command, check=True, capture_output=True).stdout
+        return time.monotonic() - began, json.loads(answer)
+
+
+def contexts(count, ours, is_moved):
+    """Contexts with as many peers, from one of our addresses."""
+    drawn = random.Random(1)
+    for number in range(count):
+        peers = [f"2001:db8:{isp}{number >> 12:x}:{number & 0xfff:x}::1" for isp in "cd"]
+        yield {
+            "id": number, "ulids": [ours[0], peers[0]],
+            "tags": [drawn.getrandbits(47), drawn.getrandbits(47)],
+            "locators": [ours[1], peers[1]] if is_moved else [ours[0], peers[0]],
+            "local_locators": ours, "peer_locators": peers, "peer_generation": 1, "peer_listed": 2,
+            "peer_send_timeout_ms": 15000, "initiator": True,
+        }
+
+
+def our_addresses(daemon):
+    """Those that prove each other, once both uplinks have one."""
+    while True:
+        uplinks = daemon.status()[1]["uplinks"]
+        locators = [own for uplink in uplinks for own in uplink["locators"]]
+        proved = [own["address"] for own in locators if own["announced"] and own["proof"] != "none"]
+        if len(proved) == 2:
+            return proved
+        time.sleep(0.2)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--unmoved", action="store_true", help="no context has moved")
+    options.add_argument("--contexts", type=int, default=65536, help="how many (default: 65536)")
+    options.add_argument("binaries", nargs="?", default="target/release", help="default: target/release")
+    options = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder, host(folder):
+        daemon = Daemon(folder, os.path.abspath(options.binaries))
+        daemon.start()
+        try:
+            ours = our_addresses(daemon)
+            daemon.end(signal.SIGTERM)
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+                boot = file.read().strip()
+            saved = {"boot_id": boot, "contexts": list(contexts(options.contexts, ours, not options.unmoved))}
+            with open(daemon.path("state/contexts.json"), "w", encoding="ascii") as file:
+                json.dump(saved, file)
+            print(f"empty tables: ready after {daemon.start():.2f} s")
+            for number in [signal.SIGTERM] * 3 + [signal.SIGKILL]:
+                ended, ready = daemon.end(number), daemon.start()
+                answered, status = daemon.status()
+                there = status["contexts"]["established"]
+                print(f"{number.name} {ended:.2f} s, ready after {ready:.2f} s, status {answered:.3f} s, {there} contexts")
+        finally:
+            if daemon.process.poll() is None:
+                daemon.end(signal.SIGINT)
+
+
+main()
