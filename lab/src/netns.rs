@@ -67,11 +67,7 @@ impl Namespace {
         work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<Task<T>> {
         let namespace = self.clone();
-        let handle = thread::Builder::new()
-            .name(what.to_owned())
-            .spawn(move || namespace.move_thread_into().and_then(|()| work()))
-            .with_context(|| format!("start thread {what}"))?;
-        Ok(Task { handle, what: what.to_owned() })
+        Task::start(what, move || namespace.move_thread_into().and_then(|()| work()))
     }
 
     /// As [`Namespace::spawn`], for work that goes on until it is told to stop.
@@ -83,8 +79,8 @@ impl Namespace {
         what: &str,
         work: impl FnOnce(&AtomicBool) -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<Worker<T>> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stop = Stop::default();
+        let told = Arc::clone(&stop.0);
         Ok(Worker { stop, task: self.spawn(what, move || work(&told))? })
     }
 
@@ -177,11 +173,23 @@ pub const SEGMENTATION: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentation"]
 /// Without these it also computes and verifies checksums, and gathers what a packet consists of.
 pub const ALL_OFFLOADS: [&str; 7] = ["tso", "gso", "gro", "tx-udp-segmentation", "tx", "rx", "sg"];
 
-/// A thread at work in a namespace.
+/// A thread at work, mostly in a namespace.
 #[derive(Debug)]
 pub struct Task<T> {
     handle: JoinHandle<anyhow::Result<T>>,
     what: String,
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// One that is in the namespace of who starts it.
+    pub(crate) fn start(
+        what: &str,
+        work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let what = what.to_owned();
+        let handle = thread::Builder::new().name(what.clone()).spawn(work);
+        Ok(Self { handle: handle.with_context(|| format!("start thread {what}"))?, what })
+    }
 }
 
 impl<T> Task<T> {
@@ -200,21 +208,49 @@ impl<T> Task<T> {
     }
 }
 
-/// A thread that works in a namespace until it is told to stop.
+/// A thread that works in a namespace until it is told to stop, or until nobody has this any more.
 #[derive(Debug)]
 pub struct Worker<T> {
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     task: Task<T>,
 }
 
 impl<T> Worker<T> {
+    /// Whether the work is over.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Tells it to stop.
+    pub fn stop(&self) {
+        self.stop.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the result of work that comes to an end by itself.
+    ///
+    /// # Errors
+    /// The work failed.
+    pub fn join(self) -> anyhow::Result<T> {
+        self.task.join()
+    }
+
     /// Tells it to stop and waits for the result.
     ///
     /// # Errors
     /// The work failed.
     pub fn finish(self) -> anyhow::Result<T> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.task.join()
+        self.stop();
+        self.join()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -10,6 +10,8 @@ use std::{fs, thread};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::netns::Task;
+
 /// A running program. It is stopped when this is dropped: SIGTERM, then SIGKILL.
 #[derive(Debug)]
 pub struct Process {
@@ -40,10 +42,18 @@ impl Process {
         self.child.id()
     }
 
-    /// Its standard output, once, if the command asked for a pipe.
-    #[must_use]
-    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
-        self.child.stdout.take()
+    /// The same, with a thread that reads its standard output to the end.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn start_read<T: Send + 'static>(
+        command: &mut Command,
+        log: &Path,
+        read: impl FnOnce(ChildStdout) -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<(Self, Task<T>)> {
+        let mut process = Self::start(command.stdout(Stdio::piped()), log)?;
+        let output = process.child.stdout.take().context("output of a program")?;
+        Ok((process, Task::start("output of a program", move || read(output))?))
     }
 
     /// Its exit status if it has ended.

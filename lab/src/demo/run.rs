@@ -297,7 +297,7 @@ fn finish(
     }
     Ok(Outcome {
         survived: download.success && iperf.success,
-        bytes_ok: download.bytes == size && download.digest == digest,
+        bytes_ok: download.bytes == size && download.output == digest,
         moved,
         moved_to,
         recovery,

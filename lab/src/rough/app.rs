@@ -5,8 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::Ipv6Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -93,52 +92,40 @@ impl App {
         let log = |host: &str, what: &str| -> anyhow::Result<_> {
             Ok(lab.directory(host)?.join(format!("{what}-{word}.log")))
         };
-        let mut server = Process::start(&mut serve, &log(to, "serve")?)?;
-        let lines = Lines::of(&mut server)?;
-        wait_for("server", START_LIMIT, || Ok((lines.count() > 0).then_some(())))
+        let (server, told) = listen(&mut serve, &log(to, "serve")?)?;
+        wait_for("server", START_LIMIT, || Ok(locked(&told).answers.first().copied()))
             .with_context(|| server.log())?;
         let mut ask = python(lab.namespace(from)?, &script);
         let word = if *kind == Kind::Tcp { "tcp" } else { "udp" };
         ask.args(["ask", word, &address.to_string(), port, &size.to_string()]);
         ask.arg(device.unwrap_or_default());
         ask.args(source.map(|source| source.to_string()));
-        let mut client = Process::start(&mut ask, &log(from, "ask")?)?;
-        let heard = Lines::of(&mut client)?.0;
+        let (client, heard) = listen(&mut ask, &log(from, "ask")?)?;
         Ok(Self { kind: *kind, client, server, heard })
-    }
-
-    /// Answers so far.
-    #[must_use]
-    pub fn answers(&self) -> usize {
-        self.with(|heard| heard.answers.len())
     }
 
     /// The last answer.
     #[must_use]
     pub fn last(&self) -> Option<Moment> {
-        self.with(|heard| heard.answers.last().copied())
+        locked(&self.heard).answers.last().copied()
     }
 
     /// The first answer after a moment.
     #[must_use]
     pub fn first_after(&self, moment: Moment) -> Option<Moment> {
-        self.with(|heard| heard.answers.iter().find(|answer| **answer > moment).copied())
+        locked(&self.heard).answers.iter().find(|answer| **answer > moment).copied()
     }
 
     /// What it saw from one moment to another.
     #[must_use]
     pub fn seen(&self, from: Moment, to: Moment) -> Seen {
-        self.with(|heard| heard.between(from, to))
+        locked(&self.heard).between(from, to)
     }
 
     /// What the two programs complained about.
     #[must_use]
     pub fn complaints(&self) -> String {
         format!("{}{}", self.client.log(), self.server.log())
-    }
-
-    fn with<T>(&self, look: impl FnOnce(&Heard) -> T) -> T {
-        look(&self.heard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -163,31 +150,25 @@ pub fn connects(lab: &Lab, from: &str, server: Ipv6Addr) -> anyhow::Result<bool>
 
 fn python(host: &Namespace, script: &Path) -> Command {
     let mut command = host.command("python3");
-    command.arg("-B").arg(script).stdout(Stdio::piped());
+    command.arg("-B").arg(script);
     command
 }
 
-/// Reads what a program prints.
-struct Lines(Arc<Mutex<Heard>>);
+/// Starts a program, and notes what it prints.
+fn listen(command: &mut Command, log: &Path) -> anyhow::Result<(Process, Arc<Mutex<Heard>>)> {
+    let heard = Arc::new(Mutex::new(Heard::default()));
+    let noted = Arc::clone(&heard);
+    let note = move |output| {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        lines.for_each(|line| locked(&noted).note(&line));
+        Ok(())
+    };
+    let (process, _) = Process::start_read(command, log, note)?;
+    Ok((process, heard))
+}
 
-impl Lines {
-    fn of(process: &mut Process) -> anyhow::Result<Self> {
-        let output = process.take_stdout().context("output of a program")?;
-        let heard = Arc::new(Mutex::new(Heard::default()));
-        let to_owner = Arc::clone(&heard);
-        let read = move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                to_owner.lock().unwrap_or_else(PoisonError::into_inner).note(&line);
-            }
-        };
-        thread::Builder::new().name("answers".into()).spawn(read).context("start a thread")?;
-        Ok(Self(heard))
-    }
-
-    fn count(&self) -> usize {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.answers.len()
-    }
+fn locked(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Heard {

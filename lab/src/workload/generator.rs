@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use moorline_link::FrameSender;
 
 use super::Pacer;
-use crate::netns::{Namespace, Task};
+use crate::netns::{Namespace, Worker};
 
 /// A frame, and what changes from one to the next.
 pub trait Template: fmt::Debug + Send {
@@ -33,8 +33,7 @@ pub struct Stream {
 /// Sends streams out of an interface, each on a thread of its own, until it is told to stop or its time is over.
 #[derive(Debug)]
 pub struct Generator {
-    stop: Arc<AtomicBool>,
-    streams: Vec<(Arc<AtomicU64>, Task<()>)>,
+    streams: Vec<(Arc<AtomicU64>, Worker<()>)>,
 }
 
 impl Generator {
@@ -48,17 +47,15 @@ impl Generator {
         streams: Vec<Stream>,
         limit: Duration,
     ) -> anyhow::Result<Self> {
-        let mut generator = Self { stop: Arc::new(AtomicBool::new(false)), streams: Vec::new() };
         let end = Instant::now() + limit;
-        for stream in streams {
+        let start = |stream| {
             let sent = Arc::new(AtomicU64::new(0));
-            let (stop, count) = (Arc::clone(&generator.stop), Arc::clone(&sent));
-            let interface = interface.to_owned();
-            let work = move || send(&interface, stream, end, &stop, &count);
-            let task = namespace.spawn("load generator", work)?;
-            generator.streams.push((sent, task));
-        }
-        Ok(generator)
+            let (count, interface) = (Arc::clone(&sent), interface.to_owned());
+            let work = move |stop: &_| send(&interface, stream, end, stop, &count);
+            Ok((sent, namespace.work("load generator", work)?))
+        };
+        let streams = streams.into_iter().map(start).collect::<anyhow::Result<_>>()?;
+        Ok(Self { streams })
     }
 
     /// Frames of all streams that the interface has taken so far.
@@ -70,26 +67,19 @@ impl Generator {
     /// Whether nothing is sent any more.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.streams.iter().all(|(_, task)| task.is_finished())
+        self.streams.iter().all(|(_, worker)| worker.is_finished())
     }
 
     /// Ends it. How many frames of each stream were sent.
     ///
     /// # Errors
     /// A stream could not be sent.
-    pub fn finish(mut self) -> anyhow::Result<Vec<u64>> {
-        self.stop.store(true, Ordering::Relaxed);
-        let streams = std::mem::take(&mut self.streams);
-        let finish = |(sent, task): (Arc<AtomicU64>, Task<()>)| {
-            task.join().map(|()| sent.load(Ordering::Relaxed))
+    pub fn finish(self) -> anyhow::Result<Vec<u64>> {
+        self.streams.iter().for_each(|(_, worker)| worker.stop());
+        let finish = |(sent, worker): (Arc<AtomicU64>, Worker<()>)| {
+            worker.join().map(|()| sent.load(Ordering::Relaxed))
         };
-        streams.into_iter().map(finish).collect()
-    }
-}
-
-impl Drop for Generator {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.streams.into_iter().map(finish).collect()
     }
 }
 

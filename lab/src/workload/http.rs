@@ -1,14 +1,13 @@
 //! A small HTTP/1.1 server: one file, paced, with its SHA-256 known.
 
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 
-use super::{Endpoint, Pacer, Pattern, socket};
+use super::socket::{self, Content, read_some, write_all};
+use super::{Endpoint, Pattern, Protocol};
 use crate::netns::Worker;
 
 /// Serves `/file` to one client after the other, until dropped.
@@ -27,14 +26,16 @@ impl HttpServer {
     /// # Errors
     /// The address cannot be listened at.
     pub fn start(at: &Endpoint, size: u64, rate: u64) -> anyhow::Result<Self> {
-        let listener = at.namespace.enter(|| socket::listen(at))?;
+        let listener = at.namespace.enter(|| socket::listen(at, Protocol::Tcp))?;
         let address = listener.local_addr().context("local address")?;
+        let content = Content { pattern: PATTERN, size, rate, chunk: CHUNK };
         let digest = at.namespace.work("http server", move |stop| {
             let mut digest = None;
             while let Some(stream) =
                 socket::accept(&listener, || !stop.load(Ordering::Relaxed) && digest.is_none())?
             {
-                digest = serve(stream, size, rate, stop)?;
+                // A client that went away ends its download, not the server.
+                digest = serve(stream, content, stop).unwrap_or_default();
             }
             Ok(digest.unwrap_or_default())
         })?;
@@ -59,69 +60,29 @@ impl HttpServer {
 /// Answers one request; the digest if the whole file went out.
 fn serve(
     mut stream: TcpStream,
-    size: u64,
-    rate: u64,
+    content: Content,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<[u8; 32]>> {
-    if !read_request(&mut stream, stop) {
-        return Ok(None);
+    // Up to the empty line; which file is asked for does not matter.
+    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
+    while !request.ends_with(b"\r\n\r\n") {
+        let count = read_some(&mut stream, &mut buffer, stop)?;
+        request.extend_from_slice(&buffer[..count]);
+        if count == 0 || request.len() > MAX_REQUEST {
+            return Ok(None);
+        }
     }
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\
-         Content-Length: {size}\r\nConnection: close\r\n\r\n"
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        content.size
     );
-    if !write_all(&mut stream, head.as_bytes(), stop) {
-        return Ok(None);
-    }
-    let pacer = Pacer::start(rate);
     let mut digest = Sha256::default();
-    let mut chunk = vec![0; CHUNK];
-    let mut sent = 0;
-    while sent < size {
-        let length = usize::try_from(size - sent).map_or(CHUNK, |left| left.min(CHUNK));
-        CONTENT.fill(sent, &mut chunk[..length]);
-        digest.update(&chunk[..length]);
-        if !write_all(&mut stream, &chunk[..length], stop) {
-            return Ok(None);
-        }
-        sent += length as u64;
-        thread::sleep(pacer.wait(sent));
-    }
-    Ok(Some(digest.finalize().into()))
+    let is_sent = write_all(&mut stream, head.as_bytes(), stop)?
+        && content.send(&mut stream, stop, |part| digest.update(part))?;
+    Ok(is_sent.then(|| digest.finalize().into()))
 }
 
-/// Reads up to the empty line; which file is asked for does not matter.
-fn read_request(stream: &mut TcpStream, stop: &AtomicBool) -> bool {
-    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    while !stop.load(Ordering::Relaxed) && request.len() < MAX_REQUEST {
-        match stream.read(&mut buffer) {
-            Ok(0) => return false,
-            Ok(count) => request.extend_from_slice(&buffer[..count]),
-            Err(error) if socket::is_timeout(&error) => {}
-            Err(_) => return false,
-        }
-        if request.windows(4).any(|window| window == b"\r\n\r\n") {
-            return true;
-        }
-    }
-    false
-}
-
-/// A client that went away ends its download, not the server.
-fn write_all(stream: &mut TcpStream, mut octets: &[u8], stop: &AtomicBool) -> bool {
-    while !octets.is_empty() {
-        if stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        match stream.write(octets) {
-            Ok(count) => octets = &octets[count..],
-            Err(error) if socket::is_timeout(&error) => {}
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-const CONTENT: Pattern = Pattern::new(0x6375_726c);
+const PATTERN: Pattern = Pattern::new(0x6375_726c);
 const CHUNK: usize = 32 * 1024;
 const MAX_REQUEST: usize = 16 * 1024;

@@ -1,14 +1,13 @@
 //! Traffic whose every byte is checked and whose every arrival is noted.
 
 mod arrivals;
-mod curl;
 mod flood;
 mod generator;
 mod http;
 pub mod ilnp;
-mod iperf;
 mod pattern;
 mod ping;
+mod programs;
 mod socket;
 mod speed;
 mod tcp;
@@ -16,14 +15,13 @@ mod udp;
 mod whole_way;
 
 pub use arrivals::{Arrivals, Gap};
-pub use curl::{Curl, Download};
 pub use flood::I1Flood;
 pub(crate) use flood::LONGEST as LONGEST_FLOOD;
 pub use generator::{Generator, Stream, Template};
 pub use http::HttpServer;
-pub use iperf::{Iperf, IperfResult};
 pub use pattern::Pattern;
 pub use ping::{Ping, Pings};
+pub use programs::{Curl, Iperf};
 pub use speed::{Speed, Traffic};
 pub use tcp::{Carriage, Protocol, Sender, TcpOptions, TcpOutcome, TcpTransfer};
 pub use udp::{Direction, UdpFlow, UdpOptions, UdpOutcome};

@@ -36,8 +36,8 @@ impl Pattern {
         scratch == received
     }
 
-    /// SplitMix64: well mixed, no state to carry along.
-    fn word(&self, index: u64) -> u64 {
+    /// SplitMix64: well mixed, no state to carry along, and no number twice.
+    pub(super) fn word(&self, index: u64) -> u64 {
         let mut z = self.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,27 +1,45 @@
-//! Sockets bound before they connect; call from inside the namespace.
+//! Sockets bound before they connect, and octets over them: whoever reads or writes looks now and then whether to end.
 
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
 };
 
-use super::{Endpoint, Protocol};
+use super::{Endpoint, Pacer, Pattern, Protocol};
+
+/// Both ends of a connection, that of the client first, and the listener that it came by.
+pub(super) fn connection(
+    [client, server]: [&Endpoint; 2],
+    protocol: Protocol,
+) -> anyhow::Result<([TcpStream; 2], TcpListener)> {
+    let listener = server.namespace.enter(|| listen(server, protocol))?;
+    let port = listener.local_addr().context("address of a listener")?.port();
+    let connected = client.namespace.enter(|| connect_from(client, server, port, protocol))?;
+    let end = Instant::now() + CONNECT_LIMIT;
+    let accepted = accept(&listener, || Instant::now() < end)?;
+    Ok(([connected, accepted.context("the connection was not accepted")?], listener))
+}
 
 /// A connection from `source`'s address.
-pub(super) fn connect_from(
+fn connect_from(
     source: &Endpoint,
-    to: SocketAddr,
+    to: &Endpoint,
+    port: u16,
     protocol: Protocol,
 ) -> anyhow::Result<TcpStream> {
     let socket = stream_socket(protocol)?;
     prefer_cubic(&socket)?;
-    bind(&socket, &SocketAddr::from(source.socket_address(0)))
+    bind(&socket, &source.socket_address(0))
         .with_context(|| format!("bind to {}", source.address))?;
-    connect(&socket, &to).with_context(|| format!("connect {} to {to}", source.address))?;
+    connect(&socket, &to.socket_address(port))
+        .with_context(|| format!("connect {} to {} port {port}", source.address, to.address))?;
     let stream = TcpStream::from(socket);
     set_timeouts(&stream)?;
     Ok(stream)
@@ -46,21 +64,16 @@ pub(super) fn datagram_sockets(
     Ok([one, two])
 }
 
-/// A listening socket on `at`'s address and any port.
-pub(super) fn listen(at: &Endpoint) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(at.socket_address(0)).with_context(|| format!("listen at {}", at.address))
-}
-
-/// The same for a kind of socket. MPTCP joins subflows to the listener's other addresses, so it listens at
-/// all of them.
-pub(super) fn listen_as(at: &Endpoint, protocol: Protocol) -> anyhow::Result<TcpListener> {
-    if protocol == Protocol::Tcp {
-        return listen(at);
-    }
+/// A listening socket on `at`'s address and any port; call from inside the namespace. MPTCP joins subflows to the listener's other
+/// addresses, so it listens at all of them.
+pub(super) fn listen(at: &Endpoint, protocol: Protocol) -> anyhow::Result<TcpListener> {
     let socket = stream_socket(protocol)?;
-    let any = Endpoint { address: Ipv6Addr::UNSPECIFIED, ..at.clone() };
-    bind(&socket, &SocketAddr::from(any.socket_address(0)))
-        .and_then(|()| rustix::net::listen(&socket, 1))
+    let address = match protocol {
+        Protocol::Tcp => at.address,
+        Protocol::Mptcp => Ipv6Addr::UNSPECIFIED,
+    };
+    bind(&socket, &SocketAddrV6::new(address, 0, 0, 0))
+        .and_then(|()| rustix::net::listen(&socket, BACKLOG))
         .with_context(|| format!("listen at {}", at.address))?;
     Ok(TcpListener::from(socket))
 }
@@ -88,8 +101,8 @@ pub(super) fn accept(
                 set_timeouts(&stream)?;
                 return Ok(Some(stream));
             }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                std::thread::sleep(Duration::from_millis(2));
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                thread::sleep(Duration::from_millis(2));
             }
             Err(error) => return Err(error).context("accept"),
         }
@@ -108,10 +121,144 @@ fn set_timeouts(stream: &TcpStream) -> anyhow::Result<()> {
     stream.set_write_timeout(Some(POLL)).context("write timeout")
 }
 
-/// Whether an error only says that nothing happened for a while.
-pub(super) fn is_timeout(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+/// What is sent over a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Content {
+    pub(super) pattern: Pattern,
+    /// Octets in all.
+    pub(super) size: u64,
+    /// Octets a second.
+    pub(super) rate: u64,
+    /// Octets written at a time.
+    pub(super) chunk: usize,
 }
 
+impl Content {
+    /// Sends all of it and shows each part to `watch`; false if told to stop before.
+    pub(super) fn send(
+        self,
+        stream: &mut TcpStream,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(&[u8]),
+    ) -> anyhow::Result<bool> {
+        let pacer = Pacer::start(self.rate);
+        let mut chunk = vec![0; self.chunk];
+        let mut sent = 0;
+        while sent < self.size {
+            let left = usize::try_from(self.size - sent).unwrap_or(usize::MAX);
+            let part = &mut chunk[..left.min(self.chunk)];
+            self.pattern.fill(sent, part);
+            watch(part);
+            let is_sent = write_all(stream, part, stop);
+            if !is_sent.with_context(|| format!("after {sent} octets"))? {
+                return Ok(false);
+            }
+            sent += part.len() as u64;
+            thread::sleep(pacer.wait(sent));
+        }
+        Ok(true)
+    }
+}
+
+/// False if told to stop before all is written.
+pub(super) fn write_all(
+    stream: &mut TcpStream,
+    mut octets: &[u8],
+    stop: &AtomicBool,
+) -> anyhow::Result<bool> {
+    while !octets.is_empty() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        match stream.write(octets) {
+            Ok(count) => octets = &octets[count..],
+            Err(error) if is_timeout(&error) => {}
+            // The other end was told to stop too and has closed on octets that it had not read.
+            Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
+            Err(error) => return Err(error).context("write"),
+        }
+    }
+    Ok(true)
+}
+
+/// What is there next; 0 at the end of the stream or when told to stop.
+pub(super) fn read_some(
+    stream: &mut TcpStream,
+    buffer: &mut [u8],
+    stop: &AtomicBool,
+) -> anyhow::Result<usize> {
+    while !stop.load(Ordering::Relaxed) {
+        match stream.read(buffer) {
+            Ok(count) => return Ok(count),
+            Err(error) if is_timeout(&error) => {}
+            Err(error) => return Err(error).context("read"),
+        }
+    }
+    Ok(0)
+}
+
+/// Sends datagrams with a number and the content that belongs to it, until told to stop; how many. Each is shown to `watch`
+/// before it goes.
+pub(super) fn send_datagrams(
+    socket: &UdpSocket,
+    size: usize,
+    per_second: u32,
+    stop: &AtomicBool,
+    mut watch: impl FnMut(),
+) -> anyhow::Result<u64> {
+    let pacer = Pacer::start(per_second.into());
+    let mut datagram = vec![0; size];
+    let mut number = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        datagram[..8].copy_from_slice(&number.to_be_bytes());
+        Pattern::new(number).fill(0, &mut datagram[8..]);
+        watch();
+        // A route that is gone for the moment, or an ICMP error, is a lost datagram and no more.
+        let _ = socket.send(&datagram);
+        number += 1;
+        thread::sleep(pacer.wait(number));
+    }
+    Ok(number)
+}
+
+/// Takes the datagrams that come until told to stop, and those on their way: until nothing has come for so long.
+pub(super) fn receive_datagrams(
+    socket: &UdpSocket,
+    late: Duration,
+    stop: &AtomicBool,
+    mut take: impl FnMut(&[u8]),
+) -> anyhow::Result<()> {
+    let mut buffer = vec![0; MAX_DATAGRAM];
+    let mut last = Instant::now();
+    loop {
+        let is_over = stop.load(Ordering::Relaxed);
+        match socket.recv(&mut buffer) {
+            Ok(length) => take(&buffer[..length]),
+            Err(error) if !is_timeout(&error) && !LOST.contains(&error.kind()) => {
+                return Err(error).context("receive");
+            }
+            Err(_) if is_over && last.elapsed() >= late => return Ok(()),
+            Err(_) if is_over => continue,
+            Err(_) => {}
+        }
+        last = Instant::now();
+    }
+}
+
+/// Whether an error only says that nothing happened for a while.
+fn is_timeout(error: &std::io::Error) -> bool {
+    [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted].contains(&error.kind())
+}
+
+/// Word of a datagram that has not arrived: the next may.
+const LOST: [ErrorKind; 4] = [
+    ErrorKind::ConnectionRefused,
+    ErrorKind::ConnectionReset,
+    ErrorKind::HostUnreachable,
+    ErrorKind::NetworkUnreachable,
+];
 /// How long a read or write blocks before its thread looks whether it should end.
 pub(super) const POLL: Duration = Duration::from_millis(50);
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+const BACKLOG: i32 = 128;
+const MAX_DATAGRAM: usize = 1 << 16;

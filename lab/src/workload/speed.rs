@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::Endpoint;
-use super::iperf::start_server;
+use super::programs::{await_listener, iperf_client, iperf_server};
 use crate::interrupt;
 use crate::named::named;
 use crate::process::Process;
@@ -45,18 +45,17 @@ impl Speed {
         duration: Duration,
         directory: &Path,
     ) -> anyhow::Result<Self> {
-        let [from, to] = ends;
-        let mut command = to.namespace.command("iperf3");
-        let _server = start_server(command.stdout(Stdio::null()), to, directory)?;
+        let log = |end: &str| directory.join(format!("iperf3-{end}.log"));
+        let mut command = iperf_server(ends[1]);
+        let mut server = Process::start(command.stdout(Stdio::null()), &log("server"))?;
+        await_listener(&mut server, ends[1])?;
         let output = directory.join("iperf3.json");
-        let mut command = from.namespace.command("iperf3");
+        let mut command = iperf_client(ends, duration);
         command
-            .args(["-J", "-i", "0", "-c", &to.address.to_string()])
-            .args(["-B", &from.address.to_string(), "-t", &duration.as_secs().max(1).to_string()])
+            .args(["-J", "-A", &format!("{sender},{receiver}")])
             .args(traffic.arguments())
-            .args(["-A", &format!("{sender},{receiver}")])
             .stdout(std::fs::File::create(&output).context("output of iperf3")?);
-        let mut client = Process::start(&mut command, &directory.join("iperf3-client.log"))?;
+        let mut client = Process::start(&mut command, &log("client"))?;
         interrupt::wait_for("iperf3", duration + PATIENCE, || client.poll())?;
         let text = std::fs::read_to_string(&output).context("output of iperf3")?;
         Self::of(&serde_json::from_str(&text).context("output of iperf3")?, traffic)
@@ -89,17 +88,12 @@ impl Speed {
 }
 
 impl Traffic {
-    fn arguments(self) -> Vec<String> {
-        let words: &[&str] = match self {
+    const fn arguments(self) -> &'static [&'static str] {
+        match self {
             // The default of the machine may pace.
             Self::Tcp => &["-C", "cubic"],
-            Self::Udp => &["-u", "-b", "0", "-l"],
-        };
-        let mut words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
-        if self == Self::Udp {
-            words.push(DATAGRAM.to_string());
+            Self::Udp => &["-u", "-b", "0", "-l", "1400"],
         }
-        words
     }
 
     /// Octets in a packet of a full wire.
@@ -113,7 +107,7 @@ impl Traffic {
 
 /// Octets of a segment on a wire of 1500, with timestamps.
 pub(super) const SEGMENT: u16 = 1428;
-/// Octets of payload that fit once the header is in.
+/// Octets of payload that fit once the header is in, as iperf3 is told.
 pub(super) const DATAGRAM: u16 = 1400;
 /// More than iperf3 takes for its own exchange.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -1,17 +1,14 @@
 //! A TCP transfer, every byte checked, paced.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::io::Write as _;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::{Arrivals, Endpoint, Pacer, Pattern, socket};
-use crate::netns::Task;
+use super::socket::{self, Content, read_some};
+use super::{Arrivals, Endpoint, Pattern};
+use crate::netns::Worker;
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +63,8 @@ impl Default for Carriage {
 #[derive(Debug)]
 pub struct TcpTransfer {
     arrivals: Arrivals,
-    stop: Arc<AtomicBool>,
-    receiver: Task<TcpOutcome>,
-    sender: Task<bool>,
+    receiver: Worker<TcpOutcome>,
+    sender: Worker<bool>,
     /// Subflows of MPTCP come to it for as long as the connection lasts.
     _listener: TcpListener,
 }
@@ -97,49 +93,24 @@ impl TcpTransfer {
     /// No connection, or no such sockets here.
     pub fn start_as(options: &TcpOptions, carriage: Carriage) -> anyhow::Result<Self> {
         let Carriage { protocol, chunk } = carriage;
-        let stop = Arc::new(AtomicBool::new(false));
-        let arrivals = Arrivals::default();
-        let (to_stream, server_stream) = mpsc::channel();
-        let (to_port, port) = mpsc::channel();
-        let (server, listening) = (options.server.clone(), Arc::clone(&stop));
-        let _accepting = options.server.namespace.spawn("tcp accept", move || {
-            let listener = socket::listen_as(&server, protocol)?;
-            let _ = to_port.send(listener.local_addr()?);
-            let go_on = || !listening.load(Ordering::Relaxed);
-            let stream = socket::accept(&listener, go_on)?;
-            let _ = to_stream.send(stream.map(|stream| (stream, listener)));
-            Ok(())
-        })?;
-        let mut address: SocketAddr = port.recv_timeout(CONNECT_LIMIT).context("no listener")?;
-        address.set_ip(options.server.address.into());
-        let client = options.client.namespace.enter(|| {
-            // A failure must not leave the accepting thread behind.
-            socket::connect_from(&options.client, address, protocol)
-                .inspect_err(|_| stop.store(true, Ordering::Relaxed))
-        })?;
-        let (server, listener) = server_stream
-            .recv_timeout(CONNECT_LIMIT)
-            .ok()
-            .flatten()
-            .context("the connection was not accepted")?;
-        let (from, to) = match options.sender {
-            Sender::Client => (client, server),
-            Sender::Server => (server, client),
+        let &TcpOptions { ref client, ref server, sender, bytes, rate } = options;
+        let ([from, to], listener) = socket::connection([client, server], protocol)?;
+        let (from, to) = match sender {
+            Sender::Client => (from, to),
+            Sender::Server => (to, from),
         };
         if chunk < CHUNK {
             from.set_nodelay(true).context("send messages at once")?;
         }
-        let (bytes, rate) = (options.bytes, options.rate);
-        let (sending, receiving) = (Arc::clone(&stop), Arc::clone(&stop));
+        let arrivals = Arrivals::default();
         let noted = arrivals.clone();
-        let namespace = &options.client.namespace;
+        let content = Content { pattern: PATTERN, size: bytes, rate, chunk };
+        let namespace = &client.namespace;
         Ok(Self {
-            sender: namespace
-                .spawn("tcp send", move || send(from, bytes, [rate, chunk as u64], &sending))?,
+            sender: namespace.work("tcp send", move |stop| send(from, content, stop))?,
             receiver: namespace
-                .spawn("tcp receive", move || receive(to, bytes, &noted, &receiving))?,
+                .work("tcp receive", move |stop| receive(to, bytes, &noted, stop))?,
             arrivals,
-            stop,
             _listener: listener,
         })
     }
@@ -171,44 +142,21 @@ impl TcpTransfer {
     /// # Errors
     /// As [`TcpTransfer::finish`].
     pub fn abandon(self) -> anyhow::Result<TcpOutcome> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.sender.stop();
+        self.receiver.stop();
         self.finish()
     }
 }
 
 /// Sends all and waits for the receiver's receipt; false if told to stop before.
-fn send(
-    mut stream: TcpStream,
-    bytes: u64,
-    [rate, most]: [u64; 2],
-    stop: &AtomicBool,
-) -> anyhow::Result<bool> {
-    let pacer = Pacer::start(rate);
-    let mut chunk = vec![0; usize::try_from(most)?];
-    let mut sent = 0;
-    while sent < bytes {
-        let length = usize::try_from(most.min(bytes - sent))?;
-        CONTENT.fill(sent, &mut chunk[..length]);
-        let mut rest = &chunk[..length];
-        while !rest.is_empty() {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(false);
-            }
-            match stream.write(rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(error) if socket::is_timeout(&error) => {}
-                // The receiver was told to stop too and has closed on octets that it had not read.
-                Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
-                Err(error) => return Err(error).with_context(|| format!("after {sent} octets")),
-            }
-        }
-        sent += length as u64;
-        thread::sleep(pacer.wait(sent));
+fn send(mut stream: TcpStream, content: Content, stop: &AtomicBool) -> anyhow::Result<bool> {
+    if !content.send(&mut stream, stop, |_| ())? {
+        return Ok(false);
     }
     stream.shutdown(Shutdown::Write).context("shut down")?;
     let mut receipt = [0; 8];
     let got = read_some(&mut stream, &mut receipt, stop)?;
-    Ok(got == receipt.len() && u64::from_be_bytes(receipt) == bytes)
+    Ok(got == receipt.len() && u64::from_be_bytes(receipt) == content.size)
 }
 
 fn receive(
@@ -220,13 +168,13 @@ fn receive(
     let (mut buffer, mut scratch) = (vec![0; CHUNK], Vec::new());
     let mut good_bytes = 0;
     loop {
-        let count = match read_some(&mut stream, &mut buffer, stop) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) => return Err(error).context(format!("after {good_bytes} octets")),
-        };
+        let read = read_some(&mut stream, &mut buffer, stop);
+        let count = read.with_context(|| format!("after {good_bytes} octets"))?;
+        if count == 0 {
+            break;
+        }
         arrivals.note(count as u64);
-        if !CONTENT.matches(good_bytes, &buffer[..count], &mut scratch) {
+        if !PATTERN.matches(good_bytes, &buffer[..count], &mut scratch) {
             bail!("wrong octets between {good_bytes} and {}", good_bytes + count as u64);
         }
         good_bytes += count as u64;
@@ -239,22 +187,5 @@ fn receive(
     Ok(TcpOutcome { good_bytes, complete })
 }
 
-/// What is there next; 0 at the end of the stream or when told to stop.
-fn read_some(
-    stream: &mut TcpStream,
-    buffer: &mut [u8],
-    stop: &AtomicBool,
-) -> anyhow::Result<usize> {
-    while !stop.load(Ordering::Relaxed) {
-        match stream.read(buffer) {
-            Ok(count) => return Ok(count),
-            Err(error) if socket::is_timeout(&error) || error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("read"),
-        }
-    }
-    Ok(0)
-}
-
-const CONTENT: Pattern = Pattern::new(0x6d6f_6f72);
+const PATTERN: Pattern = Pattern::new(0x6d6f_6f72);
 const CHUNK: usize = 32 * 1024;
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);

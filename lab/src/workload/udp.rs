@@ -1,15 +1,13 @@
 //! A UDP flow with sequence numbers, one way or both ways.
 
 use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Instant;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::{Arrivals, Endpoint, Pattern, socket};
-use crate::netns::{Namespace, Task};
+use super::socket::{self, POLL, receive_datagrams, send_datagrams};
+use super::{Arrivals, Endpoint, Pattern};
+use crate::netns::{Namespace, Worker};
 
 /// Which ends send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +34,14 @@ pub struct UdpOptions {
 /// A flow that runs.
 #[derive(Debug)]
 pub struct UdpFlow {
-    stop: Arc<AtomicBool>,
     ways: Vec<Way>,
 }
 
 #[derive(Debug)]
 struct Way {
     arrivals: Arrivals,
-    sender: Task<u64>,
-    receiver: Task<Received>,
+    sender: Worker<u64>,
+    receiver: Worker<UdpOutcome>,
 }
 
 /// How a flow went in one direction.
@@ -65,9 +62,7 @@ pub struct UdpOutcome {
 #[derive(Clone, Debug, Default)]
 struct Received {
     seen: Vec<bool>,
-    duplicates: u64,
-    reordered: u64,
-    damaged: u64,
+    outcome: UdpOutcome,
 }
 
 impl UdpFlow {
@@ -78,13 +73,12 @@ impl UdpFlow {
     pub fn start(options: &UdpOptions) -> anyhow::Result<Self> {
         ensure!(options.size >= 8, "a datagram needs 8 octets for its number");
         let [first, second] = &options.ends;
-        let [one, two] = socket::datagram_sockets([first, second], socket::POLL)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut ways = vec![way(&first.namespace, &one, &two, options, &stop)?];
+        let [one, two] = socket::datagram_sockets([first, second], POLL)?;
+        let mut ways = vec![Way::start(&first.namespace, &one, &two, options)?];
         if options.direction == Direction::BothWays {
-            ways.push(way(&first.namespace, &two, &one, options, &stop)?);
+            ways.push(Way::start(&first.namespace, &two, &one, options)?);
         }
-        Ok(Self { stop, ways })
+        Ok(Self { ways })
     }
 
     /// Arrivals in each direction that is used; the first is at the second end.
@@ -98,101 +92,61 @@ impl UdpFlow {
     /// # Errors
     /// A socket failed.
     pub fn finish(self) -> anyhow::Result<Vec<UdpOutcome>> {
-        self.stop.store(true, Ordering::Relaxed);
         self.ways.into_iter().map(Way::finish).collect()
     }
 }
 
 impl Way {
+    fn start(
+        namespace: &Namespace,
+        from: &UdpSocket,
+        to: &UdpSocket,
+        options: &UdpOptions,
+    ) -> anyhow::Result<Self> {
+        let (from, to) = (from.try_clone().context("socket")?, to.try_clone().context("socket")?);
+        let &UdpOptions { size, per_second, .. } = options;
+        let arrivals = Arrivals::default();
+        let noted = arrivals.clone();
+        let send = move |stop: &_| send_datagrams(&from, size, per_second, stop, || ());
+        let receive = move |stop: &_| {
+            let (mut received, mut scratch) = (Received::default(), Vec::new());
+            // The first silence after the end is the end: what was on its way has come.
+            receive_datagrams(&to, Duration::ZERO, stop, |datagram| {
+                received.take(datagram, size, &mut scratch);
+                noted.note(datagram.len() as u64);
+            })?;
+            Ok(received.outcome)
+        };
+        Ok(Self {
+            arrivals,
+            sender: namespace.work("udp send", send)?,
+            receiver: namespace.work("udp receive", receive)?,
+        })
+    }
+
     fn finish(self) -> anyhow::Result<UdpOutcome> {
-        let sent = self.sender.join()?;
-        let Received { seen, duplicates, reordered, damaged } = self.receiver.join()?;
-        let received = seen.iter().filter(|&&seen| seen).count() as u64;
-        Ok(UdpOutcome { sent, received, duplicates, reordered, damaged })
-    }
-}
-
-fn way(
-    namespace: &Namespace,
-    from: &UdpSocket,
-    to: &UdpSocket,
-    options: &UdpOptions,
-    stop: &Arc<AtomicBool>,
-) -> anyhow::Result<Way> {
-    let (from, to) = (from.try_clone().context("socket")?, to.try_clone().context("socket")?);
-    let (size, per_second) = (options.size, options.per_second);
-    let arrivals = Arrivals::default();
-    let (noted, sending, receiving) = (arrivals.clone(), Arc::clone(stop), Arc::clone(stop));
-    Ok(Way {
-        arrivals,
-        sender: namespace.spawn("udp send", move || send(&from, size, per_second, &sending))?,
-        receiver: namespace.spawn("udp receive", move || receive(&to, size, &noted, &receiving))?,
-    })
-}
-
-fn send(
-    socket: &UdpSocket,
-    size: usize,
-    per_second: u32,
-    stop: &AtomicBool,
-) -> anyhow::Result<u64> {
-    let start = Instant::now();
-    let mut datagram = vec![0; size];
-    let mut number: u64 = 0;
-    while !stop.load(Ordering::Relaxed) {
-        datagram[..8].copy_from_slice(&number.to_be_bytes());
-        Pattern::new(number).fill(0, &mut datagram[8..]);
-        // A route that is gone for the moment, or an ICMP error, is a lost datagram and no more.
-        let _ = socket.send(&datagram);
-        number += 1;
-        let due = std::time::Duration::from_secs_f64(number as f64 / f64::from(per_second));
-        thread::sleep(due.saturating_sub(start.elapsed()));
-    }
-    Ok(number)
-}
-
-fn receive(
-    socket: &UdpSocket,
-    size: usize,
-    arrivals: &Arrivals,
-    stop: &AtomicBool,
-) -> anyhow::Result<Received> {
-    let mut received = Received::default();
-    let (mut buffer, mut scratch) = (vec![0; size + 1], Vec::new());
-    // The first silence after the end is the end: what was on its way has come.
-    loop {
-        match socket.recv(&mut buffer) {
-            Ok(length) => {
-                received.take(&buffer[..length], size, &mut scratch);
-                arrivals.note(length as u64);
-            }
-            Err(error) if socket::is_timeout(&error) && !stop.load(Ordering::Relaxed) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
-            Err(error) if socket::is_timeout(&error) => return Ok(received),
-            Err(error) => return Err(error).context("receive"),
-        }
+        let sent = self.sender.finish()?;
+        Ok(UdpOutcome { sent, ..self.receiver.finish()? })
     }
 }
 
 impl Received {
     fn take(&mut self, datagram: &[u8], size: usize, scratch: &mut Vec<u8>) {
-        let Some((head, content)) = datagram.split_first_chunk::<8>() else {
-            self.damaged += 1;
-            return;
-        };
-        let number = u64::from_be_bytes(*head);
-        if datagram.len() != size || !Pattern::new(number).matches(0, content, scratch) {
-            self.damaged += 1;
+        let outcome = &mut self.outcome;
+        let number = datagram.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
+        if datagram.len() != size || !Pattern::new(number).matches(0, &datagram[8..], scratch) {
+            outcome.damaged += 1;
             return;
         }
         let Ok(index) = usize::try_from(number) else { return };
         if index < self.seen.len() {
-            self.reordered += 1;
+            outcome.reordered += 1;
         } else {
             self.seen.resize(index + 1, false);
         }
-        if std::mem::replace(&mut self.seen[index], true) {
-            self.duplicates += 1;
+        match std::mem::replace(&mut self.seen[index], true) {
+            true => outcome.duplicates += 1,
+            false => outcome.received += 1,
         }
     }
 }
@@ -218,6 +172,7 @@ mod tests {
         }
         received.take(&datagram(3)[..31], 32, &mut scratch);
         assert_eq!(received.seen, [true, true, true]);
-        assert_eq!((received.duplicates, received.reordered, received.damaged), (1, 2, 2));
+        let UdpOutcome { received, duplicates, reordered, damaged, .. } = received.outcome;
+        assert_eq!((received, duplicates, reordered, damaged), (3, 1, 2, 2));
     }
 }

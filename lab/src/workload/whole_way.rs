@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-use super::socket::{accept, connect_from, datagram_sockets, listen};
+use super::socket::{connection, datagram_sockets};
 use super::speed::{DATAGRAM, SEGMENT};
 use super::{Endpoint, Protocol, Traffic};
 
@@ -52,11 +52,8 @@ impl WholeWay {
 }
 
 impl Sockets {
-    fn tcp([from, to]: [&Endpoint; 2]) -> anyhow::Result<Self> {
-        let listener = to.namespace.enter(|| listen(to))?;
-        let at = listener.local_addr().context("address of a listener")?;
-        let from = from.namespace.enter(|| connect_from(from, at, Protocol::Tcp))?;
-        let to = accept(&listener, || true)?.context("no connection")?;
+    fn tcp(ends: [&Endpoint; 2]) -> anyhow::Result<Self> {
+        let ([from, to], _) = connection(ends, Protocol::Tcp)?;
         for stream in [&from, &to] {
             stream.set_nonblocking(true).context("a socket that does not block")?;
         }
