@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use pcap_parser::{LegacyPcapBlock, parse_pcap};
 
 use crate::interrupt;
 use crate::netns::Namespace;
@@ -97,24 +98,17 @@ impl Frame {
     }
 }
 
-/// Reads a capture file as tcpdump writes it on this machine: native byte order, microseconds.
+/// Reads a capture file as tcpdump writes it on this machine: little-endian, microseconds.
 fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
-    let (head, mut rest) = octets.split_at_checked(24).context("no capture header")?;
-    ensure!(head[..4] == 0xa1b2_c3d4_u32.to_ne_bytes(), "not a capture file");
-    let mut frames = Vec::new();
-    while !rest.is_empty() {
-        let (record, after) = rest.split_at_checked(16).context("cut record header")?;
-        let field = |at: usize| {
-            let octets = [record[at], record[at + 1], record[at + 2], record[at + 3]];
-            u32::from_ne_bytes(octets)
-        };
-        let at = Duration::from_secs(field(0).into()) + Duration::from_micros(field(4).into());
-        let (captured, length) = (usize::try_from(field(8))?, usize::try_from(field(12))?);
-        let (frame, after) = after.split_at_checked(captured).context("cut record")?;
-        frames.push(Frame { octets: frame.to_vec(), at, length });
-        rest = after;
-    }
-    Ok(frames)
+    let parsed = parse_pcap(octets).map_err(|_| anyhow!("not a capture file"));
+    let (rest, capture) = parsed?;
+    ensure!(rest.is_empty(), "cut record");
+    let frame = |block: &LegacyPcapBlock<'_>| {
+        let at =
+            Duration::from_secs(block.ts_sec.into()) + Duration::from_micros(block.ts_usec.into());
+        Ok(Frame { octets: block.data.to_vec(), at, length: block.origlen.try_into()? })
+    };
+    capture.blocks.iter().map(frame).collect()
 }
 
 /// Octets kept of a frame: all of one that fits a wire; segments that the kernel has not cut yet are
@@ -133,10 +127,10 @@ mod tests {
 
     fn pcap(frames: &[&[u8]]) -> Vec<u8> {
         let mut octets = vec![0; 24];
-        octets[..4].copy_from_slice(&0xa1b2_c3d4_u32.to_ne_bytes());
+        octets[..4].copy_from_slice(&0xa1b2_c3d4_u32.to_le_bytes());
         for frame in frames {
-            let length = u32::try_from(frame.len()).unwrap().to_ne_bytes();
-            let at = [1_800_000_000_u32, 250_000].map(u32::to_ne_bytes);
+            let length = u32::try_from(frame.len()).unwrap().to_le_bytes();
+            let at = [1_800_000_000_u32, 250_000].map(u32::to_le_bytes);
             octets.extend([at[0], at[1], length, length].concat());
             octets.extend(*frame);
         }

@@ -183,7 +183,7 @@ impl Daemon {
         interrupt::wait_for(&format!("event {kind}"), limit, || {
             Ok(self.events().iter().find(|event| event.kind == *kind).cloned())
         })
-        .with_context(|| format!("log of moorlined:\n{}", tail(&self.process.log())))
+        .with_context(|| format!("log of moorlined:\n{}", self.tail()))
     }
 
     /// The address that the daemon made on an uplink and that peers can verify; waits for it.
@@ -197,13 +197,19 @@ impl Daemon {
             let mut locators = uplinks.flat_map(|uplink| &uplink.locators);
             Ok(locators.find(|l| l.proof != Proof::None && l.announced).map(|l| l.address))
         })
-        .with_context(|| format!("uplink {uplink}; log of moorlined:\n{}", tail(&self.log())))
+        .with_context(|| format!("uplink {uplink}; log of moorlined:\n{}", self.tail()))
     }
 
     /// What it logged.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
+    }
+
+    /// The last lines of what it logged.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        tail(&self.log())
     }
 
     /// Its process id.
@@ -227,7 +233,7 @@ impl Daemon {
     pub fn hand_over(mut self) -> anyhow::Result<()> {
         let status = self.process.end_by(Signal::TERM, STOP_LIMIT)?;
         let is_done = status.is_some_and(|status| status.success());
-        ensure!(is_done, "handing over: {status:?}: {}", tail(&self.log()));
+        ensure!(is_done, "handing over: {status:?}: {}", self.tail());
         Ok(())
     }
 
@@ -239,7 +245,7 @@ impl Daemon {
         self.client.down().context("down")?;
         let status =
             interrupt::wait_for("the end of moorlined", STOP_LIMIT, || self.process.poll())?;
-        ensure!(status.success(), "down: {status}: {}", tail(&self.log()));
+        ensure!(status.success(), "down: {status}: {}", self.tail());
         Ok(())
     }
 
@@ -321,8 +327,7 @@ fn follow(socket: PathBuf) -> anyhow::Result<Receiver<Event>> {
 }
 
 /// The last lines of a log.
-#[must_use]
-pub fn tail(log: &str) -> String {
+fn tail(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }

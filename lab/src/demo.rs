@@ -17,12 +17,12 @@ use anyhow::Context as _;
 pub use protocol::Protocol;
 pub use report::{Mode, Report};
 pub use run::Outcome;
+use run::Scenario;
 
 use crate::daemon::{DaemonOptions, start_both};
 use crate::lab::Lab;
 use crate::timeline::View;
 use crate::topology::{self, HOSTS, ISPS, host_address};
-use crate::workload::Endpoint;
 use crate::{interrupt, preflight};
 
 /// What can be chosen.
@@ -73,22 +73,14 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
 }
 
 fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
+    let DemoOptions { ref moorlined, protocol, send_timeout, rate } = *options;
     let lab = Lab::build(topology::two_by_two(true))?;
-    let settings = options.protocol.words().settings;
-    let started = DaemonOptions::with(&options.moorlined, options.send_timeout, settings);
+    let started = DaemonOptions::with(moorlined, send_timeout, protocol.words().settings);
     let mut daemons = start_both(&lab, [&started; 2])?;
-    let mut ends = Vec::new();
-    for (host, daemon) in HOSTS.into_iter().zip(&daemons) {
-        let namespace = lab.namespace(host)?.clone();
-        ends.push(Endpoint { namespace, address: daemon.verifiable_address(ISPS[0])? });
-    }
-    view_title(view, "With Moorline on both hosts", options.rate);
-    let scenario = run::Scenario {
-        protocol: options.protocol,
-        send_timeout: options.send_timeout,
-        rate: options.rate,
-    };
-    run::run(&lab, &ends, &mut daemons, scenario, view)
+    let address = |host: usize| daemons[host].verifiable_address(ISPS[0]);
+    let addresses = [address(0)?, address(1)?];
+    view.begin("With Moorline on both hosts", &run::lanes(rate));
+    run::run(&lab, addresses, &mut daemons, Scenario { protocol, send_timeout, rate }, view)
 }
 
 /// The control run alone: the same programs and the same cut, without daemons, watched for twice
@@ -104,16 +96,7 @@ pub fn without_moorline(
 ) -> anyhow::Result<Outcome> {
     interrupt::install()?;
     let lab = Lab::build(topology::two_by_two(true))?;
-    let mut ends = Vec::new();
-    for host in HOSTS {
-        let namespace = lab.namespace(host)?.clone();
-        ends.push(Endpoint { namespace, address: host_address(host, 1) });
-    }
-    view_title(view, "The same without Moorline", rate);
-    let scenario = run::Scenario { protocol, send_timeout, rate };
-    run::run(&lab, &ends, &mut [], scenario, view)
-}
-
-fn view_title(view: &mut dyn View, title: &str, rate: u64) {
-    view.begin(title, &run::lanes(rate));
+    let addresses = HOSTS.map(|host| host_address(host, 1));
+    view.begin("The same without Moorline", &run::lanes(rate));
+    run::run(&lab, addresses, &mut [], Scenario { protocol, send_timeout, rate }, view)
 }

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-use crate::lab::Lab;
-use crate::netns::{Namespace, Waiting};
-use crate::topology::Prefix;
+use crate::lab::{Lab, Place};
+use crate::netns::Waiting;
+use crate::topology::{End, Prefix};
 
 /// Something that breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,12 +108,10 @@ impl Lab {
             Failure::Silent { router } => drop_at(router, ""),
             Failure::OneWay { router, from } => drop_at(router, &format!("iifname \"{from}\" ")),
             Failure::CarrierDown { node, interface } => {
-                let ends = self.ends_seen_from(node, interface)?;
-                let down = |(namespace, interface): &(&Namespace, String)| {
-                    let script = format!("link set dev {interface} down\n");
-                    Ok((namespace.waiting_ip()?, script))
+                let down = |(interface, namespace): Place| {
+                    Ok((namespace.waiting_ip()?, format!("link set dev {interface} down\n")))
                 };
-                ends.iter().map(down).collect()
+                self.ends_seen_from(node, interface)?.into_iter().map(down).collect()
             }
             Failure::AddressRemoved { node, interface, address } => {
                 let script = format!("addr del {address} dev {interface}\n");
@@ -128,11 +126,10 @@ impl Lab {
                 self.namespace(router)?.nft(&format!("delete table ip6 {}\n", table_name(failure)))
             }
             Failure::CarrierDown { node, interface } => {
-                for (namespace, interface) in self.ends_seen_from(node, interface)? {
+                for (interface, namespace) in self.ends_seen_from(node, interface)? {
                     namespace.ip(&["link", "set", "dev", &interface, "up"])?;
                 }
-                let far = self.far_end(node, interface)?.0;
-                self.restore_routes(far)?;
+                self.restore_routes(&self.link_at(node, interface)?.2.node)?;
                 self.restore_routes(node)
             }
             Failure::AddressRemoved { node, interface, address } => {
@@ -145,27 +142,22 @@ impl Lab {
 
     /// What has to go down for a node to lose its carrier: the far end of the cable and, as a wire does
     /// not pass that on, the near end of the wire before it.
-    fn ends_seen_from(
-        &self,
-        node: &str,
-        interface: &str,
-    ) -> anyhow::Result<Vec<(&Namespace, String)>> {
-        let mut ends: Vec<_> =
-            self.wires().near_end(self.topology(), node, interface).into_iter().collect();
-        let (far, interface) = self.far_end(node, interface)?;
-        ends.push((self.namespace(far)?, interface.to_owned()));
-        Ok(ends)
+    fn ends_seen_from(&self, node: &str, interface: &str) -> anyhow::Result<Vec<Place>> {
+        let (number, near, far) = self.link_at(node, interface)?;
+        let is_left = self.topology().links[number].ends[0] == *near;
+        let wire = self.wires().ends_of(number);
+        let near = wire.map(|[left, right]| if is_left { left } else { right });
+        let far = (far.interface.clone(), self.namespace(&far.node)?.clone());
+        Ok(near.into_iter().chain([far]).collect())
     }
 
-    fn far_end(&self, node: &str, interface: &str) -> anyhow::Result<(&str, &str)> {
-        let ends = self.topology().links.iter().flat_map(|link| {
+    fn link_at(&self, node: &str, interface: &str) -> anyhow::Result<(usize, &End, &End)> {
+        let ends = self.topology().links.iter().enumerate().flat_map(|(number, link)| {
             let [left, right] = &link.ends;
-            [(left, right), (right, left)]
+            [(number, left, right), (number, right, left)]
         });
-        ends.filter(|(near, _)| near.node == node && near.interface == interface)
-            .map(|(_, far)| (far.node.as_str(), far.interface.as_str()))
-            .next()
-            .with_context(|| format!("node {node} has no interface {interface}"))
+        let mut ends = ends.filter(|(_, near, _)| near.node == node && near.interface == interface);
+        ends.next().with_context(|| format!("node {node} has no interface {interface}"))
     }
 }
 

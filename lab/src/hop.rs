@@ -69,6 +69,17 @@ impl Hop {
         header[12..].copy_from_slice(&IPV6);
         header
     }
+
+    /// The frame of an IPv6 packet that goes this way.
+    #[must_use]
+    pub fn frame(&self, ends: [Ipv6Addr; 2], next_header: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes();
+        let mut frame = self.header().to_vec();
+        frame.extend([0x60, 0, 0, 0, length[0], length[1], next_header, HOP_LIMIT]);
+        frame.extend(ends.iter().flat_map(Ipv6Addr::octets));
+        frame.extend(payload);
+        frame
+    }
 }
 
 fn address_of(namespace: &Namespace, interface: &str) -> anyhow::Result<[u8; 6]> {
@@ -89,6 +100,7 @@ fn mac(text: &Value) -> Option<[u8; 6]> {
 
 /// Octets of an Ethernet header.
 pub(crate) const ETHERNET_LEN: usize = 14;
+const HOP_LIMIT: u8 = 64;
 const IPV6: [u8; 2] = [0x86, 0xdd];
 /// RFC 863.
 const DISCARD: u16 = 9;
@@ -113,5 +125,8 @@ mod tests {
     fn a_header_begins_with_where_it_goes() {
         let hop = Hop { interface: "cable".into(), own: [1; 6], next: [2; 6] };
         assert_eq!(hop.header(), [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 0x86, 0xdd]);
+        let frame = hop.frame([Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED], 17, &[7; 3]);
+        assert_eq!(frame[14..22], [0x60, 0, 0, 0, 0, 3, 17, 64]);
+        assert_eq!((frame[37], frame.len()), (1, 57));
     }
 }

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use crate::interrupt;
 use crate::netns::{Namespace, SEGMENTATION, feed};
 use crate::sweep::{self, Guardian};
-use crate::topology::{End, Link, LinkEmulation, Node, Role, Topology};
+use crate::topology::{End, IngressFilter, Link, Node, Prefix, Role, Route, Topology};
 use crate::wires::Wires;
 
 /// A running network. All of it is gone when this is dropped.
@@ -131,6 +131,8 @@ impl Lab {
     fn set_defaults(&self, node: &Node) -> anyhow::Result<()> {
         let namespace = self.namespace(&node.name)?;
         let forwarding = match node.role {
+            // As the kernel makes them, whatever a lab does elsewhere.
+            Role::Untuned => return Ok(()),
             Role::Host => "0",
             Role::Router => "1",
         };
@@ -150,12 +152,9 @@ impl Lab {
             Ok((end.interface.clone(), self.namespace(&end.node)?.clone()))
         };
         let (left, right) = (near(left)?, near(right)?);
-        let pairs = match link.emulation {
-            LinkEmulation::Direct => vec![(left, right)],
-            LinkEmulation::Impaired(_) => {
-                let [one, other] = self.wires.ends_of(number).context("cable without a wire")?;
-                vec![(left, one), (right, other)]
-            }
+        let pairs = match self.wires.ends_of(number) {
+            None => vec![(left, right)],
+            Some([one, other]) => vec![(left, one), (right, other)],
         };
         // Where both ends have the same index, the kernel takes its time to tell that the cable has been cut: up to a second
         // if other links of the machine have changed of late.
@@ -175,23 +174,17 @@ impl Lab {
     fn configure(&self, node: &Node) -> anyhow::Result<()> {
         let namespace = self.namespace(&node.name)?;
         let mut lines = String::from("link set lo up\n");
-        for end in self.topology.links.iter().flat_map(|link| &link.ends) {
-            if end.node == node.name {
-                for address in &end.addresses {
-                    writeln!(lines, "addr add {address} dev {} nodad", end.interface)?;
-                }
-                writeln!(lines, "link set dev {} up", end.interface)?;
+        let ends = |link: &Link| link.ends.clone().into_iter().filter(|end| end.node == node.name);
+        for End { interface, addresses, .. } in self.topology.links.iter().flat_map(ends) {
+            for address in addresses {
+                writeln!(lines, "addr add {address} dev {interface} nodad")?;
             }
+            writeln!(lines, "link set dev {interface} up")?;
         }
         namespace.ip_batch(&lines)?;
-        for link in &self.topology.links {
-            if let LinkEmulation::Impaired(plan) = link.emulation
-                && plan.counts_packets()
-            {
-                for end in link.ends.iter().filter(|end| end.node == node.name) {
-                    namespace.switch_off(&end.interface, &SEGMENTATION)?;
-                }
-            }
+        let counting = self.topology.links.iter().filter(|link| link.counts_packets());
+        for End { interface, .. } in counting.flat_map(ends) {
+            namespace.switch_off(&interface, &SEGMENTATION)?;
         }
         self.restore_routes(&node.name)?;
         let filters = ingress_rules(node)?;
@@ -205,9 +198,9 @@ impl Lab {
     pub(crate) fn restore_routes(&self, node: &str) -> anyhow::Result<()> {
         let mut lines = String::new();
         for route in self.topology.nodes.iter().filter(|n| n.name == node).flat_map(|n| &n.routes) {
-            let (to, via, dev, metric) =
-                (route.destination, route.via, &route.interface, route.metric);
-            writeln!(lines, "route replace {to} via {via} dev {dev} metric {metric}")?;
+            let Route { destination, via, interface, metric } = route;
+            let via = via.map(|via| format!("via {via} ")).unwrap_or_default();
+            writeln!(lines, "route replace {destination} {via}dev {interface} metric {metric}")?;
         }
         self.namespace(node)?.ip_batch(&lines)
     }
@@ -223,8 +216,9 @@ fn ingress_rules(node: &Node) -> anyhow::Result<String> {
     let mut script = String::from(
         "table ip6 bcp38 {\n chain forward {\n  type filter hook forward priority 0;\n",
     );
-    for filter in &node.ingress_filters {
-        writeln!(script, "  iifname \"{}\" ip6 saddr != {} drop", filter.interface, filter.source)?;
+    for IngressFilter { interface, sources } in &node.ingress_filters {
+        let sources = sources.iter().map(Prefix::to_string).collect::<Vec<_>>().join(", ");
+        writeln!(script, "  iifname \"{interface}\" ip6 saddr != {{ {sources} }} drop")?;
     }
     script.push_str(" }\n}\n");
     Ok(script)

@@ -32,6 +32,9 @@ pub struct Node {
 pub enum Role {
     /// Drops them.
     Host,
+    /// As a host, with the settings of the kernel: Router Advertisements, duplicate address detection, addresses that go with a
+    /// link.
+    Untuned,
     /// Forwards them.
     Router,
 }
@@ -43,6 +46,12 @@ impl Node {
         Self { name: name.into(), role: Role::Host, routes, ingress_filters: Vec::new() }
     }
 
+    /// A host that nobody has tuned.
+    #[must_use]
+    pub fn untuned(name: &str) -> Self {
+        Self { role: Role::Untuned, ..Self::host(name, Vec::new()) }
+    }
+
     /// A router that lets everything through.
     #[must_use]
     pub fn router(name: &str, routes: Vec<Route>) -> Self {
@@ -50,13 +59,14 @@ impl Node {
     }
 }
 
-/// A cable: a veth pair.
+/// A cable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its two ends.
     pub ends: [End; 2],
-    /// What the cable does to packets.
-    pub emulation: LinkEmulation,
+    /// Delay, jitter, loss, a rate: such a cable is two veth pairs with a [`moorline_link::Wire`] between them, as not every kernel
+    /// has netem. Without it, it does nothing to packets: a veth pair.
+    pub impairment: Option<Impairment>,
 }
 
 impl Link {
@@ -68,20 +78,13 @@ impl Link {
             interface: interface.into(),
             addresses,
         };
-        Self { ends: ends.map(end), emulation: LinkEmulation::Direct }
+        Self { ends: ends.map(end), impairment: None }
     }
-}
 
-/// What a link does to the packets on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LinkEmulation {
-    /// Nothing: a veth pair.
-    #[default]
-    Direct,
-    /// Delay, jitter, loss, a rate: two veth pairs with a [`moorline_link::Wire`] between them, as not
-    /// every kernel has netem.
-    Impaired(Impairment),
+    /// Whether what it does, it does to each packet, so that none may be larger than those on a wire.
+    pub(crate) fn counts_packets(&self) -> bool {
+        self.impairment.is_some_and(|plan| plan.counts_packets())
+    }
 }
 
 impl Topology {
@@ -91,7 +94,7 @@ impl Topology {
         for (number, link) in (0..).zip(&mut self.links) {
             if link.ends.iter().any(|end| end.node == node) {
                 let seed = plan.seed.wrapping_mul(SEEDS_APART).wrapping_add(number);
-                link.emulation = LinkEmulation::Impaired(Impairment { seed, ..plan });
+                link.impairment = Some(Impairment { seed, ..plan });
             }
         }
         self
@@ -100,8 +103,7 @@ impl Topology {
     /// Programs besides `ip` and `nft` that it takes to build it.
     #[must_use]
     pub fn programs(&self) -> &'static [&'static str] {
-        let counts = |link: &Link| matches!(link.emulation, LinkEmulation::Impaired(plan) if plan.counts_packets());
-        if self.links.iter().any(counts) { &["ethtool"] } else { &[] }
+        if self.links.iter().any(Link::counts_packets) { &["ethtool"] } else { &[] }
     }
 }
 
@@ -121,12 +123,20 @@ pub struct End {
 pub struct Route {
     /// Where to.
     pub destination: Prefix,
-    /// Next hop.
-    pub via: Ipv6Addr,
+    /// Next hop; none for destinations on the link.
+    pub via: Option<Ipv6Addr>,
     /// Interface of the next hop.
     pub interface: String,
     /// Lower is preferred.
     pub metric: u32,
+}
+
+impl Route {
+    /// By a next hop, at the metric that is the kernel's default.
+    #[must_use]
+    pub fn by(destination: Prefix, via: Ipv6Addr, interface: &str) -> Self {
+        Self { destination, via: Some(via), interface: interface.into(), metric: 1024 }
+    }
 }
 
 /// BCP 38: sources that may come in on an interface of an ISP; others are dropped silently.
@@ -134,8 +144,8 @@ pub struct Route {
 pub struct IngressFilter {
     /// The customer's interface.
     pub interface: String,
-    /// The prefix given to the customer.
-    pub source: Prefix,
+    /// The prefixes given to the customer.
+    pub sources: Vec<Prefix>,
 }
 
 /// An address with a prefix length.
@@ -202,7 +212,8 @@ pub fn host_address(host: &str, isp: u16) -> Ipv6Addr {
 pub fn two_by_two(ingress_filtering: bool) -> Topology {
     let mut topology = Topology::default();
     for host in HOSTS {
-        let routes = vec![default_route(host, 1, 1024), default_route(host, 2, 2048)];
+        let route = |isp| Route::by(Prefix::DEFAULT, gateway_address(host, isp), &isp_name(isp));
+        let routes = vec![route(1), Route { metric: 2048, ..route(2) }];
         topology.nodes.push(Node::host(host, routes));
     }
     for (isp, other) in [(1, 2), (2, 1)] {
@@ -222,9 +233,8 @@ pub fn two_by_two(ingress_filtering: bool) -> Topology {
 pub fn shared_link(prefixes: usize) -> Topology {
     let [a, b] = HOSTS;
     let node = |host: &str, other: &str| {
-        let via = shared_address(other, 0);
-        let (destination, interface) = (Prefix::DEFAULT, SHARED_LINK.into());
-        Node::host(host, vec![Route { destination, via, interface, metric: 1024 }])
+        let route = Route::by(Prefix::DEFAULT, shared_address(other, 0), SHARED_LINK);
+        Node::host(host, vec![route])
     };
     let end = |host| {
         let address = |prefix| Prefix::host(shared_address(host, prefix));
@@ -242,25 +252,14 @@ pub fn shared_address(host: &str, prefix: usize) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, prefix, 0, 0, 0, 0, id)
 }
 
-fn default_route(host: &str, isp: u16, metric: u32) -> Route {
-    Route {
-        destination: Prefix::DEFAULT,
-        via: gateway_address(host, isp),
-        interface: isp_name(isp),
-        metric,
-    }
-}
-
 fn isp_router(isp: u16, other: u16, ingress_filtering: bool) -> Node {
-    let to_other_customers = |host: &&str| Route {
-        destination: Prefix::of(host_address(host, other)),
-        via: interconnect_address(other),
-        interface: INTERCONNECT.into(),
-        metric: 1024,
+    let to_other_customers = |host: &&str| {
+        let destination = Prefix::of(host_address(host, other));
+        Route::by(destination, interconnect_address(other), INTERCONNECT)
     };
     let own_customer = |host: &&str| IngressFilter {
         interface: (*host).into(),
-        source: Prefix::of(host_address(host, isp)),
+        sources: vec![Prefix::of(host_address(host, isp))],
     };
     let routes = HOSTS.iter().map(to_other_customers).collect();
     let filters = HOSTS.iter().filter(|_| ingress_filtering).map(own_customer);
@@ -324,9 +323,9 @@ mod tests {
         let topology = two_by_two(false).with_cables_of("a", plan);
         let mut seeds = BTreeSet::new();
         for link in &topology.links {
-            match link.emulation {
-                LinkEmulation::Direct => assert!(link.ends.iter().all(|end| end.node != "a")),
-                LinkEmulation::Impaired(plan) => assert!(seeds.insert(plan.seed)),
+            match link.impairment {
+                None => assert!(link.ends.iter().all(|end| end.node != "a")),
+                Some(plan) => assert!(seeds.insert(plan.seed)),
             }
         }
         assert_eq!((seeds.len(), topology.programs()), (2, &["ethtool"][..]));
@@ -342,7 +341,7 @@ mod tests {
                     .find(|link| link.ends.iter().any(|end| is_at(end, node, route)))
                     .unwrap();
                 let other = link.ends.iter().find(|end| end.node != node.name).unwrap();
-                assert!(other.addresses.contains(&Prefix::host(route.via)), "{route:?}");
+                assert!(other.addresses.contains(&Prefix::host(route.via.unwrap())), "{route:?}");
             }
         }
     }
@@ -355,7 +354,8 @@ mod tests {
     fn filtering_names_the_prefix_given_to_each_customer() {
         let topology = two_by_two(true);
         let isp2 = topology.nodes.iter().find(|node| node.name == "isp2").unwrap();
-        let sources: Vec<_> = isp2.ingress_filters.iter().map(|f| f.source.to_string()).collect();
+        let sources = isp2.ingress_filters.iter().flat_map(|filter| &filter.sources);
+        let sources: Vec<_> = sources.map(Prefix::to_string).collect();
         assert_eq!(sources, ["2001:db8:a2::/64", "2001:db8:b2::/64"]);
         assert!(two_by_two(false).nodes.iter().all(|node| node.ingress_filters.is_empty()));
     }

@@ -47,7 +47,7 @@ pub struct Packet {
 }
 
 /// A flow record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Record {
     /// When its first packet passed.
     pub start: Duration,
@@ -89,7 +89,7 @@ pub fn read(mut file: impl Read + Seek + Send + 'static) -> anyhow::Result<Packe
     file.rewind()?;
     let file = BufReader::new(file);
     if head.try_into().is_ok_and(capture::is_capture) {
-        return Ok(Box::new(capture::Capture::new(file)?));
+        return Ok(Box::new(capture::packets(file)?));
     }
     let mut records = records::read(file)?;
     records.sort_by_key(|record| record.start);

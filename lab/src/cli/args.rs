@@ -87,7 +87,7 @@ pub struct RunArgs {
 pub struct DemoArgs {
     /// What keeps the connections alive: shim6, over an ISP that dies silently, or ilnp, on a host that is cut off from its
     /// ISP.
-    #[arg(long, value_name = "PROTOCOL", default_value_t)]
+    #[arg(long, value_name = "PROTOCOL", default_value_t = Protocol::Shim6)]
     pub protocol: Protocol,
     /// Silence that counts as failure (RFC 5534: Send Timeout); of no account for ilnp.
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = send_timeout)]

@@ -1,24 +1,20 @@
 //! What the demo shows, by protocol.
 
-use std::fmt;
-use std::str::FromStr;
-
 use moorline_api::{ReadinessState, SessionState};
-use serde::{Deserialize, Serialize};
 
 use crate::daemon::Daemon;
 use crate::failure::Failure;
+use crate::named::named;
 use crate::topology::{HOSTS, ISPS};
 
-/// What keeps the connections of the demo alive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// Shim6 and REAP: ISP 1 dies silently.
-    #[default]
-    Shim6,
-    /// ILNPv6: host A is cut off from ISP 1.
-    Ilnp,
+named! {
+    /// What keeps the connections of the demo alive.
+    pub enum Protocol {
+        /// Shim6 and REAP: ISP 1 dies silently.
+        Shim6 = "shim6",
+        /// ILNPv6: host A is cut off from ISP 1.
+        Ilnp = "ilnp",
+    }
 }
 
 /// What is said of a protocol.
@@ -76,25 +72,5 @@ impl Protocol {
                 sessions.iter().any(|session| session.state == SessionState::Established)
             }
         })
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Shim6 => "shim6",
-            Self::Ilnp => "ilnp",
-        })
-    }
-}
-
-impl FromStr for Protocol {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Shim6, Self::Ilnp]
-            .into_iter()
-            .find(|protocol| protocol.to_string() == text)
-            .ok_or_else(|| "neither \"shim6\" nor \"ilnp\"".to_owned())
     }
 }

@@ -4,13 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use moorline_api::Pair;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Protocol;
 use super::run::Outcome;
 
 /// Result of a demo; `moorline demo --json` prints it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether the connections went on over the other ISP and ended in order.
     pub survived: bool,
@@ -31,12 +31,11 @@ pub struct Report {
     /// Where it ran.
     pub mode: Mode,
     /// What kept the connections alive.
-    #[serde(default)]
     pub protocol: Protocol,
 }
 
 /// Where a demo ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Real kernels and programs in network namespaces.

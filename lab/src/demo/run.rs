@@ -1,5 +1,6 @@
 //! One run: programs, cut, what became of them.
 
+use std::net::Ipv6Addr;
 use std::thread;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use moorline_api::{Event, EventKind, Pair};
 
 use super::Protocol;
 use crate::clock::Clock;
-use crate::daemon::{Daemon, tail};
+use crate::daemon::Daemon;
 use crate::failure::Fault;
 use crate::interrupt;
 use crate::lab::Lab;
@@ -46,16 +47,20 @@ pub(super) fn lanes(rate: u64) -> [Lane; 2] {
     ["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: rate })
 }
 
-/// Runs curl and iperf3 between the ends, breaks the way over ISP 1, and watches.
+/// Runs curl and iperf3 between these addresses of the hosts, breaks the way over ISP 1, and watches.
 pub(super) fn run(
     lab: &Lab,
-    ends: &[Endpoint],
+    addresses: [Ipv6Addr; 2],
     daemons: &mut [Daemon],
     scenario: Scenario,
     view: &mut dyn View,
 ) -> anyhow::Result<Outcome> {
     let Scenario { protocol, send_timeout, rate } = scenario;
-    let [a, b] = ends else { bail!("two ends are needed") };
+    let end = |host: usize| -> anyhow::Result<Endpoint> {
+        let namespace = lab.namespace(HOSTS[host])?.clone();
+        Ok(Endpoint { namespace, address: addresses[host] })
+    };
+    let (a, b) = (&end(0)?, &end(1)?);
     let directory = lab.directory(HOSTS[0])?;
     // Long enough to see it going on after the recovery.
     let duration = BEFORE_CUT + send_timeout + AFTER_RECOVERY;
@@ -122,7 +127,7 @@ impl Watch<'_> {
                 break;
             }
             if now > PROTECTION_LIMIT {
-                let logs = self.daemons.iter().map(|daemon| tail(&daemon.log()));
+                let logs = self.daemons.iter().map(Daemon::tail);
                 let logs = logs.collect::<Vec<_>>().join("\n");
                 let missing = self.unprotected;
                 let what = self.protocol.words().state;
@@ -219,6 +224,7 @@ impl Watch<'_> {
 }
 
 /// How an event of a host looks in the view; none for those that would only distract.
+#[allow(clippy::wildcard_enum_match_arm, reason = "most events would only distract")]
 fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
     let host = host.to_uppercase();
     let reason = event.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
@@ -238,23 +244,7 @@ fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
             (MarkKind::Note, format!("{host} has no session any more{reason}"))
         }
         EventKind::Warning => (MarkKind::Note, format!("{host} warns{reason}")),
-        EventKind::DaemonStarted
-        | EventKind::DaemonStopping
-        | EventKind::UplinkUp
-        | EventKind::UplinkDown
-        | EventKind::LocatorsChanged
-        | EventKind::ContextTriggered
-        | EventKind::ContextEstablished
-        | EventKind::InboundOk
-        | EventKind::Operational
-        | EventKind::Cleared
-        | EventKind::Missed
-        | EventKind::PathRequested
-        | EventKind::PathUnanswered
-        | EventKind::Congested
-        | EventKind::SessionEstablished
-        | EventKind::LocatorsAcknowledged
-        | EventKind::Other(_) => return None,
+        _ => return None,
     };
     Some((kind, what))
 }

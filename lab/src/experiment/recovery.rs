@@ -7,7 +7,7 @@ use std::{fs, thread};
 use anyhow::Context as _;
 use moorline_api::EventKind;
 
-use crate::daemon::{Daemon, DaemonOptions, start_both, tail};
+use crate::daemon::{Daemon, DaemonOptions, start_both};
 use crate::lab::Lab;
 use crate::named::named;
 use crate::netns::Namespace;
@@ -95,7 +95,7 @@ impl Scene {
 
     /// The ends of the daemons' logs, for an error.
     pub(super) fn logs(&self) -> String {
-        self.daemons.iter().map(|daemon| tail(&daemon.log())).collect::<Vec<_>>().join("\n")
+        self.daemons.iter().map(Daemon::tail).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -1,9 +1,7 @@
 //! Routers, the core between them, and hosts.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::Ipv6Addr;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -12,9 +10,9 @@ use serde_json::Value;
 use crate::hop::Hop;
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
-use crate::netns::{Namespace, feed};
+use crate::netns::Namespace;
 use crate::router::{Advertised, Advertiser, Manner};
-use crate::topology::{Impairment, Link, Node, Prefix, Topology};
+use crate::topology::{Impairment, IngressFilter, Link, Node, Prefix, Route, Topology};
 
 /// A host's uplink and the router at its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +82,33 @@ impl Access {
         Advertised { prefix, preferred: 14_400, valid: 86_400 }
     }
 
-    /// The cable between the router and the core.
-    fn at_the_core(self) -> Link {
-        Link::direct([("core", self.router, Vec::new()), (self.router, "core", Vec::new())])
+    /// The router: an ISP of its own that drops packets whose source is not in what it owns.
+    fn as_node(self) -> Node {
+        let on_link = |subnet| Route {
+            destination: self.prefix(subnet),
+            via: None,
+            interface: "cust".into(),
+            metric: 1024,
+        };
+        let core = Route::by(Prefix::DEFAULT, self.of_core(), "core");
+        let filter = IngressFilter {
+            interface: "cust".into(),
+            sources: vec![self.block(), self.unique_local()],
+        };
+        let router = Node::router(self.router, vec![core, on_link(1), on_link(2)]);
+        Node { ingress_filters: vec![filter], ..router }
+    }
+
+    /// From the host to the router, and from there to the core.
+    fn cables(self) -> [Link; 2] {
+        let at = |address| vec![Prefix::host(address)];
+        [
+            Link::direct([(self.host, self.uplink, vec![]), (self.router, "cust", at(ROUTER))]),
+            Link::direct([
+                ("core", self.router, at(self.of_core())),
+                (self.router, "core", at(self.at_core())),
+            ]),
+        ]
     }
 
     fn of_core(self) -> Ipv6Addr {
@@ -115,25 +137,20 @@ impl Network {
     pub fn build(hosts: &[&str], rtt: Duration) -> anyhow::Result<Self> {
         let accesses: Vec<_> =
             ACCESSES.into_iter().filter(|access| hosts.contains(&access.host)).collect();
-        let routers = accesses.iter().map(|access| access.router).chain(["core"]);
-        let routers = routers.map(|name| Node::router(name, Vec::new()));
-        let nodes = hosts.iter().map(|host| Node::host(host, Vec::new())).chain(routers);
+        let to_isp = |access: &Access| Route::by(access.block(), access.at_core(), access.router);
+        let core = Node::router("core", accesses.iter().map(to_isp).collect());
+        let hosts = hosts.iter().map(|host| Node::untuned(host));
+        let routers = accesses.iter().map(|access| access.as_node());
+        let topology = Topology {
+            nodes: hosts.chain(routers).chain([core]).collect(),
+            links: accesses.iter().flat_map(|access| access.cables()).collect(),
+        };
         // Two of these cables are on the way, and two on the way back.
-        let cables = Impairment::delay(rtt / 4);
-        let links = accesses.iter().map(|access| access.at_the_core()).collect();
-        let topology = Topology { nodes: nodes.collect(), links };
         let lab = Lab::build(match rtt.is_zero() {
             true => topology,
-            false => topology.with_cables_of("core", cables),
+            false => topology.with_cables_of("core", Impairment::delay(rtt / 4)),
         })?;
         let network = Self { advertisers: BTreeMap::new(), lab };
-        for host in hosts {
-            network.restore_defaults(host)?;
-        }
-        network.lay_cables(&accesses)?;
-        for &access in &accesses {
-            network.configure(access).with_context(|| format!("router {}", access.router))?;
-        }
         network.acquaint(&accesses)?;
         Ok(network)
     }
@@ -145,57 +162,6 @@ impl Network {
             Hop::towards(self.namespace(access.router)?, access.of_core()).context("the core")?;
         }
         Ok(())
-    }
-
-    /// Hosts are as the kernel makes them, whatever a lab does elsewhere.
-    fn restore_defaults(&self, host: &str) -> anyhow::Result<()> {
-        let host = self.namespace(host)?;
-        host.configure_ipv6(&[
-            ("accept_dad", "1"),
-            ("dad_transmits", "1"),
-            ("accept_ra", "1"),
-            ("keep_addr_on_down", "0"),
-        ])?;
-        host.ip(&["link", "set", "lo", "up"]).map(drop)
-    }
-
-    fn lay_cables(&self, accesses: &[Access]) -> anyhow::Result<()> {
-        let (mut lines, mut index) = (String::new(), FIRST_INDEX);
-        for Access { host, uplink, router, .. } in accesses {
-            let (host, router) = (self.namespace(host)?.name(), self.namespace(router)?.name());
-            // Ends with equal indexes would learn late that the cable has been cut.
-            writeln!(
-                lines,
-                "link add name {uplink} index {index} netns {host} type veth peer name cust index {} netns {router}",
-                index + 1
-            )?;
-            index += 2;
-        }
-        feed(Command::new("ip").args(["-batch", "-"]), &lines)
-    }
-
-    fn configure(&self, access: Access) -> anyhow::Result<()> {
-        let Access { router, uplink, .. } = access;
-        let core = access.of_core();
-        let (own, block) = (access.at_core(), access.block());
-        self.namespace("core")?
-            .ip_batch(&format!("addr add {core}/64 dev {router} nodad\nlink set {router} up\n"))?;
-        self.namespace(router)?.ip_batch(&format!(
-            "link set lo up\naddr add {own}/64 dev core nodad\nlink set core up\n\
-             addr add fe80::1/64 dev cust nodad\nlink set cust up\n\
-             route add default via {core} dev core\n"
-        ))?;
-        for subnet in [1, 2] {
-            let prefix = access.prefix(subnet);
-            self.namespace(router)?.ip(&["route", "add", &prefix.to_string(), "dev", "cust"])?;
-        }
-        self.namespace("core")?.ip_batch(&format!("route add {block} via {own} dev {router}\n"))?;
-        self.namespace(router)?.nft(&format!(
-            "table ip6 isp {{\n chain forward {{\n  type filter hook forward priority 0;\n  \
-             iifname \"cust\" ip6 saddr != {{ {block}, {} }} counter drop\n }}\n}}\n",
-            access.unique_local()
-        ))?;
-        self.namespace(access.host)?.ip(&["link", "set", uplink, "up"]).map(drop)
     }
 
     /// Has the router of an access advertise this from now on, without a word about what it said before. With `is_managed`,
@@ -254,23 +220,21 @@ impl Network {
         let router = self.namespace(access.router)?;
         router.ip(&["link", "set", "cust", state])?;
         if state == "up" {
-            let mut lines = String::from("addr replace fe80::1/64 dev cust nodad\n");
-            for subnet in [1, 2] {
-                writeln!(lines, "route replace {} dev cust", access.prefix(subnet))?;
-            }
-            router.ip_batch(&lines)?;
+            router.ip_batch(&format!("addr replace {ROUTER}/64 dev cust nodad\n"))?;
+            self.lab.restore_routes(access.router)?;
         }
         Ok(())
     }
 
-    /// Has a router drop what it should forward and matches this, in both directions, and say nothing.
+    /// Has a router drop what it should forward and matches one of these, and say nothing.
     ///
     /// # Errors
     /// What `nft` said.
-    pub fn drop_at(&self, router: &str, matching: &str) -> anyhow::Result<()> {
+    pub fn drop_at(&self, router: &str, matching: &[&str]) -> anyhow::Result<()> {
+        let rules: String =
+            matching.iter().map(|matching| format!("  {matching} counter drop\n")).collect();
         self.namespace(router)?.nft(&format!(
-            "table ip6 rough {{\n chain forward {{\n  type filter hook forward priority -10;\n  \
-             {matching} counter drop\n }}\n}}\n"
+            "table ip6 rough {{\n chain forward {{\n  type filter hook forward priority -10;\n{rules} }}\n}}\n"
         ))
     }
 }
@@ -290,6 +254,6 @@ pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>
     Ok(addresses.filter(is_usable).filter_map(|one| one["local"].as_str()?.parse().ok()).collect())
 }
 
-/// Of interfaces; beyond those that a namespace gives to others.
-const FIRST_INDEX: usize = 2000;
+/// Of all routers, on the links to their customers.
+const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 const ADDRESS_LIMIT: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! What happens to hosts, as data and as commands of `ip` and `nft`.
 #![allow(clippy::wildcard_enum_match_arm, reason = "each step concerns a few of many scenarios")]
 
-use std::fmt::Write as _;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::clock::monotonic as now;
@@ -231,7 +231,7 @@ impl Scenario {
                  oifname \"core\" ip6 saddr {} masquerade\n }}\n}}\n",
                 second.unique_local()
             ))?,
-            Self::Drops140 => network.drop_at(second.router, "meta l4proto 140")?,
+            Self::Drops140 => network.drop_at(second.router, &["meta l4proto 140"])?,
             Self::Pppoe => {
                 for (node, interface) in [(second.router, "core"), ("core", second.router)] {
                     network.namespace(node)?.ip(&["link", "set", interface, "mtu", "1492"])?;
@@ -268,14 +268,11 @@ impl Scenario {
         };
         network.advertise(access, &[prefix], is_managed)?;
         if is_managed {
-            let mut address = access.prefix(1);
-            let mut segments = address.address.segments();
-            segments[7] = 0x1d8;
-            (address.address, address.length) = (segments.into(), 128);
-            let (address, uplink) = (address.to_string(), access.uplink);
-            let lease = ["valid_lft", "3600", "preferred_lft", "3600"];
-            let words = [&["addr", "add", &address, "dev", uplink][..], &lease].concat();
-            network.namespace(access.host)?.ip(&words)?;
+            let address = Ipv6Addr::from_bits(own.address.to_bits() | 0x1d8);
+            network.namespace(access.host)?.ip_batch(&format!(
+                "addr add {address}/128 dev {} valid_lft 3600 preferred_lft 3600\n",
+                access.uplink
+            ))?;
         }
         Ok(())
     }
@@ -302,7 +299,7 @@ impl Scenario {
             }
             Self::Restart => world.restart(TWO)?,
             Self::RestartMoved => {
-                world.network.drop_at(first.router, "")?;
+                world.network.drop_at(first.router, &[""])?;
                 pause(Duration::from_secs(3))?;
                 world.restart(TWO)?;
             }
@@ -313,7 +310,7 @@ impl Scenario {
             }
             Self::ManagedAddress => world.start_daemons()?,
             Self::ShortLifetimes | Self::IlnpFullSize | Self::PlainPeer => {}
-            _ => world.network.drop_at(first.router, "")?,
+            _ => world.network.drop_at(first.router, &[""])?,
         }
         Ok(None)
     }
@@ -337,13 +334,8 @@ fn renumber(world: &mut World, access: Access) -> anyhow::Result<()> {
     let prefixes = [Advertised::withdrawn(old), access.usual(access.prefix(2))];
     world.network.advertise(access, &prefixes, false)?;
     pause(Duration::from_secs(4))?;
-    let mut rules = String::new();
-    for direction in ["saddr", "daddr"] {
-        writeln!(rules, "  ip6 {direction} {old} counter drop")?;
-    }
-    world.network.namespace(access.router)?.nft(&format!(
-        "table ip6 rough {{\n chain forward {{\n  type filter hook forward priority -10;\n{rules} }}\n}}\n"
-    ))
+    let drops = ["saddr", "daddr"].map(|direction| format!("ip6 {direction} {old}"));
+    world.network.drop_at(access.router, &drops.each_ref().map(String::as_str))
 }
 
 /// The default of many servers: what was asked for comes in, and these ports.

@@ -75,9 +75,10 @@ pub fn run(
         world.await_addresses()?;
     }
     let apps = world.start_apps(scenario, &plan)?;
-    let is_protected =
-        if scenario == Scenario::IlnpFullSize { false } else { world.settle(&apps)? };
-    let begin = if scenario == Scenario::IlnpFullSize { first_answer(&apps)? } else { now() };
+    let (is_protected, begin) = match scenario == Scenario::IlnpFullSize {
+        true => (false, first_answer(&apps)?),
+        false => (world.settle(&apps)?, now()),
+    };
     let usable = scenario.strike(&mut world)?;
     let over = now();
     let end = watch(&plan, &apps, begin, over)?;
@@ -202,7 +203,7 @@ impl World {
     fn story(&self, apps: &[App]) -> String {
         let mut story: String = apps.iter().map(App::complaints).collect();
         for (host, daemon) in &self.daemons {
-            story += &format!("{host}:\n{}\n", crate::daemon::tail(&daemon.log()));
+            story += &format!("{host}:\n{}\n", daemon.tail());
         }
         story
     }

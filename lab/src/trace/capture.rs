@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
 use etherparse::{LaxNetSlice, LaxSlicedPacket};
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
@@ -13,34 +13,35 @@ use super::Packet;
 use crate::interrupt;
 
 /// Packets of a capture file. One that ends amid a packet, as those of a killed tcpdump do, ends before it.
-pub(super) struct Capture {
+pub(super) fn packets(
+    file: impl Read + Send + 'static,
+) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Packet>>> {
+    let reader = create_reader(BUFFER, file).map_err(plain)?;
+    let mut capture = Some(Capture { reader, interfaces: Vec::new(), blocks: 0 });
+    Ok(std::iter::from_fn(move || {
+        let next = capture.as_mut()?.next_packet().transpose();
+        if !matches!(next, Some(Ok(_))) {
+            capture = None;
+        }
+        next
+    }))
+}
+
+struct Capture {
     reader: Box<dyn PcapReaderIterator + Send>,
     interfaces: Vec<Interface>,
     blocks: u64,
-    is_done: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    link: Linktype,
-    clock: Clock,
-}
-
-/// What the times of a file count.
-#[derive(Clone, Copy, Debug)]
-enum Clock {
-    /// So many in a second.
-    Units(u64),
-    /// Two to the power of so many in a second.
-    Power(u8),
+    /// Octets before the IP header, unless it is Ethernet.
+    header: Option<usize>,
+    /// What times count: so many in a second.
+    units: u64,
 }
 
 impl Capture {
-    pub(super) fn new(file: impl Read + Send + 'static) -> anyhow::Result<Self> {
-        let reader = create_reader(BUFFER, file).map_err(plain)?;
-        Ok(Self { reader, interfaces: Vec::new(), blocks: 0, is_done: false })
-    }
-
     /// The next packet with an IP header.
     fn next_packet(&mut self) -> anyhow::Result<Option<Packet>> {
         loop {
@@ -54,12 +55,13 @@ impl Capture {
                     let before = self.reader.data().len();
                     self.reader.refill().map_err(plain)?;
                     if self.reader.data().len() == before && !self.reader.reader_exhausted() {
-                        bail!("a block of more than {BUFFER} octets");
+                        return Err(plain(PcapError::<&[u8]>::BufferTooSmall));
                     }
                     continue;
                 }
-                Err(PcapError::BufferTooSmall) => bail!("a block of more than {BUFFER} octets"),
-                Err(error) => return Err(plain(error)).map_err(|error| self.placed(&error)),
+                Err(error) => {
+                    return Err(plain(error).context(format!("after {} blocks", self.blocks)));
+                }
             };
             self.reader.consume(used);
             self.blocks += 1;
@@ -67,23 +69,6 @@ impl Capture {
                 return Ok(packet);
             }
         }
-    }
-
-    fn placed(&self, error: &anyhow::Error) -> anyhow::Error {
-        anyhow!("after {} blocks: {error}", self.blocks)
-    }
-}
-
-impl Iterator for Capture {
-    type Item = anyhow::Result<Packet>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.is_done {
-            return None;
-        }
-        let next = self.next_packet().transpose();
-        self.is_done = !matches!(next, Some(Ok(_)));
-        next
     }
 }
 
@@ -100,16 +85,14 @@ fn look(
 ) -> anyhow::Result<Option<Packet>> {
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
-            let nanos = header.is_nanosecond_precision();
-            let clock = Clock::Units(if nanos { 1_000_000_000 } else { 1_000_000 });
-            let link = known(header.network)?;
-            *interfaces = vec![Interface { link, clock }];
+            let digits = if header.is_nanosecond_precision() { 9 } else { 6 };
+            *interfaces = vec![Interface::of(header.network, digits)?];
         }
         PcapBlockOwned::Legacy(block) => {
             let Some(interface) = interfaces.first() else { return Ok(None) };
-            let fraction = interface.clock.duration(u64::from(block.ts_usec));
+            let fraction = interface.duration(block.ts_usec.into());
             let at = Duration::from_secs(block.ts_sec.into()) + fraction;
-            return Ok(packet(interface.link, block.data, at));
+            return Ok(interface.packet(block.data, at));
         }
         // Interfaces are numbered anew in each section.
         PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
@@ -117,8 +100,7 @@ fn look(
             if interfaces.len() >= MAX_INTERFACES {
                 bail!("more than {MAX_INTERFACES} interfaces");
             }
-            let clock = Clock::of(block.if_tsresol)?;
-            interfaces.push(Interface { link: known(block.linktype)?, clock });
+            interfaces.push(Interface::of(block.linktype, block.if_tsresol)?);
         }
         PcapBlockOwned::NG(Block::EnhancedPacket(block)) => {
             let index = usize::try_from(block.if_id)?;
@@ -126,8 +108,7 @@ fn look(
                 bail!("a packet of interface {index}, which is nowhere described");
             };
             let units = (u64::from(block.ts_high) << 32) | u64::from(block.ts_low);
-            let at = interface.clock.duration(units);
-            return Ok(packet(interface.link, block.packet_data(), at));
+            return Ok(interface.packet(block.packet_data(), interface.duration(units)));
         }
         // Simple packets have no times, and the rest are no packets.
         PcapBlockOwned::NG(_) => {}
@@ -135,60 +116,53 @@ fn look(
     Ok(None)
 }
 
-impl Clock {
-    fn of(if_tsresol: u8) -> anyhow::Result<Self> {
-        let exponent = if_tsresol & 0x7f;
-        let units = 10_u64.checked_pow(exponent.into());
-        match units {
-            _ if if_tsresol & 0x80 != 0 && exponent < 64 => Ok(Self::Power(exponent)),
-            Some(units) if if_tsresol & 0x80 == 0 => Ok(Self::Units(units)),
-            _ => bail!("times in a unit of {if_tsresol:#x} (if_tsresol) make no sense"),
-        }
+impl Interface {
+    /// Of a link type whose packets are understood, and of a clock as pcapng describes it: so many decimal digits, or binary ones if
+    /// the first bit says so.
+    fn of(link: Linktype, if_tsresol: u8) -> anyhow::Result<Self> {
+        let Some(&(_, header)) = LINKS.iter().find(|(known, _)| *known == link) else {
+            bail!(
+                "packets of link type {}: Ethernet, raw IP and Linux cooked are understood",
+                link.0
+            );
+        };
+        let base = if if_tsresol & 0x80 == 0 { 10_u64 } else { 2 };
+        let units = base.checked_pow(u32::from(if_tsresol & 0x7f)).with_context(|| {
+            format!("times in a unit of {if_tsresol:#x} (if_tsresol) make no sense")
+        })?;
+        Ok(Self { header, units })
     }
 
     fn duration(self, units: u64) -> Duration {
-        let per_second = match self {
-            Self::Units(units) => u128::from(units.max(1)),
-            Self::Power(exponent) => 1 << exponent,
-        };
-        let nanos = u128::from(units) * 1_000_000_000 / per_second;
+        let nanos = u128::from(units) * 1_000_000_000 / u128::from(self.units);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
-}
 
-/// The link types whose packets are understood.
-fn known(link: Linktype) -> anyhow::Result<Linktype> {
-    if LINKS.iter().any(|(known, _)| *known == link) {
-        return Ok(link);
+    /// `None` for what is no IP.
+    fn packet(self, octets: &[u8], at: Duration) -> Option<Packet> {
+        let sliced = match self.header {
+            None => LaxSlicedPacket::from_ethernet(octets).ok()?,
+            Some(len) => LaxSlicedPacket::from_ip(octets.get(len..)?).ok()?,
+        };
+        // The lengths are those in the headers: the capture may have cut the packet.
+        let (source, destination, octets, protocol) = match sliced.net? {
+            LaxNetSlice::Ipv6(slice) => {
+                let header = slice.header();
+                let octets = 40 + u64::from(header.payload_length());
+                let protocol = slice.payload().ip_number.0;
+                (header.source_addr(), header.destination_addr(), octets, protocol)
+            }
+            LaxNetSlice::Ipv4(slice) => {
+                let header = slice.header();
+                let mapped = |address: std::net::Ipv4Addr| address.to_ipv6_mapped();
+                let (source, destination) = (header.source_addr(), header.destination_addr());
+                let octets = u64::from(header.total_len());
+                (mapped(source), mapped(destination), octets, header.protocol().0)
+            }
+            LaxNetSlice::Arp(_) => return None,
+        };
+        Some(Packet { at, source, destination, protocol: Some(protocol), octets, packets: 1 })
     }
-    bail!("packets of link type {}: Ethernet, raw IP and Linux cooked are understood", link.0)
-}
-
-/// `None` for what is no IP.
-fn packet(link: Linktype, octets: &[u8], at: Duration) -> Option<Packet> {
-    let &(_, header) = LINKS.iter().find(|(known, _)| *known == link)?;
-    let sliced = match header {
-        None => LaxSlicedPacket::from_ethernet(octets).ok()?,
-        Some(len) => LaxSlicedPacket::from_ip(octets.get(len..)?).ok()?,
-    };
-    // The lengths are those in the headers: the capture may have cut the packet.
-    let (source, destination, octets, protocol) = match sliced.net? {
-        LaxNetSlice::Ipv6(slice) => {
-            let header = slice.header();
-            let octets = 40 + u64::from(header.payload_length());
-            let protocol = slice.payload().ip_number.0;
-            (header.source_addr(), header.destination_addr(), octets, protocol)
-        }
-        LaxNetSlice::Ipv4(slice) => {
-            let header = slice.header();
-            let mapped = |address: std::net::Ipv4Addr| address.to_ipv6_mapped();
-            let (source, destination) = (header.source_addr(), header.destination_addr());
-            let octets = u64::from(header.total_len());
-            (mapped(source), mapped(destination), octets, header.protocol().0)
-        }
-        LaxNetSlice::Arp(_) => return None,
-    };
-    Some(Packet { at, source, destination, protocol: Some(protocol), octets, packets: 1 })
 }
 
 fn plain<I: AsRef<[u8]>>(error: PcapError<I>) -> anyhow::Error {

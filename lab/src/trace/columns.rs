@@ -26,14 +26,9 @@ pub(super) enum End {
     After(usize, Unit),
 }
 
-/// What a number counts in a column of times. A date is a date in any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
-    Seconds,
-    Millis,
-    Micros,
-    Nanos,
-}
+/// What a number counts in a column of times, in nanoseconds. A date is a date in any.
+pub(super) type Unit = u64;
+pub(super) const SECOND: Unit = 1_000_000_000;
 
 impl Columns {
     /// From the header line.
@@ -49,7 +44,7 @@ impl Columns {
         let timed = |names: &[&str], ipfix: &str| {
             let in_unit =
                 |(suffix, unit): (&str, Unit)| Some((place(&[&format!("{ipfix}{suffix}")])?, unit));
-            let in_seconds = place(names).map(|at| (at, Unit::Seconds));
+            let in_seconds = place(names).map(|at| (at, SECOND));
             in_seconds.or_else(|| UNITS.into_iter().find_map(in_unit))
         };
         let start = timed(&["ts", "firstSeen"], "flowStart");
@@ -99,12 +94,8 @@ fn is_same(field: &str, name: &str) -> bool {
 }
 
 /// How a name of IPFIX ends, by its unit.
-const UNITS: [(&str, Unit); 4] = [
-    ("Milliseconds", Unit::Millis),
-    ("Microseconds", Unit::Micros),
-    ("Nanoseconds", Unit::Nanos),
-    ("Seconds", Unit::Seconds),
-];
+const UNITS: [(&str, Unit); 4] =
+    [("Milliseconds", 1_000_000), ("Microseconds", 1000), ("Nanoseconds", 1), ("Seconds", SECOND)];
 const SOURCES: [&[&str]; 2] = [&["sa", "srcAddr", "sourceIPv6Address"], &["sourceIPv4Address"]];
 const DESTINATIONS: [&[&str]; 2] =
     [&["da", "dstAddr", "destinationIPv6Address"], &["destinationIPv4Address"]];

@@ -12,14 +12,14 @@ use super::{Packet, Record};
 #[derive(Debug)]
 pub struct Spread<R: Iterator<Item = Record>> {
     records: Peekable<R>,
-    /// Records that have begun, by the time of their next packet.
-    open: BinaryHeap<Reverse<(Duration, usize)>>,
-    slots: Vec<Open>,
-    free: Vec<usize>,
+    /// Records that have begun.
+    open: BinaryHeap<Reverse<Open>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// In the order of their next packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Open {
+    next: Duration,
     record: Record,
     sent: u64,
     of: u64,
@@ -28,23 +28,7 @@ struct Open {
 impl<R: Iterator<Item = Record>> Spread<R> {
     /// Of these.
     pub fn new(records: R) -> Self {
-        Self {
-            records: records.peekable(),
-            open: BinaryHeap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
-    fn begin(&mut self, record: Record) {
-        let seconds = record.duration.as_secs().saturating_add(1);
-        let open = Open { record, sent: 0, of: record.packets.clamp(1, seconds + 1) };
-        let at = self.free.pop().unwrap_or(self.slots.len());
-        match self.slots.get_mut(at) {
-            Some(slot) => *slot = open,
-            None => self.slots.push(open),
-        }
-        self.open.push(Reverse((record.start, at)));
+        Self { records: records.peekable(), open: BinaryHeap::new() }
     }
 }
 
@@ -52,33 +36,31 @@ impl<R: Iterator<Item = Record>> Iterator for Spread<R> {
     type Item = Packet;
 
     fn next(&mut self) -> Option<Packet> {
-        let first = self.open.peek().map(|Reverse((at, _))| *at);
-        while let Some(record) =
-            self.records.next_if(|record| first.is_none_or(|first| record.start <= first))
-        {
-            let is_first = first.is_none();
-            self.begin(record);
-            if is_first {
-                break;
-            }
+        let is_next = |record: &Record, open: &BinaryHeap<Reverse<Open>>| {
+            open.peek().is_none_or(|Reverse(open)| record.start <= open.next)
+        };
+        while let Some(record) = self.records.next_if(|record| is_next(record, &self.open)) {
+            self.open.push(Reverse(Open::of(record)));
         }
-        let Reverse((at, slot)) = self.open.pop()?;
-        let open = self.slots.get_mut(slot)?;
-        let packet = open.packet(at);
-        match open.next_time() {
-            Some(next) => self.open.push(Reverse((next, slot))),
-            None => self.free.push(slot),
-        }
+        let Reverse(mut open) = self.open.pop()?;
+        let packet = open.packet();
+        self.open.extend(open.moved_on().map(Reverse));
         Some(packet)
     }
 }
 
 impl Open {
-    fn packet(&mut self, at: Duration) -> Packet {
+    fn of(record: Record) -> Self {
+        let seconds = record.duration.as_secs().saturating_add(1);
+        let of = record.packets.clamp(1, seconds + 1);
+        Self { next: record.start, record, sent: 0, of }
+    }
+
+    fn packet(&mut self) -> Packet {
         let Record { source, destination, protocol, octets, packets, .. } = self.record;
         let share = |all: u64| all / self.of + u64::from(self.sent < all % self.of);
         let packet = Packet {
-            at,
+            at: self.next,
             source,
             destination,
             protocol,
@@ -89,10 +71,11 @@ impl Open {
         packet
     }
 
-    fn next_time(&self) -> Option<Duration> {
+    /// With the time of its next packet, if there is one more.
+    fn moved_on(self) -> Option<Self> {
         let gaps = self.of.checked_sub(1).filter(|gaps| self.sent <= *gaps)?;
         let nanos = self.record.duration.as_nanos() * u128::from(self.sent) / u128::from(gaps);
         let after = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        Some(self.record.start.saturating_add(after))
+        Some(Self { next: self.record.start.saturating_add(after), ..self })
     }
 }

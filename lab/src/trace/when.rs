@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use humantime::parse_rfc3339_weak;
 
-use super::columns::Unit;
+use super::columns::{SECOND, Unit};
 
 /// A number of units, `2008-08-01 12:00:00.123`, or the same with `T` and `Z`. The zone is the file's own.
 pub(super) fn moment(text: &str, unit: Unit) -> Option<Duration> {
@@ -25,25 +25,19 @@ fn clock(text: &str) -> Option<Duration> {
     let (hours, rest) = text.split_once(':')?;
     let (minutes, seconds) = rest.split_once(':')?;
     let (hours, minutes): (u32, u32) = (hours.parse().ok()?, minutes.parse().ok()?);
-    let seconds = number(seconds, Unit::Seconds)?;
+    let seconds = number(seconds, SECOND)?;
     let is_one = hours < 100_000 && minutes < 60 && seconds < Duration::from_secs(61);
     is_one.then(|| Duration::from_secs(u64::from(hours) * 3600 + u64::from(minutes) * 60) + seconds)
 }
 
 /// Digits with a decimal point at most.
 fn number(text: &str, unit: Unit) -> Option<Duration> {
-    let nanos: u64 = match unit {
-        Unit::Seconds => 1_000_000_000,
-        Unit::Millis => 1_000_000,
-        Unit::Micros => 1000,
-        Unit::Nanos => 1,
-    };
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
     if !is_number(whole) || !is_number(part) {
         return None;
     }
     let part: f64 = format!("0.{part}").parse().ok()?;
-    let whole = whole.parse::<u64>().ok()?.checked_mul(nanos)?;
-    Some(Duration::from_nanos(whole) + Duration::from_nanos(nanos).mul_f64(part))
+    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    Some(Duration::from_nanos(whole) + Duration::from_nanos(unit).mul_f64(part))
 }

@@ -92,20 +92,12 @@ fn frame(hop: &Hop, victim: Ipv6Addr) -> Vec<u8> {
         initiator_nonce: 0x1bad_cafe,
         options: Options::default(),
     });
-    let message = message.octets();
-    let length = u16::try_from(message.len()).unwrap_or(u16::MAX).to_be_bytes();
-    let mut frame = hop.header().to_vec();
-    frame.extend([0x60, 0, 0, 0, length[0], length[1], SHIM6, 64]);
-    frame.extend(PREFIX);
-    frame.extend([0; 12]);
-    frame.extend(victim.octets());
-    frame.extend(message);
-    frame
+    let source = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
+    hop.frame([source, victim], SHIM6, &message.octets())
 }
 
 /// Where the sources are from.
 const SOURCES: &str = "2001:db8:f000::/36";
-const PREFIX: [u8; 4] = [0x20, 1, 0xd, 0xb8];
 const TABLE: &str = "flood";
 const SHIM6: u8 = 140;
 const SOURCE_AT: usize = ETHERNET_LEN + 8;

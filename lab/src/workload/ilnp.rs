@@ -3,6 +3,7 @@
 use moorline_types::{Ilv, Nid, Nonce};
 use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, transport_checksum};
 
+use super::Pattern;
 use super::generator::Template;
 use crate::hop::{ETHERNET_LEN, Hop};
 
@@ -52,17 +53,11 @@ impl Datagram {
             sum => sum,
         };
         udp[6..8].copy_from_slice(&sum.to_be_bytes());
-        let options = NonceHeader { next_header: UDP, nonce: self.nonce, sequence: None }.emit();
-        let len = u16::try_from(options.len() + udp.len()).unwrap_or(u16::MAX);
-        let mut frame = self.hop.header().to_vec();
-        frame.extend([0x60, 0, 0, 0]);
-        frame.extend(len.to_be_bytes());
-        frame.extend([DESTINATION_OPTIONS, HOP_LIMIT]);
-        frame.extend(self.source.address().octets());
-        frame.extend(self.destination.address().octets());
-        frame.extend(options);
-        frame.extend(udp);
-        frame
+        let mut options =
+            NonceHeader { next_header: UDP, nonce: self.nonce, sequence: None }.emit();
+        options.extend(udp);
+        let ends = [self.source.address(), self.destination.address()];
+        self.hop.frame(ends, DESTINATION_OPTIONS, &options)
     }
 }
 
@@ -83,7 +78,8 @@ impl Template for EchoRequests {
 pub struct MadeUp {
     datagram: Datagram,
     checksum: u16,
-    state: u64,
+    identifiers: Pattern,
+    number: u64,
 }
 
 impl MadeUp {
@@ -94,17 +90,7 @@ impl MadeUp {
         let datagram = Datagram { nonce, ..datagram };
         let frame = datagram.frame();
         let checksum = u16::from_be_bytes([frame[CHECKSUM_AT], frame[CHECKSUM_AT + 1]]);
-        Self { datagram, checksum, state: seed }
-    }
-
-    /// SplitMix64, which gives no number twice, but for the bit that would make it one of a group (RFC 4291
-    /// s2.5.1).
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) & !GROUP
+        Self { datagram, checksum, identifiers: Pattern::new(seed), number: 0 }
     }
 }
 
@@ -114,7 +100,9 @@ impl Template for MadeUp {
     }
 
     fn vary(&mut self, frame: &mut [u8]) {
-        let nid = Nid(self.next());
+        self.number += 1;
+        // No number comes twice, but for the bit that would make it one of a group (RFC 4291 s2.5.1).
+        let nid = Nid(self.identifiers.word(self.number) & !GROUP);
         let delta = ChecksumDelta::of_identifier(self.datagram.source.nid, nid);
         let sum = delta.apply(UDP, self.checksum);
         frame[SOURCE_NID_AT..SOURCE_NID_AT + 8].copy_from_slice(&nid.0.to_be_bytes());
@@ -168,7 +156,6 @@ const GROUP: u64 = 1 << 56;
 const ECHO_REQUESTS_PER_SECOND: u64 = 1280;
 const DESTINATION_OPTIONS: u8 = 60;
 const UDP: u8 = 17;
-const HOP_LIMIT: u8 = 64;
 const NOWHERE: moorline_types::L64 = moorline_types::L64(0);
 /// UDP header and 20 octets.
 const UDP_LEN: usize = 28;

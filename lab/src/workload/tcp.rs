@@ -165,7 +165,7 @@ fn receive(
     arrivals: &Arrivals,
     stop: &AtomicBool,
 ) -> anyhow::Result<TcpOutcome> {
-    let (mut buffer, mut scratch) = (vec![0; CHUNK], Vec::new());
+    let mut buffer = vec![0; CHUNK];
     let mut good_bytes = 0;
     loop {
         let read = read_some(&mut stream, &mut buffer, stop);
@@ -174,7 +174,7 @@ fn receive(
             break;
         }
         arrivals.note(count as u64);
-        if !PATTERN.matches(good_bytes, &buffer[..count], &mut scratch) {
+        if !PATTERN.matches(good_bytes, &buffer[..count]) {
             bail!("wrong octets between {good_bytes} and {}", good_bytes + count as u64);
         }
         good_bytes += count as u64;

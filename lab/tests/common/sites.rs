@@ -50,7 +50,7 @@ impl Sites {
             }
             node.routes.extend(HOSTS.map(|host| topology::Route {
                 destination: Prefix { length: 48, ..Prefix::of(host_address(host, isp)) },
-                via: host_address(host, isp),
+                via: Some(host_address(host, isp)),
                 interface: host.into(),
                 metric: 1024,
             }));

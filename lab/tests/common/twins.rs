@@ -7,7 +7,7 @@ use moorline_api::Proof;
 use moorline_lab::daemon::Daemon;
 use moorline_lab::netns::Namespace;
 use moorline_lab::router::{Advertised, Advertiser};
-use moorline_lab::topology::{End, Link, LinkEmulation, Node, Prefix, Role, Topology};
+use moorline_lab::topology::{End, Link, Node, Prefix, Role, Topology};
 use moorline_lab::{Lab, interrupt, preflight};
 
 /// The hosts.
@@ -219,10 +219,7 @@ fn topology() -> Topology {
         interface: interface.into(),
         addresses: Vec::new(),
     };
-    let cable = |host: &str| Link {
-        ends: [end(host, WAN), end("r", host)],
-        emulation: LinkEmulation::Direct,
-    };
+    let cable = |host: &str| Link { ends: [end(host, WAN), end("r", host)], impairment: None };
     Topology {
         nodes: vec![node("r", Role::Router), node("m", Role::Host), node("t", Role::Host)],
         links: TWINS.map(cable).to_vec(),

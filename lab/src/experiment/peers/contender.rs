@@ -102,7 +102,7 @@ fn mesh(scene: Scene, subflow: &str) -> anyhow::Result<(Scene, usize)> {
             let address = host_address(host, isp);
             lines.push(format!("mptcp endpoint add {address} dev {name} {kind}"));
             lines.push(format!("-6 rule add from {} lookup {isp}00", Prefix::of(address)));
-            let (via, dev) = (route.via, &route.interface);
+            let (via, dev) = (route.via.context("next hop")?, &route.interface);
             lines.push(format!("-6 route add default via {via} dev {dev} table {isp}00"));
         }
         count += lines.len();
