@@ -17,6 +17,7 @@ use rustix::process::Signal;
 
 use crate::interrupt;
 use crate::lab::Lab;
+use crate::netns::{Worker, join, output};
 use crate::process::Process;
 use crate::topology::HOSTS;
 
@@ -63,12 +64,8 @@ impl DaemonOptions {
 /// As [`Daemon::start`].
 pub fn start_both(lab: &Lab, options: [&DaemonOptions; 2]) -> anyhow::Result<Vec<Daemon>> {
     thread::scope(|scope| {
-        let start = |(host, options)| scope.spawn(move || Daemon::start(lab, host, options));
-        let starting: Vec<_> = HOSTS.into_iter().zip(options).map(start).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, anyhow::Result<Daemon>>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        starting.into_iter().map(join).collect()
+        let start = |host| scope.spawn(move || Daemon::start(lab, HOSTS[host], options[host]));
+        [0, 1].map(start).into_iter().map(|daemon| join(daemon.join())).collect()
     })
 }
 
@@ -122,11 +119,7 @@ impl Daemon {
     pub fn reset(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<()> {
         let mut command = command(lab, host, options)?;
         command.arg("--reset").arg("--config").arg(configuration(lab, host)?);
-        let output = command.output().context("reset")?;
-        if !output.status.success() {
-            bail!("reset of {host}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(())
+        output(&mut command).map(drop).with_context(|| format!("reset of {host}"))
     }
 
     /// The daemon at a glance.
@@ -318,11 +311,8 @@ fn follow(socket: PathBuf) -> anyhow::Result<Receiver<Event>> {
         }
         Ok(())
     };
-    thread::Builder::new()
-        .name("moorlined events".into())
-        // The stream breaks when the daemon is killed: an end like any other here.
-        .spawn(move || drop(read()))
-        .context("start a thread")?;
+    // The stream breaks when the daemon is killed: an end like any other here.
+    Worker::start("moorlined events", move |_| Ok(drop(read())))?;
     Ok(incoming)
 }
 

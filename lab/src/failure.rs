@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 
 use crate::lab::{Lab, Place};
-use crate::netns::Waiting;
+use crate::netns::{Namespace, Waiting};
 use crate::topology::{End, Prefix};
 
 /// Something that breaks.
@@ -87,7 +87,9 @@ impl Lab {
     /// # Errors
     /// There is no such node or interface.
     pub fn arm(&self, failure: Failure) -> anyhow::Result<Armed> {
-        let commands = self.prepare(&failure).with_context(|| format!("prepare {failure:?}"))?;
+        let wait = |step: Step| Ok(((step.tool)(&step.namespace)?, step.breaks));
+        let commands = self.steps(&failure).and_then(|steps| steps.into_iter().map(wait).collect());
+        let commands = commands.with_context(|| format!("prepare {failure:?}"))?;
         Ok(Armed { failure, commands })
     }
 
@@ -100,43 +102,47 @@ impl Lab {
         self.revert(&failure).with_context(|| format!("heal {failure:?}"))
     }
 
-    fn prepare(&self, failure: &Failure) -> anyhow::Result<Vec<(Waiting, String)>> {
-        let drop_at = |router: &String, condition: &str| -> anyhow::Result<_> {
-            Ok(vec![(self.namespace(router)?.waiting_nft()?, drop_rule(failure, condition))])
+    fn steps(&self, failure: &Failure) -> anyhow::Result<Vec<Step>> {
+        let drop_at = |router: &str, table: &str, condition: &str| -> anyhow::Result<_> {
+            let (namespace, tool) = (self.namespace(router)?.clone(), Namespace::waiting_nft);
+            let mends = format!("delete table ip6 {table}\n");
+            Ok(vec![Step { namespace, tool, breaks: drop_rule(table, condition), mends }])
         };
+        let tool = Namespace::waiting_ip;
         match failure {
-            Failure::Silent { router } => drop_at(router, ""),
-            Failure::OneWay { router, from } => drop_at(router, &format!("iifname \"{from}\" ")),
+            Failure::Silent { router } => drop_at(router, "cut", ""),
+            // A table of its own for each failure, so that several can be in force in one router.
+            Failure::OneWay { router, from } => {
+                drop_at(router, &format!("cut_from_{from}"), &format!("iifname \"{from}\" "))
+            }
             Failure::CarrierDown { node, interface } => {
-                let down = |(interface, namespace): Place| {
-                    Ok((namespace.waiting_ip()?, format!("link set dev {interface} down\n")))
+                let end = |(interface, namespace): Place| {
+                    let [breaks, mends] =
+                        ["down", "up"].map(|state| format!("link set dev {interface} {state}\n"));
+                    Step { namespace, tool, breaks, mends }
                 };
-                self.ends_seen_from(node, interface)?.into_iter().map(down).collect()
+                Ok(self.ends_seen_from(node, interface)?.into_iter().map(end).collect())
             }
             Failure::AddressRemoved { node, interface, address } => {
-                let script = format!("addr del {address} dev {interface}\n");
-                Ok(vec![(self.namespace(node)?.waiting_ip()?, script)])
+                let namespace = self.namespace(node)?.clone();
+                let breaks = format!("addr del {address} dev {interface}\n");
+                let mends = format!("addr add {address} dev {interface} nodad\n");
+                Ok(vec![Step { namespace, tool, breaks, mends }])
             }
         }
     }
 
     fn revert(&self, failure: &Failure) -> anyhow::Result<()> {
+        for step in self.steps(failure)? {
+            (step.tool)(&step.namespace)?.feed(&step.mends)?;
+        }
         match failure {
-            Failure::Silent { router } | Failure::OneWay { router, .. } => {
-                self.namespace(router)?.nft(&format!("delete table ip6 {}\n", table_name(failure)))
-            }
+            Failure::Silent { .. } | Failure::OneWay { .. } => Ok(()),
             Failure::CarrierDown { node, interface } => {
-                for (interface, namespace) in self.ends_seen_from(node, interface)? {
-                    namespace.ip(&["link", "set", "dev", &interface, "up"])?;
-                }
                 self.restore_routes(&self.link_at(node, interface)?.2.node)?;
                 self.restore_routes(node)
             }
-            Failure::AddressRemoved { node, interface, address } => {
-                let address = address.to_string();
-                self.namespace(node)?.ip(&["addr", "add", &address, "dev", interface, "nodad"])?;
-                self.restore_routes(node)
-            }
+            Failure::AddressRemoved { node, .. } => self.restore_routes(node),
         }
     }
 
@@ -161,22 +167,19 @@ impl Lab {
     }
 }
 
-/// A table of its own for each failure, so that several can be in force in one router.
-fn drop_rule(failure: &Failure, condition: &str) -> String {
-    let table = table_name(failure);
+/// A command that waits, in a namespace, and what it is told to break and to mend.
+struct Step {
+    namespace: Namespace,
+    tool: fn(&Namespace) -> anyhow::Result<Waiting>,
+    breaks: String,
+    mends: String,
+}
+
+fn drop_rule(table: &str, condition: &str) -> String {
     // "create" fails when the table exists: breaking twice is a mistake in a scenario.
     format!(
         "create table ip6 {table}\n\
          add chain ip6 {table} forward {{ type filter hook forward priority -10; }}\n\
          add rule ip6 {table} forward {condition}counter drop\n"
     )
-}
-
-fn table_name(failure: &Failure) -> String {
-    match failure {
-        Failure::OneWay { from, .. } => format!("cut_from_{from}"),
-        Failure::Silent { .. } | Failure::CarrierDown { .. } | Failure::AddressRemoved { .. } => {
-            "cut".into()
-        }
-    }
 }

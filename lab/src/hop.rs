@@ -40,7 +40,7 @@ impl Hop {
         destination: Ipv6Addr,
     ) -> anyhow::Result<(Self, Ipv6Addr)> {
         let to = destination.to_string();
-        let route = first(&namespace.ip(&["-j", "-6", "route", "get", &to])?)?;
+        let route = first(namespace.ip_json(&["-6", "route", "get", &to])?)?;
         let text = |name: &str| route[name].as_str();
         let interface = text("dev").context("a route without an interface")?;
         let next = text("gateway").unwrap_or(&to);
@@ -52,8 +52,8 @@ impl Hop {
         let what = format!("link-layer address of {next}");
         let next = interrupt::wait_for(&what, LIMIT, || {
             let known =
-                namespace.ip(&["-j", "-6", "neigh", "show", "to", next, "dev", interface])?;
-            Ok(first(&known).ok().and_then(|entry| mac(&entry["lladdr"])))
+                namespace.ip_json(&["-6", "neigh", "show", "to", next, "dev", interface])?;
+            Ok(known.first().and_then(|entry| mac(&entry["lladdr"])))
         })?;
         let source = text("prefsrc").and_then(|source| source.parse().ok());
         let source = source.context("a route without a source")?;
@@ -83,13 +83,12 @@ impl Hop {
 }
 
 fn address_of(namespace: &Namespace, interface: &str) -> anyhow::Result<[u8; 6]> {
-    let link = first(&namespace.ip(&["-j", "link", "show", "dev", interface])?)?;
+    let link = first(namespace.ip_json(&["link", "show", "dev", interface])?)?;
     mac(&link["address"]).with_context(|| format!("{interface} has no link-layer address"))
 }
 
-fn first(json: &str) -> anyhow::Result<Value> {
-    let mut all: Vec<Value> = serde_json::from_str(json).context("what ip printed")?;
-    (!all.is_empty()).then(|| all.swap_remove(0)).context("ip printed nothing")
+fn first(printed: Vec<Value>) -> anyhow::Result<Value> {
+    printed.into_iter().next().context("ip printed nothing")
 }
 
 fn mac(text: &Value) -> Option<[u8; 6]> {

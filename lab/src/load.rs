@@ -15,7 +15,7 @@ use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::netns::{NETNS_DIR, Namespace};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
-use crate::workload::ilnp::{Classic, Datagram, EchoRequests, MadeUp, rates_of_rank};
+use crate::workload::ilnp::{Datagram, MadeUp, rates_of_rank};
 use crate::workload::{Generator, Stream};
 use crate::{interrupt, preflight, sweep};
 
@@ -131,7 +131,7 @@ impl Load {
         let datagram = self.datagram(from, to, hop);
         let mut streams = Vec::new();
         if self.echo > 0 {
-            let template = Box::new(EchoRequests(datagram.clone()));
+            let template = Box::new(datagram.clone());
             streams.push(Stream { template, rate: Some(self.echo) });
         }
         let (rate, threads) = match self.made_up {
@@ -150,7 +150,8 @@ impl Load {
     /// The made-up ones as classic IPv6, from one thread.
     #[must_use]
     pub fn as_classic(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
-        let template = Box::new(Classic::new(self.datagram(from, to, hop), self.seed));
+        let datagram = Datagram { nonce: None, ..self.datagram(from, to, hop) };
+        let template = Box::new(MadeUp::new(datagram, self.seed));
         let rate = match self.made_up {
             Rate::PerSecond(rate) => Some(rate),
             Rate::Line { .. } => None,
@@ -164,7 +165,7 @@ impl Load {
             source,
             destination: Ilv::of(to),
             ports: (SOURCE_PORT, self.port),
-            nonce: Nonce::Short(*b"ILNP"),
+            nonce: Some(Nonce::Short(*b"ILNP")),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A network namespace by name, and ways to run things in it.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
 
 use crate::processors;
 
@@ -57,20 +58,7 @@ impl Namespace {
         .with_context(|| format!("in namespace {}", self.name))
     }
 
-    /// As [`Namespace::enter`], without waiting.
-    ///
-    /// # Errors
-    /// The thread could not be started.
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        what: &str,
-        work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
-    ) -> anyhow::Result<Task<T>> {
-        let namespace = self.clone();
-        Task::start(what, move || namespace.move_thread_into().and_then(|()| work()))
-    }
-
-    /// As [`Namespace::spawn`], for work that goes on until it is told to stop.
+    /// As [`Namespace::enter`], without waiting. The work goes on until it is over, or told to stop.
     ///
     /// # Errors
     /// The thread could not be started.
@@ -79,9 +67,8 @@ impl Namespace {
         what: &str,
         work: impl FnOnce(&AtomicBool) -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<Worker<T>> {
-        let stop = Stop::default();
-        let told = Arc::clone(&stop.0);
-        Ok(Worker { stop, task: self.spawn(what, move || work(&told))? })
+        let namespace = self.clone();
+        Worker::start(what, move |stop| namespace.move_thread_into().and_then(|()| work(stop)))
     }
 
     /// Sets `net.*` by its path below /proc/sys/net, such as `ipv6/conf/all/forwarding`.
@@ -98,14 +85,12 @@ impl Namespace {
     /// # Errors
     /// No such setting here.
     pub fn configure_ipv6(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
-        let all = settings.iter().flat_map(|set| ["all", "default"].map(|scope| (scope, set)));
-        self.enter(|| {
-            for (scope, (key, value)) in all {
-                let path = format!("/proc/sys/net/ipv6/conf/{scope}/{key}");
-                fs::write(&path, value).with_context(|| format!("write {path}"))?;
+        for (key, value) in settings {
+            for scope in ["all", "default"] {
+                self.sysctl(&format!("ipv6/conf/{scope}/{key}"), value)?;
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// Runs `ip` inside with these arguments and gives what it printed.
@@ -114,6 +99,12 @@ impl Namespace {
     /// What `ip` said.
     pub fn ip(&self, arguments: &[&str]) -> anyhow::Result<String> {
         output(Command::new("ip").args(["-n", &self.name]).args(arguments))
+    }
+
+    /// The same as JSON.
+    pub(crate) fn ip_json(&self, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
+        let text = output(Command::new("ip").args(["-n", &self.name, "-j"]).args(arguments))?;
+        serde_json::from_str(&text).context("what ip printed")
     }
 
     /// Runs lines of `ip` commands inside, in one process.
@@ -173,30 +164,37 @@ pub const SEGMENTATION: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentation"]
 /// Without these it also computes and verifies checksums, and gathers what a packet consists of.
 pub const ALL_OFFLOADS: [&str; 7] = ["tso", "gso", "gro", "tx-udp-segmentation", "tx", "rx", "sg"];
 
-/// A thread at work, mostly in a namespace.
+/// A thread at work, mostly in a namespace. It is told to stop when nobody has this any more.
 #[derive(Debug)]
-pub struct Task<T> {
+pub struct Worker<T> {
+    stop: Stop,
     handle: JoinHandle<anyhow::Result<T>>,
     what: String,
 }
 
-impl<T: Send + 'static> Task<T> {
+impl<T: Send + 'static> Worker<T> {
     /// One that is in the namespace of who starts it.
     pub(crate) fn start(
         what: &str,
-        work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+        work: impl FnOnce(&AtomicBool) -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<Self> {
-        let what = what.to_owned();
-        let handle = thread::Builder::new().name(what.clone()).spawn(work);
-        Ok(Self { handle: handle.with_context(|| format!("start thread {what}"))?, what })
+        let (stop, what) = (Stop::default(), what.to_owned());
+        let told = Arc::clone(&stop.0);
+        let handle = thread::Builder::new().name(what.clone()).spawn(move || work(&told));
+        Ok(Self { stop, handle: handle.with_context(|| format!("start thread {what}"))?, what })
     }
 }
 
-impl<T> Task<T> {
-    /// Whether [`Task::join`] would give its answer at once.
+impl<T> Worker<T> {
+    /// Whether [`Worker::join`] would give its answer at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
+    }
+
+    /// Tells it to stop.
+    pub fn stop(&self) {
+        self.stop.0.store(true, Ordering::Relaxed);
     }
 
     /// Waits for the result.
@@ -205,34 +203,6 @@ impl<T> Task<T> {
     /// The work failed.
     pub fn join(self) -> anyhow::Result<T> {
         join(self.handle.join()).context(self.what)
-    }
-}
-
-/// A thread that works in a namespace until it is told to stop, or until nobody has this any more.
-#[derive(Debug)]
-pub struct Worker<T> {
-    stop: Stop,
-    task: Task<T>,
-}
-
-impl<T> Worker<T> {
-    /// Whether the work is over.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.task.is_finished()
-    }
-
-    /// Tells it to stop.
-    pub fn stop(&self) {
-        self.stop.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Waits for the result of work that comes to an end by itself.
-    ///
-    /// # Errors
-    /// The work failed.
-    pub fn join(self) -> anyhow::Result<T> {
-        self.task.join()
     }
 
     /// Tells it to stop and waits for the result.
@@ -278,7 +248,7 @@ pub fn feed(command: &mut Command, input: &str) -> anyhow::Result<()> {
 /// A program that has been started and waits for its standard input.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    child: Option<Child>,
+    child: Child,
     what: String,
 }
 
@@ -286,22 +256,21 @@ impl Waiting {
     fn start(command: &mut Command) -> anyhow::Result<Self> {
         let what = describe(command);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = command.spawn().with_context(|| what.clone())?;
-        Ok(Self { child: Some(child), what })
+        Ok(Self { child: command.spawn().with_context(|| what.clone())?, what })
     }
 
     /// Gives it all of its input and waits for its end.
     pub(crate) fn feed(mut self, input: &str) -> anyhow::Result<()> {
-        let Some(mut child) = self.child.take() else { return Ok(()) };
-        if let Some(mut stdin) = child.stdin.take() {
+        if let Some(mut stdin) = self.child.stdin.take() {
             // A command that failed early closes its end: its exit status tells more.
             let _ = stdin.write_all(input.as_bytes());
         }
-        let output = child.wait_with_output().with_context(|| self.what.clone())?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("{}: {}: {}", self.what, output.status, said.trim());
+        let mut said = String::new();
+        if let Some(stderr) = &mut self.child.stderr {
+            stderr.read_to_string(&mut said).with_context(|| self.what.clone())?;
         }
+        let status = self.child.wait().with_context(|| self.what.clone())?;
+        ensure!(status.success(), "{}: {status}: {}", self.what, said.trim());
         Ok(())
     }
 }
@@ -309,10 +278,8 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         // Without input it has nothing to do: it ends when its standard input does.
-        if let Some(mut child) = self.child.take() {
-            drop(child.stdin.take());
-            let _ = child.wait();
-        }
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
     }
 }
 
@@ -321,7 +288,7 @@ fn describe(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-fn join<T>(result: thread::Result<anyhow::Result<T>>) -> anyhow::Result<T> {
+pub(crate) fn join<T>(result: thread::Result<anyhow::Result<T>>) -> anyhow::Result<T> {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use rustix::thread::{CapabilitySet, capabilities};
+
 use crate::netns::output;
 
 /// Why a lab cannot run here, in words for a person; empty when it can.
@@ -74,18 +76,16 @@ pub fn check_bpf() -> Vec<String> {
 
 /// Root of a container often lacks some.
 fn missing_capabilities() -> Vec<String> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(effective) = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()) else {
-        return Vec::new();
-    };
-    let missing = CAPABILITIES.iter().filter(|(_, bit)| effective & (1 << bit) == 0);
+    let Ok(own) = capabilities(None) else { return Vec::new() };
+    let missing = CAPABILITIES.iter().filter(|(_, one)| !own.effective.contains(*one));
     missing.map(|(name, _)| format!("this root has no {name}")).collect()
 }
 
-/// `linux/capability.h`
-const CAPABILITIES: [(&str, u32); 3] =
-    [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13), ("CAP_SYS_ADMIN", 21)];
+const CAPABILITIES: [(&str, CapabilitySet); 3] = [
+    ("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN),
+    ("CAP_NET_RAW", CapabilitySet::NET_RAW),
+    ("CAP_SYS_ADMIN", CapabilitySet::SYS_ADMIN),
+];
 /// Without it no program that follows kernel structures can be loaded.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 

@@ -10,7 +10,7 @@ use std::{fs, thread};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::netns::Task;
+use crate::netns::Worker;
 
 /// A running program. It is stopped when this is dropped: SIGTERM, then SIGKILL.
 #[derive(Debug)]
@@ -50,10 +50,10 @@ impl Process {
         command: &mut Command,
         log: &Path,
         read: impl FnOnce(ChildStdout) -> anyhow::Result<T> + Send + 'static,
-    ) -> anyhow::Result<(Self, Task<T>)> {
+    ) -> anyhow::Result<(Self, Worker<T>)> {
         let mut process = Self::start(command.stdout(Stdio::piped()), log)?;
         let output = process.child.stdout.take().context("output of a program")?;
-        Ok((process, Task::start("output of a program", move || read(output))?))
+        Ok((process, Worker::start("output of a program", move |_| read(output))?))
     }
 
     /// Its exit status if it has ended.

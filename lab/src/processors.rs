@@ -6,6 +6,8 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::netns::join;
+
 /// A processor for each of two hosts, as if each were a machine: the same one twice if there are no two.
 ///
 /// # Errors
@@ -30,10 +32,7 @@ pub(crate) fn on_processor<T: Send>(
         sched_setaffinity(None, &one).context("one processor")?;
         work()
     };
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(pinned);
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    std::thread::scope(|scope| join(scope.spawn(pinned).join()))
 }
 
 /// As long as this lives, processors that wait do not go to sleep: what follows a pause is measured without the time that

@@ -14,7 +14,7 @@ use common::{Protected, daemon_options, eventually, protected_with, with_ilnp};
 use moorline_api::{ContextState, EventKind};
 use moorline_lab::Failure;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
-use moorline_lab::netns::Task;
+use moorline_lab::netns::Worker;
 use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 
@@ -96,7 +96,7 @@ fn a_pair_that_shim6_has_moved_gets_no_session_and_another_pair_does() {
 struct Dns {
     folder: PathBuf,
     stop: Arc<AtomicBool>,
-    task: Option<Task<()>>,
+    task: Option<Worker<()>>,
 }
 
 impl Dns {
@@ -108,7 +108,7 @@ impl Dns {
         fs::write(folder.join("resolv.conf"), "nameserver ::1\n").unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let task = namespace.spawn("dns", move || answer(&stopped)).unwrap();
+        let task = namespace.work("dns", move |_| answer(&stopped)).unwrap();
         Self { folder, stop, task: Some(task) }
     }
 }
@@ -147,10 +147,10 @@ fn answer(stop: &AtomicBool) -> anyhow::Result<()> {
 }
 
 /// A datagram now and then from a connected socket of A to one of B that is not.
-fn trickle(hosts: &Protected, stop: Arc<AtomicBool>) -> [Task<()>; 2] {
+fn trickle(hosts: &Protected, stop: Arc<AtomicBool>) -> [Worker<()>; 2] {
     let [from, to] = hosts.ends.clone().map(|end| end.address);
     let until = Arc::clone(&stop);
-    let taken = move || {
+    let taken = move |_: &AtomicBool| {
         let socket = UdpSocket::bind((to, PORT))?;
         socket.set_read_timeout(Some(TICK))?;
         while !until.load(Ordering::Relaxed) {
@@ -158,7 +158,7 @@ fn trickle(hosts: &Protected, stop: Arc<AtomicBool>) -> [Task<()>; 2] {
         }
         Ok(())
     };
-    let sent = move || {
+    let sent = move |_: &AtomicBool| {
         let socket = UdpSocket::bind((from, 0))?;
         socket.connect(SocketAddr::from((to, PORT)))?;
         while !stop.load(Ordering::Relaxed) {
@@ -168,8 +168,8 @@ fn trickle(hosts: &Protected, stop: Arc<AtomicBool>) -> [Task<()>; 2] {
         Ok(())
     };
     [
-        hosts.ends[1].namespace.spawn("take", taken).unwrap(),
-        hosts.ends[0].namespace.spawn("send", sent).unwrap(),
+        hosts.ends[1].namespace.work("take", taken).unwrap(),
+        hosts.ends[0].namespace.work("send", sent).unwrap(),
     ]
 }
 

@@ -136,7 +136,7 @@ impl Point {
         };
         Self {
             scenario,
-            about: plan.about,
+            about: scenario.about(),
             margin_s: plan.margin.as_secs_f64(),
             without: Side::of(without),
             with: Side::of(with),

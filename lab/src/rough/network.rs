@@ -244,10 +244,9 @@ impl Network {
 /// # Errors
 /// What `ip` said.
 pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>> {
-    let text = host.ip(&["-j", "-6", "addr", "show", "dev", interface, "scope", "global"])?;
-    let all: Value = serde_json::from_str(&text).context("what ip printed")?;
-    let entries = all.as_array().into_iter().flatten();
-    let addresses = entries.flat_map(|entry| entry["addr_info"].as_array().into_iter().flatten());
+    let entries = host.ip_json(&["-6", "addr", "show", "dev", interface, "scope", "global"])?;
+    let addresses =
+        entries.iter().flat_map(|entry| entry["addr_info"].as_array().into_iter().flatten());
     let is = |one: &Value, flag: &str| one[flag] == Value::Bool(true);
     let is_usable =
         |one: &&Value| !is(one, "dadfailed") && (!is(one, "tentative") || is(one, "optimistic"));

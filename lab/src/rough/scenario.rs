@@ -86,8 +86,6 @@ pub enum Asked {
 /// What a scenario consists of, but for what happens.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What happens.
-    pub about: &'static str,
     /// Who asks, and who answers.
     pub hosts: [&'static str; 2],
     /// At which address.
@@ -112,9 +110,8 @@ pub struct Plan {
 
 impl Plan {
     /// Of a scenario in which nothing else is special.
-    const fn of(about: &'static str) -> Self {
+    const fn usual() -> Self {
         Self {
-            about,
             hosts: [TWO, OTHER],
             asked: Asked::Published,
             kinds: &[Kind::Tcp, Kind::Udp],
@@ -165,7 +162,7 @@ impl Scenario {
     /// What it consists of.
     #[must_use]
     pub const fn plan(self) -> Plan {
-        let plan = Plan::of(self.about());
+        let plan = Plan::usual();
         match self {
             Self::LinkFlap => plan.watched_for(12).at_random(),
             Self::LinkFlapOwn => {

@@ -9,15 +9,15 @@ pub(super) struct Columns {
     pub(super) start: (usize, Unit),
     pub(super) end: End,
     /// With IPv4 and IPv6 addresses in columns of their own, the first that is not empty.
-    pub(super) source: [Option<usize>; 2],
-    pub(super) destination: [Option<usize>; 2],
+    pub(super) source: Places,
+    pub(super) destination: Places,
+    /// And of the other direction, if records are of both.
+    pub(super) octets: Places,
+    pub(super) packets: Places,
     pub(super) protocol: Option<usize>,
-    pub(super) octets: usize,
-    pub(super) packets: usize,
-    /// Of the other direction, if records are of both.
-    pub(super) octets_back: Option<usize>,
-    pub(super) packets_back: Option<usize>,
 }
+
+pub(super) type Places = [Option<usize>; 2];
 
 /// How the end of a flow is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +51,8 @@ impl Columns {
         let end = timed(&["te", "lastSeen"], "flowEnd").map(|(at, unit)| End::At(at, unit));
         let duration = || timed(&["td", "duration"], "flowDuration");
         let end = end.or_else(|| duration().map(|(at, unit)| End::After(at, unit)));
-        let source = SOURCES.map(place);
-        let destination = DESTINATIONS.map(place);
-        let (octets, packets) = (place(&OCTETS), place(&PACKETS));
+        let [source, destination, octets, packets] =
+            [SOURCES, DESTINATIONS, OCTETS, PACKETS].map(|names| names.map(place));
         let lacks = [
             (start.is_none(), "a start (ts, firstSeen, flowStartMilliseconds)"),
             (
@@ -65,27 +64,16 @@ impl Columns {
                 destination == [None; 2],
                 "a destination (da, dstAddr, destinationIPv6Address, destinationIPv4Address)",
             ),
-            (octets.is_none(), "octets (ibyt, bytes, octetDeltaCount)"),
-            (packets.is_none(), "packets (ipkt, packets, packetDeltaCount)"),
+            (octets[0].is_none(), "octets (ibyt, bytes, octetDeltaCount)"),
+            (packets[0].is_none(), "packets (ipkt, packets, packetDeltaCount)"),
         ];
         let lacks: Vec<_> =
             lacks.iter().filter(|(lacks, _)| *lacks).map(|(_, what)| *what).collect();
-        let (Some(start), Some(end), Some(octets), Some(packets), true) =
-            (start, end, octets, packets, lacks.is_empty())
-        else {
+        let (Some(start), Some(end), true) = (start, end, lacks.is_empty()) else {
             bail!("no column for {}", lacks.join("; for "));
         };
-        Ok(Self {
-            start,
-            end,
-            source,
-            destination,
-            protocol: place(&["pr", "proto", "protocolIdentifier"]),
-            octets,
-            packets,
-            octets_back: place(&["obyt", "outBytes", "reverseOctetDeltaCount"]),
-            packets_back: place(&["opkt", "outPackets", "reversePacketDeltaCount"]),
-        })
+        let protocol = place(&["pr", "proto", "protocolIdentifier"]);
+        Ok(Self { start, end, source, destination, octets, packets, protocol })
     }
 }
 
@@ -99,5 +87,11 @@ const UNITS: [(&str, Unit); 4] =
 const SOURCES: [&[&str]; 2] = [&["sa", "srcAddr", "sourceIPv6Address"], &["sourceIPv4Address"]];
 const DESTINATIONS: [&[&str]; 2] =
     [&["da", "dstAddr", "destinationIPv6Address"], &["destinationIPv4Address"]];
-const OCTETS: [&str; 5] = ["ibyt", "bytes", "inBytes", "octetDeltaCount", "octetTotalCount"];
-const PACKETS: [&str; 5] = ["ipkt", "packets", "inPackets", "packetDeltaCount", "packetTotalCount"];
+const OCTETS: [&[&str]; 2] = [
+    &["ibyt", "bytes", "inBytes", "octetDeltaCount", "octetTotalCount"],
+    &["obyt", "outBytes", "reverseOctetDeltaCount"],
+];
+const PACKETS: [&[&str]; 2] = [
+    &["ipkt", "packets", "inPackets", "packetDeltaCount", "packetTotalCount"],
+    &["opkt", "outPackets", "reversePacketDeltaCount"],
+];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use csv::{ReaderBuilder, StringRecord};
 
-use super::columns::{Columns, End};
+use super::columns::{Columns, End, Places};
 use super::{Record, when, widened};
 use crate::interrupt;
 
@@ -47,9 +47,9 @@ fn record(columns: &Columns, row: &StringRecord) -> anyhow::Result<Record> {
         }
     };
     ensure!(duration <= LONGEST, "a flow of {} days", duration.as_secs() / 86_400);
-    let sum = |there, back: Option<usize>| {
-        let back = back.map_or(Ok(0), |at| count(row, at))?;
-        anyhow::Ok(count(row, there)?.saturating_add(back))
+    let sum = |places: Places| {
+        let mut counts = places.into_iter().flatten().map(|at| count(row, at));
+        counts.try_fold(0_u64, |sum, count| anyhow::Ok(sum.saturating_add(count?)))
     };
     Ok(Record {
         start,
@@ -57,8 +57,8 @@ fn record(columns: &Columns, row: &StringRecord) -> anyhow::Result<Record> {
         source: address(row, columns.source).context("source")?,
         destination: address(row, columns.destination).context("destination")?,
         protocol: columns.protocol.and_then(|at| row.get(at)).and_then(protocol),
-        octets: sum(columns.octets, columns.octets_back)?,
-        packets: sum(columns.packets, columns.packets_back)?.max(1),
+        octets: sum(columns.octets)?,
+        packets: sum(columns.packets)?.max(1),
     })
 }
 
@@ -76,7 +76,7 @@ fn count(row: &StringRecord, at: usize) -> anyhow::Result<u64> {
     text.parse().ok().with_context(|| wrong(row, at, "number"))
 }
 
-fn address(row: &StringRecord, places: [Option<usize>; 2]) -> anyhow::Result<Ipv6Addr> {
+fn address(row: &StringRecord, places: Places) -> anyhow::Result<Ipv6Addr> {
     for at in places.into_iter().flatten() {
         let text = field(row, at)?.trim();
         // An exporter of both families leaves the other one empty or all zeros.

@@ -22,7 +22,8 @@ pub fn rates_of_rank(rank: u8) -> (u64, u64) {
     (ECHO_REQUESTS_PER_SECOND, load)
 }
 
-/// A UDP datagram with a Nonce option and the checksum of ILNP (RFC 6741 s4.2): 76 octets from the IPv6 header on.
+/// A UDP datagram with a Nonce option and the checksum of ILNP (RFC 6741 s4.2): 76 octets from the IPv6 header on. Without a
+/// nonce it is one of classic IPv6. As a template, all are alike.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     /// The way it goes.
@@ -34,46 +35,39 @@ pub struct Datagram {
     /// Of source and destination.
     pub ports: (u16, u16),
     /// The source's nonce.
-    pub nonce: Nonce,
+    pub nonce: Option<Nonce>,
 }
 
-impl Datagram {
-    /// The frame.
-    #[must_use]
-    pub fn frame(&self) -> Vec<u8> {
+impl Template for Datagram {
+    fn frame(&self) -> Vec<u8> {
         let mut udp = Vec::with_capacity(UDP_LEN);
         udp.extend(self.ports.0.to_be_bytes());
         udp.extend(self.ports.1.to_be_bytes());
         udp.extend([0, LEN_OCTET, 0, 0]);
         udp.resize(UDP_LEN, b'.');
-        // RFC 6741 s4.2: the locators are left out.
-        let [from, to] = [self.source, self.destination].map(|ilv| ilv.at(NOWHERE));
+        let mut ends = [self.source, self.destination];
+        let addresses = ends.map(Ilv::address);
+        if self.nonce.is_some() {
+            // RFC 6741 s4.2: the locators are left out.
+            ends = ends.map(|ilv| ilv.at(NOWHERE));
+        }
+        let [from, to] = ends;
         let sum = match transport_checksum(from, to, UDP, &udp) {
             0 => 0xffff,
             sum => sum,
         };
         udp[6..8].copy_from_slice(&sum.to_be_bytes());
-        let mut options =
-            NonceHeader { next_header: UDP, nonce: self.nonce, sequence: None }.emit();
+        let Some(nonce) = self.nonce else { return self.hop.frame(addresses, UDP, &udp) };
+        let mut options = NonceHeader { next_header: UDP, nonce, sequence: None }.emit();
         options.extend(udp);
-        let ends = [self.source.address(), self.destination.address()];
-        self.hop.frame(ends, DESTINATION_OPTIONS, &options)
-    }
-}
-
-/// Echo requests from one source, all alike.
-#[derive(Clone, Debug)]
-pub struct EchoRequests(pub Datagram);
-
-impl Template for EchoRequests {
-    fn frame(&self) -> Vec<u8> {
-        self.0.frame()
+        self.hop.frame(addresses, DESTINATION_OPTIONS, &options)
     }
 
     fn vary(&mut self, _frame: &mut [u8]) {}
 }
 
-/// Datagrams each of another correspondent, made up: a random identifier, a random nonce of 32 bits.
+/// Datagrams each of another correspondent, made up: a random identifier, a random nonce of 32 bits. If the datagram has no nonce,
+/// they have none.
 #[derive(Clone, Debug)]
 pub struct MadeUp {
     datagram: Datagram,
@@ -86,10 +80,10 @@ impl MadeUp {
     /// Correspondents with the locator of the datagram's source. The same ones again for the same seed.
     #[must_use]
     pub fn new(datagram: Datagram, seed: u64) -> Self {
-        let nonce = Nonce::Short([0; 4]);
+        let nonce = datagram.nonce.map(|_| Nonce::Short([0; 4]));
         let datagram = Datagram { nonce, ..datagram };
-        let frame = datagram.frame();
-        let checksum = u16::from_be_bytes([frame[CHECKSUM_AT], frame[CHECKSUM_AT + 1]]);
+        let mut frame = datagram.frame();
+        let checksum = u16::from_be_bytes(*checksum_of(&mut frame));
         Self { datagram, checksum, identifiers: Pattern::new(seed), number: 0 }
     }
 }
@@ -106,50 +100,19 @@ impl Template for MadeUp {
         let delta = ChecksumDelta::of_identifier(self.datagram.source.nid, nid);
         let sum = delta.apply(UDP, self.checksum);
         frame[SOURCE_NID_AT..SOURCE_NID_AT + 8].copy_from_slice(&nid.0.to_be_bytes());
-        // Any 32 bits will do; these are not those of the identifier.
-        let nonce = nid.0.wrapping_mul(0xd6e8_feb8_6659_fd93).to_be_bytes();
-        frame[NONCE_AT..NONCE_AT + 4].copy_from_slice(&nonce[..4]);
-        frame[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+        if self.datagram.nonce.is_some() {
+            // Any 32 bits will do; these are not those of the identifier.
+            let nonce = nid.0.wrapping_mul(0xd6e8_feb8_6659_fd93).to_be_bytes();
+            frame[NONCE_AT..NONCE_AT + 4].copy_from_slice(&nonce[..4]);
+        }
+        *checksum_of(frame) = sum.to_be_bytes();
     }
 }
 
-/// The datagrams of [`MadeUp`] as classic IPv6: no nonce, and locators in the checksum.
-#[derive(Clone, Debug)]
-pub struct Classic {
-    made_up: MadeUp,
-    /// With the nonce.
-    frame: Vec<u8>,
-    delta: ChecksumDelta,
-}
-
-impl Classic {
-    /// The same ones again for the same seed.
-    #[must_use]
-    pub fn new(datagram: Datagram, seed: u64) -> Self {
-        let locators = [datagram.source.l64, datagram.destination.l64];
-        let made_up = MadeUp::new(datagram, seed);
-        let frame = made_up.frame();
-        Self { made_up, frame, delta: ChecksumDelta::to_nid_only(locators).inverse() }
-    }
-}
-
-impl Template for Classic {
-    fn frame(&self) -> Vec<u8> {
-        let mut frame = self.frame.clone();
-        frame.drain(OPTIONS_AT..OPTIONS_AT + OPTIONS_LEN);
-        frame[PAYLOAD_LEN_AT..PAYLOAD_LEN_AT + 2].copy_from_slice(&[0, LEN_OCTET]);
-        frame[NEXT_HEADER_AT] = UDP;
-        frame
-    }
-
-    fn vary(&mut self, frame: &mut [u8]) {
-        self.made_up.vary(&mut self.frame);
-        let nid = SOURCE_NID_AT..SOURCE_NID_AT + 8;
-        frame[nid.clone()].copy_from_slice(&self.frame[nid]);
-        let sum = u16::from_be_bytes([self.frame[CHECKSUM_AT], self.frame[CHECKSUM_AT + 1]]);
-        let sum = self.delta.apply(UDP, sum).to_be_bytes();
-        frame[CHECKSUM_AT - OPTIONS_LEN..CHECKSUM_AT - OPTIONS_LEN + 2].copy_from_slice(&sum);
-    }
+/// At the end of a frame there is the datagram.
+fn checksum_of(frame: &mut [u8]) -> &mut [u8; 2] {
+    let udp = frame.last_chunk_mut::<UDP_LEN>().expect("a frame with a datagram");
+    udp[6..].first_chunk_mut().expect("a header")
 }
 
 const GROUP: u64 = 1 << 56;
@@ -160,14 +123,9 @@ const NOWHERE: moorline_types::L64 = moorline_types::L64(0);
 /// UDP header and 20 octets.
 const UDP_LEN: usize = 28;
 const LEN_OCTET: u8 = 28;
-const PAYLOAD_LEN_AT: usize = ETHERNET_LEN + 4;
-const NEXT_HEADER_AT: usize = ETHERNET_LEN + 6;
-const OPTIONS_AT: usize = ETHERNET_LEN + 40;
-const OPTIONS_LEN: usize = 8;
 const SOURCE_NID_AT: usize = ETHERNET_LEN + 16;
 /// Behind the IPv6 header, two octets of options header and two of the option.
 const NONCE_AT: usize = ETHERNET_LEN + 44;
-const CHECKSUM_AT: usize = ETHERNET_LEN + 48 + 6;
 
 #[cfg(test)]
 mod tests {
@@ -182,7 +140,7 @@ mod tests {
             source: Ilv::new(L64(0x2001_0db8_0001_0000), Nid(0xa)),
             destination: Ilv::new(L64(0x2001_0db8_0001_0000), Nid(0xb)),
             ports: (4000, 7),
-            nonce: Nonce::Short([1, 2, 3, 4]),
+            nonce: Some(Nonce::Short([1, 2, 3, 4])),
         }
     }
 
@@ -207,7 +165,7 @@ mod tests {
 
     #[test]
     fn echo_requests_are_all_alike() {
-        let mut requests = EchoRequests(datagram());
+        let mut requests = datagram();
         let mut frame = requests.frame();
         requests.vary(&mut frame);
         assert_eq!(frame, datagram().frame());
@@ -235,7 +193,8 @@ mod tests {
 
     #[test]
     fn as_classic_ipv6_they_are_the_same_without_nonces() {
-        let (mut made_up, mut classic) = (MadeUp::new(datagram(), 7), Classic::new(datagram(), 7));
+        let mut made_up = MadeUp::new(datagram(), 7);
+        let mut classic = MadeUp::new(Datagram { nonce: None, ..datagram() }, 7);
         let (mut with, mut without) = (made_up.frame(), classic.frame());
         assert_eq!(without.len(), with.len() - 8);
         for _ in 0..100 {

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Arrivals, Endpoint};
 use crate::interrupt;
-use crate::netns::Task;
+use crate::netns::Worker;
 use crate::process::Process;
 
 /// Programs that run; what is read of their output has reached an application.
@@ -18,7 +18,7 @@ use crate::process::Process;
 pub struct Programs<T> {
     processes: Vec<Process>,
     arrivals: Arrivals,
-    reader: Task<T>,
+    reader: Worker<T>,
 }
 
 /// How they ended.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use moorline_api::{ContextState, Proof};
 use moorline_lab::Lab;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
-use moorline_lab::netns::Task;
+use moorline_lab::netns::Worker;
 use moorline_lab::topology::{self, HOSTS, Prefix, Topology, host_address};
 
 use super::{daemon_options, eventually};
@@ -88,7 +88,7 @@ pub(crate) struct Chatter {
     /// Of each pair, how many came back.
     answers: Arc<Vec<AtomicU32>>,
     stop: Arc<AtomicBool>,
-    tasks: Vec<Task<()>>,
+    tasks: Vec<Worker<()>>,
 }
 
 impl Chatter {
@@ -98,17 +98,17 @@ impl Chatter {
         let mut chatter = Self { answers: Arc::new(answers), stop, tasks: Vec::new() };
         for &address in theirs {
             let stop = Arc::clone(&chatter.stop);
-            let echo = move || echo(address, &stop);
-            chatter.tasks.push(lab.namespace("b").unwrap().spawn("echo", echo).unwrap());
+            let echo = move |_: &AtomicBool| echo(address, &stop);
+            chatter.tasks.push(lab.namespace("b").unwrap().work("echo", echo).unwrap());
         }
         for (index, &address) in ours.iter().enumerate() {
             let (stop, answers) = (Arc::clone(&chatter.stop), Arc::clone(&chatter.answers));
             let theirs = theirs.to_vec();
-            let ask = move || {
+            let ask = move |_: &AtomicBool| {
                 let answers = &answers[index * theirs.len()..][..theirs.len()];
                 ask(address, index, &theirs, answers, &stop)
             };
-            chatter.tasks.push(lab.namespace("a").unwrap().spawn("ask", ask).unwrap());
+            chatter.tasks.push(lab.namespace("a").unwrap().work("ask", ask).unwrap());
         }
         chatter
     }

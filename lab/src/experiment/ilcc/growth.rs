@@ -108,7 +108,7 @@ impl Packets {
         let hop = Hop { interface: SHARED_LINK.into(), own: [0; 6], next: [0; 6] };
         let source = Ilv::of(shared_address(HOSTS[0], 0));
         let ports = (40_000, ECHO_PORT);
-        let nonce = Nonce::Short([0; 4]);
+        let nonce = Some(Nonce::Short([0; 4]));
         let template = MadeUp::new(Datagram { hop, source, destination: to, ports, nonce }, seed);
         let frame = template.frame();
         Self { template, frame }

@@ -159,7 +159,7 @@ mod tests {
     fn datagram() -> Datagram {
         let at = |nid| Ilv::new(L64(0x2001_0db8_0001_0000), Nid(nid));
         let hop = Hop { interface: "cable".into(), own: [1; 6], next: [2; 6] };
-        let nonce = Nonce::Short([1; 4]);
+        let nonce = Some(Nonce::Short([1; 4]));
         Datagram { hop, source: at(0xa), destination: at(0xb), ports: (4000, 7), nonce }
     }
 
