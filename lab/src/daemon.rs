@@ -10,7 +10,7 @@ use std::{fs, thread};
 use anyhow::{Context as _, bail, ensure};
 use moorline_api::{
     BlockingClient, Client, Context, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses,
-    Paths, Proof, Status,
+    Paths, Proof, ReadinessState, Status,
 };
 use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
@@ -261,6 +261,11 @@ impl Drop for Daemon {
     }
 }
 
+/// Whether a daemon says of a context that it can move.
+pub(crate) fn is_protected(context: &Context) -> bool {
+    context.readiness.as_ref().is_some_and(|one| one.state == ReadinessState::Protected)
+}
+
 /// The program in its namespace, with the places of a host.
 fn command(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Command> {
     let directory = lab.directory(host)?;
@@ -311,8 +316,11 @@ fn follow(socket: PathBuf) -> anyhow::Result<Receiver<Event>> {
         }
         Ok(())
     };
-    // The stream breaks when the daemon is killed: an end like any other here.
-    Worker::start("moorlined events", move |_| Ok(drop(read())))?;
+    Worker::start("moorlined events", move |_| {
+        // The stream breaks when the daemon is killed: an end like any other here.
+        let _ = read();
+        Ok(())
+    })?;
     Ok(incoming)
 }
 

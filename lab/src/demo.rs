@@ -17,7 +17,6 @@ use anyhow::Context as _;
 pub use protocol::Protocol;
 pub use report::{Mode, Report};
 pub use run::Outcome;
-use run::Scenario;
 
 use crate::daemon::{DaemonOptions, start_both};
 use crate::lab::Lab;
@@ -66,8 +65,7 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
     );
     view.say(options.protocol.words().plot);
     let protected = with_moorline(options, view).context("the run with Moorline")?;
-    let control = without_moorline(options.protocol, options.send_timeout, options.rate, view)
-        .context("the run without Moorline")?;
+    let control = without_moorline(options, view).context("the run without Moorline")?;
     let DemoOptions { protocol, send_timeout, .. } = *options;
     Ok(Report::of(&protected, &control, Mode::Namespaces, protocol, send_timeout))
 }
@@ -80,7 +78,7 @@ fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<O
     let address = |host: usize| daemons[host].verifiable_address(ISPS[0]);
     let addresses = [address(0)?, address(1)?];
     view.begin("With Moorline on both hosts", &run::lanes(rate));
-    run::run(&lab, addresses, &mut daemons, Scenario { protocol, send_timeout, rate }, view)
+    run::run(&lab, addresses, &mut daemons, options, view)
 }
 
 /// The control run alone: the same programs and the same cut, without daemons, watched for twice
@@ -88,15 +86,10 @@ fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<O
 ///
 /// # Errors
 /// As [`run`].
-pub fn without_moorline(
-    protocol: Protocol,
-    send_timeout: Duration,
-    rate: u64,
-    view: &mut dyn View,
-) -> anyhow::Result<Outcome> {
+pub fn without_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
     interrupt::install()?;
     let lab = Lab::build(topology::two_by_two(true))?;
     let addresses = HOSTS.map(|host| host_address(host, 1));
-    view.begin("The same without Moorline", &run::lanes(rate));
-    run::run(&lab, addresses, &mut [], Scenario { protocol, send_timeout, rate }, view)
+    view.begin("The same without Moorline", &run::lanes(options.rate));
+    run::run(&lab, addresses, &mut [], options, view)
 }

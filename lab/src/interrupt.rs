@@ -56,10 +56,7 @@ pub fn flag() -> &'static AtomicBool {
 /// # Errors
 /// [`Interrupted`].
 pub fn check() -> Result<(), Interrupted> {
-    match INTERRUPTED.get() {
-        Some(flag) if flag.load(Ordering::SeqCst) => Err(Interrupted),
-        _ => Ok(()),
-    }
+    if flag().load(Ordering::SeqCst) { Err(Interrupted) } else { Ok(()) }
 }
 
 /// Waits until `condition` gives a value, looking every few milliseconds.

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,13 +20,13 @@ fn without_moorline_the_programs_stall() {
         return;
     }
     let mut view = Timeline::new(Vec::new(), Style::PLAIN);
-    let outcome = demo::without_moorline(
-        Protocol::Shim6,
-        Duration::from_millis(500),
-        DemoOptions::RATE,
-        &mut view,
-    )
-    .unwrap();
+    let options = DemoOptions {
+        moorlined: PathBuf::new(),
+        protocol: Protocol::Shim6,
+        send_timeout: Duration::from_millis(500),
+        rate: DemoOptions::RATE,
+    };
+    let outcome = demo::without_moorline(&options, &mut view).unwrap();
     let shown = String::from_utf8(view.into_inner()).unwrap();
     println!("{shown}");
     assert!(!outcome.survived && !outcome.bytes_ok);

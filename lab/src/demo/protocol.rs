@@ -1,8 +1,8 @@
 //! What the demo shows, by protocol.
 
-use moorline_api::{ReadinessState, SessionState};
+use moorline_api::SessionState;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, is_protected};
 use crate::failure::Failure;
 use crate::named::named;
 use crate::topology::{HOSTS, ISPS};
@@ -63,10 +63,7 @@ impl Protocol {
     /// when both hosts have it, for its locators are not tried beforehand.
     pub(super) fn is_protected(self, daemon: &Daemon) -> anyhow::Result<bool> {
         Ok(match self {
-            Self::Shim6 => daemon.contexts()?.iter().any(|context| {
-                let state = context.readiness.as_ref().map(|readiness| &readiness.state);
-                state == Some(&ReadinessState::Protected)
-            }),
+            Self::Shim6 => daemon.contexts()?.iter().any(is_protected),
             Self::Ilnp => {
                 let sessions = daemon.ilcc()?.correspondents;
                 sessions.iter().any(|session| session.state == SessionState::Established)

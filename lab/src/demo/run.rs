@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use moorline_api::{Event, EventKind, Pair};
 
-use super::Protocol;
+use super::{DemoOptions, Protocol};
 use crate::clock::Clock;
 use crate::daemon::Daemon;
 use crate::failure::Fault;
@@ -34,14 +34,6 @@ pub struct Outcome {
     pub waited: Duration,
 }
 
-/// What is played.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scenario {
-    pub(super) protocol: Protocol,
-    pub(super) send_timeout: Duration,
-    pub(super) rate: u64,
-}
-
 /// The rows of the view.
 pub(super) fn lanes(rate: u64) -> [Lane; 2] {
     ["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: rate })
@@ -52,10 +44,10 @@ pub(super) fn run(
     lab: &Lab,
     addresses: [Ipv6Addr; 2],
     daemons: &mut [Daemon],
-    scenario: Scenario,
+    options: &DemoOptions,
     view: &mut dyn View,
 ) -> anyhow::Result<Outcome> {
-    let Scenario { protocol, send_timeout, rate } = scenario;
+    let &DemoOptions { protocol, send_timeout, rate, .. } = options;
     let end = |host: usize| -> anyhow::Result<Endpoint> {
         let namespace = lab.namespace(HOSTS[host])?.clone();
         Ok(Endpoint { namespace, address: addresses[host] })
@@ -211,12 +203,11 @@ impl Watch<'_> {
         if self.unprotected == 0 {
             return Ok(());
         }
-        let mut unprotected = 0;
+        self.unprotected = 0;
         for daemon in &*self.daemons {
-            unprotected += usize::from(!self.protocol.is_protected(daemon)?);
+            self.unprotected += usize::from(!self.protocol.is_protected(daemon)?);
         }
-        self.unprotected = unprotected;
-        if unprotected == 0 {
+        if self.unprotected == 0 {
             self.view.mark(self.clock.now(), MarkKind::Protected, self.protocol.words().protected);
         }
         Ok(())

@@ -125,7 +125,8 @@ impl Access {
 pub struct Network {
     /// Before the lab, so that they end before it goes.
     advertisers: BTreeMap<&'static str, Advertiser>,
-    lab: Lab,
+    /// The lab that holds the namespaces.
+    pub lab: Lab,
 }
 
 impl Network {
@@ -159,7 +160,8 @@ impl Network {
     /// delay: those of an ISP that carries traffic know them.
     fn acquaint(&self, accesses: &[Access]) -> anyhow::Result<()> {
         for access in accesses {
-            Hop::towards(self.namespace(access.router)?, access.of_core()).context("the core")?;
+            Hop::towards(self.lab.namespace(access.router)?, access.of_core())
+                .context("the core")?;
         }
         Ok(())
     }
@@ -185,26 +187,12 @@ impl Network {
         Ok(())
     }
 
-    /// The lab that holds the namespaces.
-    #[must_use]
-    pub fn lab(&self) -> &Lab {
-        &self.lab
-    }
-
-    /// The namespace of a host or router.
-    ///
-    /// # Errors
-    /// It is not in this part of the network.
-    pub fn namespace(&self, node: &str) -> anyhow::Result<&Namespace> {
-        self.lab.namespace(node)
-    }
-
     /// Waits for the address that the kernel of a host makes on an uplink, or that was given to it there, to be usable.
     ///
     /// # Errors
     /// It does not come.
     pub fn own_address(&self, access: Access, within: Prefix) -> anyhow::Result<Ipv6Addr> {
-        let host = self.namespace(access.host)?;
+        let host = self.lab.namespace(access.host)?;
         wait_for(&format!("address of {} in {within}", access.host), ADDRESS_LIMIT, || {
             Ok(usable(host, access.uplink)?
                 .into_iter()
@@ -217,7 +205,7 @@ impl Network {
     /// # Errors
     /// What `ip` said.
     pub fn set_link(&self, access: Access, state: &str) -> anyhow::Result<()> {
-        let router = self.namespace(access.router)?;
+        let router = self.lab.namespace(access.router)?;
         router.ip(&["link", "set", "cust", state])?;
         if state == "up" {
             router.ip_batch(&format!("addr replace {ROUTER}/64 dev cust nodad\n"))?;
@@ -233,7 +221,7 @@ impl Network {
     pub fn drop_at(&self, router: &str, matching: &[&str]) -> anyhow::Result<()> {
         let rules: String =
             matching.iter().map(|matching| format!("  {matching} counter drop\n")).collect();
-        self.namespace(router)?.nft(&format!(
+        self.lab.namespace(router)?.nft(&format!(
             "table ip6 rough {{\n chain forward {{\n  type filter hook forward priority -10;\n{rules} }}\n}}\n"
         ))
     }

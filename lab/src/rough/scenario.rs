@@ -212,18 +212,18 @@ impl Scenario {
         match self {
             Self::Roaming | Self::RoamingFar => network.set_link(second, "down")?,
             Self::ForwardingHost => {
-                let host = network.namespace(TWO)?;
+                let host = network.lab.namespace(TWO)?;
                 for interface in ["all", "default"].into_iter().chain(UPLINKS) {
                     host.sysctl(&format!("ipv6/conf/{interface}/accept_ra"), "2")?;
                 }
                 host.sysctl("ipv6/conf/all/forwarding", "1")?;
             }
-            Self::FirewallOne => network.namespace(client)?.nft(&firewall(&[]))?,
+            Self::FirewallOne => network.lab.namespace(client)?.nft(&firewall(&[]))?,
             Self::FirewallBoth => {
-                network.namespace(client)?.nft(&firewall(&[]))?;
-                network.namespace(server)?.nft(&firewall(&["7000", "7001"]))?;
+                network.lab.namespace(client)?.nft(&firewall(&[]))?;
+                network.lab.namespace(server)?.nft(&firewall(&["7000", "7001"]))?;
             }
-            Self::Nat66 => network.namespace(second.router)?.nft(&format!(
+            Self::Nat66 => network.lab.namespace(second.router)?.nft(&format!(
                 "table ip6 nat {{\n chain post {{\n  type nat hook postrouting priority 100;\n  \
                  oifname \"core\" ip6 saddr {} masquerade\n }}\n}}\n",
                 second.unique_local()
@@ -231,7 +231,7 @@ impl Scenario {
             Self::Drops140 => network.drop_at(second.router, &["meta l4proto 140"])?,
             Self::Pppoe => {
                 for (node, interface) in [(second.router, "core"), ("core", second.router)] {
-                    network.namespace(node)?.ip(&["link", "set", interface, "mtu", "1492"])?;
+                    network.lab.namespace(node)?.ip(&["link", "set", interface, "mtu", "1492"])?;
                 }
             }
             _ => {}
@@ -258,7 +258,7 @@ impl Scenario {
             Self::Renumbering => Advertised { prefix: own, preferred: 10, valid: 20 },
             Self::Nat66 if access == Access::of(TWO, 1) => {
                 let route = ["route", "add", &local.to_string(), "dev", "cust"];
-                network.namespace(access.router)?.ip(&route)?;
+                network.lab.namespace(access.router)?.ip(&route)?;
                 access.usual(local)
             }
             _ => access.usual(own),
@@ -266,7 +266,7 @@ impl Scenario {
         network.advertise(access, &[prefix], is_managed)?;
         if is_managed {
             let address = Ipv6Addr::from_bits(own.address.to_bits() | 0x1d8);
-            network.namespace(access.host)?.ip_batch(&format!(
+            network.lab.namespace(access.host)?.ip_batch(&format!(
                 "addr add {address}/128 dev {} valid_lft 3600 preferred_lft 3600\n",
                 access.uplink
             ))?;
@@ -292,7 +292,7 @@ impl Scenario {
             Self::Roaming | Self::RoamingFar => return roam(world).map(Some),
             Self::Renumbering => renumber(world, first)?,
             Self::ForwardingOn => {
-                world.network.namespace(TWO)?.sysctl("ipv6/conf/all/forwarding", "1")?;
+                world.network.lab.namespace(TWO)?.sysctl("ipv6/conf/all/forwarding", "1")?;
             }
             Self::Restart => world.restart(TWO)?,
             Self::RestartMoved => {
@@ -319,7 +319,7 @@ fn roam(world: &mut World) -> anyhow::Result<Moment> {
     pause(Duration::from_secs(3))?;
     let second = Access::of(TWO, 1);
     world.network.set_link(second, "up")?;
-    let host = world.network.namespace(TWO)?;
+    let host = world.network.lab.namespace(TWO)?;
     wait_for("an address on the other uplink", Duration::from_secs(8), || {
         Ok((!usable(host, second.uplink)?.is_empty()).then(now))
     })

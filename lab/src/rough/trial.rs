@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_api::{AddressInfo, AddressState, Context, Proof, ReadinessState};
+use moorline_api::{AddressInfo, AddressState, Proof};
 
 use crate::clock::monotonic as now;
-use crate::daemon::{Daemon, DaemonOptions};
+use crate::daemon::{Daemon, DaemonOptions, is_protected};
 use crate::experiment::pause;
 use crate::interrupt::{check, wait_for};
 
@@ -113,7 +113,7 @@ impl World {
     pub fn start_daemons(&mut self) -> anyhow::Result<()> {
         let Some(options) = &self.options else { return Ok(()) };
         for host in self.hosts.into_iter().filter(|host| *host != PLAIN) {
-            let daemon = Daemon::start(self.network.lab(), host, options)?;
+            let daemon = Daemon::start(&self.network.lab, host, options)?;
             self.daemons.insert(host, daemon);
         }
         Ok(())
@@ -136,7 +136,7 @@ impl World {
             return Ok(());
         };
         daemon.hand_over()?;
-        self.daemons.insert(host, Daemon::start(self.network.lab(), host, options)?);
+        self.daemons.insert(host, Daemon::start(&self.network.lab, host, options)?);
         Ok(())
     }
 
@@ -178,7 +178,7 @@ impl World {
         let apps = plan.kinds.iter().map(|&kind| {
             let size = plan.sizes[usize::from(kind != Kind::Tcp)];
             let question = Question { kind, server, size, device: plan.device, source };
-            App::start(self.network.lab(), client, plan.hosts[1], &question)
+            App::start(&self.network.lab, client, plan.hosts[1], &question)
         });
         apps.collect()
     }
@@ -193,7 +193,10 @@ impl World {
             pause(CALM)?;
             return Ok(false);
         };
-        let is_ready = || Ok(is_protected(daemon)?.then_some(()));
+        let is_ready = || {
+            let contexts = daemon.contexts()?;
+            Ok((!contexts.is_empty() && contexts.iter().all(is_protected)).then_some(()))
+        };
         let ready = wait_for("a second pair", CONTEXT_LIMIT, is_ready).is_ok();
         check()?;
         pause(CALM)?;
@@ -209,15 +212,6 @@ impl World {
     }
 }
 
-/// Whether a daemon says of every context that it is protected.
-fn is_protected(daemon: &Daemon) -> anyhow::Result<bool> {
-    let contexts = daemon.contexts()?;
-    let is_ready = |context: &Context| {
-        context.readiness.as_ref().is_some_and(|one| one.state == ReadinessState::Protected)
-    };
-    Ok(!contexts.is_empty() && contexts.iter().all(is_ready))
-}
-
 fn first_answer(apps: &[App]) -> anyhow::Result<Duration> {
     wait_for("answers", ANSWER_LIMIT, || {
         Ok(apps
@@ -231,7 +225,7 @@ fn first_answer(apps: &[App]) -> anyhow::Result<Duration> {
 /// Whether a new connection is made before the end of the window, however early the programs had answers again.
 fn connects(world: &World, plan: &Plan, begin: Duration) -> anyhow::Result<bool> {
     loop {
-        let (lab, server) = (world.network.lab(), world.asked(plan)?);
+        let (lab, server) = (&world.network.lab, world.asked(plan)?);
         let connects = app::connects(lab, plan.hosts[0], server)?;
         if connects || now() >= begin + plan.window {
             return Ok(connects);
