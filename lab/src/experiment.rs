@@ -41,13 +41,14 @@ use clap::Subcommand;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use crate::cost::{I2Cost, IspLoss};
 pub use addr_cost::AddrCost;
 pub use art::{Art, ArtFlow};
 pub use handoff::HandOff;
 pub use i1_flood::FloodCost;
+pub use i2_cost::I2Cost;
 pub use ilcc::{Growth, IlccStudy, Layer, PlaneName, PolicyName};
 pub use ilnp_flood::IlnpFlood;
+pub use isp_loss::IspLoss;
 pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
@@ -56,10 +57,10 @@ pub(crate) use recovery::pause;
 pub use report::{Report, report};
 pub use rough::Rough;
 pub use state_cost::StateCost;
-pub use statistics::{Percentiles, Summary};
 pub use throughput::{Protocol, Throughput};
 
 use crate::interrupt;
+use statistics::Percentiles;
 
 /// Something to be measured.
 pub trait Experiment {
@@ -92,7 +93,7 @@ pub struct Card {
 }
 
 /// Who wants to know how far an experiment is.
-pub trait Watch {
+pub trait Watch: Send {
     /// Something else is measured from now on.
     fn stage(&mut self, what: &str);
     /// How much of the whole is done, from 0 to 1.

@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -57,6 +58,27 @@ pub enum Rate {
     },
 }
 
+impl Rate {
+    const fn per_second(self) -> Option<u64> {
+        match self {
+            Self::PerSecond(rate) => Some(rate),
+            Self::Line { .. } => None,
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "max" {
+            return Ok(Self::Line { threads: 1 });
+        }
+        let wrong = |_| format!("{text} is no rate: a number of datagrams a second, or max");
+        text.parse().map(Self::PerSecond).map_err(wrong)
+    }
+}
+
 impl Load {
     /// What the study's test of this rank sends.
     #[must_use]
@@ -108,19 +130,16 @@ impl Load {
             watch.done((begin.elapsed().as_secs_f64() / self.length.as_secs_f64()).min(1.0));
         }
         let seconds = begin.elapsed().as_secs_f64();
-        let mut counts = generator.finish()?.into_iter();
-        let echo_requests = if self.echo > 0 { counts.next().unwrap_or(0) } else { 0 };
-        let made_up: u64 = counts.sum();
-        let sent = echo_requests + made_up;
+        let counts = self.counts(&generator.finish()?);
         Ok(Sent {
             namespace: from.name().to_owned(),
             interface,
             to,
             seconds,
-            echo_requests,
-            made_up,
-            per_second: sent as f64 / seconds,
-            octets: sent * FRAME_OCTETS,
+            echo_requests: counts.echo,
+            made_up: counts.made_up,
+            per_second: counts.all() as f64 / seconds,
+            octets: counts.all() * FRAME_OCTETS,
             received: None,
         })
     }
@@ -134,17 +153,22 @@ impl Load {
             let template = Box::new(datagram.clone());
             streams.push(Stream { template, rate: Some(self.echo) });
         }
-        let (rate, threads) = match self.made_up {
-            Rate::PerSecond(0) => return streams,
-            Rate::PerSecond(rate) => (Some(rate), 1),
-            Rate::Line { threads } => (None, threads),
+        let threads = match self.made_up {
+            Rate::PerSecond(rate) => u8::from(rate > 0),
+            Rate::Line { threads } => threads,
         };
         let made_up = |thread: u8| Stream {
             template: Box::new(MadeUp::new(datagram.clone(), self.seed ^ u64::from(thread) << 56)),
-            rate,
+            rate: self.made_up.per_second(),
         };
         streams.extend((0..threads).map(made_up));
         streams
+    }
+
+    /// Of what each of these streams has sent.
+    pub(crate) fn counts(&self, sent: &[u64]) -> Counts {
+        let (echo, made_up) = sent.split_at(usize::from(self.echo > 0).min(sent.len()));
+        Counts { echo: echo.iter().sum(), made_up: made_up.iter().sum() }
     }
 
     /// The made-up ones as classic IPv6, from one thread.
@@ -152,11 +176,7 @@ impl Load {
     pub fn as_classic(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
         let datagram = Datagram { nonce: None, ..self.datagram(from, to, hop) };
         let template = Box::new(MadeUp::new(datagram, self.seed));
-        let rate = match self.made_up {
-            Rate::PerSecond(rate) => Some(rate),
-            Rate::Line { .. } => None,
-        };
-        vec![Stream { template, rate }]
+        vec![Stream { template, rate: self.made_up.per_second() }]
     }
 
     fn datagram(&self, source: Ilv, to: Ipv6Addr, hop: &Hop) -> Datagram {
@@ -167,6 +187,21 @@ impl Load {
             ports: (SOURCE_PORT, self.port),
             nonce: Some(Nonce::Short(*b"ILNP")),
         }
+    }
+}
+
+/// Packets that were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// By the fixed source.
+    pub(crate) echo: u64,
+    /// By made-up ones.
+    pub(crate) made_up: u64,
+}
+
+impl Counts {
+    pub(crate) const fn all(&self) -> u64 {
+        self.echo + self.made_up
     }
 }
 

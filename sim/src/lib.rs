@@ -76,6 +76,7 @@ pub use plan::{
     Addresses, Attack, Chance, Change, Direction, Fault, Flap, HostPlan, Kind, Link, Pace, Plan,
     PlanError, Port, REORDER_DELAY, REPLAY_WITHIN, Renumbering, Uplink, What, Workload, host_name,
 };
+pub use queue::Queue;
 pub use random_plan::{random_mixed_plan, random_plan};
 pub use world::{run, trace};
 

@@ -5,7 +5,7 @@ use moorline_types::Instant;
 
 /// What is to happen, in order of time; of two at the same time the one put in first.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
+pub struct Queue<T> {
     entries: BinaryHeap<Reverse<Entry<T>>>,
     seq: u64,
 }
@@ -18,17 +18,20 @@ struct Entry<T> {
 }
 
 impl<T> Queue<T> {
-    pub(crate) const fn new() -> Self {
+    /// Nothing.
+    #[must_use]
+    pub const fn new() -> Self {
         Self { entries: BinaryHeap::new(), seq: 0 }
     }
 
-    pub(crate) fn push(&mut self, at: Instant, what: T) {
+    /// Puts in what is to happen then.
+    pub fn push(&mut self, at: Instant, what: T) {
         self.entries.push(Reverse(Entry { at, seq: self.seq, what }));
         self.seq += 1;
     }
 
     /// The next, if it is not later than `end`.
-    pub(crate) fn pop_until(&mut self, end: Instant) -> Option<(Instant, T)> {
+    pub fn pop_until(&mut self, end: Instant) -> Option<(Instant, T)> {
         if self.entries.peek()?.0.at > end {
             return None;
         }
@@ -37,6 +40,12 @@ impl<T> Queue<T> {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -1,38 +1,24 @@
 use super::args::DemoArgs;
 use super::simulated;
 use crate::demo::{self, DemoOptions, Protocol, Report};
-use crate::interrupt::Interrupted;
 use crate::preflight;
 use crate::timeline::{Silent, Style, Timeline, View};
 use anyhow::{Context, ensure};
-use moorline_term::{EXIT_INTERRUPTED, write_json};
 use std::io::Write;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Runs the demo for real where the machine allows it, else in the simulator.
-pub(crate) fn demo(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(super) fn demo(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     let report = if args.json {
-        show(args, &mut Silent)
+        play(args, &mut Silent)?
     } else {
-        show(args, &mut Timeline::new(&mut *out, Style::of_stdout()))
+        play(args, &mut Timeline::new(&mut *out, Style::of_stdout()))?
     };
-    let report = match report {
-        Err(error) if error.is::<Interrupted>() => {
-            eprintln!("moorline-lab: interrupted; everything the demo made is gone");
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
-        }
-        report => report?,
-    };
-    if args.json {
-        write_json(out, &report)?;
-    } else {
-        write!(out, "{report}")?;
-    }
-    Ok(if report.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    super::show(out, args.json, &report, Report::to_string)?;
+    Ok(report.is_success())
 }
 
-fn show(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
+fn play(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
     let is_shim6 = args.protocol == Protocol::Shim6;
     ensure!(is_shim6 || !args.simulated, "the simulator plays the demo with shim6 only");
     if args.simulated {

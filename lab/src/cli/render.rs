@@ -1,5 +1,5 @@
 use super::experiments::Listed;
-use crate::experiment::Results;
+use crate::experiment::{Report, Results};
 use crate::load::Sent;
 use moorline_term::table;
 use serde_json::Value;
@@ -39,6 +39,15 @@ pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String
         text += &format!("points      {}\nplot        {}\n", json.display(), svg.display());
     }
     text
+}
+
+/// Where the page is, and what is in it.
+pub(crate) fn report(report: &Report) -> String {
+    format!(
+        "report       {}\nexperiments  {}\n",
+        report.file.display(),
+        report.experiments.join(", ")
+    )
 }
 
 /// What the load generator has sent.

@@ -1,16 +1,14 @@
 use super::args::SimArgs;
-use super::experiments::interrupted;
+use super::show;
 use crate::interrupt::{self, Interrupted};
 use anyhow::Context;
 use moorline_sim::{
     Outcome, Plan, random_mixed_plan, random_plan, run, run_addresses, run_many, trace,
     trace_addresses,
 };
-use moorline_term::write_json;
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
-use std::process::ExitCode;
 
 /// Result of a batch of seeds; `moorline-lab sim --json` prints it.
 #[derive(Debug, Default, Serialize)]
@@ -39,7 +37,7 @@ struct Failure {
 
 /// Plays many runs. One that breaks a rule is told at once; the first such, or one that is asked for, is
 /// shown message by message.
-pub(crate) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(super) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     interrupt::install()?;
     let fixed = args.plan.as_deref().map(|path| {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -50,28 +48,22 @@ pub(crate) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
     let plan = |seed| fixed.clone().unwrap_or_else(|| random(seed));
     if args.print_plan {
         write!(out, "{}", plan(args.first_seed).to_toml())?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(true);
     }
-    let mut report = Report { first_seed: args.first_seed, ..Report::default() };
+    let mut failures = Vec::new();
     let seeds = args.first_seed..args.first_seed.saturating_add(args.seeds);
     let mut outcome = Ok(());
     let play = |seed| if args.addresses { run_addresses(seed) } else { run(seed, &plan(seed)) };
     let summary = run_many(seeds, play, |seed, run| {
-        let told = tell(args, out, &mut report, seed, run);
+        let told = tell(args, out, &mut failures, seed, run);
         outcome = told.and_then(|()| Ok(interrupt::check()?));
         outcome.is_ok()
     });
-    match outcome {
-        Err(error) if error.is::<Interrupted>() => {
-            return Ok(interrupted(&format!(
-                "{} runs until then, {} violations",
-                summary.seeds, summary.violations
-            )));
-        }
-        outcome => outcome?,
+    if let Err(error) = outcome {
+        let told = format!("{} runs until then, {} violations", summary.seeds, summary.violations);
+        return Err(if error.is::<Interrupted>() { error.context(told) } else { error });
     }
-    report.fill(&summary);
-    let shown = report.failures.first().map(|failure| failure.seed);
+    let shown = failures.first().map(|failure| failure.seed);
     let is_alone = args.seeds == 1;
     if let Some(seed) = shown.filter(|_| is_alone && !args.json).or(asked(args)) {
         let chart = || trace(seed, &plan(seed));
@@ -85,12 +77,19 @@ pub(crate) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<ExitCod
             }
         )?;
     }
-    if args.json {
-        write_json(out, &report)?;
-    } else {
-        write!(out, "{}", report.text(args))?;
-    }
-    Ok(if report.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let report = Report {
+        first_seed: args.first_seed,
+        seeds: summary.seeds,
+        violations: summary.violations,
+        recovered: summary.recovered,
+        unrecoverable: summary.unrecoverable,
+        unsettled: summary.unsettled,
+        packets: summary.packets,
+        virtual_s: summary.duration.as_secs(),
+        failures,
+    };
+    show(out, args.json, &report, |report| report.text(args))?;
+    Ok(report.violations == 0)
 }
 
 /// The seed whose chart is asked for, whatever it comes to.
@@ -101,22 +100,21 @@ fn asked(args: &SimArgs) -> Option<u64> {
 fn tell(
     args: &SimArgs,
     out: &mut dyn Write,
-    report: &mut Report,
+    failures: &mut Vec<Failure>,
     seed: u64,
     run: &Outcome,
 ) -> anyhow::Result<()> {
-    let Some(failure) = failure(seed, run) else { return Ok(()) };
+    if run.violations.is_empty() {
+        return Ok(());
+    }
+    let violations = run.violations.iter().map(ToString::to_string).collect();
+    let failure = Failure { seed, violations };
     if !args.json && args.seeds > 1 {
         write!(out, "{failure}")?;
         out.flush()?;
     }
-    report.failures.push(failure);
+    failures.push(failure);
     Ok(())
-}
-
-fn failure(seed: u64, outcome: &Outcome) -> Option<Failure> {
-    let violations: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
-    (!violations.is_empty()).then_some(Failure { seed, violations })
 }
 
 impl std::fmt::Display for Failure {
@@ -127,16 +125,6 @@ impl std::fmt::Display for Failure {
 }
 
 impl Report {
-    fn fill(&mut self, summary: &moorline_sim::Summary) {
-        self.seeds = summary.seeds;
-        self.violations = summary.violations;
-        self.recovered = summary.recovered;
-        self.unrecoverable = summary.unrecoverable;
-        self.unsettled = summary.unsettled;
-        self.packets = summary.packets;
-        self.virtual_s = summary.duration.as_secs();
-    }
-
     fn text(&self, args: &SimArgs) -> String {
         let mut text = format!(
             "{} runs, seeds from {}: {} violations\n",

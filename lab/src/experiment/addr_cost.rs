@@ -14,7 +14,8 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::options::{List, sizes};
-use super::{Bars, Card, Chart, Experiment, Line, Results, Summary, Watch};
+use super::statistics::Seconds;
+use super::{Bars, Card, Chart, Experiment, Line, Results, Watch};
 use crate::interrupt;
 use crate::named::named;
 
@@ -68,11 +69,8 @@ struct Task {
 struct Point {
     #[serde(flatten)]
     task: Task,
-    mean_s: f64,
-    median_s: f64,
-    stddev_s: f64,
-    min_s: f64,
-    max_s: f64,
+    #[serde(flatten)]
+    times: Seconds,
     /// Modifiers tried for the addresses of a trial, which is the luck in the time.
     mean_tries: f64,
 }
@@ -118,7 +116,14 @@ impl Experiment for AddrCost {
         let mut options = self.clone();
         options.threads.dedup();
         let tasks = options.tasks();
-        let points = Bench::new(&options, &tasks, watch)?.measure(&tasks)?;
+        let mut seed = options.draw("key", &[]);
+        let key = RsaKey::generate(options.key_bits, &mut seed).context("key of the CGAs")?;
+        let all = tasks.iter().map(Task::expected_tries).sum();
+        let key = key.public_key().clone();
+        let mut bench = Bench { options: &options, key, watch, all, over: 0.0 };
+        let tasks = tasks.into_iter().filter(|task| task.trials > 0);
+        let points: Vec<_> =
+            tasks.map(|task| bench.measure(task)).collect::<anyhow::Result<_>>()?;
         let charts = [options.pairs(&points), sizes_chart(&points)];
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let machine = json!({"engine": Engine::fastest().name(), "cores": cores});
@@ -167,7 +172,7 @@ impl AddrCost {
             let is_it = |Task { part, kind: its, sec, threads, .. }: Task| {
                 (part, its, (sec, threads)) == (Part::Pairs, kind, case)
             };
-            points.iter().find(|point| is_it(point.task)).map(|point| point.mean_s)
+            points.iter().find(|point| is_it(point.task)).and_then(|point| point.times.mean_s)
         };
         let bars = |&kind: &Kind| {
             Bars::new(kind.legend(self.key_bits), cases.iter().map(|&case| mean(kind, case)))
@@ -192,13 +197,10 @@ impl AddrCost {
 
 fn sizes_chart(points: &[Point]) -> Chart {
     let line = |&kind: &Kind| {
-        let own = points
-            .iter()
-            .filter(move |point| (point.task.part, point.task.kind) == (Part::Sizes, kind));
-        Line::new(
-            kind.legend(0),
-            own.map(|point| (point.task.addresses as f64, 1e3 * point.mean_s)),
-        )
+        let is_own = |task: Task| (task.part, task.kind) == (Part::Sizes, kind);
+        let own = points.iter().filter(move |point| is_own(point.task));
+        let place = |point: &Point| Some((point.task.addresses as f64, 1e3 * point.times.mean_s?));
+        Line::new(kind.legend(0), own.filter_map(place))
     };
     let title = "Mean time against the number of addresses, Sec 1, one thread";
     Chart::lines(title, ["addresses", "milliseconds"], Kind::ALL.iter().map(line))
@@ -232,43 +234,19 @@ struct Bench<'a> {
     over: f64,
 }
 
-impl<'a> Bench<'a> {
-    fn new(
-        options: &'a AddrCost,
-        tasks: &[Task],
-        watch: &'a mut dyn Watch,
-    ) -> anyhow::Result<Self> {
-        let mut seed = options.draw("key", &[]);
-        let key = RsaKey::generate(options.key_bits, &mut seed).context("key of the CGAs")?;
-        let all = tasks.iter().map(Task::expected_tries).sum();
-        Ok(Self { options, key: key.public_key().clone(), watch, all, over: 0.0 })
-    }
-
-    fn measure(&mut self, tasks: &[Task]) -> anyhow::Result<Vec<Point>> {
-        let mut points = Vec::new();
-        for &task in tasks {
-            let Task { kind, sec, threads, addresses, trials, .. } = task;
-            let name = kind.legend(self.options.key_bits);
-            self.watch.stage(&format!("{addresses} x {name}, Sec {sec}, threads: {threads}"));
-            let mut times = Vec::new();
-            let mut tries = 0.0;
-            for trial in 0..trials {
-                let began = Instant::now();
-                tries += self.make(task, trial)?;
-                times.push(began.elapsed().as_secs_f64());
-            }
-            let Some(times) = Summary::of(times) else { continue };
-            points.push(Point {
-                task,
-                mean_s: times.mean,
-                median_s: times.median,
-                stddev_s: times.stddev,
-                min_s: times.min,
-                max_s: times.max,
-                mean_tries: tries / trials as f64,
-            });
+impl Bench<'_> {
+    /// Carries out all trials of a task, of which there is at least one.
+    fn measure(&mut self, task: Task) -> anyhow::Result<Point> {
+        let Task { kind, sec, threads, addresses, trials, .. } = task;
+        let name = kind.legend(self.options.key_bits);
+        self.watch.stage(&format!("{addresses} x {name}, Sec {sec}, threads: {threads}"));
+        let (mut times, mut tries) = (Vec::new(), 0.0);
+        for trial in 0..trials {
+            let began = Instant::now();
+            tries += self.make(task, trial)?;
+            times.push(began.elapsed().as_secs_f64());
         }
-        Ok(points)
+        Ok(Point { task, times: Seconds::of(times), mean_tries: tries / trials as f64 })
     }
 
     /// Makes the addresses of one trial, and tells how many tries it took up to the last that counted.

@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use moorline_api::EventKind;
 use serde::Serialize;
 
 use super::options::{count, rtt};
 use super::pool::{Trial, Trials, part};
-use super::recovery::{self, FlowName, Scene, pause, segments_had_already, segments_sent_again};
+use super::recovery::{self, Disturbance, FlowName, Scene, pause};
 use super::statistics::ms;
 use super::{Card, Chart, Experiment, Line, Percentiles, Results, Watch};
-use crate::Failure;
 use crate::daemon::DaemonOptions;
 use crate::named::named;
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix};
@@ -63,13 +61,6 @@ struct Case {
     kind: Kind,
     flow: FlowName,
     rtt: Duration,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Outcome {
-    gap: Option<Duration>,
-    packets_lost: u64,
-    needless: Option<u64>,
 }
 
 impl fmt::Display for Case {
@@ -122,8 +113,7 @@ impl Case {
     /// Host A changes its locator; gives when, or just before.
     fn change(&self, scene: &Scene) -> anyhow::Result<Instant> {
         if self.kind == Kind::Hard {
-            let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
-            return Ok(scene.lab.arm(failure)?.strike()?.at);
+            return scene.drop_carrier();
         }
         let at = Instant::now();
         deprecate(scene)?;
@@ -137,8 +127,8 @@ impl Case {
 }
 
 impl Point {
-    fn of(case: &Case, all: &[Outcome]) -> Self {
-        let is_in_time = |one: &&Outcome| one.gap.is_none_or(|gap| gap <= case.budget());
+    fn of(case: &Case, all: &[Disturbance]) -> Self {
+        let is_in_time = |one: &&Disturbance| one.gap.is_none_or(|gap| gap <= case.budget());
         let in_time = all.iter().filter(is_in_time).count();
         Self {
             hand_off: case.kind,
@@ -147,7 +137,7 @@ impl Point {
             repetitions: all.len(),
             gap_ms: Percentiles::of(all.iter().map(|one| one.gap.map(ms))),
             in_time_ratio: in_time as f64 / all.len() as f64,
-            packets_lost: Percentiles::of(all.iter().map(|one| Some(one.packets_lost as f64))),
+            packets_lost: Percentiles::of(all.iter().map(|one| one.packets_lost as f64)),
             needless: Percentiles::of(all.iter().map(|one| one.needless.map(|n| n as f64))),
         }
     }
@@ -162,28 +152,19 @@ pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
 }
 
 /// One hand-off of host A.
-fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
+fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Disturbance> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
     let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let mut scene = Scene::as_it_is(cables, &options)?;
     let flow = scene.start(trial.flow)?;
     flow.await_arrivals()?;
-    for daemon in &mut scene.daemons {
-        daemon.wait_for(&EventKind::SessionEstablished, SESSION_LIMIT)?;
-    }
+    scene.await_sessions()?;
     pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
-    let host = scene.lab.namespace(HOSTS[0])?.clone();
-    let before = [segments_sent_again(&host)?, segments_had_already(&host)?];
-    ensure!(!scene.has_moved(), "{trial:?}: the session moved before: {}", scene.logs());
-    let cut = trial.change(&scene)?;
-    let gap = recovery::watch(&flow.arrivals(), cut)
+    let outcome = scene
+        .disturb(flow, |scene| trial.change(scene))
         .with_context(|| format!("{trial:?}: {}", scene.logs()))?;
     ensure!(scene.has_moved(), "{trial:?}: the session did not move: {}", scene.logs());
-    let again = segments_sent_again(&host)?.saturating_sub(before[0]);
-    let needless = segments_had_already(&host)?.saturating_sub(before[1]);
-    let packets_lost = flow.lost(again)?;
-    let needless = (trial.flow == FlowName::Bulk).then_some(needless);
-    Ok(Outcome { gap, packets_lost, needless })
+    Ok(outcome)
 }
 
 fn chart(points: &[Point]) -> Chart {
@@ -202,7 +183,6 @@ pub(super) const SETTINGS: &str = "addresses = \"off\"\nilnp = \"on\"\n";
 /// Until locators have been exchanged and packets carry no nonce any more.
 pub(super) const SETTLING: Duration = Duration::from_millis(2500);
 const SPREAD: Duration = Duration::from_secs(1);
-const SESSION_LIMIT: Duration = Duration::from_secs(60);
 /// For the daemon, and for the 4 ms between two arrivals.
 const ALLOWED: Duration = Duration::from_millis(14);
 
@@ -217,7 +197,7 @@ mod tests {
         assert_eq!(cases.iter().map(|(_, times)| times).sum::<usize>(), 2 * 2 * 3 * 2);
         let outcome = |ms| {
             let gap = Some(Duration::from_millis(ms));
-            Outcome { gap, packets_lost: ms, needless: Some(0) }
+            Disturbance { gap, packets_lost: ms, needless: Some(0) }
         };
         let point = Point::of(&cases[0].0, &[outcome(10), outcome(40)]);
         let what = (point.hand_off.name(), point.flow.name(), point.rtt_ms);

@@ -1,9 +1,53 @@
 //! What an I2 costs the responder: figure 10 of the LinShim6 paper, and three decades more.
 
-use anyhow::ensure;
+use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use clap::builder::TypedValueParser as _;
+use serde::Serialize;
+
+use super::options::{List, as_names};
+use super::statistics::Samples;
 use super::{Card, Chart, Experiment, Line, Results, Watch};
-use crate::cost::{self, I2Cost, I2Point};
+use crate::cost::{Peer, Peers, Responder, Security};
+
+/// Time to process an I2 against the number of contexts that are there.
+///
+/// Figure 10 of the LinShim6 paper and three decades more, on the core machine itself. A minute or
+/// two with a million contexts, and half a gigabyte.
+#[derive(Clone, Debug, Args, Serialize)]
+pub struct I2Cost {
+    /// Most contexts; from one on, by powers of ten.
+    #[arg(long = "most", value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u32).range(1..=10_000_000).map(decades))]
+    pub contexts: List<u32>,
+    /// Kinds of peers.
+    #[arg(skip = [Security::Hba, Security::Cga { bits: 1024 }, Security::Cga { bits: 2048 }])]
+    #[serde(serialize_with = "as_names")]
+    pub securities: Vec<Security>,
+    /// I2s timed for each point.
+    // Each of them three times: the fastest counts, so that what else the machine does meanwhile is not in the figures.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub samples: u32,
+}
+
+/// The powers of ten up to this.
+fn decades(most: u32) -> List<u32> {
+    let decades = (0..).map_while(|decade| 10u32.checked_pow(decade));
+    decades.take_while(|contexts| *contexts <= most).collect()
+}
+
+/// From the octets of the I2 to the octets of the R2, everything drained.
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    /// Contexts that were there.
+    contexts: u32,
+    /// Kind of peer.
+    security: String,
+    median_us: Option<f64>,
+    p99_us: Option<f64>,
+    samples: usize,
+}
 
 impl Experiment for I2Cost {
     fn card(&self) -> Card {
@@ -15,34 +59,97 @@ impl Experiment for I2Cost {
         }
     }
 
+    /// Times I2s that each make a new context, which is forgotten again soon. The contexts that are there
+    /// are of HBA peers, established in the same way.
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        ensure!(!self.contexts.is_empty(), "no number of contexts to measure at");
-        let all = (self.contexts.len() * self.securities.len()).max(1);
-        let mut done = 0;
-        let points = cost::i2_cost(self, |point| {
-            done += 1;
-            watch.stage(&format!("{} contexts, {}", point.contexts, point.security));
-            watch.done(f64::from(done) / all as f64);
-        })?;
+        let most = self.contexts.last().context("no number of contexts to measure at")?;
+        ensure!(self.samples > 0, "no I2 to time");
+        let mut responder = Responder::new(most.saturating_add(BATCH.into()))?;
+        let population = Peers::new(Security::Hba)?;
+        let mut asking = Vec::new();
+        for &security in &self.securities {
+            let peers = Peers::new(security)?;
+            // Numbers from the top, so that none is of the population.
+            let made: Result<Vec<_>, _> =
+                (0..self.samples).map(|number| peers.peer(u32::MAX - number)).collect();
+            asking.push((security, made?));
+        }
+        let all = self.contexts.len() * self.securities.len();
+        let mut points = Vec::new();
+        let mut there = 0;
+        for &contexts in &self.contexts {
+            while there < contexts {
+                responder.establish(&population.peer(there)?)?;
+                there += 1;
+            }
+            for (security, peers) in &asking {
+                watch.stage(&format!("{contexts} contexts, {security}"));
+                let point = Point::measure(&mut responder, contexts, security.to_string(), peers)?;
+                points.push(point);
+                watch.done(points.len() as f64 / all as f64);
+            }
+        }
         Ok(Results::new(self, &points)?.with_charts([self.chart(&points)]))
     }
 }
 
 impl I2Cost {
-    fn chart(&self, points: &[I2Point]) -> Chart {
-        let line = |security: &String, what: &str, of: fn(&I2Point) -> f64| {
+    fn chart(&self, points: &[Point]) -> Chart {
+        let line = |security: &String, what: &str, of: fn(&Point) -> Option<f64>| {
             let own = points.iter().filter(|point| point.security == *security);
-            let places = own.map(|point| (f64::from(point.contexts).log10(), of(point)));
-            Line::new(format!("{security}, {what}"), places)
+            let place = |point: &Point| Some((f64::from(point.contexts).log10(), of(point)?));
+            Line::new(format!("{security}, {what}"), own.filter_map(place))
         };
         let names = self.securities.iter().map(ToString::to_string);
         let lines = names.flat_map(|name| {
             [
-                line(&name, "median", |point| point.spread.median_us),
-                line(&name, "99th percentile", |point| point.spread.p99_us),
+                line(&name, "median", |point| point.median_us),
+                line(&name, "99th percentile", |point| point.p99_us),
             ]
         });
         let axes = ["contexts, as a power of ten", "microseconds"];
         Chart::lines("Processing of an I2 at the responder", axes, lines).in_decades()
     }
 }
+
+impl Point {
+    fn measure(
+        responder: &mut Responder,
+        contexts: u32,
+        security: String,
+        peers: &[Peer],
+    ) -> anyhow::Result<Self> {
+        let mut fastest = vec![Duration::MAX; peers.len()];
+        for _ in 0..ROUNDS {
+            let round = accept_all(responder, peers)?;
+            fastest.iter_mut().zip(round).for_each(|(best, new)| *best = new.min(*best));
+        }
+        let samples = Samples::of(fastest.iter().map(|time| time.as_secs_f64() * 1e6));
+        let (median_us, p99_us) = (samples.at(0.5), samples.at(0.99));
+        Ok(Self { contexts, security, median_us, p99_us, samples: peers.len() })
+    }
+}
+
+/// All I1s of a batch come before the first I2, a round trip earlier, so that no I2 finds in the
+/// processor's caches what its own I1 has just looked up.
+fn accept_all(responder: &mut Responder, peers: &[Peer]) -> anyhow::Result<Vec<Duration>> {
+    let mut samples = Vec::with_capacity(peers.len());
+    for batch in peers.chunks(BATCH.into()) {
+        let prepared: Result<Vec<_>, _> =
+            batch.iter().map(|peer| responder.prepare(peer)).collect();
+        let mut made = Vec::new();
+        for prepared in prepared? {
+            let begin = Instant::now();
+            let outcome = responder.accept(&prepared);
+            samples.push(begin.elapsed());
+            made.push(outcome.context.context("an I2 was dropped")?);
+        }
+        made.into_iter().for_each(|context| responder.forget(context));
+    }
+    Ok(samples)
+}
+
+/// Contexts beyond the number of the point that there may be: few against it but for the least.
+const BATCH: u16 = 100;
+/// Times that each I2 is timed.
+const ROUNDS: u32 = 3;

@@ -7,20 +7,20 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use clap::Args;
 use moorline_types::Ilv;
 use serde::Serialize;
 use serde_json::json;
 
 use super::options::{as_seconds, span};
+use super::pool::in_turns;
 use super::programs::{self, Programs};
 use super::recovery::{self, Scene, pause};
-use super::statistics::median;
+use super::statistics::{Samples, median};
 use super::{Bars, Card, Chart, Experiment, PolicyName, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::hop::Hop;
-use crate::interrupt;
 use crate::load::{Load, Rate};
 use crate::named::named;
 use crate::topology::{ISPS, Impairment, host_address};
@@ -106,22 +106,17 @@ impl Experiment for IlnpFlood {
         watch.stage("two networks of two hosts");
         let plain = Place::new(Protocol::Plain, Scene::plain(Impairment::default())?, self.pings)?;
         let scene = Scene::as_it_is(Impairment::default(), &options)?;
-        let session = Place::new(Protocol::Session, scene, self.pings)?;
-        await_session(&session.scene)?;
+        let mut session = Place::new(Protocol::Session, scene, self.pings)?;
+        session.scene.await_sessions()?;
         watch.stage("without and with the flood");
-        let mut points = Vec::new();
+        let (mut points, mut over) = (Vec::new(), 0);
         for number in 0..self.pairs {
-            let mut places = [&plain, &session];
-            if !number.is_multiple_of(2) {
-                places.reverse();
-            }
-            let mut pair = Vec::new();
-            for place in places {
-                pair.push(self.times(place)?);
-                watch.done((points.len() + pair.len()) as f64 / (2 * self.pairs) as f64);
-            }
-            pair.sort_by_key(|point| point.protocol);
-            points.append(&mut pair);
+            points.extend(in_turns(number, [&plain, &session], |place| {
+                let point = self.times(place)?;
+                over += 1;
+                watch.done(f64::from(over) / (2 * self.pairs) as f64);
+                Ok(point)
+            })?);
         }
         for place in [plain, session] {
             place.pings.finish()?;
@@ -166,24 +161,27 @@ impl IlnpFlood {
         let seconds = begin.elapsed().as_secs_f64();
         let flood_per_s = generator.sent() as f64 / seconds;
         generator.finish()?;
-        let program_ns = before.zip(runs()).and_then(|(before, after)| after.mean_since(before));
+        let program_ns = before.zip(runs()).and_then(|(before, after)| after.since(before).mean());
         // Late ones have their time, too.
         pause(SETTLE)?;
         let all = pings.all();
-        let within = |(from, to): (Duration, Duration)| -> Vec<Ping> {
-            all.iter().filter(|ping| (from..to).contains(&ping.sent)).copied().collect()
-        };
-        let (quiet, flooded) = (within(quiet), within(flooded));
-        let both: Vec<_> = quiet.iter().chain(&flooded).collect();
+        let [quiet, flooded] = [quiet, flooded].map(|(from, to)| -> Vec<_> {
+            let within = all.iter().filter(|ping| (from..to).contains(&ping.sent));
+            let micros = |ping: &Ping| ping.round_trip.map(|time| time.as_secs_f64() * 1e6);
+            within.map(micros).collect()
+        });
+        let both = quiet.iter().chain(&flooded);
+        let (sent, lost) = (both.clone().count(), both.filter(|trip| trip.is_none()).count());
+        let [quiet, flooded] = [quiet, flooded].map(Samples::of);
         let entries = scene.daemons.first().map(|daemon| daemon.ilcc()).transpose()?;
         Ok(Point {
             protocol,
-            quiet_median_us: part_of(&quiet, 0.5),
-            quiet_p99_us: part_of(&quiet, 0.99),
-            flooded_median_us: part_of(&flooded, 0.5),
-            flooded_p99_us: part_of(&flooded, 0.99),
-            sent: both.len(),
-            lost: both.iter().filter(|ping| ping.round_trip.is_none()).count(),
+            quiet_median_us: quiet.at(0.5),
+            quiet_p99_us: quiet.at(0.99),
+            flooded_median_us: flooded.at(0.5),
+            flooded_p99_us: flooded.at(0.99),
+            sent,
+            lost,
             flood_per_s,
             program_ns,
             entries: entries.map(|ilcc| ilcc.correspondents.len()),
@@ -229,33 +227,5 @@ impl IlnpFlood {
     }
 }
 
-fn await_session(scene: &Scene) -> anyhow::Result<()> {
-    for daemon in &scene.daemons {
-        interrupt::wait_for("an ILNP session", SESSION_LIMIT, || {
-            let ilcc = daemon.ilcc()?;
-            ensure!(ilcc.on, "the daemon has no ILNP");
-            let is_there = ilcc
-                .correspondents
-                .iter()
-                .any(|one| one.state == moorline_api::SessionState::Established);
-            Ok(is_there.then_some(()))
-        })
-        .with_context(|| scene.logs())?;
-    }
-    Ok(())
-}
-
-/// The round trip that this part of them is below, in microseconds. Those lost took for ever.
-fn part_of(pings: &[Ping], part: f64) -> Option<f64> {
-    let mut times: Vec<_> = pings
-        .iter()
-        .map(|ping| ping.round_trip.map_or(f64::INFINITY, |time| time.as_secs_f64() * 1e6))
-        .collect();
-    times.sort_by(f64::total_cmp);
-    let place = (0..times.len()).rfind(|&at| at as f64 <= part * (times.len() - 1) as f64)?;
-    times.get(place).copied().filter(|time| time.is_finite())
-}
-
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-const SESSION_LIMIT: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_millis(300);

@@ -5,16 +5,15 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 
 use super::options::{count, rtt};
 use super::pool::{Trial, Trials, part};
-use super::recovery::{self, FlowName, Scene, pause, segments_sent_again};
+use super::recovery::{self, Disturbance, FlowName, Scene, pause};
 use super::statistics::ms;
 use super::{Card, Chart, Experiment, Line, Percentiles, Results, Watch};
-use crate::Failure;
 use crate::capture::Capture;
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment};
@@ -58,11 +57,9 @@ struct Case {
     rtt: Duration,
 }
 
-#[derive(Clone, Copy, Debug)]
 struct Outcome {
     first_packet: Option<Duration>,
-    gap: Option<Duration>,
-    packets_lost: u64,
+    application: Disturbance,
 }
 
 impl fmt::Display for Case {
@@ -113,8 +110,10 @@ impl Point {
             rtt_ms: ms(case.rtt),
             repetitions: all.len(),
             first_packet_ms: Percentiles::of(all.iter().map(|one| one.first_packet.map(ms))),
-            goodput_gap_ms: Percentiles::of(all.iter().map(|one| one.gap.map(ms))),
-            packets_lost: Percentiles::of(all.iter().map(|one| Some(one.packets_lost as f64))),
+            goodput_gap_ms: Percentiles::of(all.iter().map(|one| one.application.gap.map(ms))),
+            packets_lost: Percentiles::of(
+                all.iter().map(|one| one.application.packets_lost as f64),
+            ),
         }
     }
 }
@@ -127,24 +126,21 @@ fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let flow = scene.start(trial.flow)?;
     flow.await_arrivals()?;
     scene.await_contexts()?;
-    let host = scene.lab.namespace(HOSTS[0])?.clone();
-    let capture = Capture::start(&host, ISPS[1], &scene.lab.directory(HOSTS[0])?)?;
+    let (host, directory) = (scene.lab.namespace(HOSTS[0])?, scene.lab.directory(HOSTS[0])?);
+    let capture = Capture::start(host, ISPS[1], &directory)?;
     pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
-    let before = segments_sent_again(&host)?;
-    let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
-    let armed = scene.lab.arm(failure)?;
-    ensure!(!scene.has_moved(), "{trial:?}: traffic moved before: {}", scene.logs());
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock")?;
-    let cut = armed.strike()?.at;
-    let gap = recovery::watch(&flow.arrivals(), cut)
+    let mut since_1970 = Duration::ZERO;
+    let application = scene
+        .disturb(flow, |scene| {
+            since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock")?;
+            scene.drop_carrier()
+        })
         .with_context(|| format!("{trial:?}: {}", scene.logs()))?;
-    let again = segments_sent_again(&host)?.saturating_sub(before);
-    let packets_lost = flow.lost(again)?;
     let frames = capture.finish()?;
     let mut moved =
         frames.iter().filter(|frame| frame.at >= since_1970 && frame.is_moved_payload());
     let first_packet = moved.next().map(|frame| frame.at.saturating_sub(since_1970));
-    Ok(Outcome { first_packet, gap, packets_lost })
+    Ok(Outcome { first_packet, application })
 }
 
 fn chart(points: &[Point]) -> Chart {
@@ -179,8 +175,7 @@ mod tests {
         assert_eq!(cases.iter().map(|(_, times)| times).sum::<usize>(), 2 * 3 * 2);
         let outcome = |ms| Outcome {
             first_packet: Some(Duration::from_millis(ms)),
-            gap: None,
-            packets_lost: ms,
+            application: Disturbance { gap: None, packets_lost: ms, needless: None },
         };
         let point = Point::of(&cases[0].0, &[outcome(2), outcome(4)]);
         assert_eq!((point.first_packet_ms.median, point.goodput_gap_ms.median), (Some(3.0), None));

@@ -23,8 +23,8 @@ use serde::{Serialize, Serializer};
 
 use super::options::{List, sizes};
 use super::recovery;
-use super::statistics::median;
-use super::{Bars, Card, Chart, Experiment, Results, Summary, Watch};
+use super::statistics::{Seconds, median};
+use super::{Bars, Card, Chart, Experiment, Results, Watch};
 use crate::capture::Capture;
 use crate::daemon::{Daemon, DaemonOptions, start_both};
 use crate::interrupt;
@@ -73,11 +73,8 @@ struct Point {
     addresses: usize,
     runs: usize,
     /// I1 to R2.
-    median_s: Option<f64>,
-    mean_s: Option<f64>,
-    stddev_s: Option<f64>,
-    min_s: Option<f64>,
-    max_s: Option<f64>,
+    #[serde(flatten)]
+    whole: Seconds,
     /// The part of it that the responder has I2 for, wire included.
     median_i2_r2_s: Option<f64>,
     /// Octets of I2, its IPv6 header included.
@@ -136,7 +133,11 @@ impl Negotiation {
     fn chart(&self, points: &[Point]) -> Chart {
         let median = |security: Security, size: usize| {
             let of = |point: &&Point| point.security == security && point.addresses == size;
-            points.iter().find(of).and_then(|point| point.median_s).map(|seconds| 1e3 * seconds)
+            points
+                .iter()
+                .find(of)
+                .and_then(|point| point.whole.median_s)
+                .map(|seconds| 1e3 * seconds)
         };
         let bars = |&size: &usize| {
             let values = self.securities.iter().map(|&security| median(security, size));
@@ -225,16 +226,11 @@ impl Point {
         let seconds = |time: fn(&Exchange) -> Duration| {
             exchanges.iter().map(move |one| time(one).as_secs_f64())
         };
-        let whole = Summary::of(seconds(Exchange::i1_to_r2));
         Self {
             security,
             addresses,
             runs: exchanges.len(),
-            median_s: whole.map(|times| times.median),
-            mean_s: whole.map(|times| times.mean),
-            stddev_s: whole.map(|times| times.stddev),
-            min_s: whole.map(|times| times.min),
-            max_s: whole.map(|times| times.max),
+            whole: Seconds::of(seconds(Exchange::i1_to_r2)),
             median_i2_r2_s: median(seconds(Exchange::i2_to_r2)),
             i2_octets: exchanges.first().map(|one| one.i2_octets),
             refused,

@@ -7,8 +7,9 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
-    BLACK, Cartesian2d, ChartBuilder, ChartContext, Circle, DrawingArea, IntoDrawingArea as _,
-    IntoFont as _, IntoLogRange as _, LineSeries, RGBColor, Rectangle, SVGBackend, Text, WHITE,
+    BLACK, Cartesian2d, ChartBuilder, ChartContext, Circle, DrawingArea, EmptyElement,
+    IntoDrawingArea as _, IntoFont as _, IntoLogRange as _, LineSeries, RGBColor, Rectangle,
+    SVGBackend, Text, WHITE,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color as _, TextStyle};
@@ -193,18 +194,12 @@ fn draw(chart: &Chart, area: &Area<'_>) -> anyhow::Result<()> {
         .y_label_area_size(72);
     let (x, y) = (chart.widths(), chart.heights());
     match chart.scale {
-        Scale::Linear => fill(chart, builder.build_cartesian_2d(x, y).map_err(plain)?, area),
-        Scale::Log => {
-            fill(chart, builder.build_cartesian_2d(x, y.log_scale()).map_err(plain)?, area)
-        }
+        Scale::Linear => fill(chart, builder.build_cartesian_2d(x, y).map_err(plain)?),
+        Scale::Log => fill(chart, builder.build_cartesian_2d(x, y.log_scale()).map_err(plain)?),
     }
 }
 
-fn fill<'a, 'b: 'a, Y>(
-    chart: &Chart,
-    mut system: System<'a, 'b, Y>,
-    area: &Area<'b>,
-) -> anyhow::Result<()>
+fn fill<'a, 'b: 'a, Y>(chart: &Chart, mut system: System<'a, 'b, Y>) -> anyhow::Result<()>
 where
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
@@ -216,7 +211,9 @@ where
     }
     mesh.label_style((FONT, 13)).axis_desc_style((FONT, 13)).draw().map_err(plain)?;
     match &chart.data {
-        Data::Bars { groups, series } => draw_bars(groups, series, chart, &mut system, area)?,
+        Data::Bars { groups, series } => {
+            draw_bars(groups, series, chart.heights().start, &mut system)?
+        }
         Data::Lines(lines) => draw_lines(lines, &mut system)?,
     }
     let mut labels = system.configure_series_labels();
@@ -225,17 +222,15 @@ where
     labels.draw().map_err(plain)
 }
 
-fn draw_bars<'b, Y>(
+fn draw_bars<Y>(
     groups: &[String],
     series: &[Bars],
-    chart: &Chart,
-    system: &mut System<'_, 'b, Y>,
-    area: &Area<'b>,
+    foot: f64,
+    system: &mut System<'_, '_, Y>,
 ) -> anyhow::Result<()>
 where
     Y: Ranged<ValueType = f64>,
 {
-    let foot = chart.heights().start;
     let width = GROUP / series.len().max(1) as f64;
     let centre = |group: usize| group as f64 + 0.5;
     let left = |group: usize, index: usize| centre(group) - GROUP / 2.0 + index as f64 * width;
@@ -248,26 +243,24 @@ where
         let drawn = system.draw_series(bars.values.iter().enumerate().filter_map(bar));
         drawn.map_err(plain)?.label(&bars.name).legend(move |at| swatch(at, colour));
     }
-    let below = |text: &str, x: f64, y: f64, size: i32, down: i32| {
-        let (x, y) = system.plotting_area().map_coordinate(&(x, y));
-        let (left, top) = area.get_base_pixel();
+    // So many pixels below a point, and drawn beyond the coordinate system too.
+    let below = |text: String, at: (f64, f64), size: i32, down: i32| {
         let style =
             TextStyle::from((FONT, size).into_font()).pos(Pos::new(HPos::Center, VPos::Top));
-        let at = (x - left, y - top + down);
-        area.draw(&Text::new(text.to_owned(), at, style)).map_err(plain)
+        EmptyElement::at(at) + Text::new(text, (0, down), style)
     };
+    let mut words = Vec::new();
     for (group, name) in groups.iter().enumerate() {
-        below(name, centre(group), foot, 13, 8)?;
+        words.push(below(name.clone(), (centre(group), foot), 13, 8));
     }
     for (index, bars) in series.iter().enumerate() {
         for (group, value) in bars.values.iter().enumerate() {
-            let x = left(group, index) + width / 2.0;
-            match value {
-                Some(value) => below(&short(*value), x, *value, 11, -14)?,
-                None => below("not done", x, foot, 11, -14)?,
-            }
+            let text = value.map_or_else(|| "not done".to_owned(), short);
+            let at = (left(group, index) + width / 2.0, value.unwrap_or(foot));
+            words.push(below(text, at, 11, -14));
         }
     }
+    system.draw_series(words).map_err(plain)?;
     Ok(())
 }
 

@@ -3,9 +3,10 @@
 use std::fmt::Display;
 use std::iter;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
 
 use sha2::{Digest as _, Sha256};
 
@@ -74,44 +75,53 @@ fn run_all<J: Sync, R: Send>(
     jobs: &[J],
     parallel: usize,
     work: impl Fn(&J) -> anyhow::Result<R> + Sync,
-    mut begun: impl FnMut(&J, usize),
+    begun: impl FnMut(&J, usize) + Send,
 ) -> anyhow::Result<Vec<R>> {
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (to_owner, news) = mpsc::channel();
-    let mut results: Vec<Option<R>> = jobs.iter().map(|_| None).collect();
-    thread::scope(|scope| {
-        for _ in 0..parallel.clamp(1, jobs.len().max(1)) {
-            let (to_owner, next, failed, work) = (to_owner.clone(), &next, &failed, &work);
-            scope.spawn(move || {
-                while !failed.load(Ordering::Relaxed) {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { return };
-                    let _ = to_owner.send((index, None));
-                    let result = work(job).or_else(|error| match error.is::<Interrupted>() {
-                        true => Err(error),
-                        false => work(job),
-                    });
-                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    let _ = to_owner.send((index, Some(result)));
-                }
-            });
-        }
-        drop(to_owner);
-        let mut over = 0;
-        let mut outcome = Ok(());
-        for (index, result) in news {
-            match result {
-                None => begun(&jobs[index], over),
-                Some(Ok(result)) => {
-                    results[index] = Some(result);
-                    over += 1;
-                }
-                Some(Err(error)) => outcome = outcome.and(Err(error)),
+    let (next, over) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let begun = Mutex::new(begun);
+    let worker = || {
+        let mut results = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { return Ok(results) };
+            {
+                let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+                begun(job, over.load(Ordering::Relaxed));
             }
+            let again = |error: anyhow::Error| match error.is::<Interrupted>() {
+                true => Err(error),
+                false => work(job),
+            };
+            // One that fails ends the work of all.
+            let end = |_: &anyhow::Error| next.store(jobs.len(), Ordering::Relaxed);
+            results.push((index, work(job).or_else(again).inspect_err(end)?));
+            over.fetch_add(1, Ordering::Relaxed);
         }
-        outcome
-    })?;
-    Ok(results.into_iter().flatten().collect())
+    };
+    let results: anyhow::Result<Vec<_>> = thread::scope(|scope| {
+        let workers = 0..parallel.clamp(1, jobs.len().max(1));
+        let workers: Vec<_> = workers.map(|_| scope.spawn(worker)).collect();
+        let join = |one: ScopedJoinHandle<'_, _>| one.join().unwrap_or_else(|it| resume_unwind(it));
+        workers.into_iter().map(join).collect()
+    });
+    let mut results: Vec<_> = results?.into_iter().flatten().collect();
+    results.sort_unstable_by_key(|(index, _)| *index);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
+}
+
+/// Does the same with both of a pair, each time in the other order.
+pub(super) fn in_turns<T, R>(
+    number: usize,
+    [without, with]: [T; 2],
+    mut work: impl FnMut(T) -> anyhow::Result<R>,
+) -> anyhow::Result<[R; 2]> {
+    if number.is_multiple_of(2) {
+        let first = work(without)?;
+        Ok([first, work(with)?])
+    } else {
+        let first = work(with)?;
+        Ok([work(without)?, first])
+    }
 }
 
 /// For work that does not wait.
@@ -134,7 +144,6 @@ pub(super) fn mixed(seed: u64, number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
 
     #[test]
     fn results_are_in_the_order_of_the_jobs_and_one_failure_is_forgiven() {

@@ -54,6 +54,11 @@ pub(super) struct Runs {
 }
 
 impl Runs {
+    /// A single one.
+    pub(super) fn one(time: Duration) -> Self {
+        Self { count: 1, nanos: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) }
+    }
+
     pub(super) fn plus(self, other: Self) -> Self {
         Self { count: self.count + other.count, nanos: self.nanos + other.nanos }
     }
@@ -64,10 +69,9 @@ impl Runs {
         Self { count, nanos: self.nanos.saturating_sub(before.nanos) }
     }
 
-    /// Nanoseconds of a run since these, if there was one.
-    pub(super) fn mean_since(self, before: Self) -> Option<f64> {
-        let Self { count, nanos } = self.since(before);
-        (count > 0).then(|| nanos as f64 / count as f64)
+    /// Nanoseconds of a run, if there was one.
+    pub(super) fn mean(self) -> Option<f64> {
+        (self.count > 0).then(|| self.nanos as f64 / self.count as f64)
     }
 }
 
@@ -151,9 +155,10 @@ mod tests {
         assert_eq!(named("nonsense", INGRESS), None);
         let text = "pos:\t0\nprog_id:\t118695\nrun_time_ns:\t600\nrun_cnt:\t4\n";
         assert_eq!(number(text, "prog_id"), Some(118_695));
-        let (all, none) = (runs(text).unwrap(), Runs::default());
-        assert_eq!(all.mean_since(none), Some(150.0));
-        assert_eq!((all.plus(all).mean_since(all), all.mean_since(all)), (Some(150.0), None));
+        let all = runs(text).unwrap();
+        assert_eq!(all.mean(), Some(150.0));
+        let since = |before| all.plus(all).since(before).mean();
+        assert_eq!((since(all), since(all.plus(all))), (Some(150.0), None));
         assert_eq!(runs("prog_type:\t3\n"), None);
     }
 

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use moorline_api::EventKind;
 
-use crate::daemon::{Daemon, DaemonOptions, start_both};
+use crate::Failure;
+use crate::daemon::{Daemon, DaemonOptions, start_both, tail};
 use crate::lab::Lab;
 use crate::named::named;
 use crate::netns::Namespace;
@@ -79,10 +80,51 @@ impl Scene {
 
     /// Waits until every daemon has a context for the flow.
     pub(super) fn await_contexts(&mut self) -> anyhow::Result<()> {
-        for daemon in &mut self.daemons {
-            daemon.wait_for(&EventKind::ContextEstablished, CONTEXT_LIMIT)?;
+        self.await_all(&EventKind::ContextEstablished, CONTEXT_LIMIT)
+    }
+
+    /// Waits until every daemon has a session for the flow.
+    pub(super) fn await_sessions(&mut self) -> anyhow::Result<()> {
+        self.await_all(&EventKind::SessionEstablished, SESSION_LIMIT)
+    }
+
+    fn await_all(&mut self, kind: &EventKind, limit: Duration) -> anyhow::Result<()> {
+        self.daemons.iter_mut().try_for_each(|daemon| daemon.wait_for(kind, limit).map(drop))
+    }
+
+    /// Makes ISP 1 of both hosts go silent; none if traffic has moved away from it before.
+    pub(super) fn silence(&mut self) -> anyhow::Result<Option<Instant>> {
+        let armed = self.lab.arm(Failure::Silent { router: ISPS[0].into() })?;
+        if self.has_moved() {
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some(armed.strike()?.at))
+    }
+
+    /// Takes the carrier of its first uplink from host A.
+    pub(super) fn drop_carrier(&self) -> anyhow::Result<Instant> {
+        let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
+        Ok(self.lab.fail(failure)?.at)
+    }
+
+    /// Brings about a change that host A is told of, and watches the flow until it has settled.
+    pub(super) fn disturb(
+        &mut self,
+        flow: Flow,
+        change: impl FnOnce(&Self) -> anyhow::Result<Instant>,
+    ) -> anyhow::Result<Disturbance> {
+        let host = self.lab.namespace(HOSTS[0])?.clone();
+        let counters = || -> anyhow::Result<[u64; 2]> {
+            Ok([segments_sent_again(&host)?, segments_had_already(&host)?])
+        };
+        let before = counters()?;
+        ensure!(!self.has_moved(), "traffic moved before");
+        let cut = change(self)?;
+        let gap = watch(&flow.arrivals(), cut)?;
+        let after = counters()?;
+        let [again, needless] = [0, 1].map(|at| after[at].saturating_sub(before[at]));
+        let needless = matches!(flow, Flow::Tcp(_)).then_some(needless);
+        Ok(Disturbance { gap, packets_lost: flow.lost(again)?, needless })
     }
 
     /// Whether a daemon has moved traffic away.
@@ -97,6 +139,17 @@ impl Scene {
     pub(super) fn logs(&self) -> String {
         self.daemons.iter().map(Daemon::tail).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// What a change did to a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Disturbance {
+    /// Longest silence of the application after it.
+    pub(super) gap: Option<Duration>,
+    /// Datagrams lost, or segments that the host sent again.
+    pub(super) packets_lost: u64,
+    /// Of those segments, what the other host says it had already.
+    pub(super) needless: Option<u64>,
 }
 
 /// What the cables do is shared out over those of both hosts, so that what fails is in the middle of the
@@ -114,8 +167,7 @@ fn build(cables: Impairment) -> anyhow::Result<Lab> {
     Lab::build(topology.with_cables_of(a, half).with_cables_of(b, half))
 }
 
-fn ends(lab: &Lab, addresses: [std::net::Ipv6Addr; 2]) -> anyhow::Result<[Endpoint; 2]> {
-    let [a, b] = addresses;
+fn ends(lab: &Lab, [a, b]: [std::net::Ipv6Addr; 2]) -> anyhow::Result<[Endpoint; 2]> {
     let end = |host, address| -> anyhow::Result<Endpoint> {
         Ok(Endpoint { namespace: lab.namespace(host)?.clone(), address })
     };
@@ -208,7 +260,7 @@ pub(super) fn await_recovery(
 
 /// Watches every direction until [`WATCHED`] after a cut and gives the longest silence since, however short: for cuts that
 /// the host is told of.
-pub(super) fn watch(arrivals: &[Arrivals], cut: Instant) -> anyhow::Result<Option<Duration>> {
+fn watch(arrivals: &[Arrivals], cut: Instant) -> anyhow::Result<Option<Duration>> {
     interrupt::wait_for("traffic after the cut", RETURN_LIMIT, || {
         let mut lasts = arrivals.iter().map(Arrivals::last);
         Ok(lasts.all(|last| last.is_some_and(|last| last > cut + WATCHED)).then_some(()))
@@ -236,7 +288,7 @@ pub(super) fn segments_sent_again(host: &Namespace) -> anyhow::Result<u64> {
 }
 
 /// Segments that peers say they had already (RFC 2883).
-pub(super) fn segments_had_already(host: &Namespace) -> anyhow::Result<u64> {
+fn segments_had_already(host: &Namespace) -> anyhow::Result<u64> {
     counter(host, "netstat", "TcpExt:", "TCPDSACKRecv")
 }
 
@@ -276,6 +328,8 @@ const CHUNK: usize = 8 * 1024;
 const PER_SECOND: u32 = 250;
 /// Longest time until a context protects a flow.
 const CONTEXT_LIMIT: Duration = Duration::from_secs(15);
+/// The same of an ILNP session.
+const SESSION_LIMIT: Duration = Duration::from_secs(60);
 /// How long a flow is watched after a cut that is no silence to be waited for.
 const WATCHED: Duration = Duration::from_secs(1);
 /// Longest time until it flows again.

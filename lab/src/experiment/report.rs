@@ -5,17 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Card, all};
 
 /// A page that has been written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where it is.
-    pub file: PathBuf,
     /// The experiments in it, in its order.
     pub experiments: Vec<String>,
+    /// Where it is.
+    #[serde(rename = "report")]
+    pub file: PathBuf,
 }
 
 /// Makes `report.html` out of the results in a folder, as [`Results::write`](super::Results::write) left

@@ -1,5 +1,7 @@
 //! How many contexts hosts have over a day: figure 11 of the LinShim6 paper.
 
+mod state;
+
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
@@ -13,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::options::{as_seconds, span};
 use super::{Card, Chart, Experiment, Line, Results, Watch};
-use crate::cost::{SHORTEST_STEP, State, Step};
 use crate::interrupt;
 use crate::trace::{self, Campus, Packets};
+use state::{State, Step};
 
 /// Contexts at a time over a day of traffic, and the memory they take.
 ///
@@ -67,10 +69,8 @@ struct Point<'a> {
     policy: &'a str,
     /// Since the beginning of the trace.
     hour: f64,
-    /// Most at once.
-    contexts: usize,
-    mean: f64,
-    made: u64,
+    #[serde(flatten)]
+    step: Step,
 }
 
 /// All of the time.
@@ -109,32 +109,21 @@ impl Experiment for StateCost {
         let (packets, hosts) = self.traffic(watch)?;
         let mut lanes = self.lanes(&hosts);
         let end = self.play(packets, &mut lanes, watch)?;
-        let mut played = Vec::new();
-        for Lane { host, policy, state } in lanes {
-            played.push((host, policy, state.finish(end)?));
+        let mut points = Vec::new();
+        let mut whole = Vec::new();
+        for Lane { host, policy, state } in &mut lanes {
+            state.finish(end)?;
+            let hours = (0_u32..).map(|index| f64::from(index) * self.step_hours());
+            let point = |(&step, hour)| Point { host, policy, hour, step };
+            points.extend(state.steps.iter().zip(hours).map(point));
+            whole.push(self.whole(host, policy, &state.steps, end));
         }
-        let points = played.iter().flat_map(|(host, policy, steps)| {
-            let hour = self.step.as_secs_f64() / 3600.0;
-            steps.iter().zip(0_u32..).map(move |(step, index)| Point {
-                host,
-                policy,
-                hour: f64::from(index) * hour,
-                contexts: step.most,
-                mean: step.mean,
-                made: step.made,
-            })
-        });
-        let points: Vec<_> = points.collect();
-        let whole: Vec<_> = played
-            .iter()
-            .map(|(host, policy, steps)| self.whole(host, policy, steps, end))
-            .collect();
         let mut parameters = json!({"daemon_octets": DAEMON_OCTETS, "table_octets": TABLE_OCTETS});
         if self.trace.is_some() {
             parameters["campus"] = Value::Null;
         }
         let results = Results::new(self, &points)?.with_parameters(parameters);
-        Ok(results.with_totals(&whole)?.with_charts(self.charts(&hosts, &played)))
+        Ok(results.with_totals(&whole)?.with_charts(self.charts(&lanes)))
     }
 }
 
@@ -144,8 +133,6 @@ struct Lane {
     policy: String,
     state: State,
 }
-
-type Played = (String, String, Vec<Step>);
 
 impl StateCost {
     fn check(&self) -> anyhow::Result<()> {
@@ -225,20 +212,20 @@ impl StateCost {
         steps: &[Step],
         end: Duration,
     ) -> Whole<'a> {
-        let peak = steps.iter().map(|step| step.most).max().unwrap_or(0);
+        let peak = most(steps);
         let step = self.step.as_secs_f64();
         // The last one may be shorter.
         let lengths =
             (0_u32..).map(|index| (end.as_secs_f64() - f64::from(index) * step).clamp(0.0, step));
         let area: f64 = steps.iter().zip(lengths).map(|(step, length)| step.mean * length).sum();
-        let most = steps.iter().map(|step| step.made).max().unwrap_or(0);
+        let most_made = steps.iter().map(|step| step.made).max().unwrap_or(0);
         Whole {
             host,
             policy,
             peak,
             mean: area / end.as_secs_f64().max(f64::MIN_POSITIVE),
             made: steps.iter().map(|step| step.made).sum(),
-            most_made_a_second: most as f64 / step,
+            most_made_a_second: most_made as f64 / step,
             daemon_octets_at_peak: peak * DAEMON_OCTETS,
             table_octets_at_peak: peak * TABLE_OCTETS,
         }
@@ -254,25 +241,30 @@ impl StateCost {
         }
     }
 
+    fn step_hours(&self) -> f64 {
+        self.step.as_secs_f64() / 3600.0
+    }
+
     /// One for each host.
-    fn charts(&self, hosts: &[Option<Ipv6Addr>], played: &[Played]) -> Vec<Chart> {
-        let hours = self.step.as_secs_f64() / 3600.0;
-        let line = |(_, policy, steps): &Played| {
+    fn charts(&self, lanes: &[Lane]) -> Vec<Chart> {
+        let line = |Lane { policy, state, .. }: &Lane| {
             // A line needs no more points than a plot has columns.
-            let every = steps.len().div_ceil(1000).max(1);
-            let most = |steps: &[Step]| steps.iter().map(|step| step.most).max().unwrap_or(0);
-            let points = steps.chunks(every).zip(0_u32..).map(|(steps, index)| {
-                (f64::from(index) * every as f64 * hours, most(steps) as f64)
-            });
+            let every = state.steps.len().div_ceil(1000).max(1);
+            let hours = (0_u32..).map(|index| f64::from(index) * every as f64 * self.step_hours());
+            let points = hours.zip(state.steps.chunks(every).map(|steps| most(steps) as f64));
             Line::new(policy, points)
         };
-        let chart = |host: &Option<Ipv6Addr>| {
-            let name = host_name(*host);
-            let lines = played.iter().filter(|(host, ..)| *host == name).map(line);
-            Chart::lines(format!("Contexts of {name}"), ["hours", "contexts at once"], lines)
+        let chart = |lanes: &[Lane]| {
+            let title = format!("Contexts of {}", lanes[0].host);
+            Chart::lines(title, ["hours", "contexts at once"], lanes.iter().map(line))
         };
-        hosts.iter().map(chart).collect()
+        lanes.chunk_by(|one, next| one.host == next.host).map(chart).collect()
     }
+}
+
+/// Contexts at once.
+fn most(steps: &[Step]) -> usize {
+    steps.iter().map(|step| step.most).max().unwrap_or(0)
 }
 
 fn host_name(host: Option<Ipv6Addr>) -> String {
@@ -287,3 +279,5 @@ fn host_name(host: Option<Ipv6Addr>) -> String {
 const DAEMON_OCTETS: usize = 481;
 /// The same in the tables of the eBPF programs (decision 021).
 const TABLE_OCTETS: usize = 251;
+/// What is counted is counted a second at a time.
+const SHORTEST_STEP: Duration = Duration::from_secs(1);

@@ -1,43 +1,45 @@
 use std::time::Duration;
 
-/// What there is to say about repeated measurements of one thing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// As many are below as above.
-    pub median: f64,
-    /// Standard deviation of the sample; zero if there is but one.
-    pub stddev: f64,
-    /// The least.
-    pub min: f64,
-    /// The greatest.
-    pub max: f64,
-}
+use serde::Serialize;
 
-impl Summary {
-    /// `None` if nothing was measured.
-    pub fn of(samples: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut sorted: Vec<_> = samples.into_iter().collect();
+/// Repeated measurements of one thing in ascending order. Those that came to no end are longer than all others.
+pub(super) struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Of these; `None` among them came to no end.
+    pub(super) fn of(samples: impl IntoIterator<Item = impl Into<Option<f64>>>) -> Self {
+        let endless = |sample: Option<f64>| sample.unwrap_or(f64::INFINITY);
+        let mut sorted: Vec<_> = samples.into_iter().map(|one| endless(one.into())).collect();
         sorted.sort_by(f64::total_cmp);
-        let (&min, &max) = (sorted.first()?, sorted.last()?);
-        let count = sorted.len() as f64;
-        let mean = sorted.iter().sum::<f64>() / count;
-        let squares: f64 = sorted.iter().map(|sample| (sample - mean).powi(2)).sum();
-        let stddev = (squares / (count - 1.0).max(1.0)).sqrt();
-        let middle = sorted.len() / 2;
-        let median = if sorted.len().is_multiple_of(2) {
-            f64::midpoint(sorted[middle - 1], sorted[middle])
-        } else {
-            sorted[middle]
-        };
-        Some(Self { mean, median, stddev, min, max })
+        Self(sorted)
+    }
+
+    /// What this part of them is below, from 0 for the least to 1 for the greatest; between two of them on the line from one to
+    /// the other. `None` if nothing was measured or that one came to no end.
+    pub(super) fn at(&self, part: f64) -> Option<f64> {
+        let place = part * self.0.len().checked_sub(1)? as f64;
+        let whole = (0..self.0.len()).rfind(|&index| index as f64 <= place)?;
+        let (low, rest) = (self.0[whole], place - whole as f64);
+        let high = if rest > 0.0 { *self.0.get(whole + 1)? } else { low };
+        Some(low + rest * (high - low)).filter(|value| value.is_finite())
+    }
+
+    /// Arithmetic mean.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
+    }
+
+    /// Standard deviation of the sample; zero if there is but one.
+    pub(super) fn stddev(&self) -> Option<f64> {
+        let mean = self.mean()?;
+        let squares: f64 = self.0.iter().map(|sample| (sample - mean).powi(2)).sum();
+        Some((squares / (self.0.len() as f64 - 1.0).max(1.0)).sqrt())
     }
 }
 
 /// As many are below as above; `None` of nothing.
 pub(super) fn median(samples: impl IntoIterator<Item = f64>) -> Option<f64> {
-    Summary::of(samples).map(|summary| summary.median)
+    Samples::of(samples).at(0.5)
 }
 
 /// Milliseconds.
@@ -45,37 +47,49 @@ pub(super) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+/// What there is to say about repeated measurements in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Seconds {
+    pub(super) mean_s: Option<f64>,
+    pub(super) median_s: Option<f64>,
+    stddev_s: Option<f64>,
+    min_s: Option<f64>,
+    max_s: Option<f64>,
+}
+
+impl Seconds {
+    pub(super) fn of(samples: impl IntoIterator<Item = f64>) -> Self {
+        let samples = Samples::of(samples);
+        Self {
+            mean_s: samples.mean(),
+            median_s: samples.at(0.5),
+            stddev_s: samples.stddev(),
+            min_s: samples.at(0.0),
+            max_s: samples.at(1.0),
+        }
+    }
+}
+
 /// Where repeated measurements lie, with those that came to no end taken for longer than all others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Percentiles {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Percentiles {
     /// One in twenty is below; none if that has come to no end.
-    pub p5: Option<f64>,
+    pub(super) p5: Option<f64>,
     /// As many are below as above.
-    pub median: Option<f64>,
+    pub(super) median: Option<f64>,
     /// One in twenty is above.
-    pub p95: Option<f64>,
+    pub(super) p95: Option<f64>,
 }
 
 impl Percentiles {
     /// Of these; `None` among them came to no end.
-    pub fn of(samples: impl IntoIterator<Item = Option<f64>>) -> Self {
-        let endless = |sample: Option<f64>| sample.unwrap_or(f64::INFINITY);
-        let mut sorted: Vec<_> = samples.into_iter().map(endless).collect();
-        sorted.sort_by(f64::total_cmp);
-        let at = |part: f64| {
-            let place = part * sorted.len().checked_sub(1)? as f64;
-            let whole = (0..sorted.len()).rfind(|&index| index as f64 <= place)?;
-            let (low, rest) = (sorted[whole], place - whole as f64);
-            let high = if rest > 0.0 { *sorted.get(whole + 1)? } else { low };
-            let value = low + rest * (high - low);
-            value.is_finite().then_some(value)
-        };
-        Self { p5: at(0.05), median: at(0.5), p95: at(0.95) }
+    pub(super) fn of(samples: impl IntoIterator<Item = impl Into<Option<f64>>>) -> Self {
+        let samples = Samples::of(samples);
+        Self { p5: samples.at(0.05), median: samples.at(0.5), p95: samples.at(0.95) }
     }
 
     /// Low, middle and high, for a chart, drawn as far as it is known; none without a middle.
-    #[must_use]
-    pub fn range(&self) -> Option<[f64; 3]> {
+    pub(super) fn range(&self) -> Option<[f64; 3]> {
         let median = self.median?;
         Some([self.p5.unwrap_or(median), median, self.p95.unwrap_or(median)])
     }
@@ -95,20 +109,21 @@ mod tests {
         let some = Percentiles::of([Some(2.0), None, Some(1.0)]);
         assert_eq!((some.median, some.p95), (Some(2.0), None));
         assert_eq!(some.range().map(|[_, median, high]| (median, high)), Some((2.0, 2.0)));
-        assert_eq!(Percentiles::of([None, None]).range(), None);
-        assert_eq!(Percentiles::of([None, None]).p5, None);
-        assert_eq!(Percentiles::of([]), Percentiles::default());
+        assert_eq!(Percentiles::of([None::<f64>, None]).range(), None);
+        assert_eq!(Percentiles::of([None::<f64>, None]).p5, None);
+        assert_eq!(Percentiles::of([0.0; 0]), Percentiles::default());
     }
 
     #[test]
     fn samples_are_summed_up_in_any_order() {
-        let summary = Summary::of([4.0, 1.0, 2.0, 5.0]).unwrap();
-        assert_eq!((summary.mean, summary.median), (3.0, 3.0));
-        assert_eq!((summary.min, summary.max), (1.0, 5.0));
-        assert!((summary.stddev - (10.0_f64 / 3.0).sqrt()).abs() < 1e-12);
-        assert_eq!(Summary::of([3.0, 9.0, 1.0]).unwrap().median, 3.0);
-        let one = Summary::of([7.0]).unwrap();
-        assert_eq!((one.mean, one.median, one.stddev), (7.0, 7.0, 0.0));
-        assert_eq!(Summary::of([]), None);
+        let samples = Samples::of([4.0, 1.0, 2.0, 5.0]);
+        assert_eq!((samples.mean(), samples.at(0.5)), (Some(3.0), Some(3.0)));
+        assert_eq!((samples.at(0.0), samples.at(1.0)), (Some(1.0), Some(5.0)));
+        assert!((samples.stddev().unwrap() - (10.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+        assert_eq!(median([3.0, 9.0, 1.0]), Some(3.0));
+        let one = Samples::of([7.0]);
+        assert_eq!((one.mean(), one.at(0.5), one.stddev()), (Some(7.0), Some(7.0), Some(0.0)));
+        let none = Samples::of([0.0; 0]);
+        assert_eq!((none.mean(), none.at(0.5), none.stddev()), (None, None, None));
     }
 }

@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::options::{as_seconds, count};
+use super::pool::in_turns;
 use super::recovery::{self, Flow, Scene, Silence, await_recovery};
 use super::{Bars, Card, Chart, Experiment, Percentiles, Results, Watch};
 use crate::Failure;
@@ -229,32 +230,14 @@ impl Throughput {
     }
 }
 
-/// Does the same with both of a pair, each time in the other order.
-fn in_turns<T, R>(
-    number: usize,
-    [without, with]: [T; 2],
-    mut work: impl FnMut(T) -> anyhow::Result<R>,
-) -> anyhow::Result<[R; 2]> {
-    if number.is_multiple_of(2) {
-        let first = work(without)?;
-        Ok([first, work(with)?])
-    } else {
-        let first = work(with)?;
-        Ok([work(without)?, first])
-    }
-}
-
 impl Point {
     /// Of the second in each pair if it is held against the first.
     fn of(traffic: Traffic, path: Path, against: Option<Path>, measured: &Measured) -> Self {
         let Measured { runs, slices } = measured;
         let own = usize::from(against.is_some());
-        let of_runs = |value: &dyn Fn(&[Speed; 2]) -> f64| {
-            Percentiles::of(runs.iter().map(|pair| Some(value(pair))))
-        };
-        let of_slices = |value: &dyn Fn(&[f64; 2]) -> f64| {
-            Percentiles::of(slices.iter().map(|pair| Some(value(pair))))
-        };
+        let of_runs = |value: &dyn Fn(&[Speed; 2]) -> f64| Percentiles::of(runs.iter().map(value));
+        let of_slices =
+            |value: &dyn Fn(&[f64; 2]) -> f64| Percentiles::of(slices.iter().map(value));
         let ratio =
             |[without, with]: &[Speed; 2]| with.octets_per_second / without.octets_per_second;
         Self {

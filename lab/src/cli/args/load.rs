@@ -12,8 +12,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub rank: u8,
     /// Datagrams of made-up correspondents a second, instead of the rank's; `max` for as many as go.
-    #[arg(long, value_name = "N|max", value_parser = parse_rate)]
-    pub rate: Option<PacketRate>,
+    #[arg(long, value_name = "N|max")]
+    pub rate: Option<Rate>,
     /// Echo requests a second from the fixed source, instead of the rank's.
     #[arg(long, value_name = "N")]
     pub echo: Option<u64>,
@@ -40,38 +40,18 @@ pub struct LoadArgs {
     pub json: bool,
 }
 
-/// As `--rate` has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PacketRate {
-    /// So many a second.
-    PerSecond(u64),
-    /// As many as go.
-    Max,
-}
-
 impl LoadArgs {
     /// What is to be done.
     #[must_use]
     pub fn load(&self) -> Load {
         let load = Load::of_rank(self.rank, Duration::from_secs(self.seconds));
-        let made_up = match self.rate {
-            None => load.made_up,
-            Some(PacketRate::PerSecond(rate)) => Rate::PerSecond(rate),
-            Some(PacketRate::Max) => Rate::Line { threads: self.threads },
+        let made_up = match self.rate.unwrap_or(load.made_up) {
+            Rate::Line { .. } => Rate::Line { threads: self.threads },
+            rate @ Rate::PerSecond(_) => rate,
         };
         let to = self.from.clone().zip(self.to).map(|(from, to)| Victim { from, to });
         let echo = self.echo.unwrap_or(load.echo);
         Load { to, echo, made_up, seed: self.seed, port: self.port, ..load }
-    }
-}
-
-fn parse_rate(text: &str) -> Result<PacketRate, String> {
-    match text {
-        "max" => Ok(PacketRate::Max),
-        number => number
-            .parse()
-            .map(PacketRate::PerSecond)
-            .map_err(|_| format!("{number} is no rate: a number of datagrams a second, or max")),
     }
 }
 

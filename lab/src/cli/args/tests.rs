@@ -4,10 +4,10 @@ use std::thread;
 use clap::CommandFactory as _;
 
 use super::*;
-use crate::cost::{I2Cost, Security};
+use crate::cost::Security;
 use crate::experiment::{
-    AddrCost, Art, ArtFlow, HandOff, IlccStudy, Negotiation, PeerSystem, Peers, Rough, StateCost,
-    Throughput, all,
+    AddrCost, Art, ArtFlow, HandOff, I2Cost, IlccStudy, Negotiation, PeerSystem, Peers, Rough,
+    StateCost, Throughput, all,
 };
 use crate::rough::scenario::Scenario;
 use crate::trace::Campus;

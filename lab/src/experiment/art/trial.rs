@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::{ArtFlow, Case, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
-use crate::Failure;
 use crate::capture::{Capture, Frame};
 use crate::daemon::DaemonOptions;
 use crate::experiment::pool::{Trial, part};
@@ -51,13 +50,9 @@ fn attempt(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Option<Times>>
     let spread = keepalive.max(LEAST_SPREAD);
     pause(SETTLING + keepalive + spread.mul_f64(part(job.seed, 0)))?;
     let captures = captures(&scene, job.flow)?;
-    let armed = scene.lab.arm(Failure::Silent { router: ISPS[0].into() })?;
-    if scene.has_moved() {
-        return Ok(None);
-    }
-    let fault = armed.strike()?;
+    let Some(cut) = scene.silence()? else { return Ok(None) };
     let silence = Silence { least: LEAST_SILENCE, stragglers: STRAGGLERS, limit: LIMIT };
-    let gap = await_recovery(&flow.arrivals(), fault.at, silence)
+    let gap = await_recovery(&flow.arrivals(), cut, silence)
         .with_context(|| format!("{job:?}: {}", scene.logs()))?;
     let arts: Vec<_> = captures.into_iter().map(Way::finish).collect::<anyhow::Result<_>>()?;
     // Of two ways the one that took longer; none if one of them is not back.

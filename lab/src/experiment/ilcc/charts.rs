@@ -1,13 +1,14 @@
 //! The study's figures 3 to 16, with ours in them.
 
-use super::{Layer, PlaneName, Point, PolicyName, Second};
+use super::seen::{Point, Second};
+use super::{Layer, PlaneName, PolicyName};
 use crate::experiment::{Bars, Chart, Line};
 use crate::workload::ilnp::rates_of_rank;
 
 /// Those for which there is something to show, each of a plane.
 pub(super) fn figures(points: &[Point]) -> Vec<Chart> {
     let of = |&plane: &PlaneName| {
-        let own: Vec<_> = points.iter().filter(|point| point.plane == plane).collect();
+        let own: Vec<_> = points.iter().filter(|point| point.test.plane == plane).collect();
         let charts = figures_of_plane(&own).into_iter().filter(|chart| !chart.is_empty());
         let named = move |chart: Chart| {
             let title = format!("{} ({plane} plane)", chart.title);
@@ -37,7 +38,7 @@ fn figures_of_plane(points: &[&Point]) -> Vec<Chart> {
             |point| point.send_latency_us,
         ),
         figure.by_rank("7: average latency of the network layer, a packet", US, Network, |point| {
-            point.latency.mean
+            point.latency_us
         }),
         figure.by_rank("8: echo requests served", PERCENT, Transport, served),
         figure.by_rank("9: packets dropped, transport layer", PERCENT, Transport, dropped_percent),

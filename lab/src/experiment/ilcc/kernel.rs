@@ -11,7 +11,8 @@ use anyhow::Context as _;
 use moorline_types::{Ilv, Nid};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
-use super::{Layer, Test, Traffic, answers};
+use super::seen::Seen;
+use super::{Layer, Test, answers};
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::experiment::programs::{Programs, Runs};
 use crate::experiment::recovery::pause;
@@ -23,28 +24,6 @@ use crate::netns::{Namespace, Worker};
 use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, ISPS, Prefix, host_address, two_by_two};
 use crate::workload::Generator;
-
-/// What was seen of it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
-    /// Of the programs for what comes in, as their counters went up: nearly each is one run.
-    pub(super) received: Vec<Runs>,
-    /// Of those for what goes out.
-    pub(super) sent: Runs,
-    pub(super) time: Duration,
-    pub(super) entries: usize,
-    pub(super) traffic: Traffic,
-}
-
-impl Seen {
-    pub(super) fn add(&mut self, other: Self) {
-        self.received.extend(other.received);
-        self.sent = self.sent.plus(other.sent);
-        self.time += other.time;
-        self.entries = self.entries.max(other.entries);
-        self.traffic.add(other.traffic);
-    }
-}
 
 /// One test: from the router of the second ISP into a host with a daemon.
 pub(super) fn once(
@@ -84,18 +63,24 @@ pub(super) fn once(
         on_processor(others, || Generator::start(router, &hop.interface, streams, load.length))?;
     let is_over = || begin.elapsed() >= load.length && generator.is_finished();
     let received = on_processor(others, || each_run(&inbound, before, is_over))?;
-    // Nothing was sent any longer, and the last step may go beyond.
-    let time = load.length;
-    let mut counts = generator.finish()?.into_iter();
-    let asked = if load.echo > 0 { counts.next().unwrap_or(0) } else { 0 };
+    let counts = load.counts(&generator.finish()?);
     pause(SETTLE)?;
-    let entries = daemon.ilcc()?.correspondents.len();
     if let Some(service) = service {
         service.finish()?;
     }
-    let traffic = Traffic { echo: asked, made_up: counts.sum(), answers: answered.finish()? };
-    let sent = outbound.runs().unwrap_or_default().since(sent);
-    Ok(Seen { received, sent, time, entries, traffic })
+    let handled: u64 = received.iter().map(|runs| runs.count).sum();
+    Ok(Seen {
+        received,
+        sent: outbound.runs().unwrap_or_default().since(sent),
+        // Nothing was sent any longer, and the last step may go beyond.
+        time: load.length,
+        packets: counts.all(),
+        dropped: counts.all().saturating_sub(handled),
+        load: counts,
+        answers: answered.finish()?,
+        entries: daemon.ilcc()?.correspondents.len(),
+        ..Seen::default()
+    })
 }
 
 /// What the counters of programs go up by each time, until it is over.

@@ -2,50 +2,53 @@
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use moorline_link::FrameReceiver;
 use moorline_types::Ilv;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 
-use super::Test;
 use super::host::Host;
+use super::seen::{Second, Seen};
+use super::{Test, answers};
+use crate::experiment::programs::Runs;
 use crate::hop::{ETHERNET_LEN, Hop};
+use crate::interrupt;
+use crate::lab::Lab;
+use crate::load::Load;
 use crate::netns::{Namespace, Worker};
+use crate::processors::{self, on_processor};
+use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
+use crate::workload::Generator;
 
-/// What was seen of it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    /// Nanoseconds of the network layer for each packet that came.
-    pub(super) received: Vec<u32>,
-    /// Of the way down for each answer.
-    pub(super) sent: Vec<u32>,
-    /// Nanoseconds of the echo service.
-    pub(super) service: u64,
-    /// Processor time of all.
-    pub(super) cpu: Duration,
-    /// For how long.
-    pub(super) time: Duration,
-    /// Packets that came to it, and those of them that found the ring full.
-    pub(super) packets: u64,
-    pub(super) dropped: u64,
-    /// Echo requests that were answered.
-    pub(super) served: u64,
-    pub(super) entries: usize,
-    pub(super) seconds: Vec<Second>,
-}
-
-/// A second of a test.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Second {
-    /// In the cache at its end.
-    pub(super) entries: usize,
-    /// Packets dropped in it.
-    pub(super) dropped: u64,
-    /// Mean of the network layer in it.
-    pub(super) latency_us: Option<f64>,
+/// One test: from one host to the other over a cable that is theirs alone.
+pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen> {
+    let lab = Lab::build(shared_link(1))?;
+    let [source, victim] = HOSTS.map(|host| lab.namespace(host));
+    let (source, victim) = (source?, victim?);
+    let out = Hop::across((source, SHARED_LINK), (victim, SHARED_LINK))?;
+    let back = Hop::across((victim, SHARED_LINK), (source, SHARED_LINK))?;
+    for host in [source, victim] {
+        // What is on the cable is ours alone.
+        host.sysctl(&format!("ipv6/conf/{SHARED_LINK}/disable_ipv6"), "1")?;
+    }
+    let [from, to] = HOSTS.map(|host| shared_address(host, 0));
+    let [own, others] = processors::of_two_hosts()?;
+    let at_work = on_processor(own, || start(victim, back, Ilv::of(to), test, room))?;
+    let answered = answers::count(source, SHARED_LINK)?;
+    let streams = load.streams(Ilv::of(from), to, &out);
+    let begin = Instant::now();
+    let generator =
+        on_processor(others, || Generator::start(source, SHARED_LINK, streams, load.length))?;
+    while begin.elapsed() < load.length || !generator.is_finished() {
+        interrupt::check()?;
+        thread::sleep(interrupt::TICK);
+    }
+    let counts = load.counts(&generator.finish()?);
+    let seen = at_work.finish()?;
+    Ok(Seen { load: counts, answers: answered.finish()?, ..seen })
 }
 
 /// Starts a host at work; finished, it has worked through all that came before. The interface must be one that the kernel does
@@ -56,14 +59,14 @@ pub(super) fn start(
     me: Ilv,
     test: Test,
     room: usize,
-) -> anyhow::Result<Worker<Tally>> {
+) -> anyhow::Result<Worker<Seen>> {
     let receiver = namespace.enter(|| {
         FrameReceiver::open(&hop.interface, RING)
             .with_context(|| format!("packet socket at {}", hop.interface))
     })?;
     namespace.work("target", move |stop| {
         let host = Host::new(test.policy, room, me, test.layer.port());
-        Work { host, receiver, hop, tally: Tally::default(), in_second: (0, 0) }.run(stop)
+        Work { host, receiver, hop, seen: Seen::default(), in_second: Runs::default() }.run(stop)
     })
 }
 
@@ -71,13 +74,13 @@ struct Work {
     host: Host,
     receiver: FrameReceiver,
     hop: Hop,
-    tally: Tally,
-    /// Packets of this second and their nanoseconds.
-    in_second: (u64, u64),
+    seen: Seen,
+    /// Packets of this second.
+    in_second: Runs,
 }
 
 impl Work {
-    fn run(mut self, stop: &AtomicBool) -> anyhow::Result<Tally> {
+    fn run(mut self, stop: &AtomicBool) -> anyhow::Result<Seen> {
         let begin = Instant::now();
         let mut next = begin + SECOND;
         let mut frame = [0; MAX_FRAME];
@@ -107,13 +110,13 @@ impl Work {
                 self.receiver.wait(LOOK_AROUND)?;
             }
         }
-        if self.in_second.0 > 0 {
+        if self.in_second.count > 0 {
             self.end_second()?;
         }
-        self.tally.cpu = cpu_time().saturating_sub(cpu);
-        self.tally.time = begin.elapsed();
-        self.tally.entries = self.host.entries();
-        Ok(self.tally)
+        self.seen.cpu = Some(cpu_time().saturating_sub(cpu));
+        self.seen.time = begin.elapsed();
+        self.seen.entries = self.host.entries();
+        Ok(self.seen)
     }
 
     fn take(&mut self, packet: &mut Vec<u8>) {
@@ -121,24 +124,18 @@ impl Work {
         black_box(Instant::now());
         let begin = Instant::now();
         let is_for_service = self.host.receive(packet, begin);
-        let received = begin.elapsed();
-        self.in_second.0 += 1;
-        self.in_second.1 += u64::from(nanos(received));
-        self.tally.received.push(nanos(received));
-        if !is_for_service {
+        let received = Runs::one(begin.elapsed());
+        self.in_second = self.in_second.plus(received);
+        self.seen.received.push(received);
+        let Some(mut answer) = is_for_service.then(|| self.host.answer(packet)).flatten() else {
             return;
-        }
-        let begin = Instant::now();
-        let answer = self.host.answer(packet);
-        self.tally.service += u64::from(nanos(begin.elapsed()));
-        let Some(mut answer) = answer else { return };
+        };
         let begin = Instant::now();
         let goes = self.host.send(&mut answer, begin);
-        self.tally.sent.push(nanos(begin.elapsed()));
+        self.seen.sent = self.seen.sent.plus(Runs::one(begin.elapsed()));
         if goes {
             self.transmit(&answer);
         }
-        self.tally.served += 1;
     }
 
     fn transmit(&self, packet: &[u8]) {
@@ -149,18 +146,13 @@ impl Work {
 
     fn end_second(&mut self) -> anyhow::Result<()> {
         let (packets, dropped) = self.receiver.statistics()?;
-        self.tally.packets += packets;
-        self.tally.dropped += dropped;
-        let (count, nanos) = std::mem::take(&mut self.in_second);
-        let latency_us = (count > 0).then(|| nanos as f64 / count as f64 / 1e3);
+        self.seen.packets += packets;
+        self.seen.dropped += dropped;
+        let latency_us = std::mem::take(&mut self.in_second).mean().map(|nanos| nanos / 1e3);
         let entries = self.host.entries();
-        self.tally.seconds.push(Second { entries, dropped, latency_us });
+        self.seen.seconds.push(Second { entries, dropped, latency_us });
         Ok(())
     }
-}
-
-fn nanos(time: Duration) -> u32 {
-    u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
 }
 
 fn cpu_time() -> Duration {

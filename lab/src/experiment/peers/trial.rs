@@ -6,12 +6,11 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::{Case, PeerFlow};
-use crate::Failure;
 use crate::experiment::pool::{Trial, part};
 use crate::experiment::recovery::{
     Flow, Scene, Silence, await_recovery, pause, segments_sent_again,
 };
-use crate::topology::{ISPS, Impairment};
+use crate::topology::Impairment;
 use crate::workload::{Carriage, Direction, Gap};
 
 /// How it went.
@@ -48,11 +47,7 @@ fn attempt(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Option<Outco
     pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
     let sender = scene.ends[0].namespace.clone();
     let before = segments_sent_again(&sender)?;
-    let armed = scene.lab.arm(Failure::Silent { router: ISPS[0].into() })?;
-    if scene.has_moved() {
-        return Ok(None);
-    }
-    let cut = armed.strike()?.at;
+    let Some(cut) = scene.silence()? else { return Ok(None) };
     let silence = Silence {
         least: LEAST_SILENCE,
         stragglers: trial.rtt / 2 + STRAGGLERS,

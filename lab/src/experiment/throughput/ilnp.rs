@@ -45,9 +45,7 @@ fn session(options: &DaemonOptions, is_moved: bool) -> anyhow::Result<Scene> {
     let mut scene = Scene::as_it_is(Impairment::default(), options)?;
     let flow = scene.start(FlowName::Datagrams)?;
     flow.await_arrivals()?;
-    for daemon in &mut scene.daemons {
-        daemon.wait_for(&EventKind::SessionEstablished, LIMIT)?;
-    }
+    scene.await_sessions()?;
     pause(handoff::SETTLING)?;
     if is_moved {
         handoff::deprecate(&scene)?;

@@ -3,22 +3,19 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_plane::shim6::{Flows, MAX_FLOWS};
 use moorline_types::{Instant, Ulid, UlidPair};
+use serde::Serialize;
 
 use crate::trace::Packet;
-
-/// What is counted is counted a second at a time.
-pub(crate) const SHORTEST_STEP: Duration = Duration::from_secs(1);
 
 /// The contexts that the traffic of a host, or of all hosts, would have made.
 ///
 /// Traffic is counted by the code that counts it in the user-space data plane, with its bounds; a context
 /// is made at once when it says so, and is gone when there was no packet for some time.
-#[derive(Debug)]
-pub struct State {
+pub(super) struct State {
     host: Option<Ipv6Addr>,
     policy: TriggerPolicy,
     collect: Duration,
@@ -28,44 +25,37 @@ pub struct State {
     /// When to look at them.
     looks: BinaryHeap<Reverse<(Duration, UlidPair)>>,
     step: Duration,
-    /// Up to where the tally reaches.
+    /// Up to where the current step is counted.
     clock: Duration,
-    /// Where the current step ends.
+    /// Where it ends.
     until: Duration,
-    tally: Tally,
-    steps: Vec<Step>,
+    current: Step,
+    /// Contexts of it times nanoseconds.
+    area: u128,
+    /// Those that are over.
+    pub(super) steps: Vec<Step>,
 }
 
 /// What happened in a part of the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Step {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Step {
     /// Most contexts at once.
-    pub most: usize,
+    #[serde(rename = "contexts")]
+    pub(super) most: usize,
     /// Contexts on average.
-    pub mean: f64,
+    pub(super) mean: f64,
     /// Contexts made.
-    pub made: u64,
-}
-
-/// Of the current step.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    most: usize,
-    /// Contexts times nanoseconds.
-    area: u128,
-    made: u64,
+    pub(super) made: u64,
 }
 
 impl State {
     /// Without contexts. `host` is the only one that is looked at, if there is one.
-    #[must_use]
-    pub fn new(
+    pub(super) fn new(
         host: Option<Ipv6Addr>,
         policy: TriggerPolicy,
         collect: Duration,
         step: Duration,
     ) -> Self {
-        let step = step.max(SHORTEST_STEP);
         Self {
             host,
             policy,
@@ -76,16 +66,14 @@ impl State {
             step,
             clock: Duration::ZERO,
             until: step,
-            tally: Tally::default(),
+            current: Step::default(),
+            area: 0,
             steps: Vec::new(),
         }
     }
 
-    /// Takes a packet; `packet.at` counts from the beginning.
-    ///
-    /// # Errors
-    /// The trace is too long for such steps.
-    pub fn handle(&mut self, packet: &Packet) -> anyhow::Result<()> {
+    /// Takes a packet; `packet.at` counts from the beginning. An error says that the trace is too long for such steps.
+    pub(super) fn handle(&mut self, packet: &Packet) -> anyhow::Result<()> {
         let Some(pair) = self.pair(packet) else { return Ok(()) };
         self.advance(packet.at)?;
         if let Some(last) = self.contexts.get_mut(&pair) {
@@ -105,23 +93,20 @@ impl State {
             self.flows.forget(pair);
             self.contexts.insert(pair, packet.at);
             self.looks.push(Reverse((packet.at + self.collect, pair)));
-            self.tally.made += 1;
-            self.tally.most = self.tally.most.max(self.contexts.len());
+            self.current.made += 1;
+            self.current.most = self.current.most.max(self.contexts.len());
         }
         Ok(())
     }
 
-    /// The steps up to the last packet, which was at `end`.
-    ///
-    /// # Errors
-    /// The trace is too long for such steps.
-    pub fn finish(mut self, end: Duration) -> anyhow::Result<Vec<Step>> {
+    /// Ends the last step, in which the last packet was, at `end`. An error says that the trace is too long for such steps.
+    pub(super) fn finish(&mut self, end: Duration) -> anyhow::Result<()> {
         self.advance(end)?;
         let part = self.step.saturating_sub(self.until.saturating_sub(end));
         if !part.is_zero() {
             self.end_step(part)?;
         }
-        Ok(self.steps)
+        Ok(())
     }
 
     /// Who speaks to whom, if that is looked at: no multicast, and no ICMP, as in the data planes.
@@ -160,10 +145,9 @@ impl State {
     /// Lets time pass in which nothing happens.
     fn pass(&mut self, now: Duration) -> anyhow::Result<()> {
         while now >= self.until {
-            let until = self.until;
-            self.pass_within(until);
+            self.pass_within(self.until);
             self.end_step(self.step)?;
-            self.until = until.checked_add(self.step).context("a trace without end")?;
+            self.until = self.until.saturating_add(self.step);
         }
         self.pass_within(now);
         Ok(())
@@ -171,17 +155,16 @@ impl State {
 
     fn pass_within(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.clock);
-        self.tally.area += passed.as_nanos() * self.contexts.len() as u128;
+        self.area += passed.as_nanos() * self.contexts.len() as u128;
         self.clock = self.clock.max(now);
     }
 
     fn end_step(&mut self, length: Duration) -> anyhow::Result<()> {
         let most = MAX_STEPS;
         ensure!(self.steps.len() < most, "the trace is longer than {most} steps: take longer ones");
-        let Tally { most, area, made } = self.tally;
-        let mean = area as f64 / length.as_nanos() as f64;
-        self.steps.push(Step { most, mean, made });
-        self.tally = Tally { most: self.contexts.len(), ..Tally::default() };
+        let mean = std::mem::take(&mut self.area) as f64 / length.as_nanos() as f64;
+        self.steps.push(Step { mean, ..self.current });
+        self.current = Step { most: self.contexts.len(), ..Step::default() };
         Ok(())
     }
 }
@@ -201,7 +184,7 @@ fn instant(at: Duration) -> Instant {
 /// Steps of a trace: with five minutes each, almost a year.
 const MAX_STEPS: usize = 100_000;
 /// Largest number of packets that a policy may wait for.
-pub const MAX_TRIGGER_PACKETS: u32 = 10_000;
+const MAX_TRIGGER_PACKETS: u32 = 10_000;
 
 #[cfg(test)]
 mod tests;

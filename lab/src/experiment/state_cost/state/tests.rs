@@ -17,7 +17,8 @@ fn packet(at: u32, peer: u8, octets: u64) -> Packet {
 fn steps(policy: TriggerPolicy, packets: &[Packet], end: u32) -> Vec<Step> {
     let mut state = State::new(Some(HOST.parse().unwrap()), policy, S * 10, S * 60);
     packets.iter().for_each(|packet| state.handle(packet).unwrap());
-    state.finish(S * end).unwrap()
+    state.finish(S * end).unwrap();
+    state.steps
 }
 
 const HOST: &str = "2001:db8:1::1";

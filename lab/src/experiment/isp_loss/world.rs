@@ -1,16 +1,16 @@
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use std::net::Ipv6Addr;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::ensure;
+use etherparse::{Ipv6Header, Ipv6HeaderSlice};
 use moorline_contexts::{Config, Contexts, LocalState};
 use moorline_datapath::shim6::Report;
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
+use moorline_sim::Queue;
 use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, PROTOCOL, Packet};
 
-use super::{IspLoss, IspLossOutcome};
+use super::{IspLoss, Outcome};
 use crate::cost::{Peers, Security};
 use crate::interrupt;
 
@@ -23,10 +23,9 @@ pub(super) struct World<'a> {
     site: LocalState,
     lost_at: Option<Instant>,
     has_moved: Vec<bool>,
-    queue: BinaryHeap<Reverse<Due>>,
-    sequence: u64,
+    queue: Queue<What>,
     now: Instant,
-    outcome: IspLossOutcome,
+    outcome: Outcome,
 }
 
 /// A host with its data plane.
@@ -38,15 +37,7 @@ struct End {
     wake: Option<Instant>,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
-    at: Instant,
-    /// What is due at the same time keeps its order.
-    sequence: u64,
-    what: What,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// What is due.
 enum What {
     /// A packet reaches this end.
     Arrival(usize, Vec<u8>),
@@ -87,10 +78,9 @@ impl<'a> World<'a> {
             by_locator,
             site: peers.peer(0)?.local,
             lost_at: None,
-            queue: BinaryHeap::new(),
-            sequence: 0,
+            queue: Queue::new(),
             now,
-            outcome: IspLossOutcome::default(),
+            outcome: Outcome::default(),
         })
     }
 
@@ -99,9 +89,9 @@ impl<'a> World<'a> {
         let count = self.plan.contexts.max(1);
         let each = Duration::from_millis(1);
         for (number, peer) in (0u32..).zip(1..self.ends.len()) {
-            self.push(self.now + each * number, What::Trigger(peer));
+            self.queue.push(self.now + each * number, What::Trigger(peer));
             let phase = self.plan.period * number / count;
-            self.push(self.now + each * count + phase, What::Request(peer));
+            self.queue.push(self.now + each * count + phase, What::Request(peer));
         }
         self.run(each * count + self.plan.period * 4 + self.plan.round_trip * 4)?;
         let contexts = self.ends[SITE].host.contexts();
@@ -111,9 +101,9 @@ impl<'a> World<'a> {
     }
 
     /// From now on no packet passes the ISP of the ULIDs.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn lose(&mut self, is_noticed: bool) {
         self.lost_at = Some(self.now);
-        if self.plan.is_noticed {
+        if is_noticed {
             let lost = self.lost();
             self.site.usable.retain(|locator| *locator != lost);
             self.ends[SITE].plane.unset_local(lost);
@@ -125,20 +115,21 @@ impl<'a> World<'a> {
     pub(super) fn run(&mut self, duration: Duration) -> anyhow::Result<()> {
         let end = self.now + duration;
         let mut steps = 0u32;
-        while self.queue.peek().is_some_and(|Reverse(due)| due.at <= end) && !self.is_over() {
-            let Some(Reverse(due)) = self.queue.pop() else { break };
-            self.now = due.at;
+        while !self.is_over()
+            && let Some((at, what)) = self.queue.pop_until(end)
+        {
+            self.now = at;
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(4096) {
                 interrupt::check()?;
             }
-            self.on(due.what);
+            self.on(what);
         }
         self.now = end;
         Ok(())
     }
 
-    pub(super) fn into_outcome(mut self) -> IspLossOutcome {
+    pub(super) fn into_outcome(mut self) -> Outcome {
         self.outcome.moved.sort_unstable();
         self.outcome
     }
@@ -156,7 +147,7 @@ impl<'a> World<'a> {
                 }
             }
             What::Request(peer) => {
-                self.push(self.now + self.plan.period, What::Request(peer));
+                self.queue.push(self.now + self.plan.period, What::Request(peer));
                 self.send_payload(SITE, self.ends[peer].ulid);
             }
             What::Trigger(peer) => {
@@ -172,15 +163,15 @@ impl<'a> World<'a> {
             return;
         }
         let end = &mut self.ends[number];
-        match end.plane.handle_inbound(&mut packet, self.now) {
+        let inbound = end.plane.handle_inbound(&mut packet, self.now);
+        let Some(pair) = addresses(&packet) else { return };
+        match inbound {
             Inbound::Up => {
-                let Some(pair) = addresses(&packet) else { return };
                 let octets = packet.get(IP6_LEN..).unwrap_or_default();
                 let locators = LocatorPair::new(pair.peer, pair.local);
                 end.host.handle_control(octets, locators, self.now);
             }
             Inbound::Pass | Inbound::Deliver => {
-                let Some(pair) = addresses(&packet) else { return };
                 if number == SITE {
                     self.on_answer(pair.local);
                 } else {
@@ -232,7 +223,7 @@ impl<'a> World<'a> {
         let next = next.map(|at| at.max(self.now)).filter(|at| end.wake.is_none_or(|w| *at < w));
         if let Some(at) = next {
             end.wake = Some(at);
-            self.push(at, What::Wake(number));
+            self.queue.push(at, What::Wake(number));
         }
         for transmit in leaving {
             self.count(number, &transmit.octets, transmit.locators);
@@ -246,7 +237,7 @@ impl<'a> World<'a> {
             .is_ok_and(|packet| packet.kind() == MessageType::PROBE);
         if is_probe {
             let at = self.now.since(lost_at);
-            let Self { outcome: IspLossOutcome { site_probes, peer_probes, .. }, .. } = self;
+            let Self { outcome: Outcome { site_probes, peer_probes, .. }, .. } = self;
             if number == SITE { site_probes.push(at) } else { peer_probes.push(at) }
         }
     }
@@ -254,12 +245,7 @@ impl<'a> World<'a> {
     fn send(&mut self, packet: Vec<u8>) {
         let Some(pair) = addresses(&packet) else { return };
         let Some(&to) = self.by_locator.get(&pair.peer) else { return };
-        self.push(self.now + self.plan.round_trip / 2, What::Arrival(to, packet));
-    }
-
-    fn push(&mut self, at: Instant, what: What) {
-        self.sequence += 1;
-        self.queue.push(Reverse(Due { at, sequence: self.sequence, what }));
+        self.queue.push(self.now + self.plan.round_trip / 2, What::Arrival(to, packet));
     }
 
     /// The ISP takes packets with it that are under way.
@@ -278,23 +264,21 @@ impl<'a> World<'a> {
 }
 
 fn ip6(pair: LocatorPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
-    let mut packet = Vec::with_capacity(IP6_LEN + payload.len() + 8);
-    packet.extend([0x60, 0, 0, 0]);
-    packet.extend(u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes());
-    packet.extend([next_header, 64]);
-    packet.extend(pair.local.octets());
-    packet.extend(pair.peer.octets());
-    packet.extend(payload);
-    packet
+    let header = Ipv6Header {
+        payload_length: u16::try_from(payload.len()).unwrap_or(u16::MAX),
+        next_header: next_header.into(),
+        hop_limit: 64,
+        source: pair.local.octets(),
+        destination: pair.peer.octets(),
+        ..Ipv6Header::default()
+    };
+    [&header.to_bytes()[..], payload].concat()
 }
 
 /// Source and destination.
 fn addresses(packet: &[u8]) -> Option<LocatorPair> {
-    let at = |from: usize| {
-        let octets = packet.get(from..)?.first_chunk::<16>()?;
-        Some(Locator(Ipv6Addr::from(*octets)))
-    };
-    Some(LocatorPair::new(at(8)?, at(24)?))
+    let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
+    Some(LocatorPair::new(Locator(header.source_addr()), Locator(header.destination_addr())))
 }
 
 const SITE: usize = 0;
