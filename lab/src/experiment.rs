@@ -52,7 +52,7 @@ pub use isp_loss::IspLoss;
 pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
-pub use plot::{Bars, Chart, Data, Line, Scale};
+pub use plot::Chart;
 pub(crate) use recovery::pause;
 pub use report::{Report, report};
 pub use rough::Rough;
@@ -60,6 +60,7 @@ pub use state_cost::StateCost;
 pub use throughput::{Protocol, Throughput};
 
 use crate::interrupt;
+use plot::exact;
 use statistics::Percentiles;
 
 /// Something to be measured.

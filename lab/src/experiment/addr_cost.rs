@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::options::{List, sizes};
 use super::statistics::Seconds;
-use super::{Bars, Card, Chart, Experiment, Line, Results, Watch};
+use super::{Card, Chart, Experiment, Results, Watch, exact};
 use crate::interrupt;
 use crate::named::named;
 
@@ -165,24 +165,13 @@ impl AddrCost {
 
     /// Figure 6.
     fn pairs(&self, points: &[Point]) -> Chart {
-        let each = self.secs.iter();
-        let cases: Vec<_> =
-            each.flat_map(|&sec| self.threads.iter().map(move |&threads| (sec, threads))).collect();
-        let mean = |kind: Kind, case: (Sec, NonZeroUsize)| {
-            let is_it = |Task { part, kind: its, sec, threads, .. }: Task| {
-                (part, its, (sec, threads)) == (Part::Pairs, kind, case)
-            };
-            points.iter().find(|point| is_it(point.task)).and_then(|point| point.times.mean_s)
-        };
-        let bars = |&kind: &Kind| {
-            Bars::new(kind.legend(self.key_bits), cases.iter().map(|&case| mean(kind, case)))
-        };
-        let groups = cases.iter().map(|&(sec, threads)| {
-            let plural = if threads == NonZeroUsize::MIN { "" } else { "s" };
-            format!("Sec {sec}, {threads} thread{plural}")
+        let pairs = points.iter().filter(|point| point.task.part == Part::Pairs);
+        let bars = pairs.map(|Point { task: Task { kind, sec, threads, .. }, times, .. }| {
+            let plural = if *threads == NonZeroUsize::MIN { "" } else { "s" };
+            let group = format!("Sec {sec}, {threads} thread{plural}");
+            (group, kind.legend(self.key_bits), times.mean_s)
         });
-        let series = Kind::ALL.iter().map(bars);
-        Chart::bars("Mean time to make two addresses", ["", "seconds"], groups, series).in_decades()
+        Chart::bars("Mean time to make two addresses", ["", "seconds"], bars).in_decades()
     }
 
     /// What stands in for 32 random octets.
@@ -196,14 +185,13 @@ impl AddrCost {
 }
 
 fn sizes_chart(points: &[Point]) -> Chart {
-    let line = |&kind: &Kind| {
-        let is_own = |task: Task| (task.part, task.kind) == (Part::Sizes, kind);
-        let own = points.iter().filter(move |point| is_own(point.task));
-        let place = |point: &Point| Some((point.task.addresses as f64, 1e3 * point.times.mean_s?));
-        Line::new(kind.legend(0), own.filter_map(place))
-    };
+    let sizes = points.iter().filter(|point| point.task.part == Part::Sizes);
+    let places = sizes.map(|Point { task, times, .. }| {
+        let mean_ms = times.mean_s.map(|mean| 1e3 * mean);
+        (task.kind.legend(0), task.addresses as f64, exact(mean_ms))
+    });
     let title = "Mean time against the number of addresses, Sec 1, one thread";
-    Chart::lines(title, ["addresses", "milliseconds"], Kind::ALL.iter().map(line))
+    Chart::lines(title, ["addresses", "milliseconds"], places)
 }
 
 impl Kind {

@@ -20,7 +20,7 @@ use super::options::{count, send_timeout};
 use super::pool::{Trials, processors};
 use super::recovery;
 use super::statistics::ms;
-use super::{Card, Chart, Experiment, Line, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
 use crate::named::named;
 
 /// Time until TCP and UDP go on after a silent failure, by the Send Timeout (as root, or simulated).
@@ -172,17 +172,13 @@ impl Point {
 /// As in the papers.
 fn charts(points: &[Point]) -> impl Iterator<Item = Chart> {
     use ArtFlow::{Tcp, TcpNoNotice, UdpBothWays, UdpOneWay};
-    let line = |&flow: &ArtFlow| {
-        let place = |point: &Point| {
-            let range = point.art_ms.range()?.map(|ms| ms / 1e3);
-            Some((point.send_timeout_ms as f64 / 1e3, range))
-        };
-        let own = points.iter().filter(|point| point.flow == flow);
-        Line::of_ranges(flow.name(), own.filter_map(place))
-    };
     let chart = |title: &str, flows: &[ArtFlow]| {
-        let axes = ["Send Timeout (s)", "Application Recovery Time (s)"];
-        Chart::lines(title, axes, flows.iter().map(line))
+        let own = |&flow: &ArtFlow| points.iter().filter(move |point| point.flow == flow);
+        let places = flows.iter().flat_map(own).map(|point| {
+            let range = point.art_ms.range().map(|range| range.map(|ms| ms / 1e3));
+            (point.flow, point.send_timeout_ms as f64 / 1e3, range)
+        });
+        Chart::lines(title, ["Send Timeout (s)", "Application Recovery Time (s)"], places)
     };
     let all = [
         chart(

@@ -13,7 +13,7 @@ use super::options::{count, rtt};
 use super::pool::{Trial, Trials, part};
 use super::recovery::{self, Disturbance, FlowName, Scene, pause};
 use super::statistics::ms;
-use super::{Card, Chart, Experiment, Line, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::named::named;
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix};
@@ -168,14 +168,10 @@ fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Disturbance> {
 }
 
 fn chart(points: &[Point]) -> Chart {
-    let line = |kind: Kind, flow: FlowName| {
-        let own = points.iter().filter(|point| (point.hand_off, point.flow) == (kind, flow));
-        let places = own.filter_map(|point| Some((point.rtt_ms, point.gap_ms.range()?)));
-        Line::of_ranges(format!("{kind}, {flow}"), places)
-    };
-    let kinds = Kind::ALL.iter();
-    let lines = kinds.flat_map(|&kind| FlowName::ALL.iter().map(move |&flow| line(kind, flow)));
-    Chart::lines("Silence after a hand-off", ["round-trip time (ms)", "milliseconds"], lines)
+    let places = points.iter().map(|point| {
+        (format!("{}, {}", point.hand_off, point.flow), point.rtt_ms, point.gap_ms.range())
+    });
+    Chart::lines("Silence after a hand-off", ["round-trip time (ms)", "milliseconds"], places)
 }
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::options::{as_seconds, span};
 use super::recovery::{self, Scene, pause};
 use super::statistics::median;
-use super::{Bars, Card, Chart, Experiment, Results, Watch};
+use super::{Card, Chart, Experiment, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::topology::{ISPS, Impairment};
 use crate::workload::{Arrivals, I1Flood, LONGEST_FLOOD, Sender, TcpOptions, TcpTransfer};
@@ -116,15 +116,14 @@ impl FloodCost {
 
     fn results(&self, points: &[Point]) -> anyhow::Result<Results> {
         let median = |of: fn(&Point) -> f64| median(points.iter().map(of));
-        let bars = |name: &str, of: fn(&Point) -> f64| {
-            Bars::new(name, points.iter().map(|point| Some(of(point))))
-        };
-        let both = [
-            bars("quiet", |point| point.quiet_mb_per_s),
-            bars("flooded", |point| point.flooded_mb_per_s),
-        ];
+        let bars = points.iter().zip(1..).flat_map(|(point, pair)| {
+            [
+                (pair, "quiet", Some(point.quiet_mb_per_s)),
+                (pair, "flooded", Some(point.flooded_mb_per_s)),
+            ]
+        });
         let title = "A transfer without and with a flood of I1s";
-        let chart = Chart::bars(title, ["pairs of times", "MB/s"], 1..=points.len(), both);
+        let chart = Chart::bars(title, ["pairs of times", "MB/s"], bars);
         let summary = json!({
             "median_ratio": median(|point| point.ratio),
             "median_i1_per_s": median(|point| point.i1_per_s),

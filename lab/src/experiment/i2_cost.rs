@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::options::{List, as_names};
 use super::statistics::Samples;
-use super::{Card, Chart, Experiment, Line, Results, Watch};
+use super::{Card, Chart, Experiment, Results, Watch, exact};
 use crate::cost::{Peer, Peers, Responder, Security};
 
 /// Time to process an I2 against the number of contexts that are there.
@@ -89,27 +89,20 @@ impl Experiment for I2Cost {
                 watch.done(points.len() as f64 / all as f64);
             }
         }
-        Ok(Results::new(self, &points)?.with_charts([self.chart(&points)]))
+        Ok(Results::new(self, &points)?.with_charts([chart(&points)]))
     }
 }
 
-impl I2Cost {
-    fn chart(&self, points: &[Point]) -> Chart {
-        let line = |security: &String, what: &str, of: fn(&Point) -> Option<f64>| {
-            let own = points.iter().filter(|point| point.security == *security);
-            let place = |point: &Point| Some((f64::from(point.contexts).log10(), of(point)?));
-            Line::new(format!("{security}, {what}"), own.filter_map(place))
-        };
-        let names = self.securities.iter().map(ToString::to_string);
-        let lines = names.flat_map(|name| {
-            [
-                line(&name, "median", |point| point.median_us),
-                line(&name, "99th percentile", |point| point.p99_us),
-            ]
-        });
-        let axes = ["contexts, as a power of ten", "microseconds"];
-        Chart::lines("Processing of an I2 at the responder", axes, lines).in_decades()
-    }
+fn chart(points: &[Point]) -> Chart {
+    let places = points.iter().flat_map(|point| {
+        let (security, decade) = (&point.security, f64::from(point.contexts).log10());
+        [
+            (format!("{security}, median"), decade, exact(point.median_us)),
+            (format!("{security}, 99th percentile"), decade, exact(point.p99_us)),
+        ]
+    });
+    let axes = ["contexts, as a power of ten", "microseconds"];
+    Chart::lines("Processing of an I2 at the responder", axes, places).in_decades()
 }
 
 impl Point {

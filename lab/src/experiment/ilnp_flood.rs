@@ -18,7 +18,7 @@ use super::pool::in_turns;
 use super::programs::{self, Programs};
 use super::recovery::{self, Scene, pause};
 use super::statistics::{Samples, median};
-use super::{Bars, Card, Chart, Experiment, PolicyName, Results, Watch};
+use super::{Card, Chart, Experiment, PolicyName, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::hop::Hop;
 use crate::load::{Load, Rate};
@@ -212,17 +212,17 @@ impl IlnpFlood {
             "program_ns": median(of(Session).filter_map(|point| point.program_ns)),
             "flood_per_s": median(of(Session).map(|point| point.flood_per_s)),
         });
-        let bars = |name: &str, protocol: Protocol, value: fn(&Point) -> Option<f64>| {
-            Bars::new(name, of(protocol).map(value))
-        };
-        let all = [
-            bars("IPv6, quiet", Plain, |point| point.quiet_p99_us),
-            bars("IPv6, flooded", Plain, |point| point.flooded_p99_us),
-            bars("ILNP, quiet", Session, |point| point.quiet_p99_us),
-            bars("ILNP, flooded", Session, |point| point.flooded_p99_us),
-        ];
+        let bars = points.chunks(2).zip(1..).flat_map(|(points, pair)| {
+            points.iter().flat_map(move |point| {
+                let protocol = if point.protocol == Plain { "IPv6" } else { "ILNP" };
+                [
+                    (pair, format!("{protocol}, quiet"), point.quiet_p99_us),
+                    (pair, format!("{protocol}, flooded"), point.flooded_p99_us),
+                ]
+            })
+        });
         let title = "Round trips (99th percentile) under a flood of made-up correspondents";
-        let chart = Chart::bars(title, ["pairs of times", "us"], 1..=self.pairs, all);
+        let chart = Chart::bars(title, ["pairs of times", "us"], bars);
         Ok(Results::new(self, points)?.with_summary(summary).with_charts([chart]))
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::options::{as_seconds, span};
-use super::{Card, Chart, Experiment, Line, Results, Watch};
+use super::{Card, Chart, Experiment, Results, Watch, exact};
 use world::World;
 
 /// Time until the contexts of a site have left an ISP that failed, and the probes it took.
@@ -71,7 +71,7 @@ impl Experiment for IspLoss {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let (mut points, mut lines) = (Vec::new(), Vec::new());
+        let (mut points, mut places) = (Vec::new(), Vec::new());
         for (index, is_noticed) in [true, false].into_iter().enumerate() {
             let name = if is_noticed { "uplink seen to fail" } else { "silent loss" };
             watch.stage(name);
@@ -82,11 +82,11 @@ impl Experiment for IspLoss {
             let moved = moved.map(|(count, at)| (at.as_secs_f64(), f64::from(count) * of_all));
             // A line needs no more points than a plot has columns.
             let step = outcome.moved.len().div_ceil(1000).max(1);
-            lines.push(Line::new(name, moved.step_by(step)));
+            places.extend(moved.step_by(step).map(|(at, percent)| (name, at, exact(percent))));
             watch.done(if index == 0 { 0.5 } else { 1.0 });
         }
         let title = format!("{} contexts leave an ISP", self.contexts);
-        let chart = Chart::lines(title, ["seconds since the loss", "per cent moved"], lines);
+        let chart = Chart::lines(title, ["seconds since the loss", "per cent moved"], places);
         Ok(Results::new(self, &points)?.with_charts([chart]))
     }
 }

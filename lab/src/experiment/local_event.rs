@@ -13,7 +13,7 @@ use super::options::{count, rtt};
 use super::pool::{Trial, Trials, part};
 use super::recovery::{self, Disturbance, FlowName, Scene, pause};
 use super::statistics::ms;
-use super::{Card, Chart, Experiment, Line, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
 use crate::capture::Capture;
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment};
@@ -144,18 +144,14 @@ fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
 }
 
 fn chart(points: &[Point]) -> Chart {
-    let line = |flow: FlowName, what: &str, value: fn(&Point) -> Percentiles| {
-        let own = points.iter().filter(|point| point.flow == flow);
-        let places = own.filter_map(|point| Some((point.rtt_ms, value(point).range()?)));
-        Line::of_ranges(format!("{what}, {flow}"), places)
-    };
-    let lines = FlowName::ALL.iter().flat_map(|&flow| {
+    let places = points.iter().flat_map(|point| {
+        let Point { flow, rtt_ms, first_packet_ms, goodput_gap_ms, .. } = point;
         [
-            line(flow, "first packet", |point| point.first_packet_ms),
-            line(flow, "gap of the application", |point| point.goodput_gap_ms),
+            (format!("first packet, {flow}"), *rtt_ms, first_packet_ms.range()),
+            (format!("gap of the application, {flow}"), *rtt_ms, goodput_gap_ms.range()),
         ]
     });
-    Chart::lines("After the loss of a carrier", ["round-trip time (ms)", "milliseconds"], lines)
+    Chart::lines("After the loss of a carrier", ["round-trip time (ms)", "milliseconds"], places)
 }
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);

@@ -24,7 +24,7 @@ use serde::{Serialize, Serializer};
 use super::options::{List, sizes};
 use super::recovery;
 use super::statistics::{Seconds, median};
-use super::{Bars, Card, Chart, Experiment, Results, Watch};
+use super::{Card, Chart, Experiment, Results, Watch};
 use crate::capture::Capture;
 use crate::daemon::{Daemon, DaemonOptions, start_both};
 use crate::interrupt;
@@ -125,27 +125,16 @@ impl Experiment for Negotiation {
             }
         }
         watch.done(1.0);
-        Ok(Results::new(self, &points)?.with_charts([self.chart(&points)]))
+        Ok(Results::new(self, &points)?.with_charts([chart(&points)]))
     }
 }
 
-impl Negotiation {
-    fn chart(&self, points: &[Point]) -> Chart {
-        let median = |security: Security, size: usize| {
-            let of = |point: &&Point| point.security == security && point.addresses == size;
-            points
-                .iter()
-                .find(of)
-                .and_then(|point| point.whole.median_s)
-                .map(|seconds| 1e3 * seconds)
-        };
-        let bars = |&size: &usize| {
-            let values = self.securities.iter().map(|&security| median(security, size));
-            Bars::new(format!("{size} addresses"), values)
-        };
-        let (title, axes) = ("Median time from I1 to R2", ["", "milliseconds"]);
-        Chart::bars(title, axes, &self.securities, self.sizes.iter().map(bars))
-    }
+fn chart(points: &[Point]) -> Chart {
+    let bars = points.iter().map(|point| {
+        let median_ms = point.whole.median_s.map(|seconds| 1e3 * seconds);
+        (point.security, format!("{} addresses", point.addresses), median_ms)
+    });
+    Chart::bars("Median time from I1 to R2", ["", "milliseconds"], bars)
 }
 
 impl fmt::Display for Security {

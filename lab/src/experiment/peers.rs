@@ -20,7 +20,7 @@ use super::options::{as_millis, count, rtt, span};
 use super::pool::Trials;
 use super::recovery;
 use super::statistics::{median, ms};
-use super::{Card, Chart, Experiment, Line, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
 use crate::preflight;
 use trial::Outcome;
 
@@ -168,15 +168,11 @@ impl Peers {
     }
 
     fn charts(&self, points: &[Point]) -> Vec<Chart> {
-        let line = |flow: PeerFlow, system: PeerSystem| {
-            let own = points.iter().filter(move |one| (one.flow, one.system) == (flow, system));
-            let places = own.filter_map(|point| Some((point.rtt_ms, point.recovery_ms.range()?)));
-            Line::of_ranges(system.name(), places)
-        };
         let chart = |&flow: &PeerFlow| {
             let title = format!("Silent failure of ISP 1 under {}", flow.about());
-            let lines = self.systems.iter().map(|&system| line(flow, system));
-            Chart::lines(title, ["round-trip time (ms)", "recovery (ms)"], lines).in_decades()
+            let own = points.iter().filter(|point| point.flow == flow);
+            let places = own.map(|point| (point.system, point.rtt_ms, point.recovery_ms.range()));
+            Chart::lines(title, ["round-trip time (ms)", "recovery (ms)"], places).in_decades()
         };
         self.flows.iter().map(chart).filter(|chart| !chart.is_empty()).collect()
     }

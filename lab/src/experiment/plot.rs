@@ -19,151 +19,119 @@ use plotters::style::{Color as _, TextStyle};
 pub struct Chart {
     /// Above it.
     pub title: String,
-    /// What the horizontal axis shows, with the unit.
-    pub x: String,
-    /// The same of the vertical one.
-    pub y: String,
-    /// Of the vertical axis.
-    pub scale: Scale,
-    /// What is drawn.
-    pub data: Data,
+    /// What the horizontal and the vertical axis show, with the unit.
+    axes: [&'static str; 2],
+    scale: Scale,
+    /// Names of the groups of bars, from left to right. Lines have none.
+    groups: Option<Vec<String>>,
+    series: Vec<Series>,
 }
 
 /// How values become heights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+enum Scale {
     /// From zero.
     Linear,
     /// By powers of ten. Values must be above zero.
     Log,
 }
 
-/// What a chart shows.
+/// Bars of one colour, one for each group of which something is known; or a line through the middle of ranges, which are drawn as
+/// upright bars.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Data {
-    /// Groups of bars, a bar of each series in each group.
-    Bars {
-        /// Names of the groups, from left to right.
-        groups: Vec<String>,
-        /// The bars.
-        series: Vec<Bars>,
-    },
-    /// Lines through points.
-    Lines(Vec<Line>),
-}
-
-/// Bars of one colour.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Bars {
+struct Series {
     /// In the legend.
-    pub name: String,
-    /// One for each group. What could not be measured has no bar.
-    pub values: Vec<Option<f64>>,
-}
-
-/// A line through points, or through the middle of ranges, which are drawn as upright bars.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// In the legend.
-    pub name: String,
-    /// From left to right: a place and its low, middle and high value.
+    name: String,
+    /// A place, or the number of a group, and its low, middle and high value.
     points: Vec<(f64, [f64; 3])>,
 }
 
-impl Bars {
-    /// One for each group.
-    pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = Option<f64>>) -> Self {
-        Self { name: name.into(), values: values.into_iter().collect() }
-    }
-}
-
-impl Line {
-    /// Through points.
-    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        Self::of_ranges(name, points.into_iter().map(|(x, y)| (x, [y; 3])))
-    }
-
-    /// Through the middle of ranges, each at a place with its low, middle and high value.
-    pub fn of_ranges(
-        name: impl Into<String>,
-        ranges: impl IntoIterator<Item = (f64, [f64; 3])>,
-    ) -> Self {
-        Self { name: name.into(), points: ranges.into_iter().collect() }
-    }
+/// A range of one value.
+pub(super) fn exact(value: impl Into<Option<f64>>) -> Option<[f64; 3]> {
+    value.into().map(|value| [value; 3])
 }
 
 impl Chart {
-    /// Of bars. `axes` are what the horizontal and the vertical axis show; the latter begins at zero.
-    pub fn bars(
+    /// Of bars: for each the name of its group and that of its series, both in the order in which they come, and its value, if it
+    /// could be measured. `axes` are what the horizontal and the vertical axis show; the latter begins at zero.
+    pub(super) fn bars(
         title: impl Into<String>,
-        axes: [&str; 2],
-        groups: impl IntoIterator<Item = impl ToString>,
-        series: impl IntoIterator<Item = Bars>,
+        axes: [&'static str; 2],
+        bars: impl IntoIterator<Item = (impl ToString, impl ToString, Option<f64>)>,
     ) -> Self {
-        let groups = groups.into_iter().map(|group| group.to_string()).collect();
-        Self::new(title, axes, Data::Bars { groups, series: series.into_iter().collect() })
+        let mut chart = Self::new(title, axes);
+        let mut groups = Vec::new();
+        for (group, name, value) in bars {
+            let group = group.to_string();
+            let known = groups.iter().position(|one| *one == group);
+            let place = known.unwrap_or(groups.len());
+            if known.is_none() {
+                groups.push(group);
+            }
+            chart.add(name.to_string(), place as f64, exact(value));
+        }
+        Self { groups: Some(groups), ..chart }
     }
 
-    /// Of those lines that have points. `axes` as in [`Chart::bars`].
-    pub fn lines(
+    /// Of lines: for each place the name of its line, in the order in which they come, and its low, middle and high value. Lines
+    /// without a value are left out. `axes` as in [`Chart::bars`].
+    pub(super) fn lines(
         title: impl Into<String>,
-        axes: [&str; 2],
-        lines: impl IntoIterator<Item = Line>,
+        axes: [&'static str; 2],
+        places: impl IntoIterator<Item = (impl ToString, f64, Option<[f64; 3]>)>,
     ) -> Self {
-        let lines = lines.into_iter().filter(|line| !line.points.is_empty());
-        Self::new(title, axes, Data::Lines(lines.collect()))
+        let mut chart = Self::new(title, axes);
+        places.into_iter().for_each(|(name, x, range)| chart.add(name.to_string(), x, range));
+        chart.series.retain(|line| !line.points.is_empty());
+        chart
     }
 
-    fn new(title: impl Into<String>, [x, y]: [&str; 2], data: Data) -> Self {
-        let (title, scale) = (title.into(), Scale::Linear);
-        Self { title, x: x.to_owned(), y: y.to_owned(), scale, data }
+    fn new(title: impl Into<String>, axes: [&'static str; 2]) -> Self {
+        Self { title: title.into(), axes, scale: Scale::Linear, groups: None, series: Vec::new() }
+    }
+
+    fn add(&mut self, name: String, x: f64, range: Option<[f64; 3]>) {
+        let point = range.map(|range| (x, range));
+        match self.series.iter_mut().find(|one| one.name == name) {
+            Some(series) => series.points.extend(point),
+            None => self.series.push(Series { name, points: point.into_iter().collect() }),
+        }
     }
 
     /// With a vertical axis by powers of ten.
-    #[must_use]
-    pub fn in_decades(self) -> Self {
+    pub(super) fn in_decades(self) -> Self {
         Self { scale: Scale::Log, ..self }
     }
 
     /// Whether there is nothing to draw.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.values().is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.points().next().is_none()
     }
 
-    /// All heights.
-    fn values(&self) -> Vec<f64> {
-        match &self.data {
-            Data::Bars { series, .. } => {
-                series.iter().flat_map(|bars| bars.values.iter().copied().flatten()).collect()
-            }
-            Data::Lines(lines) => {
-                lines.iter().flat_map(|line| &line.points).flat_map(|point| point.1).collect()
-            }
-        }
+    fn points(&self) -> impl Iterator<Item = &(f64, [f64; 3])> {
+        self.series.iter().flat_map(|series| &series.points)
     }
 
     /// From the foot of the bars to so far above the highest that the legend has room.
     fn heights(&self) -> Range<f64> {
-        let values = self.values();
-        let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let values = || self.points().flat_map(|point| point.1);
+        let most = values().fold(f64::MIN_POSITIVE, f64::max);
         match self.scale {
             Scale::Linear => 0.0..1.3 * most,
             Scale::Log => {
-                let least = values.into_iter().fold(most, f64::min);
+                let least = values().fold(most, f64::min);
                 10_f64.powf((least / 1.5).log10().floor())..10_f64.powf((5.0 * most).log10().ceil())
             }
         }
     }
 
     fn widths(&self) -> Range<f64> {
-        let lines = match &self.data {
-            Data::Bars { groups, .. } => return 0.0..groups.len() as f64,
-            Data::Lines(lines) => lines,
-        };
-        let xs = lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
-        let (from, to) =
-            xs.fold((f64::MAX, f64::MIN), |(from, to), x| (f64::min(from, x), f64::max(to, x)));
+        if let Some(groups) = &self.groups {
+            return 0.0..groups.len() as f64;
+        }
+        let (from, to) = self
+            .points()
+            .fold((f64::MAX, f64::MIN), |(from, to), (x, _)| (from.min(*x), to.max(*x)));
         if from < to { from..to } else { from - 0.5..from + 0.5 }
     }
 }
@@ -203,18 +171,15 @@ fn fill<'a, 'b: 'a, Y>(chart: &Chart, mut system: System<'a, 'b, Y>) -> anyhow::
 where
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    let is_bars = matches!(chart.data, Data::Bars { .. });
     let mut mesh = system.configure_mesh();
-    mesh.disable_x_mesh().light_line_style(WHITE).x_desc(&chart.x).y_desc(&chart.y);
-    if is_bars {
+    mesh.disable_x_mesh().light_line_style(WHITE).x_desc(chart.axes[0]).y_desc(chart.axes[1]);
+    if chart.groups.is_some() {
         mesh.x_labels(0);
     }
     mesh.label_style((FONT, 13)).axis_desc_style((FONT, 13)).draw().map_err(plain)?;
-    match &chart.data {
-        Data::Bars { groups, series } => {
-            draw_bars(groups, series, chart.heights().start, &mut system)?
-        }
-        Data::Lines(lines) => draw_lines(lines, &mut system)?,
+    match &chart.groups {
+        Some(groups) => draw_bars(groups, chart, &mut system)?,
+        None => draw_lines(&chart.series, &mut system)?,
     }
     let mut labels = system.configure_series_labels();
     labels.position(plotters::chart::SeriesLabelPosition::UpperLeft);
@@ -224,23 +189,22 @@ where
 
 fn draw_bars<Y>(
     groups: &[String],
-    series: &[Bars],
-    foot: f64,
+    chart: &Chart,
     system: &mut System<'_, '_, Y>,
 ) -> anyhow::Result<()>
 where
     Y: Ranged<ValueType = f64>,
 {
+    let Chart { series, .. } = chart;
+    let foot = chart.heights().start;
     let width = GROUP / series.len().max(1) as f64;
-    let centre = |group: usize| group as f64 + 0.5;
-    let left = |group: usize, index: usize| centre(group) - GROUP / 2.0 + index as f64 * width;
+    let left = |group: f64, index: usize| group + (1.0 - GROUP) / 2.0 + index as f64 * width;
     for (index, (bars, colour)) in series.iter().zip(COLOURS.into_iter().cycle()).enumerate() {
-        let bar = |(group, value): (usize, &Option<f64>)| {
+        let bar = |&(group, [_, value, _]): &(f64, [f64; 3])| {
             let from = left(group, index);
-            value
-                .map(|value| Rectangle::new([(from, foot), (from + width, value)], colour.filled()))
+            Rectangle::new([(from, foot), (from + width, value)], colour.filled())
         };
-        let drawn = system.draw_series(bars.values.iter().enumerate().filter_map(bar));
+        let drawn = system.draw_series(bars.points.iter().map(bar));
         drawn.map_err(plain)?.label(&bars.name).legend(move |at| swatch(at, colour));
     }
     // So many pixels below a point, and drawn beyond the coordinate system too.
@@ -250,13 +214,13 @@ where
         EmptyElement::at(at) + Text::new(text, (0, down), style)
     };
     let mut words = Vec::new();
-    for (group, name) in groups.iter().enumerate() {
-        words.push(below(name.clone(), (centre(group), foot), 13, 8));
-    }
-    for (index, bars) in series.iter().enumerate() {
-        for (group, value) in bars.values.iter().enumerate() {
+    for (name, place) in groups.iter().zip((0_u32..).map(f64::from)) {
+        words.push(below(name.clone(), (place + 0.5, foot), 13, 8));
+        for (index, bars) in series.iter().enumerate() {
+            let value = bars.points.iter().find(|(group, _)| *group == place);
+            let value = value.map(|(_, [_, value, _])| *value);
             let text = value.map_or_else(|| "not done".to_owned(), short);
-            let at = (left(group, index) + width / 2.0, value.unwrap_or(foot));
+            let at = (left(place, index) + width / 2.0, value.unwrap_or(foot));
             words.push(below(text, at, 11, -14));
         }
     }
@@ -264,7 +228,7 @@ where
     Ok(())
 }
 
-fn draw_lines<Y>(lines: &[Line], system: &mut System<'_, '_, Y>) -> anyhow::Result<()>
+fn draw_lines<Y>(lines: &[Series], system: &mut System<'_, '_, Y>) -> anyhow::Result<()>
 where
     Y: Ranged<ValueType = f64>,
 {

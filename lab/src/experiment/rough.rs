@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::options::count;
 use super::pool::Trials;
 use super::recovery;
-use super::{Bars, Card, Chart, Experiment, Results, Watch};
+use super::{Card, Chart, Experiment, Results, Watch};
 use crate::named::named;
 use crate::rough::app::{Kind, Seen};
 use crate::rough::scenario::Scenario;
@@ -204,16 +204,13 @@ fn yes_or_no(is_so: bool) -> &'static str {
 }
 
 fn chart(points: &[Point]) -> Chart {
-    let series = |name: &str, side: fn(&Point) -> &Side| {
-        Bars::new(name, points.iter().map(|point| side(point).longest()))
-    };
-    let both = [
-        series("without Moorline", |point| &point.without),
-        series("with Moorline", |point| &point.with),
-    ];
-    let groups = points.iter().map(|point| point.scenario);
-    Chart::bars("Longest time without an answer", ["scenario", "seconds"], groups, both)
-        .in_decades()
+    let bars = points.iter().flat_map(|point| {
+        [
+            (point.scenario, "without Moorline", point.without.longest()),
+            (point.scenario, "with Moorline", point.with.longest()),
+        ]
+    });
+    Chart::bars("Longest time without an answer", ["scenario", "seconds"], bars).in_decades()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::options::{as_seconds, span};
-use super::{Card, Chart, Experiment, Line, Results, Watch};
+use super::{Card, Chart, Experiment, Results, Watch, exact};
 use crate::interrupt;
 use crate::trace::{self, Campus, Packets};
 use state::{State, Step};
@@ -247,16 +247,17 @@ impl StateCost {
 
     /// One for each host.
     fn charts(&self, lanes: &[Lane]) -> Vec<Chart> {
-        let line = |Lane { policy, state, .. }: &Lane| {
+        let places = |Lane { policy, state, .. }: &Lane| {
             // A line needs no more points than a plot has columns.
             let every = state.steps.len().div_ceil(1000).max(1);
             let hours = (0_u32..).map(|index| f64::from(index) * every as f64 * self.step_hours());
-            let points = hours.zip(state.steps.chunks(every).map(|steps| most(steps) as f64));
-            Line::new(policy, points)
+            let places = hours.zip(state.steps.chunks(every));
+            let place = |(hour, steps)| (policy.clone(), hour, exact(most(steps) as f64));
+            places.map(place).collect::<Vec<_>>()
         };
         let chart = |lanes: &[Lane]| {
             let title = format!("Contexts of {}", lanes[0].host);
-            Chart::lines(title, ["hours", "contexts at once"], lanes.iter().map(line))
+            Chart::lines(title, ["hours", "contexts at once"], lanes.iter().flat_map(places))
         };
         lanes.chunk_by(|one, next| one.host == next.host).map(chart).collect()
     }

@@ -1,13 +1,14 @@
 use super::*;
 
 fn bars(values: [Option<f64>; 2]) -> Chart {
-    let series = [Bars::new("first series", values)];
-    Chart::bars("Bars & more", ["", "seconds"], ["one group", "other group"], series).in_decades()
+    let [one, other] = values;
+    let bars = [("one group", "first series", one), ("other group", "first series", other)];
+    Chart::bars("Bars & more", ["", "seconds"], bars).in_decades()
 }
 
 fn lines(points: &[(f64, f64)]) -> Chart {
-    let line = Line::new("a line", points.iter().copied());
-    Chart::lines("Lines", ["addresses", "milliseconds"], [line])
+    let places = points.iter().map(|&(x, y)| ("a line", x, exact(y)));
+    Chart::lines("Lines", ["addresses", "milliseconds"], places)
 }
 
 #[test]
@@ -36,7 +37,8 @@ fn a_plot_has_every_chart_with_its_words_and_marks() {
 #[test]
 fn ranges_are_bars_with_a_line_through_their_middle() {
     let ranges = [(1.0, [1.0, 2.0, 4.0]), (2.0, [3.0, 3.0, 5.0])];
-    let chart = Chart::lines("Ranges", ["", ""], [Line::of_ranges("a range", ranges)]);
+    let ranges = ranges.map(|(x, range)| ("a range", x, Some(range)));
+    let chart = Chart::lines("Ranges", ["", ""], ranges);
     assert!(!chart.is_empty());
     let svg = plot::svg(&[chart]).unwrap();
     assert_eq!(svg.matches("<circle ").count(), 2, "{svg}");

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use super::options::{as_seconds, count};
 use super::pool::in_turns;
 use super::recovery::{self, Flow, Scene, Silence, await_recovery};
-use super::{Bars, Card, Chart, Experiment, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
 use crate::interrupt;
@@ -145,7 +145,7 @@ impl Experiment for Throughput {
         let machine = json!({"own_processors": one != other, "awake": awake.is_some()});
         let results = Results::new(self, &points)?.with_parameters(machine);
         let results = results.with_summary(Value::Object(summary(&points, comparisons)));
-        Ok(results.with_charts([self.chart(&points)]))
+        Ok(results.with_charts([chart(&points)]))
     }
 }
 
@@ -213,21 +213,17 @@ impl Throughput {
             Ok(slices)
         })
     }
+}
 
-    fn chart(&self, points: &[Point]) -> Chart {
-        let is_there = |path: &&Path| points.iter().any(|point| point.path == **path);
-        let paths: Vec<_> = Path::ALL.iter().copied().filter(|path| is_there(&path)).collect();
-        let median = |path: Path, traffic: Traffic| {
-            let of = |point: &&Point| point.path == path && point.traffic == traffic;
-            points.iter().find(of).and_then(|point| point.gbit_per_second.median)
-        };
-        let bars = |&traffic: &Traffic| {
-            let values = paths.iter().map(|&path| median(path, traffic));
-            Bars::new(traffic.name().to_uppercase(), values)
-        };
-        let series = self.traffic.iter().map(bars);
-        Chart::bars("Median throughput", ["", "Gbit/s"], &paths, series)
-    }
+/// What is in a network is drawn once, in the order of the networks.
+fn chart(points: &[Point]) -> Chart {
+    let mut points: Vec<_> = points.iter().collect();
+    points.sort_by_key(|point| (point.path, point.traffic));
+    points.dedup_by_key(|point| (point.path, point.traffic));
+    let bars = points.into_iter().map(|point| {
+        (point.path, point.traffic.name().to_uppercase(), point.gbit_per_second.median)
+    });
+    Chart::bars("Median throughput", ["", "Gbit/s"], bars)
 }
 
 impl Point {
