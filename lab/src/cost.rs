@@ -10,4 +10,4 @@ mod responder;
 mod tests;
 
 pub use peers::{Peer, Peers, Security};
-pub use responder::{Outcome, Prepared, Responder};
+pub use responder::{Outcome, Responder};

@@ -70,7 +70,7 @@ pub trait Experiment {
 
     /// Why it cannot run here, for a person; empty when it can.
     fn obstacles(&self) -> Vec<String> {
-        self.card().needs.map_or_else(Vec::new, recovery::obstacles)
+        self.card().needs.obstacles()
     }
 
     /// Measures. Looks at [`interrupt::check`] often enough for Ctrl-C to be answered at once.
@@ -87,10 +87,21 @@ pub struct Card {
     pub name: &'static str,
     /// What it measures, in a line.
     pub about: &'static str,
-    /// Programs that it runs beside daemons in network namespaces; none if it runs no daemons.
-    pub needs: Option<&'static [&'static str]>,
+    /// What it needs of the machine.
+    pub needs: Needs,
     /// Names of the fields of the totals, or else of the points, that a person wants to see, in this order.
     pub columns: &'static [&'static str],
+}
+
+/// What an experiment needs of the machine.
+#[derive(Clone, Copy, Debug)]
+pub enum Needs {
+    /// No network.
+    Nothing,
+    /// Network namespaces.
+    Network,
+    /// Network namespaces with daemons in them, and these programs beside.
+    Daemons(&'static [&'static str]),
 }
 
 /// Who wants to know how far an experiment is.

@@ -10,7 +10,6 @@ use std::time::Duration;
 use std::{collections::BTreeSet, process, thread, time::Instant};
 
 use anyhow::Context as _;
-use rustix::fs::{FlockOperation, flock};
 
 use crate::netns::NETNS_DIR;
 
@@ -32,7 +31,7 @@ impl Guardian {
         let _turn = take_turn()?;
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         let lock = File::create(directory.join(LOCK)).context("create the lab's lock")?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).context("lock the lab")?;
+        lock.try_lock().context("lock the lab")?;
         let mut child = sweeper(directory, namespaces).spawn().context("start the guardian")?;
         let pipe = child.stdin.take();
         Ok(Self { child, pipe, _lock: lock })
@@ -111,15 +110,12 @@ fn lab_of(namespace: &str) -> Option<&str> {
 fn take_turn() -> anyhow::Result<File> {
     fs::create_dir_all(LABS_DIR).context(LABS_DIR)?;
     let directory = File::open(LABS_DIR).context(LABS_DIR)?;
-    flock(&directory, FlockOperation::LockExclusive).context("lock the labs")?;
+    directory.lock().context("lock the labs")?;
     Ok(directory)
 }
 
 fn is_dead(lab: &str) -> bool {
-    match File::open(directory(lab).join(LOCK)) {
-        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
-        Err(_) => true,
-    }
+    !File::open(directory(lab).join(LOCK)).is_ok_and(|lock| lock.try_lock().is_err())
 }
 
 fn names_in(directory: &str) -> anyhow::Result<BTreeSet<String>> {

@@ -137,6 +137,12 @@ pub struct Timeline<W: Write> {
     out: W,
     style: Style,
     chart: Chart,
+    progress: Progress,
+}
+
+/// How far a run has been shown.
+#[derive(Debug, Default)]
+struct Progress {
     /// Latest time told by [`View::advance`].
     told: Duration,
     /// When it was drawn last.
@@ -152,16 +158,7 @@ impl<W: Write> Timeline<W> {
     /// A view that writes to `out`.
     #[must_use]
     pub fn new(out: W, style: Style) -> Self {
-        Self {
-            out,
-            style,
-            chart: Chart::default(),
-            told: Duration::ZERO,
-            redrawn: Duration::ZERO,
-            drawn: 0,
-            printed: Duration::ZERO,
-            printed_marks: 0,
-        }
+        Self { out, style, chart: Chart::default(), progress: Progress::default() }
     }
 
     /// The output, as far as it got.
@@ -171,32 +168,32 @@ impl<W: Write> Timeline<W> {
 
     fn redraw(&mut self) {
         let rows = self.chart.rows(self.style);
-        if self.drawn > 0 {
-            let _ = write!(self.out, "\x1b[{}A\x1b[J", self.drawn);
+        if self.progress.drawn > 0 {
+            let _ = write!(self.out, "\x1b[{}A\x1b[J", self.progress.drawn);
         }
         for row in &rows {
             let _ = writeln!(self.out, "{row}");
         }
-        self.drawn = rows.len();
+        self.progress.drawn = rows.len();
         let _ = self.out.flush();
     }
 
     /// Plain lines for all that is settled before `horizon`, in order of time.
     fn print_until(&mut self, horizon: Duration) {
-        let marks = self.chart.marks_between(self.printed_marks, horizon);
-        self.printed_marks += marks.len();
+        let marks = self.chart.marks_between(self.progress.printed_marks, horizon);
+        self.progress.printed_marks += marks.len();
         let mut marks = marks.into_iter().peekable();
         loop {
-            let next = self.printed + PLAIN_STEP;
+            let next = self.progress.printed + PLAIN_STEP;
             while let Some((_, line)) = marks.next_if(|(at, _)| *at < next) {
                 let _ = writeln!(self.out, "{line}");
             }
             if next > horizon {
                 break;
             }
-            let line = self.chart.rates(self.printed, next);
+            let line = self.chart.rates(self.progress.printed, next);
             let _ = writeln!(self.out, "{line}");
-            self.printed = next;
+            self.progress.printed = next;
         }
         let _ = self.out.flush();
     }
@@ -208,11 +205,7 @@ impl<W: Write> View for Timeline<W> {
         self.say(title);
         self.say("");
         self.chart = Chart::new(lanes);
-        self.drawn = 0;
-        self.told = Duration::ZERO;
-        self.redrawn = Duration::ZERO;
-        self.printed = Duration::ZERO;
-        self.printed_marks = 0;
+        self.progress = Progress::default();
     }
 
     fn bytes(&mut self, lane: usize, span: Span, bytes: u64) {
@@ -226,22 +219,22 @@ impl<W: Write> View for Timeline<W> {
     fn advance(&mut self, now: Duration) {
         let settled = now.saturating_sub(LAG);
         self.chart.settle(settled);
-        self.told = now;
+        self.progress.told = now;
         if !self.style.live {
             self.print_until(settled);
-        } else if now.saturating_sub(self.redrawn) >= LIVE_STEP {
-            self.redrawn = now;
+        } else if now.saturating_sub(self.progress.redrawn) >= LIVE_STEP {
+            self.progress.redrawn = now;
             self.redraw();
         }
     }
 
     fn end(&mut self) {
-        self.chart.end(self.told);
+        self.chart.end(self.progress.told);
         if self.style.live {
             self.redraw();
-            self.drawn = 0;
+            self.progress.drawn = 0;
         } else {
-            self.print_until(self.told);
+            self.print_until(self.progress.told);
             self.say("");
             for row in self.chart.rows(self.style) {
                 self.say(&row);

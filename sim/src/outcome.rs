@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use moorline_types::DropReason;
+use serde::{Serialize, Serializer};
 
 use crate::log::HostEvent;
 
@@ -207,7 +208,7 @@ impl Rule {
 }
 
 /// Results over many seeds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Runs.
     pub seeds: u64,
@@ -216,6 +217,7 @@ pub struct Summary {
     /// [`Outcome::recovered`], all together.
     pub recovered: u64,
     /// [`Outcome::regained`], all together.
+    #[serde(skip)]
     pub regained: u64,
     /// [`Outcome::unrecoverable`], all together.
     pub unrecoverable: u64,
@@ -224,9 +226,15 @@ pub struct Summary {
     /// Packets that left a host.
     pub packets: u64,
     /// Virtual time.
+    #[serde(rename = "virtual_s", serialize_with = "as_seconds")]
     pub duration: Duration,
     /// The first seed with a violation.
+    #[serde(skip)]
     pub first_failing: Option<u64>,
+}
+
+fn as_seconds<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_u64(time.as_secs())
 }
 
 impl Summary {

@@ -3,7 +3,7 @@ use super::show;
 use crate::interrupt::{self, Interrupted};
 use anyhow::Context;
 use moorline_sim::{
-    Outcome, Plan, random_mixed_plan, random_plan, run, run_addresses, run_many, trace,
+    Outcome, Plan, Summary, random_mixed_plan, random_plan, run, run_addresses, run_many, trace,
     trace_addresses,
 };
 use serde::Serialize;
@@ -14,17 +14,8 @@ use std::io::Write;
 #[derive(Debug, Default, Serialize)]
 struct Report {
     first_seed: u64,
-    seeds: u64,
-    /// Rules broken.
-    violations: u64,
-    /// Times that traffic was cut off and flowed again in time.
-    recovered: u64,
-    /// Times that nothing could have brought it back.
-    unrecoverable: u64,
-    /// Times that the next change came first.
-    unsettled: u64,
-    packets: u64,
-    virtual_s: u64,
+    #[serde(flatten)]
+    summary: Summary,
     failures: Vec<Failure>,
 }
 
@@ -77,19 +68,9 @@ pub(super) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
             }
         )?;
     }
-    let report = Report {
-        first_seed: args.first_seed,
-        seeds: summary.seeds,
-        violations: summary.violations,
-        recovered: summary.recovered,
-        unrecoverable: summary.unrecoverable,
-        unsettled: summary.unsettled,
-        packets: summary.packets,
-        virtual_s: summary.duration.as_secs(),
-        failures,
-    };
+    let report = Report { first_seed: args.first_seed, summary, failures };
     show(out, args.json, &report, |report| report.text(args))?;
-    Ok(report.violations == 0)
+    Ok(summary.violations == 0)
 }
 
 /// The seed whose chart is asked for, whatever it comes to.
@@ -126,23 +107,21 @@ impl std::fmt::Display for Failure {
 
 impl Report {
     fn text(&self, args: &SimArgs) -> String {
-        let mut text = format!(
-            "{} runs, seeds from {}: {} violations\n",
-            self.seeds, self.first_seed, self.violations
-        );
+        let Summary { seeds, violations, recovered, unrecoverable, unsettled, .. } = self.summary;
+        let mut text =
+            format!("{seeds} runs, seeds from {}: {violations} violations\n", self.first_seed);
         if !args.addresses {
             text.push_str(&format!(
-                "traffic was cut off {} times: {} recovered in time, {} could not, {} had no time to\n",
-                self.recovered + self.unrecoverable + self.unsettled,
-                self.recovered,
-                self.unrecoverable,
-                self.unsettled,
+                "traffic was cut off {} times: {recovered} recovered in time, {unrecoverable} could not, \
+                 {unsettled} had no time to\n",
+                recovered + unrecoverable + unsettled,
             ));
         }
         let packets = if args.addresses { "Router Advertisements" } else { "packets" };
         text.push_str(&format!(
             "{} {packets} in {} s of virtual time\n",
-            self.packets, self.virtual_s
+            self.summary.packets,
+            self.summary.duration.as_secs()
         ));
         if let Some(first) = self.failures.first() {
             let plan = args.plan.as_ref().map(|path| format!(" --plan {}", path.display()));
@@ -237,8 +216,8 @@ mod tests {
     fn a_failure_says_how_to_see_it_again() {
         let failures = vec![Failure { seed: 9, violations: vec!["Recovery at 1 s".into()] }];
         assert_eq!(failures[0].to_string(), "seed 9\n  Recovery at 1 s\n");
-        let report =
-            Report { first_seed: 1, seeds: 10, violations: 1, failures, ..Report::default() };
+        let summary = Summary { seeds: 10, violations: 1, ..Summary::default() };
+        let report = Report { first_seed: 1, summary, failures };
         let text = report.text(&args(10, 1));
         assert!(text.contains(": 1 violations\n"), "{text}");
         assert!(text.ends_with("again: moorline-lab sim --seeds 1 --first-seed 9\n"), "{text}");

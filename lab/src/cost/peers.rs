@@ -31,7 +31,7 @@ impl fmt::Display for Security {
 /// Makes peers with two locators, under prefixes of their own; equal numbers give equal peers.
 #[derive(Debug)]
 pub struct Peers {
-    security: Security,
+    /// That of CGAs.
     key: Option<RsaKey>,
 }
 
@@ -54,13 +54,7 @@ impl Peers {
             Security::Hba => None,
             Security::Cga { bits } => Some(RsaKey::generate(bits, &mut [7; 32])?),
         };
-        Ok(Self { security, key })
-    }
-
-    /// What they prove themselves with.
-    #[must_use]
-    pub fn security(&self) -> Security {
-        self.security
+        Ok(Self { key })
     }
 
     /// The peer of this number.

@@ -11,16 +11,9 @@ use std::time::Duration;
 /// A host with two prefixes and the daemon's profile that answers peers, on a clock that goes on by a step for each of them.
 #[derive(Debug)]
 pub struct Responder {
-    host: Contexts,
+    pub(super) host: Contexts,
     ulid: Ulid,
     now: Instant,
-}
-
-/// An I2 ready to be handed in.
-#[derive(Debug)]
-pub struct Prepared {
-    octets: Vec<u8>,
-    locators: LocatorPair,
 }
 
 /// What came of a packet.
@@ -48,11 +41,6 @@ impl Responder {
         let proof = LocalProof::new(1, addresses, &[], [4; 32]);
         host.handle_local(&LocalState { proof, usable: present }, now);
         Ok(Self { host, ulid, now })
-    }
-
-    /// The machine.
-    pub fn host(&mut self) -> &mut Contexts {
-        &mut self.host
     }
 
     /// The address that peers know.
@@ -97,26 +85,21 @@ impl Responder {
         outcome
     }
 
-    /// I1 and R1 with a peer, up to its I2.
-    pub fn prepare(&mut self, peer: &Peer) -> anyhow::Result<Prepared> {
+    /// I1 and R1 with a peer: its I2, and the locators that [`Responder::handle`] takes it in with. That makes the context.
+    pub(crate) fn prepare(&mut self, peer: &Peer) -> anyhow::Result<(Vec<u8>, LocatorPair)> {
         self.now = self.now + STEP;
         let locators = self.locators(peer);
         let answer = self.handle(&peer.i1(), locators).answer.context("no answer to I1")?;
         let packet = Packet::parse(&answer.octets, locators.local.0, locators.peer.0)?;
         let Message::R1(r1) = packet.message()? else { bail!("the answer to I1 is no R1") };
         let validator = r1.options.validator().context("an R1 without validator")?;
-        Ok(Prepared { octets: peer.i2(r1.responder_nonce, validator), locators })
-    }
-
-    /// The I2, which makes the context. This is what is timed.
-    pub fn accept(&mut self, prepared: &Prepared) -> Outcome {
-        self.handle(&prepared.octets, prepared.locators)
+        Ok((peer.i2(r1.responder_nonce, validator), locators))
     }
 
     /// Makes a context. Gives its slot.
     pub fn establish(&mut self, peer: &Peer) -> anyhow::Result<ContextId> {
-        let prepared = self.prepare(peer)?;
-        let context = self.accept(&prepared).context;
+        let (i2, locators) = self.prepare(peer)?;
+        let context = self.handle(&i2, locators).context;
         context.with_context(|| format!("an I2 was dropped: {:?}", self.host.drops()))
     }
 

@@ -30,9 +30,9 @@ fn answer(check: &Transmit, tag: ContextTag) -> Option<Vec<u8>> {
 fn check_standby(responder: &mut Responder, context: ContextId, tag: ContextTag) -> usize {
     responder.pass(Duration::from_millis(50));
     let now = responder.now();
-    responder.host().handle_report(Report::Received { context, at: now }, now);
+    responder.host.handle_report(Report::Received { context, at: now }, now);
     let mut checks = Vec::new();
-    while let Some(check) = responder.host().poll_transmit() {
+    while let Some(check) = responder.host.poll_transmit() {
         checks.push(check);
     }
     responder.pass(Duration::from_millis(20));
@@ -60,7 +60,7 @@ fn octets_of_a_context() {
     let octets = || (resident() - before) / u64::from(CONTEXTS);
     println!("{CONTEXTS} contexts: {} octets each", octets());
     assert!(octets() <= GOAL);
-    let snapshot = responder.host().snapshot().map(|context| (context.id, context.local_tag));
+    let snapshot = responder.host.snapshot().map(|context| (context.id, context.local_tag));
     ours.iter_mut().zip(snapshot).for_each(|(place, context)| *place = context);
     let checks: usize = ours.iter().map(|&(id, tag)| check_standby(&mut responder, id, tag)).sum();
     println!("after {checks} answers to checks: {} octets each", octets());

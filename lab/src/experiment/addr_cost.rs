@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::options::{List, sizes};
 use super::statistics::Seconds;
-use super::{Card, Chart, Experiment, Results, Watch, exact};
+use super::{Card, Chart, Experiment, Needs, Results, Watch, exact};
 use crate::interrupt;
 use crate::named::named;
 
@@ -96,7 +96,7 @@ impl Experiment for AddrCost {
         Card {
             name: "addr-cost",
             about: "time to make two addresses, CGA and HBA, and how it grows with their number",
-            needs: None,
+            needs: Needs::Nothing,
             columns: &[
                 "part",
                 "kind",

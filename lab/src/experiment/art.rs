@@ -20,7 +20,7 @@ use super::options::{count, send_timeout};
 use super::pool::{Trials, processors};
 use super::recovery;
 use super::statistics::ms;
-use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::named::named;
 
 /// Time until TCP and UDP go on after a silent failure, by the Send Timeout (as root, or simulated).
@@ -117,7 +117,7 @@ impl Experiment for Art {
         Card {
             name: "art",
             about: "time until TCP and UDP go on after a silent failure, by the Send Timeout",
-            needs: (!self.simulated).then_some(&["tcpdump"]),
+            needs: if self.simulated { Needs::Nothing } else { Needs::Daemons(&["tcpdump"]) },
             columns: &[
                 "flow",
                 "send_timeout_ms",

@@ -10,10 +10,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::options::{count, rtt};
-use super::pool::{Trial, Trials, part};
-use super::recovery::{self, Disturbance, FlowName, Scene, pause};
+use super::pool::{Trial, Trials};
+use super::recovery::{self, Disturbance, FlowName, Scene};
 use super::statistics::ms;
-use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::named::named;
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix};
@@ -74,7 +74,7 @@ impl Experiment for HandOff {
         Card {
             name: "handoff",
             about: "silence and loss when a host under ILNP changes its locator",
-            needs: Some(&[]),
+            needs: Needs::Daemons(&[]),
             columns: &[
                 "hand_off",
                 "flow",
@@ -157,9 +157,7 @@ fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Disturbance> {
     let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let mut scene = Scene::as_it_is(cables, &options)?;
     let flow = scene.start(trial.flow)?;
-    flow.await_arrivals()?;
-    scene.await_sessions()?;
-    pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
+    scene.settle(&flow, trial.seed)?;
     let outcome = scene
         .disturb(flow, |scene| trial.change(scene))
         .with_context(|| format!("{trial:?}: {}", scene.logs()))?;
@@ -176,9 +174,6 @@ fn chart(points: &[Point]) -> Chart {
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const SETTINGS: &str = "addresses = \"off\"\nilnp = \"on\"\n";
-/// Until locators have been exchanged and packets carry no nonce any more.
-pub(super) const SETTLING: Duration = Duration::from_millis(2500);
-const SPREAD: Duration = Duration::from_secs(1);
 /// For the daemon, and for the 4 ms between two arrivals.
 const ALLOWED: Duration = Duration::from_millis(14);
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::options::{as_seconds, span};
 use super::recovery::{self, Scene, pause};
 use super::statistics::median;
-use super::{Card, Chart, Experiment, Results, Watch};
+use super::{Card, Chart, Experiment, Needs, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::topology::{ISPS, Impairment};
 use crate::workload::{Arrivals, I1Flood, LONGEST_FLOOD, Sender, TcpOptions, TcpTransfer};
@@ -52,7 +52,7 @@ impl Experiment for FloodCost {
         Card {
             name: "i1-flood",
             about: "goodput of a context while its host is flooded with I1s from sources made up",
-            needs: Some(&["nft"]),
+            needs: Needs::Daemons(&["nft"]),
             columns: &["quiet_mb_per_s", "flooded_mb_per_s", "ratio", "i1_per_s", "r1_per_s"],
         }
     }
@@ -72,7 +72,7 @@ impl Experiment for FloodCost {
             bytes: u64::MAX,
             rate: self.rate,
         })?;
-        scene.await_contexts()?;
+        scene.await_protection()?;
         watch.stage("transfer, without and with the flood");
         let mut points = Vec::new();
         for pair in 0..self.pairs {

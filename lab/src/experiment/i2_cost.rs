@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::options::{List, as_names};
 use super::statistics::Samples;
-use super::{Card, Chart, Experiment, Results, Watch, exact};
+use super::{Card, Chart, Experiment, Needs, Results, Watch, exact};
 use crate::cost::{Peer, Peers, Responder, Security};
 
 /// Time to process an I2 against the number of contexts that are there.
@@ -54,7 +54,7 @@ impl Experiment for I2Cost {
         Card {
             name: "i2-cost",
             about: "time to process an I2 against the number of contexts that are there",
-            needs: None,
+            needs: Needs::Nothing,
             columns: &["security", "contexts", "samples", "median_us", "p99_us"],
         }
     }
@@ -131,9 +131,9 @@ fn accept_all(responder: &mut Responder, peers: &[Peer]) -> anyhow::Result<Vec<D
         let prepared: Result<Vec<_>, _> =
             batch.iter().map(|peer| responder.prepare(peer)).collect();
         let mut made = Vec::new();
-        for prepared in prepared? {
+        for (i2, locators) in prepared? {
             let begin = Instant::now();
-            let outcome = responder.accept(&prepared);
+            let outcome = responder.handle(&i2, locators);
             samples.push(begin.elapsed());
             made.push(outcome.context.context("an I2 was dropped")?);
         }

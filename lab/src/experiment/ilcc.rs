@@ -20,10 +20,9 @@ pub use growth::Growth;
 
 use self::seen::{Point, Seen};
 use super::options::as_seconds;
-use super::{Card, Experiment, Results, Watch, programs, recovery};
+use super::{Card, Experiment, Needs, Results, Watch, programs, recovery};
 use crate::load::{ECHO_PORT, Load};
 use crate::named::named;
-use crate::preflight;
 use crate::processors::Awake;
 
 /// Latency, entries and losses of a host by its ILNPv6 correspondents, real and made up (as root).
@@ -128,7 +127,10 @@ impl Experiment for IlccStudy {
         Card {
             name: "ilcc",
             about: "latency, entries and losses of a host by its correspondents, real and made up, and by who decides on entries",
-            needs: self.planes.contains(&PlaneName::Ebpf).then_some(&["nft", "bpftool"]),
+            needs: match self.planes.contains(&PlaneName::Ebpf) {
+                true => Needs::Daemons(&["nft", "bpftool"]),
+                false => Needs::Network,
+            },
             columns: &[
                 "plane",
                 "layer",
@@ -142,10 +144,6 @@ impl Experiment for IlccStudy {
                 "dropped_ratio",
             ],
         }
-    }
-
-    fn obstacles(&self) -> Vec<String> {
-        self.card().needs.map_or_else(|| preflight::check(&[]), recovery::obstacles)
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {

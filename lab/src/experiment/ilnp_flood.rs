@@ -15,10 +15,10 @@ use serde_json::json;
 
 use super::options::{as_seconds, span};
 use super::pool::in_turns;
-use super::programs::{self, Programs};
+use super::programs::{self, INGRESS, Programs};
 use super::recovery::{self, Scene, pause};
 use super::statistics::{Samples, median};
-use super::{Card, Chart, Experiment, PolicyName, Results, Watch};
+use super::{Card, Chart, Experiment, Needs, PolicyName, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::hop::Hop;
 use crate::load::{Load, Rate};
@@ -83,7 +83,7 @@ impl Experiment for IlnpFlood {
         Card {
             name: "ilnp-flood",
             about: "round trips and losses of an ILNP session while its host is flooded by made-up correspondents",
-            needs: Some(&["nft"]),
+            needs: Needs::Daemons(&["nft"]),
             columns: &[
                 "protocol",
                 "quiet_median_us",
@@ -107,7 +107,7 @@ impl Experiment for IlnpFlood {
         let plain = Place::new(Protocol::Plain, Scene::plain(Impairment::default())?, self.pings)?;
         let scene = Scene::as_it_is(Impairment::default(), &options)?;
         let mut session = Place::new(Protocol::Session, scene, self.pings)?;
-        session.scene.await_sessions()?;
+        session.scene.await_protection()?;
         watch.stage("without and with the flood");
         let (mut points, mut over) = (Vec::new(), 0);
         for number in 0..self.pairs {
@@ -153,7 +153,7 @@ impl IlnpFlood {
             Protocol::Plain => load.as_classic(Ilv::of(source), victim, &hop),
             Protocol::Session => load.streams(Ilv::of(source), victim, &hop),
         };
-        let programs = scene.daemons.first().and_then(Programs::ingress);
+        let programs = scene.daemons.first().and_then(|daemon| Programs::of(daemon, INGRESS));
         let runs = || programs.as_ref().and_then(Programs::runs);
         let (begin, before) = (Instant::now(), runs());
         let generator = Generator::start(router, &hop.interface, streams, LONGEST_FLOOD)?;

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::options::{as_seconds, span};
-use super::{Card, Chart, Experiment, Results, Watch, exact};
+use super::{Card, Chart, Experiment, Needs, Results, Watch, exact};
 use world::World;
 
 /// Time until the contexts of a site have left an ISP that failed, and the probes it took.
@@ -58,7 +58,7 @@ impl Experiment for IspLoss {
         Card {
             name: "isp-loss",
             about: "time until the contexts of a site have left an ISP that failed, and the probes it took",
-            needs: None,
+            needs: Needs::Nothing,
             columns: &[
                 "is_noticed",
                 "half_moved_s",

@@ -10,10 +10,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::options::{count, rtt};
-use super::pool::{Trial, Trials, part};
-use super::recovery::{self, Disturbance, FlowName, Scene, pause};
+use super::pool::{Trial, Trials};
+use super::recovery::{self, Disturbance, FlowName, Scene};
 use super::statistics::ms;
-use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::capture::Capture;
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment};
@@ -73,7 +73,7 @@ impl Experiment for LocalEvent {
         Card {
             name: "local-event",
             about: "time from the loss of a carrier to the first packet by the other uplink",
-            needs: Some(&["tcpdump"]),
+            needs: Needs::Daemons(&["tcpdump"]),
             columns: &[
                 "flow",
                 "rtt_ms",
@@ -124,11 +124,9 @@ fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let mut scene = Scene::protected(cables, &options)?;
     let flow = scene.start(trial.flow)?;
-    flow.await_arrivals()?;
-    scene.await_contexts()?;
     let (host, directory) = (scene.lab.namespace(HOSTS[0])?, scene.lab.directory(HOSTS[0])?);
     let capture = Capture::start(host, ISPS[1], &directory)?;
-    pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
+    scene.settle(&flow, trial.seed)?;
     let mut since_1970 = Duration::ZERO;
     let application = scene
         .disturb(flow, |scene| {
@@ -156,9 +154,6 @@ fn chart(points: &[Point]) -> Chart {
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTINGS: &str = "addresses = \"hba\"\ntrigger-bytes = 500\n";
-/// Until the standby pair is known.
-const SETTLING: Duration = Duration::from_millis(2500);
-const SPREAD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -24,7 +24,7 @@ use serde::{Serialize, Serializer};
 use super::options::{List, sizes};
 use super::recovery;
 use super::statistics::{Seconds, median};
-use super::{Card, Chart, Experiment, Results, Watch};
+use super::{Card, Chart, Experiment, Needs, Results, Watch};
 use crate::capture::Capture;
 use crate::daemon::{Daemon, DaemonOptions, start_both};
 use crate::interrupt;
@@ -88,7 +88,7 @@ impl Experiment for Negotiation {
         Card {
             name: "negotiation",
             about: "time from I1 to R2 by the security of the addresses and by their number",
-            needs: Some(&["tcpdump"]),
+            needs: Needs::Daemons(&["tcpdump"]),
             columns: &[
                 "security",
                 "addresses",

@@ -20,8 +20,7 @@ use super::options::{as_millis, count, rtt, span};
 use super::pool::Trials;
 use super::recovery;
 use super::statistics::{median, ms};
-use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
-use crate::preflight;
+use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use trial::Outcome;
 
 /// Time until Moorline, the kernel's MPTCP and plain TCP go on after the same silent failure (as root).
@@ -113,7 +112,7 @@ impl Experiment for Peers {
         Card {
             name: "peers",
             about: "time until Moorline, the kernel's MPTCP and plain TCP go on after the same silent failure",
-            needs: self.has_moorline().then_some(&[]),
+            needs: if self.has_moorline() { Needs::Daemons(&[]) } else { Needs::Network },
             columns: &[
                 "flow",
                 "rtt_ms",
@@ -130,8 +129,7 @@ impl Experiment for Peers {
     }
 
     fn obstacles(&self) -> Vec<String> {
-        let mut reasons =
-            self.card().needs.map_or_else(|| preflight::check(&[]), recovery::obstacles);
+        let mut reasons = self.card().needs.obstacles();
         if self.systems.iter().any(|system| system.is_mptcp()) && !contender::has_mptcp() {
             reasons.push("this kernel has no MPTCP".into());
         }

@@ -21,19 +21,11 @@ pub struct Chart {
     pub title: String,
     /// What the horizontal and the vertical axis show, with the unit.
     axes: [&'static str; 2],
-    scale: Scale,
+    /// Whether the vertical axis is by powers of ten, and does not begin at zero. Values are above zero then.
+    is_in_decades: bool,
     /// Names of the groups of bars, from left to right. Lines have none.
     groups: Option<Vec<String>>,
     series: Vec<Series>,
-}
-
-/// How values become heights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
-    /// From zero.
-    Linear,
-    /// By powers of ten. Values must be above zero.
-    Log,
 }
 
 /// Bars of one colour, one for each group of which something is known; or a line through the middle of ranges, which are drawn as
@@ -87,7 +79,7 @@ impl Chart {
     }
 
     fn new(title: impl Into<String>, axes: [&'static str; 2]) -> Self {
-        Self { title: title.into(), axes, scale: Scale::Linear, groups: None, series: Vec::new() }
+        Self { title: title.into(), axes, is_in_decades: false, groups: None, series: Vec::new() }
     }
 
     fn add(&mut self, name: String, x: f64, range: Option<[f64; 3]>) {
@@ -100,7 +92,7 @@ impl Chart {
 
     /// With a vertical axis by powers of ten.
     pub(super) fn in_decades(self) -> Self {
-        Self { scale: Scale::Log, ..self }
+        Self { is_in_decades: true, ..self }
     }
 
     /// Whether there is nothing to draw.
@@ -116,13 +108,11 @@ impl Chart {
     fn heights(&self) -> Range<f64> {
         let values = || self.points().flat_map(|point| point.1);
         let most = values().fold(f64::MIN_POSITIVE, f64::max);
-        match self.scale {
-            Scale::Linear => 0.0..1.3 * most,
-            Scale::Log => {
-                let least = values().fold(most, f64::min);
-                10_f64.powf((least / 1.5).log10().floor())..10_f64.powf((5.0 * most).log10().ceil())
-            }
+        if !self.is_in_decades {
+            return 0.0..1.3 * most;
         }
+        let least = values().fold(most, f64::min);
+        10_f64.powf((least / 1.5).log10().floor())..10_f64.powf((5.0 * most).log10().ceil())
     }
 
     fn widths(&self) -> Range<f64> {
@@ -161,9 +151,10 @@ fn draw(chart: &Chart, area: &Area<'_>) -> anyhow::Result<()> {
         .x_label_area_size(48)
         .y_label_area_size(72);
     let (x, y) = (chart.widths(), chart.heights());
-    match chart.scale {
-        Scale::Linear => fill(chart, builder.build_cartesian_2d(x, y).map_err(plain)?),
-        Scale::Log => fill(chart, builder.build_cartesian_2d(x, y.log_scale()).map_err(plain)?),
+    if chart.is_in_decades {
+        fill(chart, builder.build_cartesian_2d(x, y.log_scale()).map_err(plain)?)
+    } else {
+        fill(chart, builder.build_cartesian_2d(x, y).map_err(plain)?)
     }
 }
 

@@ -83,18 +83,8 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Those for what comes in.
-    pub(super) fn ingress(daemon: &Daemon) -> Option<Self> {
-        Self::of(daemon, INGRESS)
-    }
-
-    /// Those for what goes out.
-    pub(super) fn egress(daemon: &Daemon) -> Option<Self> {
-        Self::of(daemon, EGRESS)
-    }
-
-    /// `None` if the kernel does not count.
-    fn of(daemon: &Daemon, name: &str) -> Option<Self> {
+    /// Those whose names begin so: [`INGRESS`], [`EGRESS`]. `None` if the kernel does not count.
+    pub(super) fn of(daemon: &Daemon, name: &str) -> Option<Self> {
         let said = output(Command::new(BPFTOOL).args(["-j", "prog", "show"])).ok()?;
         let own = named(&said, name)?;
         let files = fs::read_dir(format!("/proc/{}/fdinfo", daemon.id())).ok()?;
@@ -138,9 +128,10 @@ const BPFTOOL: &str = "bpftool";
 const SETTING: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// An experiment takes some minutes.
 const WAIT_LIMIT: Duration = Duration::from_secs(600);
-/// Names of programs have 15 characters.
-const INGRESS: &str = "ilnp_ingress";
-const EGRESS: &str = "ilnp_egress";
+/// For what comes in.
+pub(super) const INGRESS: &str = "ilnp_ingress";
+/// For what goes out. Names of programs have 15 characters.
+pub(super) const EGRESS: &str = "ilnp_egress";
 
 #[cfg(test)]
 mod tests {

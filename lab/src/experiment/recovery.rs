@@ -7,6 +7,8 @@ use std::{fs, thread};
 use anyhow::{Context as _, ensure};
 use moorline_api::EventKind;
 
+use super::Needs;
+use super::pool::part;
 use crate::Failure;
 use crate::daemon::{Daemon, DaemonOptions, start_both, tail};
 use crate::lab::Lab;
@@ -25,6 +27,8 @@ pub(super) struct Scene {
     pub(super) daemons: Vec<Daemon>,
     pub(super) ends: [Endpoint; 2],
     pub(super) lab: Lab,
+    /// What a daemon tells when a flow is protected.
+    protection: EventKind,
 }
 
 impl Scene {
@@ -32,23 +36,24 @@ impl Scene {
     pub(super) fn plain(cables: Impairment) -> anyhow::Result<Self> {
         let lab = build(cables)?;
         let ends = ends(&lab, HOSTS.map(|host| host_address(host, 1)))?;
-        Ok(Self { daemons: Vec::new(), ends, lab })
+        Ok(Self { daemons: Vec::new(), ends, lab, protection: EventKind::ContextEstablished })
     }
 
-    /// With a daemon in each host.
+    /// With a daemon in each host, and contexts between addresses that the daemons made.
     pub(super) fn protected(cables: Impairment, options: &DaemonOptions) -> anyhow::Result<Self> {
         let lab = build(cables)?;
         let daemons = start_both(&lab, [options; 2])?;
         let addresses = daemons.iter().map(|daemon| daemon.verifiable_address(ISPS[0]));
         let addresses: Vec<_> = addresses.collect::<anyhow::Result<_>>()?;
         let ends = ends(&lab, addresses.try_into().ok().context("two hosts")?)?;
-        Ok(Self { daemons, ends, lab })
+        Ok(Self { daemons, ends, lab, protection: EventKind::ContextEstablished })
     }
 
-    /// With a daemon in each host, and the addresses that these have without.
+    /// With a daemon in each host, and sessions between the addresses that these have without.
     pub(super) fn as_it_is(cables: Impairment, options: &DaemonOptions) -> anyhow::Result<Self> {
         let mut scene = Self::plain(cables)?;
         scene.daemons = start_both(&scene.lab, [options; 2])?;
+        scene.protection = EventKind::SessionEstablished;
         Ok(scene)
     }
 
@@ -78,18 +83,19 @@ impl Scene {
         UdpFlow::start(&UdpOptions { ends, direction, per_second, size }).map(Flow::Udp)
     }
 
-    /// Waits until every daemon has a context for the flow.
-    pub(super) fn await_contexts(&mut self) -> anyhow::Result<()> {
-        self.await_all(&EventKind::ContextEstablished, CONTEXT_LIMIT)
+    /// Waits until every daemon has a context or a session for the flow.
+    pub(super) fn await_protection(&mut self) -> anyhow::Result<()> {
+        let Self { daemons, protection, .. } = self;
+        let mut daemons = daemons.iter_mut();
+        daemons.try_for_each(|daemon| daemon.wait_for(protection, PROTECTION_LIMIT).map(drop))
     }
 
-    /// Waits until every daemon has a session for the flow.
-    pub(super) fn await_sessions(&mut self) -> anyhow::Result<()> {
-        self.await_all(&EventKind::SessionEstablished, SESSION_LIMIT)
-    }
-
-    fn await_all(&mut self, kind: &EventKind, limit: Duration) -> anyhow::Result<()> {
-        self.daemons.iter_mut().try_for_each(|daemon| daemon.wait_for(kind, limit).map(drop))
+    /// Waits until a flow is protected, and the hosts know of each other what they want to, and then until a moment that follows
+    /// from the seed.
+    pub(super) fn settle(&mut self, flow: &Flow, seed: u64) -> anyhow::Result<()> {
+        flow.await_arrivals()?;
+        self.await_protection()?;
+        pause(SETTLING + SPREAD.mul_f64(part(seed, 0)))
     }
 
     /// Makes ISP 1 of both hosts go silent; none if traffic has moved away from it before.
@@ -202,7 +208,7 @@ impl Flow {
     /// Waits until something has arrived in every direction.
     pub(super) fn await_arrivals(&self) -> anyhow::Result<()> {
         let arrivals = self.arrivals();
-        interrupt::wait_for("traffic", CONTEXT_LIMIT, || {
+        interrupt::wait_for("traffic", BEGIN_LIMIT, || {
             Ok(arrivals.iter().all(|arrivals| arrivals.total() > 0).then_some(()))
         })
     }
@@ -304,16 +310,23 @@ fn counter(host: &Namespace, file: &str, group: &str, wanted: &str) -> anyhow::R
     .with_context(|| format!("counters in {file}"))
 }
 
-/// Why experiments with daemons and these programs cannot run here.
-pub(super) fn obstacles(programs: &[&str]) -> Vec<String> {
-    let mut obstacles = preflight::check(programs);
-    if obstacles.is_empty() {
-        obstacles.extend(preflight::check_bpf());
+impl Needs {
+    /// What of it is not here, for a person.
+    pub(super) fn obstacles(self) -> Vec<String> {
+        let programs = match self {
+            Self::Nothing => return Vec::new(),
+            Self::Network => return preflight::check(&[]),
+            Self::Daemons(programs) => programs,
+        };
+        let mut obstacles = preflight::check(programs);
+        if obstacles.is_empty() {
+            obstacles.extend(preflight::check_bpf());
+        }
+        if preflight::find_daemon().is_none() {
+            obstacles.push("moorlined is neither next to this program nor on PATH".into());
+        }
+        obstacles
     }
-    if preflight::find_daemon().is_none() {
-        obstacles.push("moorlined is neither next to this program nor on PATH".into());
-    }
-    obstacles
 }
 
 /// The daemon to run.
@@ -326,10 +339,13 @@ const RATE: u64 = 2_000_000;
 const CHUNK: usize = 8 * 1024;
 /// The same of datagrams.
 const PER_SECOND: u32 = 250;
-/// Longest time until a context protects a flow.
-const CONTEXT_LIMIT: Duration = Duration::from_secs(15);
-/// The same of an ILNP session.
-const SESSION_LIMIT: Duration = Duration::from_secs(60);
+/// Longest time until a flow has begun.
+const BEGIN_LIMIT: Duration = Duration::from_secs(15);
+/// Longest time until a context or a session protects it.
+const PROTECTION_LIMIT: Duration = Duration::from_secs(60);
+/// Until standby pairs, subflows and round trips are known; or locators have been exchanged and packets carry no nonce any more.
+pub(super) const SETTLING: Duration = Duration::from_millis(2500);
+const SPREAD: Duration = Duration::from_secs(1);
 /// How long a flow is watched after a cut that is no silence to be waited for.
 const WATCHED: Duration = Duration::from_secs(1);
 /// Longest time until it flows again.

@@ -1,6 +1,5 @@
 //! One page from the results of many experiments.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +39,7 @@ pub fn report(folder: &Path) -> anyhow::Result<Report> {
         let results: Value = serde_json::from_str(&read(&file)?)
             .with_context(|| format!("{} holds no results", file.display()))?;
         let plot = read(&file.with_extension("svg"))?;
-        page += &section(name, about, &results, &plot)?;
+        page += &section(name, about, &results, &plot);
         experiments.push(name.to_owned());
     }
     ensure!(
@@ -54,10 +53,7 @@ pub fn report(folder: &Path) -> anyhow::Result<Report> {
     Ok(Report { file, experiments })
 }
 
-fn section(name: &str, about: &str, results: &Value, plot: &str) -> anyhow::Result<String> {
-    let mut text = String::new();
-    writeln!(text, "<section id=\"{name}\">\n<h2>{name}</h2>\n<p>{}.</p>", escaped(about))?;
-    writeln!(text, "{plot}")?;
+fn section(name: &str, about: &str, results: &Value, plot: &str) -> String {
     let mut facts = Map::new();
     for (name, value) in results.as_object().into_iter().flatten() {
         match name.as_str() {
@@ -66,46 +62,39 @@ fn section(name: &str, about: &str, results: &Value, plot: &str) -> anyhow::Resu
             _ => flatten(name, value, &mut facts),
         }
     }
-    text += "<dl>\n";
-    for (name, value) in &facts {
-        writeln!(text, "<dt>{}</dt><dd>{}</dd>", escaped(name), cell(value))?;
-    }
-    text += "</dl>\n";
+    let facts = facts.iter();
+    let facts =
+        facts.map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), cell(value)));
+    let facts: String = facts.collect();
     let points = results["points"].as_array().map(Vec::as_slice).unwrap_or_default();
-    text += &table(points)?;
-    text += "</section>\n";
-    Ok(text)
+    format!(
+        "<section id=\"{name}\">\n<h2>{name}</h2>\n<p>{}.</p>\n{plot}\n<dl>\n{facts}</dl>\n{}</section>\n",
+        escaped(about),
+        table(points)
+    )
 }
 
-fn table(points: &[Value]) -> anyhow::Result<String> {
-    let mut names: Vec<String> = Vec::new();
-    let rows: Vec<_> = points
-        .iter()
-        .map(|point| {
-            let mut row = Map::new();
-            flatten("", point, &mut row);
-            for name in row.keys() {
-                if !names.contains(name) {
-                    names.push(name.clone());
-                }
-            }
-            row
-        })
-        .collect();
-    let mut text = String::from("<table>\n<tr>");
-    for name in &names {
-        write!(text, "<th>{}</th>", escaped(name))?;
-    }
-    text += "</tr>\n";
-    for row in rows {
-        text += "<tr>";
-        for name in &names {
-            write!(text, "<td>{}</td>", row.get(name).map(cell).unwrap_or_default())?;
+fn table(points: &[Value]) -> String {
+    let flat = |point: &Value| {
+        let mut row = Map::new();
+        flatten("", point, &mut row);
+        row
+    };
+    let rows: Vec<_> = points.iter().map(flat).collect();
+    let mut names: Vec<&String> = Vec::new();
+    for name in rows.iter().flat_map(Map::keys) {
+        if !names.contains(&name) {
+            names.push(name);
         }
-        text += "</tr>\n";
     }
-    text += "</table>\n";
-    Ok(text)
+    let header: String = names.iter().map(|name| format!("<th>{}</th>", escaped(name))).collect();
+    let mut text = format!("<table>\n<tr>{header}</tr>\n");
+    for row in &rows {
+        let values = names.iter().map(|name| row.get(*name).map(cell).unwrap_or_default());
+        let cells: String = values.map(|value| format!("<td>{value}</td>")).collect();
+        text += &format!("<tr>{cells}</tr>\n");
+    }
+    text + "</table>\n"
 }
 
 /// Objects become fields with a point in their names.

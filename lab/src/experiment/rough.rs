@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::options::count;
 use super::pool::Trials;
 use super::recovery;
-use super::{Card, Chart, Experiment, Results, Watch};
+use super::{Card, Chart, Experiment, Needs, Results, Watch};
 use crate::named::named;
 use crate::rough::app::{Kind, Seen};
 use crate::rough::scenario::Scenario;
@@ -88,7 +88,7 @@ impl Experiment for Rough {
         Card {
             name: "rough",
             about: "gaps that a program sees on networks that nobody tuned, with and without Moorline",
-            needs: Some(&["radvd", "python3"]),
+            needs: Needs::Daemons(&["radvd", "python3"]),
             columns: &[
                 "scenario",
                 "without.gap",

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::options::{as_seconds, span};
-use super::{Card, Chart, Experiment, Results, Watch, exact};
+use super::{Card, Chart, Experiment, Needs, Results, Watch, exact};
 use crate::interrupt;
 use crate::trace::{self, Campus, Packets};
 use state::{State, Step};
@@ -91,7 +91,7 @@ impl Experiment for StateCost {
         Card {
             name: "state-cost",
             about: "contexts at a time over a day of traffic, and the memory they take",
-            needs: None,
+            needs: Needs::Nothing,
             columns: &[
                 "host",
                 "policy",

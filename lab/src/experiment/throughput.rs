@@ -9,6 +9,7 @@
 
 mod ilnp;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use serde_json::{Map, Value, json};
 use super::options::{as_seconds, count};
 use super::pool::in_turns;
 use super::recovery::{self, Flow, Scene, Silence, await_recovery};
-use super::{Card, Chart, Experiment, Percentiles, Results, Watch};
+use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
 use crate::interrupt;
@@ -94,7 +95,7 @@ impl Experiment for Throughput {
         Card {
             name: "throughput",
             about: "throughput of traffic that has not moved, and has, against the same path without Moorline",
-            needs: Some(&["iperf3", "ethtool"]),
+            needs: Needs::Daemons(&["iperf3", "ethtool"]),
             columns: &[
                 "traffic",
                 "path",
@@ -125,9 +126,9 @@ impl Experiment for Throughput {
         let paths = Paths::new(scenes)?;
         let awake = Awake::keep();
         let all = self.pairs * self.traffic.len() * comparisons.len();
-        let (mut points, mut over) = (Vec::new(), 0);
+        let (mut points, mut summary, mut over) = (Vec::new(), Map::new(), 0);
         for &traffic in &self.traffic {
-            for &Comparison { without, with, .. } in comparisons {
+            for &Comparison { name, without, with } in comparisons {
                 watch.stage(&format!("{traffic}, {with} against {without}"));
                 let mut measured = Measured::default();
                 for pair in 0..self.pairs {
@@ -137,38 +138,18 @@ impl Experiment for Throughput {
                 }
                 measured.slices = self.slices(&paths, traffic, [without, with])?;
                 points.push(Point::of(traffic, without, None, &measured));
-                points.push(Point::of(traffic, with, Some(without), &measured));
+                let point = Point::of(traffic, with, Some(without), &measured);
+                summary.extend(point.ratios(name));
+                points.push(point);
             }
         }
         watch.done(1.0);
         let [one, other] = paths.processors;
         let machine = json!({"own_processors": one != other, "awake": awake.is_some()});
         let results = Results::new(self, &points)?.with_parameters(machine);
-        let results = results.with_summary(Value::Object(summary(&points, comparisons)));
+        let results = results.with_summary(Value::Object(summary));
         Ok(results.with_charts([chart(&points)]))
     }
-}
-
-/// The ratios, by name.
-fn summary(points: &[Point], comparisons: &[Comparison]) -> Map<String, Value> {
-    let mut summary = Map::new();
-    for point in points {
-        let compared =
-            |one: &&Comparison| one.with == point.path && point.against == Some(one.without);
-        let (Some(Comparison { name, .. }), Some(ratio)) =
-            (comparisons.iter().find(compared), point.ratio)
-        else {
-            continue;
-        };
-        // That of TCP is the one that has no other word in its name.
-        let infix = if point.traffic == Traffic::Tcp { "" } else { "_udp" };
-        let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
-        summary.insert(format!("{name}{infix}_ratio_spread"), spread);
-        summary.insert(format!("{name}{infix}_ratio"), json!(ratio.median));
-        let whole_way = point.whole_way_ratio.and_then(|ratio| ratio.median);
-        summary.insert(format!("{name}{infix}_whole_way_ratio"), json!(whole_way));
-    }
-    summary
 }
 
 impl Throughput {
@@ -248,11 +229,24 @@ impl Point {
             whole_way_ratio: against.map(|_| of_slices(&|[without, with]| without / with)),
         }
     }
+
+    /// Those of a comparison of this name.
+    fn ratios(&self, name: &str) -> [(String, Value); 3] {
+        // That of TCP is the one that has no other word in its name.
+        let infix = if self.traffic == Traffic::Tcp { "" } else { "_udp" };
+        let [ratio, whole_way] = [self.ratio, self.whole_way_ratio].map(Option::unwrap_or_default);
+        let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
+        [
+            (format!("{name}{infix}_ratio_spread"), spread),
+            (format!("{name}{infix}_ratio"), json!(ratio.median)),
+            (format!("{name}{infix}_whole_way_ratio"), json!(whole_way.median)),
+        ]
+    }
 }
 
 /// The networks by name.
 struct Paths {
-    scenes: Vec<(Path, Scene)>,
+    scenes: BTreeMap<Path, Scene>,
     /// Of the two hosts.
     processors: [usize; 2],
 }
@@ -260,9 +254,9 @@ struct Paths {
 impl Paths {
     /// Each host takes in what comes to it by a processor of its own, as a machine does. Else the processor of
     /// who sends does the work of both.
-    fn new(scenes: Vec<(Path, Scene)>) -> anyhow::Result<Self> {
+    fn new(scenes: BTreeMap<Path, Scene>) -> anyhow::Result<Self> {
         let processors = processors::of_two_hosts()?;
-        for (_, scene) in &scenes {
+        for scene in scenes.values() {
             for (host, processor) in HOSTS.into_iter().zip(processors) {
                 for uplink in ISPS {
                     scene.lab.namespace(host)?.receive_on(uplink, processor)?;
@@ -273,13 +267,12 @@ impl Paths {
     }
 
     fn scene(&self, path: Path) -> anyhow::Result<&Scene> {
-        let found = self.scenes.iter().find(|(one, _)| *one == path);
-        found.map(|(_, scene)| scene).with_context(|| format!("no path {path}"))
+        self.scenes.get(&path).with_context(|| format!("no path {path}"))
     }
 }
 
 /// The five networks of Shim6.
-fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(Path, Scene)>> {
+fn scenes(moorlined: PathBuf) -> anyhow::Result<BTreeMap<Path, Scene>> {
     let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
     let protected = || Scene::protected(Impairment::default(), &options);
     let plain = || Scene::plain(Impairment::default());
@@ -291,13 +284,13 @@ fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(Path, Scene)>> {
     drop(contexts(&mut unmoved)?);
     let mut moved = protected()?;
     make_move(&mut moved)?;
-    Ok(vec![
+    Ok(BTreeMap::from([
         (Path::Plain, plain()?),
         (Path::NoSegmentation, without_segmentation),
         (Path::NoOffloads, without_offloads),
         (Path::Unmoved, unmoved),
         (Path::Moved, moved),
-    ])
+    ]))
 }
 
 fn switch_off(scene: &Scene, offloads: &[&str]) -> anyhow::Result<()> {
@@ -311,7 +304,7 @@ fn switch_off(scene: &Scene, offloads: &[&str]) -> anyhow::Result<()> {
 fn contexts(scene: &mut Scene) -> anyhow::Result<Flow> {
     let flow = scene.datagrams(Direction::BothWays, 50, 100)?;
     flow.await_arrivals()?;
-    scene.await_contexts()?;
+    scene.await_protection()?;
     Ok(flow)
 }
 

@@ -44,7 +44,7 @@ fn attempt(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Option<Times>>
     let mut scene = Scene::protected(cables, &options)?;
     let flow = start(&scene, job.flow)?;
     flow.await_arrivals()?;
-    scene.await_contexts()?;
+    scene.await_protection()?;
     // One-way traffic has its standby path checked at the first keepalive; then any moment between two of them.
     let keepalive = job.send_timeout / KEEPALIVE_DIVISOR;
     let spread = keepalive.max(LEAST_SPREAD);

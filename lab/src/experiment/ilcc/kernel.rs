@@ -14,7 +14,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use super::seen::Seen;
 use super::{Layer, Test, answers};
 use crate::daemon::{Daemon, DaemonOptions};
-use crate::experiment::programs::{Programs, Runs};
+use crate::experiment::programs::{EGRESS, INGRESS, Programs, Runs};
 use crate::experiment::recovery::pause;
 use crate::hop::Hop;
 use crate::interrupt;
@@ -54,7 +54,7 @@ pub(super) fn once(
     let answered = answers::count(router, &hop.interface)?;
     let source = Ilv { nid: Nid(NOBODY), ..Ilv::of(nobody) };
     let streams = load.streams(source, victim, &hop);
-    let programs = Programs::ingress(&daemon).zip(Programs::egress(&daemon));
+    let programs = Programs::of(&daemon, INGRESS).zip(Programs::of(&daemon, EGRESS));
     let (inbound, outbound) = programs.context("the kernel does not count runs of programs")?;
     let before = inbound.runs().unwrap_or_default();
     let sent = outbound.runs().unwrap_or_default();

@@ -6,10 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::{Case, PeerFlow};
-use crate::experiment::pool::{Trial, part};
-use crate::experiment::recovery::{
-    Flow, Scene, Silence, await_recovery, pause, segments_sent_again,
-};
+use crate::experiment::pool::Trial;
+use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, segments_sent_again};
 use crate::topology::Impairment;
 use crate::workload::{Carriage, Direction, Gap};
 
@@ -42,9 +40,7 @@ fn attempt(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Option<Outco
     let (mut scene, configuration_lines) =
         trial.system.set_up(moorlined, cables, trial.send_timeout)?;
     let flow = start(&scene, trial)?;
-    flow.await_arrivals()?;
-    scene.await_contexts()?;
-    pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
+    scene.settle(&flow, trial.seed)?;
     let sender = scene.ends[0].namespace.clone();
     let before = segments_sent_again(&sender)?;
     let Some(cut) = scene.silence()? else { return Ok(None) };
@@ -85,9 +81,6 @@ fn start(scene: &Scene, case: &Case) -> anyhow::Result<Flow> {
     scene.transfer(rate, Carriage { protocol: case.system.protocol(), chunk })
 }
 
-/// Until subflows and standby pairs are there and round trips are known.
-const SETTLING: Duration = Duration::from_millis(2500);
-const SPREAD: Duration = Duration::from_secs(1);
 /// Longer than any gap of these flows, on a machine that is not too busy; shorter than a retransmission
 /// timer.
 const LEAST_SILENCE: Duration = Duration::from_millis(100);

@@ -1,5 +1,6 @@
 //! The networks of ILNP: with a session that is where it began and with one after a hand-off, and without it by the way of each.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::Context as _;
 use moorline_api::EventKind;
 
 use super::super::handoff;
-use super::super::recovery::{FlowName, Scene, pause};
+use super::super::recovery::{FlowName, SETTLING, Scene, pause};
 use super::{Comparison, Path, SEND_TIMEOUT};
 use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment, host_address};
@@ -18,17 +19,17 @@ pub(super) const COMPARISONS: [Comparison; 2] = [
     Comparison { name: "moved", without: Path::Detour, with: Path::Moved },
 ];
 
-pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<Vec<(Path, Scene)>> {
+pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<BTreeMap<Path, Scene>> {
     let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, handoff::SETTINGS);
     let plain = Scene::plain(Impairment::default())?;
     let unmoved = session(&options, false)?;
     let moved = session(&options, true)?;
-    Ok(vec![
+    Ok(BTreeMap::from([
         (Path::Plain, plain),
         (Path::Detour, detour()?),
         (Path::Unmoved, unmoved),
         (Path::Moved, moved),
-    ])
+    ]))
 }
 
 /// The way of what has moved, without Moorline: to ISP 2, and from there to ISP 1, where the other host still is.
@@ -45,14 +46,14 @@ fn session(options: &DaemonOptions, is_moved: bool) -> anyhow::Result<Scene> {
     let mut scene = Scene::as_it_is(Impairment::default(), options)?;
     let flow = scene.start(FlowName::Datagrams)?;
     flow.await_arrivals()?;
-    scene.await_sessions()?;
-    pause(handoff::SETTLING)?;
+    scene.await_protection()?;
+    pause(SETTLING)?;
     if is_moved {
         handoff::deprecate(&scene)?;
         let [host, _] = &mut scene.daemons[..] else { anyhow::bail!("two hosts") };
         let moved = host.wait_for(&EventKind::Moved, LIMIT);
         moved.with_context(|| format!("the session did not move: {}", scene.logs()))?;
-        pause(handoff::SETTLING)?;
+        pause(SETTLING)?;
     }
     Ok(scene)
 }
