@@ -218,7 +218,7 @@ impl<W: Write> View for Timeline<W> {
 
     fn advance(&mut self, now: Duration) {
         let settled = now.saturating_sub(LAG);
-        self.chart.settle(settled);
+        self.chart.settled = settled;
         self.progress.told = now;
         if !self.style.live {
             self.print_until(settled);
@@ -229,7 +229,7 @@ impl<W: Write> View for Timeline<W> {
     }
 
     fn end(&mut self) {
-        self.chart.end(self.progress.told);
+        (self.chart.settled, self.chart.is_over) = (self.progress.told, true);
         if self.style.live {
             self.redraw();
             self.progress.drawn = 0;

@@ -10,8 +10,9 @@ pub(super) struct Chart {
     lanes: Vec<Row>,
     marks: Vec<Mark>,
     /// Columns before this time have all their bytes.
-    settled: Duration,
-    ended: bool,
+    pub(super) settled: Duration,
+    /// All is known.
+    pub(super) is_over: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -55,16 +56,6 @@ impl Chart {
     pub(super) fn mark(&mut self, at: Duration, kind: MarkKind, text: &str) {
         let place = self.marks.partition_point(|mark| mark.at <= at);
         self.marks.insert(place, Mark { at, kind, text: text.to_owned() });
-    }
-
-    pub(super) fn settle(&mut self, until: Duration) {
-        self.settled = until;
-    }
-
-    /// All is known.
-    pub(super) fn end(&mut self, at: Duration) {
-        self.settled = at;
-        self.ended = true;
     }
 
     /// Marks from number `first` on that are older than `horizon`, as plain lines.
@@ -112,7 +103,7 @@ impl Chart {
     fn bar(&self, row: &Row, per_column: usize) -> String {
         let settled = cell_of(self.settled);
         let whole = settled / per_column;
-        let number = if self.ended {
+        let number = if self.is_over {
             human(row.cells.iter().sum::<f64>(), "")
         } else {
             human(row.rate(settled.saturating_sub(FINEST), settled), "/s")

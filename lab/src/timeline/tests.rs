@@ -86,7 +86,7 @@ fn no_row_is_wider_than_the_terminal() {
 fn bytes_of_a_span_are_spread_over_it() {
     let mut chart = Chart::new(&[Lane { name: "x".into(), usual_rate: 1_000_000 }]);
     chart.add(0, Span { from: ms(100), to: ms(300) }, 200_000);
-    chart.settle(Duration::MAX);
+    chart.settled = Duration::MAX;
     assert!(chart.rates(ms(100), ms(200)).contains("1.0 MB/s"));
     assert!(chart.rates(ms(200), ms(300)).contains("1.0 MB/s"));
     assert!(chart.rates(ms(300), ms(400)).contains(" 0 kB/s"));
