@@ -56,7 +56,9 @@ pub(super) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     }
     let shown = failures.first().map(|failure| failure.seed);
     let is_alone = args.seeds == 1;
-    if let Some(seed) = shown.filter(|_| is_alone && !args.json).or(asked(args)) {
+    // Whatever it comes to.
+    let asked = (args.trace || args.mermaid).then_some(args.first_seed);
+    if let Some(seed) = shown.filter(|_| is_alone && !args.json).or(asked) {
         let chart = || trace(seed, &plan(seed));
         write!(
             out,
@@ -71,11 +73,6 @@ pub(super) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     let report = Report { first_seed: args.first_seed, summary, failures };
     show(out, args.json, &report, |report| report.text(args))?;
     Ok(summary.violations == 0)
-}
-
-/// The seed whose chart is asked for, whatever it comes to.
-fn asked(args: &SimArgs) -> Option<u64> {
-    (args.trace || args.mermaid).then_some(args.first_seed)
 }
 
 fn tell(

@@ -104,9 +104,12 @@ impl Experiment for IlnpFlood {
         let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, self.policy.settings());
         let _counting = programs::Counting::start();
         watch.stage("two networks of two hosts");
-        let plain = Place::new(Protocol::Plain, Scene::plain(Impairment::default())?, self.pings)?;
+        let place = |protocol, scene: Scene| {
+            Pings::start(&scene.ends, self.pings).map(|pings| Place { protocol, pings, scene })
+        };
+        let plain = place(Protocol::Plain, Scene::plain(Impairment::default())?)?;
         let scene = Scene::as_it_is(Impairment::default(), &options)?;
-        let mut session = Place::new(Protocol::Session, scene, self.pings)?;
+        let mut session = place(Protocol::Session, scene)?;
         session.scene.await_protection()?;
         watch.stage("without and with the flood");
         let (mut points, mut over) = (Vec::new(), 0);
@@ -130,12 +133,6 @@ struct Place {
     protocol: Protocol,
     pings: Pings,
     scene: Scene,
-}
-
-impl Place {
-    fn new(protocol: Protocol, scene: Scene, pings: u32) -> anyhow::Result<Self> {
-        Ok(Self { protocol, pings: Pings::start(&scene.ends, pings)?, scene })
-    }
 }
 
 impl IlnpFlood {

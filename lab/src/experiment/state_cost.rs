@@ -109,15 +109,16 @@ impl Experiment for StateCost {
         let (packets, hosts) = self.traffic(watch)?;
         let mut lanes = self.lanes(&hosts);
         let end = self.play(packets, &mut lanes, watch)?;
-        let mut points = Vec::new();
-        let mut whole = Vec::new();
-        for Lane { host, policy, state } in &mut lanes {
-            state.finish(end)?;
-            let hours = (0_u32..).map(|index| f64::from(index) * self.step_hours());
-            let point = |(&step, hour)| Point { host, policy, hour, step };
-            points.extend(state.steps.iter().zip(hours).map(point));
-            whole.push(self.whole(host, policy, &state.steps, end));
+        for lane in &mut lanes {
+            lane.state.finish(end)?;
         }
+        let points = lanes.iter().flat_map(|Lane { host, policy, state }| {
+            let hours = (0_u32..).map(|index| f64::from(index) * self.step_hours());
+            let steps = state.steps.iter().zip(hours);
+            steps.map(move |(&step, hour)| Point { host, policy, hour, step })
+        });
+        let points: Vec<_> = points.collect();
+        let whole: Vec<_> = lanes.iter().map(|lane| self.whole(lane, end)).collect();
         let mut parameters = json!({"daemon_octets": DAEMON_OCTETS, "table_octets": TABLE_OCTETS});
         if self.trace.is_some() {
             parameters["campus"] = Value::Null;
@@ -205,27 +206,17 @@ impl StateCost {
         Ok(end)
     }
 
-    fn whole<'a>(
-        &self,
-        host: &'a str,
-        policy: &'a str,
-        steps: &[Step],
-        end: Duration,
-    ) -> Whole<'a> {
-        let peak = most(steps);
-        let step = self.step.as_secs_f64();
-        // The last one may be shorter.
-        let lengths =
-            (0_u32..).map(|index| (end.as_secs_f64() - f64::from(index) * step).clamp(0.0, step));
-        let area: f64 = steps.iter().zip(lengths).map(|(step, length)| step.mean * length).sum();
-        let most_made = steps.iter().map(|step| step.made).max().unwrap_or(0);
+    fn whole<'a>(&self, lane: &'a Lane, end: Duration) -> Whole<'a> {
+        let Lane { host, policy, state } = lane;
+        let peak = most(&state.steps);
+        let most_made = state.steps.iter().map(|step| step.made).max().unwrap_or(0);
         Whole {
             host,
             policy,
             peak,
-            mean: area / end.as_secs_f64().max(f64::MIN_POSITIVE),
-            made: steps.iter().map(|step| step.made).sum(),
-            most_made_a_second: most_made as f64 / step,
+            mean: state.whole_area as f64 / end.as_nanos().max(1) as f64,
+            made: state.steps.iter().map(|step| step.made).sum(),
+            most_made_a_second: most_made as f64 / self.step.as_secs_f64(),
             daemon_octets_at_peak: peak * DAEMON_OCTETS,
             table_octets_at_peak: peak * TABLE_OCTETS,
         }

@@ -30,8 +30,9 @@ pub(super) struct State {
     /// Where it ends.
     until: Duration,
     current: Step,
-    /// Contexts of it times nanoseconds.
+    /// Contexts of it times nanoseconds, and the same of all steps that are over.
     area: u128,
+    pub(super) whole_area: u128,
     /// Those that are over.
     pub(super) steps: Vec<Step>,
 }
@@ -68,6 +69,7 @@ impl State {
             until: step,
             current: Step::default(),
             area: 0,
+            whole_area: 0,
             steps: Vec::new(),
         }
     }
@@ -162,7 +164,8 @@ impl State {
     fn end_step(&mut self, length: Duration) -> anyhow::Result<()> {
         let most = MAX_STEPS;
         ensure!(self.steps.len() < most, "the trace is longer than {most} steps: take longer ones");
-        let mean = std::mem::take(&mut self.area) as f64 / length.as_nanos() as f64;
+        let mean = self.area as f64 / length.as_nanos() as f64;
+        self.whole_area += std::mem::take(&mut self.area);
         self.steps.push(Step { mean, ..self.current });
         self.current = Step { most: self.contexts.len(), ..Step::default() };
         Ok(())
