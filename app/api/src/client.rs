@@ -3,9 +3,9 @@ use crate::error::Error;
 use crate::event::{Event, EventsQuery};
 use crate::ilcc::Ilcc;
 use crate::path::{PathAnswer, PathRule, Paths, SpreadRequest, SwitchRequest, UnpinRequest};
+use crate::paths;
 use crate::sse::Decoder;
 use crate::types::{Context, Down, ErrorBody, Status};
-use crate::{DEFAULT_SOCKET, SOCKET_ENV, paths};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -31,18 +31,6 @@ impl Client {
     #[must_use]
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self { socket: socket.into() }
-    }
-
-    /// Of the daemon at `MOORLINE_SOCKET`, else at the default place.
-    #[must_use]
-    pub fn from_env() -> Self {
-        Self::new(std::env::var_os(SOCKET_ENV).unwrap_or_else(|| DEFAULT_SOCKET.into()))
-    }
-
-    /// The daemon's socket.
-    #[must_use]
-    pub fn socket(&self) -> &Path {
-        &self.socket
     }
 
     /// The daemon at a glance.

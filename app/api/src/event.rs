@@ -129,21 +129,10 @@ impl EventsQuery {
     /// Path and query of the request.
     #[must_use]
     pub fn to_path(self) -> String {
-        let mut path = crate::paths::EVENTS.to_owned();
-        let mut separator = '?';
-        let fields = [
-            ("since", self.since.map(|seq| seq.to_string())),
-            ("follow", self.follow.map(|follow| follow.to_string())),
-        ];
-        for (name, value) in fields {
-            if let Some(value) = value {
-                path.push(separator);
-                path.push_str(name);
-                path.push('=');
-                path.push_str(&value);
-                separator = '&';
-            }
-        }
-        path
+        let since = self.since.map(|seq| format!("since={seq}"));
+        let follow = self.follow.map(|follow| format!("follow={follow}"));
+        let query = [since, follow].into_iter().flatten().collect::<Vec<_>>().join("&");
+        let separator = if query.is_empty() { "" } else { "?" };
+        format!("{}{separator}{query}", crate::paths::EVENTS)
     }
 }

@@ -1,7 +1,5 @@
 mod addr;
 #[cfg(feature = "dns")]
-mod dns_records;
-#[cfg(feature = "dns")]
 mod ilnp;
 mod path;
 
@@ -10,9 +8,7 @@ pub(crate) use addr::{
     KeyImportArgs, KeyShowArgs, ShowArgs, VerifyArgs,
 };
 #[cfg(feature = "dns")]
-pub(crate) use dns_records::DnsRecordsArgs;
-#[cfg(feature = "dns")]
-pub(crate) use ilnp::{IlnpCommand, IlnpRecordsArgs, LookupArgs};
+pub(crate) use ilnp::{DnsRecordsArgs, IlnpCommand, IlnpRecordsArgs, LookupArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
 
 use clap::{Parser, Subcommand};

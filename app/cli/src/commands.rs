@@ -1,5 +1,4 @@
 mod addr;
-mod addr_list;
 #[cfg(feature = "dns")]
 mod dns_records;
 mod doctor;
@@ -24,53 +23,26 @@ pub(crate) use key::key;
 pub(crate) use lab::lab;
 pub(crate) use path::path;
 
-use crate::args::{Args, EventsArgs, FormatArgs};
+use crate::args::{Args, EventsArgs};
 use crate::render;
 use anyhow::{Context, bail};
 use moorline_api::{BlockingClient, Client, EventsQuery};
 use moorline_term::write_json;
+use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-pub(crate) fn status(
-    args: &Args,
-    format: FormatArgs,
+/// Shows a value: as JSON, or as `text` makes it for a person.
+pub(crate) fn show<T: Serialize>(
     out: &mut dyn Write,
+    json: bool,
+    value: &T,
+    text: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<ExitCode> {
-    let status = client(args)?.status()?;
-    if format.json {
-        write_json(out, &status)?;
+    if json {
+        write_json(out, value)?;
     } else {
-        out.write_all(render::status(&status, now_unix_ms()).as_bytes())?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) fn contexts(
-    args: &Args,
-    format: FormatArgs,
-    out: &mut dyn Write,
-) -> anyhow::Result<ExitCode> {
-    let contexts = client(args)?.contexts()?;
-    if format.json {
-        write_json(out, &contexts)?;
-    } else {
-        out.write_all(render::contexts(&contexts, now_unix_ms()).as_bytes())?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) fn ilcc(
-    args: &Args,
-    format: FormatArgs,
-    out: &mut dyn Write,
-) -> anyhow::Result<ExitCode> {
-    let ilcc = client(args)?.ilcc()?;
-    if format.json {
-        write_json(out, &ilcc)?;
-    } else {
-        out.write_all(render::ilcc(&ilcc).as_bytes())?;
+        out.write_all(text(value).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -99,11 +71,11 @@ pub(crate) fn events(
     Ok(ExitCode::SUCCESS)
 }
 
-fn client(args: &Args) -> anyhow::Result<BlockingClient> {
+pub(crate) fn client(args: &Args) -> anyhow::Result<BlockingClient> {
     BlockingClient::new(Client::new(&args.socket)).context("cannot wait for the socket")
 }
 
-fn now_unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+/// Carries out a command that asks the network.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

@@ -6,13 +6,14 @@
 
 mod args;
 mod commands;
-mod progress;
 pub mod render;
 
 pub use args::{Args, Command};
 
+use commands::{client, show};
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Carries out the command; what it shows goes to `out`.
 ///
@@ -20,9 +21,15 @@ use std::process::ExitCode;
 /// When it cannot be carried out; the text says what was wrong and what to do.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.command {
-        Command::Status(format) => commands::status(args, *format, out),
-        Command::Contexts(format) => commands::contexts(args, *format, out),
-        Command::Ilcc(format) => commands::ilcc(args, *format, out),
+        Command::Status(format) => {
+            let text = |status: &_| render::status(status, now_unix_ms());
+            show(out, format.json, &client(args)?.status()?, text)
+        }
+        Command::Contexts(format) => {
+            let text = |contexts: &Vec<_>| render::contexts(contexts, now_unix_ms());
+            show(out, format.json, &client(args)?.contexts()?, text)
+        }
+        Command::Ilcc(format) => show(out, format.json, &client(args)?.ilcc()?, render::ilcc),
         Command::Events(events) => commands::events(args, events, out),
         Command::Path(command) => commands::path(args, command, out),
         #[cfg(feature = "dns")]
@@ -37,4 +44,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Key(command) => commands::key(command, out),
         Command::Lab(lab) => commands::lab(None, lab),
     }
+}
+
+fn now_unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

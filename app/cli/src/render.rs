@@ -22,5 +22,26 @@ pub use ilnp::found;
 pub use paths::{path_answer, paths};
 pub use status::status;
 
+use moorline_api::Pair;
+use std::fmt::Display;
+
+/// A cell with a line for each.
+fn lines<T>(all: &[T], line: impl FnMut(&T) -> String) -> String {
+    all.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A cell with both ends of a pair.
+fn ends(pair: Pair) -> String {
+    format!("{}\n{}", pair.local, pair.peer)
+}
+
+fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn yes_or_no(is_so: bool) -> String {
+    if is_so { "yes" } else { "no" }.to_owned()
+}
+
 #[cfg(test)]
 mod tests;

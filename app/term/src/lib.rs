@@ -6,7 +6,7 @@ mod table;
 pub mod units;
 
 pub use bar::Bar;
-pub use table::table;
+pub use table::{TitledRow, table, titled_table};
 
 use serde::Serialize;
 use std::io::{self, Write};

@@ -26,3 +26,18 @@ pub fn table(
     }
     text
 }
+
+/// A row whose cells stand beside the titles of their columns. A cell may have several lines.
+pub type TitledRow = Vec<(&'static str, String)>;
+
+/// As [`table`], with the titles of the first row on top; nothing if there is no row.
+#[must_use]
+pub fn titled_table(right_aligned: &[&str], rows: impl IntoIterator<Item = TitledRow>) -> String {
+    let mut rows = rows.into_iter().peekable();
+    let Some(first) = rows.peek() else { return String::new() };
+    let header: Vec<_> = first.iter().map(|(title, _)| *title).collect();
+    let is_right = |index: &usize| right_aligned.contains(&header[*index]);
+    let right: Vec<_> = (0..header.len()).filter(is_right).collect();
+    let cells = |row: TitledRow| row.into_iter().map(|(_, cell)| cell).collect();
+    table(&header, &right, rows.map(cells))
+}

@@ -1,6 +1,6 @@
 //! Numbers with units, short enough for a column.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Octets in powers of 1000: `999 B`, `1.2 kB`, `34 MB`.
 #[must_use]
@@ -45,10 +45,8 @@ pub fn ago(then_unix_ms: u64, now_unix_ms: u64) -> String {
 /// Date and time in UTC to the millisecond: `2026-11-21 08:31:02.123Z`.
 #[must_use]
 pub fn timestamp(unix_ms: u64) -> String {
-    let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
+    let at = UNIX_EPOCH + Duration::from_millis(unix_ms.min(LAST));
+    humantime::format_rfc3339_millis(at).to_string().replace('T', " ")
 }
 
 fn scaled(count: u64, units: &[&str]) -> String {
@@ -74,21 +72,8 @@ fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     }
 }
 
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
-///
-/// Counts from 1 March of year 0, so that the leap day is the last of its year.
-const fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = era * 400 + year_of_era + (month <= 2) as u64;
-    (year, month, day)
-}
+/// End of the year 9999, milliseconds since 1970: what comes later is shown as this.
+const LAST: u64 = 253_402_300_799_999;
 
 #[cfg(test)]
 mod tests {

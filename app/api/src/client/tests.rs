@@ -7,6 +7,7 @@ use axum::response::IntoResponse;
 use axum::response::sse::{Event as SseEvent, Sse};
 use axum::routing::get;
 use std::collections::BTreeMap;
+use std::path::Path;
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 

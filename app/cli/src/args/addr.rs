@@ -44,10 +44,10 @@ pub struct GenerateArgs {
     pub threads: Option<NonZeroUsize>,
     /// Modifier to start from, 32 hexadecimal digits; random if not told.
     #[arg(long, value_name = "HEX", value_parser = parse_octets::<16>)]
-    pub modifier: Option<Octets<16>>,
+    pub modifier: Option<[u8; 16]>,
     /// 64 hexadecimal digits to take everything random from, for shards of a set without a key.
     #[arg(long, value_name = "HEX", value_parser = parse_octets::<32>)]
-    pub seed: Option<Octets<32>>,
+    pub seed: Option<[u8; 32]>,
     /// Search one of N equal parts, counted from 0. Whoever runs it finds the same.
     #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
     pub shard: Shard,
@@ -183,10 +183,6 @@ pub struct KeyImportArgs {
     pub json: bool,
 }
 
-/// Octets given as hexadecimal digits.
-#[derive(Clone, Copy, Debug)]
-pub struct Octets<const N: usize>(pub [u8; N]);
-
 /// Where parameters come from.
 #[derive(Clone, Debug)]
 pub enum ParamsSource {
@@ -220,10 +216,9 @@ impl FromStr for ParamsSource {
     }
 }
 
-fn parse_octets<const N: usize>(text: &str) -> Result<Octets<N>, String> {
+fn parse_octets<const N: usize>(text: &str) -> Result<[u8; N], String> {
     let octets = params_from_hex(text).map_err(|error| error.to_string())?;
-    let octets = octets.try_into().map_err(|_| format!("{} hexadecimal digits, please", 2 * N))?;
-    Ok(Octets(octets))
+    octets.try_into().map_err(|_| format!("{} hexadecimal digits, please", 2 * N))
 }
 
 fn parse_seconds(text: &str) -> Result<f64, &'static str> {

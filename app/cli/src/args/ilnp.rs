@@ -4,6 +4,20 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use moorline_dns::Fqdn;
 
+/// Names the host whose records are shown, and the form.
+#[derive(Clone, Debug, Args)]
+pub struct DnsRecordsArgs {
+    /// Name of this host in the DNS; without it, the name that the host calls itself, if that is a full one.
+    #[arg(long, value_name = "FQDN")]
+    pub name: Option<Fqdn>,
+    /// How long resolvers may keep the records, seconds.
+    #[arg(long, value_name = "S", default_value_t = 300, value_parser = clap::value_parser!(u32).range(..=MAX_TTL))]
+    pub ttl: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// What `moorline ilnp` can do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum IlnpCommand {
@@ -79,4 +93,4 @@ fn server(text: &str) -> Result<SocketAddr, String> {
 
 const DNS_PORT: u16 = 53;
 /// RFC 2181 s8.
-pub(super) const MAX_TTL: i64 = 0x7fff_ffff;
+const MAX_TTL: i64 = 0x7fff_ffff;

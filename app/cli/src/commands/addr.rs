@@ -1,8 +1,7 @@
-use super::addr_list::addr_list;
+use super::{client, show};
 use crate::args::{
     AddrCommand, Args, BenchArgs, ConvertArgs, Form, GenerateArgs, ShowArgs, VerifyArgs,
 };
-use crate::progress::SearchBar;
 use crate::render;
 use anyhow::{Context, bail};
 use moorline_addr::{
@@ -10,7 +9,7 @@ use moorline_addr::{
     check_public, read_key, write_public,
 };
 use moorline_cga::Sec;
-use moorline_term::{EXIT_INTERRUPTED, units, write_json};
+use moorline_term::{Bar, EXIT_INTERRUPTED, units};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};
@@ -26,10 +25,13 @@ pub(crate) fn addr(
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     match command {
-        AddrCommand::List(format) => addr_list(args, *format, out),
+        AddrCommand::List(format) => {
+            let text = |interfaces: &Vec<_>| render::addresses(interfaces);
+            show(out, format.json, &client(args)?.addresses()?, text)
+        }
         AddrCommand::Generate(args) => generate(args, out),
         AddrCommand::Verify(args) => verify(args, out),
-        AddrCommand::Show(args) => show(args, out),
+        AddrCommand::Show(args) => show_params(args, out),
         AddrCommand::Convert(args) => convert(args, out),
         AddrCommand::Bench(args) => bench(args, out),
     }
@@ -86,12 +88,8 @@ fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
     let generated = Generated::new(args, &search, &found, &made);
     // A long search is not lost because its file could not be written.
     let file = args.out.as_deref().filter(|_| written.is_ok());
-    if args.json {
-        write_json(out, &generated)?;
-    } else {
-        out.write_all(render::generated(&generated, file).as_bytes())?;
-    }
-    Ok(written.map(|()| ExitCode::SUCCESS)?)
+    let shown = show(out, args.json, &generated, |made| render::generated(made, file))?;
+    Ok(written.map(|()| shown)?)
 }
 
 fn interrupted(tries: u64, has_state: bool) -> ExitCode {
@@ -112,8 +110,8 @@ fn request(args: &GenerateArgs) -> Result<Request, Error> {
         hba: args.hba,
         key: key.map(|key| key.public_key().clone()),
         sec: args.sec,
-        start: args.modifier.map(|octets| octets.0),
-        seed: args.seed.map(|octets| octets.0),
+        start: args.modifier,
+        seed: args.seed,
         shard: args.shard,
     })
 }
@@ -125,10 +123,13 @@ fn run(search: &Search) -> Result<Found, Error> {
         // Without it the signal ends the program at once, which loses seconds of a state.
         ids.extend(signal_hook::flag::register(signal, Arc::clone(&cancel)));
     }
-    let bar = (search.job().sec() >= Sec::TWO).then(|| SearchBar::new(search));
+    let bar = (search.job().sec() >= Sec::TWO).then(|| Bar::new("{bar:16} {msg}"));
+    bar.iter().for_each(|bar| bar.say(format!("searching on {} threads", search.threads())));
     let result = search.run(&cancel, |progress| {
         if let Some(bar) = &bar {
-            bar.show(progress);
+            // A search has no memory: the bar shows how many of a thousand would have ended by now.
+            bar.set(progress.probability);
+            bar.say(render::progress(progress));
         }
     });
     for id in ids {
@@ -172,22 +173,13 @@ fn verify(args: &VerifyArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Err(error) => return Ok(wrong_question(&error)),
     };
     let verdict = Verdict::new(args.address, &params, args.hba);
-    if args.json {
-        write_json(out, &verdict)?;
-    } else {
-        out.write_all(render::verdict(&verdict).as_bytes())?;
-    }
+    show(out, args.json, &verdict, render::verdict)?;
     Ok(if verdict.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn show(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn show_params(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let view = ParamsView::new(&args.params.read()?).context(NO_PARAMS)?;
-    if args.json {
-        write_json(out, &view)?;
-    } else {
-        out.write_all(render::params(&view).as_bytes())?;
-    }
-    Ok(ExitCode::SUCCESS)
+    show(out, args.json, &view, render::params)
 }
 
 fn convert(args: &ConvertArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
@@ -220,12 +212,7 @@ fn bench(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         None => vec![0; P256_SPKI_OCTETS],
     };
     let engines = moorline_addr::bench(&tail, Duration::from_secs_f64(args.seconds));
-    if args.json {
-        write_json(out, &Rates { engines })?;
-    } else {
-        out.write_all(render::rates(&engines).as_bytes())?;
-    }
-    Ok(ExitCode::SUCCESS)
+    show(out, args.json, &Rates { engines }, |rates| render::rates(&rates.engines))
 }
 
 /// Says what is wrong with the question, which is not the same as a bad answer.

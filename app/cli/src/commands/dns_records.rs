@@ -1,8 +1,7 @@
-use super::client;
+use super::{client, show};
 use crate::args::{Args, DnsRecordsArgs};
 use moorline_api::{AddressInfo, AddressMode, AddressState, InterfaceAddresses, Proof};
 use moorline_dns::Fqdn;
-use moorline_term::write_json;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -17,11 +16,7 @@ pub(crate) fn dns_records(
 ) -> anyhow::Result<ExitCode> {
     let owner = owner(asked.name.as_ref())?;
     let records = Records::new(&owner, asked.ttl, &client(args)?.addresses()?);
-    if asked.json {
-        write_json(out, &records)?;
-    } else {
-        out.write_all(records.zone_file().as_bytes())?;
-    }
+    show(out, asked.json, &records, Records::zone_file)?;
     Ok(if records.records.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -1,3 +1,4 @@
+use super::block_on;
 use crate::args::{Args, DoctorArgs};
 use crate::render;
 use anyhow::Context;
@@ -20,11 +21,7 @@ pub(crate) fn doctor(
     let has_changed = (doctor.fix || doctor.unfix) && mend(args, doctor, out)?;
     match look(args, doctor, has_changed && doctor.fix) {
         Ok(report) => {
-            if doctor.json {
-                moorline_term::write_json(out, &report)?;
-            } else {
-                out.write_all(render::doctor(&report).as_bytes())?;
-            }
+            super::show(out, doctor.json, &report, render::doctor)?;
             Ok(ExitCode::from(report.exit_status()))
         }
         Err(error) => {
@@ -37,8 +34,7 @@ pub(crate) fn doctor(
 
 /// Opens the host's firewall, or closes it again. True if that has changed something.
 fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let facts = runtime.block_on(collect(env!("CARGO_PKG_VERSION"), &Client::new(&args.socket)))?;
+    let facts = block_on(collect(env!("CARGO_PKG_VERSION"), &Client::new(&args.socket)))?;
     let fix = match &facts.firewall {
         Firewall::Ruleset(ruleset) if doctor.unfix => {
             Fix { commands: undoing(ruleset), ..Fix::default() }
@@ -133,8 +129,7 @@ fn look(args: &Args, doctor: &DoctorArgs, is_just_opened: bool) -> anyhow::Resul
     // A name that is not known is told before anything is tried.
     let resolved = |peer| resolve(peer).map(|addresses| (peer, addresses));
     let peer = doctor.peer.as_deref().map(resolved).transpose()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    block_on(async {
         let client = Client::new(&args.socket);
         let facts = collect(env!("CARGO_PKG_VERSION"), &client).await?;
         let facts = Facts { is_just_opened, ..facts };

@@ -12,9 +12,9 @@ use moorline_wire::ilnp::LpRecord;
 use serde::Serialize;
 
 use super::dns_records::owner;
+use super::{block_on, show};
 use crate::args::{Args, IlnpCommand, IlnpRecordsArgs, LookupArgs};
 use crate::render;
-use moorline_term::write_json;
 
 pub(crate) fn ilnp(
     args: &Args,
@@ -22,10 +22,9 @@ pub(crate) fn ilnp(
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     let daemon = Client::new(&args.socket);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match command {
-        IlnpCommand::DnsRecords(args) => runtime.block_on(dns_records(&daemon, args, out)),
-        IlnpCommand::Lookup(args) => runtime.block_on(lookup(args, out)),
+        IlnpCommand::DnsRecords(args) => block_on(dns_records(&daemon, args, out)),
+        IlnpCommand::Lookup(args) => block_on(lookup(args, out)),
     }
 }
 
@@ -37,12 +36,9 @@ async fn dns_records(
     let owner = owner(args.name.as_ref())?;
     if args.remove {
         send(args, Change::Remove(owner.clone())).await?;
-        if args.json {
-            write_json(out, &RecordsView { removed: true, ..RecordsView::new(&owner) })?;
-        } else {
-            writeln!(out, "{owner} has no NID, L64 and LP records any more.")?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        let view = RecordsView { removed: true, ..RecordsView::new(&owner) };
+        let text = |_: &_| format!("{owner} has no NID, L64 and LP records any more.\n");
+        return show(out, args.json, &view, text);
     }
     let daemon = daemon.ilcc().await;
     let told = daemon.as_ref().ok().filter(|ilcc| ilcc.on).map(|ilcc| &*ilcc.locators);
@@ -51,19 +47,14 @@ async fn dns_records(
         ensure_on(daemon, args.anyway)?;
         send(args, Change::Put(records.clone())).await?;
     }
-    if args.json {
-        write_json(out, &RecordsView { sent: args.send, ..RecordsView::of(&records) })?;
-    } else {
-        out.write_all(records.zone_file().as_bytes())?;
-        if args.send {
-            writeln!(
-                out,
-                "; {} has these now, and no other NID, L64 and LP records",
-                records.owner
-            )?;
+    let sent = match args.send {
+        true => {
+            format!("; {} has these now, and no other NID, L64 and LP records\n", records.owner)
         }
-    }
-    Ok(ExitCode::SUCCESS)
+        false => String::new(),
+    };
+    let view = RecordsView { sent: args.send, ..RecordsView::of(&records) };
+    show(out, args.json, &view, |_| records.zone_file() + &sent)
 }
 
 /// Records are for hosts that speak ILNP: peers of others would wait for an answer.
@@ -148,11 +139,7 @@ async fn lookup(args: &LookupArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
         None => Resolver::from_system()?,
     };
     let found = resolver.lookup(&args.name).await?;
-    if args.json {
-        write_json(out, &FoundView::new(&found))?;
-    } else {
-        out.write_all(render::found(&found).as_bytes())?;
-    }
+    show(out, args.json, &FoundView::new(&found), |_| render::found(&found))?;
     Ok(if found.nids.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -2,7 +2,6 @@ use crate::args::{KeyCommand, KeyGenerateArgs, KeyImportArgs, KeyShowArgs};
 use crate::render;
 use moorline_addr::{KeyView, generate_key, public_key_pem, read_key, write_key, write_new_public};
 use moorline_cga::{KeyFile, PublicKey, Signer};
-use moorline_term::write_json;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -42,11 +41,5 @@ fn import(args: &KeyImportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode>
 
 /// Never anything of the private key.
 fn tell(key: &PublicKey, json: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let view = KeyView::new(key);
-    if json {
-        write_json(out, &view)?;
-    } else {
-        out.write_all(render::key(&view).as_bytes())?;
-    }
-    Ok(ExitCode::SUCCESS)
+    super::show(out, json, &KeyView::new(key), render::key)
 }

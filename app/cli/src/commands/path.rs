@@ -5,10 +5,9 @@ use moorline_api::{
     Pair, PathAnswer, PathResult, PathRule, Preference, SpreadRequest, SwitchRequest, UnpinRequest,
 };
 
-use super::client;
+use super::{client, show};
 use crate::args::{Args, PathCommand, RuleArgs};
 use crate::render;
-use moorline_term::write_json;
 
 pub(crate) fn path(
     args: &Args,
@@ -18,13 +17,7 @@ pub(crate) fn path(
     let client = client(args)?;
     let (answer, json) = match command {
         PathCommand::List(format) => {
-            let paths = client.paths()?;
-            if format.json {
-                write_json(out, &paths)?;
-            } else {
-                out.write_all(render::paths(&paths).as_bytes())?;
-            }
-            return Ok(ExitCode::SUCCESS);
+            return show(out, format.json, &client.paths()?, render::paths);
         }
         PathCommand::Switch(switch) => {
             let pair = Some(Pair::new(switch.local, switch.peer));
@@ -49,11 +42,7 @@ pub(crate) fn path(
             (client.rule(&rule(args, Preference::Neutral))?, args.scope.json)
         }
     };
-    if json {
-        write_json(out, &answer)?;
-    } else {
-        out.write_all(render::path_answer(&answer).as_bytes())?;
-    }
+    show(out, json, &answer, render::path_answer)?;
     Ok(if is_done(&answer) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,6 +1,6 @@
 use crate::commands::Generated;
 use moorline_addr::{EngineRate, ExtensionView, KeyView, ParamsView, Progress, Verdict};
-use moorline_term::table;
+use moorline_term::titled_table;
 use moorline_term::units::{count, span};
 use std::path::Path;
 use std::time::Duration;
@@ -94,9 +94,13 @@ pub(crate) fn key(view: &KeyView) -> String {
 pub(crate) fn rates(engines: &[EngineRate]) -> String {
     let millions = |rate: f64| format!("{:.1} M", rate / 1e6);
     let rows = engines.iter().map(|engine| {
-        vec![engine.name.to_owned(), millions(engine.blocks_per_s), millions(engine.tries_per_s)]
+        vec![
+            ("ENGINE", engine.name.to_owned()),
+            ("BLOCKS/S", millions(engine.blocks_per_s)),
+            ("TRIES/S", millions(engine.tries_per_s)),
+        ]
     });
-    table(&["ENGINE", "BLOCKS/S", "TRIES/S"], &[1, 2], rows)
+    titled_table(&["BLOCKS/S", "TRIES/S"], rows)
 }
 
 /// What stands behind the bar, and fits an old terminal with it.

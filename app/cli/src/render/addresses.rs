@@ -1,54 +1,30 @@
 use moorline_api::{AddressInfo, InterfaceAddresses};
-use moorline_term::table;
 use moorline_term::units;
+use moorline_term::{TitledRow, titled_table};
 use std::time::Duration;
 
-/// The addresses of the uplinks, one row each.
+/// The addresses of the uplinks, a line each.
 #[must_use]
 pub fn addresses(interfaces: &[InterfaceAddresses]) -> String {
     if interfaces.is_empty() {
         return "no uplinks: no interface has a default route for IPv6\n".to_owned();
     }
-    let header = [
-        "INTERFACE",
-        "MODE",
-        "ADDRESS",
-        "PROOF",
-        "SEC",
-        "KEY",
-        "STATE",
-        "NEW TRAFFIC FOR",
-        "VALID FOR",
-        "ANNOUNCED",
-    ];
-    table(&header, &[4], interfaces.iter().flat_map(rows))
+    titled_table(&["SEC"], interfaces.iter().map(row))
 }
 
-/// The interface on its first row only.
-fn rows(interface: &InterfaceAddresses) -> Vec<Vec<String>> {
-    let mut rows: Vec<Vec<String>> = interface.addresses.iter().map(row).collect();
-    if rows.is_empty() {
-        rows.push(vec![String::new(); 10]);
-    }
-    if let Some(first) = rows.first_mut() {
-        first.splice(..2, [interface.interface.clone(), interface.mode.to_string()]);
-    }
-    rows
-}
-
-fn row(own: &AddressInfo) -> Vec<String> {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+fn row(interface: &InterfaceAddresses) -> TitledRow {
+    let of_each = |cell: fn(&AddressInfo) -> String| super::lines(&interface.addresses, cell);
     vec![
-        String::new(),
-        String::new(),
-        format!("{}/{}", own.address, own.prefix_len),
-        own.proof.to_string(),
-        or_dash(own.sec.map(|sec| sec.to_string())),
-        or_dash(own.key.clone()),
-        own.state.to_string(),
-        lifetime(own.preferred_s),
-        lifetime(own.valid_s),
-        if own.announced { "yes" } else { "no" }.to_owned(),
+        ("INTERFACE", interface.interface.clone()),
+        ("MODE", interface.mode.to_string()),
+        ("ADDRESS", of_each(|own| format!("{}/{}", own.address, own.prefix_len))),
+        ("PROOF", of_each(|own| own.proof.to_string())),
+        ("SEC", of_each(|own| super::or_dash(own.sec.as_ref()))),
+        ("KEY", of_each(|own| super::or_dash(own.key.as_ref()))),
+        ("STATE", of_each(|own| own.state.to_string())),
+        ("NEW TRAFFIC FOR", of_each(|own| lifetime(own.preferred_s))),
+        ("VALID FOR", of_each(|own| lifetime(own.valid_s))),
+        ("ANNOUNCED", of_each(|own| super::yes_or_no(own.announced))),
     ]
 }
 

@@ -1,6 +1,6 @@
 use moorline_api::{Context, ContextState, Readiness, ReadinessState};
-use moorline_term::table;
 use moorline_term::units;
+use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -11,24 +11,12 @@ pub fn contexts(contexts: &[Context], now_unix_ms: u64) -> String {
         return "no contexts: one is made when a peer and this host have exchanged 2 kB\n"
             .to_owned();
     }
-    let header = [
-        "ID",
-        "LOCAL, PEER",
-        "NOW VIA",
-        "STATE",
-        "FAILOVER",
-        "SINCE",
-        "WHY",
-        "SENT",
-        "RECEIVED",
-        "LAST HEARD",
-    ];
     let mut sorted: Vec<&Context> = contexts.iter().collect();
     sorted.sort_by_key(|context| context.id);
     let all = sorted.iter().filter_map(|context| context.readiness.as_ref());
     let reasons = reasons(all);
     let rows = sorted.into_iter().map(|context| row(context, now_unix_ms));
-    table(&header, &[0, 7, 8], rows) + &reasons
+    titled_table(&["ID", "SENT", "RECEIVED"], rows) + &reasons
 }
 
 /// A few words.
@@ -60,35 +48,25 @@ pub(super) fn reasons<'a>(all: impl Iterator<Item = &'a Readiness>) -> String {
     text
 }
 
-fn row(context: &Context, now_unix_ms: u64) -> Vec<String> {
-    let via = if context.moved {
-        format!("{}\n{}", context.locator_local, context.locator_peer)
-    } else {
-        "the same".to_owned()
-    };
+fn row(context: &Context, now_unix_ms: u64) -> TitledRow {
+    let via = if context.moved { super::ends(context.locators()) } else { "the same".to_owned() };
     let heard = context
         .last_rx_ms_ago
         .map_or_else(|| "never".to_owned(), |ms| format!("{} ago", units::ago(0, ms)));
     // What is not established has no such time, and a pair without a context no number.
-    let since = match context.since_unix_ms {
-        0 => "-".to_owned(),
-        since => units::ago(since, now_unix_ms),
-    };
-    let id = match context.id {
-        u32::MAX => "-".to_owned(),
-        id => id.to_string(),
-    };
+    let since = Some(context.since_unix_ms).filter(|since| *since != 0);
+    let id = Some(context.id).filter(|id| *id != u32::MAX);
     vec![
-        id,
-        format!("{}\n{}", context.ulid_local, context.ulid_peer),
-        via,
-        state(context),
-        failover(context.readiness.as_ref()),
-        since,
-        context.why.clone(),
-        units::octets(context.tx_bytes),
-        units::octets(context.rx_bytes),
-        heard,
+        ("ID", super::or_dash(id)),
+        ("LOCAL, PEER", super::ends(context.ulids())),
+        ("NOW VIA", via),
+        ("STATE", state(context)),
+        ("FAILOVER", failover(context.readiness.as_ref())),
+        ("SINCE", super::or_dash(since.map(|since| units::ago(since, now_unix_ms)))),
+        ("WHY", context.why.clone()),
+        ("SENT", units::octets(context.tx_bytes)),
+        ("RECEIVED", units::octets(context.rx_bytes)),
+        ("LAST HEARD", heard),
     ]
 }
 

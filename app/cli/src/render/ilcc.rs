@@ -1,7 +1,7 @@
 use super::contexts;
 use moorline_api::{Correspondent, Ilcc, RemoteLocator};
-use moorline_term::table;
 use moorline_term::units;
+use moorline_term::{TitledRow, table, titled_table};
 
 /// Our locators, and a table of correspondents by number.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn ilcc(ilcc: &Ilcc) -> String {
     let own = ilcc.locators.iter().map(|own| {
         vec![
             own.l64.clone(),
-            own.uplink.clone().unwrap_or_else(|| "-".to_owned()),
+            super::or_dash(own.uplink.as_ref()),
             own.preference.to_string(),
             seconds(u64::from(own.lifetime_s)),
         ]
@@ -31,25 +31,12 @@ pub fn ilcc(ilcc: &Ilcc) -> String {
             "no correspondents: one is asked for a session when a connected socket sends to it\n";
         return text;
     }
-    let header = [
-        "ID",
-        "OUR, THEIR IDENTIFIER",
-        "SOCKETS SEE",
-        "NOW VIA",
-        "STATE",
-        "FAILOVER",
-        "WHY",
-        "THEIR LOCATORS",
-        "NONCES",
-        "LAST USED",
-    ];
-    text += &table(&header, &[0], ilcc.correspondents.iter().map(row));
+    text += &titled_table(&["ID"], ilcc.correspondents.iter().map(row));
     text += &contexts::reasons(ilcc.correspondents.iter().filter_map(|one| one.readiness.as_ref()));
     text
 }
 
-fn row(one: &Correspondent) -> Vec<String> {
-    let ends = |pair: moorline_api::Pair| format!("{}\n{}", pair.local, pair.peer);
+fn row(one: &Correspondent) -> TitledRow {
     let nonces = one.nonces.as_ref().map_or_else(
         || "hidden".to_owned(),
         |nonces| format!("{}\n{}", nonces.sent, nonces.received.as_deref().unwrap_or("not yet")),
@@ -58,17 +45,18 @@ fn row(one: &Correspondent) -> Vec<String> {
         true => format!("{}\nupdating", one.state),
         false => one.state.to_string(),
     };
+    let via = if one.moved { super::ends(one.via) } else { "the same".to_owned() };
     vec![
-        one.session.to_string(),
-        format!("{}\n{}", one.local_nid, one.remote_nid),
-        ends(one.addresses),
-        if one.moved { ends(one.via) } else { "the same".to_owned() },
-        state,
-        contexts::failover(one.readiness.as_ref()),
-        one.why.clone(),
-        one.locators.iter().map(locator).collect::<Vec<_>>().join("\n"),
-        nonces,
-        format!("{} ago", units::ago(0, one.last_used_s_ago.saturating_mul(1000))),
+        ("ID", one.session.to_string()),
+        ("OUR, THEIR IDENTIFIER", format!("{}\n{}", one.local_nid, one.remote_nid)),
+        ("SOCKETS SEE", super::ends(one.addresses)),
+        ("NOW VIA", via),
+        ("STATE", state),
+        ("FAILOVER", contexts::failover(one.readiness.as_ref())),
+        ("WHY", one.why.clone()),
+        ("THEIR LOCATORS", super::lines(&one.locators, locator)),
+        ("NONCES", nonces),
+        ("LAST USED", format!("{} ago", units::ago(0, one.last_used_s_ago.saturating_mul(1000)))),
     ]
 }
 

@@ -22,8 +22,7 @@ pub fn found(found: &Found) -> String {
                 (preference, None) => preference.to_string(),
                 (of_pointer, Some(preference)) => format!("{of_pointer}/{preference}"),
             };
-            let via = one.via.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-            vec![one.l64.to_string(), preference, via]
+            vec![one.l64.to_string(), preference, super::or_dash(one.via.as_ref())]
         });
         text.push_str(&table(&["LOCATOR", "PREFERENCE", "VIA"], &[1], locators));
     }

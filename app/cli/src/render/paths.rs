@@ -2,8 +2,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use moorline_api::{ContextPaths, PathAnswer, PathInfo, PathRule, Paths, Preference};
-use moorline_term::table;
 use moorline_term::units;
+use moorline_term::{TitledRow, titled_table};
 
 /// The pairs of every context, and the rules.
 #[must_use]
@@ -17,8 +17,7 @@ pub fn paths(paths: &Paths) -> String {
     }
     if !paths.rules.is_empty() {
         text.push_str("\nRULES\n");
-        let header = ["FOR", "OURS", "THE PEER'S", "PREFERENCE", "PEERS TOLD", "FROM"];
-        text.push_str(&table(&header, &[], paths.rules.iter().map(rule)));
+        text.push_str(&titled_table(&[], paths.rules.iter().map(rule)));
     }
     text
 }
@@ -44,8 +43,7 @@ pub fn path_answer(answer: &PathAnswer) -> String {
 fn of_context(context: &ContextPaths) -> String {
     let pinned = if context.pinned { ", pinned" } else { "" };
     let mut text = format!("#{} {}{pinned}\n", context.context, context.ulids);
-    let header = ["  OURS", "THE PEER'S", "BY", "STATE", "PREFERENCE", "ANSWERED", "RTT"];
-    text.push_str(&table(&header, &[], context.paths.iter().map(path)));
+    text.push_str(&titled_table(&[], context.paths.iter().map(path)));
     for (index, pair) in (1..).zip(&context.spread) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  mark {index}: {pair}");
@@ -65,36 +63,33 @@ fn of_context(context: &ContextPaths) -> String {
     text
 }
 
-fn path(path: &PathInfo) -> Vec<String> {
+fn path(path: &PathInfo) -> TitledRow {
     let answered = path.answered_ms_ago.map(|ms| format!("{} ago", units::ago(0, ms)));
     let rtt = path.probe_rtt_us.map(|us| match Duration::from_micros(us) {
         short if us < 10_000 => format!("{:.1} ms", short.as_secs_f64() * 1000.0),
         long => units::span(long),
     });
+    let preference = Some(&path.preference).filter(|one| **one != Preference::Neutral);
     vec![
-        format!("  {}", path.local),
-        path.peer.to_string(),
-        path.uplink.clone().unwrap_or_else(|| "-".to_owned()),
-        path.state.to_string(),
-        if path.preference == Preference::Neutral {
-            String::new()
-        } else {
-            path.preference.to_string()
-        },
-        answered.unwrap_or_else(|| "never".to_owned()),
-        rtt.unwrap_or_default(),
+        ("  OURS", format!("  {}", path.local)),
+        ("THE PEER'S", path.peer.to_string()),
+        ("BY", super::or_dash(path.uplink.as_ref())),
+        ("STATE", path.state.to_string()),
+        ("PREFERENCE", preference.map(ToString::to_string).unwrap_or_default()),
+        ("ANSWERED", answered.unwrap_or_else(|| "never".to_owned())),
+        ("RTT", rtt.unwrap_or_default()),
     ]
 }
 
-fn rule(rule: &PathRule) -> Vec<String> {
+fn rule(rule: &PathRule) -> TitledRow {
     let any = || "any".to_owned();
     vec![
-        rule.scope.to_string(),
-        rule.local.clone().unwrap_or_else(any),
-        rule.peer.map_or_else(any, |peer| peer.to_string()),
-        rule.preference.to_string(),
-        if rule.tell_peer { "yes" } else { "no" }.to_owned(),
-        rule.origin.clone(),
+        ("FOR", rule.scope.to_string()),
+        ("OURS", rule.local.clone().unwrap_or_else(any)),
+        ("THE PEER'S", rule.peer.map_or_else(any, |peer| peer.to_string())),
+        ("PREFERENCE", rule.preference.to_string()),
+        ("PEERS TOLD", super::yes_or_no(rule.tell_peer)),
+        ("FROM", rule.origin.clone()),
     ]
 }
 

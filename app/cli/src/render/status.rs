@@ -1,6 +1,6 @@
-use moorline_api::{ContextCounts, IlnpStatus, Status, Survival, Uplink};
-use moorline_term::table;
+use moorline_api::{ContextCounts, IlnpStatus, LocatorInfo, Status, Survival, Uplink};
 use moorline_term::units;
+use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -37,38 +37,20 @@ fn uplinks(uplinks: &[Uplink]) -> String {
         return "no uplinks: no interface has both a global IPv6 address and a default route\n"
             .to_owned();
     }
-    let header = ["UPLINK", "LINK", "MTU", "GATEWAY", "LOCATOR", "PROOF", "ANNOUNCED"];
-    table(&header, &[2], uplinks.iter().flat_map(uplink_rows))
+    titled_table(&["MTU"], uplinks.iter().map(uplink))
 }
 
-/// One row per locator, the interface on the first only.
-fn uplink_rows(uplink: &Uplink) -> Vec<Vec<String>> {
-    let gateway = uplink.gateway.map_or_else(|| "-".to_owned(), |address| address.to_string());
-    let link = if uplink.carrier { "up" } else { "down" };
-    let interface = [uplink.name.clone(), link.to_owned(), uplink.mtu.to_string(), gateway];
-    let mut rows: Vec<Vec<String>> = uplink
-        .locators
-        .iter()
-        .map(|locator| {
-            let announced = if locator.announced { "yes" } else { "no" };
-            vec![
-                String::new(),
-                String::new(),
-                String::new(),
-                String::new(),
-                format!("{}/{}", locator.address, locator.prefix_len),
-                locator.proof.to_string(),
-                announced.to_owned(),
-            ]
-        })
-        .collect();
-    if rows.is_empty() {
-        rows.push(vec![String::new(); 7]);
-    }
-    if let Some(first) = rows.first_mut() {
-        first.splice(..interface.len(), interface);
-    }
-    rows
+fn uplink(uplink: &Uplink) -> TitledRow {
+    let of_each = |cell: fn(&LocatorInfo) -> String| super::lines(&uplink.locators, cell);
+    vec![
+        ("UPLINK", uplink.name.clone()),
+        ("LINK", if uplink.carrier { "up" } else { "down" }.to_owned()),
+        ("MTU", uplink.mtu.to_string()),
+        ("GATEWAY", super::or_dash(uplink.gateway)),
+        ("LOCATOR", of_each(|own| format!("{}/{}", own.address, own.prefix_len))),
+        ("PROOF", of_each(|own| own.proof.to_string())),
+        ("ANNOUNCED", of_each(|own| super::yes_or_no(own.announced))),
+    ]
 }
 
 /// A line for each uplink that contexts or sessions use.
@@ -98,40 +80,33 @@ fn survival(all: &[Survival]) -> String {
 }
 
 fn context_counts(counts: ContextCounts) -> String {
-    let mut text = format!("{} established", counts.established);
-    let parts = [(counts.moved, "moved"), (counts.exploring, "exploring")];
-    let parts: Vec<String> = parts
-        .into_iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, name)| format!("{number} {name}"))
-        .collect();
-    if !parts.is_empty() {
-        let _ = write!(text, " ({})", parts.join(", "));
-    }
-    let _ = write!(
-        text,
-        ", {} establishing, {} without Shim6",
+    format!(
+        "{} established{}, {} establishing, {} without Shim6",
+        counts.established,
+        among_them([(counts.moved, "moved"), (counts.exploring, "exploring")]),
         counts.establishing,
         units::counted(counts.no_support, "peer")
-    );
-    text
+    )
+}
+
+/// Those that there are, in brackets.
+fn among_them(counts: [(u64, &str); 2]) -> String {
+    let some = counts.into_iter().filter(|(number, _)| *number > 0);
+    let some: Vec<_> = some.map(|(number, name)| format!("{number} {name}")).collect();
+    if some.is_empty() { String::new() } else { format!(" ({})", some.join(", ")) }
 }
 
 /// Sessions, and below them what came to nothing.
 fn ilnp(ilnp: &IlnpStatus) -> String {
     let counts = ilnp.sessions;
     let mut text = format!(
-        "{} with {}",
+        "{} with {}{}, {} opening, room for {}",
         units::counted(counts.established, "session"),
-        units::counted(ilnp.correspondents, "host")
+        units::counted(ilnp.correspondents, "host"),
+        among_them([(counts.moved, "moved"), (counts.awaiting, "not acknowledged")]),
+        counts.opening,
+        ilnp.max_sessions
     );
-    let parts = [(counts.moved, "moved"), (counts.awaiting, "not acknowledged")];
-    let parts = parts.into_iter().filter(|(number, _)| *number > 0);
-    let parts: Vec<String> = parts.map(|(number, name)| format!("{number} {name}")).collect();
-    if !parts.is_empty() {
-        let _ = write!(text, " ({})", parts.join(", "));
-    }
-    let _ = write!(text, ", {} opening, room for {}", counts.opening, ilnp.max_sessions);
     if let Some(policy) = &ilnp.policy {
         let _ = write!(text, ", policy {policy}");
     }
@@ -155,12 +130,9 @@ fn without_ilnp(status: &Status) -> BTreeMap<String, u64> {
 fn drops(drops: &BTreeMap<String, u64>) -> String {
     let mut some: Vec<(&String, &u64)> = drops.iter().filter(|(_, count)| **count > 0).collect();
     some.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    if some.is_empty() {
-        return "none".to_owned();
-    }
-    let parts: Vec<String> = some
+    let parts: Vec<_> = some
         .into_iter()
         .map(|(reason, count)| format!("{reason} {}", units::count(*count)))
         .collect();
-    parts.join(", ")
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }

@@ -184,7 +184,7 @@ const fn machine_preference(preference: &Preference) -> host::Preference {
 }
 
 pub(super) fn prefix(net: Net) -> Prefix {
-    Prefix::new(net.address(), net.len())
+    net.0
 }
 
 pub(super) const fn preference(preference: host::Preference) -> Preference {
