@@ -138,8 +138,7 @@ impl Client {
     }
 
     async fn json<T: DeserializeOwned>(&self, request: &str) -> Result<T, Error> {
-        let response = self.send(request, None).await?;
-        self.decode(request, response).await
+        self.answer(request, None).await
     }
 
     async fn post<T: DeserializeOwned>(
@@ -148,15 +147,15 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<T, Error> {
         let body = serde_json::to_vec(body).map_err(|error| Error::decode(request, error))?;
-        let response = self.send(request, Some(body.into())).await?;
-        self.decode(request, response).await
+        self.answer(request, Some(body.into())).await
     }
 
-    async fn decode<T: DeserializeOwned>(
+    async fn answer<T: DeserializeOwned>(
         &self,
         request: &str,
-        response: Response<Incoming>,
+        body: Option<Bytes>,
     ) -> Result<T, Error> {
+        let response = self.send(request, body).await?;
         let body = self.in_time(self.collect(response.into_body())).await?;
         serde_json::from_slice(&body).map_err(|error| Error::decode(request, error))
     }

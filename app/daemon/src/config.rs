@@ -1,12 +1,17 @@
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
 use moorline_addresses::AddressMode;
+use moorline_api::Net;
 use moorline_bpf::AttachMode;
 use moorline_contexts::Profile;
+use moorline_datapath::ilnp::ChecksumMode;
+use moorline_ilnp::NonceMode;
 use serde::Deserialize;
 
 mod addresses;
@@ -24,10 +29,10 @@ pub use ilnp::{IlnpConfig, IlnpPolicy};
 pub use ranker::RankerConfig;
 pub use triggers::TriggerConfig;
 
-use addresses::{KeyPart, Parts, PlacePart, SetPart};
-use ilnp::{ChecksumName, IlnpPart, NonceName, Switch};
+use addresses::{KeyPart, PlacePart, SetPart};
+use ilnp::{ChecksumName, NonceName, Switch};
 use profile::ProfileName;
-use triggers::{DefaultPart, RulePart};
+use triggers::RulePart;
 
 /// Validated configuration: the file over the defaults.
 #[derive(Clone, Debug)]
@@ -64,6 +69,7 @@ pub struct Config {
     pub tcp_notice: bool,
 }
 
+/// The file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct File {
@@ -95,24 +101,27 @@ struct File {
     prefixes: BTreeMap<String, PlacePart>,
     ilnp: Switch,
     ilnp_policy: IlnpPolicy,
-    ilnp_nonce: NonceName,
+    #[serde(with = "NonceName")]
+    ilnp_nonce: NonceMode,
     ilnp_nonce_bits: u8,
-    ilnp_checksum: ChecksumName,
+    #[serde(with = "ChecksumName")]
+    ilnp_checksum: ChecksumMode,
     ilnp_icmp_types: [u8; 2],
     ilnp_max_sessions: u32,
     ilnp_max_with_node: u32,
     ilnp_max_with_locator: Option<u32>,
     ilnp_idle: String,
     ilnp_peers: Vec<String>,
-    attach: Attach,
+    #[serde(with = "AttachName")]
+    attach: AttachMode,
     tcp_notice: bool,
     /// Has no effect any more; accepted so that a configuration that names it goes on working.
     keep_on_stop: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Attach {
+#[derive(Deserialize)]
+#[serde(remote = "AttachMode", rename_all = "kebab-case")]
+enum AttachName {
     Auto,
     Tcx,
     Tc,
@@ -149,16 +158,16 @@ impl Default for File {
             prefixes: BTreeMap::new(),
             ilnp: Switch::Off,
             ilnp_policy: IlnpPolicy::Admit,
-            ilnp_nonce: NonceName::Economy,
+            ilnp_nonce: NonceMode::Economy,
             ilnp_nonce_bits: 32,
-            ilnp_checksum: ChecksumName::NidOnly,
+            ilnp_checksum: ChecksumMode::NidOnly,
             ilnp_icmp_types: [200, 201],
             ilnp_max_sessions: 65_536,
             ilnp_max_with_node: 16,
             ilnp_max_with_locator: None,
             ilnp_idle: "5m".to_owned(),
             ilnp_peers: Vec::new(),
-            attach: Attach::Auto,
+            attach: AttachMode::Auto,
             tcp_notice: true,
             keep_on_stop: None,
         }
@@ -193,39 +202,28 @@ impl Config {
         let file: File = toml::from_str(text)?;
         let send_timeout = duration("send-timeout", &file.send_timeout)?;
         file.check(send_timeout)?;
-        let profile = file.profile.with(
-            file.standby_interval.as_deref(),
-            file.suspicion,
-            file.fail_back.as_deref(),
-        )?;
         Ok(Self {
             send_timeout,
-            profile,
-            triggers: TriggerConfig::parse(file.default_triggers()?, &file.triggers)?,
+            profile: profile::parse(&file)?,
+            triggers: TriggerConfig::parse(&file)?,
             idle: duration("idle", &file.idle)?,
             max_contexts: file.max_contexts,
             max_flows: file.max_flows,
+            addresses: AddressSettings::parse(&file)?,
             paths: paths::parse(&file.paths)?,
             spread: file.spread,
             congestion: file.congestion.parse()?,
             ranker: file.ranker.as_ref().map(ranker::RankerPart::parse).transpose()?,
-            ilnp: file.ilnp_part()?.parse()?,
-            attach: match file.attach {
-                Attach::Auto => AttachMode::Auto,
-                Attach::Tcx => AttachMode::Tcx,
-                Attach::Tc => AttachMode::Tc,
-            },
+            ilnp: ilnp::parse(&file)?,
+            attach: file.attach,
             tcp_notice: file.tcp_notice,
             uplinks: file.uplinks,
-            addresses: AddressSettings::parse(Parts {
-                mode: file.addresses,
-                sec: file.sec,
-                keys: file.keys,
-                sets: file.sets,
-                interfaces: file.interfaces,
-                prefixes: file.prefixes,
-            })?,
         })
+    }
+
+    /// Whether this interface is one to use.
+    pub(crate) fn uses(&self, interface: &str) -> bool {
+        self.uplinks.is_empty() || self.uplinks.iter().any(|name| name == interface)
     }
 }
 
@@ -243,53 +241,8 @@ impl File {
             "send-timeout: {} is outside 200ms to 100s",
             self.send_timeout
         );
-        ensure!(
-            (1..=1 << 24).contains(&self.max_contexts),
-            "max-contexts: {} is outside 1 to {}",
-            self.max_contexts,
-            1 << 24
-        );
-        ensure!(
-            MAX_FLOWS.contains(&self.max_flows),
-            "max-flows: {} is outside {} to {}",
-            self.max_flows,
-            MAX_FLOWS.start(),
-            MAX_FLOWS.end()
-        );
-        Ok(())
-    }
-
-    fn default_triggers(&self) -> anyhow::Result<DefaultPart> {
-        Ok(DefaultPart {
-            never: self.trigger_never,
-            bytes: self.trigger_bytes,
-            packets: self.trigger_packets,
-            age: duration("trigger-age", &self.trigger_age)?,
-            eui64: self.trigger_eui64,
-        })
-    }
-
-    fn ilnp_part(&self) -> anyhow::Result<IlnpPart> {
-        Ok(IlnpPart {
-            switch: self.ilnp,
-            policy: self.ilnp_policy,
-            nonce: self.ilnp_nonce,
-            nonce_bits: self.ilnp_nonce_bits,
-            checksum: self.ilnp_checksum,
-            icmp_types: self.ilnp_icmp_types,
-            max_sessions: self.ilnp_max_sessions,
-            max_with_node: self.ilnp_max_with_node,
-            max_with_locator: self.ilnp_max_with_locator,
-            idle: duration("ilnp-idle", &self.ilnp_idle)?,
-            peers: self.ilnp_peers.clone(),
-        })
-    }
-}
-
-impl Config {
-    /// Whether this interface is one to use.
-    pub(crate) fn uses(&self, interface: &str) -> bool {
-        self.uplinks.is_empty() || self.uplinks.iter().any(|name| name == interface)
+        within("max-contexts", self.max_contexts, &(1..=1 << 24))?;
+        within("max-flows", self.max_flows, &MAX_FLOWS)
     }
 }
 
@@ -301,13 +254,37 @@ fn duration(key: &str, text: &str) -> anyhow::Result<Duration> {
     }
 }
 
+fn within<T: PartialOrd + Display>(
+    key: &str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> anyhow::Result<()> {
+    let (least, most) = (range.start(), range.end());
+    ensure!(range.contains(&value), "{key}: {value} is outside {least} to {most}");
+    Ok(())
+}
+
+/// Reads each rule of a list; an error says which one is wrong.
+fn rules<Part, T>(
+    list: &str,
+    parts: &[Part],
+    read: impl Fn(&Part) -> anyhow::Result<T>,
+) -> anyhow::Result<Vec<T>> {
+    let numbered = (1..).zip(parts);
+    numbered.map(|(at, part)| read(part).with_context(|| format!("{list}, rule {at}"))).collect()
+}
+
+fn net(key: &str, text: &str) -> anyhow::Result<Net> {
+    text.parse().map_err(|error| anyhow::anyhow!("{key}: {error}"))
+}
+
 /// Fewer would forget traffic that goes on; each takes 128 octets.
-const MAX_FLOWS: std::ops::RangeInclusive<u32> = 1024..=1 << 24;
+const MAX_FLOWS: RangeInclusive<u32> = 1024..=1 << 24;
 /// Read if it is there and no other file is named.
 const DEFAULT_PLACE: &str = "/etc/moorline/moorlined.toml";
 /// Design: any Send Timeout from 200 ms up; RFC 5534 s7 recommends at most 100 s.
 //= rfc5534#7-2
-const SEND_TIMEOUT: std::ops::RangeInclusive<Duration> =
+const SEND_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(100);
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use moorline_api::{Event, EventKind, Pair};
 use moorline_types::{LocatorPair, UlidPair};
 use tokio::sync::broadcast;
+use tracing::Level;
+use tracing::field::display;
 
 use crate::clock;
 
@@ -26,12 +28,19 @@ impl Events {
         Self { kept: Arc::new(Mutex::new(kept)), sender: broadcast::channel(KEPT).0 }
     }
 
-    /// Adds an event with its time; `fill` sets what belongs to its kind.
-    //= rfc5534#9-1
+    /// Adds an event of this kind; `fill` sets what belongs to it.
     pub(crate) fn push(&self, kind: EventKind, fill: impl FnOnce(&mut Event)) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut event = Event::new(kept.next, clock::unix_ms(), clock::now().as_nanos(), kind);
+        let mut event = Event::new(0, 0, 0, kind);
         fill(&mut event);
+        self.add(event);
+    }
+
+    /// Adds an event with its number and time.
+    //= rfc5534#9-1
+    pub(crate) fn add(&self, told: Event) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seq, at_unix_ms, at_ns) = (kept.next, clock::unix_ms(), clock::now().as_nanos());
+        let event = Event { seq, at_unix_ms, at_ns, ..told };
         kept.next += 1;
         if kept.events.len() == KEPT {
             kept.events.pop_front();
@@ -53,6 +62,19 @@ impl Events {
         let events = kept.events.iter().filter(|event| event.seq > since).cloned().collect();
         Subscription { kept: events, missed, coming }
     }
+}
+
+/// Logs an event of a context or session for people: without addresses above DEBUG, and without nonces.
+pub(crate) fn log(level: Level, line: &str, event: &Event) {
+    let Event { context, session, reason, .. } = event;
+    let reason = reason.as_deref();
+    if level == Level::WARN {
+        tracing::warn!(context, session, reason, "{line}");
+    } else if level == Level::INFO {
+        tracing::info!(context, session, reason, "{line}");
+    }
+    let [ulids, from, to] = [event.ulids, event.from, event.to].map(|pair| pair.map(display));
+    tracing::debug!(context, session, ulids, from, to, reason, "{line}");
 }
 
 /// What a listener gets.

@@ -5,35 +5,30 @@
 //! request at a time, bounded in time and size, and an answer is kept for its lifetime.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
+use moorline_api::Pair;
 use moorline_types::{ContextId, LocatorPair};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{self, timeout};
 
 use crate::clock;
 use crate::config::RankerConfig;
+use crate::events::locator_pair;
 use crate::shell::Daemon;
 
 /// What is sent, and what is to come back in another order.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Pairs {
     pairs: Vec<Pair>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Pair {
-    local: Ipv6Addr,
-    peer: Ipv6Addr,
 }
 
 /// An order that came in.
@@ -43,12 +38,12 @@ pub(crate) struct Ranked {
     order: anyhow::Result<Vec<LocatorPair>>,
 }
 
-/// Who asks, and what the answers were.
+/// Who is asked, and what the answers were.
 #[derive(Debug, Default)]
 pub(crate) struct Ranker {
     config: Option<RankerConfig>,
-    questions: Option<mpsc::Sender<Vec<LocatorPair>>>,
-    answers: Option<mpsc::Receiver<Ranked>>,
+    /// The question that is not answered yet.
+    asked: JoinSet<Ranked>,
     /// By what was asked: what came, none if nothing did, and until when it counts.
     known: BTreeMap<Vec<LocatorPair>, (Option<Vec<LocatorPair>>, time::Instant)>,
     waiting: BTreeMap<Vec<LocatorPair>, BTreeSet<ContextId>>,
@@ -58,22 +53,15 @@ pub(crate) struct Ranker {
 
 impl Ranker {
     pub(crate) fn start(config: Option<RankerConfig>) -> Self {
-        let Some(config) = config else { return Self::default() };
-        let (questions, asked) = mpsc::channel(1);
-        let (sender, answers) = mpsc::channel(1);
-        tokio::spawn(serve(config.clone(), asked, sender));
-        let (questions, answers) = (Some(questions), Some(answers));
-        Self { config: Some(config), questions, answers, ..Self::default() }
+        Self { config, ..Self::default() }
     }
 
     /// The next answer; never, if nobody is asked. Cancel safe.
     pub(crate) async fn next(&mut self) -> Ranked {
-        match &mut self.answers {
-            Some(answers) => match answers.recv().await {
-                Some(ranked) => ranked,
-                None => std::future::pending().await,
-            },
-            None => std::future::pending().await,
+        match self.asked.join_next().await {
+            Some(Ok(ranked)) => ranked,
+            // A question neither panics nor is it cancelled.
+            Some(Err(_)) | None => std::future::pending().await,
         }
     }
 
@@ -98,14 +86,12 @@ impl Ranker {
         old
     }
 
-    /// Hands the next question on, if the last one is answered.
+    /// Puts the next question, if the last one is answered.
     fn ask(&mut self) {
-        let Some(questions) = &self.questions else { return };
-        while let Some(pairs) = self.queue.pop_front() {
-            if let Err(mpsc::error::TrySendError::Full(pairs)) = questions.try_send(pairs) {
-                self.queue.push_front(pairs);
-                return;
-            }
+        if let (Some(config), true) = (&self.config, self.asked.is_empty())
+            && let Some(pairs) = self.queue.pop_front()
+        {
+            self.asked.spawn(ask_in_time(config.clone(), pairs));
         }
     }
 
@@ -168,26 +154,17 @@ impl Daemon {
     }
 }
 
-async fn serve(
-    config: RankerConfig,
-    mut asked: mpsc::Receiver<Vec<LocatorPair>>,
-    answers: mpsc::Sender<Ranked>,
-) {
-    while let Some(pairs) = asked.recv().await {
-        let order = timeout(config.timeout, ask(&config, &pairs)).await;
-        let late =
-            || anyhow::anyhow!("no answer from {} in {:?}", config.authority, config.timeout);
-        let order = order.unwrap_or_else(|_| Err(late()));
-        if answers.send(Ranked { asked: pairs, order }).await.is_err() {
-            return;
-        }
-    }
+async fn ask_in_time(config: RankerConfig, asked: Vec<LocatorPair>) -> Ranked {
+    let order = timeout(config.timeout, ask(&config, &asked))
+        .await
+        .unwrap_or_else(|_| bail!("no answer from {} in {:?}", config.authority, config.timeout));
+    Ranked { asked, order }
 }
 
 /// One request and its answer.
 async fn ask(config: &RankerConfig, pairs: &[LocatorPair]) -> anyhow::Result<Vec<LocatorPair>> {
-    let pair = |pair: &LocatorPair| Pair { local: pair.local.0, peer: pair.peer.0 };
-    let body = serde_json::to_vec(&Pairs { pairs: pairs.iter().map(pair).collect() })?;
+    let pairs = pairs.iter().copied().map(locator_pair).collect();
+    let body = serde_json::to_vec(&Pairs { pairs })?;
     let stream = TcpStream::connect(&config.authority)
         .await
         .with_context(|| format!("connect to {}", config.authority))?;

@@ -9,13 +9,15 @@ use axum::extract::{ConnectInfo, Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use moorline_api::{
     Context, Down, ErrorBody, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses, Paths,
     SOCKET_GROUP, Status, paths,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::BroadcastStream;
@@ -52,16 +54,16 @@ pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receive
     let listener = listen(path).with_context(|| format!("control socket {}", path.display()))?;
     let (ask, asked) = mpsc::channel(WAITING);
     let router = Router::new()
-        .route(paths::STATUS, get(status))
-        .route(paths::CONTEXTS, get(contexts))
+        .route(paths::STATUS, view(Ask::Status))
+        .route(paths::CONTEXTS, view(Ask::Contexts))
         .route(paths::ILCC, get(ilcc))
-        .route(paths::ADDRESSES, get(addresses))
-        .route(paths::PATHS, get(all_paths))
-        .route(paths::SWITCH, post(switch))
-        .route(paths::PIN, post(pin))
-        .route(paths::UNPIN, post(unpin))
-        .route(paths::SPREAD, post(spread))
-        .route(paths::RULES, post(rule))
+        .route(paths::ADDRESSES, view(Ask::Addresses))
+        .route(paths::PATHS, view(Ask::Paths))
+        .route(paths::SWITCH, change(PathRequest::Switch))
+        .route(paths::PIN, change(PathRequest::Pin))
+        .route(paths::UNPIN, change(PathRequest::Unpin))
+        .route(paths::SPREAD, change(PathRequest::Spread))
+        .route(paths::RULES, change(|rule| PathRequest::Rule(Box::new(rule))))
         .route(paths::DOWN, post(down))
         .route(paths::EVENTS, get(follow))
         .fallback(unknown)
@@ -95,12 +97,16 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn status(State(shared): State<Shared>) -> Response {
-    answer(&shared, Ask::Status).await
+/// What anybody with access to the socket may know.
+fn view<T: Serialize + Send + 'static>(ask: fn(oneshot::Sender<T>) -> Ask) -> MethodRouter<Shared> {
+    get(async move |State(shared): State<Shared>| answer(&shared, ask).await)
 }
 
-async fn contexts(State(shared): State<Shared>) -> Response {
-    answer(&shared, Ask::Contexts).await
+/// Something is to change.
+fn change<T: DeserializeOwned + 'static>(request: fn(T) -> PathRequest) -> MethodRouter<Shared> {
+    post(async move |State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes| {
+        grant(&shared, who, &body, request).await
+    })
 }
 
 /// Who may read nonces may send as a correspondent, so members of the group do not see them.
@@ -109,35 +115,7 @@ async fn ilcc(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response
     answer(&shared, |reply| Ask::Ilcc { with_nonces, reply }).await
 }
 
-async fn addresses(State(shared): State<Shared>) -> Response {
-    answer(&shared, Ask::Addresses).await
-}
-
-async fn all_paths(State(shared): State<Shared>) -> Response {
-    answer(&shared, Ask::Paths).await
-}
-
 type Asker = ConnectInfo<Who>;
-
-async fn switch(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    request(&shared, who, &body, PathRequest::Switch).await
-}
-
-async fn pin(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    request(&shared, who, &body, PathRequest::Pin).await
-}
-
-async fn unpin(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    request(&shared, who, &body, PathRequest::Unpin).await
-}
-
-async fn spread(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    request(&shared, who, &body, PathRequest::Spread).await
-}
-
-async fn rule(State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes) -> Response {
-    request(&shared, who, &body, |rule| PathRequest::Rule(Box::new(rule))).await
-}
 
 /// Members of the group choose paths; connections of all users end with the daemon.
 async fn down(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
@@ -149,12 +127,12 @@ async fn down(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response
     answer(&shared, Ask::Down).await
 }
 
-/// Something is to change: who asks must be allowed to, whatever the mode of the socket.
-async fn request<T: serde::de::DeserializeOwned>(
+/// Who asks for a change must be allowed to, whatever the mode of the socket.
+async fn grant<T: DeserializeOwned>(
     shared: &Shared,
     who: Who,
     body: &[u8],
-    request: impl FnOnce(T) -> PathRequest,
+    request: fn(T) -> PathRequest,
 ) -> Response {
     if !who.may_change().await {
         tracing::warn!(uid = who.uid, pid = who.pid, "change refused: not root, not in the group");
@@ -165,32 +143,32 @@ async fn request<T: serde::de::DeserializeOwned>(
         Ok(body) => request(body),
         Err(wrong) => return error(StatusCode::BAD_REQUEST, &format!("request body: {wrong}")),
     };
-    let (sender, receiver) = oneshot::channel();
-    if shared.ask.send(Ask::PathRequest(request, who, sender)).await.is_err() {
-        return error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping");
-    }
-    match receiver.await {
-        Ok(Ok(answer)) => Json(answer).into_response(),
-        Ok(Err(denied)) => {
+    match ask(shared, |reply| Ask::PathRequest(request, who, reply)).await {
+        Some(Ok(answer)) => Json(answer).into_response(),
+        Some(Err(denied)) => {
             let body = ErrorBody { error: denied.error, help: denied.help };
             (StatusCode::CONFLICT, Json(body)).into_response()
         }
-        Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping"),
+        None => stopping(),
     }
 }
 
-async fn answer<T: serde::Serialize>(
+async fn answer<T: Serialize>(
     shared: &Shared,
-    ask: impl FnOnce(oneshot::Sender<T>) -> Ask,
+    question: impl FnOnce(oneshot::Sender<T>) -> Ask,
 ) -> Response {
+    ask(shared, question).await.map_or_else(stopping, |value| Json(value).into_response())
+}
+
+/// What the main loop answers; none if it has ended.
+async fn ask<T>(shared: &Shared, question: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Option<T> {
     let (sender, receiver) = oneshot::channel();
-    if shared.ask.send(ask(sender)).await.is_err() {
-        return error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping");
-    }
-    match receiver.await {
-        Ok(value) => Json(value).into_response(),
-        Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping"),
-    }
+    shared.ask.send(question(sender)).await.ok()?;
+    receiver.await.ok()
+}
+
+fn stopping() -> Response {
+    error(StatusCode::SERVICE_UNAVAILABLE, "moorlined is stopping")
 }
 
 async fn follow(

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::SavedAddresses;
-use sessions::SavedSessions;
+use sessions::SavedSession;
 
 /// Files under the state directory, readable by the daemon only: tags and nonces are secrets.
 #[derive(Debug)]
@@ -67,15 +67,14 @@ impl Store {
 
     /// The contexts of the last run, if it was since this boot.
     pub(crate) fn load_contexts(&self) -> Vec<ContextSnapshot> {
-        let saved = self.load_whole::<SavedContexts>(CONTEXTS);
-        saved.map(|saved| saved.of_boot(&boot_id())).unwrap_or_default()
+        self.load_kept(CONTEXTS).contexts(&boot_id())
     }
 
     pub(crate) fn save_contexts(
         &self,
         contexts: impl Iterator<Item = ContextSnapshot>,
     ) -> anyhow::Result<()> {
-        self.save(CONTEXTS, &SavedContexts::new(contexts, boot_id()), Outlives::Process)
+        self.save(CONTEXTS, &Kept::of_contexts(contexts, boot_id()), Outlives::Process)
     }
 
     pub(crate) fn remove_contexts(&self) -> anyhow::Result<()> {
@@ -84,15 +83,14 @@ impl Store {
 
     /// The ILNP sessions of the last run, if it was since this boot.
     pub(crate) fn load_sessions(&self) -> Vec<SessionSnapshot> {
-        let saved = self.load_whole::<SavedSessions>(SESSIONS);
-        saved.map(|saved| saved.of_boot(&boot_id())).unwrap_or_default()
+        self.load_kept(SESSIONS).sessions(&boot_id())
     }
 
     pub(crate) fn save_sessions(
         &self,
         sessions: impl Iterator<Item = SessionSnapshot>,
     ) -> anyhow::Result<()> {
-        self.save(SESSIONS, &SavedSessions::new(sessions, boot_id()), Outlives::Process)
+        self.save(SESSIONS, &Kept::of_sessions(sessions, boot_id()), Outlives::Process)
     }
 
     pub(crate) fn remove_sessions(&self) -> anyhow::Result<()> {
@@ -113,11 +111,12 @@ impl Store {
     }
 
     /// What does not outlive a boot may be half a file after one: then there is none.
-    fn load_whole<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        self.load(name).unwrap_or_else(|error| {
+    fn load_kept(&self, name: &str) -> Kept {
+        let kept = self.load(name).unwrap_or_else(|error| {
             tracing::warn!("not taken over from the run before: {error:#}");
             None
-        })
+        });
+        kept.unwrap_or_default()
     }
 
     fn load<T: DeserializeOwned>(&self, name: &str) -> anyhow::Result<Option<T>> {
@@ -192,11 +191,11 @@ pub enum SavedState {
 /// # Errors
 /// It is none of them.
 pub fn read_state(octets: &[u8], boot_id: &str) -> anyhow::Result<SavedState> {
-    if let Ok(saved) = serde_json::from_slice::<SavedContexts>(octets) {
-        return Ok(SavedState::Contexts(saved.of_boot(boot_id)));
-    }
-    if let Ok(saved) = serde_json::from_slice::<SavedSessions>(octets) {
-        return Ok(SavedState::Sessions(saved.of_boot(boot_id)));
+    if let Ok(kept) = serde_json::from_slice::<Kept>(octets) {
+        return Ok(match &kept.contexts {
+            Some(_) => SavedState::Contexts(kept.contexts(boot_id)),
+            None => SavedState::Sessions(kept.sessions(boot_id)),
+        });
     }
     let addresses = serde_json::from_slice::<SavedAddresses>(octets)?;
     Ok(SavedState::Addresses(addresses.into_groups(|_| None)?.len()))
@@ -208,33 +207,44 @@ pub fn read_state(octets: &[u8], boot_id: &str) -> anyhow::Result<SavedState> {
 /// None that is known.
 pub fn write_state(state: &SavedState, boot_id: &str) -> anyhow::Result<Vec<u8>> {
     let boot_id = boot_id.to_owned();
-    Ok(match state {
-        SavedState::Contexts(contexts) => {
-            serde_json::to_vec(&SavedContexts::new(contexts.iter().cloned(), boot_id))?
-        }
-        SavedState::Sessions(sessions) => {
-            serde_json::to_vec(&SavedSessions::new(sessions.iter().cloned(), boot_id))?
-        }
-        SavedState::Addresses(_) => Vec::new(),
-    })
+    let kept = match state {
+        SavedState::Contexts(contexts) => Kept::of_contexts(contexts.iter().cloned(), boot_id),
+        SavedState::Sessions(sessions) => Kept::of_sessions(sessions.iter().cloned(), boot_id),
+        SavedState::Addresses(_) => return Ok(Vec::new()),
+    };
+    Ok(serde_json::to_vec(&kept)?)
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct SavedContexts {
+/// A file of what does not outlive a boot: contexts or sessions.
+#[derive(Default, Serialize, Deserialize)]
+struct Kept {
     boot_id: String,
-    contexts: Vec<SavedContext>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    contexts: Option<Vec<SavedContext>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sessions: Option<Vec<SavedSession>>,
 }
 
-impl SavedContexts {
-    fn new(contexts: impl Iterator<Item = ContextSnapshot>, boot_id: String) -> Self {
-        Self { boot_id, contexts: contexts.map(SavedContext::from_snapshot).collect() }
+impl Kept {
+    fn of_contexts(contexts: impl Iterator<Item = ContextSnapshot>, boot_id: String) -> Self {
+        let contexts = Some(contexts.map(SavedContext::from_snapshot).collect());
+        Self { boot_id, contexts, sessions: None }
     }
 
-    fn of_boot(self, boot_id: &str) -> Vec<ContextSnapshot> {
-        if self.boot_id != boot_id {
-            return Vec::new();
-        }
-        self.contexts.into_iter().map(SavedContext::into_snapshot).collect()
+    fn of_sessions(sessions: impl Iterator<Item = SessionSnapshot>, boot_id: String) -> Self {
+        let sessions = Some(sessions.map(SavedSession::from_snapshot).collect());
+        Self { boot_id, contexts: None, sessions }
+    }
+
+    fn contexts(self, boot_id: &str) -> Vec<ContextSnapshot> {
+        let contexts = self.contexts.filter(|_| self.boot_id == boot_id);
+        contexts.into_iter().flatten().map(SavedContext::into_snapshot).collect()
+    }
+
+    /// What cannot be a session is left out.
+    fn sessions(self, boot_id: &str) -> Vec<SessionSnapshot> {
+        let sessions = self.sessions.filter(|_| self.boot_id == boot_id);
+        sessions.into_iter().flatten().filter_map(SavedSession::into_snapshot).collect()
     }
 }
 

@@ -1,10 +1,13 @@
 //! Events of contexts, and what people want to know of them in the log.
 
-use moorline_api::{EventKind, Pair};
+use std::fmt::Display;
+
+use moorline_api::{Event as Told, EventKind};
 use moorline_contexts::{Event, Failure, ReapState, Removal};
 use moorline_types::{ContextId, LocatorPair, UlidPair};
+use tracing::Level;
 
-use crate::events::{locator_pair, ulid_pair};
+use crate::events::{self, locator_pair, ulid_pair};
 use crate::shell::Daemon;
 use crate::views;
 
@@ -18,17 +21,12 @@ impl Daemon {
                 | Event::Moved { .. }
                 | Event::Removed { .. }
         );
-        log(event);
-        let (kind, context, ulids, mut reason) = describe(event);
+        let (level, line, mut told) = describe(event);
+        events::log(level, line, &told);
         if let Event::Moved { context, cause, .. } = event {
-            reason = Some(self.steer.reason(*context, *cause));
+            told.reason = Some(self.steer.reason(*context, *cause));
         }
-        self.events.push(kind, |told| {
-            told.context = context.map(|id| id.0);
-            told.ulids = Some(ulid_pair(ulids));
-            told.reason = reason;
-            (told.from, told.to) = pairs(event);
-        });
+        self.events.add(told);
         if let Event::Established { context, .. } | Event::Renewed { context, .. } = event {
             self.rank(*context);
         }
@@ -36,70 +34,70 @@ impl Daemon {
     }
 }
 
-/// The pair that was in use, and the one that is or was to be.
-fn pairs(event: &Event) -> (Option<Pair>, Option<Pair>) {
+/// Level and line of an event in the log, and the event for those who listen.
+fn describe(event: &Event) -> (Level, &'static str, Told) {
+    let told = |kind, context: &ContextId, ulids: &UlidPair, reason: &dyn Display| Told {
+        context: Some(context.0),
+        ulids: Some(ulid_pair(*ulids)),
+        reason: Some(reason.to_string()),
+        ..Told::new(0, 0, 0, kind)
+    };
     let pair = |locators: &LocatorPair| Some(locator_pair(*locators));
     match event {
-        Event::Moved { from, to, .. } => (pair(from), pair(to)),
-        Event::Suspected { locators, .. } => (pair(locators), None),
-        Event::Congested { locators, .. } | Event::Unanswered { pair: locators, .. } => {
-            (None, pair(locators))
-        }
-        Event::Initiated { .. }
-        | Event::Established { .. }
-        | Event::Renewed { .. }
-        | Event::Failed { .. }
-        | Event::StateChanged { .. }
-        | Event::Cleared { .. }
-        | Event::Unreachable { .. }
-        | Event::Removed { .. } => (None, None),
-    }
-}
-
-/// Kind, context, ULIDs and reason of an event.
-fn describe(event: &Event) -> (EventKind, Option<ContextId>, UlidPair, Option<String>) {
-    match event {
         Event::Initiated { context, ulids } => {
-            (EventKind::ContextTriggered, Some(*context), *ulids, None)
+            let told = told(EventKind::ContextTriggered, context, ulids, &"");
+            (Level::DEBUG, "initiated", Told { reason: None, ..told })
         }
         Event::Established { context, ulids, role } => {
-            let role = views::role(*role).to_string();
-            (EventKind::ContextEstablished, Some(*context), *ulids, Some(role))
+            let role = views::role(*role);
+            let told = told(EventKind::ContextEstablished, context, ulids, &role);
+            (Level::INFO, "context established", told)
         }
         Event::Renewed { context, ulids } => {
-            let reason = Some("renewed by the peer".to_owned());
-            (EventKind::ContextEstablished, Some(*context), *ulids, reason)
+            // A peer renews a context as often as it likes: at a higher level it could fill the log.
+            let reason = "renewed by the peer";
+            let told = told(EventKind::ContextEstablished, context, ulids, &reason);
+            (Level::DEBUG, "context renewed by the peer", told)
         }
         Event::Failed { ulids, failure, .. } => {
             let (kind, reason) = describe_failure(*failure);
-            (kind, None, *ulids, reason.map(str::to_owned))
+            let (ulids, reason) = (Some(ulid_pair(*ulids)), reason.map(str::to_owned));
+            (Level::DEBUG, "no context", Told { ulids, reason, ..Told::new(0, 0, 0, kind) })
         }
         Event::StateChanged { context, ulids, to, cause, .. } => {
-            (kind_of_state(*to), Some(*context), *ulids, Some(cause.to_string()))
+            (Level::DEBUG, "reachability", told(kind_of_state(*to), context, ulids, cause))
         }
-        Event::Moved { context, ulids, cause, .. } => {
-            (EventKind::Moved, Some(*context), *ulids, Some(cause.to_string()))
+        Event::Moved { context, ulids, from, to, cause } => {
+            let told = told(EventKind::Moved, context, ulids, cause);
+            (Level::INFO, "context moved", Told { from: pair(from), to: pair(to), ..told })
         }
-        Event::Suspected { context, ulids, hint, .. } => {
-            (EventKind::Suspect, Some(*context), *ulids, Some(hint.to_string()))
+        Event::Suspected { context, ulids, locators, hint } => {
+            let told = told(EventKind::Suspect, context, ulids, hint);
+            (Level::DEBUG, "suspected", Told { from: pair(locators), ..told })
         }
         Event::Cleared { context, ulids, hint, after } => {
-            let reason = Some(format!("{hint}, after {} ms", after.as_millis()));
-            (EventKind::Cleared, Some(*context), *ulids, reason)
+            let reason = format!("{hint}, after {} ms", after.as_millis());
+            let told = told(EventKind::Cleared, context, ulids, &reason);
+            (Level::DEBUG, "suspicion cleared", told)
         }
-        Event::Congested { context, ulids, ce, ece, .. } => {
-            (EventKind::Congested, Some(*context), *ulids, Some(format!("ce={ce} ece={ece}")))
+        Event::Congested { context, ulids, locators, ce, ece } => {
+            let reason = format!("ce={ce} ece={ece}");
+            let told = told(EventKind::Congested, context, ulids, &reason);
+            (Level::DEBUG, "congested", Told { to: pair(locators), ..told })
         }
-        Event::Unanswered { context, ulids, cause, .. } => {
-            (EventKind::PathUnanswered, Some(*context), *ulids, Some(cause.to_string()))
+        Event::Unanswered { context, ulids, pair: asked, cause } => {
+            let told = told(EventKind::PathUnanswered, context, ulids, cause);
+            (Level::INFO, "pair did not answer", Told { to: pair(asked), ..told })
         }
         Event::Unreachable { context, ulids, probes } => {
-            let reason = Some(format!("{probes} probes without an answer"));
-            (EventKind::Warning, Some(*context), *ulids, reason)
+            let reason = format!("{probes} probes without an answer");
+            let told = told(EventKind::Warning, context, ulids, &reason);
+            (Level::WARN, "no locator pair answers", told)
         }
         Event::Removed { context, ulids, removal } => {
-            let reason = Some(removal_text(*removal).to_owned());
-            (EventKind::ContextRemoved, Some(*context), *ulids, reason)
+            let reason = removal_text(*removal);
+            let told = told(EventKind::ContextRemoved, context, ulids, &reason);
+            (Level::INFO, "context removed", told)
         }
     }
 }
@@ -127,45 +125,5 @@ const fn removal_text(removal: Removal) -> &'static str {
         Removal::Confused => "confused",
         Removal::NoSupport => "the peer has no Shim6 any more",
         Removal::NotTaken => views::NOT_TAKEN,
-    }
-}
-
-/// For people: what they would want to know at INFO, without addresses.
-fn log(event: &Event) {
-    match event {
-        Event::Initiated { context, ulids } => tracing::debug!(%context, %ulids, "initiated"),
-        Event::Established { context, ulids, role } => {
-            tracing::info!(%context, ?role, "context established");
-            tracing::debug!(%context, %ulids, "established");
-        }
-        // A peer renews a context as often as it likes: at a higher level it could fill the log.
-        Event::Renewed { context, .. } => tracing::debug!(%context, "context renewed by the peer"),
-        Event::Failed { failure, ulids, .. } => tracing::debug!(?failure, %ulids, "no context"),
-        Event::StateChanged { context, from, to, cause, .. } => {
-            tracing::debug!(%context, ?from, ?to, %cause, "reachability");
-        }
-        Event::Moved { context, from, to, cause, .. } => {
-            tracing::info!(%context, %cause, "context moved");
-            tracing::debug!(%context, %from, %to, "moved");
-        }
-        Event::Suspected { context, locators, hint, .. } => {
-            tracing::debug!(%context, %locators, %hint, "suspected");
-        }
-        Event::Cleared { context, hint, after, .. } => {
-            tracing::debug!(%context, %hint, ?after, "suspicion cleared");
-        }
-        Event::Congested { context, locators, ce, ece, .. } => {
-            tracing::debug!(%context, %locators, ce, ece, "congested");
-        }
-        Event::Unanswered { context, pair, cause, .. } => {
-            tracing::info!(%context, %cause, "pair did not answer");
-            tracing::debug!(%context, %pair, "no answer");
-        }
-        Event::Unreachable { context, probes, .. } => {
-            tracing::warn!(%context, probes, "no locator pair answers");
-        }
-        Event::Removed { context, removal, .. } => {
-            tracing::info!(%context, ?removal, "context removed");
-        }
     }
 }

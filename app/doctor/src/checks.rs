@@ -37,12 +37,8 @@ fn firewall_rules(facts: &Facts) -> Vec<Finding> {
             firewall::examine(ruleset, &names, ilnp)
         }
         Firewall::NoProgram => vec![
-            Finding::new(
-                "firewall-unread",
-                Severity::Note,
-                "there is no `nft` to read firewall rules with",
-            )
-            .remedy("Install nftables, or see yourself that protocol 140 passes."),
+            Finding::note("firewall-unread", "there is no `nft` to read firewall rules with")
+                .remedy("Install nftables, or see yourself that protocol 140 passes."),
         ],
         Firewall::Unread(why) => vec![
             Finding::new(
@@ -50,19 +46,16 @@ fn firewall_rules(facts: &Facts) -> Vec<Finding> {
                 Severity::NotSeen,
                 "the firewall's rules could not be read",
             )
-            .shown_by(why.clone())
+            .shown_by(why)
             .remedy("Run this as root."),
         ],
     };
     if !facts.legacy_tables.is_empty() {
+        let what = "rules of the older ip6tables are in force, which this does not read";
         findings.push(
-            Finding::new(
-                "firewall-legacy",
-                Severity::NotSeen,
-                "rules of the older ip6tables are in force, which this does not read",
-            )
-            .shown_by(format!("tables: {}", facts.legacy_tables.join(", ")))
-            .remedy("See that they accept protocol 140: ip6tables-legacy-save"),
+            Finding::new("firewall-legacy", Severity::NotSeen, what)
+                .shown_by(format!("tables: {}", facts.legacy_tables.join(", ")))
+                .remedy("See that they accept protocol 140: ip6tables-legacy-save"),
         );
     }
     findings

@@ -52,9 +52,36 @@ impl Finding {
         }
     }
 
+    /// Connections cannot move.
+    pub(crate) fn stops(code: &str, what: impl Into<String>) -> Self {
+        Self::new(code, Severity::StopsProtection, what)
+    }
+
+    /// Some connections cannot move, or it costs something.
+    pub(crate) fn warning(code: &str, what: impl Into<String>) -> Self {
+        Self::new(code, Severity::Warning, what)
+    }
+
+    /// Worth knowing.
+    pub(crate) fn note(code: &str, what: impl Into<String>) -> Self {
+        Self::new(code, Severity::Note, what)
+    }
+
     pub(crate) fn shown_by(mut self, evidence: impl Into<String>) -> Self {
         self.evidence.push(evidence.into());
         self
+    }
+
+    pub(crate) fn shown_by_each<T: ToString>(mut self, all: impl IntoIterator<Item = T>) -> Self {
+        self.evidence.extend(all.into_iter().map(|one| one.to_string()));
+        self
+    }
+
+    /// Names some, and says how many there are more.
+    pub(crate) fn shown_by_some<T: ToString>(self, all: impl ExactSizeIterator<Item = T>) -> Self {
+        let more = all.len().saturating_sub(MAX_SHOWN);
+        let rest = (more > 0).then(|| format!("and {more} more"));
+        self.shown_by_each(all.take(MAX_SHOWN)).shown_by_each(rest)
     }
 
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
@@ -84,3 +111,6 @@ impl Report {
         }
     }
 }
+
+/// Peers or connections that a finding names.
+const MAX_SHOWN: usize = 10;

@@ -12,10 +12,13 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+use moorline_wire::PROTOCOL as SHIM6;
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
+use moorline_wire::ip6::ICMPV6;
 use serde_json::Value;
 
 use crate::finding::{Finding, Severity};
+use crate::icmpv6::{DESTINATION_UNREACHABLE, ECHO_REPLY, PACKET_TOO_BIG, PARAMETER_PROBLEM};
 use walk::{Ruleset, Verdict};
 
 /// A packet, as far as it decides about rules.
@@ -35,13 +38,25 @@ pub(crate) struct Packet<'a> {
     pub(crate) ct_state: &'static str,
 }
 
+impl<'a> Packet<'a> {
+    fn shim6(hook: &'static str, interface: &'a str, ct_state: &'static str) -> Self {
+        Self { hook, interface, protocol: SHIM6, icmp_type: None, has_options: false, ct_state }
+    }
+
+    fn icmpv6(hook: &'static str, interface: &'a str, kind: u8, ct_state: &'static str) -> Self {
+        Self { protocol: ICMPV6, icmp_type: Some(kind), ..Self::shim6(hook, interface, ct_state) }
+    }
+}
+
 /// Findings about a ruleset, for packets on these interfaces; with the ICMPv6 types of ILNP's handshake if it is on.
 pub(crate) fn examine(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]>) -> Vec<Finding> {
     let ruleset = Ruleset::read(ruleset);
     let mut drops: Vec<Drops<'_>> = Vec::new();
     let all = interfaces.iter().flat_map(|interface| packets(interface));
     let of_ilnp = interfaces.iter().flat_map(|interface| of_ilnp(interface, ilnp));
-    for packet in all.chain([NOTICE]).chain(of_ilnp) {
+    // RFC 6069: Destination Unreachable about a TCP segment, from this host to itself.
+    let notice = Packet::icmpv6("input", "lo", DESTINATION_UNREACHABLE, "related");
+    for packet in all.chain([notice]).chain(of_ilnp) {
         for verdict in ruleset.walk(&packet) {
             match drops.iter_mut().find(|one| one.is_same_rule(&packet, &verdict)) {
                 Some(found) => found.add(&packet, &verdict),
@@ -124,12 +139,11 @@ pub(crate) enum Answer {
 /// The place where this host drops such an answer, and whether that is certain.
 pub(crate) fn dropped(ruleset: &Value, interface: &str, answer: Answer) -> Option<(String, bool)> {
     let ruleset = Ruleset::read(ruleset);
-    let (protocol, icmp_type, ct_state) = match answer {
-        Answer::Echo => (ICMPV6, Some(ECHO_REPLY), "established"),
-        Answer::Shim6 => (SHIM6, None, "established"),
-        Answer::Refusal => (ICMPV6, Some(PARAMETER_PROBLEM), "invalid"),
+    let at = |hook| match answer {
+        Answer::Echo => Packet::icmpv6(hook, interface, ECHO_REPLY, "established"),
+        Answer::Shim6 => Packet::shim6(hook, interface, "established"),
+        Answer::Refusal => Packet::icmpv6(hook, interface, PARAMETER_PROBLEM, "invalid"),
     };
-    let at = |hook| Packet { hook, interface, protocol, icmp_type, has_options: false, ct_state };
     let found = INBOUND.into_iter().flat_map(|hook| ruleset.walk(&at(hook)));
     // The answer comes in by the interface that the test packet left by.
     let found = found.filter(|verdict| !verdict.is_reverse_path);
@@ -139,25 +153,10 @@ pub(crate) fn dropped(ruleset: &Value, interface: &str, answer: Answer) -> Optio
 /// What has to pass. What is dropped of something that goes on is dropped of what begins, too: that comes first,
 /// for it is worse.
 fn packets(interface: &str) -> Vec<Packet<'_>> {
-    let shim6 = |hook, ct_state| Packet {
-        hook,
-        interface,
-        protocol: SHIM6,
-        icmp_type: None,
-        has_options: false,
-        ct_state,
-    };
     let hooks = || INBOUND.into_iter().chain(OUTBOUND);
-    let too_big = INBOUND.into_iter().map(|hook| Packet {
-        hook,
-        interface,
-        protocol: ICMPV6,
-        icmp_type: Some(PACKET_TOO_BIG),
-        has_options: false,
-        ct_state: "related",
-    });
-    let going_on = hooks().map(|hook| shim6(hook, "established"));
-    going_on.chain(hooks().map(|hook| shim6(hook, "new"))).chain(too_big).collect()
+    let shim6 = |ct_state| hooks().map(move |hook| Packet::shim6(hook, interface, ct_state));
+    let too_big = INBOUND.map(|hook| Packet::icmpv6(hook, interface, PACKET_TOO_BIG, "related"));
+    shim6("established").chain(shim6("new")).chain(too_big).collect()
 }
 
 /// What the daemon sends for ILNP. Connection tracking knows none of these types.
@@ -166,36 +165,29 @@ fn of_ilnp(interface: &str, types: Option<[u8; 2]>) -> impl Iterator<Item = Pack
         [(initiator, false), (responder, false), (LOCATOR_UPDATE, true)]
     });
     let at = move |hook, (kind, has_options)| Packet {
-        hook,
-        interface,
-        protocol: ICMPV6,
-        icmp_type: Some(kind),
         has_options,
-        ct_state: "invalid",
+        ..Packet::icmpv6(hook, interface, kind, "invalid")
     };
     messages.flat_map(move |message| OUTBOUND.map(|hook| at(hook, message)))
 }
 
 fn finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
-    if verdict.is_reverse_path {
-        reverse_path(packet.interface)
-    } else if packet.icmp_type == NOTICE.icmp_type {
-        notice(verdict)
-    } else if let (Some(kind), "invalid") = (packet.icmp_type, packet.ct_state) {
-        return ilnp_finding(kind, packet, verdict);
-    } else if packet.protocol == ICMPV6 {
-        too_big(packet.interface, verdict)
-    } else {
-        shim6_finding(packet, verdict)
-    }
-    .shown_by(format!("{}: {}", verdict.place, verdict.text))
+    let on = packet.interface;
+    let finding = match packet.icmp_type {
+        _ if verdict.is_reverse_path => reverse_path(on),
+        Some(DESTINATION_UNREACHABLE) => notice(verdict),
+        Some(PACKET_TOO_BIG) => too_big(on, verdict),
+        Some(kind) => ilnp(kind, packet, verdict),
+        None => shim6(packet, verdict),
+    };
+    finding.shown_by(format!("{}: {}", verdict.place, verdict.text))
 }
 
 fn reverse_path(on: &str) -> Finding {
     let what = format!(
         "the firewall drops what comes in by another interface than the one that it would answer by ({on})"
     );
-    Finding::new("firewall-reverse-path", Severity::Warning, what).remedy(
+    Finding::warning("firewall-reverse-path", what).remedy(
         "With two ISPs that drops good packets, moved ones first. Remove the rule (firewalld: \
          IPv6_rpfilter=no or loose), or take `iif` out of it.",
     )
@@ -204,7 +196,7 @@ fn reverse_path(on: &str) -> Finding {
 fn notice(verdict: &Verdict) -> Finding {
     let drops = drops(verdict.is_certain);
     let what = format!("the firewall {drops} what tells TCP to go on after a move");
-    Finding::new("firewall-notice", Severity::Warning, what).remedy(
+    Finding::warning("firewall-notice", what).remedy(
         "moorlined sends it from an address of this host to itself (docs/configuration.md, Notices to TCP). \
          Accept it before that: iifname \"lo\" accept",
     )
@@ -212,14 +204,13 @@ fn notice(verdict: &Verdict) -> Finding {
 
 fn too_big(on: &str, verdict: &Verdict) -> Finding {
     let what = format!("the firewall {} Packet Too Big on {on}", drops(verdict.is_certain));
-    Finding::new("firewall-packet-too-big", Severity::Warning, what).remedy(
+    Finding::warning("firewall-packet-too-big", what).remedy(
         "Without it, large packets vanish where a path is narrower (RFC 4890 s4.3.1). Accept it before that: \
          icmpv6 type packet-too-big accept",
     )
 }
 
-fn shim6_finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
-    let severity = if verdict.is_certain { Severity::StopsProtection } else { Severity::Warning };
+fn shim6(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
     let begins = packet.ct_state == "new";
     let what_of_it = if begins { " that begins something new" } else { "" };
     let direction = match packet.hook {
@@ -228,43 +219,31 @@ fn shim6_finding(packet: &Packet<'_>, verdict: &Verdict) -> Finding {
     };
     let (drops, on) = (drops(verdict.is_certain), packet.interface);
     let what = format!("the firewall {drops} protocol 140{what_of_it} {direction} {on}");
-    Finding::new("firewall-shim6", severity, what).remedy(
+    Finding::new("firewall-shim6", severity(verdict), what).remedy(
         "Peers begin contexts and probe other pairs by protocol 140, which connection tracking forgets after 10 idle \
          minutes. Accept it before that: meta l4proto 140 accept (`moorline doctor --fix` shows the command, asks, \
          and runs it)",
     )
 }
 
-fn ilnp_finding(kind: u8, packet: &Packet<'_>, verdict: &Verdict) -> Finding {
-    let Verdict { place, text, is_certain, .. } = verdict;
-    let severity = if *is_certain { Severity::StopsProtection } else { Severity::Warning };
-    let what = match kind {
+fn ilnp(kind: u8, packet: &Packet<'_>, verdict: &Verdict) -> Finding {
+    let which = match kind {
         LOCATOR_UPDATE => {
             "tells correspondents of ILNP where this host is (with the nonce in front of it)"
         }
         _ => "ILNP sessions begin with",
     };
-    let (drops, on) = (drops(*is_certain), packet.interface);
-    let finding = Finding::new(
-        "firewall-ilnp",
-        severity,
-        format!("the firewall {drops} ICMPv6 of type {kind} out of {on}, which {what}"),
-    );
+    let (drops, on) = (drops(verdict.is_certain), packet.interface);
+    let what = format!("the firewall {drops} ICMPv6 of type {kind} out of {on}, which {which}");
     let options = if packet.has_options { ", destination options and all" } else { "" };
-    finding.shown_by(format!("{place}: {text}")).remedy(format!(
+    Finding::new("firewall-ilnp", severity(verdict), what).remedy(format!(
         "Accept it before that{options}: icmpv6 type {kind} accept. Connection tracking takes it for invalid."
     ))
 }
 
-/// RFC 6069: Destination Unreachable about a TCP segment, from this host to itself.
-const NOTICE: Packet<'static> = Packet {
-    hook: "input",
-    interface: "lo",
-    protocol: ICMPV6,
-    icmp_type: Some(DESTINATION_UNREACHABLE),
-    has_options: false,
-    ct_state: "related",
-};
+fn severity(verdict: &Verdict) -> Severity {
+    if verdict.is_certain { Severity::StopsProtection } else { Severity::Warning }
+}
 
 fn drops(is_certain: bool) -> &'static str {
     if is_certain { "drops" } else { "may drop" }
@@ -272,17 +251,3 @@ fn drops(is_certain: bool) -> &'static str {
 
 const INBOUND: [&str; 3] = ["ingress", "prerouting", "input"];
 const OUTBOUND: [&str; 3] = ["output", "postrouting", "egress"];
-/// Protocol number of Shim6 (RFC 5533 s17).
-const SHIM6: u8 = 140;
-/// Protocol number of ICMPv6 (RFC 4443).
-const ICMPV6: u8 = 58;
-/// Type of ICMPv6 (RFC 4443 s3.1).
-const DESTINATION_UNREACHABLE: u8 = 1;
-/// Type of ICMPv6 (RFC 4443 s3.2).
-const PACKET_TOO_BIG: u8 = 2;
-/// Type of ICMPv6 (RFC 4443 s3.4).
-const PARAMETER_PROBLEM: u8 = 4;
-/// Type of ICMPv6 (RFC 4443 s4.2).
-const ECHO_REPLY: u8 = 129;
-/// Next header value of destination options (RFC 8200 s4.6).
-const DESTINATION_OPTIONS: u8 = 60;

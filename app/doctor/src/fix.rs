@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use moorline_wire::PROTOCOL as SHIM6;
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use serde_json::{Value, json};
 
@@ -122,7 +123,6 @@ fn is_xt_comment(rule: &Value) -> bool {
 
 /// Of the rules that are put in.
 pub const COMMENT: &str = "moorline";
-const SHIM6: u8 = 140;
 const FIREWALLD: &str =
     "firewalld: firewall-cmd --permanent --add-protocol=140 && firewall-cmd --reload";
 const UFW: &str = "ufw: put the line `-A ufw6-before-input -p 140 -j ACCEPT` (and `-A ufw6-before-output -p 140 -j \

@@ -15,6 +15,7 @@
 //! | `facts`, `collect` | what is known of the host, and where it comes from |
 //! | `checks` | facts to findings |
 //! | `firewall` | which rules of nftables drop what Moorline needs |
+//! | `icmpv6` | numbers of ICMPv6 messages |
 //! | `fix` | rules that open the host's own firewall for Moorline |
 //! | `probe` | test packets: made, sent, recognized when they or errors come back |
 //! | `unheard` | silence that a firewall of the ends explains |
@@ -28,6 +29,7 @@ mod facts;
 mod finding;
 mod firewall;
 mod fix;
+mod icmpv6;
 mod peer;
 pub mod probe;
 mod unheard;

@@ -20,11 +20,11 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     findings.extend(unknown(pairs));
     findings.extend(shim6(pairs, &behind_nat));
     findings.extend(ilnp(pairs));
-    let answers = |pair: &&PairReport, kind| pair.verdicts.get(&kind).is_some_and(is_answered);
-    let usable =
-        pairs.iter().filter(|pair| answers(pair, Kind::Shim6) || answers(pair, Kind::Ilnp));
-    let usable = usable.filter(|pair| !behind_nat.contains(&pair.pair.local));
-    let usable: Vec<_> = usable.map(|pair| pair.pair).collect();
+    let is_usable = |pair: &&PairReport| {
+        (pair.is_answered(Kind::Shim6) || pair.is_answered(Kind::Ilnp))
+            && !behind_nat.contains(&pair.pair.local)
+    };
+    let usable: Vec<_> = pairs.iter().filter(is_usable).map(|pair| pair.pair).collect();
     findings.extend(translated(pairs, &behind_nat, usable.is_empty()));
     findings.extend(from_link_layer(pairs));
     findings.extend(without_second_path(pairs, &usable));
@@ -42,7 +42,7 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
 
 /// Where protocol 140 passes on all pairs, no firewall explains a context that does not come about: the finding says so.
 pub fn explain_half_open(report: &PeerReport, findings: &mut [Finding]) {
-    let passes = |pair: &PairReport| pair.verdicts.get(&Kind::Shim6).is_some_and(is_answered);
+    let passes = |pair: &PairReport| pair.is_answered(Kind::Shim6);
     if report.pairs.is_empty() || !report.pairs.iter().all(passes) {
         return;
     }
@@ -59,24 +59,21 @@ pub fn explain_half_open(report: &PeerReport, findings: &mut [Finding]) {
 
 /// Nothing else can be found if there is no pair, or none answers.
 fn without_any_path(pairs: &[PairReport]) -> Option<Finding> {
-    let stops = |code, what| Finding::new(code, Severity::StopsProtection, what);
     if pairs.is_empty() {
-        let finding = stops("peer-no-pair", "there is no pair of addresses to try");
+        let finding = Finding::stops("peer-no-pair", "there is no pair of addresses to try");
         return Some(
             finding.remedy("This host needs an uplink with IPv6, and the peer an IPv6 address."),
         );
     }
-    let arrives = |pair: &PairReport| pair.passes(Kind::Plain) || pair.passes(Kind::Shim6);
-    if !pairs.iter().any(arrives)
-        && let Some(finding) = unknown(pairs)
-    {
-        return Some(finding);
+    if pairs.iter().any(|pair| pair.passes(Kind::Plain) || pair.passes(Kind::Shim6)) {
+        return None;
     }
-    let finding = stops("peer-unreachable", "the peer answers on no pair").remedy(
-        "Is it up, and is this its address? It may answer neither echo requests nor Shim6, or its firewall drops what opens no \
-         connection: `moorline doctor` there says so.",
-    );
-    (!pairs.iter().any(arrives)).then_some(finding)
+    unknown(pairs).or_else(|| {
+        Some(Finding::stops("peer-unreachable", "the peer answers on no pair").remedy(
+            "Is it up, and is this its address? It may answer neither echo requests nor Shim6, or its firewall drops what opens no \
+             connection: `moorline doctor` there says so.",
+        ))
+    })
 }
 
 /// Test packets whose fate nothing tells.
@@ -92,10 +89,10 @@ fn unknown(pairs: &[PairReport]) -> Option<Finding> {
     let severity = if is_needed { Severity::NotSeen } else { Severity::Note };
     let finding =
         Finding::new("peer-untested", severity, "some test packets say nothing of the way");
-    let finding = by_reason.iter().fold(finding, |finding, (why, kinds)| {
+    let finding = finding.shown_by_each(by_reason.iter().map(|(why, kinds)| {
         let columns: Vec<_> = kinds.iter().map(|kind| kind.column()).collect();
-        finding.shown_by(format!("{}: {why}", columns.join(", ")))
-    });
+        format!("{}: {why}", columns.join(", "))
+    }));
     let remedy = if is_needed {
         "Accept the answers in the firewall of this host: `moorline doctor` names the rule that drops protocol 140."
     } else {
@@ -107,7 +104,7 @@ fn unknown(pairs: &[PairReport]) -> Option<Finding> {
 fn black_hole(pair: &PairReport) -> Finding {
     let what = "large packets vanish, and no router says so";
     let path_mtu = pair.path_mtu.unwrap_or(1280);
-    Finding::new("peer-black-hole", Severity::Warning, what)
+    Finding::warning("peer-black-hole", what)
         .shown_by(format!("{}: up to {path_mtu} octets arrive", pair.pair))
         .remedy(
             "Somebody drops Packet Too Big. Set the MTU of the uplink to what arrives, or \
@@ -115,29 +112,27 @@ fn black_hole(pair: &PairReport) -> Finding {
         )
 }
 
-fn is_answered(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Passes { .. })
-}
-
-fn shim6(pairs: &[PairReport], behind_nat: &BTreeSet<Ipv6Addr>) -> Vec<Finding> {
-    let verdicts = || pairs.iter().filter_map(|pair| pair.verdicts.get(&Kind::Shim6));
-    if !verdicts().any(is_answered) && verdicts().any(|verdict| *verdict == Verdict::NoShim6) {
-        return vec![
-            Finding::new("peer-without", Severity::StopsProtection, "the peer has no Moorline")
+fn shim6(pairs: &[PairReport], behind_nat: &BTreeSet<Ipv6Addr>) -> Option<Finding> {
+    let is_answered = pairs.iter().any(|pair| pair.is_answered(Kind::Shim6));
+    if !is_answered && has(pairs, Kind::Shim6, &Verdict::NoShim6) {
+        return Some(
+            Finding::stops("peer-without", "the peer has no Moorline")
                 .shown_by("it answers protocol 140 with \"unrecognized next header\"")
                 .remedy("Both ends run it: install it there, or start it."),
-        ];
+        );
     }
-    let severity =
-        if verdicts().any(is_answered) { Severity::Warning } else { Severity::StopsProtection };
+    let severity = if is_answered { Severity::Warning } else { Severity::StopsProtection };
     let remedy = "A firewall of an ISP, of the peer or of this host drops it: the row without a mark says on which \
                   way. Ask for protocol 140 (Shim6, RFC 5533) to pass. NAT66 may drop it too (masquerade for IPv6), while it remembers \
                   packets of the peer.";
     let direct: Vec<_> =
         pairs.iter().filter(|pair| !behind_nat.contains(&pair.pair.local)).cloned().collect();
     lost(&direct, Kind::Shim6, "peer-shim6-lost", "protocol 140", severity, remedy)
-        .into_iter()
-        .collect()
+}
+
+/// Whether this came of the kind on some pair.
+fn has(pairs: &[PairReport], kind: Kind, verdict: &Verdict) -> bool {
+    pairs.iter().any(|pair| pair.verdicts.get(&kind) == Some(verdict))
 }
 
 /// Addresses of the peer that the daemon begins no context with, unless told to.
@@ -153,7 +148,7 @@ fn from_link_layer(pairs: &[PairReport]) -> Option<Finding> {
     let finding = Finding::new("peer-eui64", severity, what).remedy(
         "Connect to an address of the peer with a proof (`moorline dns-records` there prints them), or set trigger-eui64 = true.",
     );
-    Some(found.iter().map(ToString::to_string).fold(finding, Finding::shown_by))
+    Some(finding.shown_by_each(found))
 }
 
 /// Our addresses that somebody on the way replaces, be it on one pair.
@@ -196,61 +191,51 @@ fn translated(
     let finding = Finding::new("peer-nat66", severity, what).remedy(
         "Connections cannot move there. Have the router forward that prefix without translation (no masquerade for IPv6).",
     );
-    Some(translated.into_iter().fold(finding, Finding::shown_by))
+    Some(finding.shown_by_each(translated))
 }
 
 /// Failover needs pairs that answer by more than one of our addresses and more than one of the peer's, at each end that
 /// has more than one.
 fn without_second_path(pairs: &[PairReport], usable: &[Pair]) -> Option<Finding> {
-    let stops = |code, what: String| Finding::new(code, Severity::StopsProtection, what);
     let remedy = "Connections with it have nothing to move to: see to the other rows.";
-    let ends = |all: &mut dyn Iterator<Item = Ipv6Addr>| all.collect::<BTreeSet<_>>();
-    let prefixes = |all: &BTreeSet<Ipv6Addr>| {
-        all.iter()
-            .map(|one| one.segments().first_chunk::<4>().copied())
-            .collect::<BTreeSet<_>>()
-            .len()
-    };
-    if usable.is_empty() {
+    match usable {
         // Other findings say so where there is no Shim6 at all.
-        return None;
+        [] => return None,
+        [_] => {
+            let what = "only one pair of addresses works with this peer";
+            return Some(Finding::stops("peer-one-pair", what).remedy(remedy));
+        }
+        _ => {}
     }
-    if usable.len() == 1 {
-        let what = "only one pair of addresses works with this peer".to_owned();
-        return Some(stops("peer-one-pair", what).remedy(remedy));
-    }
-    let tried = || pairs.iter().map(|pair| pair.pair);
-    let sides = [
-        (
-            ends(&mut tried().map(|one| one.local)),
-            ends(&mut usable.iter().map(|one| one.local)),
-            "of ours",
-        ),
-        (
-            ends(&mut tried().map(|one| one.peer)),
-            ends(&mut usable.iter().map(|one| one.peer)),
-            "of the peer's",
-        ),
-    ];
-    let stuck = sides.iter().find(|(all, works, _)| prefixes(all) > 1 && prefixes(works) == 1)?;
-    let what =
-        format!("only one address {} works with this peer: its loss ends connections", stuck.2);
-    let finding = stops("peer-one-end", what).remedy(remedy);
-    Some(stuck.1.iter().map(ToString::to_string).fold(finding, Finding::shown_by))
+    let ends = |all: &[Pair], end: fn(&Pair) -> Ipv6Addr| all.iter().map(end).collect();
+    let prefixes = |all: &BTreeSet<Ipv6Addr>| {
+        let prefixes = all.iter().map(|one| one.segments().first_chunk::<4>().copied());
+        prefixes.collect::<BTreeSet<_>>().len()
+    };
+    let tried: Vec<_> = pairs.iter().map(|pair| pair.pair).collect();
+    let sides: [(fn(&Pair) -> Ipv6Addr, _); 2] =
+        [(|pair| pair.local, "of ours"), (|pair| pair.peer, "of the peer's")];
+    let stuck = sides.into_iter().find_map(|(end, whose)| {
+        let (all, works) = (ends(&tried, end), ends(usable, end));
+        (prefixes(&all) > 1 && prefixes(&works) == 1).then_some((works, whose))
+    });
+    let (works, whose) = stuck?;
+    let what = format!("only one address {whose} works with this peer: its loss ends connections");
+    Some(Finding::stops("peer-one-end", what).remedy(remedy).shown_by_each(works))
 }
 
 /// The nonce is an option of 8 octets, or 16: the tests of options say what becomes of those.
 fn ilnp(pairs: &[PairReport]) -> Vec<Finding> {
-    let verdicts = || pairs.iter().filter_map(|pair| pair.verdicts.get(&Kind::Ilnp));
-    if verdicts().any(|verdict| *verdict == Verdict::NoIlnp) && !verdicts().any(is_answered) {
-        let finding = Finding::new("peer-without-ilnp", Severity::Note, "the peer does no ILNP")
+    let is_answered = pairs.iter().any(|pair| pair.is_answered(Kind::Ilnp));
+    if !is_answered && has(pairs, Kind::Ilnp, &Verdict::NoIlnp) {
+        let finding = Finding::note("peer-without-ilnp", "the peer does no ILNP")
             .shown_by("it does not answer a proposal, though other ICMPv6 of that type arrives")
             .remedy(
                 "Set ilnp = \"on\" there, with the same ilnp-icmp-types, or leave it to Shim6.",
             );
         return vec![finding];
     }
-    let severity = if verdicts().any(is_answered) { Severity::Warning } else { Severity::Note };
+    let severity = if is_answered { Severity::Warning } else { Severity::Note };
     let kinds = [
         (Kind::LocatorUpdate, "ICMPv6 of type 156 (Locator Update)"),
         (Kind::Initiator, "ICMPv6 of the type that proposes sessions"),
@@ -277,21 +262,13 @@ fn lost(
     let stuck: Vec<_> = pairs
         .iter()
         .filter(|pair| pair.passes(Kind::Plain) && !pair.arrives(kind))
-        .filter_map(|pair| Some((pair, pair.verdicts.get(&kind)?)))
+        .filter_map(|pair| Some((pair.pair, pair.verdicts.get(&kind)?)))
         .filter(|(_, verdict)| !matches!(verdict, Verdict::Unknown { .. }))
+        .map(|(pair, verdict)| format!("{pair}: {}", words(verdict)))
         .collect();
-    if stuck.is_empty() {
-        return None;
-    }
-    let text = format!(
-        "{what} does not arrive on {} of {} pairs, where plain packets do",
-        stuck.len(),
-        pairs.len()
-    );
-    let finding = Finding::new(code, severity, text).remedy(remedy);
-    Some(stuck.into_iter().fold(finding, |finding, (pair, verdict)| {
-        finding.shown_by(format!("{}: {}", pair.pair, words(verdict)))
-    }))
+    let (count, all) = (stuck.len(), pairs.len());
+    let what = format!("{what} does not arrive on {count} of {all} pairs, where plain packets do");
+    (count > 0).then(|| Finding::new(code, severity, what).remedy(remedy).shown_by_each(stuck))
 }
 
 fn words(verdict: &Verdict) -> String {

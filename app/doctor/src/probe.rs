@@ -188,6 +188,11 @@ impl PairReport {
         self.passes(kind) || self.verdicts.get(&kind).is_some_and(is_translated)
     }
 
+    /// Whether the peer answered this kind as one that knows it.
+    pub(crate) fn is_answered(&self, kind: Kind) -> bool {
+        matches!(self.verdicts.get(&kind), Some(Verdict::Passes { .. }))
+    }
+
     /// Whether this kind arrived as it was sent.
     #[must_use]
     pub fn passes(&self, kind: Kind) -> bool {

@@ -24,16 +24,13 @@ fn by_own_firewall(ruleset: &Value, interface: &str, report: &mut PairReport) {
     let (echo, shim6) = (certainly(Answer::Echo), certainly(Answer::Shim6));
     let refusal = drops(Answer::Refusal);
     for (kind, verdict) in &mut report.verdicts {
-        let dropped = match kind {
-            Kind::Shim6 => &shim6,
+        let dropped = if *kind == Kind::Shim6 {
+            &shim6
+        } else if Kind::OF_ILNP.contains(kind) {
             // Without these errors, silence of a peer is no sign of a loss.
-            Kind::Ilnp | Kind::LocatorUpdate | Kind::Initiator | Kind::Responder => &refusal,
-            Kind::Plain
-            | Kind::Options8
-            | Kind::Options16
-            | Kind::Fragments
-            | Kind::Size1280
-            | Kind::Size1500 => &echo,
+            &refusal
+        } else {
+            &echo
         };
         if let (Verdict::Lost, Some((place, is_certain))) = (&*verdict, dropped) {
             let drops = if *is_certain { "drops" } else { "may drop" };
@@ -46,9 +43,8 @@ fn by_own_firewall(ruleset: &Value, interface: &str, report: &mut PairReport) {
 /// A proposal arrives, and no packet of the same type with an option to refuse, although options arrive. A firewall at the peer sees
 /// the latter alone: the programs take the former before.
 fn by_firewall_of_peer(report: &mut PairReport) {
-    let is_answered = matches!(report.verdicts.get(&Kind::Ilnp), Some(Verdict::Passes { .. }));
     let is_lost = report.verdicts.get(&Kind::Initiator) == Some(&Verdict::Lost);
-    if !is_answered || !is_lost || !report.passes(Kind::Options8) {
+    if !report.is_answered(Kind::Ilnp) || !is_lost || !report.passes(Kind::Options8) {
         return;
     }
     for (kind, verdict) in &mut report.verdicts {

@@ -1,9 +1,8 @@
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use moorline_addresses::UplinkAddress;
 use moorline_api::{Client, Error, Ilcc, IlnpLocator};
 use moorline_dns::{Change, Found, Fqdn, Key, NodeRecords, Resolver, Ttls, Update};
@@ -123,11 +122,9 @@ async fn own_records(
 }
 
 async fn send(args: &IlnpRecordsArgs, change: Change) -> anyhow::Result<()> {
-    let given: Option<(_, _, &PathBuf)> = match (args.server, &args.zone, &args.key) {
-        (Some(server), Some(zone), Some(key)) => Some((server, zone.clone(), key)),
-        _ => None,
+    let (Some(server), Some(zone), Some(key)) = (args.server, args.zone.clone(), &args.key) else {
+        bail!("--server, --zone and --key are needed");
     };
-    let (server, zone, key) = given.context("--server, --zone and --key are needed")?;
     let key = Key::read(key)?;
     Update { server, zone, change }.send(&key).await?;
     Ok(())

@@ -3,8 +3,7 @@ use std::net::Ipv6Addr;
 
 use moorline_addresses::{self as host, AddressFlags, HostView, Kind, UplinkAddress};
 use moorline_api::{
-    AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
-    Proof, Uplink,
+    AddressInfo, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK, Proof, Uplink,
 };
 use moorline_netlink::Settings;
 use moorline_types::{Instant, Locator, Ulid};
@@ -41,7 +40,7 @@ impl Addresses {
         let interface = |one: &host::Uplink| InterfaceAddresses {
             interface: one.name.clone(),
             ifindex: one.ifindex,
-            mode: mode(self.plans.planner().policy().rule_of(&one.name).mode),
+            mode: self.plans.planner().policy().rule_of(&one.name).mode.to_string().into(),
             addresses: one.addresses.iter().map(|own| self.address(one, own, at, now)).collect(),
         };
         let mut all: Vec<_> = view.uplinks.iter().chain(&view.candidates).map(interface).collect();
@@ -205,15 +204,6 @@ impl Addresses {
 
 fn way_back(interface: &str, address: Ipv6Addr) -> String {
     format!("ip -6 addr add {address}/64 dev {interface} noprefixroute, or restart moorlined.")
-}
-
-fn mode(mode: host::AddressMode) -> AddressMode {
-    match mode {
-        host::AddressMode::Cga => AddressMode::Cga,
-        host::AddressMode::Hba => AddressMode::Hba,
-        host::AddressMode::HbaCompatible => AddressMode::HbaCompatible,
-        host::AddressMode::Off => AddressMode::Off,
-    }
 }
 
 fn state(own: &UplinkAddress) -> AddressState {

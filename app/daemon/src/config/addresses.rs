@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail, ensure};
 use moorline_addr::parse_prefix;
 use moorline_addresses::{AddressMode, AddressPolicy, PartOfRule, Rule};
-use moorline_cga::Sec;
+use moorline_cga::{MAX_SIGNING_BITS, MIN_SIGNING_BITS, Sec};
 use serde::{Deserialize, Serialize};
+
+use super::{File, within};
 
 /// Which addresses are made, and where their keys and sets come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,57 +76,49 @@ pub(super) struct SetPart {
     sec: u8,
 }
 
-/// What the file says of addresses.
-#[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) mode: ModeName,
-    pub(super) sec: u8,
-    pub(super) keys: BTreeMap<String, KeyPart>,
-    pub(super) sets: BTreeMap<String, SetPart>,
-    pub(super) interfaces: BTreeMap<String, PlacePart>,
-    pub(super) prefixes: BTreeMap<String, PlacePart>,
-}
-
 impl AddressSettings {
-    pub(super) fn parse(parts: Parts) -> anyhow::Result<Self> {
+    pub(super) fn parse(file: &File) -> anyhow::Result<Self> {
         ensure!(
-            parts.sec <= MAX_SEC,
+            file.sec <= MAX_SEC,
             "sec: {} is outside 0 to {MAX_SEC}; more takes minutes and longer: `moorline addr \
              generate` can do it on many machines",
-            parts.sec
+            file.sec
         );
         let mut keys = BTreeMap::from([(DEFAULT.to_owned(), KeySource::Own { bits: KEY_BITS })]);
-        for (name, part) in parts.keys {
-            check_name("keys", &name)?;
+        for (name, part) in &file.keys {
+            check_name("keys", name)?;
             let source = part.source().with_context(|| format!("keys.{name}"))?;
-            keys.insert(name, source);
+            keys.insert(name.clone(), source);
         }
         let mut sets = BTreeMap::new();
-        for (name, SetPart { params, sec }) in parts.sets {
-            check_name("sets", &name)?;
-            let sec = Sec::new(sec).filter(|sec| sec.is_sha1());
+        for (name, SetPart { params, sec }) in &file.sets {
+            check_name("sets", name)?;
+            let sec = Sec::new(*sec).filter(|sec| sec.is_sha1());
             let sec = sec.with_context(|| format!("sets.{name}: sec is not 0, 1 or 2"))?;
-            sets.insert(name, SetSource { params, sec });
+            sets.insert(name.clone(), SetSource { params: params.clone(), sec });
         }
-        for (place, part) in parts.interfaces.iter().chain(&parts.prefixes) {
-            part.check(&keys).with_context(|| format!("\"{place}\""))?;
+        let rule = |place: &str, part: &PlacePart| {
+            part.rule(&keys).with_context(|| format!("\"{place}\""))
+        };
+        let mut interfaces = BTreeMap::new();
+        for (name, part) in &file.interfaces {
+            interfaces.insert(name.clone(), rule(name, part)?);
         }
         let mut prefixes = BTreeMap::new();
-        for (text, part) in parts.prefixes {
-            prefixes.insert(parse_prefix(&text).context("prefixes")?, part.into());
+        for (text, part) in &file.prefixes {
+            prefixes.insert(parse_prefix(text).context("prefixes")?, rule(text, part)?);
         }
-        let interfaces = parts.interfaces.into_iter().map(|(name, part)| (name, part.into()));
-        let default = Rule { mode: parts.mode.0, key: DEFAULT.to_owned(), set: DEFAULT.to_owned() };
-        let sec = Sec::new(parts.sec).context("sec")?;
-        let policy = AddressPolicy { sec, default, interfaces: interfaces.collect(), prefixes };
+        let ModeName(mode) = file.addresses;
+        let default = Rule { mode, key: DEFAULT.to_owned(), set: DEFAULT.to_owned() };
+        let sec = Sec::new(file.sec).context("sec")?;
+        let policy = AddressPolicy { sec, default, interfaces, prefixes };
         Ok(Self { policy, keys, sets })
     }
 
     #[cfg(test)]
     pub(crate) fn of(mode: AddressMode) -> Self {
-        let (keys, sets, interfaces, prefixes) = Default::default();
-        Self::parse(Parts { mode: ModeName(mode), sec: 0, keys, sets, interfaces, prefixes })
-            .expect("defaults")
+        let file = File { addresses: ModeName(mode), sec: 0, ..File::default() };
+        Self::parse(&file).expect("defaults")
     }
 
     #[cfg(test)]
@@ -135,40 +129,27 @@ impl AddressSettings {
 }
 
 impl PlacePart {
-    fn check(&self, keys: &BTreeMap<String, KeySource>) -> anyhow::Result<()> {
+    fn rule(&self, keys: &BTreeMap<String, KeySource>) -> anyhow::Result<PartOfRule> {
         if let Some(set) = &self.set {
             check_name("set", set)?;
         }
         if let Some(key) = self.key.as_ref().filter(|key| !keys.contains_key(*key)) {
             bail!("key: there is no key \"{key}\"; add a section [keys.{key}]");
         }
-        Ok(())
-    }
-}
-
-impl From<PlacePart> for PartOfRule {
-    fn from(PlacePart { addresses, key, set }: PlacePart) -> Self {
-        Self { mode: addresses.map(|ModeName(mode)| mode), key, set }
+        let mode = self.addresses.map(|ModeName(mode)| mode);
+        Ok(PartOfRule { mode, key: self.key.clone(), set: self.set.clone() })
     }
 }
 
 impl KeyPart {
-    fn source(self) -> anyhow::Result<KeySource> {
-        match (self.file, self.bits) {
-            (Some(_), Some(_)) => bail!("bits: the file says how many the key has"),
-            (Some(file), None) => Ok(KeySource::File(file)),
-            (None, bits) => {
-                let bits = bits.unwrap_or(KEY_BITS);
-                let range = moorline_cga::MIN_SIGNING_BITS..=moorline_cga::MAX_SIGNING_BITS;
-                ensure!(
-                    range.contains(&bits),
-                    "bits: {bits} is outside {} to {}",
-                    range.start(),
-                    range.end()
-                );
-                Ok(KeySource::Own { bits })
-            }
-        }
+    fn source(&self) -> anyhow::Result<KeySource> {
+        let Some(file) = &self.file else {
+            let bits = self.bits.unwrap_or(KEY_BITS);
+            within("bits", bits, &(MIN_SIGNING_BITS..=MAX_SIGNING_BITS))?;
+            return Ok(KeySource::Own { bits });
+        };
+        ensure!(self.bits.is_none(), "bits: the file says how many the key has");
+        Ok(KeySource::File(file.clone()))
     }
 }
 

@@ -1,13 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use moorline_bpf::ilnp::IlnpSettings;
 use moorline_datapath::ilnp::{ChecksumMode, Wanted};
 use moorline_ilnp::consts::MAX_WITH_NODE;
 use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy, share_of_locator};
 use moorline_wire::ilnp::AdmissionTypes;
 use serde::Deserialize;
+
+use super::{File, within};
 
 /// ILNPv6, where it is on.
 #[derive(Clone, Debug)]
@@ -35,103 +37,76 @@ pub struct IlnpConfig {
 }
 
 /// Which correspondents get an entry in the cache.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum IlnpPolicy {
     /// Where there are sockets for it, and both ends agree.
-    #[default]
     Admit,
     /// Each.
     Open,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Switch {
     On,
-    #[default]
     Off,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Deserialize)]
+#[serde(remote = "NonceMode", rename_all = "kebab-case")]
 pub(super) enum NonceName {
-    #[default]
     Economy,
     Always,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Deserialize)]
+#[serde(remote = "ChecksumMode", rename_all = "kebab-case")]
 pub(super) enum ChecksumName {
-    #[default]
     NidOnly,
     Full,
 }
 
-/// What the file says.
-pub(super) struct IlnpPart {
-    pub(super) switch: Switch,
-    pub(super) policy: IlnpPolicy,
-    pub(super) nonce: NonceName,
-    pub(super) nonce_bits: u8,
-    pub(super) checksum: ChecksumName,
-    pub(super) icmp_types: [u8; 2],
-    pub(super) max_sessions: u32,
-    pub(super) max_with_node: u32,
-    pub(super) max_with_locator: Option<u32>,
-    pub(super) idle: Duration,
-    pub(super) peers: Vec<String>,
-}
-
-impl IlnpPart {
-    /// `None` where it is off; mistakes are told all the same.
-    pub(super) fn parse(self) -> anyhow::Result<Option<IlnpConfig>> {
-        ensure!(
-            [32, 96].contains(&self.nonce_bits),
-            "ilnp-nonce-bits: {} is neither 32 nor 96",
-            self.nonce_bits
-        );
-        let [initiator, responder] = self.icmp_types;
-        ensure!(
-            initiator != responder && self.icmp_types.iter().all(is_experimental),
-            "ilnp-icmp-types: two different ones of 128 to 255 are needed, of which no standard says what they are"
-        );
-        let most_with_node = u32::try_from(MAX_WITH_NODE).unwrap_or(u32::MAX);
-        for (key, count, most) in [
-            ("ilnp-max-sessions", self.max_sessions, MOST_SESSIONS),
-            ("ilnp-max-with-node", self.max_with_node, most_with_node),
-            ("ilnp-max-with-locator", self.max_with_locator.unwrap_or(1), MOST_SESSIONS),
-        ] {
-            ensure!((1..=most).contains(&count), "{key}: {count} is outside 1 to {most}");
+/// `None` where it is off; mistakes are told all the same.
+pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
+    let nonce_len = match file.ilnp_nonce_bits {
+        32 => NonceLen::Short,
+        96 => NonceLen::Long,
+        bits => bail!("ilnp-nonce-bits: {bits} is neither 32 nor 96"),
+    };
+    let [initiator, responder] = file.ilnp_icmp_types;
+    ensure!(
+        initiator != responder && file.ilnp_icmp_types.iter().all(is_experimental),
+        "ilnp-icmp-types: two different ones of 128 to 255 are needed, of which no standard says what they are"
+    );
+    let most_with_node = u32::try_from(MAX_WITH_NODE).unwrap_or(u32::MAX);
+    within("ilnp-max-sessions", file.ilnp_max_sessions, &(1..=MOST_SESSIONS))?;
+    within("ilnp-max-with-node", file.ilnp_max_with_node, &(1..=most_with_node))?;
+    let max_with_locator = match file.ilnp_max_with_locator {
+        Some(count) => {
+            within("ilnp-max-with-locator", count, &(1..=MOST_SESSIONS)).map(|()| bound(count))?
         }
-        ensure!(
-            self.peers.len() <= MAX_PEERS,
-            "ilnp-peers: {} names, and {MAX_PEERS} are the most",
-            self.peers.len()
-        );
-        check_names(&self.peers)?;
-        Ok((self.switch == Switch::On).then_some(IlnpConfig {
-            policy: self.policy,
-            nonce: match self.nonce {
-                NonceName::Economy => NonceMode::Economy,
-                NonceName::Always => NonceMode::Always,
-            },
-            nonce_len: if self.nonce_bits == 96 { NonceLen::Long } else { NonceLen::Short },
-            checksum: match self.checksum {
-                ChecksumName::NidOnly => ChecksumMode::NidOnly,
-                ChecksumName::Full => ChecksumMode::Full,
-            },
-            types: AdmissionTypes { initiator, responder },
-            max_sessions: self.max_sessions,
-            max_with_node: self.max_with_node,
-            max_with_locator: self
-                .max_with_locator
-                .map_or_else(|| share_of_locator(bound(self.max_sessions)), bound),
-            idle: self.idle,
-            peers: self.peers,
-        }))
-    }
+        None => share_of_locator(bound(file.ilnp_max_sessions)),
+    };
+    ensure!(
+        file.ilnp_peers.len() <= MAX_PEERS,
+        "ilnp-peers: {} names, and {MAX_PEERS} are the most",
+        file.ilnp_peers.len()
+    );
+    check_names(&file.ilnp_peers)?;
+    let idle = super::duration("ilnp-idle", &file.ilnp_idle)?;
+    Ok((file.ilnp == Switch::On).then(|| IlnpConfig {
+        policy: file.ilnp_policy,
+        nonce: file.ilnp_nonce,
+        nonce_len,
+        checksum: file.ilnp_checksum,
+        types: AdmissionTypes { initiator, responder },
+        max_sessions: file.ilnp_max_sessions,
+        max_with_node: file.ilnp_max_with_node,
+        max_with_locator,
+        idle,
+        peers: file.ilnp_peers.clone(),
+    }))
 }
 
 #[cfg(feature = "dns")]

@@ -1,6 +1,8 @@
-use anyhow::{Context as _, bail, ensure};
-use moorline_api::{Net, PathRule, Preference, Scope};
+use anyhow::{bail, ensure};
+use moorline_api::{PathRule, Preference, Scope};
 use serde::Deserialize;
+
+use super::net;
 
 /// One of `[[paths]]`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -16,17 +18,11 @@ pub(super) struct PathPart {
 }
 
 pub(super) fn parse(parts: &[PathPart]) -> anyhow::Result<Vec<PathRule>> {
-    let rule = |(at, part): (usize, &PathPart)| {
-        part.rule().with_context(|| format!("paths, rule {}", at + 1))
-    };
-    parts.iter().enumerate().map(rule).collect()
+    super::rules("paths", parts, PathPart::rule)
 }
 
 impl PathPart {
     fn rule(&self) -> anyhow::Result<PathRule> {
-        let net = |key: &str, text: &str| {
-            text.parse::<Net>().map_err(|error| anyhow::anyhow!("{key}: {error}"))
-        };
         let scope = match self.scope.as_deref() {
             None | Some("all") => Scope::All,
             Some(text) => Scope::Peer(net("for", text)?),

@@ -1,10 +1,11 @@
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::ensure;
 use moorline_contexts::Profile;
 use serde::Deserialize;
 
-use super::duration;
+use super::{File, duration};
 
 /// `profile`.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -14,31 +15,24 @@ pub(super) enum ProfileName {
     Default,
 }
 
-impl ProfileName {
-    /// The profile, but for what is said of its parts.
-    pub(super) fn with(
-        self,
-        standby_interval: Option<&str>,
-        suspicion: Option<bool>,
-        fail_back: Option<&str>,
-    ) -> anyhow::Result<Profile> {
-        let mut profile = match self {
-            Self::Rfc => Profile::RFC,
-            Self::Default => Profile::default(),
-        };
-        if let Some(text) = standby_interval {
-            profile.standby_interval = span("standby-interval", text, "off", STANDBY_INTERVAL)?;
-            profile.answers_checks |= !profile.standby_interval.is_zero();
-        }
-        if let Some(suspicion) = suspicion {
-            profile.suspects = suspicion;
-            profile.answers_checks |= suspicion;
-        }
-        if let Some(text) = fail_back {
-            profile.fail_back = span("fail-back", text, "never", FAIL_BACK)?;
-        }
-        Ok(profile)
+/// The profile that is named, but for what is said of its parts.
+pub(super) fn parse(file: &File) -> anyhow::Result<Profile> {
+    let mut profile = match file.profile {
+        ProfileName::Rfc => Profile::RFC,
+        ProfileName::Default => Profile::default(),
+    };
+    if let Some(text) = &file.standby_interval {
+        profile.standby_interval = span("standby-interval", text, "off", STANDBY_INTERVAL)?;
+        profile.answers_checks |= !profile.standby_interval.is_zero();
     }
+    if let Some(suspicion) = file.suspicion {
+        profile.suspects = suspicion;
+        profile.answers_checks |= suspicion;
+    }
+    if let Some(text) = &file.fail_back {
+        profile.fail_back = span("fail-back", text, "never", FAIL_BACK)?;
+    }
+    Ok(profile)
 }
 
 /// A duration within limits; zero for the word that says that there is none.
@@ -46,7 +40,7 @@ fn span(
     key: &str,
     text: &str,
     none: &str,
-    limits: std::ops::RangeInclusive<Duration>,
+    limits: RangeInclusive<Duration>,
 ) -> anyhow::Result<Duration> {
     if text == none {
         return Ok(Duration::ZERO);
@@ -62,10 +56,9 @@ fn span(
 }
 
 /// More often would be a load on every path, more rarely tells of the past.
-const STANDBY_INTERVAL: std::ops::RangeInclusive<Duration> =
+const STANDBY_INTERVAL: RangeInclusive<Duration> =
     Duration::from_secs(5)..=Duration::from_secs(3600);
-const FAIL_BACK: std::ops::RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_secs(86_400);
+const FAIL_BACK: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
 #[cfg(test)]
 mod tests {

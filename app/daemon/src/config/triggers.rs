@@ -1,37 +1,23 @@
 use std::fs;
-use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use moorline_api::Net;
 use moorline_datapath::shim6::{TriggerPolicy, TriggerRule, Triggers};
 use moorline_types::Prefix;
 use serde::Deserialize;
+
+use super::File;
 
 /// When traffic deserves a context, with cgroups by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerConfig {
     default: TriggerPolicy,
-    rules: Vec<NamedRule>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct NamedRule {
-    rule: TriggerRule,
-    /// From the root of the cgroup file system.
-    cgroup: Option<PathBuf>,
-}
-
-/// The default policy as the file has it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DefaultPart {
-    pub(super) never: bool,
-    pub(super) bytes: u64,
-    pub(super) packets: Option<u32>,
-    pub(super) age: Duration,
-    pub(super) eui64: bool,
+    /// Each with its cgroup, from the root of the cgroup file system.
+    rules: Vec<(TriggerRule, Option<PathBuf>)>,
 }
 
 /// One of `[[triggers]]`.
@@ -69,14 +55,17 @@ enum Ports {
 }
 
 impl TriggerConfig {
-    pub(super) fn parse(default: DefaultPart, rules: &[RulePart]) -> anyhow::Result<Self> {
-        let default = default.policy();
-        let rule = |(at, part): (usize, &RulePart)| {
-            part.rule(&default).with_context(|| format!("triggers, rule {}", at + 1))
+    pub(super) fn parse(file: &File) -> anyhow::Result<Self> {
+        let age = super::duration("trigger-age", &file.trigger_age)?;
+        let (bytes, packets) = (file.trigger_bytes, file.trigger_packets.unwrap_or(u32::MAX));
+        let limits = match file.trigger_never {
+            true => TriggerPolicy::NEVER,
+            false => TriggerPolicy { bytes, packets, age, ..TriggerPolicy::default() },
         };
-        let rules = rules.iter().enumerate().map(rule).collect::<anyhow::Result<Vec<_>>>()?;
+        let default = TriggerPolicy { eui64: file.trigger_eui64, ..limits };
+        let rules = super::rules("triggers", &file.triggers, |part| part.rule(&default))?;
         // Whether there are too many.
-        Triggers::new(default, rules.iter().map(|named| named.rule.clone()).collect())
+        Triggers::new(default, rules.iter().map(|(rule, _)| rule.clone()).collect())
             .context("triggers")?;
         Ok(Self { default, rules })
     }
@@ -84,42 +73,30 @@ impl TriggerConfig {
     /// Whether cgroups have to be looked up, again and again: a service that starts anew has another number.
     #[must_use]
     pub fn has_cgroups(&self) -> bool {
-        self.rules.iter().any(|named| named.cgroup.is_some())
+        self.rules.iter().any(|(_, cgroup)| cgroup.is_some())
     }
 
     /// As they are now: a rule for a cgroup that is not there is left out.
     #[must_use]
     pub fn now(&self) -> Triggers {
         let root = if self.has_cgroups() { cgroup_root() } else { None };
-        let rule = |named: &NamedRule| match &named.cgroup {
-            None => Some(named.rule.clone()),
-            Some(path) => {
-                let cgroup = cgroup_number(root.as_deref()?, path);
-                cgroup.map(|cgroup| TriggerRule { cgroup: Some(cgroup), ..named.rule.clone() })
-            }
+        let rule = |(rule, path): &(TriggerRule, Option<PathBuf>)| {
+            let cgroup = match path {
+                None => None,
+                Some(path) => Some(cgroup_number(root.as_deref()?, path)?),
+            };
+            Some(TriggerRule { cgroup, ..rule.clone() })
         };
         let rules = self.rules.iter().filter_map(rule).collect();
         Triggers::new(self.default, rules).unwrap_or_else(|_| self.default.into())
     }
 }
 
-impl DefaultPart {
-    fn policy(self) -> TriggerPolicy {
-        let policy = if self.never {
-            TriggerPolicy::NEVER
-        } else {
-            let packets = self.packets.unwrap_or(u32::MAX);
-            TriggerPolicy { bytes: self.bytes, packets, age: self.age, ..TriggerPolicy::default() }
-        };
-        TriggerPolicy { eui64: self.eui64, ..policy }
-    }
-}
-
 impl RulePart {
-    fn rule(&self, default: &TriggerPolicy) -> anyhow::Result<NamedRule> {
+    fn rule(&self, default: &TriggerPolicy) -> anyhow::Result<(TriggerRule, Option<PathBuf>)> {
         let rule = TriggerRule {
-            local: prefix("local", self.local.as_deref())?,
-            peer: prefix("peer", self.peer.as_deref())?,
+            local: self.local.as_ref().map_or(Ok(Prefix::ALL), |text| prefix("local", text))?,
+            peer: self.peer.as_ref().map_or(Ok(Prefix::ALL), |text| prefix("peer", text))?,
             protocol: self.protocol.map(|protocol| match protocol {
                 Protocol::Tcp => 6,
                 Protocol::Udp => 17,
@@ -133,7 +110,7 @@ impl RulePart {
         if let Some(path) = &self.cgroup {
             check_cgroup(path)?;
         }
-        Ok(NamedRule { rule, cgroup: self.cgroup.clone() })
+        Ok((rule, self.cgroup.clone()))
     }
 
     /// Limits that are named hold, and no others; without any, those of the default.
@@ -141,17 +118,13 @@ impl RulePart {
         let age = self.age.as_deref().map(|age| super::duration("age", age)).transpose()?;
         let has_limits = self.bytes.is_some() || self.packets.is_some() || age.is_some();
         ensure!(!self.never || !has_limits, "never: there are limits beside it");
-        let policy = if self.never || has_limits {
-            TriggerPolicy {
-                bytes: self.bytes.unwrap_or(u64::MAX),
-                packets: self.packets.unwrap_or(u32::MAX),
-                age: age.unwrap_or(Duration::MAX),
-                ..*default
-            }
-        } else {
-            *default
-        };
-        Ok(TriggerPolicy { eui64: self.eui64.unwrap_or(default.eui64), ..policy })
+        let mut policy = TriggerPolicy { eui64: self.eui64.unwrap_or(default.eui64), ..*default };
+        if self.never || has_limits {
+            policy.bytes = self.bytes.unwrap_or(u64::MAX);
+            policy.packets = self.packets.unwrap_or(u32::MAX);
+            policy.age = age.unwrap_or(Duration::MAX);
+        }
+        Ok(policy)
     }
 }
 
@@ -169,13 +142,8 @@ impl Ports {
     }
 }
 
-fn prefix(key: &str, text: Option<&str>) -> anyhow::Result<Prefix> {
-    let Some(text) = text else { return Ok(Prefix::ALL) };
-    let (address, len) = text.split_once('/').unwrap_or((text, "128"));
-    let address = address.parse::<Ipv6Addr>().ok();
-    let len = len.parse().ok().filter(|len| *len <= 128);
-    let prefix = address.zip(len).map(|(address, len)| Prefix::new(address, len));
-    prefix.with_context(|| format!("{key}: \"{text}\" is no prefix; write \"2001:db8::/32\""))
+fn prefix(key: &str, text: &str) -> anyhow::Result<Prefix> {
+    super::net(key, text).map(|Net(prefix)| prefix)
 }
 
 fn check_cgroup(path: &Path) -> anyhow::Result<()> {

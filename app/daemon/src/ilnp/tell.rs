@@ -1,10 +1,12 @@
 //! Events of sessions, and what people want to know of them in the log: no addresses above DEBUG, no nonces at all.
 
-use moorline_api::{EventKind, Pair};
+use moorline_api::{Event as Told, EventKind, Pair};
 use moorline_ilnp::{Cause, Classic, Event};
 use moorline_types::{IlvPair, SessionId};
 use moorline_wire::ilnp::Refusal;
+use tracing::Level;
 
+use crate::events;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -12,16 +14,10 @@ impl Daemon {
     pub(crate) fn tell_ilnp(&mut self, event: &Event) {
         let (id, pair) = session_of(event);
         let known = pair.or(id.and_then(|id| self.host.session(id)).map(|known| known.pair));
-        log(event);
-        let (kind, reason) = describe(event);
-        self.events.push(kind, |told| {
-            told.session = id.map(|id| id.0);
-            told.ulids = known.map(pair_of);
-            told.reason = reason;
-            if let Event::Moved { wire, .. } = event {
-                told.to = Some(pair_of(*wire));
-            }
-        });
+        let (level, line, told) = describe(event);
+        let told = Told { session: id.map(|id| id.0), ulids: known.map(pair_of), ..told };
+        events::log(level, line, &told);
+        self.events.add(told);
     }
 }
 
@@ -41,21 +37,36 @@ pub(super) fn pair_of(pair: IlvPair) -> Pair {
     Pair::new(pair.local.address(), pair.remote.address())
 }
 
-fn describe(event: &Event) -> (EventKind, Option<String>) {
+/// Level and line of an event in the log, and the event for those who listen, but for its session and its addresses.
+fn describe(event: &Event) -> (Level, &'static str, Told) {
+    let told =
+        |kind, reason: &str| Told { reason: Some(reason.to_owned()), ..Told::new(0, 0, 0, kind) };
     match event {
-        Event::Established { why, .. } => (EventKind::SessionEstablished, Some(why.to_string())),
+        Event::Established { why, .. } => {
+            let told = told(EventKind::SessionEstablished, &why.to_string());
+            (Level::INFO, "session established", told)
+        }
         Event::Forgotten { cause, .. } => {
-            (EventKind::SessionForgotten, Some(forgotten(*cause).to_owned()))
+            (Level::INFO, "session forgotten", told(EventKind::SessionForgotten, forgotten(*cause)))
         }
-        Event::Classic { cause, .. } => (EventKind::NoSession, Some(classic(*cause).to_owned())),
+        Event::Classic { cause, .. } => {
+            (Level::DEBUG, "classic IPv6", told(EventKind::NoSession, classic(*cause)))
+        }
         Event::GivenUp { .. } => {
-            (EventKind::NoSession, Some("the locator that was asked from has gone".to_owned()))
+            let told = told(EventKind::NoSession, "the locator that was asked from has gone");
+            (Level::DEBUG, "asked from a locator that has gone", told)
         }
-        Event::Moved { .. } => (EventKind::Moved, Some("locators have changed".to_owned())),
-        Event::UpdateAcknowledged { .. } => (EventKind::LocatorsAcknowledged, None),
+        Event::Moved { wire, .. } => {
+            let told = told(EventKind::Moved, "locators have changed");
+            (Level::INFO, "session moved", Told { to: Some(pair_of(*wire)), ..told })
+        }
+        Event::UpdateAcknowledged { .. } => {
+            let told = Told::new(0, 0, 0, EventKind::LocatorsAcknowledged);
+            (Level::DEBUG, "locators acknowledged", told)
+        }
         Event::UpdateUnanswered { .. } => {
             let reason = "the correspondent has not acknowledged our locators";
-            (EventKind::Warning, Some(reason.to_owned()))
+            (Level::INFO, "locators not acknowledged", told(EventKind::Warning, reason))
         }
     }
 }
@@ -82,31 +93,5 @@ pub(super) const fn classic(cause: Classic) -> &'static str {
         Classic::Refused(Refusal::RESOURCES) => "refused: no room",
         Classic::Refused(Refusal::POLICY) => "refused: policy",
         Classic::Refused(_) => "refused",
-    }
-}
-
-fn log(event: &Event) {
-    match event {
-        Event::Established { session, pair, why } => {
-            tracing::info!(session = session.0, %why, "session established");
-            tracing::debug!(session = session.0, ?pair, "established");
-        }
-        Event::Forgotten { session, cause, .. } => {
-            tracing::info!(session = session.0, cause = forgotten(*cause), "session forgotten");
-        }
-        Event::Classic { pair, cause } => {
-            tracing::debug!(?pair, cause = classic(*cause), "classic IPv6");
-        }
-        Event::GivenUp { pair } => tracing::debug!(?pair, "asked from a locator that has gone"),
-        Event::Moved { session, wire } => {
-            tracing::info!(session = session.0, "session moved");
-            tracing::debug!(session = session.0, ?wire, "moved");
-        }
-        Event::UpdateAcknowledged { session } => {
-            tracing::debug!(session = session.0, "locators acknowledged");
-        }
-        Event::UpdateUnanswered { session } => {
-            tracing::info!(session = session.0, "locators not acknowledged");
-        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
-use std::time::Duration;
 
 use moorline_api::{
     Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, LocatorValidity,
@@ -150,14 +149,10 @@ fn correspondent(session: &SessionView, with_nonces: bool, now: Instant) -> Corr
             .then(|| IlnpNonces { sent: hex_of(sent), received: received.map(hex_of) }),
         awaits_acknowledgement: session.awaits_acknowledgement,
         readiness: None,
-        last_used_s_ago: whole_seconds(now.since(session.last_used)),
+        last_used_s_ago: now.since(session.last_used).as_secs(),
     }
 }
 
 fn hex_of(nonce: Nonce) -> String {
     hex::encode(nonce.octets())
-}
-
-const fn whole_seconds(duration: Duration) -> u64 {
-    duration.as_secs()
 }

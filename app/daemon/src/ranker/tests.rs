@@ -1,6 +1,7 @@
 use super::*;
 use axum::Router;
 use axum::routing::post;
+use std::net::Ipv6Addr;
 use tokio::net::TcpListener;
 
 fn pair(n: u16) -> LocatorPair {

@@ -6,36 +6,17 @@ use moorline_types::{Ilv, IlvPair, Instant, L64, Nonce};
 use moorline_wire::ilnp::AdmissionFlags;
 use serde::{Deserialize, Serialize};
 
-/// ILNP sessions, as they are kept.
+/// An ILNP session, as it is kept.
 #[derive(Serialize, Deserialize)]
-pub(super) struct SavedSessions {
-    boot_id: String,
-    sessions: Vec<SavedSession>,
-}
-
-impl SavedSessions {
-    pub(super) fn new(sessions: impl Iterator<Item = SessionSnapshot>, boot_id: String) -> Self {
-        Self { boot_id, sessions: sessions.map(SavedSession::from_snapshot).collect() }
-    }
-
-    /// What cannot be one is left out.
-    pub(super) fn of_boot(self, boot_id: &str) -> Vec<SessionSnapshot> {
-        if self.boot_id != boot_id {
-            return Vec::new();
-        }
-        self.sessions.into_iter().filter_map(SavedSession::into_snapshot).collect()
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-struct SavedSession {
+pub(super) struct SavedSession {
     /// Addresses of its sockets.
     pair: (Ipv6Addr, Ipv6Addr),
     /// Locators of what is sent, as upper halves of addresses.
     wire: (Ipv6Addr, Ipv6Addr),
     /// Hexadecimal: sent, received.
     nonces: (String, String),
-    why: SavedWhy,
+    #[serde(with = "WhyName")]
+    why: Why,
     /// Files of earlier versions do not say.
     #[serde(default)]
     is_guest: bool,
@@ -48,9 +29,9 @@ struct SavedSession {
     sent: u32,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum SavedWhy {
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Why", rename_all = "kebab-case")]
+enum WhyName {
     Open,
     WeProposed,
     PeerProposed,
@@ -66,7 +47,7 @@ struct SavedLocator {
 }
 
 impl SavedSession {
-    fn from_snapshot(session: SessionSnapshot) -> Self {
+    pub(super) fn from_snapshot(session: SessionSnapshot) -> Self {
         let (sent, received) = session.nonces;
         let locator = |remote: &RemoteLocator| SavedLocator {
             l64: prefix(remote.l64),
@@ -77,12 +58,7 @@ impl SavedSession {
             pair: (session.pair.local.address(), session.pair.remote.address()),
             wire: (prefix(session.wire.0), prefix(session.wire.1)),
             nonces: (hex::encode(sent.octets()), hex::encode(received.octets())),
-            why: match session.why {
-                Why::Open => SavedWhy::Open,
-                Why::WeProposed => SavedWhy::WeProposed,
-                Why::PeerProposed => SavedWhy::PeerProposed,
-                Why::ConnectedHere => SavedWhy::ConnectedHere,
-            },
+            why: session.why,
             is_guest: session.is_guest,
             full_checksum: session.checksum == ChecksumMode::Full,
             peer_flags: session.peer.0,
@@ -94,7 +70,7 @@ impl SavedSession {
         }
     }
 
-    fn into_snapshot(self) -> Option<SessionSnapshot> {
+    pub(super) fn into_snapshot(self) -> Option<SessionSnapshot> {
         let locator = |saved: &SavedLocator| RemoteLocator {
             l64: Ilv::of(saved.l64).l64,
             preference: saved.preference,
@@ -104,12 +80,7 @@ impl SavedSession {
             pair: IlvPair::new(Ilv::of(self.pair.0), Ilv::of(self.pair.1)),
             wire: (Ilv::of(self.wire.0).l64, Ilv::of(self.wire.1).l64),
             nonces: (nonce(&self.nonces.0)?, nonce(&self.nonces.1)?),
-            why: match self.why {
-                SavedWhy::Open => Why::Open,
-                SavedWhy::WeProposed => Why::WeProposed,
-                SavedWhy::PeerProposed => Why::PeerProposed,
-                SavedWhy::ConnectedHere => Why::ConnectedHere,
-            },
+            why: self.why,
             is_guest: self.is_guest,
             checksum: match self.full_checksum {
                 true => ChecksumMode::Full,

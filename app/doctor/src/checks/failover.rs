@@ -67,10 +67,9 @@ fn finding(
         let verdict = if cannot { "cannot move" } else { "not protected yet" };
         (format!("{count} {noun} {verdict}: {}", readiness.why), readiness.remedy.clone())
     };
-    let finding = Finding::new(&format!("failover-{reason}"), severity, what).remedy(remedy);
-    let more = pairs.len().saturating_sub(MAX_PAIRS);
-    let rest = (more > 0).then(|| format!("and {more} more"));
-    pairs.iter().take(MAX_PAIRS).map(Pair::to_string).chain(rest).fold(finding, Finding::shown_by)
+    Finding::new(&format!("failover-{reason}"), severity, what)
+        .remedy(remedy)
+        .shown_by_some(pairs.iter())
 }
 
 /// Reasons that a firewall of this host explains: no answer has come.
@@ -78,5 +77,3 @@ const FIREWALL_REASONS: [&str; 7] =
     ["half-open", "unrenewed", "no-answer", "peer-mute", "trying", "unanswered", "unacknowledged"];
 const TRIED_LATER: &str = "The daemon tries again what was not answered, ever more rarely. `moorline doctor PEER` as root tries each \
                            pair now; `moorline doctor` again tells what the daemon has found since.";
-/// Pairs that are named.
-const MAX_PAIRS: usize = 10;

@@ -1,6 +1,8 @@
 //! Kernel, daemon, and what the daemon knows of peers.
 
-use moorline_api::{Context, ContextState};
+use std::collections::BTreeSet;
+
+use moorline_api::ContextState;
 
 use crate::facts::{Daemon, Facts, Kernel};
 use crate::finding::{Finding, Severity};
@@ -9,96 +11,70 @@ pub(super) fn kernel(kernel: &Kernel) -> Vec<Finding> {
     let mut findings = Vec::new();
     if is_older(&kernel.release, OLDEST) {
         findings.push(
-            Finding::new("kernel-old", Severity::StopsProtection, "the kernel is too old")
+            Finding::stops("kernel-old", "the kernel is too old")
                 .shown_by(format!("Linux {}", kernel.release))
                 .remedy(format!("Linux {}.{} or later is needed.", OLDEST.0, OLDEST.1)),
         );
     }
     if !kernel.has_btf {
+        let what = "the kernel does not describe its types (BTF), so the programs cannot be loaded";
         findings.push(
-            Finding::new(
-                "kernel-no-btf",
-                Severity::StopsProtection,
-                "the kernel does not describe its types (BTF), so the programs cannot be loaded",
-            )
-            .shown_by("no /sys/kernel/btf/vmlinux")
-            .remedy("Boot a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions have."),
+            Finding::stops("kernel-no-btf", what)
+                .shown_by("no /sys/kernel/btf/vmlinux")
+                .remedy("Boot a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions have."),
         );
     }
     if !kernel.has_jit {
         findings.push(
-            Finding::new(
-                "kernel-no-jit",
-                Severity::Warning,
-                "BPF programs are interpreted, which is slow",
-            )
-            .shown_by("net.core.bpf_jit_enable = 0")
-            .remedy("sysctl net.core.bpf_jit_enable=1"),
+            Finding::warning("kernel-no-jit", "BPF programs are interpreted, which is slow")
+                .shown_by("net.core.bpf_jit_enable = 0")
+                .remedy("sysctl net.core.bpf_jit_enable=1"),
         );
     }
     findings
 }
 
-pub(super) fn daemon(facts: &Facts) -> Vec<Finding> {
-    let silent = |code, severity, what, why: &String| {
-        vec![Finding::new(code, severity, what).shown_by(why.clone())]
-    };
-    match &facts.daemon {
-        Daemon::NotRunning(why) => {
-            let what = "moorlined is not running";
-            let mut found = silent("daemon-not-running", Severity::StopsProtection, what, why);
-            for finding in &mut found {
-                finding.remedy = "systemctl enable --now moorlined".to_owned();
-            }
-            found
-        }
+pub(super) fn daemon(facts: &Facts) -> Option<Finding> {
+    Some(match &facts.daemon {
+        Daemon::NotRunning(why) => Finding::stops("daemon-not-running", "moorlined is not running")
+            .shown_by(why)
+            .remedy("systemctl enable --now moorlined"),
         Daemon::NoPermission(why) => {
             let what = "moorlined may not be asked by this user";
-            silent("daemon-no-permission", Severity::NotSeen, what, why)
+            Finding::new("daemon-no-permission", Severity::NotSeen, what).shown_by(why)
         }
         Daemon::Broken(why) => {
-            silent("daemon-broken", Severity::StopsProtection, "moorlined does not answer", why)
+            Finding::stops("daemon-broken", "moorlined does not answer").shown_by(why)
         }
-        Daemon::Running(answers) if answers.status.version != facts.version => vec![
-            Finding::new(
-                "daemon-version",
-                Severity::Warning,
-                "moorlined is of another version than this program",
-            )
-            .shown_by(format!("moorlined {}, moorline {}", answers.status.version, facts.version))
-            .remedy("Restart it after an update: systemctl restart moorlined"),
-        ],
-        Daemon::Running(_) => Vec::new(),
-    }
+        Daemon::Running(answers) if answers.status.version != facts.version => {
+            let versions =
+                format!("moorlined {}, moorline {}", answers.status.version, facts.version);
+            Finding::warning("daemon-version", "moorlined is of another version than this program")
+                .shown_by(versions)
+                .remedy("Restart it after an update: systemctl restart moorlined")
+        }
+        Daemon::Running(_) => return None,
+    })
 }
 
 /// Peers that the daemon has given up for a while.
 pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
-    let Some(answers) = facts.answers() else { return Vec::new() };
     let of = |state: ContextState| {
-        let is_so = move |context: &&Context| context.state == state;
-        let peers = answers.contexts.iter().filter(is_so).map(|context| context.ulid_peer);
-        peers.collect::<std::collections::BTreeSet<_>>()
+        let contexts = facts.answers().into_iter().flat_map(|answers| &answers.contexts);
+        let peers = contexts.filter(|context| context.state == state);
+        peers.map(|context| context.ulid_peer).collect::<BTreeSet<_>>()
     };
     let (without, silent) = (of(ContextState::NoSupport), of(ContextState::EFailed));
     let mut findings = Vec::new();
-    let shown = |finding: Finding, peers: &std::collections::BTreeSet<std::net::Ipv6Addr>| {
-        let named = peers.iter().take(MAX_PEERS).map(ToString::to_string);
-        let more = peers.len().saturating_sub(MAX_PEERS);
-        let rest = (more > 0).then(|| format!("and {more} more"));
-        named.chain(rest).fold(finding, Finding::shown_by)
-    };
     if !without.is_empty() {
         let what = match without.len() {
             1 => "1 peer has no Moorline: connections to it cannot move".to_owned(),
             count => format!("{count} peers have no Moorline: connections to them cannot move"),
         };
-        let finding = Finding::new("peer-without", Severity::Note, what)
-            .remedy(
-                "Both ends run it; install it there if they are yours. The router of a peer behind NAT66 refuses in the same words: \
-                 such a peer cannot be reached.",
-            );
-        findings.push(shown(finding, &without));
+        findings.push(Finding::note("peer-without", what).shown_by_some(without.iter()).remedy(
+            "Both ends run it; install it there if they are yours. The router of a peer behind NAT66 refuses in the same words: \
+             such a peer cannot be reached.",
+        ));
     }
     // A moment ago, the firewall of this host may have dropped the answers.
     if !silent.is_empty() {
@@ -107,10 +83,10 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
             1 => "1 peer did not answer, though it does not refuse".to_owned(),
             count => format!("{count} peers did not answer, though they do not refuse"),
         };
-        let finding = Finding::new("peer-silent", severity, what).remedy(
+        let finding = Finding::new("peer-silent", severity, what).shown_by_some(silent.iter());
+        findings.push(finding.remedy(
             "A firewall or NAT66 may stop protocol 140 on the way: `moorline doctor PEER` as root tries.",
-        );
-        findings.push(shown(finding, &silent));
+        ));
     }
     findings
 }
@@ -126,5 +102,3 @@ fn is_older(release: &str, than: (u32, u32)) -> bool {
 
 /// docs/kernels.md
 const OLDEST: (u32, u32) = (6, 1);
-/// Peers that are named.
-const MAX_PEERS: usize = 10;

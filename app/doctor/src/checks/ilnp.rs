@@ -4,39 +4,37 @@ use moorline_api::IlnpStatus;
 use moorline_types::Ilv;
 
 use crate::facts::Facts;
-use crate::finding::{Finding, Severity};
+use crate::finding::Finding;
 
 pub(super) fn sessions(facts: &Facts) -> Vec<Finding> {
     let Some(ilnp) = facts.ilnp() else { return Vec::new() };
-    let mut findings = Vec::new();
-    findings.extend(identifiers(facts, ilnp));
-    findings.extend(locators(facts, ilnp));
-    findings.extend(room(ilnp));
-    findings.extend(forgeries(ilnp));
-    findings.extend(unanswered(ilnp));
-    findings
+    let found = [
+        identifiers(facts, ilnp),
+        locators(facts, ilnp),
+        room(ilnp),
+        forgeries(ilnp),
+        unanswered(ilnp),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 /// Lower halves of addresses that name no node (RFC 6741 s2.4): correspondents take no session with them.
 fn identifiers(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
     let own = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
-    let mut groups = own.map(|own| own.address).filter(|own| Ilv::of(*own).nid.is_group());
-    let (severity, what) = if ilnp.identifiers == 0 {
-        (Severity::StopsProtection, "no address of this host has an identifier for ILNP")
-    } else {
-        (
-            Severity::Warning,
-            "some addresses have no identifier for ILNP: connections by them are no sessions",
-        )
-    };
-    let first = groups.next();
-    if first.is_none() && ilnp.identifiers > 0 {
+    let groups = own.map(|own| own.address).filter(|own| Ilv::of(*own).nid.is_group());
+    let evidence: Vec<_> = groups
+        .map(|own| format!("{own}: the group bit of its interface identifier is set"))
+        .collect();
+    let finding = if ilnp.identifiers == 0 {
+        Finding::stops("ilnp-identifier", "no address of this host has an identifier for ILNP")
+    } else if evidence.is_empty() {
         return None;
-    }
-    let shown = first.into_iter().chain(groups);
-    let finding = shown.fold(Finding::new("ilnp-identifier", severity, what), |finding, own| {
-        finding.shown_by(format!("{own}: the group bit of its interface identifier is set"))
-    });
+    } else {
+        let what =
+            "some addresses have no identifier for ILNP: connections by them are no sessions";
+        Finding::warning("ilnp-identifier", what)
+    };
+    let finding = finding.shown_by_each(evidence);
     Some(finding.remedy(
         "Random interface identifiers have that bit half of the time. Addresses of moorlined (addresses = \"hba\") never \
          have it, nor have those from a MAC address (sysctl net.ipv6.conf.INTERFACE.addr_gen_mode=0).",
@@ -54,9 +52,7 @@ fn locators(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
     // With fewer than two uplinks that has been said, too.
     let is_said = ilnp.locators.len() == 1 && facts.uplinks.len() < 2;
     (!is_said).then(|| {
-        let finding = Finding::new("ilnp-locators", Severity::StopsProtection, what);
-        let finding = ilnp.locators.iter().fold(finding, Finding::shown_by);
-        finding.remedy(
+        Finding::stops("ilnp-locators", what).shown_by_each(&ilnp.locators).remedy(
             "Each /64 prefix of a global address on an uplink is a locator. Two uplinks with addresses of the same \
              prefix are one place: give them prefixes of their own.",
         )
@@ -66,7 +62,7 @@ fn locators(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
 fn room(ilnp: &IlnpStatus) -> Option<Finding> {
     let held = ilnp.sessions.established + ilnp.sessions.opening;
     (held >= u64::from(ilnp.max_sessions)).then(|| {
-        Finding::new("ilnp-full", Severity::Warning, "there is no room for another ILNP session")
+        Finding::warning("ilnp-full", "there is no room for another ILNP session")
             .shown_by(format!("{held} of {}", ilnp.max_sessions))
             .remedy("Set ilnp-max-sessions to more, if they are yours: `moorline ilcc` lists them.")
     })
@@ -86,9 +82,8 @@ fn forgeries(ilnp: &IlnpStatus) -> Option<Finding> {
     let seen: Vec<_> = seen.collect();
     (!seen.is_empty()).then(|| {
         let what = "packets that pretend to be of an ILNP session, or of one that has ended";
-        let finding = Finding::new("ilnp-drops", Severity::Note, what);
-        let finding = seen.into_iter().fold(finding, Finding::shown_by);
-        finding
+        Finding::note("ilnp-drops", what)
+            .shown_by_each(seen)
             .remedy("They were dropped. A peer that lost its sessions agrees anew within seconds.")
     })
 }
@@ -100,12 +95,8 @@ fn unanswered(ilnp: &IlnpStatus) -> Option<Finding> {
             1 => "1 correspondent has".to_owned(),
             count => format!("{count} correspondents have"),
         };
-        Finding::new(
-            "ilnp-unacknowledged",
-            Severity::Warning,
-            format!("{who} not acknowledged our locators"),
-        )
-        .remedy(
+        let what = format!("{who} not acknowledged our locators");
+        Finding::warning("ilnp-unacknowledged", what).remedy(
             "Just after a move that is so for a moment. If it stays, ICMPv6 type 156 may be dropped on the way: \
              `moorline doctor PEER` as root tries.",
         )

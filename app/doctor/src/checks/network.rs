@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_addresses::{AddressFlags, BareLink, MovedRoute, Uplink, UplinkAddress};
-use moorline_api::{Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL};
+use moorline_api::{
+    Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL, Uplink as ApiUplink,
+};
 use moorline_netlink::{HostRule, Settings, Takes, UNBOUND_PRIORITY};
 use moorline_types::Prefix;
 
@@ -19,30 +21,22 @@ pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
             Some(name) => format!("{name} is the only uplink: connections have nothing to move to"),
             None => "no uplink: there is no IPv6 to the outside".to_owned(),
         };
-        let mut finding = Finding::new("one-uplink", Severity::StopsProtection, what).remedy(
+        let candidate =
+            |name: &_| format!("{name} has a default route and no global address in use");
+        let unused =
+            |name: &_| format!("{name} could be one, and `uplinks` in moorlined.toml lacks it");
+        let finding = Finding::stops("one-uplink", what)
+            .shown_by_each(facts.candidates.iter().map(candidate))
+            .shown_by_each(facts.unused.iter().map(unused));
+        findings.push(finding.remedy(
             "An uplink is an interface with a global IPv6 address and a default route: see \
              `ip -6 addr show scope global` and `ip -6 route show default`.",
-        );
-        for name in &facts.candidates {
-            finding = finding
-                .shown_by(format!("{name} has a default route and no global address in use"));
-        }
-        for name in &facts.unused {
-            finding = finding
-                .shown_by(format!("{name} could be one, and `uplinks` in moorlined.toml lacks it"));
-        }
-        findings.push(finding);
+        ));
     }
     for uplink in facts.uplinks.iter().map(|uplink| &uplink.link) {
         if !uplink.carrier {
-            findings.push(
-                Finding::new(
-                    "no-carrier",
-                    Severity::Warning,
-                    format!("{} has no carrier", uplink.name),
-                )
-                .remedy("Nothing can move there: see to its cable or radio."),
-            );
+            let finding = Finding::warning("no-carrier", format!("{} has no carrier", uplink.name));
+            findings.push(finding.remedy("Nothing can move there: see to its cable or radio."));
         }
         findings.extend(narrow(uplink));
     }
@@ -53,85 +47,68 @@ pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
 /// (decision 118): the host fragments what is longer.
 fn narrow(uplink: &Uplink) -> Option<Finding> {
     let Uplink { name, mtu, .. } = uplink;
-    let room = mtu.saturating_sub(HEADER);
-    let (severity, what) = if *mtu < LEAST_MTU {
-        (Severity::StopsProtection, format!("{name} is too narrow for IPv6"))
+    let (room, wanted) = (mtu.saturating_sub(HEADER), LEAST_MTU + HEADER);
+    let remedy = format!("ip link set {name} mtu {wanted}, if the link allows it");
+    let finding = if *mtu < LEAST_MTU {
+        Finding::stops("small-mtu", format!("{name} is too narrow for IPv6"))
+            .remedy(format!("{remedy}."))
     } else if room < LEAST_MTU {
         let what = format!(
             "packets of more than {room} octets that must not be fragmented are lost after a move to {name}"
         );
-        (Severity::Warning, what)
+        Finding::warning("small-mtu", what).remedy(format!(
+            "{remedy}. Otherwise this concerns what this host forwards, and programs that forbid fragments: all else moves."
+        ))
     } else {
         return None;
     };
-    let wanted = LEAST_MTU + HEADER;
-    let evidence = format!(
+    Some(finding.shown_by(format!(
         "MTU {mtu}; {wanted} leave room for {LEAST_MTU} octets and {HEADER} of the payload header"
-    );
-    let finding = Finding::new("small-mtu", severity, what).shown_by(evidence);
-    let remedy = format!("ip link set {name} mtu {wanted}, if the link allows it");
-    Some(finding.remedy(match severity {
-        Severity::Warning => format!(
-            "{remedy}. Otherwise this concerns what this host forwards, and programs that forbid fragments: all else moves."
-        ),
-        Severity::StopsProtection | Severity::NotSeen | Severity::Note => format!("{remedy}."),
-    }))
+    )))
 }
 
 pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
     let Some(answers) = facts.answers() else { return Vec::new() };
-    let mut findings = Vec::new();
-    for uplink in &answers.status.uplinks {
-        if uplink.locators.iter().all(|locator| locator.proof == Proof::None) {
-            let finding = Finding::new(
-                "unprovable",
-                Severity::StopsProtection,
-                format!(
-                    "no address of {} can be proved to be ours, so nothing of ours can move there",
-                    uplink.name
-                ),
-            );
-            let finding = uplink.locators.iter().fold(finding, |finding, own| {
-                finding.shown_by(format!("{}: proof none", own.address))
-            });
-            findings.push(finding.remedy(
-                "Set addresses = \"hba-compatible\" in moorlined.toml. If it is set already: addresses are made in prefixes of \
-                 64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128). \
-                 `moorline addr list` shows what became of it.",
-            ));
-        }
-    }
+    let is_unprovable =
+        |uplink: &&ApiUplink| uplink.locators.iter().all(|locator| locator.proof == Proof::None);
+    let unprovable = answers.status.uplinks.iter().filter(is_unprovable).map(|uplink| {
+        let what = format!(
+            "no address of {} can be proved to be ours, so nothing of ours can move there",
+            uplink.name
+        );
+        let evidence = uplink.locators.iter().map(|own| format!("{}: proof none", own.address));
+        Finding::stops("unprovable", what).shown_by_each(evidence).remedy(
+            "Set addresses = \"hba-compatible\" in moorlined.toml. If it is set already: addresses are made in prefixes of \
+             64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128). \
+             `moorline addr list` shows what became of it.",
+        )
+    });
     // Findings of their own tell of these.
     let is_told =
         |warning: &&String| [ONE_UPLINK, DEAF, NO_RULE].iter().any(|words| warning.contains(words));
     let other = answers.status.warnings.iter().filter(|warning| !is_told(warning));
-    findings.extend(other.map(|warning| {
-        if warning.starts_with(TABLE_FULL) {
-            return Finding::new("contexts-full", Severity::StopsProtection, warning.clone())
-                .remedy("Raise max-contexts in moorlined.toml, and restart moorlined.");
-        }
-        Finding::new("daemon-warning", Severity::Warning, warning.clone())
-            .remedy("As it says: this is what moorlined warns of.")
-    }));
-    findings
+    let other = other.map(|warning| match warning.starts_with(TABLE_FULL) {
+        true => Finding::stops("contexts-full", warning)
+            .remedy("Raise max-contexts in moorlined.toml, and restart moorlined."),
+        false => Finding::warning("daemon-warning", warning)
+            .remedy("As it says: this is what moorlined warns of."),
+    });
+    unprovable.chain(other).collect()
 }
 
 /// Rules of others that come before ours, and those of ours that lack.
 pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let Some(first) =
-        facts.rules.iter().filter(|rule| rule.is_ours).map(|rule| rule.priority).min()
-    else {
+    let ours = || facts.rules.iter().filter(|rule| rule.is_ours).map(|rule| rule.priority);
+    let Some(first) = ours().min() else {
         if facts.answers().is_some() && !facts.uplinks.is_empty() {
-            findings.push(missing(
-                "the rules of moorlined are gone: packets leave through the wrong ISP",
-            ));
+            let what = "the rules of moorlined are gone: packets leave through the wrong ISP";
+            findings.push(missing(what));
         }
         return findings;
     };
     // A rule of others behind the rules of prefixes takes no packet that one of these would have.
-    let ours = facts.rules.iter().filter(|rule| rule.is_ours && rule.priority < UNBOUND_PRIORITY);
-    let last = ours.map(|rule| rule.priority).max();
+    let last = ours().filter(|priority| *priority < UNBOUND_PRIORITY).max();
     let foreign = |rule: &&HostRule| {
         let before = rule.priority > 0 && last.is_some_and(|last| rule.priority <= last);
         !rule.is_ours && before && !rule.suppresses_default
@@ -225,20 +202,16 @@ fn without_rule(facts: &Facts) -> Vec<Finding> {
     if ours().count() < MAX_RULES {
         return texts.map(|what| missing(&what)).collect();
     }
-    let mut texts = texts.peekable();
-    if texts.peek().is_none() {
-        return Vec::new();
-    }
     let what = format!("prefixes {NO_RULE}: moorlined keeps {MAX_RULES} of them");
-    let finding = Finding::new("too-many-prefixes", Severity::Warning, what).remedy(
+    let finding = Finding::warning("too-many-prefixes", what).shown_by_each(texts).remedy(
         "Packets from there leave as without Moorline. Remove addresses that are no longer in use (`ip -6 addr`), or \
          set uplinks = [...] in moorlined.toml.",
     );
-    vec![texts.fold(finding, Finding::shown_by)]
+    Some(finding).filter(|finding| !finding.evidence.is_empty()).into_iter().collect()
 }
 
 fn missing(what: &str) -> Finding {
-    Finding::new("rule-missing", Severity::StopsProtection, what).shown_by("ip -6 rule").remedy(
+    Finding::stops("rule-missing", what).shown_by("ip -6 rule").remedy(
         "Either moorlined could not set it, and `moorline status` says why, or something has removed it: a network manager \
          with ManageForeignRoutingPolicyRules=yes, a script. Keep the latter from it, and restart moorlined.",
     )
@@ -255,11 +228,10 @@ pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
     let deaf = facts.uplinks.iter().filter(|uplink| uplink.forwards && uplink.accept_ra == 1);
     findings.extend(deaf.filter(is_dynamic).map(|uplink| {
         let name = &uplink.link.name;
-        Finding::new(
-            "router-advertisements",
-            Severity::Warning,
-            format!("{name} forwards, so the kernel ignores the routers there: the addresses that they gave will end"),
-        )
+        let what = format!(
+            "{name} forwards, so the kernel ignores the routers there: the addresses that they gave will end"
+        );
+        Finding::warning("router-advertisements", what)
         .shown_by(format!("net.ipv6.conf.{name}.forwarding = 1, accept_ra = 1"))
         .remedy(format!("sysctl -w net.ipv6.conf.{name}.accept_ra=2"))
     }));
@@ -275,9 +247,10 @@ fn is_likely(facts: &Facts, link: &BareLink) -> bool {
 
 fn no_uplink(link: &BareLink) -> Finding {
     let what = format!("{} is {DEAF}, so the kernel ignores the routers there", link.name);
-    Finding::new("router-advertisements", Severity::Warning, what).shown_by(link.evidence()).remedy(
-        format!("If it leads to the Internet: {}, and the same in /etc/sysctl.d.", link.remedy()),
-    )
+    Finding::warning("router-advertisements", what).shown_by(link.evidence()).remedy(format!(
+        "If it leads to the Internet: {}, and the same in /etc/sysctl.d.",
+        link.remedy()
+    ))
 }
 
 const MAX_RULES: usize = Settings::PREFIXES as usize;

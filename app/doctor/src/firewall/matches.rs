@@ -1,17 +1,23 @@
+use moorline_wire::PROTOCOL as SHIM6;
+use moorline_wire::ip6::{DESTINATION_OPTIONS, ICMPV6};
 use serde_json::Value;
 
-use super::{
-    DESTINATION_OPTIONS, DESTINATION_UNREACHABLE, ECHO_REPLY, ICMPV6, PACKET_TOO_BIG,
-    PARAMETER_PROBLEM, Packet, SHIM6,
-};
+use super::Packet;
+use crate::icmpv6::{DESTINATION_UNREACHABLE, ECHO_REPLY, PACKET_TOO_BIG, PARAMETER_PROBLEM};
 
 /// Whether a statement of a rule fits a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fits {
-    Yes,
     No,
     /// That depends on what is not known of the packet.
     Maybe,
+    Yes,
+}
+
+impl From<bool> for Fits {
+    fn from(fits: bool) -> Self {
+        if fits { Self::Yes } else { Self::No }
+    }
 }
 
 /// Of a `match` statement.
@@ -84,49 +90,35 @@ fn icmp_names(kind: u8) -> Vec<Value> {
 
 /// As in /etc/protocols, which nft prints names from.
 fn protocol_names(protocol: u8) -> Vec<Value> {
-    let name = match protocol {
-        SHIM6 => "shim6",
-        ICMPV6 => "ipv6-icmp",
-        DESTINATION_OPTIONS => "ipv6-opts",
-        _ => "",
+    let names: &[&str] = match protocol {
+        SHIM6 => &["shim6"],
+        ICMPV6 => &["ipv6-icmp", "icmpv6"],
+        DESTINATION_OPTIONS => &["ipv6-opts"],
+        _ => &[],
     };
-    vec![protocol.into(), name.into(), protocol.to_string().into(), "icmpv6".into()]
-        .into_iter()
-        .filter(|name: &Value| protocol == ICMPV6 || name != "icmpv6")
-        .collect()
+    let numbers = [protocol.into(), protocol.to_string().into()];
+    names.iter().map(|name| Value::from(*name)).chain(numbers).collect()
 }
 
 /// Whether one of the names is what a rule wants, or in its set, range or prefix.
 pub(crate) fn is_one_of(known: &[Value], wanted: &Value) -> Fits {
     if let Some(elements) = wanted["set"].as_array().or(wanted.as_array()) {
         let all = elements.iter().map(|element| is_one_of(known, element));
-        return all.fold(Fits::No, |so_far, one| match (so_far, one) {
-            (Fits::Yes, _) | (_, Fits::Yes) => Fits::Yes,
-            (Fits::Maybe, _) | (_, Fits::Maybe) => Fits::Maybe,
-            (Fits::No, Fits::No) => Fits::No,
-        });
+        return all.max().unwrap_or(Fits::No);
     }
     if let Some([low, high]) = wanted["range"].as_array().map(Vec::as_slice) {
         let (Some(low), Some(high)) = (low.as_u64(), high.as_u64()) else { return Fits::Maybe };
-        let inside =
-            known.iter().filter_map(Value::as_u64).any(|value| (low..=high).contains(&value));
-        return if inside { Fits::Yes } else { Fits::No };
+        let mut numbers = known.iter().filter_map(Value::as_u64);
+        return numbers.any(|value| (low..=high).contains(&value)).into();
     }
     match wanted {
         // A named set: what is in it may change at any time.
         Value::String(name) if name.starts_with('@') => Fits::Maybe,
         Value::String(name) if name.ends_with('*') => {
             let start = name.trim_end_matches('*');
-            let fits = known.iter().filter_map(Value::as_str).any(|known| known.starts_with(start));
-            if fits { Fits::Yes } else { Fits::No }
+            known.iter().filter_map(Value::as_str).any(|known| known.starts_with(start)).into()
         }
-        Value::String(_) | Value::Number(_) | Value::Bool(_) => {
-            if known.contains(wanted) {
-                Fits::Yes
-            } else {
-                Fits::No
-            }
-        }
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => known.contains(wanted).into(),
         Value::Null | Value::Array(_) | Value::Object(_) => Fits::Maybe,
     }
 }

@@ -90,17 +90,13 @@ impl<'a> Ruleset<'a> {
             if !sees {
                 continue;
             }
-            let (base, found_here) = (name.clone(), Vec::new());
+            let base = name.clone();
             let mut walk =
-                Walk { packet, base, found: found_here, may_be_accepted: false, ruleset: self };
+                Walk { packet, base, found: Vec::new(), may_be_accepted: false, ruleset: self };
             let end = walk.chain(name, true, MAX_DEPTH);
             if end == End::Returned && chain.drops_by_default {
-                walk.note(
-                    place(name, None),
-                    format!("policy drop, and no rule before accepts {}", packet.protocol),
-                    true,
-                    false,
-                );
+                let text = format!("policy drop, and no rule before accepts {}", packet.protocol);
+                walk.note(place(name, None), text, true, false);
             }
             found.append(&mut walk.found);
         }
@@ -117,22 +113,44 @@ impl Walk<'_, '_> {
 
     /// `is_certain`: the packet comes here whatever is not known of it.
     fn chain(&mut self, name: &Name, is_certain: bool, depth: u32) -> End {
-        let Some(chain) = self.ruleset.chains.get(name).filter(|_| depth > 0) else {
-            return End::Returned;
-        };
-        for rule in &chain.rules {
-            match self.rule(name, rule, is_certain, depth) {
-                None => {}
-                Some(end) => return end,
-            }
-        }
-        End::Returned
+        let chain = self.ruleset.chains.get(name).filter(|_| depth > 0);
+        let mut rules = chain.into_iter().flat_map(|chain| &chain.rules);
+        rules.find_map(|rule| self.rule(name, rule, is_certain, depth)).unwrap_or(End::Returned)
     }
 
     /// How the rule ends the chain for certain, if it does.
     fn rule(&mut self, name: &Name, rule: &Value, is_certain: bool, depth: u32) -> Option<End> {
-        let mut sure = true;
-        let mut is_reverse_path = false;
+        let Ruled { verdict, is_sure, is_reverse_path } = self.verdict_of_rule(rule)?;
+        let is_certain = is_certain && is_sure;
+        let (word, target) = verdict.split_once(' ').unwrap_or((&verdict, ""));
+        let end = match word {
+            "accept" => {
+                self.may_be_accepted |= !is_certain;
+                End::Accepted
+            }
+            "drop" | "reject" => {
+                let place = place(name, rule["handle"].as_u64());
+                // What asks for the reverse path drops nothing else.
+                self.note(place, describe(rule), is_certain, is_reverse_path);
+                End::Dropped
+            }
+            "return" => End::Returned,
+            "jump" | "goto" => {
+                let target = (name.0.clone(), name.1.clone(), target.to_owned());
+                let end = self.chain(&target, is_certain, depth - 1);
+                if word == "jump" && end == End::Returned {
+                    return None;
+                }
+                end
+            }
+            _ => return None,
+        };
+        is_sure.then_some(end)
+    }
+
+    /// What the rule does with the packet; none if it does not fit, or decides nothing.
+    fn verdict_of_rule(&self, rule: &Value) -> Option<Ruled> {
+        let (mut is_sure, mut is_reverse_path) = (true, false);
         for statement in rule["expr"].as_array().into_iter().flatten() {
             let (key, value) = statement.as_object()?.iter().next()?;
             let verdict = match key.as_str() {
@@ -141,74 +159,38 @@ impl Walk<'_, '_> {
                     match fits(value, self.packet) {
                         Fits::Yes => {}
                         Fits::No => return None,
-                        Fits::Maybe => sure = false,
+                        Fits::Maybe => is_sure = false,
                     }
                     continue;
                 }
                 "vmap" => {
                     let (verdict, is_known) = self.verdict_of_map(value)?;
-                    sure &= is_known;
+                    is_sure &= is_known;
                     verdict
                 }
                 // Of ip6tables-nft: a match that is not known, or a target that is.
                 "xt" => {
                     is_reverse_path |= value["name"] == "rpfilter";
                     if value["type"] == "match" || value["name"] != "REJECT" {
-                        sure &= value["type"] == "target";
+                        is_sure &= value["type"] == "target";
                         continue;
                     }
                     "drop".into()
                 }
-                "accept" | "drop" | "reject" | "return" => key.as_str().into(),
+                "accept" | "drop" | "reject" | "return" => key.clone(),
                 "jump" | "goto" => {
                     format!("{key} {}", value["target"].as_str().unwrap_or_default())
                 }
                 // A rate that is not reached lets the rest of the rule do its work; so do counters and logs.
                 "limit" | "quota" => {
-                    sure = false;
+                    is_sure = false;
                     continue;
                 }
                 _ => continue,
             };
-            let place = place(name, rule["handle"].as_u64());
-            return self.obey(
-                name,
-                &verdict,
-                &Ruled { place, rule, sure, is_certain, is_reverse_path },
-                depth,
-            );
+            return Some(Ruled { verdict, is_sure, is_reverse_path });
         }
         None
-    }
-
-    /// Carries out a verdict of a rule.
-    fn obey(&mut self, name: &Name, verdict: &str, ruled: &Ruled<'_>, depth: u32) -> Option<End> {
-        let sure = ruled.sure;
-        let (word, target) = verdict.split_once(' ').unwrap_or((verdict, ""));
-        let end = match word {
-            "accept" => {
-                self.may_be_accepted |= !(sure && ruled.is_certain);
-                End::Accepted
-            }
-            "drop" | "reject" => {
-                let text = describe(ruled.rule);
-                let certain = sure && ruled.is_certain;
-                // What asks for the reverse path drops nothing else.
-                self.note(ruled.place.clone(), text, certain, ruled.is_reverse_path);
-                End::Dropped
-            }
-            "return" => End::Returned,
-            "jump" | "goto" => {
-                let target = (name.0.clone(), name.1.clone(), target.to_owned());
-                let end = self.chain(&target, ruled.is_certain && sure, depth - 1);
-                if word == "jump" && end == End::Returned {
-                    return None;
-                }
-                end
-            }
-            _ => return None,
-        };
-        sure.then_some(end)
     }
 
     /// The verdict that a map has for the packet, and whether that is known; none if it has none.
@@ -232,14 +214,12 @@ impl Walk<'_, '_> {
     }
 }
 
-/// A rule whose matches have been looked at.
-struct Ruled<'r> {
-    place: String,
-    rule: &'r Value,
-    /// Every match of it fits for certain.
-    sure: bool,
-    /// The packet comes to it for certain.
-    is_certain: bool,
+/// What a rule does with a packet.
+struct Ruled {
+    /// A word, and the chain that it leads to.
+    verdict: String,
+    /// Every match of the rule fits for certain.
+    is_sure: bool,
     is_reverse_path: bool,
 }
 

@@ -4,9 +4,11 @@ use moorline_api::Pair;
 use moorline_types::ContextTag;
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{Admission, AdmissionFlags, AdmissionTypes, Flow, Propose};
-use moorline_wire::{I1, Message, Opt, Options, Packet, upper_layer_checksum};
+use moorline_wire::ip6::{DESTINATION_OPTIONS, ICMPV6, UDP};
+use moorline_wire::{I1, Message, Opt, Options, PROTOCOL as SHIM6, Packet, upper_layer_checksum};
 
 use super::{Kind, Way};
+use crate::icmpv6::{ECHO_REPLY, ECHO_REQUEST};
 
 /// A test: its packets, and what its answer will have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +41,12 @@ impl Token {
 
 pub(super) fn test(kind: Kind, way: &Way, token: Token, sequence: u16) -> Test {
     let pair = way.pair;
-    let [initiator, responder] = types(way);
+    let AdmissionTypes { initiator, responder } = types(way);
     let refused = |kind| {
         let message = icmpv6(pair, kind, token, sequence, 64);
         vec![whole(pair, DESTINATION_OPTIONS, &behind_refused_option(&message))]
     };
-    let echo = |octets: usize| echo_request(pair, token, sequence, octets);
+    let echo = |octets: usize| icmpv6(pair, ECHO_REQUEST, token, sequence, octets);
     let packets = match kind {
         Kind::Plain => vec![whole(pair, ICMPV6, &echo(64))],
         // The second one for peers that ignore messages with options that they do not know.
@@ -67,7 +69,7 @@ pub(super) fn test(kind: Kind, way: &Way, token: Token, sequence: u16) -> Test {
 /// An echo request so long, IPv6 header included.
 pub(super) fn sized(octets: u32, pair: Pair, token: Token, sequence: u16) -> Test {
     let octets = usize::try_from(octets).unwrap_or(IPV6_HEADER).saturating_sub(IPV6_HEADER);
-    let echo = echo_request(pair, token, sequence, octets);
+    let echo = icmpv6(pair, ECHO_REQUEST, token, sequence, octets);
     Test { packets: vec![whole(pair, ICMPV6, &echo)], sequence }
 }
 
@@ -160,10 +162,6 @@ fn whole(pair: Pair, next: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// So many octets of ICMPv6.
-fn echo_request(pair: Pair, token: Token, sequence: u16, octets: usize) -> Vec<u8> {
-    icmpv6(pair, ECHO_REQUEST, token, sequence, octets)
-}
-
 fn icmpv6(pair: Pair, kind: u8, token: Token, sequence: u16, octets: usize) -> Vec<u8> {
     let mut message = vec![kind, 0, 0, 0];
     message.extend(token.identifier());
@@ -198,7 +196,6 @@ fn i1(pair: Pair, token: Token, sequence: u16, options: Options) -> Vec<u8> {
 
 /// Of a connection that there is not, so that the peer refuses it.
 fn propose(way: &Way, token: Token, sequence: u16) -> Vec<u8> {
-    let [initiator, responder] = types(way);
     let flow = Flow {
         protocol: UDP,
         initiator_port: 0,
@@ -206,13 +203,12 @@ fn propose(way: &Way, token: Token, sequence: u16) -> Vec<u8> {
         transaction: token.nonce(sequence),
         flags: AdmissionFlags::default(),
     };
-    let types = AdmissionTypes { initiator, responder };
-    Admission::Propose(Propose { flow }).emit(types, way.pair.local, way.pair.peer)
+    Admission::Propose(Propose { flow }).emit(types(way), way.pair.local, way.pair.peer)
 }
 
-fn types(way: &Way) -> [u8; 2] {
-    let AdmissionTypes { initiator, responder } = AdmissionTypes::default();
-    way.ilnp.unwrap_or([initiator, responder])
+fn types(way: &Way) -> AdmissionTypes {
+    let types = way.ilnp.map(|[initiator, responder]| AdmissionTypes { initiator, responder });
+    types.unwrap_or_default()
 }
 
 /// Two headers of destination options, the second with one that every host refuses with an error (RFC 8200 s4.2).
@@ -246,12 +242,7 @@ fn fragments(pair: Pair, token: Token, sequence: u16, message: &[u8]) -> Vec<Vec
     vec![fragment(0, true, first), fragment(first.len(), false, second)]
 }
 
-const ICMPV6: u8 = 58;
-const SHIM6: u8 = 140;
 const FRAGMENT: u8 = 44;
-const DESTINATION_OPTIONS: u8 = 60;
-const ECHO_REQUEST: u8 = 128;
-const ECHO_REPLY: u8 = 129;
 /// Type of R1 (RFC 5533 s5.3).
 const R1: u8 = 2;
 /// Option for experiments, to be skipped by who does not know it.
@@ -259,7 +250,6 @@ const EXPERIMENT: u8 = 0x1e;
 /// Option for experiments (RFC 4727 s5.1), an error to who does not know it.
 const REFUSED_EXPERIMENT: u8 = 0x9e;
 const PADN: u8 = 1;
-const UDP: u8 = 17;
 /// Of the transaction, in a message of ILNP's handshake.
 const TRANSACTION_AT: usize = 16;
 const IPV6_HEADER: usize = 40;

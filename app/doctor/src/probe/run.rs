@@ -3,9 +3,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use moorline_link::{Answer, ProbeSocket};
+use moorline_wire::PROTOCOL as SHIM6;
+use rustix::io::Errno;
 
 use super::packet::{Quote, Test, Token, answered, seen_source, sized, test};
 use super::{Kind, MAX_WAYS, PairReport, Verdict, Way};
+use crate::icmpv6::PACKET_TOO_BIG;
 
 /// Sends test packets on each way, and says what came of them.
 ///
@@ -55,17 +58,11 @@ fn tell_silence_from_loss(report: &mut PairReport) {
 }
 
 fn is_tried(kind: Kind, way: &Way) -> bool {
-    match kind {
-        Kind::Shim6 => !way.has_session,
-        Kind::Ilnp => way.ilnp.is_some(),
-        Kind::LocatorUpdate | Kind::Initiator | Kind::Responder => {
-            way.ilnp.is_some() && !way.has_moved
-        }
-        Kind::Size1500 => !way.has_moved && way.mtu >= 1500,
-        Kind::Plain | Kind::Options8 | Kind::Options16 | Kind::Fragments | Kind::Size1280 => {
-            !way.has_moved
-        }
-    }
+    let is_told_of_moves = matches!(kind, Kind::Shim6 | Kind::Ilnp);
+    (is_told_of_moves || !way.has_moved)
+        && (way.ilnp.is_some() || !Kind::OF_ILNP.contains(&kind))
+        && (kind != Kind::Shim6 || !way.has_session)
+        && (kind != Kind::Size1500 || way.mtu >= 1500)
 }
 
 struct Trial {
@@ -236,10 +233,10 @@ impl Span {
     }
 
     fn next(&self) -> Option<u32> {
-        let is_open = self.is_worth_it && self.most >= self.passes + PRECISION;
         let exact = self.hint.filter(|hint| *hint > self.passes);
-        let middle = is_open.then(|| self.passes + (self.most - self.passes).div_ceil(2));
-        if self.is_worth_it { exact.or(middle) } else { None }
+        let is_open = self.most >= self.passes + PRECISION;
+        let middle = || is_open.then(|| self.passes + (self.most - self.passes).div_ceil(2));
+        exact.or_else(middle).filter(|_| self.is_worth_it)
     }
 
     fn learn(&mut self, verdict: Verdict) {
@@ -263,9 +260,9 @@ impl Span {
 }
 
 fn why_not_sent(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(EPERM) => "a firewall of this host dropped it".to_owned(),
-        Some(EMSGSIZE) => "larger than this host takes for what fits the path".to_owned(),
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM) => "a firewall of this host dropped it".to_owned(),
+        Some(Errno::MSGSIZE) => "larger than this host takes for what fits the path".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -282,7 +279,3 @@ const SEARCH_STEPS: u32 = 8;
 const PRECISION: u32 = 8;
 /// More than this is hardly ever wanted.
 const MAX_MTU: u32 = 9000;
-const SHIM6: u8 = 140;
-const PACKET_TOO_BIG: u8 = 2;
-const EPERM: i32 = 1;
-const EMSGSIZE: i32 = 90;
