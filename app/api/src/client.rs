@@ -20,6 +20,55 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+/// Gives both clients a method for each request: its body, if it has one, its answer, and its path.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident($($body:ident: $kind:ty)?) -> $answer:ty = $path:expr;)*) => {
+        impl Client {
+            $($(#[$doc])*
+            ///
+            /// # Errors
+            /// When the daemon does not answer or refuses, or its answer cannot be read.
+            pub async fn $name(&self $(, $body: &$kind)?) -> Result<$answer, Error> {
+                let body = None$(.or(Some(encode($path, $body)?)))?;
+                self.answer($path, body).await
+            })*
+        }
+
+        impl BlockingClient {
+            $($(#[$doc])*
+            ///
+            /// # Errors
+            /// When the daemon does not answer or refuses, or its answer cannot be read.
+            pub fn $name(&self $(, $body: &$kind)?) -> Result<$answer, Error> {
+                self.runtime.block_on(self.client.$name($($body)?))
+            })*
+        }
+    };
+}
+
+requests! {
+    /// The daemon at a glance.
+    status() -> Status = paths::STATUS;
+    /// Every context of the host.
+    contexts() -> Vec<Context> = paths::CONTEXTS;
+    /// The correspondent cache of ILNP.
+    ilcc() -> Ilcc = paths::ILCC;
+    /// The interfaces that lead to an ISP, and their addresses.
+    addresses() -> Vec<InterfaceAddresses> = paths::ADDRESSES;
+    /// Where each context can send, and the rules in force.
+    paths() -> Paths = paths::PATHS;
+    /// Has contexts use a pair now.
+    switch(request: SwitchRequest) -> PathAnswer = paths::SWITCH;
+    /// Has contexts stay on a pair, or where they are, while that works.
+    pin(request: SwitchRequest) -> PathAnswer = paths::PIN;
+    /// Takes a pin back.
+    unpin(request: UnpinRequest) -> PathAnswer = paths::UNPIN;
+    /// Has the payload of contexts take all their pairs at once, or one at a time again.
+    spread(request: SpreadRequest) -> PathAnswer = paths::SPREAD;
+    /// Puts a rule in force, or takes it back.
+    rule(rule: PathRule) -> PathAnswer = paths::RULES;
+}
+
 /// Talks to a daemon; holds no connection between requests.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -33,92 +82,12 @@ impl Client {
         Self { socket: socket.into() }
     }
 
-    /// The daemon at a glance.
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub async fn status(&self) -> Result<Status, Error> {
-        self.json(paths::STATUS).await
-    }
-
-    /// Every context of the host.
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub async fn contexts(&self) -> Result<Vec<Context>, Error> {
-        self.json(paths::CONTEXTS).await
-    }
-
-    /// The correspondent cache of ILNP.
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub async fn ilcc(&self) -> Result<Ilcc, Error> {
-        self.json(paths::ILCC).await
-    }
-
-    /// The interfaces that lead to an ISP, and their addresses.
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub async fn addresses(&self) -> Result<Vec<InterfaceAddresses>, Error> {
-        self.json(paths::ADDRESSES).await
-    }
-
-    /// Where each context can send, and the rules in force.
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub async fn paths(&self) -> Result<Paths, Error> {
-        self.json(paths::PATHS).await
-    }
-
-    /// Has contexts use a pair now.
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub async fn switch(&self, request: &SwitchRequest) -> Result<PathAnswer, Error> {
-        self.post(paths::SWITCH, request).await
-    }
-
-    /// Has contexts stay on a pair, or where they are, while that works.
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub async fn pin(&self, request: &SwitchRequest) -> Result<PathAnswer, Error> {
-        self.post(paths::PIN, request).await
-    }
-
-    /// Takes a pin back.
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub async fn unpin(&self, request: &UnpinRequest) -> Result<PathAnswer, Error> {
-        self.post(paths::UNPIN, request).await
-    }
-
-    /// Has the payload of contexts take all their pairs at once, or one at a time again.
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub async fn spread(&self, request: &SpreadRequest) -> Result<PathAnswer, Error> {
-        self.post(paths::SPREAD, request).await
-    }
-
-    /// Puts a rule in force, or takes it back.
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub async fn rule(&self, rule: &PathRule) -> Result<PathAnswer, Error> {
-        self.post(paths::RULES, rule).await
-    }
-
     /// Has the daemon restore the host and end. It is still at that when it answers; its streams of events end with it.
     ///
     /// # Errors
     /// When the daemon does not answer or refuses.
     pub async fn down(&self) -> Result<Down, Error> {
-        self.post(paths::DOWN, &()).await
+        self.answer(paths::DOWN, Some(encode(paths::DOWN, &())?)).await
     }
 
     /// Events as they happen.
@@ -135,19 +104,6 @@ impl Client {
             decoder: Decoder::default(),
             ready: VecDeque::new(),
         })
-    }
-
-    async fn json<T: DeserializeOwned>(&self, request: &str) -> Result<T, Error> {
-        self.answer(request, None).await
-    }
-
-    async fn post<T: DeserializeOwned>(
-        &self,
-        request: &str,
-        body: &impl Serialize,
-    ) -> Result<T, Error> {
-        let body = serde_json::to_vec(body).map_err(|error| Error::decode(request, error))?;
-        self.answer(request, Some(body.into())).await
     }
 
     async fn answer<T: DeserializeOwned>(
@@ -257,86 +213,6 @@ impl BlockingClient {
         Ok(Self { client, runtime })
     }
 
-    /// As [`Client::status`].
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub fn status(&self) -> Result<Status, Error> {
-        self.runtime.block_on(self.client.status())
-    }
-
-    /// As [`Client::contexts`].
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub fn contexts(&self) -> Result<Vec<Context>, Error> {
-        self.runtime.block_on(self.client.contexts())
-    }
-
-    /// As [`Client::ilcc`].
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub fn ilcc(&self) -> Result<Ilcc, Error> {
-        self.runtime.block_on(self.client.ilcc())
-    }
-
-    /// As [`Client::addresses`].
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub fn addresses(&self) -> Result<Vec<InterfaceAddresses>, Error> {
-        self.runtime.block_on(self.client.addresses())
-    }
-
-    /// As [`Client::paths`].
-    ///
-    /// # Errors
-    /// When there is no answer that can be read.
-    pub fn paths(&self) -> Result<Paths, Error> {
-        self.runtime.block_on(self.client.paths())
-    }
-
-    /// As [`Client::switch`].
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub fn switch(&self, request: &SwitchRequest) -> Result<PathAnswer, Error> {
-        self.runtime.block_on(self.client.switch(request))
-    }
-
-    /// As [`Client::pin`].
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub fn pin(&self, request: &SwitchRequest) -> Result<PathAnswer, Error> {
-        self.runtime.block_on(self.client.pin(request))
-    }
-
-    /// As [`Client::unpin`].
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub fn unpin(&self, request: &UnpinRequest) -> Result<PathAnswer, Error> {
-        self.runtime.block_on(self.client.unpin(request))
-    }
-
-    /// As [`Client::spread`].
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub fn spread(&self, request: &SpreadRequest) -> Result<PathAnswer, Error> {
-        self.runtime.block_on(self.client.spread(request))
-    }
-
-    /// As [`Client::rule`].
-    ///
-    /// # Errors
-    /// When the daemon does not answer or refuses.
-    pub fn rule(&self, rule: &PathRule) -> Result<PathAnswer, Error> {
-        self.runtime.block_on(self.client.rule(rule))
-    }
-
     /// As [`Client::down`].
     ///
     /// # Errors
@@ -368,6 +244,10 @@ impl Iterator for BlockingEvents<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         self.runtime.block_on(self.events.next())
     }
+}
+
+fn encode(request: &str, body: &impl Serialize) -> Result<Bytes, Error> {
+    Ok(serde_json::to_vec(body).map_err(|error| Error::decode(request, error))?.into())
 }
 
 fn refusal(request: &str, status: StatusCode, body: &[u8]) -> Error {

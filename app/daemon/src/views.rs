@@ -15,15 +15,12 @@ use crate::shell::Daemon;
 
 impl Daemon {
     pub(crate) fn status(&self) -> Status {
-        let mut drops = BTreeMap::new();
-        let seen = self.datapath.drops().unwrap_or_default();
-        for (reason, count) in seen.into_iter().chain(self.host.shim6().drops().iter()) {
-            *drops.entry(reason.to_string()).or_default() += count;
-        }
         let ilnp = self.ilnp_status();
-        for (reason, count) in ilnp.iter().flat_map(|ilnp| &ilnp.drops) {
-            *drops.entry(reason.clone()).or_default() += count;
-        }
+        let seen = self.datapath.drops().unwrap_or_default().into_iter();
+        let of_shim6 = seen.chain(self.host.shim6().drops().iter());
+        let of_ilnp = ilnp.iter().flat_map(|ilnp| ilnp.drops.clone());
+        let drops =
+            sums(of_shim6.map(|(reason, count)| (reason.to_string(), count)).chain(of_ilnp));
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -90,6 +87,15 @@ impl Daemon {
             u64::try_from(self.host.shim6().negatives().count()).unwrap_or(u64::MAX);
         counts
     }
+}
+
+/// Counts by name: equal names are one.
+pub(crate) fn sums(counts: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, count) in counts {
+        *sums.entry(name).or_default() += count;
+    }
+    sums
 }
 
 fn live(context: &ContextView, counters: &ContextCounters) -> Context {

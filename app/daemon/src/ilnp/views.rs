@@ -17,6 +17,7 @@ use crate::clock;
 use crate::config;
 use crate::readiness;
 use crate::shell::Daemon;
+use crate::views::sums;
 
 impl Daemon {
     /// The correspondent cache; nonces for root alone, who could read them off the wire as well.
@@ -87,10 +88,7 @@ impl Ilnp {
             counts.moved += u64::from(session.wire != session.pair);
             counts.awaiting += u64::from(session.awaits_acknowledgement);
         }
-        let mut without: BTreeMap<String, u64> = BTreeMap::new();
-        for (cause, count) in sessions.classic() {
-            *without.entry(classic(cause).to_owned()).or_default() += count;
-        }
+        let without = sessions.classic();
         let types = self.config.types;
         let refused = sessions.refused();
         IlnpStatus {
@@ -103,18 +101,14 @@ impl Ilnp {
             identifiers: u32::try_from(sessions.nids().len()).unwrap_or(u32::MAX),
             drops: self.drops(sessions),
             refused: refused.map(|(reason, count)| (reason.to_string(), count)).collect(),
-            classic: without,
+            classic: sums(without.map(|(cause, count)| (classic(cause).to_owned(), count))),
         }
     }
 
     /// What programs and sessions have dropped, by reason.
     fn drops(&self, sessions: &Sessions) -> BTreeMap<String, u64> {
-        let mut drops: BTreeMap<String, u64> = BTreeMap::new();
-        let seen = self.datapath.drops().unwrap_or_default();
-        for (reason, count) in seen.into_iter().chain(sessions.drops()) {
-            *drops.entry(reason.to_string()).or_default() += count;
-        }
-        drops
+        let seen = self.datapath.drops().unwrap_or_default().into_iter();
+        sums(seen.chain(sessions.drops()).map(|(reason, count)| (reason.to_string(), count)))
     }
 }
 

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use moorline_api::{ContextPaths, PathCounters, PathInfo, PathState};
 use moorline_contexts::{ContextView, PathView};
 use moorline_types::{ContextId, LocatorPair};
@@ -11,18 +13,12 @@ impl Daemon {
     pub(super) fn paths_of(&self, context: &ContextView) -> ContextPaths {
         let current = context.established.as_ref().map(|established| established.locators);
         let views = self.host.shim6().paths(context.id);
+        let spread = self.host.shim6().spread(context.id);
         ContextPaths {
             context: context.id.0,
             ulids: ulid_pair(context.ulids),
             pinned: self.host.shim6().pinned(context.id).is_some(),
-            spread: self
-                .host
-                .shim6()
-                .spread(context.id)
-                .unwrap_or_default()
-                .into_iter()
-                .map(locator_pair)
-                .collect(),
+            spread: spread.into_iter().flatten().map(locator_pair).collect(),
             counters: self.counters_of(context.id),
             paths: views.iter().map(|view| self.path_info(view, current)).collect(),
         }
@@ -37,7 +33,7 @@ impl Daemon {
             cwr: counted.cwr,
             segments: counted.segments,
             retransmissions: counted.retransmissions,
-            rtt_us: counted.rtt.map(|rtt| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX)),
+            rtt_us: counted.rtt.map(micros),
         })
     }
 
@@ -63,12 +59,14 @@ impl Daemon {
             state,
             preference: rules::preference(view.preference),
             answered_ms_ago: view.answered.map(|(at, _)| clock::millis(now.since(at))),
-            probe_rtt_us: view
-                .answered
-                .map(|(_, rtt)| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX)),
+            probe_rtt_us: view.answered.map(|(_, rtt)| micros(rtt)),
         }
     }
 }
 
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// How long an answer says something of a pair that nothing is sent by.
-const FRESH: std::time::Duration = std::time::Duration::from_secs(120);
+const FRESH: Duration = Duration::from_secs(120);
