@@ -6,7 +6,6 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_addresses::AddressMode;
 use moorline_api::Net;
 use moorline_bpf::AttachMode;
 use moorline_contexts::Profile;
@@ -69,32 +68,32 @@ pub struct Config {
     pub tcp_notice: bool,
 }
 
-/// The file as it is written.
-#[derive(Debug, Deserialize)]
+/// The file as it is written. What it does not say has its default where it is read.
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct File {
-    send_timeout: String,
+    send_timeout: Option<String>,
     profile: ProfileName,
     #[serde(alias = "spare-interval")]
     standby_interval: Option<String>,
     suspicion: Option<bool>,
     fail_back: Option<String>,
     trigger_never: bool,
-    trigger_bytes: u64,
+    trigger_bytes: Option<u64>,
     trigger_packets: Option<u32>,
-    trigger_age: String,
+    trigger_age: Option<String>,
     trigger_eui64: bool,
     triggers: Vec<RulePart>,
     paths: Vec<paths::PathPart>,
     spread: bool,
     congestion: congestion::CongestionPart,
     ranker: Option<ranker::RankerPart>,
-    idle: String,
-    max_contexts: u32,
-    max_flows: u32,
+    idle: Option<String>,
+    max_contexts: Option<u32>,
+    max_flows: Option<u32>,
     uplinks: Vec<String>,
-    addresses: ModeName,
-    sec: u8,
+    addresses: Option<ModeName>,
+    sec: Option<u8>,
     keys: BTreeMap<String, KeyPart>,
     sets: BTreeMap<String, SetPart>,
     interfaces: BTreeMap<String, PlacePart>,
@@ -103,18 +102,18 @@ struct File {
     ilnp_policy: IlnpPolicy,
     #[serde(with = "NonceName")]
     ilnp_nonce: NonceMode,
-    ilnp_nonce_bits: u8,
+    ilnp_nonce_bits: Option<u8>,
     #[serde(with = "ChecksumName")]
     ilnp_checksum: ChecksumMode,
-    ilnp_icmp_types: [u8; 2],
-    ilnp_max_sessions: u32,
-    ilnp_max_with_node: u32,
+    ilnp_icmp_types: Option<[u8; 2]>,
+    ilnp_max_sessions: Option<u32>,
+    ilnp_max_with_node: Option<u32>,
     ilnp_max_with_locator: Option<u32>,
-    ilnp_idle: String,
+    ilnp_idle: Option<String>,
     ilnp_peers: Vec<String>,
     #[serde(with = "AttachName")]
     attach: AttachMode,
-    tcp_notice: bool,
+    tcp_notice: Option<bool>,
     /// Has no effect any more; accepted so that a configuration that names it goes on working.
     keep_on_stop: Option<bool>,
 }
@@ -125,53 +124,6 @@ enum AttachName {
     Auto,
     Tcx,
     Tc,
-}
-
-impl Default for File {
-    fn default() -> Self {
-        Self {
-            // The least that RFC 5534 s7 recommends.
-            send_timeout: "10s".to_owned(),
-            profile: ProfileName::Default,
-            standby_interval: None,
-            suspicion: None,
-            fail_back: None,
-            trigger_never: false,
-            trigger_bytes: 2048,
-            trigger_packets: None,
-            trigger_age: "60s".to_owned(),
-            trigger_eui64: false,
-            triggers: Vec::new(),
-            paths: Vec::new(),
-            spread: false,
-            congestion: congestion::CongestionPart::default(),
-            ranker: None,
-            idle: "5m".to_owned(),
-            max_contexts: 65_536,
-            max_flows: 65_536,
-            uplinks: Vec::new(),
-            addresses: ModeName(AddressMode::HbaCompatible),
-            sec: 1,
-            keys: BTreeMap::new(),
-            sets: BTreeMap::new(),
-            interfaces: BTreeMap::new(),
-            prefixes: BTreeMap::new(),
-            ilnp: Switch::Off,
-            ilnp_policy: IlnpPolicy::Admit,
-            ilnp_nonce: NonceMode::Economy,
-            ilnp_nonce_bits: 32,
-            ilnp_checksum: ChecksumMode::NidOnly,
-            ilnp_icmp_types: [200, 201],
-            ilnp_max_sessions: 65_536,
-            ilnp_max_with_node: 16,
-            ilnp_max_with_locator: None,
-            ilnp_idle: "5m".to_owned(),
-            ilnp_peers: Vec::new(),
-            attach: AttachMode::Auto,
-            tcp_notice: true,
-            keep_on_stop: None,
-        }
-    }
 }
 
 impl Config {
@@ -200,15 +152,26 @@ impl Config {
     /// As [`Config::load`].
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
-        let send_timeout = duration("send-timeout", &file.send_timeout)?;
-        file.check(send_timeout)?;
+        if file.keep_on_stop.is_some() {
+            tracing::warn!(
+                "keep-on-stop has no effect any more: SIGTERM always keeps everything in place, and `moorline down` restores \
+                 the host; remove the line"
+            );
+        }
+        let send_timeout = span("send-timeout", file.send_timeout.as_ref(), LEAST_RECOMMENDED)?;
+        ensure!(
+            SEND_TIMEOUT.contains(&send_timeout),
+            "send-timeout: {} is outside 200ms to 100s",
+            humantime::format_duration(send_timeout)
+        );
+        let (max_contexts, max_flows) = (file.max_contexts, file.max_flows);
         Ok(Self {
             send_timeout,
             profile: profile::parse(&file)?,
             triggers: TriggerConfig::parse(&file)?,
-            idle: duration("idle", &file.idle)?,
-            max_contexts: file.max_contexts,
-            max_flows: file.max_flows,
+            idle: span("idle", file.idle.as_ref(), IDLE)?,
+            max_contexts: within("max-contexts", max_contexts.unwrap_or(65_536), &MAX_CONTEXTS)?,
+            max_flows: within("max-flows", max_flows.unwrap_or(65_536), &MAX_FLOWS)?,
             addresses: AddressSettings::parse(&file)?,
             paths: paths::parse(&file.paths)?,
             spread: file.spread,
@@ -216,7 +179,7 @@ impl Config {
             ranker: file.ranker.as_ref().map(ranker::RankerPart::parse).transpose()?,
             ilnp: ilnp::parse(&file)?,
             attach: file.attach,
-            tcp_notice: file.tcp_notice,
+            tcp_notice: file.tcp_notice.unwrap_or(true),
             uplinks: file.uplinks,
         })
     }
@@ -227,23 +190,9 @@ impl Config {
     }
 }
 
-impl File {
-    /// Checks the numbers, and warns of keys without effect.
-    fn check(&self, send_timeout: Duration) -> anyhow::Result<()> {
-        if self.keep_on_stop.is_some() {
-            tracing::warn!(
-                "keep-on-stop has no effect any more: SIGTERM always keeps everything in place, and `moorline down` restores \
-                 the host; remove the line"
-            );
-        }
-        ensure!(
-            SEND_TIMEOUT.contains(&send_timeout),
-            "send-timeout: {} is outside 200ms to 100s",
-            self.send_timeout
-        );
-        within("max-contexts", self.max_contexts, &(1..=1 << 24))?;
-        within("max-flows", self.max_flows, &MAX_FLOWS)
-    }
+/// The duration that the file gives, or the default.
+fn span(key: &str, text: Option<&String>, default: Duration) -> anyhow::Result<Duration> {
+    text.map_or(Ok(default), |text| duration(key, text))
 }
 
 fn duration(key: &str, text: &str) -> anyhow::Result<Duration> {
@@ -258,10 +207,10 @@ fn within<T: PartialOrd + Display>(
     key: &str,
     value: T,
     range: &RangeInclusive<T>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<T> {
     let (least, most) = (range.start(), range.end());
     ensure!(range.contains(&value), "{key}: {value} is outside {least} to {most}");
-    Ok(())
+    Ok(value)
 }
 
 /// Reads each rule of a list; an error says which one is wrong.
@@ -278,6 +227,11 @@ fn net(key: &str, text: &str) -> anyhow::Result<Net> {
     text.parse().map_err(|error| anyhow::anyhow!("{key}: {error}"))
 }
 
+/// The least Send Timeout that RFC 5534 s7 recommends.
+const LEAST_RECOMMENDED: Duration = Duration::from_secs(10);
+/// Quiet time after which contexts and sessions are forgotten, unless the file says otherwise.
+const IDLE: Duration = Duration::from_secs(300);
+const MAX_CONTEXTS: RangeInclusive<u32> = 1..=1 << 24;
 /// Fewer would forget traffic that goes on; each takes 128 octets.
 const MAX_FLOWS: RangeInclusive<u32> = 1024..=1 << 24;
 /// Read if it is there and no other file is named.
@@ -290,7 +244,7 @@ const SEND_TIMEOUT: RangeInclusive<Duration> =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use moorline_addresses::Rule;
+    use moorline_addresses::{AddressMode, Rule};
 
     #[test]
     fn an_empty_file_gives_the_defaults() {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use moorline_api::{Event as Told, EventKind};
-use moorline_contexts::{Event, Failure, ReapState, Removal};
+use moorline_contexts::{Event, Failure, Removal};
 use moorline_types::{ContextId, LocatorPair, UlidPair};
 use tracing::Level;
 
@@ -65,7 +65,9 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             (Level::DEBUG, "no context", Told { ulids, reason, ..Told::new(0, 0, 0, kind) })
         }
         Event::StateChanged { context, ulids, to, cause, .. } => {
-            (Level::DEBUG, "reachability", told(kind_of_state(*to), context, ulids, cause))
+            // The event of a state has its name.
+            let kind = EventKind::from(views::reap(*to).to_string());
+            (Level::DEBUG, "reachability", told(kind, context, ulids, cause))
         }
         Event::Moved { context, ulids, from, to, cause } => {
             let told = told(EventKind::Moved, context, ulids, cause);
@@ -107,14 +109,6 @@ const fn describe_failure(failure: Failure) -> (EventKind, Option<&'static str>)
         Failure::NoAnswer => (EventKind::ContextFailed, Some("no answer to I1")),
         Failure::NoSupport => (EventKind::PeerNoSupport, None),
         Failure::NotTaken => (EventKind::ContextFailed, Some(views::NOT_TAKEN)),
-    }
-}
-
-const fn kind_of_state(state: ReapState) -> EventKind {
-    match state {
-        ReapState::Operational => EventKind::Operational,
-        ReapState::Exploring => EventKind::Exploring,
-        ReapState::InboundOk => EventKind::InboundOk,
     }
 }
 

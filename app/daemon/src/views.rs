@@ -183,7 +183,7 @@ pub(crate) fn role(role: moorline_contexts::Role) -> Role {
     }
 }
 
-fn reap(state: moorline_contexts::ReapState) -> ReapState {
+pub(crate) fn reap(state: moorline_contexts::ReapState) -> ReapState {
     match state {
         moorline_contexts::ReapState::Operational => ReapState::Operational,
         moorline_contexts::ReapState::Exploring => ReapState::Exploring,

@@ -194,6 +194,9 @@ fn translated(
     Some(finding.shown_by_each(translated))
 }
 
+/// One of the two ends of a pair.
+type End = fn(&Pair) -> Ipv6Addr;
+
 /// Failover needs pairs that answer by more than one of our addresses and more than one of the peer's, at each end that
 /// has more than one.
 fn without_second_path(pairs: &[PairReport], usable: &[Pair]) -> Option<Finding> {
@@ -207,13 +210,13 @@ fn without_second_path(pairs: &[PairReport], usable: &[Pair]) -> Option<Finding>
         }
         _ => {}
     }
-    let ends = |all: &[Pair], end: fn(&Pair) -> Ipv6Addr| all.iter().map(end).collect();
+    let ends = |all: &[Pair], end: End| all.iter().map(end).collect();
     let prefixes = |all: &BTreeSet<Ipv6Addr>| {
         let prefixes = all.iter().map(|one| one.segments().first_chunk::<4>().copied());
         prefixes.collect::<BTreeSet<_>>().len()
     };
     let tried: Vec<_> = pairs.iter().map(|pair| pair.pair).collect();
-    let sides: [(fn(&Pair) -> Ipv6Addr, _); 2] =
+    let sides: [(End, _); 2] =
         [(|pair| pair.local, "of ours"), (|pair| pair.peer, "of the peer's")];
     let stuck = sides.into_iter().find_map(|(end, whose)| {
         let (all, works) = (ends(&tried, end), ends(usable, end));

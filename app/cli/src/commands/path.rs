@@ -2,7 +2,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use moorline_api::{
-    Pair, PathAnswer, PathResult, PathRule, Preference, SpreadRequest, SwitchRequest, UnpinRequest,
+    BlockingClient, Pair, PathAnswer, PathResult, PathRule, Preference, SpreadRequest,
+    SwitchRequest, UnpinRequest,
 };
 
 use super::{client, show};
@@ -34,27 +35,27 @@ pub(crate) fn path(
             let request = SpreadRequest { scope: args.scope.scope, on: args.on };
             (client.spread(&request)?, args.scope.json)
         }
-        PathCommand::Prefer(args) => {
-            (client.rule(&rule(args, Preference::Prefer))?, args.scope.json)
-        }
-        PathCommand::Avoid(args) => (client.rule(&rule(args, Preference::Avoid))?, args.scope.json),
-        PathCommand::Neutral(args) => {
-            (client.rule(&rule(args, Preference::Neutral))?, args.scope.json)
-        }
+        PathCommand::Prefer(args) => (rule(&client, args, Preference::Prefer)?, args.scope.json),
+        PathCommand::Avoid(args) => (rule(&client, args, Preference::Avoid)?, args.scope.json),
+        PathCommand::Neutral(args) => (rule(&client, args, Preference::Neutral)?, args.scope.json),
     };
     show(out, json, &answer, render::path_answer)?;
     Ok(if is_done(&answer) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn rule(args: &RuleArgs, preference: Preference) -> PathRule {
-    PathRule {
+fn rule(
+    client: &BlockingClient,
+    args: &RuleArgs,
+    preference: Preference,
+) -> anyhow::Result<PathAnswer> {
+    Ok(client.rule(&PathRule {
         scope: args.scope.scope,
         local: Some(args.local.clone()).filter(|local| local != "any"),
         peer: args.peer,
         preference,
         tell_peer: args.tell_peer,
         origin: String::new(),
-    }
+    })?)
 }
 
 /// Whether every context is where it was wanted, or will be.

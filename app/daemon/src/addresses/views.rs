@@ -133,8 +133,7 @@ impl Addresses {
             let contexts = in_use.iter().filter(|ulid| ulid.0 == *address).count();
             let uses = match contexts {
                 0 => String::new(),
-                1 => ", and 1 context uses it".to_owned(),
-                _ => format!(", and {contexts} contexts use it"),
+                _ => format!(", and {} it", contexts_use(contexts)),
             };
             format!(
                 "{name}: {address}, an address of ours, was removed by a person or a network manager, and stays \
@@ -173,13 +172,9 @@ impl Addresses {
         let why = left_out
             .first()
             .map_or_else(|| "there is no other".to_owned(), |(_, why)| why.to_string());
-        let uses = if contexts == 1 {
-            "1 context uses".to_owned()
-        } else {
-            format!("{contexts} contexts use")
-        };
         format!(
-            "{uses} {ulid}, and peers are told of no other address, so our end cannot move: {why}. {}",
+            "{} {ulid}, and peers are told of no other address, so our end cannot move: {why}. {}",
+            contexts_use(contexts),
             self.remedy(view, ulid)
         )
     }
@@ -200,6 +195,10 @@ impl Addresses {
             None => "Set addresses = \"hba-compatible\".".to_owned(),
         }
     }
+}
+
+fn contexts_use(count: usize) -> String {
+    if count == 1 { "1 context uses".to_owned() } else { format!("{count} contexts use") }
 }
 
 fn way_back(interface: &str, address: Ipv6Addr) -> String {

@@ -78,11 +78,11 @@ pub(super) struct SetPart {
 
 impl AddressSettings {
     pub(super) fn parse(file: &File) -> anyhow::Result<Self> {
+        let sec = file.sec.unwrap_or(1);
         ensure!(
-            file.sec <= MAX_SEC,
-            "sec: {} is outside 0 to {MAX_SEC}; more takes minutes and longer: `moorline addr \
-             generate` can do it on many machines",
-            file.sec
+            sec <= MAX_SEC,
+            "sec: {sec} is outside 0 to {MAX_SEC}; more takes minutes and longer: `moorline addr \
+             generate` can do it on many machines"
         );
         let mut keys = BTreeMap::from([(DEFAULT.to_owned(), KeySource::Own { bits: KEY_BITS })]);
         for (name, part) in &file.keys {
@@ -108,16 +108,16 @@ impl AddressSettings {
         for (text, part) in &file.prefixes {
             prefixes.insert(parse_prefix(text).context("prefixes")?, rule(text, part)?);
         }
-        let ModeName(mode) = file.addresses;
+        let mode = file.addresses.map_or(AddressMode::HbaCompatible, |ModeName(mode)| mode);
         let default = Rule { mode, key: DEFAULT.to_owned(), set: DEFAULT.to_owned() };
-        let sec = Sec::new(file.sec).context("sec")?;
+        let sec = Sec::new(sec).context("sec")?;
         let policy = AddressPolicy { sec, default, interfaces, prefixes };
         Ok(Self { policy, keys, sets })
     }
 
     #[cfg(test)]
     pub(crate) fn of(mode: AddressMode) -> Self {
-        let file = File { addresses: ModeName(mode), sec: 0, ..File::default() };
+        let file = File { addresses: Some(ModeName(mode)), sec: Some(0), ..File::default() };
         Self::parse(&file).expect("defaults")
     }
 

@@ -1,17 +1,21 @@
+use std::time::Duration;
+
 use anyhow::ensure;
 use moorline_contexts::CongestionPolicy;
 use serde::Deserialize;
 
+use super::span;
+
 /// `[congestion]`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct CongestionPart {
     watch: bool,
     #[serde(rename = "move")]
     moves: bool,
-    threshold: u32,
-    window: String,
-    hold: String,
+    threshold: Option<u32>,
+    window: Option<String>,
+    hold: Option<String>,
 }
 
 /// What is made of congestion.
@@ -23,25 +27,14 @@ pub struct CongestionConfig {
     pub policy: Option<CongestionPolicy>,
 }
 
-impl Default for CongestionPart {
-    fn default() -> Self {
-        Self {
-            watch: false,
-            moves: false,
-            threshold: CongestionPolicy::default().threshold,
-            window: "5s".to_owned(),
-            hold: "1m".to_owned(),
-        }
-    }
-}
-
 impl CongestionPart {
     pub(super) fn parse(&self) -> anyhow::Result<CongestionConfig> {
-        ensure!(self.threshold > 0, "congestion.threshold: must be more than zero");
+        let threshold = self.threshold.unwrap_or(CongestionPolicy::default().threshold);
+        ensure!(threshold > 0, "congestion.threshold: must be more than zero");
         let policy = CongestionPolicy {
-            threshold: self.threshold,
-            window: super::duration("congestion.window", &self.window)?,
-            hold: super::duration("congestion.hold", &self.hold)?,
+            threshold,
+            window: span("congestion.window", self.window.as_ref(), Duration::from_secs(5))?,
+            hold: span("congestion.hold", self.hold.as_ref(), Duration::from_secs(60))?,
         };
         let policy = self.moves.then_some(policy);
         Ok(CongestionConfig { watch: self.watch || self.moves, policy })

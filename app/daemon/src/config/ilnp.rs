@@ -7,9 +7,10 @@ use moorline_datapath::ilnp::{ChecksumMode, Wanted};
 use moorline_ilnp::consts::MAX_WITH_NODE;
 use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy, share_of_locator};
 use moorline_wire::ilnp::AdmissionTypes;
+use moorline_wire::ilnp::consts::{ADMISSION_INITIATOR, ADMISSION_RESPONDER};
 use serde::Deserialize;
 
-use super::{File, within};
+use super::{File, IDLE, span, within};
 
 /// ILNPv6, where it is on.
 #[derive(Clone, Debug)]
@@ -37,19 +38,21 @@ pub struct IlnpConfig {
 }
 
 /// Which correspondents get an entry in the cache.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum IlnpPolicy {
     /// Where there are sockets for it, and both ends agree.
+    #[default]
     Admit,
     /// Each.
     Open,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Switch {
     On,
+    #[default]
     Off,
 }
 
@@ -69,24 +72,25 @@ pub(super) enum ChecksumName {
 
 /// `None` where it is off; mistakes are told all the same.
 pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
-    let nonce_len = match file.ilnp_nonce_bits {
+    let nonce_len = match file.ilnp_nonce_bits.unwrap_or(32) {
         32 => NonceLen::Short,
         96 => NonceLen::Long,
         bits => bail!("ilnp-nonce-bits: {bits} is neither 32 nor 96"),
     };
-    let [initiator, responder] = file.ilnp_icmp_types;
+    let [initiator, responder] =
+        file.ilnp_icmp_types.unwrap_or([ADMISSION_INITIATOR, ADMISSION_RESPONDER]);
     ensure!(
-        initiator != responder && file.ilnp_icmp_types.iter().all(is_experimental),
+        initiator != responder && [initiator, responder].iter().all(is_experimental),
         "ilnp-icmp-types: two different ones of 128 to 255 are needed, of which no standard says what they are"
     );
     let most_with_node = u32::try_from(MAX_WITH_NODE).unwrap_or(u32::MAX);
-    within("ilnp-max-sessions", file.ilnp_max_sessions, &(1..=MOST_SESSIONS))?;
-    within("ilnp-max-with-node", file.ilnp_max_with_node, &(1..=most_with_node))?;
+    let max_sessions = file.ilnp_max_sessions.unwrap_or(65_536);
+    let max_sessions = within("ilnp-max-sessions", max_sessions, &(1..=MOST_SESSIONS))?;
+    let max_with_node = file.ilnp_max_with_node.unwrap_or(16);
+    let max_with_node = within("ilnp-max-with-node", max_with_node, &(1..=most_with_node))?;
     let max_with_locator = match file.ilnp_max_with_locator {
-        Some(count) => {
-            within("ilnp-max-with-locator", count, &(1..=MOST_SESSIONS)).map(|()| bound(count))?
-        }
-        None => share_of_locator(bound(file.ilnp_max_sessions)),
+        Some(count) => bound(within("ilnp-max-with-locator", count, &(1..=MOST_SESSIONS))?),
+        None => share_of_locator(bound(max_sessions)),
     };
     ensure!(
         file.ilnp_peers.len() <= MAX_PEERS,
@@ -94,15 +98,15 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
         file.ilnp_peers.len()
     );
     check_names(&file.ilnp_peers)?;
-    let idle = super::duration("ilnp-idle", &file.ilnp_idle)?;
+    let idle = span("ilnp-idle", file.ilnp_idle.as_ref(), IDLE)?;
     Ok((file.ilnp == Switch::On).then(|| IlnpConfig {
         policy: file.ilnp_policy,
         nonce: file.ilnp_nonce,
         nonce_len,
         checksum: file.ilnp_checksum,
         types: AdmissionTypes { initiator, responder },
-        max_sessions: file.ilnp_max_sessions,
-        max_with_node: file.ilnp_max_with_node,
+        max_sessions,
+        max_with_node,
         max_with_locator,
         idle,
         peers: file.ilnp_peers.clone(),

@@ -8,10 +8,11 @@ use serde::Deserialize;
 use super::{File, duration};
 
 /// `profile`.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ProfileName {
     Rfc,
+    #[default]
     Default,
 }
 

@@ -3,14 +3,14 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
+use super::span;
+
 /// `[ranker]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct RankerPart {
     url: String,
-    #[serde(default)]
     timeout: Option<String>,
-    #[serde(default)]
     lifetime: Option<String>,
 }
 
@@ -41,16 +41,13 @@ impl RankerPart {
             self.url
         );
         let authority = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        let span = |key: &str, text: &Option<String>, default| {
-            text.as_deref().map_or(Ok(default), |text| super::duration(key, text))
-        };
-        let timeout = span("ranker.timeout", &self.timeout, Duration::from_secs(2))?;
+        let timeout = span("ranker.timeout", self.timeout.as_ref(), Duration::from_secs(2))?;
         ensure!(timeout <= MAX_TIMEOUT, "ranker.timeout: more than {MAX_TIMEOUT:?}");
         Ok(RankerConfig {
             authority,
             path: if path.is_empty() { "/".to_owned() } else { path.to_owned() },
             timeout,
-            lifetime: span("ranker.lifetime", &self.lifetime, Duration::from_secs(300))?,
+            lifetime: span("ranker.lifetime", self.lifetime.as_ref(), Duration::from_secs(300))?,
         })
     }
 }

@@ -56,8 +56,9 @@ enum Ports {
 
 impl TriggerConfig {
     pub(super) fn parse(file: &File) -> anyhow::Result<Self> {
-        let age = super::duration("trigger-age", &file.trigger_age)?;
-        let (bytes, packets) = (file.trigger_bytes, file.trigger_packets.unwrap_or(u32::MAX));
+        let age = super::span("trigger-age", file.trigger_age.as_ref(), Duration::from_secs(60))?;
+        let bytes = file.trigger_bytes.unwrap_or(2048);
+        let packets = file.trigger_packets.unwrap_or(u32::MAX);
         let limits = match file.trigger_never {
             true => TriggerPolicy::NEVER,
             false => TriggerPolicy { bytes, packets, age, ..TriggerPolicy::default() },
