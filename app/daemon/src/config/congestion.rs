@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use anyhow::ensure;
 use moorline_contexts::CongestionPolicy;
 use serde::Deserialize;
@@ -29,13 +27,13 @@ pub struct CongestionConfig {
 
 impl CongestionPart {
     pub(super) fn parse(&self) -> anyhow::Result<CongestionConfig> {
-        let threshold = self.threshold.unwrap_or(CongestionPolicy::default().threshold);
-        ensure!(threshold > 0, "congestion.threshold: must be more than zero");
+        let usual = CongestionPolicy::default();
         let policy = CongestionPolicy {
-            threshold,
-            window: span("congestion.window", self.window.as_ref(), Duration::from_secs(5))?,
-            hold: span("congestion.hold", self.hold.as_ref(), Duration::from_secs(60))?,
+            threshold: self.threshold.unwrap_or(usual.threshold),
+            window: span("congestion.window", self.window.as_ref(), usual.window)?,
+            hold: span("congestion.hold", self.hold.as_ref(), usual.hold)?,
         };
+        ensure!(policy.threshold > 0, "congestion.threshold: must be more than zero");
         let policy = self.moves.then_some(policy);
         Ok(CongestionConfig { watch: self.watch || self.moves, policy })
     }

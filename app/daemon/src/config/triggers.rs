@@ -56,12 +56,13 @@ enum Ports {
 
 impl TriggerConfig {
     pub(super) fn parse(file: &File) -> anyhow::Result<Self> {
-        let age = super::span("trigger-age", file.trigger_age.as_ref(), Duration::from_secs(60))?;
-        let bytes = file.trigger_bytes.unwrap_or(2048);
-        let packets = file.trigger_packets.unwrap_or(u32::MAX);
+        let usual = TriggerPolicy::default();
+        let age = super::span("trigger-age", file.trigger_age.as_ref(), usual.age)?;
+        let bytes = file.trigger_bytes.unwrap_or(usual.bytes);
+        let packets = file.trigger_packets.unwrap_or(usual.packets);
         let limits = match file.trigger_never {
             true => TriggerPolicy::NEVER,
-            false => TriggerPolicy { bytes, packets, age, ..TriggerPolicy::default() },
+            false => TriggerPolicy { bytes, packets, age, ..usual },
         };
         let default = TriggerPolicy { eui64: file.trigger_eui64, ..limits };
         let rules = super::rules("triggers", &file.triggers, |part| part.rule(&default))?;
