@@ -125,7 +125,7 @@ fn plan(config: &DemoConfig, moorline: bool) -> Plan {
         Kind::Stream { bytes: config.rate.saturating_mul(milliseconds) / 1000, pace: Some(pace) };
     let silent = |host| Change {
         at: config.cut_at,
-        what: What::Cut { port: port(host), direction: Direction::Both },
+        what: What::Cut { uplink: port(host), direction: Direction::Both },
     };
     let mut plan = Plan {
         workloads: vec![Workload {

@@ -260,31 +260,37 @@ impl Network {
     /// Hosts have to be told of their addresses afterwards.
     pub(crate) fn apply(&mut self, what: What) {
         match what {
-            What::Cut { port, direction } => self.change(port, |state| {
+            What::Cut { uplink: port, direction } => self.change(port, |state| {
                 state.is_cut_out |= direction != Direction::In;
                 state.is_cut_in |= direction != Direction::Out;
             }),
-            What::CutPath { from, to } => {
+            What::CutPath { uplink: from, to_uplink: to } => {
                 self.cut_paths.insert((from, to));
             }
-            What::CarrierDown(port) => self.change(port, |state| state.has_carrier = false),
-            What::CarrierUp(port) => self.change(port, |state| state.has_carrier = true),
-            What::AddressRemoved(port) => self.change(port, |state| state.has_address = false),
-            What::AddressAdded(port) => self.change(port, |state| state.has_address = true),
+            What::CarrierDown { uplink: port } => {
+                self.change(port, |state| state.has_carrier = false)
+            }
+            What::CarrierUp { uplink: port } => self.change(port, |state| state.has_carrier = true),
+            What::AddressRemoved { uplink: port } => {
+                self.change(port, |state| state.has_address = false)
+            }
+            What::AddressAdded { uplink: port } => {
+                self.change(port, |state| state.has_address = true)
+            }
             What::IspDown { isp } => {
                 self.down_isps.insert(isp);
             }
             What::IspUp { isp } => {
                 self.down_isps.remove(&isp);
             }
-            What::CutTransit { from, to } => {
+            What::CutTransit { isp: from, to_isp: to } => {
                 self.cut_transits.insert((from, to));
             }
-            What::Heal(port) => {
+            What::Heal { uplink: port } => {
                 self.cut_paths.retain(|&(from, to)| from != port && to != port);
                 self.change(port, PortState::heal);
             }
-            What::HealAll => {
+            What::HealAll {} => {
                 self.cut_paths.clear();
                 self.down_isps.clear();
                 self.cut_transits.clear();
@@ -294,8 +300,8 @@ impl Network {
                     state.has_address = true;
                 }
             }
-            What::PrefixAdded(_)
-            | What::PrefixWithdrawn(_)
+            What::PrefixAdded { .. }
+            | What::PrefixWithdrawn { .. }
             | What::Kill { .. }
             | What::Restart { .. }
             | What::Reboot { .. }

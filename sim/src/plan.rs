@@ -1,5 +1,6 @@
 //! What is played: who is there, what runs, what breaks when.
 
+mod check;
 mod file;
 mod schedule;
 mod text;
@@ -7,36 +8,53 @@ mod text;
 use std::time::Duration;
 
 use moorline_contexts::Profile;
+use serde::{Deserialize, Serialize};
 
 pub use file::PlanError;
+use file::{
+    UplinkForm, as_text, endless, from_one, is_default, is_endless, is_true, letter, pace_or_none,
+    usual_delay, usual_duration,
+};
 pub use schedule::{Fault, Flap, Renumbering};
 
 /// A network, what runs over it, and what breaks when. Times are from the beginning of the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Plan {
-    /// The hosts; elsewhere named by their place here.
-    pub hosts: Vec<HostPlan>,
-    /// Traffic between them.
-    pub workloads: Vec<Workload>,
-    /// What happens to the network, in order of time.
-    pub changes: Vec<Change>,
-    /// Faults that come and go.
-    pub flaps: Vec<Flap>,
-    /// Prefixes that take the place of others.
-    pub renumberings: Vec<Renumbering>,
-    /// Somebody who wishes the hosts ill.
-    pub attack: Option<Attack>,
-    /// Whether a host that has found a path takes back its sockets' retransmission backoff at once
-    /// (RFC 6069). Otherwise the next retransmission finds the path.
-    pub reverts_backoff: bool,
-    /// How likely the kernel of a host refuses a change of routes or addresses.
-    pub kernel_failures: Chance,
-    /// Whether a daemon is killed between two effects that it executes, if there are some soon enough.
-    pub kills_amid_effects: bool,
     /// Longest duration: the run ends before, once nothing is left to wait for.
+    #[serde(with = "as_text", default = "usual_duration")]
     pub duration: Duration,
     /// Whether it goes on until [`Plan::duration`] even so.
+    #[serde(rename = "full-length", skip_serializing_if = "is_default")]
     pub is_full_length: bool,
+    /// Whether a host that has found a path takes back its sockets' retransmission backoff at once
+    /// (RFC 6069). Otherwise the next retransmission finds the path.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reverts_backoff: bool,
+    /// How likely the kernel of a host refuses a change of routes or addresses.
+    #[serde(skip_serializing_if = "is_default")]
+    pub kernel_failures: Chance,
+    /// Whether a daemon is killed between two effects that it executes, if there are some soon enough.
+    #[serde(skip_serializing_if = "is_default")]
+    pub kills_amid_effects: bool,
+    /// Somebody who wishes the hosts ill.
+    #[serde(skip_serializing_if = "is_default")]
+    pub attack: Option<Attack>,
+    /// The hosts; elsewhere named by their place here.
+    #[serde(rename = "host")]
+    pub hosts: Vec<HostPlan>,
+    /// Traffic between them.
+    #[serde(rename = "traffic", skip_serializing_if = "is_default")]
+    pub workloads: Vec<Workload>,
+    /// What happens to the network, in order of time.
+    #[serde(rename = "change", skip_serializing_if = "is_default")]
+    pub changes: Vec<Change>,
+    /// Faults that come and go.
+    #[serde(rename = "flap", skip_serializing_if = "is_default")]
+    pub flaps: Vec<Flap>,
+    /// Prefixes that take the place of others.
+    #[serde(rename = "renumbering", skip_serializing_if = "is_default")]
+    pub renumberings: Vec<Renumbering>,
 }
 
 impl Plan {
@@ -53,42 +71,38 @@ impl Plan {
     /// nothing else yet.
     #[must_use]
     pub fn pair(send_timeout: Duration) -> Self {
-        let uplinks = (0..2).map(|isp| Uplink::clean(isp, Duration::from_millis(5))).collect();
+        let uplinks = (0..2).map(|isp| Uplink::clean(isp, usual_delay())).collect();
         let host = HostPlan { send_timeout, uplinks, ..HostPlan::default() };
-        Self {
-            hosts: vec![host; 2],
-            workloads: Vec::new(),
-            changes: Vec::new(),
-            flaps: Vec::new(),
-            renumberings: Vec::new(),
-            attack: None,
-            reverts_backoff: false,
-            kernel_failures: Chance(0),
-            kills_amid_effects: false,
-            duration: Duration::from_secs(600),
-            is_full_length: false,
-        }
+        Self { hosts: vec![host; 2], duration: usual_duration(), ..Self::default() }
     }
 }
 
 /// A host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HostPlan {
     /// Whether it runs Moorline; otherwise it has plain IPv6 and has never heard of protocol 140.
+    #[serde(skip_serializing_if = "is_true")]
     pub moorline: bool,
     /// Whether it speaks ILNP beside Shim6.
+    #[serde(skip_serializing_if = "is_default")]
     pub ilnp: bool,
     /// Whether its traffic makes it ask for contexts; otherwise it waits to be asked, as a server.
+    #[serde(skip_serializing_if = "is_true")]
     pub initiates: bool,
     /// What proves that its addresses belong together.
     pub addresses: Addresses,
     /// Its Send Timeout.
+    #[serde(with = "as_text")]
     pub send_timeout: Duration,
     /// What its reachability detection does beyond RFC 5534.
+    #[serde(with = "as_text")]
     pub profile: Profile,
     /// Time that a report of the data plane takes to the core: a ring buffer and a wake-up.
+    #[serde(with = "as_text", skip_serializing_if = "is_default")]
     pub report_delay: Duration,
     /// Each with one address, or more once it has been renumbered.
+    #[serde(rename = "uplink")]
     pub uplinks: Vec<Uplink>,
 }
 
@@ -109,7 +123,8 @@ impl Default for HostPlan {
 }
 
 /// Kinds of addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Addresses {
     /// An HBA set (RFC 5535): a hash binds all prefixes there are; later ones are a set of their own.
     #[default]
@@ -123,7 +138,8 @@ pub enum Addresses {
 }
 
 /// A host's access to an ISP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "UplinkForm<toml::Table>", into = "UplinkForm<Link>")]
 pub struct Uplink {
     /// Number of the ISP, from zero on.
     pub isp: usize,
@@ -148,23 +164,32 @@ impl Uplink {
 }
 
 /// What packets suffer one way between a host and the core of the Internet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Link {
     /// One-way delay.
+    #[serde(with = "as_text", default = "usual_delay")]
     pub delay: Duration,
     /// Further delay, up to this, different for each packet. Packets may overtake each other by it.
+    #[serde(with = "as_text", skip_serializing_if = "is_default")]
     pub jitter: Duration,
     /// Octets a second that it carries, one packet after the other; zero: all at once.
+    #[serde(skip_serializing_if = "is_default")]
     pub rate: u64,
     /// A packet that would have to wait longer for those before it is dropped.
+    #[serde(with = "as_text", skip_serializing_if = "is_default")]
     pub queue: Duration,
     /// Packets lost.
+    #[serde(skip_serializing_if = "is_default")]
     pub loss: Chance,
     /// Packets that arrive twice.
+    #[serde(skip_serializing_if = "is_default")]
     pub duplication: Chance,
     /// Packets held back for [`REORDER_DELAY`].
+    #[serde(skip_serializing_if = "is_default")]
     pub reordering: Chance,
     /// Control packets that arrive once more, up to [`REPLAY_WITHIN`] later.
+    #[serde(skip_serializing_if = "is_default")]
     pub replay: Chance,
 }
 
@@ -174,7 +199,8 @@ pub const REORDER_DELAY: Duration = Duration::from_millis(40);
 pub const REPLAY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A probability in parts of a million.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Chance(pub u32);
 
 impl Link {
@@ -192,9 +218,7 @@ impl Link {
             replay: Chance(0),
         }
     }
-}
 
-impl Link {
     /// How long a packet occupies it.
     pub(crate) fn transmission(&self, octets: usize) -> Duration {
         let octets = u64::try_from(octets).unwrap_or(u64::MAX);
@@ -212,7 +236,8 @@ impl Chance {
 }
 
 /// One end of a path: an uplink of a host, and the address on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Port {
     /// Place of the host in [`Plan::hosts`].
     pub host: usize,
@@ -227,112 +252,158 @@ pub fn host_name(host: usize) -> char {
 }
 
 /// An attacker who can send from any address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Attack {
     /// Time between its packets.
+    #[serde(with = "as_text")]
     pub interval: Duration,
     /// Whether it hears the control messages of the last minute or so, tags and nonces included, and
     /// repeats and changes them. Whoever can do that can keep hosts from finding a path, as keepalives
     /// look all the same (RFC 5534 s8): then nothing is promised but that no rule of safety is broken.
     /// Otherwise it guesses.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub overhears: bool,
 }
 
 /// Something happens to the network or a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// When.
+    #[serde(with = "as_text")]
     pub at: Duration,
     /// What.
+    #[serde(flatten)]
     pub what: What,
 }
 
 /// What may happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "what",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
 pub enum What {
     /// An uplink drops every packet, one way or both, and nobody is told.
     Cut {
         /// Which uplink.
-        port: Port,
+        uplink: Port,
         /// Which packets.
+        #[serde(default)]
         direction: Direction,
     },
     /// Packets from one uplink to another vanish; everything else goes through.
     CutPath {
         /// Where they come from.
-        from: Port,
+        uplink: Port,
         /// Where they would go.
-        to: Port,
+        to_uplink: Port,
     },
     /// The link of an uplink is down, and its host knows.
-    CarrierDown(Port),
+    CarrierDown {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// It is up again.
-    CarrierUp(Port),
+    CarrierUp {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// The address of an uplink is gone, and its host knows: what is sent to it is lost.
-    AddressRemoved(Port),
+    AddressRemoved {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// It is back.
-    AddressAdded(Port),
+    AddressAdded {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// An ISP drops every packet of its customers, and nobody is told.
     IspDown {
         /// Which ISP.
+        #[serde(with = "from_one")]
         isp: usize,
     },
     /// It works again.
     IspUp {
         /// Which ISP.
+        #[serde(with = "from_one")]
         isp: usize,
     },
     /// Packets from the customers of one ISP to those of another vanish; the way back goes on.
     CutTransit {
         /// Whose customers send.
-        from: usize,
+        #[serde(with = "from_one")]
+        isp: usize,
         /// Whose customers get nothing.
-        to: usize,
+        #[serde(with = "from_one")]
+        to_isp: usize,
     },
     /// A prefix more on an uplink: the host makes itself an address under it, and tells its peers.
-    PrefixAdded(Port),
+    PrefixAdded {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// The oldest prefix of an uplink is gone for good, with its addresses; the host tells its peers.
-    PrefixWithdrawn(Port),
+    PrefixWithdrawn {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// An uplink's silent cuts are over, and those of the paths from it and to it.
-    Heal(Port),
+    Heal {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// All is well again: cuts, ISPs, links, addresses. Prefixes stay as they are.
-    HealAll,
+    // With braces, as serde refuses no unknown key beside the name of a variant without them.
+    HealAll {},
     /// The core of a host is killed. Its data plane, as one in the kernel, goes on by itself.
     Kill {
         /// Which host.
+        #[serde(with = "letter")]
         host: usize,
     },
     /// It starts again, killed before or not, with what it had stored.
     Restart {
         /// Which host.
+        #[serde(with = "letter")]
         host: usize,
     },
     /// A host starts anew, data plane and all: it has forgotten its contexts, its peers have not.
     Reboot {
         /// Which host.
+        #[serde(with = "letter")]
         host: usize,
     },
     /// A host sleeps: nothing runs on it, and packets to it are lost.
     Suspend {
         /// Which host.
+        #[serde(with = "letter")]
         host: usize,
     },
     /// A host wakes up. Its clock has gone on meanwhile.
     Resume {
         /// Which host.
+        #[serde(with = "letter")]
         host: usize,
     },
     /// The current pair of each context that a host calls protected is cut both ways, and nothing else.
     CutProtected {
         /// Which host.
+        #[serde(with = "letter")]
         host: usize,
     },
 }
 
 /// Direction at a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Both ways.
+    #[default]
     Both,
     /// What it sends.
     Out,
@@ -341,49 +412,64 @@ pub enum Direction {
 }
 
 /// Traffic between two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
     /// Where it begins; the address there is the local ULID.
     pub from: Port,
     /// Where it goes.
     pub to: Port,
     /// When it begins; it takes the newest address of either uplink then.
+    #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub start: Duration,
     /// When the application stops of its own accord; `None`: never.
+    #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub until: Option<Duration>,
     /// What it is.
+    #[serde(flatten)]
     pub kind: Kind,
 }
 
 /// Kinds of traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
 pub enum Kind {
     /// Bytes in order, retransmitted until acknowledged, as TCP does.
     Stream {
         /// How many.
+        #[serde(default = "endless", skip_serializing_if = "is_endless")]
         bytes: u64,
         /// How fast the application writes them; `None`: as fast as they go.
+        #[serde(flatten, deserialize_with = "pace_or_none")]
         pace: Option<Pace>,
     },
     /// Numbered packets that the other side answers one by one, as a question to a name server.
     Requests {
         /// The payload of either, and the time between requests.
+        #[serde(flatten)]
         pace: Pace,
     },
     /// Numbered packets that nobody retransmits, as UDP.
     Datagrams {
         /// Their payload and the time between them.
+        #[serde(flatten)]
         pace: Pace,
         /// Whether the other side sends the same.
+        #[serde(default)]
         both_ways: bool,
     },
 }
 
 /// So many octets every interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
     /// Octets of payload at a time.
     pub octets: usize,
     /// Time between.
+    #[serde(with = "as_text")]
     pub interval: Duration,
 }

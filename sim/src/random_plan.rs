@@ -190,7 +190,7 @@ fn changes(rng: &mut Rng, hosts: &[HostPlan]) -> Vec<Change> {
         at += pause(rng);
     }
     if rng.is(Chance::percent(60)) {
-        changes.push(Change { at, what: What::HealAll });
+        changes.push(Change { at, what: What::HealAll {} });
     }
     changes
 }
@@ -209,21 +209,21 @@ fn what(rng: &mut Rng, hosts: &[HostPlan]) -> What {
     let port = port(rng, hosts);
     let direction = direction(rng);
     match rng.below(27) {
-        0..=7 => What::Cut { port, direction },
-        8..=10 => What::CutPath { from: port, to: self::port(rng, hosts) },
-        11 | 12 => What::CarrierDown(port),
-        13 => What::CarrierUp(port),
-        14 | 15 => What::AddressRemoved(port),
-        16 => What::AddressAdded(port),
-        17 => What::Heal(port),
-        18 => What::HealAll,
+        0..=7 => What::Cut { uplink: port, direction },
+        8..=10 => What::CutPath { uplink: port, to_uplink: self::port(rng, hosts) },
+        11 | 12 => What::CarrierDown { uplink: port },
+        13 => What::CarrierUp { uplink: port },
+        14 | 15 => What::AddressRemoved { uplink: port },
+        16 => What::AddressAdded { uplink: port },
+        17 => What::Heal { uplink: port },
+        18 => What::HealAll {},
         19 => What::Kill { host: port.host },
         20 => What::Restart { host: port.host },
         21 => What::Reboot { host: port.host },
         22 | 23 => What::IspDown { isp: isp(rng, hosts) },
         24 => What::IspUp { isp: isp(rng, hosts) },
-        25 => What::CutTransit { from: isp(rng, hosts), to: isp(rng, hosts) },
-        _ => What::PrefixAdded(port),
+        25 => What::CutTransit { isp: isp(rng, hosts), to_isp: isp(rng, hosts) },
+        _ => What::PrefixAdded { uplink: port },
     }
 }
 
@@ -233,16 +233,16 @@ fn flaps(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Flap> {
     }
     let port = port(rng, hosts);
     let fault = match rng.below(5) {
-        0 | 1 => Fault::Silent(port, direction(rng)),
-        2 => Fault::Carrier(port),
-        3 => Fault::Address(port),
-        _ => Fault::Isp(isp(rng, hosts)),
+        0 | 1 => Fault::Silent { uplink: port, direction: direction(rng) },
+        2 => Fault::Carrier { uplink: port },
+        3 => Fault::Address { uplink: port },
+        _ => Fault::Isp { isp: isp(rng, hosts) },
     };
     let from = rng.duration(last + Duration::from_secs(5));
     let longest = Duration::from_secs(rng.pick(&[1, 5, 30]).unwrap_or(1));
     let [down, up] = [(), ()].map(|()| rng.between(Duration::from_millis(50), longest));
     let until = from + (down + up) * (1 + u32::try_from(rng.index(8)).unwrap_or(0));
-    vec![Flap { fault, from, until, down, up }]
+    vec![Flap { fault, from, until: Some(until), down, up }]
 }
 
 fn renumberings(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Renumbering> {
@@ -256,7 +256,7 @@ fn renumberings(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Renumb
     let comes_again = rng.is(Chance::percent(30));
     let every = comes_again.then(|| rng.between(Duration::from_secs(10), OVERLAP * 2));
     let until = at + every.unwrap_or(Duration::from_secs(1)) * 2;
-    vec![Renumbering { port: port(rng, hosts), at, overlap, every, until }]
+    vec![Renumbering { uplink: port(rng, hosts), at, overlap, every, until: Some(until) }]
 }
 
 /// A host loses all its prefixes, has none for a while, and then another one at one of its uplinks; some of them again and
@@ -272,11 +272,11 @@ fn roaming(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Change> {
         for host in (0..=others).map(|n| (first + n) % hosts.len()) {
             let uplinks = hosts.get(host).map_or(1, |host| host.uplinks.len());
             let mut withdraw = |uplink| {
-                let what = What::PrefixWithdrawn(Port { host, uplink });
+                let what = What::PrefixWithdrawn { uplink: Port { host, uplink } };
                 changes.push(Change { at, what });
             };
             (0..uplinks).for_each(&mut withdraw);
-            let what = What::PrefixAdded(Port { host, uplink: rng.index(uplinks) });
+            let what = What::PrefixAdded { uplink: Port { host, uplink: rng.index(uplinks) } };
             changes.push(Change { at: at + gap, what });
         }
         at += gap + rng.between(Duration::from_secs(3), Duration::from_secs(90));
@@ -289,7 +289,7 @@ fn sleep(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Change> {
     let port = port(rng, hosts);
     let from = last + rng.between(Duration::from_secs(5), Duration::from_secs(40));
     let at = from + Duration::from_secs(rng.pick(&[1, 10, 60, 200]).unwrap_or(10));
-    let elsewhere = [What::PrefixWithdrawn(port), What::PrefixAdded(port)];
+    let elsewhere = [What::PrefixWithdrawn { uplink: port }, What::PrefixAdded { uplink: port }];
     let elsewhere: &[What] = if rng.is(Chance::percent(50)) { &elsewhere } else { &[] };
     let mut changes = vec![Change { at: from, what: What::Suspend { host: port.host } }];
     changes.extend(elsewhere.iter().map(|&what| Change { at, what }));

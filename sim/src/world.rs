@@ -248,8 +248,8 @@ impl<'a> World<'a> {
         self.network.apply(what);
         self.cut.clear();
         match what {
-            What::PrefixAdded(port) => self.on_prefix_added(port),
-            What::PrefixWithdrawn(port) => self.on_prefix_withdrawn(port),
+            What::PrefixAdded { uplink: port } => self.on_prefix_added(port),
+            What::PrefixWithdrawn { uplink: port } => self.on_prefix_withdrawn(port),
             What::Kill { host } | What::Restart { host } | What::Reboot { host } => {
                 self.on_core_change(host, what);
             }
@@ -258,15 +258,15 @@ impl<'a> World<'a> {
             What::CutProtected { host } => self.cut_protected(host),
             What::Cut { .. }
             | What::CutPath { .. }
-            | What::CarrierDown(_)
-            | What::CarrierUp(_)
-            | What::AddressRemoved(_)
-            | What::AddressAdded(_)
+            | What::CarrierDown { .. }
+            | What::CarrierUp { .. }
+            | What::AddressRemoved { .. }
+            | What::AddressAdded { .. }
             | What::IspDown { .. }
             | What::IspUp { .. }
             | What::CutTransit { .. }
-            | What::Heal(_)
-            | What::HealAll => {}
+            | What::Heal { .. }
+            | What::HealAll {} => {}
         }
         self.tell_local();
         self.begin_episodes();

@@ -1,68 +1,98 @@
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use super::file::{as_text, from_one, is_default};
 use super::{Change, Direction, Plan, Port, What};
 
 /// A fault that comes and goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flap {
     /// What fails.
+    #[serde(flatten)]
     pub fault: Fault,
     /// When it fails first.
+    #[serde(with = "as_text")]
     pub from: Duration,
-    /// It does not fail again from here on.
-    pub until: Duration,
+    /// It does not fail again from here on; `None`: until the end.
+    #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
+    pub until: Option<Duration>,
     /// How long it fails.
+    #[serde(with = "as_text")]
     pub down: Duration,
     /// How long it works in between.
+    #[serde(with = "as_text")]
     pub up: Duration,
 }
 
 /// What fails for a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
     /// An uplink drops packets.
-    Silent(Port, Direction),
+    Silent {
+        /// Which uplink.
+        uplink: Port,
+        /// Which packets.
+        #[serde(default)]
+        direction: Direction,
+    },
     /// Its link goes down.
-    Carrier(Port),
+    Carrier {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// Its addresses are gone.
-    Address(Port),
+    Address {
+        /// Which uplink.
+        uplink: Port,
+    },
     /// An ISP drops every packet.
-    Isp(usize),
+    Isp {
+        /// Which ISP.
+        #[serde(with = "from_one")]
+        isp: usize,
+    },
 }
 
 impl Fault {
-    const fn begin(self) -> What {
+    pub(super) const fn begin(self) -> What {
         match self {
-            Self::Silent(port, direction) => What::Cut { port, direction },
-            Self::Carrier(port) => What::CarrierDown(port),
-            Self::Address(port) => What::AddressRemoved(port),
-            Self::Isp(isp) => What::IspDown { isp },
+            Self::Silent { uplink, direction } => What::Cut { uplink, direction },
+            Self::Carrier { uplink } => What::CarrierDown { uplink },
+            Self::Address { uplink } => What::AddressRemoved { uplink },
+            Self::Isp { isp } => What::IspDown { isp },
         }
     }
 
     const fn end(self) -> What {
         match self {
-            Self::Silent(port, _) => What::Heal(port),
-            Self::Carrier(port) => What::CarrierUp(port),
-            Self::Address(port) => What::AddressAdded(port),
-            Self::Isp(isp) => What::IspUp { isp },
+            Self::Silent { uplink, .. } => What::Heal { uplink },
+            Self::Carrier { uplink } => What::CarrierUp { uplink },
+            Self::Address { uplink } => What::AddressAdded { uplink },
+            Self::Isp { isp } => What::IspUp { isp },
         }
     }
 }
 
 /// An uplink gets another prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Renumbering {
     /// Which uplink.
-    pub port: Port,
+    pub uplink: Port,
     /// When the new prefix is there, for the first time.
+    #[serde(with = "as_text")]
     pub at: Duration,
     /// How long the old one is there too; zero: it goes first.
+    #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub overlap: Duration,
     /// Once more each time that this has passed; `None`: once.
+    #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub every: Option<Duration>,
-    /// Not from here on.
-    pub until: Duration,
+    /// Not from here on; `None`: until the end.
+    #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
+    pub until: Option<Duration>,
 }
 
 impl Plan {
@@ -83,7 +113,7 @@ impl Plan {
 
 impl Flap {
     fn add_to(&self, schedule: &mut Vec<Change>, end: Duration) {
-        let until = self.until.min(end);
+        let until = self.until.map_or(end, |until| until.min(end));
         // A period of zero would never end.
         let period = (self.down + self.up).max(LEAST_PERIOD);
         let mut at = self.from;
@@ -97,11 +127,14 @@ impl Flap {
 
 impl Renumbering {
     fn add_to(&self, schedule: &mut Vec<Change>, end: Duration) {
-        let until = self.until.min(end);
+        let until = self.until.map_or(end, |until| until.min(end));
         let mut at = self.at;
         while at < until && schedule.len() < MAX_CHANGES {
-            let new = Change { at, what: What::PrefixAdded(self.port) };
-            let old = Change { at: at + self.overlap, what: What::PrefixWithdrawn(self.port) };
+            let new = Change { at, what: What::PrefixAdded { uplink: self.uplink } };
+            let old = Change {
+                at: at + self.overlap,
+                what: What::PrefixWithdrawn { uplink: self.uplink },
+            };
             schedule.extend(if self.overlap.is_zero() { [old, new] } else { [new, old] });
             let Some(every) = self.every else { return };
             at += every.max(LEAST_PERIOD);
@@ -133,13 +166,13 @@ mod tests {
     fn a_flap_is_a_change_and_its_end_again_and_again() {
         let seconds = Duration::from_secs;
         let flap = Flap {
-            fault: Fault::Carrier(PORT),
+            fault: Fault::Carrier { uplink: PORT },
             from: seconds(5),
-            until: seconds(12),
+            until: Some(seconds(12)),
             down: seconds(1),
             up: seconds(3),
         };
-        let change = Change { at: seconds(6), what: What::HealAll };
+        let change = Change { at: seconds(6), what: What::HealAll {} };
         let plan = Plan { flaps: vec![flap], changes: vec![change], ..plan() };
         let expected = [
             "5s carrier of A2 down",
@@ -155,11 +188,11 @@ mod tests {
     fn a_renumbering_adds_before_it_takes_away_if_there_is_an_overlap() {
         let seconds = Duration::from_secs;
         let renumbering = Renumbering {
-            port: PORT,
+            uplink: PORT,
             at: seconds(5),
             overlap: Duration::ZERO,
             every: Some(seconds(10)),
-            until: seconds(16),
+            until: Some(seconds(16)),
         };
         let (gone, new) = ("oldest prefix of A2 withdrawn", "another prefix on A2");
         let hard = Plan { renumberings: vec![renumbering], ..plan() };

@@ -1,7 +1,6 @@
 //! Plans in words.
 
 use std::fmt;
-use std::str::FromStr;
 
 use super::{Chance, Direction, Port, What, host_name};
 
@@ -12,10 +11,10 @@ impl fmt::Display for Port {
     }
 }
 
-impl FromStr for Port {
-    type Err = String;
+impl TryFrom<String> for Port {
+    type Error = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, String> {
         let port = || {
             let (host, uplink) = text.split_at_checked(1)?;
             let uplink = uplink.parse::<usize>().ok()?.checked_sub(1)?;
@@ -45,10 +44,10 @@ impl fmt::Display for Chance {
     }
 }
 
-impl FromStr for Chance {
-    type Err = String;
+impl TryFrom<String> for Chance {
+    type Error = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, String> {
         let chance = || {
             let number = text.strip_suffix('%')?;
             let (whole, rest) = number.split_once('.').unwrap_or((number, ""));
@@ -67,26 +66,40 @@ impl FromStr for Chance {
     }
 }
 
+impl From<Port> for String {
+    fn from(port: Port) -> Self {
+        port.to_string()
+    }
+}
+
+impl From<Chance> for String {
+    fn from(chance: Chance) -> Self {
+        chance.to_string()
+    }
+}
+
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut { port, direction: Direction::Both } => write!(f, "cut {port} both ways"),
-            Self::Cut { port, direction: Direction::Out } => write!(f, "cut {port} outbound"),
-            Self::Cut { port, direction: Direction::In } => write!(f, "cut {port} inbound"),
-            Self::CutPath { from, to } => write!(f, "cut the path {from} -> {to}"),
-            Self::CarrierDown(port) => write!(f, "carrier of {port} down"),
-            Self::CarrierUp(port) => write!(f, "carrier of {port} up"),
-            Self::AddressRemoved(port) => write!(f, "address of {port} removed"),
-            Self::AddressAdded(port) => write!(f, "address of {port} added"),
+            Self::Cut { uplink, direction: Direction::Both } => write!(f, "cut {uplink} both ways"),
+            Self::Cut { uplink, direction: Direction::Out } => write!(f, "cut {uplink} outbound"),
+            Self::Cut { uplink, direction: Direction::In } => write!(f, "cut {uplink} inbound"),
+            Self::CutPath { uplink, to_uplink } => {
+                write!(f, "cut the path {uplink} -> {to_uplink}")
+            }
+            Self::CarrierDown { uplink } => write!(f, "carrier of {uplink} down"),
+            Self::CarrierUp { uplink } => write!(f, "carrier of {uplink} up"),
+            Self::AddressRemoved { uplink } => write!(f, "address of {uplink} removed"),
+            Self::AddressAdded { uplink } => write!(f, "address of {uplink} added"),
             Self::IspDown { isp } => write!(f, "ISP {} drops everything", isp + 1),
             Self::IspUp { isp } => write!(f, "ISP {} works again", isp + 1),
-            Self::CutTransit { from, to } => {
-                write!(f, "cut the way from ISP {} to ISP {}", from + 1, to + 1)
+            Self::CutTransit { isp, to_isp } => {
+                write!(f, "cut the way from ISP {} to ISP {}", isp + 1, to_isp + 1)
             }
-            Self::PrefixAdded(port) => write!(f, "another prefix on {port}"),
-            Self::PrefixWithdrawn(port) => write!(f, "oldest prefix of {port} withdrawn"),
-            Self::Heal(port) => write!(f, "heal {port}"),
-            Self::HealAll => f.write_str("heal everything"),
+            Self::PrefixAdded { uplink } => write!(f, "another prefix on {uplink}"),
+            Self::PrefixWithdrawn { uplink } => write!(f, "oldest prefix of {uplink} withdrawn"),
+            Self::Heal { uplink } => write!(f, "heal {uplink}"),
+            Self::HealAll {} => f.write_str("heal everything"),
             Self::Kill { host } => write!(f, "kill the core of {}", host_name(*host)),
             Self::Restart { host } => write!(f, "restart the core of {}", host_name(*host)),
             Self::Reboot { host } => write!(f, "reboot {}", host_name(*host)),
@@ -107,11 +120,14 @@ mod tests {
     fn ports_and_chances_come_back_from_their_words() {
         for (host, uplink, text) in [(0, 0, "A1"), (3, 11, "D12"), (25, 3, "Z4")] {
             let port = Port { host, uplink };
-            assert_eq!((port.to_string().as_str(), text.parse()), (text, Ok(port)));
+            assert_eq!(
+                (port.to_string().as_str(), Port::try_from(text.to_owned())),
+                (text, Ok(port))
+            );
         }
         for (parts, text) in [(0, "0%"), (20_000, "2%"), (5, "0.0005%"), (1_000_000, "100%")] {
             assert_eq!(
-                (Chance(parts).to_string().as_str(), text.parse()),
+                (Chance(parts).to_string().as_str(), Chance::try_from(text.to_owned())),
                 (text, Ok(Chance(parts)))
             );
         }
@@ -120,11 +136,14 @@ mod tests {
     #[test]
     fn other_words_are_refused_with_advice() {
         for text in ["", "A", "A0", "a1", "AA1", "A-1", "1"] {
-            assert!(text.parse::<Port>().is_err_and(|error| error.contains("write A1")), "{text}");
+            assert!(
+                Port::try_from(text.to_owned()).is_err_and(|error| error.contains("write A1")),
+                "{text}"
+            );
         }
         for text in ["", "%", "2", "-1%", "1.00001%", "101%", "1.+5%"] {
             assert!(
-                text.parse::<Chance>().is_err_and(|error| error.contains("write 2%")),
+                Chance::try_from(text.to_owned()).is_err_and(|error| error.contains("write 2%")),
                 "{text}"
             );
         }

@@ -27,7 +27,8 @@ fn plan(kind: Kind, rtt: Duration) -> Plan {
 
 fn cut(mut plan: Plan) -> Plan {
     let port = Port { host: 0, uplink: 0 };
-    plan.changes.push(Change { at: CUT, what: What::Cut { port, direction: Direction::Both } });
+    plan.changes
+        .push(Change { at: CUT, what: What::Cut { uplink: port, direction: Direction::Both } });
     plan
 }
 
@@ -75,7 +76,7 @@ fn one_way_payload_leaves_a_pair_that_loses_it_within_the_send_timeout() {
             plan.hosts.iter_mut().for_each(|host| host.send_timeout = send_timeout);
             let at = CUT * 2 + Duration::from_millis(seed * 900);
             let Workload { from, to, .. } = plan.workloads[0];
-            plan.changes.push(Change { at, what: What::CutPath { from, to } });
+            plan.changes.push(Change { at, what: What::CutPath { uplink: from, to_uplink: to } });
             let outcome = sound(seed, &plan);
             let pause = outcome.workloads[0].longest_pause.expect("a pause");
             let late = pause.to.saturating_sub(at);

@@ -18,7 +18,7 @@ fn plan(seed: u64) -> Plan {
     let again = at + seconds(150);
     let changes = [
         (at, What::CutProtected { host }),
-        (again - seconds(60), What::HealAll),
+        (again - seconds(60), What::HealAll {}),
         (again, What::CutProtected { host }),
     ];
     let changes = changes.map(|(at, what)| Change { at, what }).into();

@@ -12,7 +12,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[test]
 fn silent_death_of_an_isp_at_either_end() {
-    let cut = |host| What::Cut { port: port(host, 0), direction: Direction::Both };
+    let cut = |host| What::Cut { uplink: port(host, 0), direction: Direction::Both };
     for cuts in [vec![cut(0)], vec![cut(1)], vec![cut(0), cut(1)]] {
         each_recovers(&cuts, silent_bound());
     }
@@ -22,16 +22,18 @@ fn silent_death_of_an_isp_at_either_end() {
 fn death_in_one_direction() {
     for host in 0..2 {
         for direction in [Direction::Out, Direction::In] {
-            each_recovers(&[What::Cut { port: port(host, 0), direction }], silent_bound());
+            each_recovers(&[What::Cut { uplink: port(host, 0), direction }], silent_bound());
         }
-        let path = What::CutPath { from: port(host, 0), to: port(1 - host, 0) };
+        let path = What::CutPath { uplink: port(host, 0), to_uplink: port(1 - host, 0) };
         each_recovers(&[path], silent_bound());
     }
 }
 
 #[test]
 fn what_the_host_sees_itself() {
-    for what in [What::CarrierDown(port(0, 0)), What::AddressRemoved(port(0, 0))] {
+    for what in
+        [What::CarrierDown { uplink: port(0, 0) }, What::AddressRemoved { uplink: port(0, 0) }]
+    {
         // The sender moves at once; what it receives, once its peer has noticed or been told.
         each_recovers(&[what], silent_bound());
         let is_move = |event: &Event| matches!(event, Event::Moved { .. });
@@ -49,7 +51,9 @@ fn what_the_host_sees_itself() {
 #[test]
 fn with_a_standby_a_local_event_is_hardly_felt() {
     let pace = Pace { octets: 300, interval: Duration::from_millis(10) };
-    for what in [What::CarrierDown(port(0, 0)), What::AddressRemoved(port(0, 0))] {
+    for what in
+        [What::CarrierDown { uplink: port(0, 0) }, What::AddressRemoved { uplink: port(0, 0) }]
+    {
         for (kind, most) in [
             (Kind::Datagrams { pace, both_ways: false }, 20),
             (Kind::Datagrams { pace, both_ways: true }, 30),
@@ -73,9 +77,9 @@ fn a_path_that_comes_and_goes_is_not_followed_each_time() {
     let mut plan = Plan { duration: Duration::from_secs(3600), ..plan(stream(), &[]) };
     for minute in 1..59 {
         let at = Duration::from_secs(60 * minute);
-        plan.changes.push(Change { at, what: What::CarrierDown(port(0, 0)) });
+        plan.changes.push(Change { at, what: What::CarrierDown { uplink: port(0, 0) } });
         let at = at + Duration::from_secs(2);
-        plan.changes.push(Change { at, what: What::CarrierUp(port(0, 0)) });
+        plan.changes.push(Change { at, what: What::CarrierUp { uplink: port(0, 0) } });
     }
     let outcome = sound(1, &plan);
     let is_return = |event: &Event| matches!(event, Event::Moved { cause: Cause::FailBack, .. });
@@ -89,7 +93,7 @@ fn only_one_pair_is_left_each_way_and_they_differ() {
     let mut cuts = Vec::new();
     for host in 0..2 {
         for (from, to) in [(0, 0), (0, 1), (1, 1)] {
-            cuts.push(What::CutPath { from: port(host, from), to: port(1 - host, to) });
+            cuts.push(What::CutPath { uplink: port(host, from), to_uplink: port(1 - host, to) });
         }
     }
     each_recovers(&cuts, Duration::from_secs(30));
@@ -98,10 +102,10 @@ fn only_one_pair_is_left_each_way_and_they_differ() {
 #[test]
 fn a_total_outage_ends_when_anything_works_again() {
     for kind in kinds() {
-        let mut plan = rfc(plan(kind, &[What::CarrierDown(port(0, 0))]));
+        let mut plan = rfc(plan(kind, &[What::CarrierDown { uplink: port(0, 0) }]));
         for (at, what) in [
-            (CUT, What::Cut { port: port(0, 1), direction: Direction::Both }),
-            (CUT + Duration::from_secs(30), What::Heal(port(0, 1))),
+            (CUT, What::Cut { uplink: port(0, 1), direction: Direction::Both }),
+            (CUT + Duration::from_secs(30), What::Heal { uplink: port(0, 1) }),
         ] {
             plan.changes.push(Change { at, what });
         }
@@ -151,7 +155,7 @@ fn a_peer_without_moorline_gets_plain_ipv6_and_is_remembered() {
 #[test]
 fn without_moorline_the_same_failure_is_the_end() {
     for kind in kinds() {
-        let cut = What::Cut { port: port(0, 0), direction: Direction::Both };
+        let cut = What::Cut { uplink: port(0, 0), direction: Direction::Both };
         let mut plan = plan(kind, &[cut]);
         plan.hosts.iter_mut().for_each(|host| host.moorline = false);
         let outcome = sound(1, &plan);
@@ -164,12 +168,12 @@ fn without_moorline_the_same_failure_is_the_end() {
 #[test]
 fn a_data_plane_without_a_core_goes_on_with_the_addresses_that_it_was_told_of() {
     for host in 0..2 {
-        let cut = What::Cut { port: port(host, 0), direction: Direction::Both };
+        let cut = What::Cut { uplink: port(host, 0), direction: Direction::Both };
         let mut plan = plan(stream(), &[cut]);
         let rest = [
             (50, What::Kill { host }),
-            (52, What::PrefixWithdrawn(port(host, 1))),
-            (54, What::HealAll),
+            (52, What::PrefixWithdrawn { uplink: port(host, 1) }),
+            (54, What::HealAll {}),
             (56, What::Restart { host }),
         ];
         plan.changes.extend(rest.map(|(at, what)| Change { at: Duration::from_secs(at), what }));
@@ -185,7 +189,7 @@ fn a_data_plane_without_a_core_goes_on_with_the_addresses_that_it_was_told_of() 
 fn a_core_that_is_killed_goes_on_with_its_contexts() {
     for host in 0..2 {
         for kind in kinds() {
-            let cut = What::Cut { port: port(0, 0), direction: Direction::Both };
+            let cut = What::Cut { uplink: port(0, 0), direction: Direction::Both };
             let mut plan = plan(kind, &[cut]);
             for (at, what) in [(4400, What::Restart { host }), (4000, What::Kill { host })] {
                 plan.changes.insert(0, Change { at: Duration::from_millis(at), what });
@@ -208,7 +212,7 @@ fn bad_links_lose_no_octet() {
         replay: Chance::percent(5),
         ..Link::clean(Duration::from_millis(5))
     };
-    let cut = What::Cut { port: port(0, 0), direction: Direction::Both };
+    let cut = What::Cut { uplink: port(0, 0), direction: Direction::Both };
     let pace = Pace { octets: 5000, interval: Duration::from_millis(100) };
     let mut plan = plan(Kind::Stream { bytes: 600_000, pace: Some(pace) }, &[cut]);
     plan.hosts
@@ -223,7 +227,7 @@ fn bad_links_lose_no_octet() {
 
 #[test]
 fn a_trace_shows_the_messages_in_order() {
-    let cut = What::Cut { port: port(0, 0), direction: Direction::Both };
+    let cut = What::Cut { uplink: port(0, 0), direction: Direction::Both };
     let pace = Pace { octets: 3000, interval: Duration::from_millis(50) };
     let bulk = Kind::Stream { bytes: u64::MAX, pace: Some(pace) };
     let trace = trace(1, &plan(bulk, &[cut])).to_string();

@@ -31,7 +31,9 @@ fn plan_elsewhere(seed: u64, asleep: Duration) -> Plan {
     };
     let at = resume.at;
     let ports = (0..plan.hosts[host].uplinks.len()).map(|uplink| Port { host, uplink });
-    let changes = ports.flat_map(|port| [What::PrefixWithdrawn(port), What::PrefixAdded(port)]);
+    let changes = ports.flat_map(|port| {
+        [What::PrefixWithdrawn { uplink: port }, What::PrefixAdded { uplink: port }]
+    });
     let changes = changes.map(|what| Change { at: at - Duration::from_millis(1), what });
     plan.changes.splice(1..1, changes);
     plan

@@ -20,8 +20,8 @@ fn plan() -> Plan {
     let changes = [
         (15, What::Kill { host: 0 }),
         (16, What::Restart { host: 0 }),
-        (20, What::Cut { port: port(0, 0), direction: Direction::Both }),
-        (20, What::Cut { port: port(1, 0), direction: Direction::Both }),
+        (20, What::Cut { uplink: port(0, 0), direction: Direction::Both }),
+        (20, What::Cut { uplink: port(1, 0), direction: Direction::Both }),
     ];
     let mut plan = Plan::pair(seconds(2));
     plan.hosts[1].initiates = false;

@@ -1,0 +1,138 @@
+//! What a file may say and still cannot be played.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::schedule::MAX_CHANGES;
+use super::{HostPlan, Kind, Pace, Plan, PlanError, Port, What, host_name};
+
+impl Plan {
+    pub(super) fn check(&self) -> Result<(), PlanError> {
+        let whole = |problem: String| PlanError::Invalid { place: "plan".into(), problem };
+        within(self.hosts.len(), HOSTS, "[[host]]").map_err(whole)?;
+        each("host", &self.hosts, check_host)?;
+        each("traffic", &self.workloads, |workload| {
+            self.has_uplink(workload.from)?;
+            self.has_uplink(workload.to)?;
+            require(workload.from.host != workload.to.host, || {
+                "goes from a host to itself".into()
+            })?;
+            check_pace(workload.kind)
+        })?;
+        each("change", &self.changes, |change| self.has_place_of(change.what))?;
+        each("flap", &self.flaps, |flap| self.has_place_of(flap.fault.begin()))?;
+        each("renumbering", &self.renumberings, |one| self.has_uplink(one.uplink))?;
+        let is_fast = self.attack.is_some_and(|attack| attack.interval < LEAST_INTERVAL);
+        let too_fast = || format!("attack: `interval` is below {LEAST_INTERVAL:?}");
+        require(!is_fast, too_fast).map_err(whole)?;
+        let too_many = || format!("{MAX_CHANGES} changes or more: let them flap more slowly");
+        require(self.schedule().len() < MAX_CHANGES, too_many).map_err(whole)
+    }
+
+    fn has_place_of(&self, what: What) -> Result<(), String> {
+        match what {
+            What::CutPath { uplink, to_uplink } => {
+                self.has_uplink(uplink).and_then(|()| self.has_uplink(to_uplink))
+            }
+            What::Cut { uplink, .. }
+            | What::CarrierDown { uplink }
+            | What::CarrierUp { uplink }
+            | What::AddressRemoved { uplink }
+            | What::AddressAdded { uplink }
+            | What::PrefixAdded { uplink }
+            | What::PrefixWithdrawn { uplink }
+            | What::Heal { uplink } => self.has_uplink(uplink),
+            What::IspDown { isp } | What::IspUp { isp } => self.has_isp(isp),
+            What::CutTransit { isp, to_isp } => {
+                self.has_isp(isp).and_then(|()| self.has_isp(to_isp))
+            }
+            What::Kill { host }
+            | What::Restart { host }
+            | What::Reboot { host }
+            | What::Suspend { host }
+            | What::Resume { host }
+            | What::CutProtected { host } => {
+                require(host < self.hosts.len(), || format!("there is no host {}", host_name(host)))
+            }
+            What::HealAll {} => Ok(()),
+        }
+    }
+
+    fn has_uplink(&self, uplink: Port) -> Result<(), String> {
+        let host = self.hosts.get(uplink.host);
+        let is_there = host.is_some_and(|host| uplink.uplink < host.uplinks.len());
+        require(is_there, || format!("there is no uplink {uplink}"))
+    }
+
+    fn has_isp(&self, isp: usize) -> Result<(), String> {
+        let is_there = self.hosts.iter().flat_map(|host| &host.uplinks).any(|one| one.isp == isp);
+        require(is_there, || format!("no host has an uplink to ISP {}", isp + 1))
+    }
+}
+
+/// Checks each of these; an error says which, from one on.
+fn each<T>(
+    what: &str,
+    parts: &[T],
+    check: impl Fn(&T) -> Result<(), String>,
+) -> Result<(), PlanError> {
+    (1..).zip(parts).try_for_each(|(number, part)| {
+        let at = |problem| PlanError::Invalid { place: format!("{what} {number}"), problem };
+        check(part).map_err(at)
+    })
+}
+
+fn require(holds: bool, problem: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(problem()) }
+}
+
+fn check_host(host: &HostPlan) -> Result<(), String> {
+    within(host.uplinks.len(), UPLINKS, "[[host.uplink]]")?;
+    require(SEND_TIMEOUT.contains(&host.send_timeout), || {
+        "`send-timeout` is outside 200ms to 100s".into()
+    })?;
+    for link in host.uplinks.iter().flat_map(|uplink| [uplink.out, uplink.inbound]) {
+        let delays = [link.delay, link.jitter, link.queue, host.report_delay];
+        let is_short = delays.iter().all(|delay| *delay <= MAX_DELAY);
+        require(is_short, || format!("a delay is above {MAX_DELAY:?}"))?;
+        require(link.rate == 0 || RATE.contains(&link.rate), || {
+            "`rate` is outside 1000 to 10000000000 octets a second".into()
+        })?;
+        require((link.rate > 0) != link.queue.is_zero(), || {
+            "`rate` and `queue` go together".into()
+        })?;
+    }
+    Ok(())
+}
+
+fn check_pace(kind: Kind) -> Result<(), String> {
+    let pace = match kind {
+        Kind::Stream { pace, .. } => pace,
+        Kind::Requests { pace } | Kind::Datagrams { pace, .. } => Some(pace),
+    };
+    let Some(Pace { octets, interval }) = pace else { return Ok(()) };
+    require(interval >= LEAST_INTERVAL, || format!("`interval` is below {LEAST_INTERVAL:?}"))?;
+    let most = if matches!(kind, Kind::Stream { .. }) { usize::MAX } else { MAX_DATAGRAM };
+    within(octets, 1..=most, "`octets`")
+}
+
+fn within(count: usize, range: RangeInclusive<usize>, what: &str) -> Result<(), String> {
+    let (least, most) = (range.start(), range.end());
+    require(range.contains(&count), || format!("{what}: {count} is outside {least} to {most}"))
+}
+
+/// As many as there are letters.
+const HOSTS: RangeInclusive<usize> = 2..=26;
+/// What one digit and a locator list with a renumbering under way have room for.
+const UPLINKS: RangeInclusive<usize> = 1..=9;
+/// As of the daemon.
+const SEND_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(200)..=Duration::from_secs(100);
+/// Octets a second: a modem's, to ten times what any host here has.
+const RATE: RangeInclusive<u64> = 1000..=10_000_000_000;
+/// There and back within Initial Probe Timeout's backoff, roughly.
+const MAX_DELAY: Duration = Duration::from_secs(10);
+/// Between packets of a workload or an attacker.
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+/// Leaves room for all headers within 1500.
+const MAX_DATAGRAM: usize = 1400;
